@@ -132,11 +132,13 @@ fmt: ## format the code
 bench: build ## run the benchmarks, compared with OpenSSH where possible, and how costs grow; about 15 minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
-	TUNCTL_WHOLE_DAY=1 $(GO) test -count=1 -v -run TestAWorkingDayStaysWithinTheDocumentedLimits ./internal/agent
+	TUNCTL_WHOLE_DAY=1 $(GO) test -count=1 -v -run 'TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing' ./internal/agent
 	$(GO) run ./internal/bench/transfer
 	$(GO) run ./internal/bench/start
 	$(GO) run ./internal/bench/inside
+	$(GO) run ./internal/bench/dashboard
 	$(GO) run ./internal/bench/growth
+	$(GO) run ./internal/bench/watch
 
 screenshots: install-parts ## pictures of every menu, notification, dialog and page, light and dark, in artifacts/screenshots; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots

@@ -93,7 +93,10 @@ func (in *input) patterns(a *App) {
 	}
 }
 
-func (in *input) pattern(v value) (*regexp.Regexp, bool) {
+func (in *input) pattern(v value) (*regexp.Regexp, bool) { return in.patternOf(v, patternGroups()) }
+
+// patternOf reads a pattern that may have these groups.
+func (in *input) patternOf(v value, groups []string) (*regexp.Regexp, bool) {
 	re, err := regexp.Compile(v.text)
 	if err != nil {
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
@@ -102,9 +105,9 @@ func (in *input) pattern(v value) (*regexp.Regexp, bool) {
 	}
 	ok := true
 	for _, group := range re.SubexpNames() {
-		if group != "" && !slices.Contains(patternGroups(), group) {
-			in.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, patternGroups()),
-				"unknown group %q: a pattern's groups are %s", group, alternatives(patternGroups()))
+		if group != "" && !slices.Contains(groups, group) {
+			in.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, groups),
+				"unknown group %q: a pattern's groups are %s", group, alternatives(groups))
 			ok = false
 		}
 	}

@@ -147,7 +147,7 @@ func (c *Config) Host(name string) Host {
 
 // notifyKinds are the kinds of notifications that can be chosen.
 func notifyKinds() []string {
-	return []string{"ready", "needs-login", "time-limit", "ended", "link"}
+	return []string{"ready", "needs-login", "time-limit", "idle", "ended", "link"}
 }
 
 // Notify says which notifications a person wants. The zero value allows all.

@@ -232,7 +232,7 @@ config.toml:1:10: "notify" must be true, false or a list, not a number
   write: notify = true, or notify = ["ready", "needs-login"]
 `},
 		{"a very long line", "notify = [" + strings.Repeat(`"ready", `, 1000) + `"x", ` + strings.Repeat(`"ready", `, 1000) + "]", `
-config.toml:1:9011: "x" is not one of "ready", "needs-login", "time-limit", "ended" or "link"
+config.toml:1:9011: "x" is not one of "ready", "needs-login", "time-limit", "idle", "ended" or "link"
   1 | …ady", "ready", "ready", "ready", "ready", "ready", "ready", "x", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "read…
     |                                                              ^^^
 `},

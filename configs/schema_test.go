@@ -156,7 +156,7 @@ config.toml:2:16: "before_login" in [host.a] must be one line without control ch
     |                ^^^^^^
 `},
 		{"a kind of notification", "notify = [\"redy\"]\n", `
-config.toml:1:11: "redy" is not one of "ready", "needs-login", "time-limit", "ended" or "link"
+config.toml:1:11: "redy" is not one of "ready", "needs-login", "time-limit", "idle", "ended" or "link"
   1 | notify = ["redy"]
     |           ^^^^^^
   did you mean "ready"?

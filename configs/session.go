@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
@@ -29,6 +30,8 @@ type Session struct {
 	Reach   api.Reach // by default auto
 	Keep    bool      // submit again when the job ends by its time limit
 	Open    bool      // open the page when it is ready; by default true
+	// Idle is how long nothing may have used the job before a person is told; 0: never.
+	Idle time.Duration
 
 	Forward          []ForwardSpec // with a job: to the node that it runs on
 	ForwardSSHConfig bool          // forward = "ssh_config": those written there
@@ -62,6 +65,7 @@ func sessionFields() []field[Session] {
 			api.ReachAuto, api.ReachLogin, api.ReachNode, api.ReachHere)},
 		{"keep", `true`, setFlag(func(s *Session) *bool { return &s.Keep })},
 		{"open", `true`, setFlag(func(s *Session) *bool { return &s.Open })},
+		{"idle", `"30m"`, (*input).idle},
 		{"forward", `["5432:db.int:5432"]`, (*input).forward},
 		{"shared", `true`, setFlag(func(s *Session) *bool { return &s.Shared })},
 		{"allow_hosts", `["lab.example"]`, (*input).allowHosts},
@@ -84,6 +88,25 @@ func (in *input) submit(s *Session) {
 		return
 	}
 	s.Submit = localOrRemote(text)
+}
+
+// minIdle is the shortest idle time that is worth a notification.
+const minIdle = 5 * time.Minute
+
+func (in *input) idle(s *Session) {
+	text, ok := in.text()
+	if !ok {
+		return
+	}
+	long, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		in.addError(in.entry.value.at, `write: idle = "30m", or "1h30m"`, "%q is not a time span", text)
+	case long < minIdle:
+		in.addError(in.entry.value.at, `write: idle = "30m"`, "an idle time of %q is too short: the least is 5m", text)
+	default:
+		s.Idle = long
+	}
 }
 
 func (in *input) args(s *Session) {
@@ -183,6 +206,9 @@ func (l *loader) checkSession(t *table, s Session) {
 		l.src.addError(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
 	}
 	l.checkShell(t, s)
+	if t.byKey["idle"] != nil && t.byKey["job"] == nil && t.byKey["submit"] == nil {
+		l.src.addError(t.byKey["idle"].at, `remove it, or add: job = "NAME"`, "%s has no job that could be idle", t.title())
+	}
 	l.checkBuiltin(t, s)
 	if s.Keep && t.byKey["submit"] == nil {
 		l.src.addError(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())

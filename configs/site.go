@@ -15,33 +15,35 @@ import (
 // Site is a preset: what is known about one computing centre. It has its own file;
 // docs/adding-a-site.md describes its keys.
 type Site struct {
-	Name      string      `json:"name"`
-	Title     string      `json:"title"`
-	Path      string      `json:"path,omitempty"` // of a person's own file; "" for those that come with tunctl
-	Country   string      `json:"country,omitempty"`
-	Verified  bool        `json:"verified"` // false: the centre's documentation has gaps, which other public sources fill
-	Scheduler string      `json:"scheduler,omitempty"`
-	Entrances []Entrance  `json:"entrances"`
-	Transfer  string      `json:"transfer,omitempty"` // the data-transfer node, an ssh destination
-	Portal    string      `json:"portal,omitempty"`   // for people without an SSH entrance
-	Before    string      `json:"before,omitempty"`   // what SSH requires, such as a VPN
-	Probe     string      `json:"probe,omitempty"`    // an address that answers only if that is met
-	Login     string      `json:"login,omitempty"`    // what a login asks for
-	Reach     []api.Reach `json:"reach,omitempty"`    // in the order to try
-	Dial      []string    `json:"dial,omitempty"`     // names by which the login node dials a node; see dialNode
-	Log       string      `json:"log,omitempty"`      // the name of a job's log in the site's tutorials
-	Keepalive Period      `json:"keepalive,omitempty"`
-	IPQoS     string      `json:"ipqos,omitempty"`
-	Query     Period      `json:"query,omitempty"` // the shortest time between two queries of the scheduler
-	Limits    SiteLimits  `json:"limits,omitzero"`
-	Require   []string    `json:"require,omitempty"` // directives without which a job is refused, with an example of their value
-	Private   string      `json:"private,omitempty"` // the folder for tunctl's files, if not in the home folder
-	Balance   []string    `json:"balance,omitempty"`
-	Notes     []string    `json:"notes,omitempty"`
-	Unsure    []string    `json:"unsure,omitempty"` // what is not known for certain
-	Help      []string    `json:"help,omitempty"`
-	Workdir   string      `json:"workdir,omitempty"` // where to submit from; a template of answers
-	Queues    []Queue     `json:"queues,omitempty"`
+	Name      string          `json:"name"`
+	Title     string          `json:"title"`
+	Path      string          `json:"path,omitempty"` // of a person's own file; "" for those that come with tunctl
+	Country   string          `json:"country,omitempty"`
+	Verified  bool            `json:"verified"` // false: the centre's documentation has gaps, which other public sources fill
+	Scheduler string          `json:"scheduler,omitempty"`
+	Entrances []Entrance      `json:"entrances"`
+	Transfer  string          `json:"transfer,omitempty"` // the data-transfer node, an ssh destination
+	Portal    string          `json:"portal,omitempty"`   // for people without an SSH entrance
+	Before    string          `json:"before,omitempty"`   // what SSH requires, such as a VPN
+	Probe     string          `json:"probe,omitempty"`    // an address that answers only if that is met
+	Login     string          `json:"login,omitempty"`    // what a login asks for
+	Reach     []api.Reach     `json:"reach,omitempty"`    // in the order to try
+	Dial      []string        `json:"dial,omitempty"`     // names by which the login node dials a node; see dialNode
+	Log       string          `json:"log,omitempty"`      // the name of a job's log in the site's tutorials
+	Keepalive Period          `json:"keepalive,omitempty"`
+	IPQoS     string          `json:"ipqos,omitempty"`
+	Query     Period          `json:"query,omitempty"` // the shortest time between two queries of the scheduler
+	Limits    SiteLimits      `json:"limits,omitzero"`
+	Require   []string        `json:"require,omitempty"` // directives without which a job is refused, with an example of their value
+	Private   string          `json:"private,omitempty"` // the folder for tunctl's files, if not in the home folder
+	Balance   []string        `json:"balance,omitempty"`
+	Readers   []BalanceReader `json:"readers,omitempty"`
+	Charge    Charge          `json:"charge,omitzero"` // how jobs are charged, if that is documented
+	Notes     []string        `json:"notes,omitempty"`
+	Unsure    []string        `json:"unsure,omitempty"` // what is not known for certain
+	Help      []string        `json:"help,omitempty"`
+	Workdir   string          `json:"workdir,omitempty"` // where to submit from; a template of answers
+	Queues    []Queue         `json:"queues,omitempty"`
 	// Certificate is for sites whose logins need a short-lived one.
 	Certificate Certificate `json:"certificate,omitzero"`
 	LoginPages  []string    `json:"loginPages,omitempty"` // hosts of the https pages that a login may ask to open
@@ -125,6 +127,8 @@ func siteFields() []field[Site] {
 		}},
 		{"certificate", "", setTable(certificateFields, func(s *Site) *Certificate { return &s.Certificate })},
 		{"balance", `["sshare -U"]`, setTexts(func(s *Site) *[]string { return &s.Balance })},
+		{"charge", "", setTable(chargeFields, func(s *Site) *Charge { return &s.Charge })},
+		{"read", "", (*input).readers},
 		{"notes", `["Jobs last at least an hour."]`, setTexts(func(s *Site) *[]string { return &s.Notes })},
 		{"unsure", `["reach: to be tried"]`, setTexts(func(s *Site) *[]string { return &s.Unsure })},
 		{"help", `["https://docs.example.org"]`, setTexts(func(s *Site) *[]string { return &s.Help })},
@@ -290,7 +294,7 @@ func setPeriod[T any](where func(*T) *Period) func(*input, *T) {
 // parseSite reads a site's file. Base returns the site that its key "like" names.
 func parseSite(path, name string, data []byte, base func(name string) (Site, bool)) (Site, error) {
 	src := newSource(path, bytes.TrimPrefix(data, []byte("\uFEFF")))
-	src.kinds = []string{"entrance", "queue", "question"}
+	src.kinds = []string{"entrance", "queue", "question", "read"}
 	if !checkText(src) {
 		return Site{}, src.err()
 	}
@@ -309,9 +313,13 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	}
 	s.Name, s.Path = name, ""
 	readTable(src, root, siteFields(), &s)
+	if s.Charge != (Charge{}) && s.Charge.Unit == "" {
+		src.addFileError(`add: unit = "SU"`, "[charge] has no unit")
+	}
 	if s.Title == "" && root.complete() {
 		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}
+	checkReaders(src, root, &s)
 	checkTemplates(src, &s)
 	if err := src.err(); err != nil {
 		return Site{}, err
@@ -322,6 +330,7 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 
 func (s Site) clone() Site {
 	s.Entrances, s.Queues, s.Questions = slices.Clone(s.Entrances), slices.Clone(s.Queues), slices.Clone(s.Questions)
+	s.Readers = slices.Clone(s.Readers)
 	return s
 }
 

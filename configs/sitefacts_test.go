@@ -11,7 +11,7 @@ import (
 
 // factTopics are what an entry of `unsure` may be about.
 var factTopics = []string{
-	"GPU types", "account", "balance", "before", "certificate", "container", "defaults", "directives", "entrance", "log", "login", "modules", "note",
+	"GPU types", "account", "balance", "before", "certificate", "charge", "container", "defaults", "directives", "entrance", "log", "login", "modules", "note",
 	"portal", "queues", "reach", "scheduler", "transfer",
 }
 

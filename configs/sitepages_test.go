@@ -138,6 +138,7 @@ func sitePage(s *Site) string {
 	row("copies through", code(strings.TrimPrefix(s.Transfer, NoTransfer)))
 	row("portal", s.Portal)
 	row("quota", codes(s.Balance))
+	row("charged", s.Charge.Words())
 	if s.Query > 0 {
 		row("scheduler is queried", "every "+s.Query.words()+" at most")
 	}

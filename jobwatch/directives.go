@@ -128,9 +128,12 @@ func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []s
 	}), nil
 }
 
-func syntaxOf(scheduler string) directiveSyntax {
+func syntaxOf(scheduler string) directiveSyntax { return kindOf(scheduler).directives }
+
+// kindOf is the kind of a scheduler in schedulerKinds.
+func kindOf(scheduler string) schedulerKind {
 	i := slices.IndexFunc(schedulerKinds, func(k schedulerKind) bool { return k.name == scheduler })
-	return schedulerKinds[i].directives
+	return schedulerKinds[i]
 }
 
 // hostOptions are the options that a submission gets on the host.

@@ -50,6 +50,7 @@ var (
 	_ selective    = gridEngine{}
 	_ arrays       = gridEngine{}
 	_ processOwner = gridEngine{}
+	_ startTester  = gridEngine{}
 )
 
 // gridEngineKind: PBS has programs of the same names, but no qconf. The programs of Debian
@@ -59,10 +60,12 @@ var gridEngineKind = schedulerKind{
 	make:      func() scheduler { return newGridEngine() },
 	installed: `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
 	responds:  `qstat -u "$(id -un)"`,
+	look:      gridEngineLook, readLook: readGridEngineLook,
 	directives: directiveSyntax{
 		prefix: "#$", anywhere: true, wholeWords: true,
 		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
 	},
+	program: "qsub", jobName: "N", choices: geChoices, request: geRequest,
 }
 
 func newGridEngine() gridEngine {

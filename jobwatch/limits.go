@@ -21,6 +21,7 @@ type Limits struct {
 	Connections int
 
 	Command time.Duration // how long one command may take
+	Look    time.Duration // how long the one look of `tunctl init` may take
 
 	LogFirst    time.Duration // between two reads of a log right after the submission, the start or an action of a person
 	LogFirstFor time.Duration // how long "right after" is
@@ -50,6 +51,7 @@ func DefaultLimits() Limits {
 		Connections: 2,
 
 		Command: 30 * time.Second,
+		Look:    20 * time.Second,
 
 		LogFirst:    time.Second,
 		LogFirstFor: 20 * time.Second,

@@ -29,12 +29,17 @@ type pbsCache struct {
 	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
+	nodes     string            // the last table of all nodes
+	nodesAt   time.Time
+	usages    map[string]Usage  // of running jobs, by id
 }
 
 // What PBS can do besides scheduler.
 var (
 	_ selective    = pbs{}
 	_ processOwner = pbs{}
+	_ startTester  = pbs{}
+	_ usageKeeper  = pbs{}
 )
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
@@ -44,6 +49,7 @@ var pbsKind = schedulerKind{
 	installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
 	responds:  `qselect -u "$(id -un)"`,
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
+	look:      pbsLook, readLook: readPBSLook,
 	directives: directiveSyntax{
 		prefix: "#PBS",
 		variables: func(option string) []string { // of the qsub of NCAR
@@ -53,9 +59,12 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
+	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest,
 }
 
-func newPBS() pbs { return pbs{cache: &pbsCache{scripts: make(map[string]string)}} }
+func newPBS() pbs {
+	return pbs{cache: &pbsCache{scripts: make(map[string]string), usages: make(map[string]Usage)}}
+}
 
 func (pbs) name() string { return PBS }
 
@@ -101,6 +110,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	}
 	p.forgetScripts(records)
 	records = p.withoutArrays(records, ids)
+	p.keepUsage(records)
 	jobs := jobsOf(records)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
@@ -113,6 +123,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
 	records = p.withoutArrays(records, []string{id})
+	p.keepUsage(records)
 	job, r, ok := pickRecord(p, records, id)
 	switch {
 	case !ok && err != nil:

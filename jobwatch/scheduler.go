@@ -58,6 +58,17 @@ type schedulerKind struct {
 	nodeNames string
 	// directives say how a job script has options; zero if it cannot.
 	directives directiveSyntax
+	// look is the sh text of its parts of a look; see Watcher.Look. readLook reads them.
+	look     string
+	readLook func(*lookAnswer, *api.Look)
+	// program is the submit command as a person would type it.
+	program string
+	// jobName is the option for the name of a job; "" if there is none.
+	jobName string
+	// choices are the words for a person's choices, by their names.
+	choices map[string]choiceWord
+	// request reads what a job asks for from its options.
+	request func([]option) Request
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.

@@ -29,6 +29,8 @@ var (
 	_ arrays       = slurm{}
 	_ stepReader   = slurm{}
 	_ processOwner = slurm{}
+	_ startTester  = slurm{}
+	_ usageReader  = slurm{}
 )
 
 var slurmKind = schedulerKind{
@@ -37,15 +39,17 @@ var slurmKind = schedulerKind{
 	installed: "has sbatch squeue",
 	responds:  "squeue --me -h",
 	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
+	look:      slurmLook, readLook: readSlurmLook,
 	directives: directiveSyntax{
 		prefix: "#SBATCH",
 		long: map[string]string{
-			"A": "account", "C": "constraint", "G": "gpus", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
+			"A": "account", "C": "constraint", "G": "gpus", "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
 			"q": "qos", "t": "time", "c": "cpus-per-task",
 		},
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
+	program: "sbatch", jobName: "job-name", choices: slurmChoices, request: slurmRequest,
 }
 
 // sbatchVariables are the variables that sbatch reads in place of an option.

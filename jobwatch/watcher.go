@@ -46,6 +46,8 @@ type Watcher struct {
 	outage    outage
 	cancelled map[string]time.Time    // when we cancelled the jobs that may still be listed
 	submitted map[string]submittedJob // the newest, by api.Job.Ref
+	usages    map[string]Usage        // of jobs whose scheduler must be asked, by api.Job.Ref
+	nextUsage time.Time               // when it may be asked again
 
 	reads   *readBatch
 	runtime runtimeList
@@ -68,6 +70,7 @@ func NewWatcher(r Runner, o Options) *Watcher {
 		watches:     make(map[*Watch]struct{}),
 		cancelled:   make(map[string]time.Time),
 		submitted:   make(map[string]submittedJob),
+		usages:      make(map[string]Usage),
 		reads:       newReadBatch(sh, limits.LogFirst),
 		runtime:     runtimeList{turn: make(chan struct{}, 1)},
 	}
@@ -80,6 +83,16 @@ func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return s.name(), nil
+}
+
+// KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
+func (w *Watcher) KnownScheduler() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sched != nil {
+		return w.sched.name()
+	}
+	return w.wanted
 }
 
 // User returns the person's name on the host.

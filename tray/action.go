@@ -60,11 +60,21 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 	case verbUp:
 		c.requested[name] = time.Now()
 		return func(ctx context.Context) error { return c.Agent.Up(ctx, name) }
+	case verbUpWith:
+		session, with := splitChoices(name)
+		c.requested[session] = time.Now()
+		return func(ctx context.Context) error { return c.Agent.UpWith(ctx, session, with) }
 	case verbDown, verbCancel:
 		delete(c.requested, name)
 		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
 	case verbExtend:
 		return func(ctx context.Context) error { return c.extend(ctx, name) }
+	case verbAskEnd:
+		s, found := c.view.Status.Session(name)
+		if !found || !jobAlive(s, time.Now()) { // the button of an old notification
+			return nil
+		}
+		c.announce(endQuestion(s))
 	case verbTrouble:
 		s, found := c.view.Status.Session(name)
 		if !found { // the button of an old notification
@@ -87,6 +97,8 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		return c.StartAgent
 	case verbAutostart:
 		return c.switchAutostart(c.view.Autostart)
+	case verbDashboard:
+		return c.Dashboard
 	case verbSettings:
 		return c.settings
 	case verbHelp:
@@ -187,10 +199,10 @@ func (c *companion) settings(ctx context.Context) error {
 
 // attempts complete "Could not …" for each verb; a name may follow.
 var attempts = map[string]string{
-	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start",
+	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start", verbUpWith: "start",
 	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
 	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
-	verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
+	verbDashboard: "open the dashboard", verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
 	verbDetails: "show the details",
 }
 
@@ -198,8 +210,11 @@ var attempts = map[string]string{
 func (c *companion) reportFailure(id string, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
 	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
-	if verb == verbDetails {
+	switch verb {
+	case verbDetails:
 		name = "" // it is the id of another entry
+	case verbUpWith:
+		name, _ = splitChoices(name)
 	}
 	p := detailsPage{Title: "Could not " + strings.TrimSpace(attempts[verb]+" "+name), Text: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
@@ -227,6 +242,8 @@ func (c *companion) equivalentCommand(verb, name string) string {
 		return c.Command + " extend " + name + " 1h"
 	case verbStartAgent:
 		return c.Command + " agent start"
+	case verbDashboard:
+		return c.Command + " dashboard --print"
 	case verbSettings:
 		return c.Command + " config edit"
 	case verbHelp:

@@ -53,6 +53,7 @@ func newCompanion(o Options, d display, quit func()) *companion {
 		Options: o, display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
 		view: View{Can: Abilities{
 			Autostart: o.Autostart != nil, StartAgent: o.StartAgent != nil, Login: o.Login != nil, Logout: o.Logout != nil,
+			Dashboard: o.Dashboard != nil,
 		}},
 		tracker: newTracker(), requested: map[string]time.Time{},
 		outbox:  make(chan notification, outboxSize),

@@ -76,6 +76,10 @@ func (s *script) Watch(ctx context.Context, each func(api.Event)) error {
 
 func (s *script) Up(_ context.Context, name string) error { return s.note("up", name) }
 
+func (s *script) UpWith(_ context.Context, name string, with api.Choices) error {
+	return s.note("up", name, with.String())
+}
+
 func (s *script) Down(_ context.Context, name string, cancel bool) error {
 	if cancel {
 		return s.note("cancel", name)
@@ -282,6 +286,7 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 			"copy:jupyter":          {"page jupyter", "copy " + whole("jupyter")},
 			"log:jupyter":           {"terminal logs -f jupyter"},
 			"up:jupyter":            {"up jupyter"},
+			"up-with:nb?hours=8":    {"up nb hours=8"},
 			"down:jupyter":          {"down jupyter"},
 			"cancel:jupyter":        {"cancel jupyter"},
 			"login:narval":          {"login narval"},

@@ -297,6 +297,7 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "down jupyter true"},
 		{"narval: connected/Log in…", "login narval"},
 		{"narval: connected/Log out", "logout narval"},
+		{"Dashboard", "dashboard"},
 		{"Edit config…", "edit "},
 		{"Help", "help"},
 	} {

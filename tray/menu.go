@@ -3,6 +3,7 @@ package tray
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ type View struct {
 }
 
 // Abilities say which optional entries have an action.
-type Abilities struct{ Autostart, StartAgent, Login, Logout bool }
+type Abilities struct{ Autostart, StartAgent, Login, Logout, Dashboard bool }
 
 // Menu is what the icon shows.
 type Menu struct {
@@ -48,9 +49,12 @@ const (
 	verbCopy       = "copy"
 	verbLog        = "log"
 	verbUp         = "up"
+	verbUpWith     = "up-with" // with earlier choices: SESSION?NAME=VALUE&…
 	verbDown       = "down"
 	verbCancel     = "cancel"
 	verbExtend     = "extend"  // from a notification
+	verbKeep       = "keep"    // leave an idle job as it is, from a notification
+	verbAskEnd     = "ask-end" // ask whether an idle job is to be ended, from a notification
 	verbTrouble    = "trouble" // show what went wrong with a session
 	verbDetails    = "details" // show what went wrong with an entry, from a notification
 	verbLogin      = "login"
@@ -58,6 +62,7 @@ const (
 	verbLogout     = "logout"
 	verbStartAgent = "start-agent"
 	verbSetup      = "setup"
+	verbDashboard  = "dashboard"
 	verbAutostart  = "autostart"
 	verbSettings   = "settings"
 	verbHelp       = "help"
@@ -79,6 +84,9 @@ func MenuFor(v View) Menu {
 		items = append(items, section("hosts", hostItems(v))...)
 	}
 	items = append(items, separator("end"))
+	if v.Can.Dashboard {
+		items = append(items, entry(verbDashboard, "", "Dashboard", true))
+	}
 	if v.Can.Autostart {
 		items = append(items, Item{
 			ID: verbAutostart, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,
@@ -271,12 +279,47 @@ func sessionItems(v View) []Item {
 		children = append(children,
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
 			entry(verbUp, s.Name, startTitle(s, v.Now), !up || s.State == api.SessionNeedsLogin),
+		)
+		children = append(children, startWithItems(s, !up && !jobAlive(s, v.Now))...)
+		children = append(children,
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
 			cancelItem(s, v.Now),
 		)
 		items = append(items, Item{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
 	}
 	return items
+}
+
+// startWithItems offer the choices of earlier runs. A job that runs already has its own.
+func startWithItems(s api.Session, enabled bool) []Item {
+	if len(s.Recent) == 0 {
+		return nil
+	}
+	item := Item{ID: "start-with:" + s.Name, Title: "Start with…", Enabled: enabled}
+	for _, with := range s.Recent {
+		item.Children = append(item.Children, entry(verbUpWith, joinChoices(s.Name, with), with.String(), enabled))
+	}
+	return []Item{item}
+}
+
+// joinChoices is a session with choices, as part of the ID of an entry.
+func joinChoices(session string, with api.Choices) string {
+	values := url.Values{}
+	for name, value := range with {
+		values.Set(name, value)
+	}
+	return session + "?" + values.Encode()
+}
+
+// splitChoices undoes joinChoices.
+func splitChoices(text string) (session string, with api.Choices) {
+	session, query, _ := strings.Cut(text, "?")
+	values, _ := url.ParseQuery(query) // our own
+	with = api.Choices{}
+	for name := range values {
+		with[name] = values.Get(name)
+	}
+	return session, with
 }
 
 // disconnectTitle says what happens to the job.

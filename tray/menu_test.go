@@ -73,6 +73,9 @@ var statuses = map[string]View{
 			{Name: "dask", Endpoint: api.Endpoint{App: "dask"}}, {Name: "jupyter-2", Endpoint: api.Endpoint{App: "jupyter"}},
 		}
 	})),
+	"recent-choices": reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown, func(s *api.Session) {
+		s.Recent = []api.Choices{{"gpus": "2", "hours": "8"}, {"memory": "64G"}}
+	})),
 	"shell-down":     reached(narval(api.HostDown, ""), session("work", api.SessionDown, shell)),
 	"shell-starting": reached(narval(api.HostUp, ""), session("work", api.SessionStarting, shell, job(func(*api.Job) {}))),
 	"shell-ready":    reached(narval(api.HostUp, ""), session("work", api.SessionReady, shell, runsFor(102*time.Minute))),
@@ -142,7 +145,7 @@ func TestTheMenuTellsTheStatus(t *testing.T) {
 	for name, v := range statuses {
 		t.Run(name, func(t *testing.T) {
 			v.Now = noon
-			v.Can = Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true}
+			v.Can = Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
 			v.Autostart = name == "ready"
 			got := render(MenuFor(v))
 			path := filepath.Join("testdata", "menus", name+".txt")
@@ -192,7 +195,7 @@ func TestAPageThatIsNoNotebookIsOpenedByItsName(t *testing.T) {
 
 func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
 	for name, v := range statuses {
-		v.Now, v.Can = noon, Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true}
+		v.Now, v.Can = noon, Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
 		items := MenuFor(v).Items
 		for i, it := range items {
 			words := it.Title

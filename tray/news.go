@@ -15,6 +15,7 @@ const (
 	kindReady      = "ready"
 	kindNeedsLogin = string(api.NoticeNeedsLogin)
 	kindTimeLimit  = string(api.NoticeTimeLimit)
+	kindIdle       = string(api.NoticeIdle)
 	kindEnded      = "ended"
 	kindLink       = "link"
 )
@@ -36,6 +37,7 @@ type news struct {
 	urgent      bool
 	soon        bool      // a login will be needed, but is not yet
 	limit       time.Time // the time limit of the job that this is about
+	job         string    // the job that this is about
 	name        string    // the session or host that this is about
 	verbs       []string  // what a person can do about it, the most likely first
 	instead     string    // how to do that without buttons
@@ -136,6 +138,8 @@ func (n news) holds(st api.Status) bool {
 		return found && s.Job != nil && !s.Job.State.Ended() && s.Job.End.Sub(n.limit) < time.Minute
 	case kindLink:
 		return found && !s.State.Settled()
+	case kindIdle:
+		return found && s.Job != nil && s.Job.ID == n.job && !s.Job.State.Ended()
 	}
 	return true
 }
@@ -265,6 +269,8 @@ func noticeNews(n api.Notice, st api.Status) news {
 		if s.Next == nil && s.Job.State == api.JobRunning {
 			told.verbs = []string{verbExtend}
 		}
+	case n.Kind == api.NoticeIdle && found && s.Job != nil:
+		told.job, told.verbs, told.instead = s.Job.ID, []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
 	case told.name == "": // of the config
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
 			told.title, told.body = headline("", sentenceCase(first), ""), noteBody(rest)
@@ -272,6 +278,14 @@ func noticeNews(n api.Notice, st api.Status) news {
 		told.verbs, told.instead = []string{verbSettings}, "Edit the config from the tray menu."
 	}
 	return told
+}
+
+// endQuestion asks whether a session's job is to be ended.
+func endQuestion(s api.Session) news {
+	return news{
+		kind: kindIdle, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
+		body: fmt.Sprintf("Job %s ends at once. What is not saved is lost.", s.Job.ID), verbs: []string{verbKeep, verbCancel},
+	}
 }
 
 // noteBody makes a text the body of a notification: a short sentence without commands.

@@ -29,6 +29,10 @@ func told() map[string]news {
 	all["time-limit"] = noticeNews(api.Notice{
 		Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 15 min, at 12:15: save your work",
 	}, statuses["ready"].Status)
+	all["idle"] = noticeNews(api.Notice{
+		Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job",
+	}, statuses["ready"].Status)
+	all["end"] = endQuestion(statuses["ready"].Status.Sessions[0])
 	all["certificate"] = noticeNews(api.Notice{
 		Kind: api.NoticeNeedsLogin, Host: "narval",
 		Text: "your certificate for narval expires soon: after 12:30, a lost connection needs you to log in again with a new certificate",

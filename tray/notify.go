@@ -26,7 +26,7 @@ type notification struct {
 var buttons = map[string]string{
 	verbOpen: "Open", verbLog: api.MenuLog, verbUp: "Start again", verbExtend: "Extend by 1 h", verbLogin: "Log in…",
 	verbAsk: "Open a terminal…", verbTrouble: api.MenuTrouble, verbDetails: "Show details", verbSettings: "Edit config…",
-	verbSetup: "Set up…",
+	verbSetup: "Set up…", verbKeep: "Keep", verbAskEnd: "End the job…", verbCancel: "End the job",
 }
 
 // announce shows news, with buttons for what a person can do about it.

@@ -47,6 +47,10 @@ func (p *piped) Watch(ctx context.Context, each func(api.Event)) error {
 
 func (p *piped) Up(_ context.Context, name string) error { return p.say("up", name) }
 
+func (p *piped) UpWith(_ context.Context, name string, with api.Choices) error {
+	return p.say("up", name, with.String())
+}
+
 func (p *piped) Down(_ context.Context, name string, cancel bool) error {
 	return p.say("down", name, fmt.Sprint(cancel))
 }
@@ -93,6 +97,7 @@ func playTray() int {
 		Edit:       func(_ context.Context, path string) error { return p.say("edit", path) },
 		Show:       func(_ context.Context, _ string) error { return p.say("help") },
 		StartAgent: func(context.Context) error { return p.say("start") },
+		Dashboard:  func(context.Context) error { return p.say("dashboard") },
 		Login:      func(_ context.Context, host string) error { return p.say("login", host) },
 		Logout:     func(_ context.Context, host string) error { return p.say("logout", host) },
 		ConfigPath: os.Args[0],

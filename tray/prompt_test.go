@@ -210,6 +210,46 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 	})
 }
 
+func TestAnIdleJobIsEndedOnlyAfterAQuestion(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		running := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))
+		s.status(reached(nil, running))
+		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
+			Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job",
+		}}
+		synctest.Wait()
+		n := s.told(t)
+		if n.Title != "jupyter" || n.Body != "Idle for 30 min, 3.2 GPU-hours left in this job." || len(n.Actions) != 2 || n.Urgent {
+			t.Fatalf("told %+v", n)
+		}
+		if keep, end := n.Actions[0].Label, n.Actions[1].Label; keep != "Keep" || end != "End the job…" {
+			t.Errorf("its buttons are %q and %q", keep, end)
+		}
+		n.Actions[0].Do() // Keep
+		synctest.Wait()
+		n.Actions[1].Do()
+		synctest.Wait()
+		if did := s.heard(); len(did) != 0 {
+			t.Fatalf("before the question was answered, it did %q", did)
+		}
+		question := s.told(t)
+		if question.Title != "End the job of jupyter?" || !strings.Contains(question.Body, "48213") || len(question.Actions) != 2 {
+			t.Fatalf("it asks %+v", question)
+		}
+		question.Actions[1].Do()
+		synctest.Wait()
+		if did := s.heard(); !slices.Equal(did, []string{"cancel jupyter"}) {
+			t.Errorf("after it was answered, it did %q", did)
+		}
+		running.State, running.Job.State = api.SessionEnded, api.JobCancelled
+		running.Asked = true
+		s.status(reached(nil, running))
+		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "" {
+			t.Errorf("the question was not withdrawn, but %+v came", n)
+		}
+	})
+}
+
 func TestALoginPageIsOpenedOnlyIfTheSiteNamesItAndThePersonAgrees(t *testing.T) {
 	const link = "https://iam.example.org/device?user_code=ABCD"
 	for name, tt := range map[string]struct {

@@ -23,6 +23,8 @@ type Agent interface {
 	// agent or ctx ends.
 	Watch(ctx context.Context, each func(api.Event)) error
 	Up(ctx context.Context, session string) error
+	// UpWith is Up with choices for this run.
+	UpWith(ctx context.Context, session string, with api.Choices) error
 	Down(ctx context.Context, session string, cancel bool) error
 	// Page is the whole address of a session's page, token included, and the password for
 	// its login page.
@@ -50,6 +52,7 @@ type Options struct {
 	StartAgent func(ctx context.Context) error // also called once at the start
 	Login      func(ctx context.Context, host string) error
 	Logout     func(ctx context.Context, host string) error
+	Dashboard  func(ctx context.Context) error // opens the page with everything
 	// RestartAgent is called whenever the agent is gone. It starts one that crashed, where
 	// the system does not.
 	RestartAgent func(ctx context.Context) error

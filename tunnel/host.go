@@ -203,7 +203,16 @@ func (h *Host) networkChanged() {
 func (h *Host) Status() api.Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.view
+	return h.statusLocked()
+}
+
+// statusLocked is the view with the sessions in use, which change all the time.
+func (h *Host) statusLocked() api.Host {
+	v := h.view
+	if c := h.facts.live; c != nil {
+		v.Channels, v.MaxChannels = c.sessions.inUse()
+	}
+	return v
 }
 
 // Changed is closed at the next change of the host's status.

@@ -85,6 +85,40 @@ func TestADroppedConnectionComesBackByItself(t *testing.T) {
 	})
 }
 
+func TestAStatusHasTheSessionsInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		check := func(when string, used, most int) {
+			t.Helper()
+			all := b.Hosts()
+			for _, st := range []api.Host{h.Status(), all[0]} {
+				if st.Channels != used || st.MaxChannels != most {
+					t.Errorf("%s: %d of %d sessions, want %d of %d", when, st.Channels, st.MaxChannels, used, most)
+				}
+			}
+		}
+		check("down", 0, 0)
+		h.Up()
+		mustConnect(t, h)
+		most := DefaultLimits().MaxSessions
+		check("idle", 0, most)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = h.Run(ctx, "sleep", nil)
+		}()
+		synctest.Wait()
+		check("while a command runs", 1, most)
+		cancel()
+		<-done
+		synctest.Wait()
+		check("after it", 0, most)
+	})
+}
+
 func TestRunGivesOutputAndStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := keyed(t)

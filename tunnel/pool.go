@@ -261,7 +261,7 @@ func (p *Pool) Hosts() []api.Host {
 	for _, h := range p.allHosts() {
 		h.mu.Lock()
 		if !h.quiet {
-			list = append(list, h.view)
+			list = append(list, h.statusLocked())
 		}
 		h.mu.Unlock()
 	}

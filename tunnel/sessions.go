@@ -121,6 +121,13 @@ func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{
 	}
 }
 
+// inUse is how many sessions are in use, and how many may be.
+func (s *sessionLimit) inUse() (used, limit int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open + s.pending, s.limit
+}
+
 // growLocked raises the limit by one after growAfter.
 func (s *sessionLimit) growLocked(now time.Time) {
 	if s.limit < s.ceiling && now.Sub(s.changedAt) >= s.growAfter {

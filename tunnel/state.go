@@ -117,7 +117,7 @@ func (h *Host) publishLocked() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	if !h.quiet {
-		h.pool.enqueue(h.view)
+		h.pool.enqueue(h.statusLocked())
 	}
 }
 

@@ -221,7 +221,10 @@ func (l partialLine) flags(at position) candidates {
 	var o candidates
 	for _, f := range visibleFlags(at.level.flags) {
 		names := f.Names()
-		_, repeats := f.(*cli.StringSliceFlag)
+		_, repeats := f.(repeatedFlag)
+		if _, slice := f.(*cli.StringSliceFlag); slice {
+			repeats = true
+		}
 		if slices.Contains(at.given, names[0]) && !repeats {
 			continue
 		}
@@ -293,6 +296,8 @@ func (l partialLine) values(at position, kinds []string, typed string) candidate
 			src.endpoints(&o, at.args)
 		case "SITE":
 			src.sites(&o)
+		case "NAME=VALUE":
+			src.choices(&o, at, typed)
 		case "SRC", "DST":
 			src.locations(&o, typed)
 		case "EDITOR":

@@ -114,6 +114,55 @@ func (src candidateSource) jobs(o *candidates, args []string) {
 	}
 }
 
+// choices adds what --with may choose for the session or site that the line names, and after
+// NAME= its values.
+func (src candidateSource) choices(o *candidates, at position, typed string) {
+	name := ""
+	switch {
+	case len(at.args) > 0:
+		name = at.args[0]
+	case len(src.config.Sessions) == 1:
+		name = src.config.Sessions[0].Name
+	}
+	for _, x := range src.options(name) {
+		chosen, _, hasValue := strings.Cut(typed, "=")
+		if !hasValue {
+			o.add(x.Name+"=", x.Ask)
+			continue
+		}
+		for _, value := range x.Choices {
+			if x.Name == chosen {
+				o.add(x.Name+"="+value, "")
+			}
+		}
+	}
+}
+
+// options are the choices of a session, as a running agent knows them, or of the session's
+// site; or those of a site.
+func (src candidateSource) options(name string) []api.Option {
+	if known, err := src.client.Choices(src.ctx, name); err == nil {
+		return known.Options
+	}
+	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config), src.paths.Sites)
+	session, isSession := src.config.Session(name)
+	host := src.config.Host(session.Host)
+	site, err := sites.Find(name)
+	if isSession {
+		site, err = sites.ForHost(host, host.Scheduler)
+	} else {
+		session.Submit = "builtin:jupyter"
+	}
+	if err != nil && session.Builtin() != "" || isSession && session.Submit == "" {
+		return nil
+	}
+	var list []api.Option
+	for _, q := range session.RunQuestions(site) {
+		list = append(list, api.Option{Name: q.Name, Ask: q.Ask, Choices: site.Listed(q)})
+	}
+	return list
+}
+
 func (src candidateSource) sites(o *candidates) {
 	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config), src.paths.Sites) // those that can be read
 	for _, s := range sites {

@@ -55,18 +55,26 @@ func down(ctx context.Context, inv *invocation) error {
 			return nil
 		}
 		for _, s := range res.Sessions {
-			already := ""
-			if before[s.Name] {
-				already = "already "
-			}
-			inv.Say("%s is %sdown%s", s.Name, already, keepsRunning(s, time.Now()))
-			if s.Next != nil {
-				inv.Say("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next))
+			for _, line := range downText(s, before[s.Name], time.Now()) {
+				inv.Say("%s", line)
 			}
 		}
 		errs = append(errs, err)
 	}
 	return reportFailures(inv.Terminal, errs)
+}
+
+// downText says what became of a session and its jobs.
+func downText(s api.Session, wasDown bool, now time.Time) []string {
+	already := ""
+	if wasDown {
+		already = "already "
+	}
+	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, now))}
+	if s.Next != nil {
+		lines = append(lines, fmt.Sprintf("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next)))
+	}
+	return lines
 }
 
 // wereDown are the sessions with nothing left to stop.

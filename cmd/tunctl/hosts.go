@@ -142,6 +142,7 @@ func withState(h, live api.Host) api.Host {
 	h.State, h.Cause, h.Hint, h.Since = live.State, live.Cause, live.Hint, live.Since
 	h.NotRespondingSince = live.NotRespondingSince
 	h.RTTMs, h.Auth, h.LoginNode, h.Algorithms = live.RTTMs, live.Auth, live.LoginNode, live.Algorithms
+	h.Channels, h.MaxChannels = live.Channels, live.MaxChannels
 	h.Transport, h.TransportWhy, h.Links = live.Transport, live.TransportWhy, live.Links
 	if live.State == api.HostUp && !live.CertificateEnds.IsZero() {
 		h.CertificateEnds = live.CertificateEnds
@@ -231,17 +232,31 @@ func hostPage(l term.Layout, h api.Host, now time.Time) string {
 	for _, link := range h.Links {
 		out.WriteString(l.Note(link))
 	}
-	facts := hostFacts(h, now)
+	out.WriteString(factsText(l, hostFacts(h, now)))
+	return out.String()
+}
+
+// factsText lists names and values, but for those without a value.
+func factsText(l term.Layout, facts [][2]string) string {
 	width := 0
 	for _, f := range facts {
 		width = max(width, term.TextWidth(f[0]))
 	}
+	var out strings.Builder
 	for _, f := range facts {
 		if f[1] != "" {
 			fmt.Fprintf(&out, "  %s%s  %s\n", l.Paint(term.Grey, f[0]), strings.Repeat(" ", width-term.TextWidth(f[0])), f[1])
 		}
 	}
 	return out.String()
+}
+
+// channelsText says how much of its connection tunctl uses.
+func channelsText(h api.Host) string {
+	if h.MaxChannels == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d in use, at most %d", h.Channels, h.MaxChannels)
 }
 
 // hostFacts are names and values; an empty value is unknown.
@@ -256,6 +271,7 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 		{"login node", h.LoginNode},
 		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
 		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
+		{"sessions", channelsText(h)},
 		{"transport", transportText(h)},
 		{"certificate", certificateEndText(h.CertificateEnds, now)},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,10 +19,12 @@ func initCommand(t *term.Terminal) *cli.Command {
 		Name:      "init",
 		Usage:     "set up a cluster: answer a few questions, then run `tunctl up`",
 		ArgsUsage: "[SITE|HOST]",
-		Description: "Asks for the cluster, your user name there and what the job needs, adds a commented section\n" +
-			"to your config and tries to log in. The rest of the file stays as it is. Every answer can be\n" +
-			"given as a flag; without a terminal nothing is asked:\n\n" +
+		Description: "Asks for the cluster, logs in and looks for your accounts, partitions, job scripts and\n" +
+			"environments with Jupyter there, once and for at most half a minute. It asks what is left to\n" +
+			"choose, and adds a commented section to your config. The rest of the file stays as it is.\n\n" +
+			"Every answer can be given as a flag; without a terminal nothing is asked or looked for:\n\n" +
 			"  tunctl init narval --user alice --with account=def-alice --with hours=3 --no-login\n\n" +
+			"A job script that you have is enough: --submit names it, --job the name of its jobs.\n\n" +
 			"HOST is a host of your ssh config that is not one of the known sites (`tunctl sites`).",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "user", Usage: "your user `NAME` on the cluster"},
@@ -31,7 +34,10 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 			&cli.StringFlag{Name: "session", Usage: "`NAME` of the new session", DefaultText: "the app"},
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
-			&cli.BoolFlag{Name: "no-login", Usage: "do not try to log in at the end"},
+			&cli.StringFlag{Name: "submit", Usage: "submit your own `SCRIPT`, as in a session"},
+			&cli.StringFlag{Name: "job", Usage: "use a running job of this `NAME`"},
+			&cli.BoolFlag{Name: "no-look", Usage: "ask, and look for no answers there"},
+			&cli.BoolFlag{Name: "no-login", Usage: "do not log in"},
 			&cli.BoolFlag{Name: "print", Usage: "print the section, and change nothing"},
 		},
 		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
@@ -71,13 +77,34 @@ func setUp(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	inv.Say("%s added to %s:\n\n%s", inv.Paint(term.Green, "✓"), inv.paths.Config, text)
-	if !inv.Bool("no-login") {
-		if err := tryLogin(ctx, inv, plan.host); err != nil {
+	if !inv.Bool("no-login") && !plan.loggedIn {
+		if err := inv.tryLogin(ctx, plan.host, "login"); err != nil {
 			return err
 		}
 	}
+	if plan.loggedIn && (plan.submit != "" || !plan.adopts) {
+		inv.checkJob(ctx, plan.session)
+	}
 	inv.Say("Next: tunctl up %s", plan.session)
 	return nil
+}
+
+// checkJob asks the scheduler whether it would accept the session's job, which is not
+// submitted.
+func (inv *invocation) checkJob(ctx context.Context, session string) {
+	inv.Draw("asking the scheduler whether it accepts the job …")
+	var preview api.Preview
+	err := inv.client.Preview(ctx, api.PreviewRequest{Session: session, With: []api.Choices{{}}}, func(p api.Preview) { preview = p })
+	inv.Draw("")
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		inv.Say("%s could not check the job: %v", inv.Paint(term.Yellow, "!"), err)
+	case preview.Refused != "":
+		inv.Say("%s the scheduler would not accept the job: %s\n`tunctl config edit` changes its answers", inv.Paint(term.Yellow, "!"), api.Sanitize(preview.Refused))
+	case !preview.Start.IsZero():
+		inv.Say("%s the scheduler would accept the job; start: %s", inv.Paint(term.Green, "✓"), api.Sanitize(startText(preview, time.Now())))
+	}
 }
 
 // configToAddTo is the config that init adds to.
@@ -89,8 +116,9 @@ func configToAddTo(p home.Paths) (*configs.Config, error) {
 	return cfg, err
 }
 
-// tryLogin logs in as `tunctl up` would. If that fails, the config stays.
-func tryLogin(ctx context.Context, inv *invocation, host string) error {
+// tryLogin logs in as `tunctl up` would. If that fails, the config stays, and the command again
+// tries again.
+func (inv *invocation) tryLogin(ctx context.Context, host, again string) error {
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
@@ -101,6 +129,6 @@ func tryLogin(ctx context.Context, inv *invocation, host string) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	inv.Say("The login failed, but the config was written: `tunctl login %s` tries again.", host)
+	inv.Say("The login failed, but the config was written: `tunctl %s %s` tries again.", again, host)
 	return err
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,7 @@ import (
 
 // interview gets what `tunctl init` needs to know from the flags, or from the person.
 type interview struct {
+	inv       *invocation
 	term      *term.Terminal
 	cfg       *configs.Config
 	sites     configs.Sites
@@ -29,7 +32,11 @@ type interview struct {
 	scheduler string
 	app       string // of configs.BuiltinJobs
 	session   string
+	submit    string // a job script of the person's
+	job       string // the name of jobs to use
 	probes    bool
+	looks     bool      // logs in first, and looks for answers on the host
+	found     *api.Look // what it found; nil if it did not look
 	answers   map[string]string
 	named     bool // the session's name was given by a flag
 	aliases   []string
@@ -63,18 +70,23 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 	if err != nil {
 		return nil, err
 	}
-	i := &interview{
-		term: inv.Terminal, cfg: cfg, sites: sites, argument: inv.Args().First(), user: inv.String("user"), entrance: inv.String("entrance"), host: inv.String("host"),
-		scheduler: inv.String("scheduler"), app: app, session: session, named: inv.IsSet("session"), answers: with,
-		probes: !inv.Bool("no-login") && !inv.Bool("print"),
+	submit, err := submitFlag(inv.String("submit"))
+	if err != nil {
+		return nil, err
 	}
+	i := &interview{
+		inv: inv, term: inv.Terminal, cfg: cfg, sites: sites, argument: inv.Args().First(), user: inv.String("user"), entrance: inv.String("entrance"), host: inv.String("host"),
+		scheduler: inv.String("scheduler"), app: app, session: session, named: inv.IsSet("session"), answers: with,
+		submit: submit, job: inv.String("job"), probes: !inv.Bool("no-login") && !inv.Bool("print"),
+	}
+	i.looks = i.probes && inv.Interactive && !inv.Bool("no-look")
 	i.findAliases()
 	return i, nil
 }
 
 // makePlan asks everything.
 func (i *interview) makePlan(ctx context.Context) (plan, error) {
-	p := plan{app: i.app}
+	p := plan{app: i.app, submit: i.submit, adopts: i.job != ""}
 	var err error
 	if p.site, err = i.askSite(ctx); err != nil {
 		return p, err
@@ -83,16 +95,50 @@ func (i *interview) makePlan(ctx context.Context) (plan, error) {
 		return p, err
 	}
 	p.host = i.hostName(p.site, p.ssh)
-	if known := i.cfg.Host(p.host); slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == p.host }) {
-		i.term.Say("[host.%s] is already in the config (%s) and stays as it is", p.host, known.SSH)
+	if i.inConfig(p.host) {
+		i.term.Say("[host.%s] is already in the config (%s) and stays as it is", p.host, i.cfg.Host(p.host).SSH)
 		p.hostExists = true
+	}
+	if i.looks {
+		if err := i.look(ctx, &p); err != nil {
+			return p, err
+		}
 	}
 	if p.session, err = i.askSession(ctx, p.host); err != nil {
 		return p, err
 	}
-	p.job = jobName(i.cfg, p.site, p.host, p.session)
+	p.job = cmp.Or(i.job, jobName(i.cfg, p.site, p.host, p.session))
+	switch {
+	case p.submit != "" || p.adopts:
+		if len(i.answers) > 0 {
+			return p, usagef("--with is for the jobs that come with tunctl, not for your own: leave it out, or leave out --submit and --job")
+		}
+		return p, nil
+	case i.found != nil:
+		return p, i.askFound(ctx, &p)
+	}
 	p.answers, err = i.askJob(ctx, p.site)
 	return p, err
+}
+
+// submitFlag is a session's submit: a file of this computer with its whole path, since the
+// agent runs in another folder.
+func submitFlag(script string) (string, error) {
+	if strings.HasPrefix(script, "builtin:") {
+		return "", usagef("--submit takes a script of yours, not %q: --app names the jobs that come with tunctl", script)
+	}
+	file, ok := strings.CutPrefix(script, localPrefix)
+	if !ok {
+		return script, nil
+	}
+	whole, err := filepath.Abs(configs.LocalPath(file))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(whole); err != nil {
+		return "", asUsage(err)
+	}
+	return localPrefix + whole, nil
 }
 
 // askSite finds the site by its name or its number in a list, or for a host of no known site
@@ -136,13 +182,13 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 			i.entrance = what
 			return site, nil
 		}
-		if alias || strings.ContainsAny(what, ".@") || i.argument == "" {
+		if alias || i.inConfig(what) || strings.ContainsAny(what, ".@") || i.argument == "" {
 			i.host = what
 			return i.askScheduler(ctx, what)
 		}
 		if e, ok := errors.AsType[*api.Error](err); ok {
-			if near := suggest.Nearest(what, i.names()); len(near) > 0 {
-				e.Hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
+			if near := suggest.Nearest(what, i.aliases); len(near) > 0 {
+				e.Hint = fmt.Sprintf("did you mean your ssh host %q? %s", near[0], e.Hint)
 			}
 			e.Hint += fmt.Sprintf("; to use a host of that name: `tunctl init --host %s`", what)
 		}
@@ -156,18 +202,32 @@ func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site
 		i.term.Say("%s is a login node of %s", host, site.Title)
 		return site, nil
 	}
+	if known := i.cfg.Host(host); known.Site != "" {
+		return i.sites.Find(known.Site)
+	}
 	scheduler := i.scheduler
+	if scheduler == "" && i.looks {
+		return configs.Site{Verified: true}, nil // known after the login
+	}
 	if scheduler == "" {
-		q := configs.Question{
-			Name: "scheduler", Ask: "Which scheduler does " + host + " use: " + configs.SchedulerChoice() + "?",
-			Kind: configs.AskChoice, Choices: configs.Schedulers(), Default: "slurm", Required: true,
-		}
 		var err error
-		if scheduler, err = i.answer(ctx, q, "--scheduler"); err != nil {
+		if scheduler, err = i.answer(ctx, schedulerQuestion(host), "--scheduler"); err != nil {
 			return configs.Site{}, err
 		}
 	}
 	return i.sites.ForHost(configs.Host{}, scheduler)
+}
+
+func schedulerQuestion(host string) configs.Question {
+	return configs.Question{
+		Name: "scheduler", Ask: "Which scheduler does " + host + " use: " + configs.SchedulerChoice() + "?",
+		Kind: configs.AskChoice, Choices: configs.Schedulers(), Default: "slurm", Required: true,
+	}
+}
+
+// inConfig reports whether the config has a host of that name.
+func (i *interview) inConfig(host string) bool {
+	return slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == host })
 }
 
 // maxHostsShown is how many hosts of the ssh config are shown unasked.
@@ -285,7 +345,7 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 	if len(s.Unsure) > 0 {
 		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))
 	}
-	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) {
+	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) || i.inConfig(host) {
 		return host, nil // the user name is known
 	}
 	if alias := i.aliasOf(ctx, host); alias != "" && i.user == "" {

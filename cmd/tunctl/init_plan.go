@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,6 +20,11 @@ type plan struct {
 	session    string
 	job        string // the name of the session's job
 	answers    map[string]string
+	submit     string   // a job script of the person's; "" for a builtin job
+	adopts     bool     // the session uses jobs of that name that the person starts
+	workdir    string   // where to submit from
+	args       []string // for the scheduler
+	loggedIn   bool
 }
 
 var (
@@ -72,44 +78,83 @@ func jobName(cfg *configs.Config, site configs.Site, host, session string) strin
 	return name
 }
 
+// hostText is the section of the host. A host of no known site needs none: its scheduler is
+// found out.
+func (p plan) hostText() string {
+	var b strings.Builder
+	if p.site.Name != "" {
+		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
+	}
+	fmt.Fprintf(&b, "[host.%s]\n", p.host)
+	if p.ssh != p.host {
+		fmt.Fprintf(&b, "ssh  = %s\n", configs.Quote(p.ssh))
+	}
+	if p.site.Name != "" {
+		fmt.Fprintf(&b, "site = %s\n", configs.Quote(p.site.Name))
+	}
+	if renew := p.site.Certificate.Renew; renew != "" {
+		todo := "Remove the # to use it."
+		if capitalWord.MatchString(renew) {
+			todo = "Replace the words in capitals, and remove the #."
+		}
+		fmt.Fprintf(&b, "# Gets a new certificate before each login. %s\n# before_login = %s\n", todo, configs.Quote(renew))
+	}
+	return b.String()
+}
+
 // text is the section for the config, with comments.
 func (p plan) text() (string, error) {
 	var b strings.Builder
 	if !p.hostExists {
-		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
-		fmt.Fprintf(&b, "[host.%s]\n", p.host)
-		if p.ssh != p.host {
-			fmt.Fprintf(&b, "ssh  = %s\n", configs.Quote(p.ssh))
-		}
-		fmt.Fprintf(&b, "site = %s\n", configs.Quote(p.site.Name))
-		if renew := p.site.Certificate.Renew; renew != "" {
-			todo := "Remove the # to use it."
-			if capitalWord.MatchString(renew) {
-				todo = "Replace the words in capitals, and remove the #."
-			}
-			fmt.Fprintf(&b, "# Gets a new certificate before each login. %s\n# before_login = %s\n", todo, configs.Quote(renew))
-		}
-		b.WriteString("\n")
+		b.WriteString(p.hostText() + "\n")
 	}
-	switch p.app {
-	case "jupyter":
-		fmt.Fprintf(&b, "# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
-	case configs.ShellApp:
-		fmt.Fprintf(&b, "# `tunctl up %s` starts this job. It serves no page: `tunctl ssh %s` is a shell inside,\n# `tunctl code %s` opens an editor there.\n", p.session, p.session, p.session)
-	default:
-		fmt.Fprintf(&b, "# `tunctl up %s` starts this job, waits for it and opens the page.\n", p.session)
-	}
+	b.WriteString(p.comment())
 	fmt.Fprintf(&b, "[session.%s]\n", p.session)
 	fmt.Fprintf(&b, "host   = %s\n", configs.Quote(p.host))
 	fmt.Fprintf(&b, "app    = %s\n", configs.Quote(p.app))
-	fmt.Fprintf(&b, "job    = %s%s# use a job of this name if there is one …\n", configs.Quote(p.job), gap(p.job))
-	submit := "builtin:" + p.app
-	fmt.Fprintf(&b, "submit = %s%s# … otherwise submit this; `tunctl script %s` prints it\n", configs.Quote(submit), gap(submit), p.session)
+	submit := cmp.Or(p.submit, "builtin:"+p.app)
+	own := p.submit != ""
+	switch {
+	case own && !p.adopts:
+		fmt.Fprintf(&b, "submit = %s\n", configs.Quote(submit))
+	case !own && p.adopts:
+		fmt.Fprintf(&b, "job    = %s%s# use the job of this name\n", configs.Quote(p.job), gap(p.job))
+	default:
+		fmt.Fprintf(&b, "job    = %s%s# use a job of this name if there is one …\n", configs.Quote(p.job), gap(p.job))
+		fmt.Fprintf(&b, "submit = %s%s# … otherwise submit this", configs.Quote(submit), gap(submit))
+		if !own {
+			fmt.Fprintf(&b, "; `tunctl script %s` prints it", p.session)
+		}
+		b.WriteString("\n")
+	}
+	if p.workdir != "" {
+		fmt.Fprintf(&b, "workdir = %s\n", configs.Quote(p.workdir))
+	}
+	if len(p.args) > 0 {
+		quoted := make([]string, len(p.args))
+		for i, arg := range p.args {
+			quoted[i] = configs.Quote(arg)
+		}
+		fmt.Fprintf(&b, "args   = [%s]\n", strings.Join(quoted, ", "))
+	}
 	if answers := p.with(); answers != "" {
 		fmt.Fprintf(&b, "with   = { %s }\n", answers)
 	}
 	_, err := configs.Parse("the new section", []byte(b.String()))
 	return b.String(), err
+}
+
+// comment says what the session does.
+func (p plan) comment() string {
+	switch {
+	case p.app == configs.ShellApp:
+		return fmt.Sprintf("# `tunctl up %[1]s` starts this job. It serves no page: `tunctl ssh %[1]s` is a shell inside,\n# `tunctl code %[1]s` opens an editor there.\n", p.session)
+	case p.submit == "" && p.adopts:
+		return fmt.Sprintf("# `tunctl up %s` opens the page of this job.\n", p.session)
+	case p.app == "jupyter":
+		return fmt.Sprintf("# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
+	}
+	return fmt.Sprintf("# `tunctl up %s` starts this job, waits for it and opens the page.\n", p.session)
 }
 
 // gap aligns comments.

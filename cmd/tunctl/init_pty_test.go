@@ -76,6 +76,8 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Answer("1")
 	k.Expect("Which login node? [main]")
 	k.Answer("")
+	k.Expect("[host.ours] added to")
+	k.Expect("connected to ours")
 	k.Expect("Which account is charged?")
 	k.Answer("def ann")
 	k.Expect("must be one word without spaces or quotes")
@@ -95,7 +97,6 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Expect("press Enter to continue")
 	k.Answer("")
 	k.Expect("added to")
-	k.Expect("connected to ours")
 	k.Expect("Next: tunctl up jupyter")
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -122,20 +123,28 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	k := startTalk(t, env, "init")
 	k.Expect("Which cluster?")
 	k.Answer("elsewhere")
-	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
-	k.Answer("none")
 	k.Expect("Your user name on the cluster?")
 	k.Answer("ann")
-	k.Expect("press Enter to continue")
-	k.Answer("")
-	k.Expect("The login failed, but the config was written: `tunctl login elsewhere` tries again.")
+	k.Expect("The login failed, but the config was written: `tunctl init elsewhere` tries again.")
 	k.Expect("error: ")
 	if code, _ := k.End(); code == 0 {
 		t.Error("a login that failed is a success")
 	}
 	text, err := os.ReadFile(config)
-	if err != nil || !strings.Contains(string(text), "[host.elsewhere]\nssh  = \"ann@elsewhere\"\nsite = \"workstation\"\n") {
+	if err != nil || !strings.Contains(string(text), "[host.elsewhere]\nssh  = \"ann@elsewhere\"\n") {
 		t.Errorf("%v\n%s", err, text)
+	}
+
+	// The host is known now; without a look, its scheduler is asked for.
+	k = startTalk(t, env, "init", "elsewhere", "--no-look")
+	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
+	k.Answer("none")
+	k.Expect("[host.elsewhere] is already in the config (ann@elsewhere)")
+	k.Expect("press Enter to continue")
+	k.Answer("")
+	k.Expect("The login failed, but the config was written: `tunctl login elsewhere` tries again.")
+	if code, _ := k.End(); code == 0 {
+		t.Error("a login that failed is a success")
 	}
 }
 
@@ -279,5 +288,166 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	cmd.Env = env
 	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"id": "1001"`) {
 		t.Errorf("%v: another job than the chosen one:\n%s", err, out)
+	}
+}
+
+// installJupyter makes a virtual environment with a JupyterLab that serves the practice page.
+func installJupyter(t *testing.T, folder, version string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"pyvenv.cfg":   "",
+		"bin/activate": "PATH=" + filepath.Join(folder, "bin") + ":$PATH\n",
+		"bin/jupyter": "#!/bin/sh\ntest \"$1\" = lab || exit 1\nshift\nif test \"$1\" = --version; then echo " + version + "; exit; fi\n" +
+			"for word; do case $word in --port=*) port=${word#--port=} ;; esac; done\nexec practice-page --port \"$port\"\n",
+		"lib/python3.11/site-packages/jupyterlab-" + version + ".dist-info/METADATA": "",
+	} {
+		name = filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
+	t.Parallel()
+	c, err := lab.Start(lab.Options{Dir: t.TempDir(), Dialect: lab.PBS, PageCommand: []string{program, practicePage}})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = c.Close() }()
+	env, config := personAt(t, c)
+	installJupyter(t, filepath.Join(c.Home(), "envs", "old"), "3.6.8")
+	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
+
+	answers := 0
+	answer := func(k *ptytest.Program, question, text string) {
+		k.Expect(question)
+		k.Answer(text)
+		answers++
+	}
+	k := startTalk(t, env, "init", "practice")
+	k.Expect("connected to practice")
+	k.Expect("What should `tunctl up jupyter` start?")
+	k.Expect("1) ~/envs/lab  ")
+	k.Expect("JupyterLab 4.2.5, a virtual environment (your home folder)")
+	k.Expect("2) ~/envs/old")
+	answer(k, "[1]: ", "99")
+	k.Expect("No line above has the number 99.")
+	answer(k, "[1]: ", "")
+	k.Expect("queue: normal (qstat -Q)")
+	k.Expect("Settings: hours=2 cpus=2 memory=8gb gpus=0 venv=~/envs/lab.")
+	answer(k, "press Enter to continue: ", "hours=1")
+	k.Expect("hours = 1")
+	answer(k, "press Enter to continue: ", "")
+	k.Expect("Next: tunctl up jupyter")
+	if code, screen := k.End(); code != 0 || answers > 4 {
+		t.Errorf("exit code %d after %d answers:\n%s", code, answers, screen)
+	}
+	text, err := os.ReadFile(config)
+	if err != nil || !strings.Contains(string(text), `with   = { queue = "normal", hours = 1, venv = "~/envs/lab" }`) || !strings.HasPrefix(string(text), "[host.practice]\n\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	k = startTalk(t, env, "up", "--no-open")
+	k.Expect("jupyter\x1b[0m is ready")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("up: exit code %d", code)
+	}
+
+	// The session's own job is found the next time, and the installation is not repeated.
+	k = startTalk(t, env, "init", "practice")
+	k.Expect("[host.practice] is already in the config")
+	k.Expect("job 1001")
+	k.Expect("jupyter, which serves jupyter now; nothing is submitted when it ends (your jobs)")
+	k.Type("\x03")
+	k.Expect("stopped")
+}
+
+func TestInitSaysHowToInstallJupyterWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	path := withoutJupyter(t)
+	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, Path: path})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = c.Close() }()
+	env, config := personAt(t, c)
+	k := startTalk(t, env, "init", "practice")
+	k.Expect("no Jupyter was found on practice. These commands install it there; tunctl runs none of them:")
+	k.Expect("python3 -m venv ~/jupyter")
+	k.Expect("~/jupyter/bin/pip install jupyterlab")
+	k.Expect("press Enter to continue: ")
+	k.Answer("")
+	k.Expect("Next: tunctl up jupyter")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	text, err := os.ReadFile(config)
+	if err != nil || !strings.Contains(string(text), `venv = "~/jupyter"`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := os.Stat(filepath.Join(c.Home(), "jupyter")); err == nil {
+		t.Error("it was installed")
+	}
+}
+
+// withoutJupyter is a PATH with this computer's programs but Jupyter.
+func withoutJupyter(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("jupyter"); err != nil {
+		return os.Getenv("PATH")
+	}
+	dir := t.TempDir()
+	for _, from := range filepath.SplitList(os.Getenv("PATH")) {
+		entries, err := os.ReadDir(from)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), "jupyter") {
+				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())) // the first one on the PATH stays
+			}
+		}
+	}
+	return dir
+}
+
+func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
+	t.Parallel()
+	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = c.Close() }()
+	env, config := personAt(t, c)
+	folder := filepath.Join(c.Home(), "course")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := strings.Replace(lab.JobScript(c.Dialect()), "\n\n", "\n# jupyter lab\n: jupyter lab\n\n", 1)
+	if err := os.WriteFile(filepath.Join(folder, "lab.sh"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
+	k := startTalk(t, env, "init", "practice")
+	k.Expect("1) ~/course/lab.sh  your job script for jobs called jupyterlab")
+	k.Expect("2) ~/envs/lab")
+	k.Answer("")
+	k.Expect("Next: tunctl up jupyter")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	text, err := os.ReadFile(config)
+	for _, want := range []string{"job    = \"jupyterlab\" ", "submit = \"~/course/lab.sh\" ", "workdir = \"~/course\"\n"} {
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v: %q is missing in\n%s", err, want, text)
+		}
+	}
+	k = startTalk(t, env, "up", "--no-open")
+	k.Expect("jupyter\x1b[0m is ready")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("up: exit code %d", code)
 	}
 }

@@ -91,6 +91,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			cli.HelpFlag, // the library adds it only with its own help command
 		},
 		Commands: withCommonHelp(commands(t)),
+
+		DisableSliceFlagSeparator: true, // --with modules="a,b" is one value
 	}
 	app.CustomAppHelpTemplate = frontPage(app)
 	return app
@@ -111,7 +113,7 @@ func freeMainThread(c *cli.Context) error {
 func commands(t *term.Terminal) []*cli.Command {
 	return slices.Concat(
 		chapter("Every day",
-			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), trayCommand(t)),
+			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), dashboardCommand(t), trayCommand(t)),
 		chapter("Jobs and hosts",
 			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
 			loginCommand(t), logoutCommand(t), hostsCommand(t)),

@@ -2,10 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
 
@@ -15,10 +21,17 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show your remaining allocation and disk space on a host",
 		ArgsUsage: "[HOST]",
 		Description: "Runs the quota commands of the host's site (see `tunctl sites SITE`) over the existing connection;\n" +
-			"logs in first if necessary. Without HOST: the only host in the config.\n\n" +
+			"logs in first if necessary. Without HOST: the only host in the config. What the site's file says how to\n" +
+			"read is shown as a table, everything else as it was printed. The answer is kept for an hour.\n\n" +
 			"  tunctl quota narval\n" +
+			"  tunctl quota narval --refresh    run the commands now\n" +
+			"  tunctl quota narval --raw        everything as it was printed\n" +
 			"  tunctl quota narval --json",
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "refresh", Usage: "run the commands now, also if the last answer is less than an hour old"},
+			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
+		},
 		Action: interruptibleAction(t, quota),
 	}
 }
@@ -34,24 +47,118 @@ func quota(ctx context.Context, inv *invocation) error {
 			return err
 		}
 	}
-	if err := inv.connectHost(ctx, host); err != nil {
-		return err
-	}
-	answer, err := inv.client.Quota(ctx, host)
+	answer, err := inv.quotaOf(ctx, host)
 	if err != nil {
 		return err
 	}
 	if inv.Bool("json") {
-		return inv.PrintIndentedJSON(answer.Reports)
+		return inv.PrintIndentedJSON(answer)
 	}
-	for i, r := range answer.Reports {
-		if i > 0 {
+	if age := time.Since(answer.At); age > time.Minute {
+		inv.Say("as of %s; `tunctl quota %s --refresh` asks again", shortTime(answer.At, time.Now()), host)
+	}
+	if len(answer.Balances) > 0 && !inv.Bool("raw") {
+		if _, err := fmt.Fprint(inv.Out, balanceTable(answer.Balances).Draw(term.LayoutFor(inv.Out))); err != nil {
+			return err
+		}
+	}
+	inv.printReports(host, answer)
+	return nil
+}
+
+// quotaOf asks the agent, which may know the answer, and connects to the host if it does not.
+func (inv *invocation) quotaOf(ctx context.Context, host string) (api.QuotaResponse, error) {
+	ask := inv.client.Quota
+	if inv.Bool("refresh") {
+		ask = inv.client.FreshQuota
+	}
+	if _, err := inv.ensureAgent(ctx); err != nil {
+		return api.QuotaResponse{}, err
+	}
+	answer, err := ask(ctx, host)
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnreachable {
+		return answer, err
+	}
+	if err := inv.connectHost(ctx, host); err != nil {
+		return api.QuotaResponse{}, err
+	}
+	return ask(ctx, host)
+}
+
+// printReports prints what is not in the table.
+func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
+	printed := len(answer.Balances) > 0 && !inv.Bool("raw")
+	for _, r := range answer.Reports {
+		if r.Read && !inv.Bool("raw") {
+			continue
+		}
+		if printed {
 			fmt.Fprintln(inv.Out)
 		}
+		printed = true
 		fmt.Fprintf(inv.Out, "%s: %s\n%s\n", host, inv.Paint(term.Bold, r.Command), r.Output)
 		if r.Exit != 0 {
 			inv.Say("tunctl: %s exited with status %d", r.Command, r.Exit)
 		}
 	}
-	return nil
+}
+
+func balanceTable(balances []api.Balance) *term.Table {
+	t := &term.Table{Header: []string{"BALANCE", "USED", "OF", "FULL"}, Whole: []string{"USED", "OF"}}
+	for _, b := range balances {
+		used, of, bar, colour := amountText(b.Used)+unitText(b), "-", "-", ""
+		if b.Total > 0 {
+			used, of = amountText(b.Used), amountText(b.Total)+unitText(b)
+			bar, colour = quotaBar(b.Used/b.Total), quotaColour(b.Used/b.Total)
+		}
+		t.Add(nil, term.Cell{Text: b.Name, Colour: term.Bold}, term.Cell{Text: used}, term.Cell{Text: of}, term.Cell{Text: bar, Colour: colour})
+	}
+	return t
+}
+
+// balanceText is a balance in words: "12 of 50 GiB".
+func balanceText(b api.Balance) string {
+	if b.Total == 0 {
+		return amountText(b.Used) + unitText(b)
+	}
+	return amountText(b.Used) + " of " + amountText(b.Total) + unitText(b)
+}
+
+func unitText(b api.Balance) string {
+	if b.Unit == "" {
+		return ""
+	}
+	return " " + b.Unit
+}
+
+// amountText writes a number with spaces between its thousands: "1 160 939", "26.61".
+func amountText(n float64) string {
+	text := strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
+	whole, rest, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0 && len(whole) > 4; i -= 3 {
+		whole = whole[:i] + " " + whole[i:]
+	}
+	if rest != "" {
+		whole += "." + rest
+	}
+	return whole
+}
+
+const quotaBarWidth = 10
+
+// quotaBar is a bar with a percentage. It is full only if the quota is.
+func quotaBar(part float64) string {
+	filled := min(max(int(part*quotaBarWidth), 0), quotaBarWidth)
+	return strings.Repeat("█", filled) + strings.Repeat("░", quotaBarWidth-filled) + fmt.Sprintf(" %3.0f%%", math.Floor(part*100))
+}
+
+// quotaColour warns before a quota is used up.
+func quotaColour(part float64) string {
+	switch {
+	case part >= 0.95:
+		return term.Red
+	case part >= 0.8:
+		return term.Yellow
+	}
+	return term.Green
 }

@@ -25,7 +25,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			"and set submit = \"local:./my-job.sh\" in the config. --app is one of jupyter, code-server, rstudio,\n" +
 			"desktop, tensorboard, command and shell.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
+			withFlag("answer a question: `NAME=VALUE`; repeatable"),
 			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
@@ -118,15 +118,47 @@ func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, ho
 	return name, nil
 }
 
-// answersOf reads --with NAME=VALUE.
-func answersOf(c *cli.Context) (map[string]string, error) {
-	answers := map[string]string{}
-	for _, pair := range c.StringSlice("with") {
-		name, text, ok := strings.Cut(pair, "=")
+// withFlag is --with NAME=VALUE, which may be given several times.
+func withFlag(usage string) cli.Flag {
+	return repeatedFlag{&cli.StringSliceFlag{Name: "with", Usage: usage}}
+}
+
+// repeatedFlag is a flag that may be given several times. Its help shows it once: twice, as
+// the library does it, makes the column too wide for the others.
+type repeatedFlag struct{ *cli.StringSliceFlag }
+
+// String is the flag's line of the help.
+func (f repeatedFlag) String() string {
+	names, usage, _ := strings.Cut(f.StringSliceFlag.String(), "\t")
+	names, _, _ = strings.Cut(names, " [ ")
+	return names + "\t" + usage
+}
+
+// answer is a --with NAME=VALUE.
+type answer struct{ name, value string }
+
+// pairsOf reads --with NAME=VALUE, in its order.
+func pairsOf(c *cli.Context) ([]answer, error) {
+	var pairs []answer
+	for _, text := range c.StringSlice("with") {
+		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usagef("--with takes NAME=VALUE, not %q", pair)
+			return nil, usagef("--with takes NAME=VALUE, not %q", text)
 		}
-		answers[name] = text
+		pairs = append(pairs, answer{name, value})
+	}
+	return pairs, nil
+}
+
+// answersOf is --with NAME=VALUE by the names; the last of several for one name counts.
+func answersOf(c *cli.Context) (map[string]string, error) {
+	pairs, err := pairsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	answers := map[string]string{}
+	for _, p := range pairs {
+		answers[p.name] = p.value
 	}
 	return answers, nil
 }

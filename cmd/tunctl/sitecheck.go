@@ -43,6 +43,11 @@ func checkSite(ctx context.Context, inv *invocation, file string) error {
 	for _, s := range report.Scripts {
 		line(term.Green, "✓", "builtin:%s for %s: %d lines", s.App, s.Scheduler, bytes.Count(s.Text, []byte("\n")))
 	}
+	for _, r := range report.Site.Readers {
+		for _, b := range r.Read(r.Example) {
+			line(term.Green, "✓", "read.%s: %s: %s", r.Name, b.Name, balanceText(b))
+		}
+	}
 	for _, m := range report.Missing {
 		line(term.Yellow, "?", "%s is missing: %s", m.Key, m.Lack)
 	}

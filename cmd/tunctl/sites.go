@@ -146,6 +146,7 @@ func describeSite(w io.Writer, s configs.Site) {
 		fact("queue", strings.TrimSpace(q.Name+"  "+q.Limits()))
 	}
 	fact("quota", strings.Join(s.Balance, "; "))
+	fact("charged", s.Charge.Words())
 	for _, n := range s.Notes {
 		fact("note", n)
 	}

@@ -21,13 +21,18 @@ func statusCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
 		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
-			"--refresh asks now.\n\n" +
+			"--refresh asks now. With the name of a session, it also measures for a moment what the job uses;\n" +
+			"--json does so only with --refresh.\n\n" +
+			"--watch on a terminal is a screen with the sessions, jobs, use, hosts and a job's log (keys 1 to 5).\n" +
+			"j and k choose a row, Enter shows all about it, o opens its page, u starts and d disconnects it, e asks\n" +
+			"for more time, c ends the job, L logs in. ? lists all keys, q quits and changes nothing. Elsewhere\n" +
+			"--watch prints the table at every change.\n\n" +
 			"  tunctl status\n" +
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; q or Ctrl-C quits"},
+			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; on a terminal, with keys: ? lists them, q quits"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
@@ -39,9 +44,9 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			case err != nil:
 				return err
 			case inv.Bool("watch"):
-				return watchStatus(ctx, inv)
+				return watchStatus(ctx, inv, st)
 			}
-			return showStatus(inv, st)
+			return showStatus(inv, inv.withUsage(ctx, st))
 		}),
 	}
 }

@@ -11,20 +11,32 @@ import (
 
 // statusTable draws sessions with their notes, and hosts.
 func statusTable(l term.Layout, st api.Status, now time.Time) string {
-	sessions := term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
-	said := map[string]bool{}
-	for _, s := range st.Sessions {
-		sessions.Add(sessionNotes(s, now),
-			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},
-			term.Cell{Text: jobText(s.Job)}, leftCell(s.Job, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
-		said[s.Cause] = true
-	}
-	text := sessions.Draw(l)
+	text := sessionsTable(st.Sessions, now).Draw(l)
 	if len(st.Hosts) == 0 {
 		return text
 	}
-	hosts := term.Table{Header: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
-	for _, h := range st.Hosts {
+	said := map[string]bool{}
+	for _, s := range st.Sessions {
+		said[s.Cause] = true
+	}
+	return text + "\n" + hostsTable(st.Hosts, said, now).Draw(l)
+}
+
+// sessionsTable has a row per session.
+func sessionsTable(list []api.Session, now time.Time) *term.Table {
+	sessions := &term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
+	for _, s := range list {
+		sessions.Add(sessionNotes(s, now),
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},
+			term.Cell{Text: jobText(s.Job)}, leftCell(s.Job, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
+	}
+	return sessions
+}
+
+// hostsTable has a row per connected host, without the causes that are said already.
+func hostsTable(list []api.Host, said map[string]bool, now time.Time) *term.Table {
+	hosts := &term.Table{Header: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
+	for _, h := range list {
 		var notes []string
 		if h.Cause != "" && !said[h.Cause] {
 			notes = append(notes, h.Cause)
@@ -36,7 +48,7 @@ func statusTable(l term.Layout, st api.Status, now time.Time) string {
 		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
 	}
-	return text + "\n" + hosts.Draw(l)
+	return hosts
 }
 
 // sessionNotes are the lines under a session.
@@ -50,6 +62,12 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	case s.Local != "" && s.State != api.SessionDown && (s.State == api.SessionReady || !s.State.Settled()):
 		notes = append(notes, s.Local)
 	}
+	if len(s.With) > 0 {
+		notes = append(notes, "with "+s.With.String())
+	}
+	if s.Of != "" {
+		notes = append(notes, "a second session of "+s.Of)
+	}
 	for _, f := range s.Forwards {
 		if s.Local == "" || f.Listen != s.Local && f.Endpoint == "" {
 			notes = append(notes, forwardNote(s, f))
@@ -62,6 +80,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, e.Name+": `"+pageOf{s.Name, e.Name}.command("tunctl")+"`")
 		}
 	}
+	notes = append(notes, usageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {
 		if f.Note != "" {
 			notes = append(notes, "! "+f.Note)

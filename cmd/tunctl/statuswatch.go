@@ -3,118 +3,228 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/desktop"
 	"tunctl/internal/term"
+	"tunctl/internal/watchui"
 )
 
-// watchTick is how often the table is redrawn: minutes and bytes change without an event.
-const watchTick = time.Second
-
-// watchStatus shows the status at every change: on a terminal the table is redrawn in
-// place until q or Ctrl-C, elsewhere it is printed again.
-func watchStatus(ctx context.Context, inv *invocation) error {
+// watchStatus shows the status at every change: as a screen with keys at a terminal,
+// elsewhere it is printed again.
+func watchStatus(ctx context.Context, inv *invocation, st api.Status) error {
+	if !inv.Bool("json") && term.IsTerminal(inv.Out) && term.IsTerminal(inv.In) && os.Getenv("TERM") != "dumb" {
+		return watchOnScreen(ctx, inv, st)
+	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	w := &statusWatch{invocation: inv, inPlace: term.IsTerminal(inv.Out) && !inv.Bool("json")}
-	err := w.loop(ctx)
+	err := printChanges(ctx, inv)
 	if ctx.Err() != nil {
 		return silentError(exitInterrupted)
 	}
 	return err
 }
 
-// statusWatch is one `tunctl status --watch`.
-type statusWatch struct {
-	*invocation
-	inPlace bool   // the table is redrawn on a screen of its own
-	last    string // the text on the screen
-}
-
-// loop shows the status until q, Ctrl-C or the end of the agent.
-func (w *statusWatch) loop(ctx context.Context) error {
+// printChanges prints the status at every change, until the end of ctx or of the agent.
+func printChanges(ctx context.Context, inv *invocation) error {
 	ctx, cancel := context.WithCancel(ctx)
 	events := make(chan struct{}, 1)
 	gone := make(chan error, 1)
 	go func() {
-		gone <- w.client.WatchWaiting(ctx, api.AnswersNone, rand.Text(), func(e api.Event) { w.changed(e, events) })
+		gone <- inv.client.WatchWaiting(ctx, api.AnswersNone, rand.Text(), func(e api.Event) {
+			switch e.Type {
+			case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
+			default:
+				return
+			}
+			select {
+			case events <- struct{}{}:
+			default: // one that is not read yet will do
+			}
+		})
 	}()
 	defer func() { cancel(); <-gone }()
-	var keys <-chan byte
-	var tick <-chan time.Time
-	if w.inPlace {
-		fmt.Fprint(w.Out, "\x1b[?1049h\x1b[?25l") // a screen of its own, without a cursor
-		defer fmt.Fprint(w.Out, "\x1b[?25h\x1b[?1049l")
-		var restore func()
-		keys, restore = w.ReadKeys()
-		defer restore()
-		ticker := time.NewTicker(watchTick)
-		defer ticker.Stop()
-		tick = ticker.C
-	}
 	for {
 		select {
 		case <-events:
-		case <-tick:
-		case key := <-keys:
-			switch key {
-			case 'q', 'Q':
-				return nil
-			case term.CtrlC:
-				return silentError(exitInterrupted)
-			}
 		case err := <-gone:
 			gone <- nil
-			return w.left(err)
+			if err == nil {
+				err = &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
+			}
+			return err
 		}
-		if err := w.show(ctx); err != nil {
+		st, err := inv.client.Status(ctx)
+		if err != nil {
+			continue // the end of the stream says why
+		}
+		if err := showStatus(inv, st); err != nil {
 			return err
 		}
 	}
 }
 
-// changed notes that the status may have changed.
-func (w *statusWatch) changed(e api.Event, events chan<- struct{}) {
-	switch e.Type {
-	case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
-	default:
-		return
-	}
-	select {
-	case events <- struct{}{}:
-	default:
-	}
-}
-
-// left is the error when the agent has ended the stream.
-func (w *statusWatch) left(err error) error {
-	if err != nil {
+// watchOnScreen is the interactive screen.
+func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
+	if _, err := inv.onlyNamed(st); err != nil {
 		return err
 	}
-	return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
+	w := &watchActions{inv: inv, waiter: rand.Text()}
+	ctx, stop := w.interruptible(ctx)
+	defer stop()
+	err := watchui.Run(ctx, inv.Terminal, inv.client, watchui.Options{
+		Status: st, Session: inv.Args().First(), Waiter: w.waiter,
+		Table: watchTable, Details: watchDetails, Describe: describeJob,
+		Act: w.act, Login: w.login,
+	})
+	if errors.Is(err, watchui.ErrInterrupted) {
+		return silentError(exitInterrupted)
+	}
+	return err
 }
 
-// show prints the status; in place only if it differs from the screen.
-func (w *statusWatch) show(ctx context.Context) error {
-	st, err := w.client.Status(ctx)
+// watchActions does what the keys of the screen ask for, as the commands do.
+type watchActions struct {
+	inv       *invocation
+	waiter    string
+	loggingIn atomic.Bool
+}
+
+// interruptible ends ctx at a signal. The Ctrl-C of a login ends only that; elsewhere
+// Ctrl-C is a key.
+func (w *watchActions) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case s := <-signals:
+				if s != os.Interrupt || !w.loggingIn.Load() {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+func (w *watchActions) act(ctx context.Context, a watchui.Action) (watchui.Result, error) {
+	var text string
+	var err error
+	switch a.Verb {
+	case watchui.Open:
+		text, err = w.open(ctx, a.Session)
+	case watchui.Up:
+		text, err = w.up(ctx, a.Session)
+	case watchui.Down:
+		text, err = w.down(ctx, api.DownRequest{Session: a.Session})
+	case watchui.Extend:
+		text, err = w.extend(ctx, a.Session, a.Typed)
+	case watchui.Cancel:
+		text, err = w.cancel(ctx, a)
+	case watchui.Copy:
+		return w.copyAddress(ctx, a.Session)
+	}
+	return watchui.Result{Text: text}, err
+}
+
+// open opens a page; what openPage would print is the text.
+func (w *watchActions) open(ctx context.Context, session string) (string, error) {
+	var printed strings.Builder
+	opened, err := openPage(ctx, term.New(nil, io.Discard, &printed), w.inv.client, pageOf{session: session}, "tunctl")
+	if opened != "" {
+		return fmt.Sprintf("opened %s: %s", session, opened), err
+	}
+	return strings.TrimSpace(printed.String()), err
+}
+
+// up starts a session. The screen is what waits for it.
+func (w *watchActions) up(ctx context.Context, session string) (string, error) {
+	res, err := w.inv.client.UpWaiting(ctx, api.UpRequest{Session: session}, w.waiter)
+	switch {
+	case err != nil:
+		return "", err
+	case len(res.Session.Candidates) > 0:
+		return "", &api.Error{
+			Code: api.CodeFailed, Message: fmt.Sprintf("several jobs of the name of %s are running", session),
+			Hint: fmt.Sprintf("`tunctl up %s` in another terminal lets you choose one", session),
+		}
+	case unsubmitted(res.Session):
+		return "starting " + session + "; its job may be submitted while this screen is open", nil
+	}
+	return fmt.Sprintf("%s is %s%s", session, res.Session.State, becauseText(res.Session.Cause)), nil
+}
+
+func (w *watchActions) down(ctx context.Context, req api.DownRequest) (string, error) {
+	before := wereDown(ctx, w.inv.client)
+	res, err := w.inv.client.Down(ctx, req)
+	var lines []string
+	for _, s := range res.Sessions {
+		lines = append(lines, downText(s, before[s.Name], time.Now())...)
+	}
+	return strings.Join(lines, "\n"), err
+}
+
+func (w *watchActions) extend(ctx context.Context, session, typed string) (string, error) {
+	by, err := parseSpan(typed)
 	if err != nil {
-		return nil //nolint:nilerr // the end of the stream says why
+		return "", err
 	}
-	if !w.inPlace {
-		return showStatus(w.invocation, st)
+	job, err := w.inv.client.Extend(ctx, session, by)
+	return fmt.Sprintf("job %s runs%s", job.ID, untilText(&job, time.Now())), err
+}
+
+// cancel ends a job. That of a session takes the session down too.
+func (w *watchActions) cancel(ctx context.Context, a watchui.Action) (string, error) {
+	if a.Session != "" {
+		return w.down(ctx, api.DownRequest{Session: a.Session, Cancel: true})
 	}
-	if st, err = w.onlyNamed(st); err != nil {
-		return err
+	_, err := w.inv.client.Cancel(ctx, a.Host, a.Job.Ref())
+	return fmt.Sprintf("job %s was cancelled", a.Job.ID), err
+}
+
+// copyAddress copies the whole address of a page, or has the terminal do so where there is
+// no desktop, as over ssh.
+func (w *watchActions) copyAddress(ctx context.Context, session string) (watchui.Result, error) {
+	page, err := w.inv.client.PageURL(ctx, session)
+	if err != nil {
+		return watchui.Result{}, err
 	}
-	now := time.Now()
-	text := statusTable(term.LayoutFor(w.Out), st, now) + "\n" + now.Format("15:04:05") + "  q quits; sessions stay up\n"
-	if text == w.last {
-		return nil
+	if err := desktop.Copy(ctx, page, nil); err == nil {
+		return watchui.Result{Text: fmt.Sprintf("copied the address of %s; its token lets anyone use the page", session)}, nil
 	}
-	w.last = text
-	_, err = fmt.Fprintf(w.Out, "\x1b[H%s\x1b[J", strings.ReplaceAll(text, "\n", "\x1b[K\r\n")) // a raw terminal needs the carriage returns
+	return watchui.Result{
+		Text:      fmt.Sprintf("asked the terminal to copy the address of %s; if it does not, `tunctl open %s --print` shows it", session, session),
+		Clipboard: page,
+	}, nil
+}
+
+// login asks the questions of a host, with a client of its own: the one that watches cannot ask.
+func (w *watchActions) login(ctx context.Context, host string) error {
+	w.loggingIn.Store(true)
+	defer w.loggingIn.Store(false)
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	inv := *w.inv
+	inv.client = client.New(inv.paths)
+	inv.Say("logging in to %s; Ctrl-C goes back", api.HostLabel(host))
+	err := inv.login(ctx, host, api.KeepNot)
+	if ctx.Err() != nil {
+		return errors.New("the login was interrupted")
+	}
 	return err
 }

@@ -4,6 +4,10 @@ package main
 
 import (
 	"bufio"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +31,9 @@ func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
 	if !lines.Scan() {
 		t.Fatal("it showed nothing")
 	}
+	if first := lines.Text(); first != "SESSION  HOST      STATE  JOB  LEFT  TRAFFIC" {
+		t.Errorf("not the plain table: %q", first)
+	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -38,21 +45,201 @@ func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestAKeyLeavesTheWatch(t *testing.T) {
+// watch starts the screen in a terminal of some size.
+func (s *sandbox) watch(columns, rows int, args ...string) *ptytest.Program {
+	s.t.Helper()
+	cmd := s.command(append([]string{"status", "--watch"}, args...)...)
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "NO_COLOR=")
+	return ptytest.StartSized(s.t, cmd, columns, rows)
+}
+
+func TestTheTerminalIsAsBeforeHoweverTheWatchEnds(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
-	for keys, want := range map[string]int{"q": 0, "xQ": 0, "\x03": exitInterrupted} {
-		k := ptytest.Start(t, s.command("status", "--watch"))
-		k.Expect("q quits; sessions stay up")
-		k.Type(keys)
+	for _, end := range []struct {
+		how  string
+		want int
+		do   func(*ptytest.Program)
+	}{
+		{"q", 0, func(k *ptytest.Program) { k.Type("q") }},
+		{"Q after a key without a meaning", 0, func(k *ptytest.Program) { k.Type("xQ") }},
+		{"Ctrl-C", exitInterrupted, func(k *ptytest.Program) { k.Type("\x03") }},
+		{"SIGTERM", exitInterrupted, func(k *ptytest.Program) { k.Signal(syscall.SIGTERM) }},
+		{"SIGINT", exitInterrupted, func(k *ptytest.Program) { k.Signal(syscall.SIGINT) }},
+	} {
+		k := s.watch(80, 24)
+		k.ExpectScreen("q quit")
+		end.do(k)
 		code, said := k.End()
-		if code != want {
-			t.Errorf("after %q: exit code %d, want %d:\n%s", keys, code, want, said)
+		if code != end.want {
+			t.Errorf("after %s: exit code %d, want %d:\n%s", end.how, code, end.want, said)
 		}
-		if !strings.HasSuffix(strings.TrimSpace(said), "\x1b[?25h\x1b[?1049l") {
-			t.Errorf("after %q the screen is not put back:\n%q", keys, said)
+		left, shown := strings.LastIndex(said, "\x1b[?1049l"), strings.LastIndex(said, "\x1b[?25h")
+		if left < strings.LastIndex(said, "\x1b[?1049h") || shown < strings.LastIndex(said, "\x1b[?25l") {
+			t.Errorf("after %s the screen is not put back:\n%q", end.how, said)
 		}
 	}
 	s.run("agent", "status") // it stays
+}
+
+func TestAWatchOnADumbTerminalPrintsThePlainTable(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.run("agent", "start")
+	cmd := s.command("status", "--watch")
+	cmd.Env = append(cmd.Env, "TERM=dumb")
+	k := ptytest.Start(t, cmd)
+	k.Expect("SESSION")
+	k.Type("\x03")
+	code, said := k.End()
+	if code != exitInterrupted || strings.Contains(said, "\x1b") {
+		t.Errorf("exit code %d:\n%q", code, said)
+	}
+}
+
+func TestASuspendedWatchContinues(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.run("agent", "start")
+	cmd := s.command()
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `set -m; "$0" status --watch; echo "stopped with $?"; fg >/dev/null; echo "ended with $?"`, program}
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
+	k := ptytest.StartSized(t, cmd, 80, 24)
+	k.ExpectScreen("q quit")
+	k.Type("\x1a")
+	k.Expect("stopped with")
+	k.ExpectScreen("q quit")
+	k.Type("q")
+	k.Expect("ended with 0")
+	k.End()
+	alone := s.watch(80, 24) // no shell could continue it, so it goes on
+	alone.ExpectScreen("q quit")
+	alone.Type("\x1a?")
+	alone.ExpectScreen("ask for more time")
+	alone.Type("q")
+	if code, said := alone.End(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
+
+func TestEveryKeyOfTheWatchReachesTheAgent(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 60}} {
+		t.Run(fmt.Sprintf("%d×%d", size[0], size[1]), func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.cluster.AllowExtend(true)
+			s.run("agent", "start")
+			k := s.watch(size[0], size[1])
+			k.ExpectScreen("down")
+			k.Type("u")
+			k.ExpectScreen("ready")
+
+			k.Type("e")
+			k.ExpectScreen("How much longer")
+			k.Type("soon\r")
+			k.ExpectScreen(`"soon" is not a time`)
+			k.Type("e2h\r")
+			k.ExpectScreen("runs until")
+
+			k.Type("o") // there is no browser here
+			k.ExpectScreen("no browser found")
+			k.Type("y") // and no desktop: the terminal is asked
+			k.Expect("\x1b]52;c;")
+			link, err := base64.StdEncoding.DecodeString(k.Between("", "\x07"))
+			if err != nil || !strings.Contains(string(link), "token=") {
+				t.Errorf("copied %q, %v", link, err)
+			}
+
+			k.Type("2")
+			k.ExpectScreen("jupyterlab")
+			k.Type("/nothing\r")
+			k.ExpectScreen("nothing here contains nothing")
+			k.Type("\x1b")
+			k.ExpectScreen("until")
+			k.Type("4")
+			k.ExpectScreen("student@")
+			k.Type("\r")
+			k.ExpectScreen("login method")
+			k.Type("L") // it is connected already
+			k.ExpectScreen("connected to practice")
+			k.Type("1l")
+			screen := k.ExpectScreen("token=•••")
+			if !strings.Contains(screen, "log of jupyter") {
+				t.Errorf("whose log is it?\n%s", screen)
+			}
+			k.Type("1d")
+			k.ExpectScreen("keeps running")
+			k.Type("u")
+			k.ExpectScreen("ready")
+			k.Type("cn")
+			k.ExpectScreen("nothing was cancelled")
+			if len(s.live()) != 1 {
+				t.Error("the job is gone")
+			}
+			k.Type("cy")
+			k.ExpectScreen("job 1001 was cancelled")
+			if left := s.live(); len(left) != 0 {
+				t.Errorf("still there: %v", left)
+			}
+			k.Type("?")
+			k.ExpectScreen("show only what contains a text")
+			k.Type("q")
+			if code, said := k.End(); code != 0 {
+				t.Errorf("exit code %d:\n%s", code, said)
+			}
+		})
+	}
+}
+
+func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
+	t.Parallel()
+	const link = "https://iam.example.org/device?user_code=ABCD"
+	env, _, _ := deviceLogin(t, link)
+	s := &sandbox{t: t, env: env}
+	for _, e := range env {
+		if home, ok := strings.CutPrefix(e, "TUNCTL_HOME="); ok {
+			s.home = home
+		}
+	}
+	s.write(filepath.Join(s.home, "config.toml"), "[host.device]\nsite = \"device\"\n\n[session.db]\nhost = \"device\"\nforward = [\"18777:localhost:5432\"]\n")
+	s.run("agent", "start")
+	k := s.watch(80, 24)
+	k.ExpectScreen("db")
+	k.Type("L")
+	k.Expect("logging in to device; Ctrl-C goes back")
+	k.Expect(link)
+	k.Type("\x03") // only the login ends
+	k.ExpectScreen("the login was interrupted")
+	k.Type("L")
+	k.Expect("logging in to device")
+	k.Expect("Open this page")
+	k.Answer("n")
+	k.Expect("press ENTER.")
+	k.Answer("")
+	k.ExpectScreen("connected to device")
+	k.Type("q")
+	if code, said := k.End(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
+
+func TestTheWatchOfOneSessionShowsOnlyThat(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig+"[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
+	s.run("agent", "start")
+	k := s.watch(80, 24, "jupyter")
+	if screen := k.ExpectScreen("jupyter"); strings.Contains(screen, "other") {
+		t.Errorf("the other one is there:\n%s", screen)
+	}
+	s.run("agent", "stop")
+	code, said := k.End()
+	if code == 0 || !strings.Contains(said, "the agent has stopped") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+	if _, err := os.Stat(s.home); err != nil {
+		t.Error(err)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"charm.land/bubbles/v2/spinner"
+
 	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
@@ -25,8 +27,6 @@ type steps struct {
 	hint  string // what a person may do about that
 	since time.Time
 }
-
-var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 func newSteps(t *term.Terminal) *steps {
 	s := &steps{term: t, quit: make(chan struct{})}
@@ -88,7 +88,8 @@ func (s *steps) stop() {
 }
 
 func (s *steps) spin() {
-	tick := time.NewTicker(100 * time.Millisecond)
+	frames := spinner.MiniDot.Frames
+	tick := time.NewTicker(spinner.MiniDot.FPS)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		select {
@@ -99,7 +100,7 @@ func (s *steps) spin() {
 		s.mu.Lock()
 		line := ""
 		if s.text != "" {
-			line = stepLines(spinner[i%len(spinner)], s.text, s.cause, time.Since(s.since), s.term.Width())
+			line = stepLines(frames[i%len(frames)], s.text, s.cause, time.Since(s.since), s.term.Width())
 		}
 		s.mu.Unlock()
 		s.term.Draw(line)
@@ -108,8 +109,8 @@ func (s *steps) spin() {
 
 // stepLines is the current step and its duration, with the reason why it takes time below: the
 // reason is the most useful part, and too long for the same line.
-func stepLines(spinner rune, text, cause string, lasts time.Duration, width int) string {
-	line := fmt.Sprintf("%c %s  %s", spinner, text, stopwatch(lasts))
+func stepLines(frame, text, cause string, lasts time.Duration, width int) string {
+	line := fmt.Sprintf("%s %s  %s", frame, text, stopwatch(lasts))
 	if cause == "" {
 		return line
 	}

@@ -11,7 +11,7 @@ import (
 func TestWhyAStepTakesItsTimeIsReadableOnANarrowTerminal(t *testing.T) {
 	const cause = "Priority; an earlier job like this waited until it was its turn, for about 3 h 20 min"
 	for _, width := range []int{50, 60, 80} {
-		text := stepLines('⠋', "waiting in the queue (job 4711)", cause, 3*time.Second, width)
+		text := stepLines("⠋", "waiting in the queue (job 4711)", cause, 3*time.Second, width)
 		for line := range strings.SplitSeq(text, "\n") {
 			if term.TextWidth(line) >= width {
 				t.Errorf("%d columns do not fit %d: %s", term.TextWidth(line), width, line)

@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/client"
+	"tunctl/internal/dashboard"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -51,8 +52,11 @@ func showTray(ctx context.Context, inv *invocation) error {
 	updateAutostart(ctx, p, log)
 
 	a := trayAgent{paths: p, client: inv.client}
+	page := &trayDashboard{ctx: ctx, options: a.dashboardOptions()}
+	defer page.serving.Wait()
+	defer stop() // ends the dashboard
 	o := tray.Options{
-		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.client.Logout,
+		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.client.Logout, Dashboard: page.open,
 		ConfigPath: p.Config, Notify: notifyFilter(p, log),
 		Tell: func(message string) { inv.Say("tunctl: %s", message) },
 		Log:  log,
@@ -140,11 +144,16 @@ func (a trayAgent) login(ctx context.Context, host string) error {
 		_, err := a.client.Login(ctx, host)
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
+	return loginInWindow(ctx, host)
+}
+
+// dashboardOptions are those of a dashboard that the tray serves.
+func (a trayAgent) dashboardOptions() dashboard.Options {
+	o := dashboard.Options{Client: a.client, StartAgent: a.start, Login: a.login, Prompts: "in the terminal window that opens"}
+	if desktop.CanAsk(nil) {
+		o.Prompts = "in the dialog on your desktop"
 	}
-	return desktop.Terminal(ctx, []string{self, "login", host}, nil)
+	return o
 }
 
 // Watch implements tray.Agent. It gets prompts only if dialogs can be shown: without, the agent
@@ -160,6 +169,12 @@ func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 // Up implements tray.Agent.
 func (a trayAgent) Up(ctx context.Context, session string) error {
 	_, err := a.client.Up(ctx, session)
+	return err
+}
+
+// UpWith implements tray.Agent.
+func (a trayAgent) UpWith(ctx context.Context, session string, with api.Choices) error {
+	_, err := a.client.UpWaiting(ctx, api.UpRequest{Session: session, With: with}, "")
 	return err
 }
 

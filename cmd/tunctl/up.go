@@ -23,7 +23,7 @@ const waitWithoutTerminal = 30 * time.Minute
 
 // waitFlag is --wait of the commands that wait for a session.
 func waitFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, such as 2h", DefaultText: "no limit on a terminal, else 30m"}
+	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, like 2h", DefaultText: "none on a terminal, else 30m"}
 }
 
 func upCommand(t *term.Terminal) *cli.Command {
@@ -38,9 +38,23 @@ func upCommand(t *term.Terminal) *cli.Command {
 			"command waits; after an hour without a job it asks again, or exits if it cannot ask.\n\n" +
 			"  tunctl up                      the only session in the config\n" +
 			"  tunctl up jupyter --no-open    only print the page's address\n" +
-			"  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays",
+			"  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays\n\n" +
+			"--with changes the job for this run only: the answers to the site's questions, as in with = { … }\n" +
+			"of the config. For a job script of your own, hours, cpus, memory, gpus, nodes, account, partition,\n" +
+			"queue and qos become options of the scheduler, where it has such an option. A job that runs\n" +
+			"already keeps what it has: end it first, or start a second one with --as.\n\n" +
+			"  tunctl up jupyter --with gpus=2 --with hours=8\n" +
+			"  tunctl up jupyter --again          with the last choices\n" +
+			"  tunctl up jupyter --as jupyter2    a second job beside the first\n\n" +
+			"--dry-run submits nothing. It shows the job's script, the command, its cost, when it would start\n" +
+			"and how long earlier ones waited; with several values, up to four variants as a table.\n\n" +
+			"  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8",
 		Flags: []cli.Flag{
 			waitFlag(),
+			withFlag("for this run, use `NAME=VALUE`; repeatable"),
+			&cli.BoolFlag{Name: "again", Usage: "choose as at the last run"},
+			&cli.StringFlag{Name: "as", Usage: "start a second session of that `NAME`"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "submit nothing; show the job, its cost and start"},
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
@@ -49,13 +63,38 @@ func upCommand(t *term.Terminal) *cli.Command {
 			if err != nil {
 				return err
 			}
-			u := &up{term: inv.Terminal, json: inv.Bool("json"), name: name, wait: inv.Duration("wait")}
+			if inv.Bool("dry-run") {
+				return upDryRun(ctx, inv, name)
+			}
+			u := &up{term: inv.Terminal, json: inv.Bool("json"), name: name, wait: inv.Duration("wait"), as: inv.String("as"), again: inv.Bool("again")}
 			if inv.IsSet("wait") && u.wait <= 0 {
 				return usagef("--wait takes a time such as 30m or 2h")
+			}
+			if inv.IsSet("as") && u.as == "" {
+				return usagef("--as takes the name of the second session")
+			}
+			if u.with, err = answersOf(inv.Context); err != nil {
+				return err
 			}
 			return u.start(ctx, inv.paths, opensPage(inv, name))
 		}),
 	}
+}
+
+// upDryRun shows what an up would submit. Ctrl-C ends it.
+func upDryRun(ctx context.Context, inv *invocation, session string) error {
+	d, err := newDryRun(inv, session)
+	if err != nil {
+		return err
+	}
+	outer := ctx
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	err = d.run(ctx)
+	if outer.Err() == nil && ctx.Err() != nil {
+		return silentError(exitInterrupted)
+	}
+	return err
 }
 
 // opensPage reports whether to open the page once it is ready.
@@ -77,6 +116,9 @@ type up struct {
 	program string // the command that runs this tunctl in another terminal; "": its name
 	json    bool
 	name    string
+	with    api.Choices // for this run
+	again   bool        // with the last choices
+	as      string      // the name of a second session
 	wait    time.Duration
 	client  *client.Client // of a running agent; nil: start starts one
 	// waiter names this command to the agent: while its watch lasts, the agent may
@@ -302,7 +344,7 @@ func (u *up) send(ctx context.Context) (api.UpResponse, error) {
 	if u.request != nil {
 		return u.request(ctx)
 	}
-	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name}, u.waiter)
+	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name, With: u.with, Again: u.again, As: u.as}, u.waiter)
 }
 
 // choose has the person choose one of several jobs of the session's name, and requests the
@@ -317,7 +359,7 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name, Job: job}, u.waiter)
+	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name, Job: job, With: u.with, Again: u.again}, u.waiter)
 }
 
 // watch streams events into a channel until ctx ends or the agent stops.

@@ -49,7 +49,9 @@ type Agent struct {
 	prompts *prompts
 	store   *state.Store
 	history *state.History
+	quotas  quotas
 	pool    *tunnel.Pool
+	usage   *usageHub
 	work    sync.WaitGroup
 
 	certificates certificates
@@ -81,7 +83,7 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), history: state.NewHistory(o.Paths.History()),
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
 		config:   &configs.Config{Path: o.Paths.Config},
 		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{},
 	}

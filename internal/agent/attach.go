@@ -174,6 +174,10 @@ func (a *Agent) restoreLocked(name string) (*session, bool) {
 	switch {
 	case rec.Attached == "":
 		return nil, false
+	case rec.Of != "":
+		if cfg, configured := a.config.Session(rec.Of); configured {
+			return a.secondLocked(name, cfg), true
+		}
 	case len(rec.Forwards) > 0:
 		return a.restoreForwardsLocked(name, rec)
 	}

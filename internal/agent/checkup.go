@@ -194,7 +194,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	case path == "" || strings.HasPrefix(path, "builtin:"):
 		return
 	case strings.HasPrefix(path, localPrefix):
-		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor"); err != nil {
+		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor", nil); err != nil {
 			c.failed("script", err, "")
 			return
 		}

@@ -27,6 +27,7 @@ type facts struct {
 	needsJob   bool
 	submitting bool
 	job        *api.Job
+	with       api.Choices     // what a person chose for job
 	remembered *api.Job        // the job of an earlier attempt, until it is found
 	next       *api.Job        // follows job, by keep = true
 	waits      string          // how long jobs like it waited before
@@ -96,6 +97,17 @@ func (f *facts) derive(now time.Time) verdict {
 		return f.whileNotListening(f.refusedListeners(verdict{state: api.SessionFailed, code: api.CodeForward}))
 	}
 	return f.ready(now)
+}
+
+// choices are a person's choices for the session's job, or those for the next one.
+func (f *facts) choices(asked api.Choices) api.Choices {
+	switch {
+	case len(asked) > 0:
+		return asked
+	case len(f.with) > 0 && (f.job != nil || f.submitting):
+		return f.with
+	}
+	return nil
 }
 
 // down says whether the job of a session that is down is still charged, as it was last

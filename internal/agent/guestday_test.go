@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -38,6 +39,9 @@ type guest struct {
 	codes map[int]int // that the person entered, by the hour
 	since time.Time
 	hours int // how long the day is
+
+	mu   sync.Mutex
+	told []api.Notice
 }
 
 const (
@@ -141,6 +145,11 @@ func (g *guest) start(paths home.Paths, sshConfig string) {
 // answer enters a code for every question.
 func (g *guest) answer(person *subscriber) {
 	for e := range person.events {
+		if e.Type == api.EventNotice {
+			g.mu.Lock()
+			g.told = append(g.told, *e.Notice)
+			g.mu.Unlock()
+		}
 		if e.Type == api.EventPrompt {
 			g.codes[g.hosts["mfa"].hour()]++
 			if err := g.agent.prompts.answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
@@ -150,11 +159,14 @@ func (g *guest) answer(person *subscriber) {
 	}
 }
 
-// up brings all sessions up. Their listeners are open and not served: to wait for a client
+// up brings sessions up, by default all. Their listeners are open and not served: to wait for a client
 // would hold the simulated clock.
-func (g *guest) up() {
+func (g *guest) up(only ...string) {
 	g.t.Helper()
 	for _, c := range g.agent.config.Sessions {
+		if len(only) > 0 && !slices.Contains(only, c.Name) {
+			continue
+		}
 		s, err := g.agent.session(c.Name)
 		if err != nil {
 			g.t.Fatal(err)

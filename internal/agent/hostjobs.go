@@ -170,7 +170,7 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 		return api.Job{}, err
 	}
 	cfg := configs.Session{Host: host, Submit: req.Script, Args: req.Args, Workdir: req.Workdir}
-	sub, err := a.submission(ctx, cfg, jobs, "submit-"+strings.ToLower(rand.Text()[:10]))
+	sub, err := a.submission(ctx, cfg, jobs, "submit-"+strings.ToLower(rand.Text()[:10]), nil)
 	if err != nil {
 		return api.Job{}, err
 	}

@@ -208,7 +208,11 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	if node != nil {
 		return node, nil
 	}
-	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, time.Time{}), Notice: n.addNotice}
+	var since time.Time // other names of the node are looked up
+	if n.session.reaches(name) {
+		since = time.Now() // this one is enough
+	}
+	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
@@ -230,6 +234,14 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil
+}
+
+// reaches reports whether the login node connects to the session's page by that name of a
+// node.
+func (s *session) reaches(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.route != nil && s.route.endpoint.Reach == api.ReachLogin && jobwatch.SameNode(s.route.endpoint.Host, node)
 }
 
 // slurmID is the id of a job for a step, which is of one task of an array.

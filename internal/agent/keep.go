@@ -145,7 +145,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	if err != nil {
 		return api.Job{}, err
 	}
-	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
+	sub, err := s.agent.submission(ctx, cfg, jobs, tag, s.agent.store.Session(s.name).With)
 	if err != nil {
 		return api.Job{}, s.skipNext(job, err)
 	}

@@ -24,6 +24,8 @@ type Limits struct {
 	// including the login on the node.
 	NodeGrace time.Duration
 	NodeProbe time.Duration
+	// Usage is how often a running job is measured while somebody looks.
+	Usage time.Duration
 	// Silent is how long a running job may write nothing before the session says so.
 	Silent time.Duration
 	// Remind are the times before a job's end at which a person is reminded, the longest
@@ -37,6 +39,9 @@ type Limits struct {
 	KeepRetry  time.Duration
 	// Permit is how long after a person last asked for a session its job may be submitted.
 	Permit time.Duration
+	// Quota is how long the output of a site's quota commands is repeated without running
+	// them again.
+	Quota time.Duration
 	// Socket is how often the agent checks that its socket still exists.
 	Socket time.Duration
 	// Crashes is how many crashes within CrashWindow make the agent start without
@@ -56,8 +61,10 @@ func DefaultLimits() Limits {
 		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
 		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		Permit:  time.Hour,
+		Quota:   time.Hour,
 		Crashes: 3, CrashWindow: 10 * time.Minute,
 		Silent:   time.Minute,
+		Usage:    10 * time.Second,
 		KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute,
 	}
 }
@@ -69,5 +76,6 @@ func PracticeLimits() Limits {
 	l.ProbeEvery = 100 * time.Millisecond
 	l.KeepRetry = time.Second
 	l.Socket = 200 * time.Millisecond
+	l.Usage = 2 * time.Second
 	return l
 }

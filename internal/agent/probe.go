@@ -19,10 +19,7 @@ func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 	if ep.TakesOneClient() {
 		return nil // the probe would be that client, and a second one is refused
 	}
-	network, address := "tcp", ep.Address()
-	if ep.Socket != "" {
-		network = "unix"
-	}
+	network, address := dialAddress(ep)
 	if ep.Scheme != "" && ep.Scheme != "http" && ep.Scheme != "https" {
 		conn, err := dialer.Dial(ctx, network, address)
 		if err != nil {
@@ -30,12 +27,7 @@ func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 		}
 		return conn.Close()
 	}
-	transport := &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.Dial(ctx, network, address) },
-		DisableKeepAlives: true,
-		// A notebook signs its own certificate; SSH protects the connection.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
-	}
+	transport := transportTo(dialer, ep)
 	defer transport.CloseIdleConnections()
 	req, err := probeRequest(ctx, ep)
 	if err != nil {
@@ -58,6 +50,25 @@ func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 		return fmt.Errorf("the server answers %s", res.Status)
 	}
 	return nil
+}
+
+// dialAddress is where an endpoint is dialled.
+func dialAddress(ep api.Endpoint) (network, address string) {
+	if ep.Socket != "" {
+		return "unix", ep.Address()
+	}
+	return "tcp", ep.Address()
+}
+
+// transportTo sends requests to an endpoint through dialer, each over its own connection.
+func transportTo(dialer forward.Dialer, ep api.Endpoint) *http.Transport {
+	network, address := dialAddress(ep)
+	return &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.Dial(ctx, network, address) },
+		DisableKeepAlives: true,
+		// A notebook signs its own certificate; SSH protects the connection.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+	}
 }
 
 // errTokenUnknown says that a server answers and requires a token that is not known, or

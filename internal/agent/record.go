@@ -31,16 +31,41 @@ func (s *session) record(remember func(*state.Session), show func(*facts)) error
 // adopt makes a job of an account the session's.
 func (s *session) adopt(job api.Job, tag, account string) error {
 	waits := s.waitsBefore(job)
-	return s.record(func(r *state.Session) {
+	rec := s.agent.store.Session(s.name)
+	rec.Tag = tag
+	present := s.presentIn(rec)
+	var conflict error
+	err := s.record(func(r *state.Session) {
 		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, was this one or is outdated
 			r.Next, r.NextTag, r.Asked = nil, "", 0
 		}
 		r.Job, r.Tag, r.Account = &job, tag, account
+		if tag == "" {
+			r.With = nil // of another job
+		}
+		present.with = r.With
 		r.Asked = cmp.Or(timeLimit(job), r.Asked)
 	}, func(f *facts) {
-		f.job, f.submitting, f.waits, f.lapsed = &job, false, waits, false
+		if s.asked != nil {
+			conflict = s.conflictLocked(job, present, s.asked)
+		}
+		s.asked = nil
+		f.job, f.submitting, f.waits, f.lapsed, f.with = &job, false, waits, false, present.with
 		s.usePermitLocked()
 	})
+	return cmp.Or(err, conflict)
+}
+
+// rememberChoices adds the choices of a run to those of earlier runs, which a second session
+// shares with the one of the config.
+func (s *session) rememberChoices(with api.Choices) {
+	base := s
+	if s.of != "" {
+		if first, err := s.agent.session(s.of); err == nil {
+			base = first
+		}
+	}
+	_ = base.record(func(r *state.Session) { r.AddRecent(with) }, nil)
 }
 
 // setJob records the current state of the session's job.
@@ -53,7 +78,8 @@ func (s *session) setJob(job api.Job) {
 	})
 }
 
-// forgetJob forgets a job that is over. It is shown until the session has another.
+// forgetJob forgets a job that is over. It is shown until the session has another. Its choices
+// stay, for the job that follows it.
 func (s *session) forgetJob() {
 	_ = s.record(func(r *state.Session) { r.Job, r.Tag = nil, "" }, nil)
 }
@@ -81,16 +107,19 @@ func (s *session) recordRun(job api.Job) {
 		job.End = now // of a job that was still running, it was the time limit
 	}
 	job.Script = ""
-	gpus, _ := strconv.Atoi(s.config().With["gpus"])
-	run := api.Run{Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now, Asked: s.asked(job), GPUs: gpus}
+	rec := s.agent.store.Session(s.name)
+	gpus, _ := strconv.Atoi(cmp.Or(rec.With["gpus"], s.config().With["gpus"]))
+	run := api.Run{
+		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now,
+		With: rec.With, Asked: limitOf(rec, job), GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
+	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
 	}
 }
 
-// asked is the time limit of a job that is over, in seconds; 0 if it is not known.
-func (s *session) asked(job api.Job) int64 {
-	rec := s.agent.store.Session(s.name)
+// limitOf is the time limit of a job that is over, in seconds; 0 if it is not known.
+func limitOf(rec state.Session, job api.Job) int64 {
 	if rec.Next != nil && rec.Next.Ref() == job.Ref() {
 		return timeLimit(*rec.Next)
 	}

@@ -58,7 +58,9 @@ func (a *Agent) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { reply(w, a.Status()) })
 	mux.HandleFunc("GET /v1/watch", a.handleWatch)
+	mux.HandleFunc("GET /v1/usage", a.handleUsage)
 	mux.HandleFunc("POST /v1/up", a.handleUp)
+	mux.HandleFunc("POST /v1/preview", withoutReadDeadline(a.handlePreview))
 	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
 	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
 	mux.HandleFunc("POST /v1/extend", withoutReadDeadline(handle(a.handleExtend)))
@@ -67,6 +69,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
 	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
 	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
+	mux.HandleFunc("GET /v1/balances", a.handleBalances)
 	mux.HandleFunc("GET /v1/history", a.handleHistory)
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
@@ -75,9 +78,11 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("POST /v1/sessions/{name}/endpoints/{endpoint}/open", withoutReadDeadline(a.handleOpenEndpoint))
 	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
+	mux.HandleFunc("GET /v1/sessions/{name}/choices", a.handleChoices)
 	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
 	mux.HandleFunc("POST /v1/stream", withoutReadDeadline(a.handleStream))
 	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", withoutReadDeadline(a.handleScheduler))
+	mux.HandleFunc("POST /v1/hosts/{host}/look", withoutReadDeadline(a.handleLook))
 	mux.HandleFunc("GET /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleJobs))
 	mux.HandleFunc("GET /v1/hosts/{host}/last-jobs", a.handleLastJobs)
 	mux.HandleFunc("POST /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleSubmitJob))
@@ -165,7 +170,7 @@ func fail(w http.ResponseWriter, err error) {
 		code = http.StatusBadRequest
 	case api.CodeUnknownSession, api.CodeUnknownHost:
 		code = http.StatusNotFound
-	case api.CodeNotReady, api.CodeConfig:
+	case api.CodeNotReady, api.CodeConfig, api.CodeOtherChoices:
 		code = http.StatusConflict
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/configs"
@@ -33,11 +35,16 @@ type session struct {
 	// alone, and never replaced by a submission.
 	attached bool
 	adhoc    bool // its forwards are in no config: they end with its down
+	// of is the session of the config that this one is a second of, "" if it is none.
+	of string
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
+	meter      *meter       // measures what its job uses
+	inside     atomic.Int32 // how many shells, editors and copies are inside its job
 
 	mu           sync.Mutex
 	cfg          configs.Session
+	asked        api.Choices // for the next submission; nil: none
 	facts        facts
 	current      api.Session  // as last entered
 	forward      *forwards    // from the first start to down
@@ -66,6 +73,7 @@ func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.facts = a.remembered(cfg.Name, time.Now())
 	s.current = a.downSession(cfg)
+	s.meter = &meter{session: s}
 	return s
 }
 
@@ -77,6 +85,7 @@ func (a *Agent) downSession(cfg configs.Session) api.Session {
 	v := f.derive(now)
 	return api.Session{
 		Name: cfg.Name, Host: cfg.Host, App: cfg.App, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
+		With: f.choices(nil), Recent: a.store.Session(cfg.Name).Recent,
 		Job: f.job, Next: f.next, Forwards: []api.Forward{},
 	}
 }
@@ -84,7 +93,7 @@ func (a *Agent) downSession(cfg configs.Session) api.Session {
 // remembered are the facts about a session that is not up: its jobs, unless they are over.
 func (a *Agent) remembered(name string, now time.Time) facts {
 	rec := a.store.Session(name)
-	f := facts{name: name, job: rec.Job, next: rec.Next}
+	f := facts{name: name, job: rec.Job, next: rec.Next, with: rec.With}
 	if f.job != nil && (f.job.State.Ended() || pastLimit(*f.job, now)) {
 		f.job = nil
 	}
@@ -175,9 +184,12 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
-	cfg, ok := s.agent.configured(s.name)
+	cfg, ok := s.agent.configured(cmp.Or(s.of, s.name))
 	if !ok || s.attached || s.adhoc {
 		return false
+	}
+	if s.of != "" {
+		cfg = secondConfig(cfg, s.name)
 	}
 	was := s.cfg.Host
 	s.cfg = cfg
@@ -204,6 +216,7 @@ func (s *session) launchLocked(r *attempt) {
 	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
 	s.agent.work.Go(func() { s.expire(ctx, r) })
+	s.agent.work.Go(func() { s.meter.serve(ctx) })
 	s.agent.work.Go(func() {
 		defer s.dropFailed(r) // after done, which a stop waits for
 		defer close(r.done)
@@ -285,7 +298,10 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		job, err = s.cancelJob(ctx, submitting)
 	}
 	next := s.agent.store.Session(s.name).Next
-	s.change(func(f *facts) { *f = facts{name: s.name, job: job, next: next, host: f.host} })
+	s.change(func(f *facts) {
+		*f = facts{name: s.name, job: job, next: next, host: f.host, with: rec.With}
+		s.asked = nil
+	})
 	return s.status(), err
 }
 
@@ -365,7 +381,7 @@ func (s *session) enterLocked() {
 		s.usePermitLocked()
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App,
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.choices(s.asked), Recent: s.agent.recentChoices(s),
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
 		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.cancelledJob,
 		MaySubmit: s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now),

@@ -100,8 +100,8 @@ func (a *Agent) configured(name string) (configs.Session, bool) {
 }
 
 // fromConfig reports whether the session comes from the config: it is neither attached
-// nor ad hoc.
-func (s *session) fromConfig() bool { return !s.attached && !s.adhoc }
+// nor ad hoc, nor a second one of another.
+func (s *session) fromConfig() bool { return !s.attached && !s.adhoc && s.of == "" }
 
 // withUnconfiguredHint says how to remove a session that is up and no longer in the
 // config. Reloading the config never takes one down.

@@ -39,6 +39,13 @@ type simHost struct {
 	lists   []time.Time // queries for all jobs
 	uses    map[simUse]int
 	unknown []string // scripts that it cannot run
+
+	steps      int  // job steps that run now
+	readings   int  // how often a job was measured
+	noSteps    bool // srun is refused
+	computes   bool // each job uses one of its four CPUs
+	busyKernel bool
+	lastUse    time.Time // of each notebook
 }
 
 // simJob is a job whose notebook serves from start on.
@@ -181,11 +188,70 @@ func (h *simHost) page(nc ssh.NewChannel) {
 		if err != nil {
 			return
 		}
-		_, _ = io.WriteString(ch, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		body := h.notebook(req.URL.Path)
+		_, _ = fmt.Fprintf(ch, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		if req.Close {
 			return
 		}
 	}
+}
+
+// notebook is what the API of the notebooks answers.
+func (h *simHost) notebook(path string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case path == "/api/kernels" && h.busyKernel:
+		return `[{"execution_state":"busy"}]`
+	case path == "/api/kernels":
+		return `[{"execution_state":"idle"}]`
+	case path == "/api/status" && !h.lastUse.IsZero():
+		return fmt.Sprintf(`{"kernels":1,"connections":0,"last_activity":%q}`, h.lastUse.UTC().Format(time.RFC3339Nano))
+	}
+	return "{}"
+}
+
+// step is what srun runs: the program that measures, on a node without Python. Other
+// programs end at once.
+func (h *simHost) step(ch ssh.Channel, in *bufio.Reader, line string) (exit uint32) {
+	h.count("steps", 1)
+	h.running(1)
+	defer h.running(-1)
+	h.mu.Lock()
+	refused := h.noSteps
+	h.mu.Unlock()
+	if refused {
+		_, _ = io.WriteString(ch.Stderr(), "srun: error: Unable to create step for job: Job/step already completing or completed\n")
+		return 1
+	}
+	if !strings.Contains(line, "tunctl-usage") {
+		_, _ = io.WriteString(ch.Stderr(), "python3 is not installed on this node\n")
+		return 127
+	}
+	first, _ := in.ReadString('\n')
+	var size int64
+	_, _ = fmt.Sscanf(first, `eval "$(head -c %d)"`, &size)
+	_, _ = io.CopyN(io.Discard, in, size)
+	for {
+		if _, err := in.ReadString('\n'); err != nil {
+			return 0
+		}
+		h.mu.Lock()
+		h.readings++
+		used := time.Duration(0)
+		if h.computes {
+			used = time.Since(h.since)
+		}
+		h.mu.Unlock()
+		_, _ = fmt.Fprintf(ch, "clock %f\ncpu %d\nmem 1000000\nlimit 4000000\ncpus 0-3\nnvidia NVIDIA A100, 0, 1, 40960\nnvidia NVIDIA A100, 0, 1, 40960\n.\n",
+			time.Since(h.since).Seconds()+1, used.Microseconds())
+	}
+}
+
+func (h *simHost) running(steps int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.steps += steps
 }
 
 // session runs one command.
@@ -204,13 +270,19 @@ func (h *simHost) session(nc ssh.NewChannel) {
 		var exec struct{ Command string }
 		_ = ssh.Unmarshal(r.Payload, &exec)
 		h.count("commands", 1)
-		out := h.name + "\n"
+		out, exit := h.name+"\n", uint32(0)
 		if exec.Command != "hostname" {
-			script, _ := io.ReadAll(ch)
-			out = h.run(string(script))
+			in := bufio.NewReader(ch)
+			first, _ := in.ReadString('\n')
+			if strings.Contains(first, "srun ") {
+				out, exit = "", h.step(ch, in, first)
+			} else {
+				rest, _ := io.ReadAll(in)
+				out = h.run(first + string(rest))
+			}
 		}
 		_, _ = io.WriteString(ch, out)
-		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{0}))
+		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{exit}))
 		return
 	}
 }
@@ -249,6 +321,9 @@ func (h *simHost) answer(script string) (out string, exit int) {
 	case strings.Contains(script, "limit scontrol"):
 		h.count("queries", 1)
 		return h.scontrol(script), 0
+	case strings.Contains(script, "limit sstat"):
+		h.count("queries", 1)
+		return "", 1
 	case strings.Contains(script, "limit sacct"):
 		h.count("queries", 1)
 		return "", 1

@@ -150,6 +150,8 @@ type jobBackend struct {
 }
 
 func (j jobBackend) serve(ctx context.Context, client streamClient) {
+	j.nodes.session.inside.Add(1)
+	defer j.nodes.session.inside.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -18,10 +18,10 @@ import (
 // localPrefix marks a script on this computer, which is uploaded first.
 const localPrefix = "local:"
 
-// submission is what to submit for a session with a tag. A job that the site would refuse
-// is refused here.
-func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
-	sub, err := a.prepareSubmission(ctx, cfg, jobs, tag)
+// submission is what to submit for a session with a tag and a person's choices. A job that
+// the site would refuse is refused here.
+func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string, with api.Choices) (jobwatch.Submission, error) {
+	sub, err := a.prepareSubmission(ctx, cfg, jobs, tag, with)
 	if err == nil {
 		err = a.checkRequired(ctx, cfg, jobs, sub)
 	}
@@ -44,7 +44,7 @@ func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jo
 			args = append(args, strconv.Quote(word))
 		}
 	}
-	hint := fmt.Sprintf("set args = [%s] in [session.%s], with your own values", strings.Join(args, ", "), cfg.Name)
+	hint := fmt.Sprintf("set args = [%s] in [session.%s], with your own values", strings.Join(args, ", "), a.section(cfg.Name))
 	if cfg.Name == "" { // `tunctl submit`
 		hint = "give it as an argument of the command"
 	}
@@ -53,7 +53,7 @@ func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jo
 	case cfg.Builtin() == "":
 		hint = fmt.Sprintf("add %s to %s, or %s", strings.Join(missing, " and "), cfg.Submit, hint)
 	case len(about) > 0:
-		hint = fmt.Sprintf("set %s; or %s", inWith(cfg.Name, about), hint)
+		hint = fmt.Sprintf("set %s; or %s", inWith(a.section(cfg.Name), about), hint)
 	}
 	return &api.Error{
 		Code: api.CodeSubmit, Hint: hint,
@@ -61,15 +61,15 @@ func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jo
 	}
 }
 
-func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
+func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string, with api.Choices) (jobwatch.Submission, error) {
 	sub := jobwatch.Submission{Tag: tag, Session: cfg.Name, Args: cfg.Args, Workdir: cfg.Workdir}
 	if cfg.Builtin() != "" {
-		return a.builtinSubmission(ctx, cfg, jobs, sub)
+		return a.builtinSubmission(ctx, cfg, jobs, sub, with)
 	}
 	path, isLocal := strings.CutPrefix(cfg.Submit, localPrefix)
 	if !isLocal {
 		sub.Script = cfg.Submit
-		return sub, nil
+		return a.withChoices(ctx, cfg, jobs, sub, with)
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(a.opt.Paths.Config), path) // the working directory of the agent means nothing
@@ -77,26 +77,29 @@ func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return sub, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("the script of [session.%s] cannot be read: %v", cfg.Name, err), Err: err,
+			Code: api.CodeConfig, Message: fmt.Sprintf("the script of [session.%s] cannot be read: %v", a.section(cfg.Name), err), Err: err,
 			Hint: "a relative path after local: starts at the directory of the config file",
 		}
 	}
 	sub.Content, sub.Base = content, filepath.Base(path)
-	return sub, nil
+	return a.withChoices(ctx, cfg, jobs, sub, with)
 }
 
 // builtinSubmission is a job that comes with tunctl, written for the host's site with
-// the session's answers.
-func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) (jobwatch.Submission, error) {
+// the session's answers, and a person's choices in place of some.
+func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission, with api.Choices) (jobwatch.Submission, error) {
 	site, err := a.siteOf(ctx, cfg.Host, jobs)
 	if err != nil {
+		return sub, err
+	}
+	if with, err = configs.CheckChoices(cfg.RunQuestions(site), with); err != nil {
 		return sub, err
 	}
 	scheduler, err := jobs.Scheduler(ctx)
 	if err != nil {
 		return sub, err
 	}
-	job := cfg.BuiltinJob(a.hostConfig(cfg.Host), site, scheduler)
+	job := withAnswers(cfg, with).BuiltinJob(a.hostConfig(cfg.Host), site, scheduler)
 	if sub.Content, err = job.Script(); err != nil {
 		return sub, err
 	}
@@ -120,7 +123,7 @@ func (a *Agent) submitFor(ctx context.Context, cfg configs.Session, jobs *jobwat
 		return job, err
 	}
 	hinted := *e
-	hinted.Hint += "; change " + inWith(cfg.Name, about)
+	hinted.Hint += "; change " + inWith(a.section(cfg.Name), about)
 	return job, &hinted
 }
 
@@ -138,9 +141,9 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 		about = []string{name}
 	}
 	if len(about) == 0 {
-		return fmt.Sprintf("check the answers in with = { … } of [session.%s]", cfg.Name)
+		return fmt.Sprintf("check the answers in with = { … } of [session.%s]", a.section(cfg.Name))
 	}
-	return "change " + inWith(cfg.Name, about)
+	return "change " + inWith(a.section(cfg.Name), about)
 }
 
 // answerNames are the answers that a builtin job of the session accepts; none if that

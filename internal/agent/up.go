@@ -24,11 +24,11 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 			Code: api.CodeUsage, Message: "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out",
 		}
 	}
-	s, err := a.session(req.Session)
+	s, err := a.requestedSession(req)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	if s.fromConfig() && !s.inProgress() {
+	if (s.fromConfig() || s.of != "") && !s.inProgress() {
 		if err := a.validConfig(); err != nil {
 			return api.UpResponse{}, err
 		}
@@ -44,6 +44,13 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 		if err := s.chooseJob(req.Job); err != nil {
 			return api.UpResponse{}, err
 		}
+	}
+	with, err := a.requestedChoices(s, req)
+	if err == nil {
+		err = s.choose(with)
+	}
+	if err != nil {
+		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
 	now, at := s.start(byPerson, waiter, clientOf(ctx))
@@ -164,7 +171,11 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 			return api.Job{}, err
 		}
 		if found && !job.State.Ended() && job.State != api.JobCompleting && isRecorded(rec, q, job, account) {
-			return job, s.adopt(job, rec.Tag, account)
+			tag := rec.Tag
+			if q.Name != "" && rec.Job != nil && rec.Job.Ref() != job.Ref() {
+				tag = "" // it was of the recorded job
+			}
+			return job, s.adopt(job, tag, account)
 		}
 		unknown = unknown && !found
 	}
@@ -287,21 +298,25 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if cfg.Submit == "" {
 		return api.Job{}, noSuchJobError(cfg, api.CodeFailed)
 	}
+	with, err := s.beginSubmission(rec, "submitting "+cfg.Submit)
+	if err != nil {
+		return api.Job{}, err
+	}
 	tag := rec.Tag
 	if tag == "" || rec.Job != nil || rec.Doubted {
 		tag = s.newTag()
 	}
-	if err := s.record(func(r *state.Session) { r.Tag, r.Job, r.Doubted = tag, nil, false }, nil); err != nil {
+	if err := s.record(func(r *state.Session) { r.Tag, r.With, r.Job, r.Doubted = tag, with, nil, false }, nil); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
-	s.change(func(f *facts) { f.submitting, f.doing = true, "submitting "+cfg.Submit })
-	sub, err := s.agent.submission(ctx, cfg, jobs, tag)
+	sub, err := s.agent.submission(ctx, cfg, jobs, tag, with)
 	if err == nil && !s.permitted() { // it may have ended meanwhile
 		err = s.noJobError(rec, account)
 	}
 	if err != nil {
 		if tag != rec.Tag { // nothing was submitted with it
-			_ = s.record(func(r *state.Session) { r.Tag = "" }, func(f *facts) { f.submitting = false })
+			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil)
+			s.keepChoices(with)
 		}
 		return api.Job{}, err
 	}
@@ -316,6 +331,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		}
 		return api.Job{}, err
 	}
+	s.rememberChoices(with)
 	return job, s.adopt(job, tag, account)
 }
 

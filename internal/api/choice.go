@@ -1,10 +1,29 @@
 package api
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Choices are a person's answers for one run of a session, by the names of the site's
 // questions: "gpus" → "2", "hours" → "8".
 type Choices map[string]string
+
+// String is the choices as text: "gpus=2, hours=8".
+func (c Choices) String() string { return c.join("", ", ") }
+
+// Flags are the choices as flags of a command: "--with gpus=2 --with hours=8".
+func (c Choices) Flags() string { return c.join("--with ", " ") }
+
+func (c Choices) join(before, between string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		parts = append(parts, before+name+"="+c[name])
+	}
+	return strings.Join(parts, between)
+}
 
 // ChoicesResponse is what may be chosen for a session's next run.
 type ChoicesResponse struct {
@@ -32,6 +51,8 @@ type Preview struct {
 	Command string  `json:"command,omitempty"` // on the host
 	Script  string  `json:"script,omitempty"`
 	Cost    string  `json:"cost,omitempty"` // in the site's units: "16 GPU-hours"
+	// Refused is what the scheduler has against it: it would not accept the job as it is.
+	Refused string `json:"refused,omitempty"`
 	// Start is when the scheduler would start it, an estimate; Why says why there is none.
 	Start  time.Time `json:"start,omitzero"`
 	Why    string    `json:"why,omitempty"`

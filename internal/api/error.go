@@ -21,6 +21,7 @@ const (
 	CodeJobEnded       Code = "job-ended"       // the job ended before it served, or since
 	CodeNotReady       Code = "not-ready"       // the session has no page to open yet
 	CodeForward        Code = "forward"         // the target could not be reached through the host
+	CodeOtherChoices   Code = "other-choices"   // the session has a job with other choices
 	CodeFailed         Code = "failed"          // anything else
 )
 

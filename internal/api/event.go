@@ -34,6 +34,7 @@ type NoticeKind string
 const (
 	NoticeTimeLimit  NoticeKind = "time-limit"  // the job's end is near, or what follows it
 	NoticeNeedsLogin NoticeKind = "needs-login" // a host will soon need a person
+	NoticeIdle       NoticeKind = "idle"        // a running job is not used
 )
 
 // Notice is a message for a person about a session or a host. Its text reads as

@@ -189,13 +189,14 @@ type Candidate struct {
 
 // QuotaRequest asks for the balances and quotas of a host's site.
 type QuotaRequest struct {
-	Host string `json:"host"`
+	Host    string `json:"host"`
+	Refresh bool   `json:"refresh,omitempty"` // run the commands now, whatever is known
 }
 
 // QuotaResponse is what the quota commands of the site printed.
 type QuotaResponse struct {
 	Site string    `json:"site,omitempty"`
-	At   time.Time `json:"at,omitzero"` // when the commands ran; for an hour the answer is repeated
+	At   time.Time `json:"at,omitzero"` // when the commands ran; for an hour the response is repeated
 	// Balances are the numbers in the reports, where the site's file says how to read them.
 	Balances []Balance       `json:"balances,omitempty"`
 	Reports  []CommandReport `json:"reports"`
@@ -206,6 +207,7 @@ type CommandReport struct {
 	Command string `json:"command"`
 	Output  string `json:"output,omitempty"`
 	Exit    int    `json:"exit"`
+	Read    bool   `json:"read,omitempty"` // its numbers are among the Balances
 }
 
 // JobsResponse lists a person's jobs on a host.

@@ -62,6 +62,10 @@ type Session struct {
 	Local     string          `json:"local,omitempty"`
 	URL       string          `json:"url,omitempty"`
 	Forwards  []Forward       `json:"forwards"`
+	Usage     *Usage          `json:"usage,omitempty"` // of `tunctl status SESSION`
+
+	// Recent are the choices of earlier runs, the newest first, at most five.
+	Recent []Choices `json:"recent,omitempty"`
 
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`

@@ -16,21 +16,24 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Clients of the agent.
 	"tray":               {"internal/api", "internal/ctxtime", "internal/desktop"},
+	"internal/dashboard": {"internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
 	"internal/desktop":   {"internal/api", "internal/ctxtime", "internal/peer", "internal/posixsh"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api"},
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/term":      {"internal/api"},
+	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
+	"internal/usage":       {"internal/api", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig", "tunnel/step"},
@@ -61,6 +64,7 @@ var imports = map[string][]string{
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/arrows":              {},
 	"internal/bench":               {"internal/autostart", "internal/bench/ground", "internal/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
+	"internal/bench/dashboard":     {"internal/bench/table", "internal/chromium", "internal/lab"},
 	"internal/bench/ground":        {},
 	"internal/bench/growth":        {"internal/agent", "internal/agent/state", "internal/api", "internal/bench/ground", "internal/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
 	"internal/bench/idle":          {},
@@ -68,6 +72,8 @@ var imports = map[string][]string{
 	"internal/bench/start":         {"internal/bench/ground", "internal/bench/table", "internal/lab/real"},
 	"internal/bench/table":         {},
 	"internal/bench/transfer":      {"internal/bench/ground", "internal/bench/table", "internal/ctxtime"},
+	"internal/chromium":            {"internal/ctxtime"},
+	"internal/bench/watch":         {"internal/bench/ground", "internal/bench/table"},
 	"internal/desktop/bustest":     {},
 	"internal/desktop/desktest":    {"internal/desktop/bustest"},
 	"internal/e2e":                 {},
@@ -98,6 +104,9 @@ var never = []struct{ from, to string }{
 	{"configs", "golang.org/x/crypto/ssh"},
 	{"internal/api", "golang.org/x/crypto/ssh"},
 	{"internal/client", "golang.org/x/crypto/ssh"},
+	{"internal/dashboard", "golang.org/x/crypto/ssh"},
+	{"internal/dashboard", "tunctl/internal/agent"},
+	{"internal/dashboard", "tunctl/configs"},
 	{"internal/desktop", "golang.org/x/crypto/ssh"},
 	{"internal/term", "golang.org/x/crypto/ssh"},
 	{"tray", "golang.org/x/crypto/ssh"},

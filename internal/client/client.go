@@ -57,12 +57,17 @@ func transport(paths home.Paths, timeout time.Duration) *http.Transport {
 
 // stream reads a JSON value per line.
 func stream[T any](ctx context.Context, c *Client, path string, each func(T)) error {
+	return streamOf(ctx, c, http.MethodGet, path, nil, each)
+}
+
+// streamOf is stream for any method, with a body unless in is nil.
+func streamOf[T any](ctx context.Context, c *Client, method, path string, in any, each func(T)) error {
 	if c.slow {
 		var end func()
 		ctx, end = c.whileResponding(ctx)
 		defer end()
 	}
-	res, err := c.do(ctx, http.MethodGet, path, nil)
+	res, err := c.do(ctx, method, path, in)
 	if err != nil {
 		return err
 	}

@@ -130,6 +130,11 @@ func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, err
 	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host})
 }
 
+// FreshQuota is Quota by commands that run now, whatever is known.
+func (c *Client) FreshQuota(ctx context.Context, host string) (api.QuotaResponse, error) {
+	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host, Refresh: true})
+}
+
 // Balances are the last known balances of all hosts. Nothing is asked of a host.
 func (c *Client) Balances(ctx context.Context) ([]api.HostBalances, error) {
 	return request[[]api.HostBalances](ctx, c, http.MethodGet, "/v1/balances", nil)
@@ -145,11 +150,24 @@ func (c *Client) Choices(ctx context.Context, session string) (api.ChoicesRespon
 	return request[api.ChoicesResponse](ctx, c, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/choices", nil)
 }
 
+// Preview calls each with what an up of a session would submit, once for each set of choices,
+// as soon as it is known. The host must be connected. Nothing is submitted. Each set is a
+// question to the scheduler, which keeps its distance to the last one.
+func (c *Client) Preview(ctx context.Context, req api.PreviewRequest, each func(api.Preview)) error {
+	return streamOf(ctx, c.slowClient(), http.MethodPost, "/v1/preview", req, each)
+}
+
 // Usage calls each with the use of the sessions' jobs, or of one session's: first with what
 // is known of the last hour, then with each new measurement until ctx ends. While it runs,
 // somebody looks, and the agent measures.
 func (c *Client) Usage(ctx context.Context, session string, each func(api.Usage)) error {
 	return stream(ctx, c, "/v1/usage?session="+url.QueryEscape(session), each)
+}
+
+// KnownUsage calls each with what is known of the use of a session's job in the last hour,
+// without measuring.
+func (c *Client) KnownUsage(ctx context.Context, session string, each func(api.Usage)) error {
+	return stream(ctx, c, "/v1/usage?known=1&session="+url.QueryEscape(session), each)
 }
 
 // Reload makes the agent read its config now.
@@ -178,6 +196,12 @@ func (c *Client) LastJobs(ctx context.Context, host string) ([]api.Job, error) {
 func (c *Client) Scheduler(ctx context.Context, host string) (string, error) {
 	r, err := request[api.SchedulerResponse](ctx, c.slowClient(), http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/scheduler", nil)
 	return r.Scheduler, err
+}
+
+// Look finds out what a connected host has for a first session there. It takes at most
+// about half a minute.
+func (c *Client) Look(ctx context.Context, host string) (api.Look, error) {
+	return requestRemote[api.Look](ctx, c, "/v1/hosts/"+url.PathEscape(host)+"/look", struct{}{})
 }
 
 // Submit submits a job. It returns when the scheduler has accepted the job, also if the

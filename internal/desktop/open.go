@@ -51,16 +51,20 @@ func openPage(ctx context.Context, target string, o OpenOptions) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	name := "127.0.0.1"
-	if env.wsl() {
-		name = "localhost" // the only name Windows relays into WSL
-	}
-	l, err := newLink(ctx, u.String(), name, peer.Own)
+	l, err := newLink(ctx, u.String(), LoopbackName(o.Env), peer.Own)
 	if err != nil {
 		return openPageFile(ctx, u.String(), o) // a machine without a loopback still has files
 	}
 	defer l.close()
 	return tryBrowsers(ctx, env, browsers(runtime.GOOS, env, l.URL()), l.used)
+}
+
+// LoopbackName is the name by which the person's browser reaches a server on 127.0.0.1.
+func LoopbackName(env api.Env) string {
+	if environOf(env).wsl() {
+		return "localhost" // the only name Windows relays into WSL
+	}
+	return "127.0.0.1"
 }
 
 // tryBrowsers starts one browser after another until used is closed. One that ended

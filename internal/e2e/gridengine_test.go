@@ -12,15 +12,17 @@ func TestANotebookUnderARealGridEngine(t *testing.T) {
 	real.Need(t, "ssh", "gridengine", "jupyter")
 	t.Parallel()
 	lab := real.StartWith(t, real.Options{GridEngine: true})
-	l := furnish(t, lab, `[host.lab-login]
-
-[session.jupyter]
-host = "lab-login"
-local = PORT
-submit = "builtin:jupyter"
-with = { hours = 1, cpus = 2 }
-`)
+	l := furnish(t, lab, "")
 	t.Cleanup(l.close)
+	i := l.init("lab-login", "--with", "hours=1")
+	i.Expect("It starts /usr/bin/jupyter")
+	i.Expect("Which queue?")
+	i.Expect("1) any      the scheduler chooses")
+	i.Expect("2) all.q    8 of 8 cores free, GPUs: 2 of 2 free")
+	i.Expect("3) short.q  at most 10 min")
+	i.answer("[1]: ", "cpus=2")
+	i.answer("[1]: ", "")
+	i.finish()
 	_, talk := l.run("up", "--no-open")
 	t.Logf("what a person sees:\n%s", talk)
 	s := l.status()

@@ -28,9 +28,9 @@ keep   = true
 func TestKeepHasTheNextJobReadyThroughTwoEndsOnRealSlurm(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
 	t.Parallel()
-	l := newQuietLaptop(t, keepConfig)
+	l := newQuietLaptop(t, strings.Replace(keepConfig, "--time=1", "--time=30", 1))
 	began := time.Now()
-	l.run("up", "--no-open")
+	l.run("up", "--no-open", "--with", "hours=0.01") // a minute, which all three jobs have
 	first := l.status()
 	announced, _ := l.until("followed by another job", func(s api.Session) bool { return s.Next != nil })
 	if announced.Job.ID != first.Job.ID || announced.State != api.SessionReady {

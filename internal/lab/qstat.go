@@ -30,7 +30,14 @@ func qstat(_ context.Context, c *call) int {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(options, func(x option) bool { return slices.Contains(names, x.name) })
 	}
-	if has("F", "B", "Q") {
+	switch {
+	case has("B") && has("f"):
+		c.printf("Server: %s\n    server_state = Active\n    default_queue = %s\n    %s\n\n", pbsServer, pbsQueue, pbsVersion)
+		return 0
+	case has("Q") && has("f"):
+		c.printf("Queue: %s\n    queue_type = Execution\n    resources_max.walltime = 24:00:00\n    enabled = True\n    started = True\n\n", pbsQueue)
+		return 0
+	case has("F", "B", "Q"):
 		return c.failf(2, "qstat: the practice cluster prints jobs as text only")
 	}
 	if has("x", "H") && !c.c.batch.keepsHistory() {

@@ -106,8 +106,27 @@ func (s *session) exit(status int) {
 	_, _ = s.channel.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, uint32(status)))
 }
 
+// lockedChannel is a channel whose writes and CloseWrite may run at the same time.
+type lockedChannel struct {
+	ssh.Channel
+	mu sync.Mutex
+}
+
+func (c *lockedChannel) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Channel.Write(p)
+}
+
+func (c *lockedChannel) CloseWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Channel.CloseWrite()
+}
+
 func (s *session) sftp() {
 	defer func() { _ = s.channel.Close() }()
+	s.channel = &lockedChannel{Channel: s.channel} // Serve returns before the last response is sent
 	server, err := sftp.NewServer(s.channel, sftp.WithServerWorkingDirectory(s.c.Home()))
 	if err != nil {
 		s.exit(1)

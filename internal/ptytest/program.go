@@ -24,6 +24,8 @@ type Program struct {
 	ended chan struct{}
 	more  chan struct{}
 
+	columns, rows int
+
 	mu     sync.Mutex
 	output []byte
 	seen   int // of output, by Expect
@@ -32,11 +34,17 @@ type Program struct {
 // Start starts a program, which ends with the test.
 func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 160})
+	return StartSized(t, cmd, 160, 40)
+}
+
+// StartSized is Start in a terminal of so many columns and rows.
+func StartSized(t testing.TB, cmd *exec.Cmd, columns, rows int) *Program {
+	t.Helper()
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Program{t: t, pty: f, cmd: cmd, ended: make(chan struct{}), more: make(chan struct{}, 1)}
+	p := &Program{t: t, pty: f, cmd: cmd, ended: make(chan struct{}), more: make(chan struct{}, 1), columns: columns, rows: rows}
 	go p.read()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -117,6 +125,14 @@ func (p *Program) find(words string) (rest string, found bool) {
 func (p *Program) Type(keys string) {
 	p.t.Helper()
 	if _, err := p.pty.WriteString(keys); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Signal sends the program a signal.
+func (p *Program) Signal(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
 		p.t.Fatal(err)
 	}
 }

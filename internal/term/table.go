@@ -71,26 +71,38 @@ const (
 
 // Draw lays the table out so that no line is wider than the layout.
 func (t *Table) Draw(l Layout) string {
+	header, rows := t.Lines(l)
+	var out strings.Builder
+	for _, lines := range append([][]string{{header}}, rows...) {
+		for _, line := range lines {
+			out.WriteString(line)
+			out.WriteByte('\n')
+		}
+	}
+	return out.String()
+}
+
+// Lines is the table as Draw lays it out, by lines: the header, and each row with its notes.
+func (t *Table) Lines(l Layout) (header string, rows [][]string) {
 	widths := t.widths(l.Width)
 	if t.cuts(widths) {
 		t = t.without(t.Optional)
 		widths = t.widths(l.Width)
 	}
-	var out strings.Builder
-	header := make([]Cell, len(t.Header))
+	names := make([]Cell, len(t.Header))
 	for i, name := range t.Header {
-		header[i] = Cell{Text: name, Colour: Grey}
+		names[i] = Cell{Text: name, Colour: Grey}
 	}
-	l.line(&out, header, widths)
 	for _, r := range t.rows {
-		l.line(&out, r.cells, widths)
+		lines := []string{l.line(r.cells, widths)}
 		for _, note := range r.notes {
 			for line := range strings.SplitSeq(note, "\n") {
-				out.WriteString(l.Note(line))
+				lines = append(lines, strings.Split(strings.TrimSuffix(l.Note(line), "\n"), "\n")...)
 			}
 		}
+		rows = append(rows, lines)
 	}
-	return out.String()
+	return l.line(names, widths), rows
 }
 
 // widths cuts the widest columns until the table fits, those that should stay whole
@@ -155,8 +167,9 @@ func (t *Table) widest(widths []int, spared []string) int {
 	return found
 }
 
-// line writes a row.
-func (l Layout) line(out *strings.Builder, cells []Cell, widths []int) {
+// line is a row without its line end.
+func (l Layout) line(cells []Cell, widths []int) string {
+	var out strings.Builder
 	for i, c := range cells {
 		text := Truncate(c.Text, widths[i])
 		out.WriteString(l.Paint(c.Colour, text))
@@ -164,7 +177,7 @@ func (l Layout) line(out *strings.Builder, cells []Cell, widths []int) {
 			out.WriteString(strings.Repeat(" ", widths[i]-TextWidth(text)+columnGap))
 		}
 	}
-	out.WriteByte('\n')
+	return out.String()
 }
 
 // Note is an indented line of text under a row or a heading, broken between words.

@@ -1,5 +1,5 @@
 // Package term is what any output on a terminal needs: messages above a line that is
-// redrawn, questions and their answers, tables, widths and wrapping, colours, raw keys.
+// redrawn, questions and their answers, tables, widths and wrapping, colours.
 // It knows nothing of the agent, of commands or of exit codes.
 package term
 
@@ -185,30 +185,4 @@ func fd(stream any) int {
 		return -1
 	}
 	return int(f.Fd())
-}
-
-// CtrlC is the byte that Ctrl-C sends to a raw terminal.
-const CtrlC = 3
-
-// ReadKeys sends each byte that is typed, without waiting for Enter, until restore is
-// called; nothing is sent where nobody types. Only one reader of In may be in use.
-func (t *Terminal) ReadKeys() (keys <-chan byte, restore func()) {
-	if !IsTerminal(t.In) {
-		return nil, func() {}
-	}
-	restore, err := MakeRaw(t.In)
-	if err != nil {
-		return nil, func() {}
-	}
-	pressed := make(chan byte)
-	go func() { // a read of standard input cannot be cancelled: it ends with the program
-		key := make([]byte, 1)
-		for {
-			if _, err := t.In.Read(key); err != nil {
-				return
-			}
-			pressed <- key[0]
-		}
-	}()
-	return pressed, restore
 }

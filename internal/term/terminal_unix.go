@@ -81,5 +81,13 @@ func OnResize(ctx context.Context, f func()) {
 	}
 }
 
+// CanSuspend reports whether a shell is there that could continue this program after
+// Ctrl-Z. The group of a session's leader has none, as of a program that a terminal window
+// was opened for: the kernel does not stop it.
+func CanSuspend() bool {
+	session, err := unix.Getsid(0)
+	return err == nil && session != unix.Getpgrp()
+}
+
 // CloseOwnConsole does nothing: only Windows opens a console for a program.
 func CloseOwnConsole() {}

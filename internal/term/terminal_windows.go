@@ -45,6 +45,9 @@ func OnResize(ctx context.Context, f func()) {
 	}
 }
 
+// CanSuspend reports that no program can be suspended by Ctrl-Z here.
+func CanSuspend() bool { return false }
+
 // CloseOwnConsole closes the console window that Windows opened for this program alone,
 // as it does for one that starts at login. A console that a person typed the command
 // into also has their shell in it, and stays.

@@ -58,6 +58,7 @@ func TestARealSlurmWithAccounting(t *testing.T) {
 	real.StartWith(t, real.Options{Accounting: true})
 	t.Run("remembers jobs", testAccountingRemembers)
 	t.Run("tells clusters and processes apart", testClustersAndProcesses)
+	t.Run("is looked at by its users", testLook)
 }
 
 func testAccountingRemembers(t *testing.T) {

@@ -43,6 +43,8 @@ type content struct {
 	Passwords []string `json:"passwords,omitempty"`
 	// Crashes are when agents ended without a stop, the newest last.
 	Crashes []time.Time `json:"crashes,omitempty"`
+	// Balances are the balances of the hosts, as last read.
+	Balances []api.HostBalances `json:"balances,omitempty"`
 }
 
 // Session is what is remembered of a session.
@@ -59,6 +61,13 @@ type Session struct {
 	Doubted bool `json:"doubted,omitempty"`
 	// Job is the job as last seen; nil while the result of a submission is not known.
 	Job *api.Job `json:"job,omitempty"`
+	// With are the choices that Tag was submitted with. They stay after the job's end, for
+	// the job that follows it.
+	With api.Choices `json:"with,omitempty"`
+	// Recent are the choices of earlier runs, the newest first.
+	Recent []api.Choices `json:"recent,omitempty"`
+	// Of is the session of the config that this one is a second of. Attached is its host.
+	Of string `json:"of,omitempty"`
 	// Asked is the time limit of Job in seconds, as last seen while it ran: the end of a
 	// job that is over replaces its limit.
 	Asked int64 `json:"asked,omitempty"`
@@ -102,6 +111,23 @@ func (s *Session) KeepPorts(picked map[string]int) {
 	s.Ports = all
 }
 
+// maxRecent is how many choices are kept for one session.
+const maxRecent = 5
+
+// AddRecent makes choices the newest of Recent. No choice at all is not remembered.
+func (s *Session) AddRecent(with api.Choices) {
+	if len(with) == 0 {
+		return
+	}
+	recent := []api.Choices{with}
+	for _, earlier := range s.Recent {
+		if !maps.Equal(earlier, with) && len(recent) < maxRecent {
+			recent = append(recent, earlier)
+		}
+	}
+	s.Recent = recent
+}
+
 // Elsewhere reports whether the jobs are on another account.
 func (s Session) Elsewhere(account string) bool { return s.Account != "" && s.Account != account }
 
@@ -112,6 +138,8 @@ type login struct {
 	// Accounts are the accounts that the name was connected to, the newest last.
 	Accounts []string   `json:"accounts,omitempty"`
 	Logins   api.Logins `json:"logins,omitzero"`
+	// TestSubmits says that a command that should only test a job has submitted it.
+	TestSubmits bool `json:"testSubmits,omitempty"`
 }
 
 // Open reads the state file. A missing one is empty.
@@ -138,7 +166,7 @@ func (s *Store) Reload() error {
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)
-		data.Passwords, data.Crashes = file.Passwords, file.Crashes
+		data.Passwords, data.Crashes, data.Balances = file.Passwords, file.Crashes, file.Balances
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,6 +321,18 @@ func (s *Store) AddAccount(host, account string) {
 	})
 }
 
+// TestSubmits reports whether a test of a job has ever submitted it on a host.
+func (s *Store) TestSubmits(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Hosts[host].TestSubmits
+}
+
+// SetTestSubmits remembers for good that a test of a job submits it on a host.
+func (s *Store) SetTestSubmits(host string) {
+	s.updateHost(host, func(r *login) { r.TestSubmits = true })
+}
+
 // Logins implements tunnel.Memory.
 func (s *Store) Logins(host string) api.Logins {
 	s.mu.Lock()
@@ -358,5 +398,26 @@ func (s *Store) SetPasswordSaved(account string, saved bool) {
 	if saved {
 		s.data.Passwords = append(s.data.Passwords, account)
 	}
+	_ = s.writeLocked()
+}
+
+// Balances are the last known balances of all hosts, by host.
+func (s *Store) Balances() []api.HostBalances {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]api.HostBalances{}, s.data.Balances...)
+}
+
+// SetBalances records the balances of a host, in place of those before; none if nothing
+// could be read. As with hosts, memory is enough if the file cannot be written.
+func (s *Store) SetBalances(b api.HostBalances) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.DeleteFunc(slices.Clone(s.data.Balances), func(o api.HostBalances) bool { return o.Host == b.Host })
+	if len(b.Balances) > 0 {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(x, y api.HostBalances) int { return cmp.Compare(x.Host, y.Host) })
+	s.data.Balances = all
 	_ = s.writeLocked()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	logins := api.Logins{Last: time.Now().Round(0), Refusals: 2, BannedUntil: time.Now().Add(time.Hour).Round(0), Why: "refused"}
 	s.SetLogins("narval", logins)
 	s.SetLogins("other", api.Logins{Refusals: 1})
+	s.SetTestSubmits("narval")
 	again, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +42,9 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	}
 	if l := again.Logins("narval"); !l.Last.Equal(logins.Last) || !l.BannedUntil.Equal(logins.BannedUntil) || l.Refusals != 2 || l.Why != "refused" {
 		t.Errorf("logins = %+v", l)
+	}
+	if !again.TestSubmits("narval") || again.TestSubmits("other") {
+		t.Error("it is not remembered that a test submits a job")
 	}
 	if !again.KnowsHost("narval") || again.KnowsHost("other") {
 		t.Error("a host is known that was never logged in to, or not known that was")
@@ -145,5 +150,32 @@ func TestRememberedPortsAreBounded(t *testing.T) {
 		if len(s.Ports) > maxPorts || s.Ports[fmt.Sprint("0:", i)] != 40000+i || len(before) > 0 && len(s.Ports) == 0 {
 			t.Fatalf("after %d: %v", i, s.Ports)
 		}
+	}
+}
+
+func TestTheLastBalancesSurviveARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 16, 3, 0, 0, 0, time.UTC)
+	disk := func(used float64) []api.Balance {
+		return []api.Balance{{Name: "/home", Used: used, Total: 50, Unit: "GB"}}
+	}
+	s.SetBalances(api.HostBalances{Host: "narval", Balances: disk(1), At: at})
+	s.SetBalances(api.HostBalances{Host: "fir", Balances: disk(2), At: at})
+	s.SetBalances(api.HostBalances{Host: "narval", Balances: disk(3), At: at})
+	s.SetBalances(api.HostBalances{Host: "poor", At: at}) // nothing could be read
+	if s, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	want := []api.HostBalances{{Host: "fir", Balances: disk(2), At: at}, {Host: "narval", Balances: disk(3), At: at}}
+	if got := s.Balances(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	s.SetBalances(api.HostBalances{Host: "narval", At: at})
+	if got := s.Balances(); len(got) != 1 {
+		t.Errorf("what can no longer be read is still there: %+v", got)
 	}
 }

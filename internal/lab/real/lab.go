@@ -253,6 +253,13 @@ func (l *Lab) WrapSrun(script string) {
 	l.undo(l.c.UnwrapSrun)
 }
 
+// WrapSbatch replaces sbatch on login1; see Cluster.WrapSbatch.
+func (l *Lab) WrapSbatch(script string) {
+	l.t.Helper()
+	l.must(l.c.WrapSbatch(script))
+	l.undo(l.c.UnwrapSbatch)
+}
+
 // Processes are the command lines of hpcuser's processes on a node.
 func (l *Lab) Processes(node string) []string {
 	l.t.Helper()

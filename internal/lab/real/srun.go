@@ -1,5 +1,7 @@
 package real
 
+import "strings"
+
 // Commands of other releases of Slurm, for [Cluster.WrapSrun]: the lab's own is Debian's.
 const (
 	// SrunWithoutOverlap is srun before 20.11: it does not know the option, and steps share
@@ -31,20 +33,42 @@ exit 1
 `
 )
 
+// SbatchWithoutTest is the sbatch of a site whose wrapper does not pass --test-only on: for
+// jobs with a comment, so that others can go on testing theirs.
+const SbatchWithoutTest = `case " $* " in
+*" --comment=no-test "*)
+	for word; do
+		shift
+		test "$word" = --test-only || set -- "$@" "$word"
+	done ;;
+esac
+exec "$SBATCH" "$@"
+`
+
 // WrapSrun replaces srun on login1 with a shell script, to which $SRUN is the real one.
-func (c *Cluster) WrapSrun(script string) error {
-	const replace = `set -e
+func (c *Cluster) WrapSrun(script string) error { return c.wrap("srun", script) }
+
+// UnwrapSrun undoes WrapSrun.
+func (c *Cluster) UnwrapSrun() error { return c.unwrap("srun") }
+
+// WrapSbatch is WrapSrun for sbatch and $SBATCH.
+func (c *Cluster) WrapSbatch(script string) error { return c.wrap("sbatch", script) }
+
+// UnwrapSbatch undoes WrapSbatch.
+func (c *Cluster) UnwrapSbatch() error { return c.unwrap("sbatch") }
+
+func (c *Cluster) wrap(program, script string) error {
+	replace := strings.NewReplacer("srun", program, "SRUN", strings.ToUpper(program)).Replace(`set -e
 test -e /run/lab/srun || cp /usr/bin/srun /run/lab/srun
 umount /usr/bin/srun 2>/dev/null || true
 printf '#!/bin/sh\nSRUN=/run/lab/srun\n%s' "$1" >/run/lab/srun.sh
 chmod 755 /run/lab/srun.sh
-mount --bind /run/lab/srun.sh /usr/bin/srun`
+mount --bind /run/lab/srun.sh /usr/bin/srun`)
 	_, err := c.Exec("login1", "sh", "-c", replace, "sh", script)
 	return err
 }
 
-// UnwrapSrun undoes WrapSrun.
-func (c *Cluster) UnwrapSrun() error {
-	_, err := c.Exec("login1", "umount", "/usr/bin/srun")
+func (c *Cluster) unwrap(program string) error {
+	_, err := c.Exec("login1", "umount", "/usr/bin/"+program)
 	return err
 }

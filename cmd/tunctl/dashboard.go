@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+	"tunctl/internal/dashboard"
+	"tunctl/internal/desktop"
+	"tunctl/internal/term"
+)
+
+// promptsRetry is how long after the end of an agent its successor is looked for.
+const promptsRetry = 2 * time.Second
+
+func dashboardCommand(t *term.Terminal) *cli.Command {
+	return &cli.Command{
+		Name:  "dashboard",
+		Usage: "show sessions, jobs, use, logs and history on a page in the browser",
+		Description: "The page is live, and has a button for everything: open, start, extend, disconnect, end the job.\n" +
+			"It is served on this computer, for you alone, while it is open: the command ends a minute after\n" +
+			"you closed the page, or with Ctrl-C. Sessions and jobs are not affected.\n\n" +
+			"Each address of the page works once. If a host asks for a password or a code, you answer in this\n" +
+			"terminal.\n\n" +
+			"  tunctl dashboard\n" +
+			"  tunctl dashboard --print",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "print", Usage: "print the address, which works once, instead of opening it"},
+		},
+		Action: action(t, showDashboard),
+	}
+}
+
+func showDashboard(ctx context.Context, inv *invocation) error {
+	if inv.NArg() > 0 {
+		return usagef("unexpected argument %q: dashboard takes no arguments", inv.Args().First())
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	if _, err := inv.ensureAgent(ctx); err != nil {
+		return err
+	}
+	server, err := dashboard.Listen(ctx, inv.dashboardOptions())
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	var asking sync.WaitGroup
+	asking.Go(func() { inv.answerPrompts(ctx) })
+	err = inv.offerDashboard(ctx, server)
+	if err != nil {
+		end()
+	}
+	err = errors.Join(err, <-served)
+	if ctx.Err() == nil {
+		inv.Say("the page was closed: the dashboard has ended")
+	}
+	end()
+	asking.Wait()
+	return err
+}
+
+// offerDashboard opens the page, or prints its address.
+func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Server) error {
+	if inv.Bool("print") {
+		fmt.Fprintln(inv.Out, server.Link())
+		return nil
+	}
+	err := server.OpenPage(ctx)
+	if ctx.Err() != nil { // Ctrl-C
+		return nil //nolint:nilerr // nothing failed
+	}
+	switch {
+	case errors.Is(err, desktop.ErrNoBrowser):
+		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", server.Link())
+	case errors.Is(err, desktop.ErrNotOpened):
+		return &api.Error{
+			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
+			Hint: "`tunctl dashboard --print` shows an address to open yourself",
+		}
+	case err != nil:
+		return err
+	default:
+		inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
+	}
+	inv.Say("it ends %s after you closed the page, or with Ctrl-C", api.DurationText(dashboard.Linger))
+	return nil
+}
+
+// dashboardOptions are those of a dashboard that this command serves.
+func (inv *invocation) dashboardOptions() dashboard.Options {
+	o := dashboard.Options{
+		Client: inv.client,
+		StartAgent: func(ctx context.Context) error {
+			_, err := inv.client.Ensure(ctx, launcher(inv.paths))
+			return err
+		},
+	}
+	if inv.Interactive {
+		o.Login, o.Prompts = func(ctx context.Context, host string) error {
+			_, err := inv.client.Login(ctx, host)
+			return err
+		}, "in the terminal that runs tunctl dashboard"
+	} else {
+		o.Login, o.Prompts = loginInWindow, "in the terminal window that opens"
+	}
+	return o
+}
+
+// answerPrompts puts the questions that the dashboard's actions cause to the person at this
+// terminal, if there is one, until ctx ends.
+func (inv *invocation) answerPrompts(ctx context.Context) {
+	if !inv.Interactive {
+		return
+	}
+	q := &questions{term: inv.Terminal, client: inv.client}
+	defer q.wait()
+	for ctx.Err() == nil {
+		_ = inv.client.Watch(ctx, api.AnswersTerminal, func(e api.Event) { q.handle(ctx, e) }) // the page says when the agent is gone
+		_ = ctxtime.Sleep(ctx, promptsRetry)                                                   // the loop looks at the context
+	}
+}
+
+// loginInWindow logs in to a host in a terminal of its own.
+func loginInWindow(ctx context.Context, host string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	err = desktop.Terminal(ctx, []string{self, "login", host}, nil)
+	if errors.Is(err, desktop.ErrUnavailable) {
+		return &api.Error{
+			Code: api.CodeNeedsPerson, Message: "no terminal window can be opened to log in to " + host, Err: err,
+			Hint: "run `tunctl login " + host + "` in a terminal",
+		}
+	}
+	return err
+}
+
+// trayDashboard is the dashboard that the tray serves, while a page is open.
+type trayDashboard struct {
+	ctx     context.Context // of the tray
+	options dashboard.Options
+	serving sync.WaitGroup
+
+	mu     sync.Mutex
+	server *dashboard.Server // nil while no page is open
+}
+
+// open opens a page, and starts the server if none runs.
+func (d *trayDashboard) open(ctx context.Context) error {
+	server, err := d.running()
+	if err != nil {
+		return err
+	}
+	return server.OpenPage(ctx)
+}
+
+func (d *trayDashboard) running() (*dashboard.Server, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.server != nil {
+		return d.server, nil
+	}
+	server, err := dashboard.Listen(d.ctx, d.options)
+	if err != nil {
+		return nil, err
+	}
+	d.server = server
+	d.serving.Go(func() {
+		_ = server.Serve(d.ctx) // a page that is cut off says so
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.server = nil
+	})
+	return server, nil
+}

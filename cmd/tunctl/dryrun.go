@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// maxVariants is how many variants of a job --dry-run asks about: each is a question to the
+// scheduler.
+const maxVariants = 4
+
+// dryRun is one `tunctl up --dry-run`: what would be submitted, what it would cost, and when it
+// would start.
+type dryRun struct {
+	*invocation
+	session  string
+	variants []api.Choices
+}
+
+// newDryRun reads the variants from --with NAME=VALUE,VALUE and --again.
+func newDryRun(inv *invocation, session string) (*dryRun, error) {
+	d := &dryRun{invocation: inv, session: session, variants: []api.Choices{{}}}
+	if inv.String("as") != "" {
+		return nil, usagef("--as is for a job that is submitted, and --dry-run submits none")
+	}
+	pairs, err := pairsOf(inv.Context)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pairs {
+		var more []api.Choices
+		for _, earlier := range d.variants {
+			for value := range strings.SplitSeq(p.value, ",") {
+				with := maps.Clone(earlier)
+				with[p.name] = value
+				more = append(more, with)
+			}
+		}
+		d.variants = more
+	}
+	if len(d.variants) > maxVariants {
+		return nil, usagef("%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time", len(d.variants), maxVariants)
+	}
+	return d, nil
+}
+
+// run asks, and prints what is known.
+func (d *dryRun) run(ctx context.Context) error {
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	if d.Bool("again") {
+		if err := d.addRecent(ctx); err != nil {
+			return err
+		}
+	}
+	var list []api.Preview
+	d.progress(0)
+	err := d.client.Preview(ctx, api.PreviewRequest{Session: d.session, With: d.variants}, func(p api.Preview) {
+		list = append(list, p)
+		d.Draw("")
+		if d.Bool("json") {
+			_ = d.PrintJSON(p)
+		}
+		d.progress(len(list))
+	})
+	d.Draw("")
+	switch {
+	case err != nil:
+		return err
+	case len(list) < len(d.variants):
+		return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent log` shows why"}
+	case d.Bool("json"):
+	case len(list) == 1:
+		printPreview(d.Out, list[0], time.Now())
+	default:
+		printPreviews(d.Out, list, time.Now())
+	}
+	return refusal(list)
+}
+
+// progress says which variant is asked about: several take their time.
+func (d *dryRun) progress(done int) {
+	switch {
+	case done >= len(d.variants):
+	case len(d.variants) == 1:
+		d.Draw("asking the scheduler…")
+	case !d.Live && done == 0:
+		d.Say("… asking the scheduler about %d variants, one after the other", len(d.variants))
+	default:
+		d.Draw(fmt.Sprintf("asking the scheduler about variant %d of %d (%s), one every ten seconds or so…", done+1, len(d.variants), d.variants[done]))
+	}
+}
+
+// connect connects to the session's host.
+func (d *dryRun) connect(ctx context.Context) error {
+	st, err := d.ensureAgent(ctx)
+	if err != nil {
+		return err
+	}
+	s, ok := st.Session(d.session)
+	if !ok || isConnected(st, s.Host) { // the agent says what is wrong with the name
+		return nil
+	}
+	return d.login(ctx, s.Host, api.KeepNot)
+}
+
+// addRecent adds the last choices to all variants, which have precedence.
+func (d *dryRun) addRecent(ctx context.Context) error {
+	known, err := d.client.Choices(ctx, d.session)
+	if err != nil {
+		return err
+	}
+	if len(known.Recent) == 0 {
+		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %s has no earlier choices to repeat", d.session)}
+	}
+	for i, with := range d.variants {
+		d.variants[i] = maps.Clone(known.Recent[0])
+		maps.Copy(d.variants[i], with)
+	}
+	return nil
+}
+
+// refusal is the error if the scheduler would accept none of the variants.
+func refusal(list []api.Preview) error {
+	for _, p := range list {
+		if p.Refused == "" {
+			return nil
+		}
+	}
+	if len(list) == 1 {
+		return &api.Error{Code: api.CodeSubmit, Message: list[0].Refused}
+	}
+	return &api.Error{Code: api.CodeSubmit, Message: "the scheduler would accept none of these"}
+}
+
+// printPreview prints everything about one job.
+func printPreview(w io.Writer, p api.Preview, now time.Time) {
+	fmt.Fprintf(w, "%s\n\n", strings.TrimRight(api.Sanitize(p.Script), "\n"))
+	fact := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%-8s %s\n", what, api.Sanitize(text))
+		}
+	}
+	fact("command", p.Command)
+	fact("with", p.With.String())
+	if p.Cost != "" {
+		fact("cost", p.Cost+" if it runs to its time limit, an estimate")
+	}
+	fact("start", startText(p, now))
+	fact("waited", p.Waited)
+}
+
+// startText is when a job would start, or what is known instead.
+func startText(p api.Preview, now time.Time) string {
+	switch {
+	case p.Refused != "":
+		return "never: the scheduler would refuse it"
+	case p.Start.IsZero():
+		return p.Why
+	}
+	text := shortTime(p.Start, now)
+	if p.Start.Sub(now) < time.Minute {
+		text = "now"
+	}
+	text += ", an estimate"
+	if p.Why != "" {
+		text += "; " + p.Why
+	}
+	return text
+}
+
+// printPreviews prints variants of a job as a table.
+func printPreviews(w io.Writer, list []api.Preview, now time.Time) {
+	table := term.Table{Header: []string{"WITH", "COST", "START"}, Whole: []string{"WITH", "START"}}
+	said := map[string]bool{}
+	for _, p := range list {
+		start, notes := "-", []string(nil)
+		switch {
+		case p.Refused != "":
+			start, notes = "refused", []string{p.Refused}
+		case !p.Start.IsZero():
+			start = strings.TrimSuffix(startText(api.Preview{Start: p.Start}, now), ", an estimate")
+		case !said[p.Why]:
+			notes = append(notes, p.Why)
+			said[p.Why] = true
+		}
+		table.Add(notes, term.Cell{Text: p.With.String(), Colour: term.Bold}, term.Cell{Text: orDash(p.Cost)}, term.Cell{Text: start})
+	}
+	fmt.Fprint(w, table.Draw(term.LayoutFor(w)))
+	fmt.Fprintln(w, "Cost and start are an estimate; the cost is that of the whole time limit.")
+	if waited := list[0].Waited; waited != "" {
+		fmt.Fprintln(w, strings.ToUpper(waited[:1])+waited[1:]+".")
+	}
+}

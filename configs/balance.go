@@ -1,0 +1,207 @@
+package configs
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tunctl/internal/api"
+)
+
+// BalanceReader is a [read.NAME] table of a site: how to read the output of one of its
+// quota commands into numbers.
+type BalanceReader struct {
+	Name    string `json:"name"`
+	Command string `json:"command"` // one of the site's Balance
+	// Pattern matches one number at a time. Its groups are name, used, total, left and
+	// unit; used, or left and total, are required.
+	Pattern *regexp.Regexp `json:"pattern"`
+	Unit    string         `json:"unit,omitempty"`   // of numbers that are no amounts of data
+	Divide  float64        `json:"divide,omitempty"` // what to divide them by, to get the unit
+	Example string         `json:"example"`          // lines of output, which the pattern must match
+}
+
+func balanceGroups() []string { return []string{"name", "used", "total", "left", "unit"} }
+
+// maxBalances bounds what is read from the output of one command.
+const maxBalances = 50
+
+// Read returns the numbers in the output of the reader's command.
+func (r *BalanceReader) Read(output string) []api.Balance {
+	var all []api.Balance
+	for _, m := range r.Pattern.FindAllStringSubmatch(output, maxBalances) {
+		group := func(name string) string {
+			i := r.Pattern.SubexpIndex(name)
+			if i < 0 {
+				return ""
+			}
+			return strings.Join(strings.Fields(m[i]), " ")
+		}
+		if b, ok := r.balance(group); ok {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// balance makes a balance of the groups of a match.
+func (r *BalanceReader) balance(group func(name string) string) (api.Balance, bool) {
+	b := api.Balance{Name: r.Name, Unit: r.Unit}
+	if name := group("name"); name != "" {
+		b.Name = name
+	}
+	if unit := group("unit"); unit != "" {
+		b.Unit = unit
+	}
+	total, limited := parseAmount(group("total"))
+	used, ok := parseAmount(group("used"))
+	if !ok {
+		left, known := parseAmount(group("left"))
+		if !known || !limited {
+			return b, false
+		}
+		used = total
+		used.number -= left.number * left.scale() / total.scale()
+	}
+	shown := used // the amount whose prefix is shown
+	if limited && total.number > 0 {
+		shown = total
+	}
+	if b.Unit == "" && shown.isData() {
+		b.Used, b.Total, b.Unit = used.number*used.scale()/shown.scale(), total.number, shown.prefix+"B"
+	} else {
+		b.Used, b.Total = used.number*used.decimal(), total.number*total.decimal()
+	}
+	if r.Divide > 0 {
+		b.Used, b.Total = b.Used/r.Divide, b.Total/r.Divide
+	}
+	b.Used, b.Total = math.Round(b.Used*100)/100, math.Round(b.Total*100)/100
+	return b, true
+}
+
+// amount is a number as tools print it: 361G, "280 kB", 2.00 TiB, 90k, "1,234".
+type amount struct {
+	number float64
+	prefix string // "", "k", "M", "Gi" …
+	bytes  bool   // with a "B"
+}
+
+var validAmount = regexp.MustCompile(`^([0-9][0-9,]*(?:\.[0-9]*)?) ?([kKMGTPE]?)(i?)(B?)$`)
+
+// parseAmount reads an amount. A word such as "unlimited" is none.
+func parseAmount(text string) (amount, bool) {
+	m := validAmount.FindStringSubmatch(text)
+	if m == nil {
+		return amount{}, false
+	}
+	number, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
+	return amount{number: number, prefix: m[2] + m[3], bytes: m[4] != ""}, err == nil
+}
+
+// isData reports whether it is an amount of data, if the site does not say otherwise.
+func (a amount) isData() bool { return a.prefix != "" || a.bytes }
+
+// scale is how many bytes the prefix stands for. GB are powers of 1000, GiB and G of 1024.
+func (a amount) scale() float64 {
+	base := 1024.0
+	if a.bytes && len(a.prefix) == 1 {
+		base = 1000
+	}
+	return math.Pow(base, a.power())
+}
+
+// decimal is what the prefix stands for in a number of things: 90k files.
+func (a amount) decimal() float64 { return math.Pow(1000, a.power()) }
+
+func (a amount) power() float64 {
+	if a.prefix == "" {
+		return 0
+	}
+	return float64(strings.Index("KMGTPE", strings.ToUpper(a.prefix[:1])) + 1)
+}
+
+// Balances reads the output of a quota command. There are none if the site does not say how.
+func (s *Site) Balances(command, output string) []api.Balance {
+	var all []api.Balance
+	for i := range s.Readers {
+		if r := &s.Readers[i]; r.Command == command {
+			all = append(all, r.Read(output)...)
+		}
+	}
+	return all
+}
+
+// readers adds to or replaces those of the base site.
+func (in *input) readers(s *Site) {
+	in.tables(func(name string, t *table) {
+		r := BalanceReader{Name: name}
+		readTable(in.src, t, []field[BalanceReader]{
+			{"command", `"quota -s"`, setText(func(r *BalanceReader) *string { return &r.Command })},
+			{"pattern", `'^(?P<name>\S+)\s+(?P<used>\S+)\s+(?P<total>\S+)'`, (*input).balancePattern},
+			{"unit", `"core-hours"`, setText(func(r *BalanceReader) *string { return &r.Unit })},
+			{"divide", `3600`, (*input).divide},
+			{"example", `"/home  12G  50G"`, func(in *input, r *BalanceReader) {
+				if text, ok := in.block(); ok {
+					r.Example = text
+				}
+			}},
+		}, &r)
+		in.checkReader(t, &r)
+		if i := slices.IndexFunc(s.Readers, func(x BalanceReader) bool { return x.Name == name }); i >= 0 {
+			s.Readers[i] = r
+			return
+		}
+		s.Readers = append(s.Readers, r)
+	})
+}
+
+func (in *input) divide(r *BalanceReader) { in.bound(&r.Divide, "divisor") }
+
+func (in *input) balancePattern(r *BalanceReader) {
+	v := in.entry.value
+	text, ok := in.text()
+	if !ok {
+		return
+	}
+	v.text = "(?m)" + text
+	if re, ok := in.patternOf(v, balanceGroups()); ok {
+		r.Pattern = re
+	}
+}
+
+// checkReader reports what a reader lacks, and a pattern that does not read its example.
+func (in *input) checkReader(t *table, r *BalanceReader) {
+	switch {
+	case !t.complete():
+	case r.Command == "":
+		in.addError(t.at, `add: command = "quota -s", one of balance`, "%s has no command", t.title())
+	case t.byKey["pattern"] == nil:
+		in.addError(t.at, `add: pattern = '(?P<used>\S+) of (?P<total>\S+)'`, "%s has no pattern", t.title())
+	case r.Pattern == nil: // reported
+	case r.Pattern.SubexpIndex("used") < 0 && (r.Pattern.SubexpIndex("left") < 0 || r.Pattern.SubexpIndex("total") < 0):
+		in.addError(t.byKey["pattern"].value.at, "write (?P<used>…) around the number", "the pattern of %s has no group named used, nor left and total", t.title())
+	case r.Example == "":
+		in.addError(t.at, `add: example = "…", with a line that the command prints`, "%s has no example", t.title())
+	case len(r.Read(r.Example)) == 0:
+		in.addError(t.byKey["example"].value.at, "correct the pattern or the example: used, total and left must be numbers, such as 12, 12.5G or 1,234",
+			"the pattern of %s reads no number from the example", t.title())
+	}
+}
+
+// checkReaders reports readers of commands that the site does not run. Those of the site that
+// it is like may be: it may have other commands.
+func checkReaders(src *source, root *table, s *Site) {
+	e := root.byKey["read"]
+	if e == nil || e.value.table == nil {
+		return
+	}
+	for _, r := range s.Readers {
+		own := e.value.table.byKey[r.Name]
+		if own == nil || own.value.table == nil || r.Command == "" || slices.Contains(s.Balance, r.Command) {
+			continue
+		}
+		src.addError(own.value.table.byKey["command"].value.at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
+	}
+}

@@ -1,0 +1,71 @@
+package configs
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Charge is how a site charges jobs: how many units an hour of a core, a GPU or a node costs.
+// What costs zero is not charged by itself.
+type Charge struct {
+	Unit     string  `json:"unit"`
+	CoreHour float64 `json:"coreHour,omitempty"`
+	GPUHour  float64 `json:"gpuHour,omitempty"`
+	NodeHour float64 `json:"nodeHour,omitempty"`
+}
+
+func chargeFields() []field[Charge] {
+	return []field[Charge]{
+		{"unit", `"SU"`, setText(func(c *Charge) *string { return &c.Unit })},
+		{"core_hour", `1`, func(in *input, c *Charge) { in.bound(&c.CoreHour, "price") }},
+		{"gpu_hour", `64`, func(in *input, c *Charge) { in.bound(&c.GPUHour, "price") }},
+		{"node_hour", `128`, func(in *input, c *Charge) { in.bound(&c.NodeHour, "price") }},
+	}
+}
+
+// Words are how a site charges, as in "an hour of a core costs 1 SU".
+func (c *Charge) Words() string {
+	var parts []string
+	for _, p := range []struct {
+		what  string
+		price float64
+	}{{"core", c.CoreHour}, {"GPU", c.GPUHour}, {"node", c.NodeHour}} {
+		if p.price > 0 {
+			parts = append(parts, fmt.Sprintf("a %s-hour costs %s %s", p.what, number(p.price), c.Unit))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Cost is what a job costs that runs for its whole time limit: in the site's units, each with
+// what it is for, else in hours of GPUs, cores and nodes. What is zero is not said.
+func (c *Charge) Cost(limit time.Duration, cores, gpus, nodes int) string {
+	if limit <= 0 {
+		return ""
+	}
+	var parts []string
+	add := func(n int, what string, price float64) {
+		hours := limit.Hours() * float64(n)
+		if n == 0 || c.Unit != "" && price == 0 {
+			return
+		}
+		text := decimals(hours) + " " + what + "-hours"
+		if hours == 1 {
+			text = "1 " + what + "-hour"
+		}
+		if c.Unit != "" {
+			text = decimals(hours*price) + " " + c.Unit + " for " + text
+		}
+		parts = append(parts, text)
+	}
+	add(gpus, "GPU", c.GPUHour)
+	add(cores, "core", c.CoreHour)
+	add(nodes, "node", c.NodeHour)
+	return strings.Join(parts, ", ")
+}
+
+// decimals writes a number with at most two decimals.
+func decimals(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }

@@ -1,0 +1,98 @@
+package configs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"tunctl/internal/api"
+	"tunctl/internal/suggest"
+)
+
+// ScriptQuestions are what may be chosen for one run of a script that tunctl has not written,
+// where the scheduler has a word for it.
+func ScriptQuestions() []Question {
+	return []Question{
+		{Name: "hours", Ask: "How many hours should the job last?", Kind: AskHours},
+		{Name: "gpus", Ask: "How many GPUs?", Kind: AskNumber},
+		{Name: "cpus", Ask: "How many CPU cores?", Kind: AskNumber, Min: 1},
+		{Name: "memory", Ask: "How much memory?", Kind: AskMemory},
+		{Name: "nodes", Ask: "How many nodes?", Kind: AskNumber, Min: 1},
+		{Name: "account", Ask: "Which account is charged?", Kind: AskWord},
+		{Name: "project", Ask: "Which project is charged?", Kind: AskWord},
+		{Name: "partition", Ask: "Which partition?", Kind: AskWord},
+		{Name: "queue", Ask: "Which queue?", Kind: AskWord},
+		{Name: "qos", Ask: "Which QoS?", Kind: AskWord},
+	}
+}
+
+// RunQuestions are what may be chosen for one run of the session. The site is that of its
+// host, which only a builtin job needs.
+func (s *Session) RunQuestions(site Site) []Question {
+	if s.Builtin() == "" {
+		return ScriptQuestions()
+	}
+	job := Job{App: s.Builtin(), Site: site}
+	return job.Questions()
+}
+
+// CheckChoices returns a person's choices in their normal form, or which of them is invalid.
+func CheckChoices(questions []Question, choices api.Choices) (api.Choices, error) {
+	checked := api.Choices{}
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		i := slices.IndexFunc(questions, func(q Question) bool { return q.Name == name })
+		if i < 0 {
+			return nil, unknownChoice(name, questions)
+		}
+		text, err := questions[i].Check(choices[name])
+		if err != nil {
+			return nil, &api.Error{Code: api.CodeUsage, Message: err.Error(), Hint: questions[i].Ask, Err: err}
+		}
+		checked[name] = text
+	}
+	return checked, nil
+}
+
+func unknownChoice(name string, questions []Question) error {
+	names := make([]string, len(questions))
+	for i, q := range questions {
+		names[i] = q.Name
+	}
+	hint := "available: " + strings.Join(names, ", ")
+	if near := suggest.Nearest(name, names); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %q? %s", near[0], hint)
+	}
+	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is nothing that can be chosen for this session", name), Hint: hint}
+}
+
+// Listed are all valid answers of a question, if they can be listed: those of a choice, and
+// the queues and types of GPUs that the site's file names.
+func (s *Site) Listed(q Question) []string {
+	var list []string
+	switch {
+	case len(q.Choices) > 0:
+		return q.Choices
+	case q.Kind == AskQueue:
+		for _, queue := range s.Queues {
+			list = append(list, queue.Name)
+		}
+	case q.Name == gpuTypeQuestion:
+		for _, queue := range s.Queues {
+			for _, t := range queue.GPUTypes {
+				if !slices.Contains(list, t) {
+					list = append(list, t)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// ValidSessionName reports whether a session may have that name.
+func ValidSessionName(name string) bool { return validName.MatchString(name) }
+
+// LogDiffers reports whether the log of each job has a path of its own.
+func LogDiffers(log string) bool {
+	return strings.Contains(log, "{id}") || strings.Contains(log, "{name}")
+}

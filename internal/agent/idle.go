@@ -1,0 +1,271 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// idle is what is known about the use of a job. All times are of the wall clock: a job is
+// charged also while the laptop sleeps.
+type idle struct {
+	job     string        // its api.Job.Ref
+	used    time.Time     // when something last used it, as far as is known
+	since   time.Time     // nothing has used it since then; zero: it is in use, or that is not known
+	seen    time.Time     // when that was last found out
+	total   time.Duration // of its idle times before that
+	bytes   int64         // of the forwards, when they were last looked at
+	asked   time.Time     // when its Jupyter server was last asked
+	noticed bool          // a person was told about this idle time
+}
+
+const (
+	// idlePercent is below what the CPUs and each GPU are unused. An idle server takes some.
+	idlePercent = 5
+	// jupyterEvery is how often a Jupyter server is asked while somebody looks.
+	jupyterEvery = 5 * time.Minute
+	// jupyterTimeout bounds that.
+	jupyterTimeout = 10 * time.Second
+)
+
+// begin takes a new start of the session for a use: what was before is not known.
+func (m *meter) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.idle.useLocked(time.Now())
+}
+
+// beginJob begins with a job, and reports whether it is another than before.
+func (m *meter) beginJob(ref string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.idle.useLocked(time.Now())
+	if m.idle.job == ref {
+		return false
+	}
+	m.idle = idle{job: ref, used: m.idle.used, bytes: m.idle.bytes}
+	return true
+}
+
+// useLocked takes in that something used the job. An idle time ends when it was last seen.
+func (i *idle) useLocked(at time.Time) {
+	if !i.since.IsZero() {
+		i.total += i.seen.Sub(i.since)
+	}
+	i.used, i.since, i.noticed = at.Round(0), time.Time{}, false
+}
+
+// noteClients takes in what the forwards and the shells and editors inside the job show.
+func (m *meter) noteClients(connected bool, bytes int64, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if connected || bytes != m.idle.bytes {
+		m.idle.useLocked(now)
+	}
+	m.idle.bytes = bytes
+}
+
+// checkDue reports whether the job should be measured, to find out whether it is idle:
+// soon after the last sign of use, for something to compare with, then twice until a
+// person is told, and after that rarely.
+func (m *meter) checkDue(now time.Time) bool {
+	limit := m.session.config().Idle
+	if limit == 0 || m.nodes == nil || now.Before(m.retry) || !m.connected() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	unused, measured := now.Round(0).Sub(m.idle.used), m.lastAt.Round(0).Sub(m.idle.used)
+	passed := func(mark time.Duration) bool { return unused >= mark && measured < mark }
+	switch {
+	case m.lastAt.IsZero() || measured < 0:
+		return unused >= limit/10
+	case m.idle.noticed:
+		return unused-measured >= limit
+	}
+	return passed(limit/2) || passed(limit)
+}
+
+// judge finds out from a measurement whether the job is idle. Only where that is due is
+// its Jupyter server asked, which costs the cluster two requests to a page.
+func (m *meter) judge(ctx context.Context, u api.Usage, check bool) {
+	if u.Source == "" || m.cpu == nil || m.span < m.session.agent.limits.Usage/2 {
+		return // so short a time has mostly seen the measurement itself
+	}
+	now, limit := u.Time, m.session.config().Idle
+	busy := *m.cpu >= idlePercent
+	for _, g := range u.GPUs {
+		busy = busy || g.Percent != nil && *g.Percent >= idlePercent
+	}
+	var active time.Time // when the Jupyter server was last used
+	if !busy && m.askJupyter(check, now) {
+		var err error
+		if active, err = m.session.jupyterActivity(ctx); err != nil {
+			m.session.agent.log.Debug("cannot ask the Jupyter server", "session", m.session.name, "err", err)
+		}
+	}
+	if long, tell := m.settle(busy, active, now, limit); tell {
+		m.session.notifyIdle(idleText(m.session.name, long, m.nodes.current(), u))
+	}
+}
+
+// settle takes in what was found out, and reports how long the job is idle, and whether a
+// person is to be told.
+func (m *meter) settle(busy bool, active, now time.Time, limit time.Duration) (long time.Duration, tell bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := &m.idle
+	if busy {
+		i.useLocked(now)
+		return 0, false
+	}
+	if active.After(i.used) {
+		if active.After(now) { // the server's clock is exact to the second only
+			active = now
+		}
+		i.useLocked(active)
+	}
+	i.since, i.seen = i.used, now.Round(0)
+	long = max(0, i.seen.Sub(i.since))
+	tell = limit > 0 && long >= limit && !i.noticed
+	i.noticed = i.noticed || tell
+	return long, tell
+}
+
+// askJupyter reports whether the Jupyter server should be asked.
+func (m *meter) askJupyter(check bool, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !check && now.Sub(m.idle.asked) < jupyterEvery {
+		return false
+	}
+	m.idle.asked = now
+	return true
+}
+
+// idleSince is since when nothing has used the job; zero: it is in use, or not known.
+func (m *meter) idleSince() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.idle.since
+}
+
+// idleTime is how long a job was idle, as far as that was measured.
+func (m *meter) idleTime(ref string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch i := m.idle; {
+	case i.job != ref:
+		return 0
+	case i.since.IsZero():
+		return i.total
+	default:
+		return i.total + i.seen.Sub(i.since)
+	}
+}
+
+// idleText tells a person that a job is idle, and what that costs.
+func idleText(session string, long time.Duration, job api.Job, u api.Usage) string {
+	text := fmt.Sprintf("%s: idle for %s, ", session, api.DurationText(long))
+	left := time.Until(job.End)
+	if job.End.IsZero() || left <= 0 {
+		return text + "and its job has no time limit"
+	}
+	nodes := max(1, len(jobwatch.Nodes(job)))
+	switch {
+	case len(u.GPUs) > 0:
+		return text + hoursText(len(u.GPUs)*nodes, left) + " GPU-hours left in this job"
+	case u.CPUs > 0 && u.Source == api.UsageStep:
+		return text + hoursText(u.CPUs*nodes, left) + " CPU-hours left in this job"
+	case u.CPUs > 0: // a scheduler counts those of all nodes
+		return text + hoursText(u.CPUs, left) + " CPU-hours left in this job"
+	}
+	return text + "and its job may run for another " + api.DurationText(left)
+}
+
+func hoursText(of int, left time.Duration) string {
+	hours := float64(of) * left.Hours()
+	if hours >= 100 {
+		return fmt.Sprintf("%.0f", hours)
+	}
+	return fmt.Sprintf("%.1f", hours)
+}
+
+// notifyIdle publishes the notice that the session's job is idle.
+func (s *session) notifyIdle(text string) {
+	s.agent.log.Info("notice", "session", s.name, "text", text)
+	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeIdle, Session: s.name, Text: text}})
+}
+
+// jupyterActivity is when the session's Jupyter server or one of its kernels was last
+// used; zero: it has none. Both requests are such that the server does not take them for
+// a use.
+func (s *session) jupyterActivity(ctx context.Context) (time.Time, error) {
+	s.mu.Lock()
+	r := s.route
+	s.mu.Unlock()
+	if r == nil || r.inside != nil || r.endpoint.App != "jupyter" {
+		return time.Time{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, jupyterTimeout)
+	defer cancel()
+	var server struct {
+		LastActivity time.Time `json:"last_activity"`
+		Connections  int       `json:"connections"`
+		Kernels      int       `json:"kernels"`
+	}
+	clock, err := r.jupyter(ctx, "api/status", &server)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if server.Connections > 0 {
+		return time.Now(), nil
+	}
+	if server.Kernels > 0 {
+		var kernels []struct {
+			State string `json:"execution_state"`
+		}
+		if _, err := r.jupyter(ctx, "api/kernels?no_track_activity=1", &kernels); err != nil {
+			return time.Time{}, err
+		}
+		for _, k := range kernels {
+			if k.State == "busy" {
+				return time.Now(), nil
+			}
+		}
+	}
+	return time.Now().Add(-clock.Sub(server.LastActivity)), nil
+}
+
+// jupyter sends a request to the Jupyter server at the route's end, and returns what time
+// it is there.
+func (r *route) jupyter(ctx context.Context, path string, into any) (clock time.Time, err error) {
+	transport := transportTo(r.dialer, r.endpoint)
+	defer transport.CloseIdleConnections()
+	req, err := probeRequest(ctx, r.endpoint)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if req.URL, err = req.URL.Parse("../" + path); err != nil {
+		return time.Time{}, err
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return time.Time{}, dialError(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return time.Time{}, errors.New("the server answers " + res.Status)
+	}
+	if clock, err = http.ParseTime(res.Header.Get("Date")); err != nil {
+		clock = time.Now()
+	}
+	return clock, json.NewDecoder(io.LimitReader(res.Body, maxBody)).Decode(into)
+}

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// idleGuest is a guest with these sessions up, which have idle = "30m" and jobs that run.
+func idleGuest(t *testing.T, sessions ...string) *guest {
+	t.Helper()
+	g := newGuest(t)
+	g.allRun()
+	for i := range g.agent.config.Sessions {
+		g.agent.config.Sessions[i].Idle = 30 * time.Minute
+	}
+	g.up(sessions...)
+	return g
+}
+
+// idleNotices are the notices about idle jobs so far.
+func (g *guest) idleNotices() []string {
+	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var list []string
+	for _, n := range g.told {
+		if n.Kind == api.NoticeIdle {
+			list = append(list, n.Session+" "+n.Text)
+		}
+	}
+	return list
+}
+
+// on changes what the jobs on a host do.
+func (g *guest) on(host string, change func(h *simHost)) {
+	h := g.hosts[host]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(h)
+}
+
+// readings is how often jobs on a host were measured.
+func (g *guest) readings(host string) (n int) {
+	g.on(host, func(h *simHost) { n = h.readings })
+	return n
+}
+
+func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := idleGuest(t, "alpha-0")
+		g.until(8, 29)
+		if told := g.idleNotices(); len(told) != 0 {
+			t.Fatalf("too early: %q", told)
+		}
+		g.until(8, 33)
+		// Two GPUs, and a limit of twelve hours from eight o'clock on.
+		want := []string{"alpha-0 alpha-0: idle for 30 min, 23.0 GPU-hours left in this job"}
+		if told := g.idleNotices(); !slices.Equal(told, want) {
+			t.Fatalf("told %q, want %q", told, want)
+		}
+		if n := g.readings("alpha"); n > 3 {
+			t.Errorf("it was measured %d times", n)
+		}
+		g.until(10, 0)
+		if told := g.idleNotices(); len(told) != 1 {
+			t.Errorf("told again: %q", told)
+		}
+		if n := g.readings("alpha"); n > 3+4 {
+			t.Errorf("it was measured %d times in two hours", n)
+		}
+		s := g.agent.sessions["alpha-0"]
+		if got := s.meter.idleTime(s.status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
+			t.Errorf("it was idle for %v", got)
+		}
+		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = true, time.Now() })
+		g.until(10, 45)
+		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = false, time.Now() })
+		g.until(11, 10)
+		if told := g.idleNotices(); len(told) != 1 {
+			t.Errorf("its kernel was busy until 10:45, and at 11:10 a person was told %q", told)
+		}
+		g.until(12, 0)
+		if told := g.idleNotices(); len(told) != 2 || !strings.Contains(told[1], ": idle for ") {
+			t.Errorf("after the next half hour: %q", told)
+		}
+		if st := s.status(); st.State != api.SessionReady || st.Job.State != api.JobRunning {
+			t.Errorf("the session is %s, its job %s", st.State, st.Job.State)
+		}
+		s.recordRun(*s.status().Job)
+		runs, err := g.agent.history.Runs()
+		if err != nil || len(runs) != 1 || runs[0].Idle < 90*60 || runs[0].Idle > 4*3600 {
+			t.Errorf("the history has %+v, %v", runs, err)
+		}
+	})
+}
+
+func TestAJobInUseIsNotIdle(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := idleGuest(t, "alpha-0", "beta-0", "gamma-0", "mfa-0")
+		g.until(8, 1)
+		g.on("alpha", func(h *simHost) { h.computes = true })
+		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
+		g.agent.sessions["gamma-0"].inside.Add(1) // a shell
+		g.on("mfa", func(h *simHost) { h.lastUse = g.since.Add(2 * time.Hour) })
+		g.until(10, 0)
+		if told := g.idleNotices(); len(told) != 0 {
+			t.Errorf("told %q", told)
+		}
+		for _, host := range g.names {
+			if n := g.readings(host); n > 10 {
+				t.Errorf("%s: %d measurements in two hours", host, n)
+			}
+		}
+	})
+}
+
+func TestAJobThatCannotBeMeasuredIsNotCalledIdle(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := idleGuest(t, "alpha-0", "beta-0")
+		g.until(8, 1)
+		g.hosts["alpha"].restart()
+		g.on("beta", func(h *simHost) { h.noSteps = true })
+		g.until(9, 30)
+		if told := g.idleNotices(); len(told) != 0 {
+			t.Errorf("told %q", told)
+		}
+		look := g.look("beta-0")
+		g.until(9, 31)
+		if all := look(); len(all) == 0 || all[len(all)-1].Problem == "" {
+			t.Errorf("who looks is told %+v", all)
+		}
+	})
+}
+
+func TestTheCostOfAnIdleJobIsToldAsFarAsItIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := func(nodes string) api.Job {
+			return api.Job{Node: "cn01", Nodes: nodes, End: time.Now().Add(96 * time.Minute)}
+		}
+		gpus := make([]api.GPUUsage, 2)
+		for want, tt := range map[string]struct {
+			job api.Job
+			u   api.Usage
+		}{
+			"nb: idle for 30 min, 3.2 GPU-hours left in this job":             {ends(""), api.Usage{GPUs: gpus, CPUs: 8}},
+			"nb: idle for 30 min, 6.4 GPU-hours left in this job":             {ends("cn[01-02]"), api.Usage{GPUs: gpus}},
+			"nb: idle for 30 min, 205 CPU-hours left in this job":             {ends(""), api.Usage{CPUs: 128, Source: api.UsageStep}},
+			"nb: idle for 30 min, 12.8 CPU-hours left in this job":            {ends("cn[01-02]"), api.Usage{CPUs: 8, Source: api.UsageScheduler}},
+			"nb: idle for 30 min, and its job may run for another 1 h 36 min": {ends(""), api.Usage{}},
+			"nb: idle for 30 min, and its job has no time limit":              {api.Job{}, api.Usage{CPUs: 4}},
+		} {
+			if got := idleText("nb", 30*time.Minute, tt.job, tt.u); got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/usage"
+	"tunctl/jobwatch"
+)
+
+// meter measures what a session and its job use. The traffic of the forwards is always
+// known. The job itself is measured while somebody looks, and a few times if the session
+// has idle = "…" and seems unused.
+type meter struct {
+	session *session
+	log     usageLog
+
+	// Of serve alone:
+	nodes   *jobNodes // of the run that the rest is about; nil: no job runs
+	sampler *sampler  // nil: it does not run
+	last    usage.Reading
+	lastAt  time.Time     // when last was read; zero: never
+	first   bool          // last has nothing recent to compare with
+	cpu     *float64      // the use of CPUs between the last two readings
+	span    time.Duration // that was between them
+	added   time.Time     // when the last sample was added
+	retry   time.Time     // when measuring inside may be tried again
+	problem string        // why it failed
+
+	mu   sync.Mutex
+	idle idle
+}
+
+const (
+	// trafficEvery is how often the traffic is noted while nobody looks.
+	trafficEvery = time.Minute
+	// secondReading is how soon a reading follows the first: the use of CPUs is the
+	// difference of two.
+	secondReading = time.Second
+	// recentReading is how old a reading may be for the difference to be the use of now.
+	recentReading = time.Minute
+	// samplerRetry is the pause after measuring inside the job has failed.
+	samplerRetry = 5 * time.Minute
+)
+
+// serve measures until ctx ends.
+func (m *meter) serve(ctx context.Context) {
+	defer m.stop()
+	m.begin()
+	for {
+		looked, changed := m.session.agent.usage.looking(m.session.name)
+		m.measure(ctx, looked)
+		select {
+		case <-changed:
+		case <-time.After(time.Until(m.added.Add(m.every(looked)))):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// every is how far apart samples are.
+func (m *meter) every(looked bool) time.Duration {
+	switch limit := m.session.agent.limits.Usage; {
+	case !looked:
+		return trafficEvery
+	case m.first:
+		return min(limit, secondReading)
+	default:
+		return limit
+	}
+}
+
+// measure adds a sample if one is due.
+func (m *meter) measure(ctx context.Context, looked bool) {
+	m.setRun()
+	u := m.traffic()
+	due := u.Time.Sub(m.added) >= m.every(looked)
+	check := m.checkDue(u.Time)
+	if looked && due || check {
+		m.measureJob(ctx, &u)
+		m.judge(ctx, u, check)
+	}
+	if !looked {
+		m.stop()
+	}
+	if !due && !check || ctx.Err() != nil {
+		return
+	}
+	u.IdleSince = m.idleSince()
+	m.added = u.Time
+	m.log.add(u)
+	m.session.agent.usage.publish(u)
+}
+
+// setRun takes in that the session's job has begun another run, or is another one.
+func (m *meter) setRun() {
+	nodes, err := m.session.runningNodes()
+	if err != nil {
+		nodes = nil
+	}
+	if nodes == m.nodes {
+		return
+	}
+	m.stop()
+	m.nodes, m.last, m.lastAt, m.first, m.cpu, m.retry, m.problem = nodes, usage.Reading{}, time.Time{}, false, nil, time.Time{}, ""
+	if nodes != nil && m.beginJob(nodes.current().Ref()) {
+		m.log.clear()
+	}
+}
+
+// current is the job as it was last seen.
+func (n *jobNodes) current() api.Job {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.job
+}
+
+// stop ends the program inside the job.
+func (m *meter) stop() {
+	if m.sampler != nil {
+		m.sampler.close()
+		m.sampler = nil
+	}
+}
+
+// traffic is a sample of what is known without asking anybody. It also notes the signs of
+// use among that.
+func (m *meter) traffic() api.Usage {
+	s := m.session
+	s.mu.Lock()
+	list := s.forward.status()
+	s.mu.Unlock()
+	u := api.Usage{Session: s.name, Time: time.Now()}
+	users := int64(s.inside.Load())
+	for _, f := range list {
+		u.BytesIn, u.BytesOut = u.BytesIn+f.BytesIn, u.BytesOut+f.BytesOut
+		users += f.Conns
+	}
+	m.noteClients(users > 0, u.BytesIn+u.BytesOut, u.Time)
+	return u
+}
+
+// measureJob adds what the job uses, or why that is not known.
+func (m *meter) measureJob(ctx context.Context, u *api.Usage) {
+	if m.nodes == nil || !m.connected() {
+		return
+	}
+	r, source, err := m.read(ctx)
+	switch {
+	case ctx.Err() != nil || errors.Is(err, api.ErrDown):
+		return
+	case err != nil:
+		u.Problem = api.Redact(err.Error())
+		return
+	}
+	now := time.Now()
+	m.compare(r, source, now)
+	u.Time, u.Source, u.CPUs, u.Memory, u.MemoryLimit, u.GPUs = now, source, r.CPUs, r.Memory, r.MemoryLimit, r.GPUs
+	if !m.first {
+		u.CPUPercent = m.cpu
+	}
+}
+
+// compare finds out the use of CPUs since the last reading.
+func (m *meter) compare(r usage.Reading, source api.UsageSource, now time.Time) {
+	before := m.last
+	if source == api.UsageScheduler && r.Clock == before.Clock {
+		return // the same answer again
+	}
+	m.first = source == api.UsageStep && now.Sub(m.lastAt) > recentReading
+	if source == api.UsageScheduler && before.Clock == 0 {
+		before = usage.Reading{Clock: 1} // since the start of the job
+	}
+	m.cpu, m.span = nil, r.Clock-before.Clock
+	if percent, known := r.Percent(before); known {
+		m.cpu = &percent
+	}
+	m.last, m.lastAt = r, now
+}
+
+// connected reports whether the host responds, as far as is known.
+func (m *meter) connected() bool {
+	h := m.nodes.host.Status()
+	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
+}
+
+// read measures inside a job of Slurm or on a host without a scheduler. For others, and
+// where that fails, it takes what the scheduler has counted.
+func (m *meter) read(ctx context.Context) (usage.Reading, api.UsageSource, error) {
+	scheduler, err := m.nodes.jobs.Scheduler(ctx)
+	if err != nil {
+		return usage.Reading{}, "", err
+	}
+	inside := scheduler == jobwatch.Slurm || scheduler == jobwatch.None
+	if inside && !time.Now().Before(m.retry) {
+		r, err := m.readInside(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, api.ErrDown) {
+			return r, api.UsageStep, err
+		}
+		m.session.agent.log.Info("cannot measure the job", "session", m.session.name, "err", err)
+		m.retry, m.problem = time.Now().Add(samplerRetry), err.Error()
+	}
+	counted, err := m.nodes.jobs.Usage(ctx, m.nodes.current().Ref())
+	if err != nil && inside {
+		err = errors.New(m.problem)
+	}
+	return fromScheduler(counted), api.UsageScheduler, err
+}
+
+// readInside has the program inside the job measure, and starts it if need be.
+func (m *meter) readInside(ctx context.Context) (usage.Reading, error) {
+	if m.sampler == nil {
+		node, err := m.nodes.machine(ctx, "")
+		if err != nil {
+			return usage.Reading{}, err
+		}
+		if m.sampler, err = startSampler(ctx, node, slurmID(m.nodes.current())); err != nil {
+			return usage.Reading{}, err
+		}
+	}
+	r, err := m.sampler.read(ctx)
+	if err != nil {
+		m.stop()
+		if !m.connected() {
+			err = api.ErrDown
+		}
+	}
+	return r, err
+}
+
+// fromScheduler is what a scheduler has counted, as a reading.
+func fromScheduler(u jobwatch.Usage) usage.Reading {
+	r := usage.Reading{Clock: u.Elapsed, CPU: u.CPU, CPUs: u.CPUs, Memory: u.Memory, MemoryLimit: u.MemoryLimit}
+	if r.Clock == 0 {
+		r.Clock = time.Duration(u.At.UnixNano())
+	}
+	return r
+}

@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// quotas are what the quota commands of the hosts printed last.
+type quotas struct {
+	mu     sync.Mutex
+	byHost map[string]api.QuotaResponse
+}
+
+// newerThan is what is known about a host, if it is newer than age.
+func (q *quotas) newerThan(age time.Duration, host string) (api.QuotaResponse, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known, ok := q.byHost[host]
+	return known, ok && time.Since(known.At) < age
+}
+
+func (q *quotas) set(host string, r api.QuotaResponse) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.byHost == nil {
+		q.byHost = map[string]api.QuotaResponse{}
+	}
+	q.byHost[host] = r
+}
+
+// handleQuota runs the quota commands of the host's site, at most once an hour unless a
+// person wants it now: they may be slow, and the numbers change slowly.
+func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
+	if known, ok := a.quotas.newerThan(a.limits.Quota, req.Host); ok && !req.Refresh {
+		return known, nil
+	}
+	if err := a.allowedAndConnected(ctx, req.Host); err != nil {
+		return api.QuotaResponse{}, err
+	}
+	now, err := a.runQuotaCommands(ctx, req.Host)
+	if err != nil {
+		return api.QuotaResponse{}, err
+	}
+	a.quotas.set(req.Host, now)
+	a.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
+	return now, nil
+}
+
+// handleBalances answers with what is known. Nothing is asked of a host.
+func (a *Agent) handleBalances(w http.ResponseWriter, _ *http.Request) { reply(w, a.store.Balances()) }
+
+// runQuotaCommands runs the quota commands of a host's site. Those that the host does not
+// have are left out: a generic site lists more than one.
+func (a *Agent) runQuotaCommands(ctx context.Context, host string) (api.QuotaResponse, error) {
+	out := api.QuotaResponse{Reports: []api.CommandReport{}}
+	site, err := a.siteOf(ctx, host, a.jobWatcher(host))
+	if err != nil {
+		return out, err
+	}
+	out.Site = site.Name
+	for _, command := range site.Balance {
+		report, installed, err := a.runQuotaCommand(ctx, host, command)
+		if err != nil {
+			return out, err
+		}
+		if !installed {
+			continue
+		}
+		read := site.Balances(command, report.Output)
+		report.Read = len(read) > 0
+		out.Reports = append(out.Reports, report)
+		out.Balances = append(out.Balances, read...)
+	}
+	if len(out.Reports) == 0 {
+		return out, &api.Error{
+			Code: api.CodeFailed, Message: fmt.Sprintf("no quota command of site %q is installed on %s", site.Name, host),
+			Hint: "set balance = [\"COMMAND\"] in a site file of your own: `tunctl sites --help` says where",
+		}
+	}
+	out.At = time.Now()
+	return out, nil
+}
+
+// runQuotaCommand runs one command, if the host has it.
+func (a *Agent) runQuotaCommand(ctx context.Context, host, command string) (api.CommandReport, bool, error) {
+	const missing = 127
+	program, _, _ := strings.Cut(command, " ")
+	script := fmt.Sprintf("command -v %s >/dev/null 2>&1 || exit %d\n%s 2>&1", program, missing, command)
+	res, err := jobwatch.RunLogin(ctx, runner{a.pool.Host(host)}, script)
+	if err != nil {
+		return api.CommandReport{}, false, err
+	}
+	return api.CommandReport{Command: command, Output: strings.TrimRight(api.Sanitize(string(res.Stdout)), "\n"), Exit: res.Exit}, res.Exit != missing, nil
+}

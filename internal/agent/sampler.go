@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/usage"
+)
+
+// sampler is the program that measures inside a job. It prints a reading when it is asked,
+// and ends with its channel.
+type sampler struct {
+	channel  ssh.Channel
+	readings chan samplerResult
+	done     chan struct{} // closed by close
+}
+
+type samplerResult struct {
+	reading usage.Reading
+	err     error
+}
+
+const (
+	// samplerStart bounds the start of the program, which may need a job step first.
+	samplerStart = 45 * time.Second
+	// samplerRead bounds one reading: nvidia-smi can take seconds.
+	samplerRead = 30 * time.Second
+	// maxReading is how long what the program prints may be.
+	maxReading = 64 << 10
+)
+
+var errSamplerEnded = errors.New("the program that measures the job has ended")
+
+// startSampler starts the program on a machine.
+func startSampler(ctx context.Context, m machine, job string) (*sampler, error) {
+	ctx, cancel := context.WithTimeout(ctx, samplerStart)
+	defer cancel()
+	ch, requests, err := m.OpenChannel(ctx, "session", nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &sampler{channel: ch, readings: make(chan samplerResult), done: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { _ = ch.Close() })
+	go ssh.DiscardRequests(requests) // it ends with the channel, as receive does
+	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{usage.Command}))
+	if err == nil && !ok {
+		err = errors.New("no command may be run there")
+	}
+	if err == nil {
+		_, err = io.WriteString(ch, usage.Input(job))
+	}
+	if !stop() {
+		err = ctx.Err()
+	}
+	go s.receive()
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// receive reads what the program prints, to its end.
+func (s *sampler) receive() {
+	var text strings.Builder
+	lines := bufio.NewScanner(s.channel)
+	for lines.Scan() {
+		if lines.Text() != usage.End {
+			if text.Len() < maxReading {
+				text.WriteString(lines.Text() + "\n")
+			}
+			continue
+		}
+		r, err := usage.Parse(text.String())
+		text.Reset()
+		s.send(samplerResult{r, err})
+	}
+	s.send(samplerResult{err: errSamplerEnded})
+}
+
+func (s *sampler) send(r samplerResult) {
+	select {
+	case s.readings <- r:
+	case <-s.done:
+	}
+}
+
+// read has the program measure once. After an error the program is of no use.
+func (s *sampler) read(ctx context.Context) (usage.Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, samplerRead)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = s.channel.Close() })()
+	if _, err := io.WriteString(s.channel, "\n"); err != nil {
+		return usage.Reading{}, errSamplerEnded
+	}
+	select {
+	case r := <-s.readings:
+		return r.reading, r.err
+	case <-ctx.Done():
+		return usage.Reading{}, ctx.Err()
+	}
+}
+
+// close ends the program. It waits for nobody: the node may not respond.
+func (s *sampler) close() {
+	close(s.done)
+	_ = s.channel.Close()
+}

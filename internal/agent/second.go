@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"slices"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+)
+
+// requestedSession is the session of a request: the named one, or a second one of it.
+func (a *Agent) requestedSession(req api.UpRequest) (*session, error) {
+	s, err := a.session(req.Session)
+	if err != nil || req.As == "" || req.As == req.Session {
+		return s, err
+	}
+	return a.second(s, req.As)
+}
+
+// second is a session from the same section of the config as another, with its own job, local
+// ports and record. Its down forgets it.
+func (a *Agent) second(first *session, name string) (*session, error) {
+	base := first.name
+	if first.of != "" {
+		base = first.of
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cfg, configured := a.config.Session(base)
+	switch {
+	case !configured:
+		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %s is not in the config, so there is nothing to start a second time", base)}
+	case cfg.Submit == "":
+		return nil, &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("tunctl submits no job for session %s, so it cannot start a second one", base),
+			Hint: fmt.Sprintf("set submit = \"~/script.sh\" in [session.%s]", base),
+		}
+	case !configs.ValidSessionName(name):
+		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is not a valid name for a session", name), Hint: "use letters, digits, '_', '-' and '.'; begin with a letter or digit"}
+	case cfg.Log != "" && !configs.LogDiffers(cfg.Log):
+		return nil, &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("both jobs would write to the same log: %s", cfg.Log),
+			Hint: fmt.Sprintf("write {id} or {name} in log of [session.%s]", base),
+		}
+	}
+	rec := a.store.Session(name)
+	_, taken := a.config.Session(name)
+	s, live := a.sessions[name]
+	switch {
+	case live && s.of == base:
+		return s, nil
+	case live, taken, rec.Of == "" && rec.Attached != "":
+		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: fmt.Sprintf("choose another name: --as %s", a.freeNameLocked(base))}
+	}
+	if rec.Of != base {
+		err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Of: base, Attached: cfg.Host, Port: r.Port} })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return a.secondLocked(name, cfg), nil
+}
+
+func (a *Agent) secondLocked(name string, base configs.Session) *session {
+	s := newSession(a, secondConfig(base, name))
+	s.of = base.Name
+	s.current.Of = s.of
+	a.sessions[name] = s
+	return s
+}
+
+// secondConfig are the settings of a second session: the job has another name, and nothing
+// listens where the first session does.
+func secondConfig(cfg configs.Session, name string) configs.Session {
+	cfg.Name, cfg.Job, cfg.Local = name, name, 0
+	cfg.Forward = slices.Clone(cfg.Forward)
+	for i, f := range cfg.Forward {
+		if host, _, err := net.SplitHostPort(f.Listen); err == nil && f.Kind != api.ForwardRemote {
+			cfg.Forward[i].Listen = net.JoinHostPort(host, "0")
+		}
+	}
+	return cfg
+}
+
+// freeName is a name for a second session of base.
+func (a *Agent) freeName(base string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.freeNameLocked(base)
+}
+
+func (a *Agent) freeNameLocked(base string) string {
+	for n := 2; ; n++ {
+		name := fmt.Sprintf("%s%d", base, n)
+		_, configured := a.config.Session(name)
+		_, live := a.sessions[name]
+		if rec := a.store.Session(name); !configured && !live && rec.Attached == "" {
+			return name
+		}
+	}
+}

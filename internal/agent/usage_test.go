@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"text/tabwriter"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// look opens a stream of what jobs use. The function that it returns closes it, and
+// returns what came.
+func (g *guest) look(session string) func() []api.Usage {
+	ctx, cancel := context.WithCancel(g.t.Context())
+	out := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.agent.handleUsage(out, httptest.NewRequest(http.MethodGet, "/v1/usage?session="+session, nil).WithContext(ctx))
+	}()
+	return func() []api.Usage {
+		cancel()
+		<-done
+		var list []api.Usage
+		for line := range bytes.Lines(out.Body.Bytes()) {
+			var u api.Usage
+			if err := json.Unmarshal(line, &u); err != nil {
+				g.t.Fatalf("%v: %s", err, line)
+			}
+			list = append(list, u)
+		}
+		return list
+	}
+}
+
+// allRun makes all jobs run from the start, without random intervals.
+func (g *guest) allRun() {
+	g.agent.limits.Jobs.Jitter = 0
+	for _, h := range g.hosts {
+		for i := range h.jobs {
+			h.jobs[i].start = g.since
+		}
+	}
+}
+
+// hour is what the hosts saw in an hour of ten sessions, with that many streams open.
+func (g *guest) hour(streams int) map[string]map[string]int {
+	g.allRun()
+	g.up()
+	g.until(8, 5)
+	var close []func() []api.Usage
+	for range streams {
+		close = append(close, g.look(""))
+	}
+	g.until(9, 5)
+	for _, f := range close {
+		samples := map[string]int{}
+		for _, u := range f() {
+			if u.Source == api.UsageStep && u.CPUPercent != nil && u.Memory == 1000000 && u.MemoryLimit == 4000000 && len(u.GPUs) == 2 {
+				samples[u.Session]++
+			}
+		}
+		for _, s := range g.agent.Status().Sessions {
+			if s.Job != nil && samples[s.Name] < 300 {
+				g.t.Errorf("%d samples of %s in an hour", samples[s.Name], s.Name)
+			}
+		}
+	}
+	synctest.Wait()
+	seen := map[string]map[string]int{}
+	for _, name := range g.names {
+		h := g.hosts[name]
+		seen[name] = map[string]int{}
+		for _, what := range []string{"queries", "steps", "logins"} {
+			seen[name][what] = h.uses[simUse{what, 0}] + h.uses[simUse{what, 1}]
+		}
+		if h.steps != 0 {
+			g.t.Errorf("%d steps are left on %s", h.steps, name)
+		}
+	}
+	return seen
+}
+
+// TestLookingAtTenSessionsAsksTheSchedulerNothing compares an hour in which two clients look
+// at ten sessions with one in which nobody does. `make bench` prints its table.
+func TestLookingAtTenSessionsAsksTheSchedulerNothing(t *testing.T) {
+	t.Setenv("PATH", "") // without the ssh program, which would run in real time
+	var without, with map[string]map[string]int
+	synctest.Test(t, func(t *testing.T) { without = newGuest(t).hour(0) })
+	synctest.Test(t, func(t *testing.T) { with = newGuest(t).hour(2) })
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "AN HOUR OF TEN SESSIONS\t\tNOBODY LOOKS\tTWO LOOK\t")
+	for _, host := range slices.Sorted(maps.Keys(with)) {
+		if a, b := without[host]["queries"], with[host]["queries"]; a != b || host != "delta" && a < 59 {
+			t.Errorf("%s: %d queries while two look, %d else", host, b, a)
+		}
+		// Without Python on the node it takes one more to find that out.
+		if n := with[host]["steps"]; n > 2*2 {
+			t.Errorf("%s: %d job steps for two jobs", host, n)
+		}
+		if with[host]["logins"] != without[host]["logins"] {
+			t.Errorf("%s: %d logins", host, with[host]["logins"])
+		}
+		for _, what := range []string{"queries", "steps"} {
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t\n", host, what, without[host][what], with[host][what])
+		}
+	}
+	if testing.Verbose() {
+		_ = w.Flush()
+	}
+}
+
+func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuest(t)
+		g.allRun()
+		g.up("alpha-0", "alpha-1")
+		g.until(8, 30)
+		alpha := g.hosts["alpha"]
+		synctest.Wait()
+		if alpha.readings != 0 {
+			t.Errorf("it was measured %d times before anybody looked", alpha.readings)
+		}
+		first, second := g.look("alpha-0"), g.look("alpha-0")
+		g.until(8, 40)
+		synctest.Wait()
+		one := alpha.readings
+		if alpha.steps != 1 || one < 55 || one > 65 {
+			t.Errorf("two look at one session: %d steps run, %d readings in ten minutes", alpha.steps, one)
+		}
+		traffic := first()
+		if len(traffic) < 20+one || traffic[0].Source != "" || traffic[0].Time.After(g.since.Add(2*time.Minute)) {
+			t.Errorf("%d samples, the first is %+v", len(traffic), traffic[0])
+		}
+		g.until(8, 41)
+		synctest.Wait()
+		if alpha.steps != 1 {
+			t.Error("the program has ended although somebody still looks")
+		}
+		second()
+		synctest.Wait()
+		if alpha.steps != 0 {
+			t.Error("the program runs although nobody looks any more")
+		}
+		was := alpha.readings
+		g.until(9, 0)
+		synctest.Wait()
+		if alpha.readings != was {
+			t.Errorf("%d readings after that", alpha.readings-was)
+		}
+		if n := len(g.agent.sessions["alpha-0"].meter.log.all()); n > int(usageKept/usageSpacing)+1 {
+			t.Errorf("%d samples are kept", n)
+		}
+	})
+}
+
+func TestOneHourOfSamplesIsKept(t *testing.T) {
+	var l usageLog
+	start := time.Now()
+	for i := range 2 * 3600 {
+		l.add(api.Usage{Time: start.Add(time.Duration(i) * time.Second)})
+	}
+	all := l.all()
+	if n := len(all); n < 170 || n > 182 {
+		t.Errorf("%d samples of an hour", n)
+	}
+	if last := all[len(all)-1].Time; !last.Equal(start.Add((2*3600 - 1) * time.Second)) {
+		t.Errorf("the last sample is of %v", last)
+	}
+	if span := all[len(all)-1].Time.Sub(all[0].Time); span > usageKept || span < usageKept-time.Minute {
+		t.Errorf("they are of %v", span)
+	}
+}

@@ -1,0 +1,86 @@
+// What the page knows: the agent's status, and what its jobs use. Events change it; views
+// draw from it, once per frame.
+
+const hour = 3600_000;
+
+export const model = {
+  reached: false, // whether the agent answers
+  why: "", // why it does not
+  prompts: "", // where a host's questions are asked
+  canLogin: false,
+  config: null, // a problem of the config file
+  paused: null, // why the agent connects to nothing
+  sessions: new Map(),
+  hosts: new Map(),
+  titles: new Map(), // what a person calls a job's further pages, by SESSION/ENDPOINT
+  usage: new Map(), // the samples of the last hour, by session
+  jobs: [], // of all hosts
+  balances: [],
+  runs: [],
+};
+
+const views = [];
+let scheduled = false;
+
+// onChange adds a function that draws from the model.
+export const onChange = (draw) => views.push(draw);
+
+// changed draws everything in the next frame. A hidden page has no frames, and draws when
+// it is shown again.
+export function changed() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => {
+    scheduled = false;
+    const now = Date.now();
+    for (const draw of views) draw(now);
+  });
+}
+
+// apply changes the model by a line of the event stream. It returns a notice to show, if
+// the line is one.
+export function apply(line) {
+  for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
+  switch (line.type) {
+    case "hello":
+      model.prompts = line.prompts ?? "";
+      model.canLogin = line.canLogin ?? false;
+      model.usage.clear(); // the stream begins with those of the last hour
+      break;
+    case "status":
+      model.reached = true;
+      model.config = line.status.config ?? null;
+      model.paused = line.status.agent?.paused ?? null;
+      model.sessions = new Map(line.status.sessions.map((s) => [s.name, s]));
+      model.hosts = new Map(line.status.hosts.map((h) => [h.alias, h]));
+      break;
+    case "session":
+      model.sessions.set(line.session.name, line.session);
+      break;
+    case "session-gone":
+      model.sessions.delete(line.session.name);
+      model.usage.delete(line.session.name);
+      break;
+    case "host":
+      model.hosts.set(line.host.alias, line.host);
+      break;
+    case "usage":
+      addUsage(line.usage);
+      break;
+    case "agent-gone":
+      model.reached = false;
+      model.why = line.error?.message ?? "";
+      break;
+    case "notice":
+      return line.notice.text;
+  }
+  changed();
+}
+
+function addUsage(u) {
+  const time = Date.parse(u.time);
+  const samples = model.usage.get(u.session) ?? [];
+  if (!samples.length) model.usage.set(u.session, samples);
+  samples.push({ ...u, time });
+  while (samples[0].time < time - hour) samples.shift();
+}

@@ -1,0 +1,53 @@
+// Requests to the process that serves this page. The bearer value is in sessionStorage and
+// in a header: cookies would also go to the notebooks on other ports of this computer.
+
+const key = "tunctl-bearer";
+
+export class Refused extends Error {
+  constructor(status, body) {
+    super(body?.message ?? `the dashboard answered with status ${status}`);
+    this.status = status;
+    this.hint = body?.hint ?? "";
+  }
+}
+
+// enter exchanges the one-time value in the address for a bearer value, once.
+export async function enter() {
+  const once = location.hash.slice(1);
+  if (/^[A-Z2-7]{26}$/.test(once)) {
+    history.replaceState(null, "", "/");
+    const { bearer } = await request("/api/enter", { once });
+    sessionStorage.setItem(key, bearer);
+  }
+  return sessionStorage.getItem(key) !== null;
+}
+
+export const forget = () => sessionStorage.removeItem(key);
+
+async function send(path, options) {
+  const response = await fetch(path, {
+    ...options, cache: "no-store", credentials: "omit",
+    headers: { Authorization: `Bearer ${sessionStorage.getItem(key) ?? ""}`, "Content-Type": "application/json" },
+  });
+  if (response.ok) return response;
+  throw new Refused(response.status, await response.json().catch(() => null));
+}
+
+// request gets data, or sends a body to an action, and returns the answer.
+export async function request(path, body) {
+  const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+  return (await send(path, options)).json();
+}
+
+// lines calls each with every JSON value of a stream until that ends or signal does.
+export async function lines(path, signal, each) {
+  const response = await send(path, { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ; ) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const complete = (rest + value).split("\n");
+    rest = complete.pop();
+    for (const line of complete) if (line) each(JSON.parse(line));
+  }
+}

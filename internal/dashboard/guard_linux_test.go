@@ -1,0 +1,75 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"tunctl/internal/testprogram"
+)
+
+const strangerURL, strangerBearer = "DASHBOARD_STRANGER_URL", "DASHBOARD_STRANGER_BEARER"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(strangerURL); url != "" {
+		printStatus(url)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// printStatus is the other user's program.
+func printStatus(url string) {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err == nil {
+		req.Header.Set("Authorization", "Bearer "+os.Getenv(strangerBearer))
+		var res *http.Response
+		if res, err = http.DefaultClient.Do(req); err == nil {
+			_ = res.Body.Close()
+			fmt.Print(res.StatusCode)
+			return
+		}
+	}
+	fmt.Print(err)
+}
+
+func TestAnotherUserIsRefusedEvenWithTheBearerValue(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	s, link := serve(t, nil)
+	_, bearer := enterAs(t, s, link)
+	dir, err := os.MkdirTemp("", "stranger") // a stranger cannot enter t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "browser")
+	if err := testprogram.Write(program, self); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		uid  uint32
+		path string
+		want string
+	}{{0, "/", "200"}, {0, "/api/jobs", "502"}, {65534, "/", "403"}, {65534, "/api/jobs", "403"}} {
+		cmd := exec.CommandContext(t.Context(), program)
+		cmd.Dir = dir
+		cmd.Env = []string{strangerURL + "=http://" + s.host + c.path, strangerBearer + "=" + bearer, "GORACE=atexit_sleep_ms=0"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.uid, Gid: c.uid}}
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != c.want {
+			t.Errorf("user %d got %q of %s, want %s: %v", c.uid, out, c.path, c.want, err)
+		}
+	}
+}

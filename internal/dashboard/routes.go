@@ -1,0 +1,260 @@
+package dashboard
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/desktop"
+)
+
+//go:embed assets
+var assets embed.FS
+
+func (s *Server) routes() http.Handler {
+	files, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("POST "+enterPath, s.enter)
+	mux.HandleFunc("GET /api/events", s.events)
+	mux.HandleFunc("GET /api/log", s.log)
+	mux.HandleFunc("GET /api/jobs", answer(s.jobs))
+	mux.HandleFunc("GET /api/balances", answer(func(r *http.Request) (any, error) { return s.Client.Balances(r.Context()) }))
+	mux.HandleFunc("GET /api/history", answer(func(r *http.Request) (any, error) { return s.Client.History(r.Context()) }))
+	mux.HandleFunc("GET /api/sessions/{name}/choices", answer(s.choices))
+	mux.HandleFunc("POST /api/sessions/{name}/open", s.act(s.open))
+	mux.HandleFunc("POST /api/sessions/{name}/copy", s.act(s.copyAddress))
+	mux.HandleFunc("POST /api/sessions/{name}/start", s.act(s.start))
+	mux.HandleFunc("POST /api/sessions/{name}/extend", s.act(s.extend))
+	mux.HandleFunc("POST /api/sessions/{name}/disconnect", s.act(s.disconnect))
+	mux.HandleFunc("POST /api/sessions/{name}/end", s.act(s.end))
+	mux.HandleFunc("POST /api/hosts/{name}/login", s.act(s.login))
+	mux.HandleFunc("POST /api/hosts/{name}/logout", s.act(s.logout))
+	mux.HandleFunc("POST /api/hosts/{name}/jobs/{id}/end", s.act(s.endJob))
+	mux.HandleFunc("POST /api/agent/start", s.act(s.startAgent))
+	return mux
+}
+
+// answer makes a handler from a function whose result is sent as JSON.
+func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		out, err := f(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		writeJSON(w, out)
+	}
+}
+
+// actRequest has what some actions need.
+type actRequest struct {
+	Endpoint string      `json:"endpoint,omitempty"` // to open or copy, in place of the main one
+	With     api.Choices `json:"with,omitempty"`     // of a start
+	Job      string      `json:"job,omitempty"`      // of a start: one of the session's candidates
+	Seconds  int64       `json:"seconds,omitempty"`  // of an extension
+}
+
+// actResponse says in words what an action has done, where the page does not see it.
+type actResponse struct {
+	Text string `json:"text,omitempty"`
+}
+
+// act makes a handler from an action on the session or the host that the path names.
+func (s *Server) act(do func(ctx context.Context, r *http.Request, req actRequest) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var req actRequest
+		if !readJSON(w, r, &req) {
+			return
+		}
+		text, err := do(r.Context(), r, req)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		writeJSON(w, actResponse{text})
+	}
+}
+
+// pageURL is the whole address of a page, token included. It never leaves this process for
+// the dashboard's page.
+func (s *Server) pageURL(ctx context.Context, session, endpoint string) (string, error) {
+	if endpoint != "" {
+		return s.Client.EndpointURL(ctx, session, endpoint)
+	}
+	return s.Client.PageURL(ctx, session)
+}
+
+func (s *Server) open(ctx context.Context, r *http.Request, req actRequest) (string, error) {
+	session := r.PathValue("name")
+	page, err := s.pageURL(ctx, session, req.Endpoint)
+	if err != nil {
+		return "", err
+	}
+	command := "tunctl open " + session
+	if req.Endpoint != "" {
+		command += " --which " + req.Endpoint
+	}
+	switch err := s.Open(ctx, page); {
+	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
+		return "", &api.Error{
+			Code: api.CodeFailed, Message: "no program found to open the page", Err: err,
+			Hint: "`" + command + " --print` shows the full address, token included",
+		}
+	case errors.Is(err, desktop.ErrNotOpened):
+		return "", &api.Error{Code: api.CodeFailed, Message: "the browser did not request the page", Err: err, Hint: "`" + command + "` tries again"}
+	case err != nil:
+		return "", err
+	}
+	return "Opened " + session + " in another tab or window.", nil
+}
+
+func (s *Server) copyAddress(ctx context.Context, r *http.Request, req actRequest) (string, error) {
+	session := r.PathValue("name")
+	page, err := s.pageURL(ctx, session, req.Endpoint)
+	if err != nil {
+		return "", err
+	}
+	switch err := s.Copy(ctx, page); {
+	case errors.Is(err, desktop.ErrUnavailable):
+		return "", &api.Error{
+			Code: api.CodeFailed, Message: "no clipboard program found", Err: err,
+			Hint: "`tunctl open " + session + " --print` shows the full address, token included",
+		}
+	case err != nil:
+		return "", err
+	}
+	return "Copied the address of " + session + ", token included: whoever has it can use your notebook.", nil
+}
+
+func (s *Server) start(ctx context.Context, r *http.Request, req actRequest) (string, error) {
+	_, err := s.Client.UpWaiting(ctx, api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job}, "")
+	return "", err
+}
+
+func (s *Server) extend(ctx context.Context, r *http.Request, req actRequest) (string, error) {
+	if req.Seconds <= 0 {
+		return "", &api.Error{Code: api.CodeUsage, Message: "the extension must be greater than zero"}
+	}
+	job, err := s.Client.Extend(ctx, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
+	if err != nil {
+		return "", err
+	}
+	if job.End.IsZero() {
+		return "Job " + job.ID + " was extended.", nil
+	}
+	return "Job " + job.ID + " may now run " + api.DurationText(time.Until(job.End)) + " longer.", nil
+}
+
+func (s *Server) disconnect(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
+	_, err := s.Client.Down(ctx, api.DownRequest{Session: r.PathValue("name")})
+	return "", err
+}
+
+func (s *Server) end(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
+	_, err := s.Client.Down(ctx, api.DownRequest{Session: r.PathValue("name"), Cancel: true})
+	return "", err
+}
+
+func (s *Server) endJob(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
+	job, err := s.Client.Cancel(ctx, r.PathValue("name"), r.PathValue("id"))
+	return "Job " + job.ID + " was cancelled.", err
+}
+
+func (s *Server) login(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
+	if s.Login == nil {
+		return "", &api.Error{Code: api.CodeUsage, Message: "this dashboard cannot log in", Hint: "`tunctl login " + r.PathValue("name") + "` does"}
+	}
+	return "", s.Login(ctx, r.PathValue("name"))
+}
+
+func (s *Server) logout(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
+	return "", s.Client.Logout(ctx, r.PathValue("name"))
+}
+
+func (s *Server) startAgent(ctx context.Context, _ *http.Request, _ actRequest) (string, error) {
+	if s.StartAgent == nil {
+		return "", &api.Error{Code: api.CodeUsage, Message: "this dashboard cannot start the agent", Hint: "`tunctl agent start` does"}
+	}
+	return "", s.StartAgent(ctx)
+}
+
+func (s *Server) choices(r *http.Request) (any, error) {
+	return s.Client.Choices(r.Context(), r.PathValue("name"))
+}
+
+// hostJobs are a person's jobs on a host, as its scheduler reported them last.
+type hostJobs struct {
+	Host string    `json:"host"`
+	Jobs []api.Job `json:"jobs"`
+}
+
+// jobs lists the jobs of all hosts. No scheduler is queried.
+func (s *Server) jobs(r *http.Request) (any, error) {
+	st, err := s.Client.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	list := []hostJobs{}
+	for _, h := range st.Hosts {
+		jobs, err := s.Client.LastJobs(r.Context(), h.Alias)
+		if err != nil {
+			return nil, err
+		}
+		if jobs == nil {
+			jobs = []api.Job{}
+		}
+		list = append(list, hostJobs{h.Alias, jobs})
+	}
+	return list, nil
+}
+
+func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		writeError(w, http.StatusBadRequest, &api.Error{Code: api.CodeUsage, Message: "cannot read the request: " + err.Error()})
+		return false
+	}
+	return true
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // on an error the page was closed
+}
+
+// fail sends an error in words a person can act on.
+func fail(w http.ResponseWriter, err error) {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		e = &api.Error{Code: api.CodeFailed, Message: api.Redact(err.Error())}
+	}
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, client.ErrNotRunning):
+		status = http.StatusBadGateway
+	case e.Code == api.CodeUsage:
+		status = http.StatusBadRequest
+	case e.Code == api.CodeUnknownSession, e.Code == api.CodeUnknownHost:
+		status = http.StatusNotFound
+	case e.Code == api.CodeNotReady, e.Code == api.CodeConfig:
+		status = http.StatusConflict
+	}
+	writeError(w, status, e)
+}
+
+func writeError(w http.ResponseWriter, status int, e *api.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(e)
+}

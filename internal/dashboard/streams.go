@@ -1,0 +1,155 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+)
+
+const (
+	writeTimeout = 10 * time.Second // for one line; a page that reads nothing for so long is gone
+	agentRetry   = 2 * time.Second  // between looks for an agent that is not running
+)
+
+// The types of lines that are not events of the agent.
+const (
+	lineHello     = "hello"      // the first line
+	lineAgentGone = "agent-gone" // the agent is not running, or cannot be reached
+	lineUsage     = "usage"      // the use of a session's job
+	lineError     = "error"      // the last line of a log that could not be read further
+)
+
+// line is a line that is not an event of the agent.
+type line struct {
+	Type    string `json:"type"`
+	Prompts string `json:"prompts,omitempty"` // where a host's questions are asked
+	// CanLogin says that this process can log in to hosts.
+	CanLogin bool       `json:"canLogin,omitempty"`
+	Error    *api.Error `json:"error,omitempty"`
+}
+
+// usageLine is a line about the use of a session's job.
+type usageLine struct {
+	Type  string    `json:"type"`
+	Usage api.Usage `json:"usage"`
+}
+
+// events streams what the agent tells its watchers, a JSON value per line. A page that has
+// this stream open counts as open. With ?usage=1 somebody looks at it: then the agent also
+// measures, and its figures are in the same stream, since a browser opens only six
+// connections to an address.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	defer s.pageOpened()()
+	looking := r.URL.Query().Get("usage") == "1"
+	out := newLines(w, r)
+	defer out.close()
+	out.send(line{Type: lineHello, Prompts: s.Prompts, CanLogin: s.Login != nil})
+	for out.ctx.Err() == nil {
+		err := s.watch(out, looking)
+		gone := line{Type: lineAgentGone, Error: &api.Error{Code: api.CodeAgent, Message: "the agent has stopped"}}
+		if err != nil {
+			gone.Error.Message = api.Redact(err.Error())
+		}
+		out.send(gone)
+		_ = ctxtime.Sleep(out.ctx, agentRetry) // the loop looks at the context
+	}
+}
+
+// watch sends the agent's events, and its figures if somebody looks, until one of both ends.
+func (s *Server) watch(out *lines, looking bool) error {
+	ctx, end := context.WithCancel(out.ctx)
+	var measuring sync.WaitGroup
+	defer measuring.Wait()
+	defer end()
+	if looking {
+		measuring.Go(func() {
+			// An agent of an earlier version does not measure; the rest of the page works.
+			_ = s.Client.Usage(ctx, "", func(u api.Usage) { out.send(usageLine{lineUsage, u}) })
+		})
+	}
+	return s.Client.Watch(ctx, api.AnswersNone, func(e api.Event) { out.send(event{e, titles(e)}) })
+}
+
+// event is an event of the agent, with what a person calls the further pages in it.
+type event struct {
+	api.Event
+	Titles map[string]string `json:"titles,omitempty"` // by SESSION/ENDPOINT
+}
+
+func titles(e api.Event) map[string]string {
+	var sessions []api.Session
+	if e.Status != nil {
+		sessions = e.Status.Sessions
+	}
+	if e.Session != nil {
+		sessions = append(sessions, *e.Session)
+	}
+	list := map[string]string{}
+	for _, s := range sessions {
+		for _, page := range s.Endpoints {
+			list[s.Name+"/"+page.Name] = page.Title()
+		}
+	}
+	return list
+}
+
+// log streams a log without its secrets, and what is appended to it. An error before the
+// first chunk is the response; a later one is the last line.
+func (s *Server) log(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	query := api.LogQuery{Session: q.Get("session"), Host: q.Get("host"), Job: q.Get("job"), Follow: true}
+	out := newLines(w, r)
+	defer out.close()
+	sent := false
+	err := s.Client.Log(out.ctx, query, func(c api.LogChunk) {
+		sent = true
+		out.send(c)
+	})
+	switch {
+	case err == nil, out.ctx.Err() != nil:
+	case !sent:
+		fail(w, err)
+	default:
+		out.send(line{Type: lineError, Error: &api.Error{Code: api.CodeFailed, Message: api.Redact(err.Error())}})
+	}
+}
+
+// lines writes one JSON value per line. Its context ends with the page.
+type lines struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	w      http.ResponseWriter
+	ctl    *http.ResponseController
+
+	mu sync.Mutex // for whoever writes
+}
+
+func newLines(w http.ResponseWriter, r *http.Request) *lines {
+	ctx, cancel := context.WithCancel(r.Context())
+	return &lines{ctx: ctx, cancel: cancel, w: w, ctl: http.NewResponseController(w)}
+}
+
+func (l *lines) send(v any) {
+	data, err := json.Marshal(v)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.w.Header().Set("Content-Type", "application/x-ndjson")
+	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err == nil {
+		_, err = l.w.Write(append(data, '\n'))
+	}
+	if err != nil || l.ctl.Flush() != nil {
+		l.cancel()
+	}
+}
+
+// close ends the stream; the connection may carry further requests.
+func (l *lines) close() {
+	l.cancel()
+	_ = l.ctl.SetWriteDeadline(time.Time{})
+}

@@ -1,0 +1,162 @@
+package watchui
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+)
+
+// tick is how often the status is read without an event: minutes and bytes have none.
+const tick = time.Second
+
+// The messages to the model.
+type (
+	statusMsg struct {
+		status api.Status
+		now    time.Time
+	}
+	jobsMsg  []HostJob
+	usageMsg api.Usage
+	logMsg   struct {
+		of    stream
+		chunk api.LogChunk
+	}
+	endedMsg struct { // a stream has ended
+		of  stream
+		err error
+	}
+	actedMsg struct {
+		result Result
+		err    error
+	}
+	noticeMsg string
+	endMsg    struct{ err error }
+)
+
+// stream is what the agent sends for as long as it is shown: a log, or the use of jobs. The
+// agent measures use only while somebody looks.
+type stream struct {
+	usage bool
+	log   api.LogQuery
+}
+
+// feed brings what the agent has to the model, and does what the model asks for.
+type feed struct {
+	ctx     context.Context // of Run, which waits for all that is running
+	client  *client.Client
+	options Options
+	send    func(tea.Msg)
+	running sync.WaitGroup
+	stop    context.CancelFunc // ends the open stream; only the model's goroutine uses it
+}
+
+// watch sends the status at every event and once a second, until the agent or ctx ends.
+func (f *feed) watch() {
+	events := make(chan struct{}, 1)
+	gone := make(chan error, 1)
+	f.running.Go(func() {
+		gone <- f.client.WatchWaiting(f.ctx, api.AnswersNone, f.options.Waiter, func(e api.Event) {
+			if e.Type == api.EventNotice && e.Notice != nil {
+				f.send(noticeMsg(e.Notice.Text))
+				return
+			}
+			select {
+			case events <- struct{}{}:
+			default: // one that is not read yet will do
+			}
+		})
+	})
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-events:
+		case <-ticker.C:
+		case err := <-gone:
+			if f.ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				err = &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
+			}
+			f.send(endMsg{err})
+			return
+		}
+		if st, err := f.client.Status(f.ctx); err == nil { // the end of the stream says why not
+			f.send(statusMsg{st, time.Now()})
+		}
+	}
+}
+
+// follow opens a stream in place of the one that is open.
+func (f *feed) follow(s stream) {
+	if f.stop != nil {
+		f.stop()
+	}
+	ctx, stop := context.WithCancel(f.ctx)
+	f.stop = stop
+	if s == (stream{}) {
+		return
+	}
+	f.running.Go(func() {
+		defer stop()
+		var err error
+		if s.usage {
+			err = f.client.Usage(ctx, f.options.Session, func(u api.Usage) { f.send(usageMsg(u)) })
+		} else {
+			err = f.client.Log(ctx, s.log, func(c api.LogChunk) { f.send(logMsg{s, c}) })
+		}
+		if ctx.Err() == nil {
+			f.send(endedMsg{s, err})
+		}
+	})
+}
+
+// jobs sends the jobs that the schedulers of hosts reported last; nobody is asked.
+func (f *feed) jobs(hosts []string) {
+	f.running.Go(func() {
+		list := jobsMsg{}
+		for _, host := range hosts {
+			jobs, err := f.client.LastJobs(f.ctx, host)
+			if err != nil {
+				return // the agent has left, or is too old to know
+			}
+			for _, j := range jobs {
+				list = append(list, HostJob{host, j})
+			}
+		}
+		f.send(list)
+	})
+}
+
+func (f *feed) act(a Action) {
+	f.running.Go(func() {
+		result, err := f.options.Act(f.ctx, a)
+		f.send(actedMsg{result, err})
+	})
+}
+
+// login leaves the screen for the questions of a host.
+func (f *feed) login(host string) tea.Cmd {
+	return tea.Exec(loginCommand{f, host}, func(err error) tea.Msg {
+		return actedMsg{Result{Text: "connected to " + api.HostLabel(host)}, err}
+	})
+}
+
+// loginCommand is a login as bubbletea runs programs: outside the screen.
+type loginCommand struct {
+	*feed
+	host string
+}
+
+func (l loginCommand) Run() error { return l.options.Login(l.ctx, l.host) }
+
+func (l loginCommand) SetStdin(io.Reader)  {} // it has the terminal already
+func (l loginCommand) SetStdout(io.Writer) {}
+func (l loginCommand) SetStderr(io.Writer) {}

@@ -1,0 +1,48 @@
+package watchui
+
+import (
+	"charm.land/bubbles/v2/key"
+)
+
+func binding(help, does string, keys ...string) key.Binding {
+	return key.NewBinding(key.WithKeys(keys...), key.WithHelp(help, does))
+}
+
+// The keys.
+var (
+	keyViews   = binding("1–5", "sessions, jobs, use, hosts, log", "1", "2", "3", "4", "5")
+	keyUp      = binding("k ↑", "move up", "k", "up")
+	keyDown    = binding("j ↓", "move down", "j", "down")
+	keyPageUp  = binding("PgUp", "one page up", "pgup", "ctrl+b")
+	keyPageDn  = binding("PgDn", "one page down", "pgdown", "ctrl+f", "space")
+	keyTop     = binding("g", "to the top", "g", "home")
+	keyBottom  = binding("G", "to the end", "G", "end")
+	keyDetails = binding("Enter", "all that is known about the chosen row", "enter")
+	keyFilter  = binding("/", "show only what contains a text", "/")
+	keyOpen    = binding("o", "open the page", "o")
+	keyLog     = binding("l", "show the log", "l")
+	keyExtend  = binding("e", "ask for more time", "e")
+	keyStart   = binding("u", "start the session", "u")
+	keyStop    = binding("d", "disconnect; the job keeps running", "d")
+	keyCancel  = binding("c", "end the job; asks first", "c")
+	keyLogin   = binding("L", "log in to the host", "L")
+	keyCopy    = binding("y", "copy the address of the page, token included", "y")
+	keyHelp    = binding("?", "show or hide this list", "?")
+	keyBack    = binding("Esc", "back", "esc")
+	keyQuit    = binding("q", "quit; sessions stay up", "q", "Q")
+)
+
+// allKeys are the keys in the order of the list that ? shows.
+var allKeys = []key.Binding{
+	keyViews, keyUp, keyDown, keyPageUp, keyPageDn, keyTop, keyBottom, keyDetails, keyFilter,
+	keyOpen, keyLog, keyExtend, keyStart, keyStop, keyCancel, keyLogin, keyCopy, keyHelp, keyBack, keyQuit,
+}
+
+// shortKeys are the keys in the last line of a view.
+var shortKeys = map[View][]key.Binding{
+	Sessions: {binding("?", "help", "?"), binding("q", "quit", "q"), binding("o", "open", "o"), binding("u", "start", "u"), binding("d", "disconnect", "d"), binding("l", "log", "l"), binding("e", "extend", "e"), binding("c", "cancel", "c"), binding("L", "login", "L"), binding("y", "copy", "y"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
+	Jobs:     {binding("?", "help", "?"), binding("q", "quit", "q"), binding("c", "cancel", "c"), binding("l", "log", "l"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
+	Use:      {binding("?", "help", "?"), binding("q", "quit", "q"), binding("e", "extend", "e"), binding("c", "cancel", "c"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
+	Hosts:    {binding("?", "help", "?"), binding("q", "quit", "q"), binding("L", "login", "L"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
+	Log:      {binding("?", "help", "?"), binding("q", "quit", "q"), binding("Esc", "back", "Esc"), binding("G", "newest", "G"), binding("/", "filter", "/")},
+}

@@ -1,0 +1,435 @@
+package watchui
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+const (
+	jobsEvery  = 5 * time.Second // the schedulers are asked once a minute anyway
+	retryAfter = 5 * time.Second // a stream that failed
+	usageSpan  = time.Hour
+)
+
+// Model is the screen as a function of messages. What they cause outside is in do.
+type Model struct {
+	options       Options
+	do            effects
+	colours       bool
+	width, height int
+	now           time.Time
+
+	status api.Status
+	jobs   []HostJob
+	jobsAt time.Time // when they were requested
+	usage  map[string][]api.Usage
+	open   stream // what the agent sends now
+	ended  endedMsg
+	lastAt time.Time // when it ended
+	log    logTail
+
+	view    View
+	from    View                   // the view that the log was opened from
+	chosen  [len(viewNames)]string // the key of the chosen row
+	logOf   target
+	filter  string
+	details bool // of the chosen row are shown
+	help    bool
+	top     int  // the first line of the log, the details or the help
+	tail    bool // the log's end is followed
+
+	asking  *question
+	message string
+	failed  bool // the message is an error
+
+	end error // why it ended; nil by q
+}
+
+// effects are what the model causes. None of them blocks.
+type effects struct {
+	follow func(stream)
+	jobs   func(hosts []string)
+	act    func(Action)
+	login  func(host string) tea.Cmd
+}
+
+// question is asked in the line above the keys. A filter is kept while it is typed.
+type question struct {
+	text   string
+	typed  string
+	yes    bool // it is answered by y or n alone
+	filter bool
+	action Action
+}
+
+// target is what a key acts on.
+type target struct {
+	session *api.Session
+	host    string
+	job     *api.Job
+}
+
+// New is the screen before the first message.
+func New(o Options, colours bool, now time.Time) Model {
+	m := Model{options: o, colours: colours, now: now, usage: map[string][]api.Usage{}, width: 80, height: 24, tail: true}
+	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(Action) {}, login: func(string) tea.Cmd { return nil }}
+	m.setStatus(o.Status)
+	return m
+}
+
+// Init implements tea.Model.
+func (m Model) Init() tea.Cmd { return nil }
+
+// Update implements tea.Model.
+func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var cmd tea.Cmd
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case statusMsg:
+		m.now = msg.now
+		m.setStatus(msg.status)
+		m.again()
+	case jobsMsg:
+		m.jobs = msg
+	case usageMsg:
+		if m.open.usage {
+			m.addUsage(api.Usage(msg))
+		}
+	case logMsg:
+		if msg.of == m.open {
+			before := m.log.first()
+			m.log.add(msg.chunk)
+			m.top = max(0, m.top-(m.log.first()-before)) // the lines stay where they are read
+		}
+	case endedMsg:
+		if msg.of == m.open {
+			m.ended, m.lastAt = msg, m.now
+		}
+	case noticeMsg:
+		m.say("! " + string(msg))
+	case actedMsg:
+		cmd = m.acted(msg)
+	case endMsg:
+		m.end = msg.err
+		return m, tea.Quit
+	case tea.PasteMsg:
+		m.typeText(msg.Content)
+	case tea.KeyPressMsg:
+		cmd = m.press(msg)
+	}
+	m.follow()
+	return m, cmd
+}
+
+// setStatus takes over what the agent reports, of the only session if one was named.
+func (m *Model) setStatus(st api.Status) {
+	if name := m.options.Session; name != "" {
+		host := ""
+		if s, ok := st.Session(name); ok {
+			host = s.Host
+		}
+		st.Sessions = slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool { return s.Name != name })
+		st.Hosts = slices.DeleteFunc(slices.Clone(st.Hosts), func(h api.Host) bool { return h.Alias != host })
+	}
+	m.status = st
+	if m.view == Jobs && m.now.Sub(m.jobsAt) >= jobsEvery {
+		m.readJobs()
+	}
+}
+
+func (m *Model) readJobs() {
+	m.jobsAt = m.now
+	var hosts []string
+	for _, h := range m.status.Hosts {
+		hosts = append(hosts, h.Alias)
+	}
+	for _, s := range m.status.Sessions { // of a host that is not connected yet
+		if !slices.Contains(hosts, s.Host) {
+			hosts = append(hosts, s.Host)
+		}
+	}
+	m.do.jobs(hosts)
+}
+
+func (m *Model) addUsage(u api.Usage) {
+	list := m.usage[u.Session]
+	old := 0
+	for old < len(list) && list[old].Time.Before(u.Time.Add(-usageSpan)) {
+		old++
+	}
+	m.usage[u.Session] = append(list[old:len(list):len(list)], u)
+}
+
+// follow has the agent send what the view shows, and nothing else.
+func (m *Model) follow() {
+	want := stream{}
+	switch m.view {
+	case Use:
+		want.usage = true
+	case Log:
+		want.log = m.logOf.query()
+	}
+	if want == m.open {
+		return
+	}
+	m.open, m.ended = want, endedMsg{}
+	m.log, m.tail = logTail{}, true
+	clear(m.usage) // a new stream begins with the last hour
+	m.do.follow(want)
+}
+
+// again opens a stream that failed once more, unless that would ask a scheduler.
+func (m *Model) again() {
+	if m.ended.err == nil || m.open.log.Job != "" || m.now.Sub(m.lastAt) < retryAfter {
+		return
+	}
+	m.ended = endedMsg{}
+	m.do.follow(m.open)
+}
+
+// query asks for the log of a session or, of a job without one, of the job.
+func (t target) query() api.LogQuery {
+	switch {
+	case t.session != nil:
+		return api.LogQuery{Session: t.session.Name, Follow: true}
+	case t.job != nil:
+		return api.LogQuery{Host: t.host, Job: t.job.Ref(), Follow: true}
+	}
+	return api.LogQuery{}
+}
+
+// press is a key.
+func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
+	switch k.String() {
+	case "ctrl+c":
+		m.end = ErrInterrupted
+		return tea.Quit
+	case "ctrl+z":
+		if !term.CanSuspend() {
+			return nil // nobody could continue it
+		}
+		return tea.Suspend
+	}
+	if m.asking != nil {
+		m.answer(k)
+		return nil
+	}
+	m.message = ""
+	switch {
+	case key.Matches(k, keyQuit):
+		return tea.Quit
+	case key.Matches(k, keyHelp):
+		m.help, m.details = !m.help, false
+		m.openPage()
+	case key.Matches(k, keyBack):
+		m.back()
+	case key.Matches(k, keyViews):
+		m.show(View(k.String()[0] - '1'))
+	case key.Matches(k, keyFilter):
+		m.help, m.details = false, false
+		m.asking = &question{text: "/", typed: m.filter, filter: true}
+	case m.details && key.Matches(k, keyDetails):
+		m.details = false
+	case m.onPage():
+		m.scrollPage(k)
+	case key.Matches(k, keyUp, keyDown, keyPageUp, keyPageDn, keyTop, keyBottom):
+		m.move(k)
+	case key.Matches(k, keyDetails):
+		m.details = len(m.rows()) > 0
+		m.openPage()
+	}
+	if m.help {
+		return nil
+	}
+	return m.command(k)
+}
+
+// back closes what is open.
+func (m *Model) back() {
+	switch {
+	case m.help || m.details:
+		m.help, m.details = false, false
+	case m.filter != "":
+		m.filter = ""
+	case m.view == Log:
+		m.show(m.from)
+	}
+}
+
+// show changes the view. The log is that of the row that is chosen now.
+func (m *Model) show(v View) {
+	if v == Log && m.view != Log {
+		if m.view == Hosts { // which have no log
+			m.view = Sessions
+		}
+		m.logOf, m.from = m.target(), m.view
+	}
+	m.help, m.details, m.filter = false, false, ""
+	m.view = v
+	if v == Jobs {
+		m.readJobs()
+	}
+}
+
+// command is a key that acts on the chosen row.
+func (m *Model) command(k tea.KeyPressMsg) tea.Cmd {
+	t := m.target()
+	switch {
+	case key.Matches(k, keyLog):
+		if t.query() == (api.LogQuery{}) {
+			m.fail("choose a session or a job first: 1 or 2 lists them")
+			return nil
+		}
+		m.show(Log)
+	case key.Matches(k, keyLogin):
+		if t.host == "" {
+			m.fail("choose a session or a host first: 1 or 4 lists them")
+			return nil
+		}
+		return m.do.login(t.host)
+	case key.Matches(k, keyCancel):
+		m.askCancel(t)
+	case key.Matches(k, keyOpen, keyCopy, keyStart, keyStop, keyExtend):
+		if t.session == nil {
+			m.fail("choose a session first: 1 lists them")
+			return nil
+		}
+		m.sessionCommand(k.String(), *t.session)
+	}
+	return nil
+}
+
+func (m *Model) sessionCommand(k string, s api.Session) {
+	a := Action{Session: s.Name, Host: s.Host}
+	switch k {
+	case "o":
+		a.Verb = Open
+		m.act(a, "opening the page of "+s.Name+"…")
+	case "y":
+		a.Verb = Copy
+		m.act(a, "copying the address of "+s.Name+"…")
+	case "u":
+		a.Verb = Up
+		m.act(a, "starting "+s.Name+"…")
+	case "d":
+		a.Verb = Down
+		m.act(a, "disconnecting "+s.Name+"…")
+	case "e":
+		if s.Job == nil || s.Job.State != api.JobRunning {
+			m.fail(s.Name + " has no running job")
+			return
+		}
+		a.Verb = Extend
+		m.asking = &question{text: fmt.Sprintf("How much longer may job %s run? (such as 30m, 2h or 1d) ", s.Job.ID), action: a}
+	}
+}
+
+// askCancel asks whether to end the chosen job.
+func (m *Model) askCancel(t target) {
+	if t.job == nil || t.job.State.Ended() {
+		m.fail("there is no job to end: choose one that is queued or running")
+		return
+	}
+	a := Action{Verb: Cancel, Host: t.host, Job: *t.job}
+	if t.session != nil {
+		a.Session = t.session.Name
+	}
+	m.asking = &question{text: "Cancel " + m.options.Describe(*t.job, m.now) + "? [y/N] ", yes: true, action: a}
+}
+
+// answer is a key while a question is open.
+func (m *Model) answer(k tea.KeyPressMsg) {
+	q := *m.asking
+	switch {
+	case k.String() == "esc":
+		m.asking = nil
+		if q.filter {
+			m.filter = ""
+		} else {
+			m.say("nothing was changed")
+		}
+	case q.yes:
+		m.asking = nil
+		if !strings.EqualFold(k.String(), "y") {
+			m.say("nothing was cancelled")
+			return
+		}
+		m.act(q.action, "ending job "+q.action.Job.ID+"…")
+	case k.String() == "enter":
+		m.asking = nil
+		switch typed := strings.TrimSpace(q.typed); {
+		case q.filter:
+		case typed == "":
+			m.say("nothing was changed")
+		default:
+			q.action.Typed = typed
+			m.act(q.action, "asking the scheduler…")
+		}
+	case k.String() == "backspace":
+		if runes := []rune(q.typed); len(runes) > 0 {
+			m.setTyped(string(runes[:len(runes)-1]))
+		}
+	case k.String() == "ctrl+u":
+		m.setTyped("")
+	default:
+		m.typeText(k.Key().Text)
+	}
+}
+
+// typeText adds to the answer.
+func (m *Model) typeText(text string) {
+	if m.asking != nil && !m.asking.yes {
+		m.setTyped(m.asking.typed + strings.ReplaceAll(api.Sanitize(text), "\n", " "))
+	}
+}
+
+func (m *Model) setTyped(text string) {
+	q := *m.asking
+	q.typed = text
+	m.asking = &q
+	if q.filter {
+		m.filter = strings.TrimSpace(text)
+	}
+}
+
+func (m *Model) act(a Action, meanwhile string) {
+	m.say(meanwhile)
+	m.do.act(a)
+}
+
+// acted shows the result of an action.
+func (m *Model) acted(msg actedMsg) tea.Cmd {
+	if m.view == Jobs {
+		m.readJobs()
+	}
+	if msg.err != nil {
+		m.fail(errorText(msg.err))
+		return nil
+	}
+	m.say(msg.result.Text)
+	if msg.result.Clipboard == "" {
+		return nil
+	}
+	return tea.SetClipboard(msg.result.Clipboard)
+}
+
+// errorText is an error with what a person can do about it.
+func errorText(err error) string {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
+		return e.Message + "\n→ " + e.Hint
+	}
+	return err.Error()
+}
+
+func (m *Model) say(text string)  { m.message, m.failed = text, false }
+func (m *Model) fail(text string) { m.message, m.failed = text, true }

@@ -1,0 +1,496 @@
+package watchui
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// bench is a model with what it has caused.
+type bench struct {
+	t       *testing.T
+	model   Model
+	actions []Action
+	streams []stream
+	logins  []string
+	asked   [][]string // hosts whose jobs were requested
+	command tea.Cmd    // the last one
+}
+
+func newBench(t *testing.T, o Options) *bench {
+	t.Helper()
+	b := &bench{t: t}
+	o.Table, o.Details, o.Describe = table, details, func(j api.Job, _ time.Time) string { return "job " + j.ID }
+	b.model = New(o, false, noon)
+	b.model.do = effects{
+		follow: func(s stream) { b.streams = append(b.streams, s) },
+		jobs:   func(hosts []string) { b.asked = append(b.asked, hosts) },
+		act:    func(a Action) { b.actions = append(b.actions, a) },
+		login: func(host string) tea.Cmd {
+			b.logins = append(b.logins, host)
+			return nil
+		},
+	}
+	return b
+}
+
+func (b *bench) send(msgs ...tea.Msg) *bench {
+	b.t.Helper()
+	for _, msg := range msgs {
+		next, cmd := b.model.Update(msg)
+		b.model, b.command = next.(Model), cmd
+	}
+	return b
+}
+
+var named = map[string]tea.KeyPressMsg{
+	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace}, "down": {Code: tea.KeyDown}, "up": {Code: tea.KeyUp},
+	"pgdown": {Code: tea.KeyPgDown}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+u": {Code: 'u', Mod: tea.ModCtrl},
+}
+
+// press presses keys: names, or texts that are typed.
+func (b *bench) press(keys ...string) *bench {
+	b.t.Helper()
+	for _, k := range keys {
+		if msg, ok := named[k]; ok {
+			b.send(msg)
+			continue
+		}
+		for _, r := range k {
+			b.send(tea.KeyPressMsg{Code: r, Text: string(r)})
+		}
+	}
+	return b
+}
+
+func (b *bench) screen() string { return b.model.View().Content }
+
+func (b *bench) shows(words ...string) {
+	b.t.Helper()
+	for _, w := range words {
+		if !strings.Contains(b.screen(), w) {
+			b.t.Errorf("no %q on\n%s", w, b.screen())
+		}
+	}
+}
+
+// table is what the program draws, in short.
+func table(v View, d Data, _ time.Time) *term.Table {
+	t := &term.Table{Header: []string{"NAME", "HOST", "STATE", "JOB"}}
+	for _, s := range d.Sessions {
+		job := "-"
+		if s.Job != nil {
+			job = s.Job.ID
+		}
+		var notes []string
+		for _, note := range []string{s.URL, s.Cause, s.Hint} {
+			if note != "" {
+				notes = append(notes, note)
+			}
+		}
+		if list := d.Usage[s.Name]; v == Use && len(list) > 0 {
+			notes = []string{fmt.Sprintf("%d measurements, the last: %.0f %%", len(list), *list[len(list)-1].CPUPercent)}
+		}
+		t.Add(notes, term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: term.Green}, term.Cell{Text: job})
+	}
+	for _, j := range d.Jobs {
+		t.Add([]string{j.Reason}, term.Cell{Text: j.Name}, term.Cell{Text: j.Host}, term.Cell{Text: string(j.State)}, term.Cell{Text: j.ID})
+	}
+	for _, h := range d.Hosts {
+		t.Add(nil, term.Cell{Text: h.Alias}, term.Cell{Text: h.Hostname}, term.Cell{Text: string(h.State)}, term.Cell{Text: h.Cause})
+	}
+	return t
+}
+
+func details(_ term.Layout, d Data, _ time.Time) string {
+	return fmt.Sprintf("all about %d, %d and %d", len(d.Sessions), len(d.Jobs), len(d.Hosts))
+}
+
+// three are sessions in three states, on two hosts.
+func three() api.Status {
+	return api.Status{
+		Sessions: []api.Session{
+			{
+				Name: "jupyter", Host: "narval", State: api.SessionReady, URL: "http://localhost:18888/lab",
+				Job: &api.Job{ID: "4711", Name: "jupyterlab", State: api.JobRunning, Node: "nc10201"},
+			},
+			{
+				Name: "train", Host: "narval", State: api.SessionQueued, Cause: "other jobs have a higher priority; an earlier job like this waited for about 3 h 20 min",
+				Job: &api.Job{ID: "4712", Name: "train", State: api.JobQueued},
+			},
+			{Name: "db", Host: "rorqual", State: api.SessionNeedsLogin, Cause: "rorqual asks for a code", Hint: "log in to continue"},
+		},
+		Hosts: []api.Host{
+			{Alias: "narval", Hostname: "narval.example.org", State: api.HostUp},
+			{Alias: "rorqual", Hostname: "rorqual.example.org", State: api.HostNeedsLogin, Cause: "a code is needed"},
+		},
+	}
+}
+
+func manyJobs(n int) jobsMsg {
+	var list jobsMsg
+	for i := range n {
+		list = append(list, HostJob{"narval", api.Job{ID: fmt.Sprint(4711 + i), Name: fmt.Sprintf("sweep-%02d", i), State: api.JobQueued, Reason: "Priority"}})
+	}
+	return list
+}
+
+func percent(p float64) *float64 { return &p }
+
+// screens are ways to a picture.
+var screens = []struct {
+	name string
+	go_  func(*bench)
+}{
+	{"sessions", func(*bench) {}},
+	{"the second session is chosen", func(b *bench) { b.press("j") }},
+	{"details", func(b *bench) { b.press("enter") }},
+	{"jobs", func(b *bench) { b.press("2").send(manyJobs(3)) }},
+	{"many jobs", func(b *bench) { b.press("2").send(manyJobs(70)).press("pgdown", "pgdown", "j") }},
+	{"use", func(b *bench) { b.press("3").send(usageMsg{Session: "jupyter", Time: noon, CPUPercent: percent(42)}) }},
+	{"hosts", func(b *bench) { b.press("4") }},
+	{"log", func(b *bench) {
+		b.press("l")
+		for i := range 80 {
+			b.send(logMsg{b.model.open, api.LogChunk{Text: fmt.Sprintf("epoch %d: loss %d of a line that is longer than a narrow terminal is wide\n", i, 100-i)}})
+		}
+	}},
+	{"a question", func(b *bench) { b.press("e2h") }},
+	{"a confirmation", func(b *bench) { b.press("c") }},
+	{"a filter", func(b *bench) { b.press("/tra") }},
+	{"an error", func(b *bench) {
+		b.press("o").send(actedMsg{err: &api.Error{Message: "the browser started, but did not request the page", Hint: "`tunctl open jupyter` tries again; --print shows the full address, token included"}})
+	}},
+	{"help", func(b *bench) { b.press("?") }},
+}
+
+// TestTheScreensAreAsReviewed compares with testdata; TUNCTL_UPDATE_SCREENS=1 rewrites it.
+func TestTheScreensAreAsReviewed(t *testing.T) {
+	for _, size := range []struct{ width, height int }{{60, 15}, {80, 24}, {200, 60}} {
+		var all strings.Builder
+		for _, s := range screens {
+			b := newBench(t, Options{Status: three()})
+			b.send(tea.WindowSizeMsg{Width: size.width, Height: size.height})
+			s.go_(b)
+			lines := strings.Split(b.screen(), "\n")
+			if len(lines) != size.height {
+				t.Errorf("%s at %d×%d: %d lines", s.name, size.width, size.height, len(lines))
+			}
+			fmt.Fprintf(&all, "-- %s --\n", s.name)
+			for _, line := range lines {
+				if term.TextWidth(line) > size.width {
+					t.Errorf("%s at %d×%d: a line is too wide: %q", s.name, size.width, size.height, line)
+				}
+				all.WriteString(strings.TrimRight(line, " ") + "\n")
+			}
+		}
+		file := filepath.Join("testdata", fmt.Sprintf("screens-%dx%d.txt", size.width, size.height))
+		if os.Getenv("TUNCTL_UPDATE_SCREENS") != "" {
+			if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all.String() != string(want) {
+			t.Errorf("%s differs:\n%s", file, all.String())
+		}
+	}
+}
+
+func TestNoSizeBreaksTheLayout(t *testing.T) {
+	for width := 1; width < 90; width += 7 {
+		for height := 1; height < 30; height += 3 {
+			for _, s := range screens {
+				b := newBench(t, Options{Status: three()})
+				s.go_(b)
+				b.send(tea.WindowSizeMsg{Width: width, Height: height}) // also while it is shown
+				if lines := strings.Count(b.screen(), "\n") + 1; lines > height {
+					t.Fatalf("%s at %d×%d has %d lines", s.name, width, height, lines)
+				}
+			}
+		}
+	}
+}
+
+func TestAKeyActsOnTheChosenRow(t *testing.T) {
+	running, queued := *three().Sessions[0].Job, *three().Sessions[1].Job
+	for _, tt := range []struct {
+		keys []string
+		want []Action
+	}{
+		{[]string{"o"}, []Action{{Verb: Open, Session: "jupyter", Host: "narval"}}},
+		{[]string{"j", "j", "u"}, []Action{{Verb: Up, Session: "db", Host: "rorqual"}}},
+		{[]string{"down", "up", "d"}, []Action{{Verb: Down, Session: "jupyter", Host: "narval"}}},
+		{[]string{"y"}, []Action{{Verb: Copy, Session: "jupyter", Host: "narval"}}},
+		{[]string{"G", "u"}, []Action{{Verb: Up, Session: "db", Host: "rorqual"}}},
+		{[]string{"G", "g", "u"}, []Action{{Verb: Up, Session: "jupyter", Host: "narval"}}},
+		{[]string{"e", "2hx", "backspace", "enter"}, []Action{{Verb: Extend, Session: "jupyter", Host: "narval", Typed: "2h"}}},
+		{[]string{"e", "oud", "ctrl+u", "1d", "enter"}, []Action{{Verb: Extend, Session: "jupyter", Host: "narval", Typed: "1d"}}},
+		{[]string{"e", "2h", "esc"}, nil},
+		{[]string{"e", "enter"}, nil},
+		{[]string{"j", "e"}, nil}, // its job does not run
+		{[]string{"c", "y"}, []Action{{Verb: Cancel, Session: "jupyter", Host: "narval", Job: running}}},
+		{[]string{"j", "c", "Y"}, []Action{{Verb: Cancel, Session: "train", Host: "narval", Job: queued}}},
+		{[]string{"c", "n"}, nil},
+		{[]string{"c", "enter"}, nil},
+		{[]string{"c", "esc"}, nil},
+		{[]string{"j", "j", "c", "y"}, []Action{{Verb: Copy, Session: "db", Host: "rorqual"}}}, // no job, so nothing is asked
+		{[]string{"/", "train", "enter", "o"}, []Action{{Verb: Open, Session: "train", Host: "narval"}}},
+		{[]string{"/", "nowhere", "enter", "o"}, nil},
+		{[]string{"4", "o"}, nil}, // a host has no page
+		{[]string{"enter", "o"}, []Action{{Verb: Open, Session: "jupyter", Host: "narval"}}},
+		{[]string{"?", "o", "c"}, nil},
+		{[]string{"l", "d"}, []Action{{Verb: Down, Session: "jupyter", Host: "narval"}}},
+		{[]string{"3", "o"}, []Action{{Verb: Open, Session: "jupyter", Host: "narval"}}},
+	} {
+		b := newBench(t, Options{Status: three()})
+		b.press(tt.keys...)
+		if !reflect.DeepEqual(b.actions, tt.want) {
+			t.Errorf("%q did %+v, want %+v", tt.keys, b.actions, tt.want)
+		}
+		if b.quits() {
+			t.Errorf("%q quit", tt.keys)
+		}
+	}
+}
+
+func TestAJobWithoutASessionIsCancelledByItself(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("2").send(manyJobs(5)).press("o", "c", "y") // the first is that of jupyter
+	b.press("G", "o", "c", "y")
+	want := []Action{
+		{Verb: Open, Session: "jupyter", Host: "narval"},
+		{Verb: Cancel, Session: "jupyter", Host: "narval", Job: manyJobs(5)[0].Job},
+		{Verb: Cancel, Host: "narval", Job: manyJobs(5)[4].Job},
+	}
+	if !reflect.DeepEqual(b.actions, want) {
+		t.Errorf("did %+v, want %+v", b.actions, want)
+	}
+	b.press("l")
+	if got := b.streams[len(b.streams)-1].log; got != (api.LogQuery{Host: "narval", Job: "4715", Follow: true}) {
+		t.Errorf("the log of %+v", got)
+	}
+}
+
+func TestALoginIsToTheHostOfTheChosenRow(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("L", "G", "L", "4", "L")
+	if want := []string{"narval", "rorqual", "narval"}; !reflect.DeepEqual(b.logins, want) {
+		t.Errorf("logged in to %v, want %v", b.logins, want)
+	}
+}
+
+func TestTheChosenRowStaysWhenOthersCome(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("j")
+	st := three()
+	st.Sessions = append([]api.Session{{Name: "another", Host: "narval", State: api.SessionDown}}, st.Sessions...)
+	b.send(statusMsg{st, noon}).press("u")
+	if b.actions[0].Session != "train" {
+		t.Errorf("%s was started", b.actions[0].Session)
+	}
+}
+
+func TestTheAgentSendsOnlyWhatIsShown(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("2", "3", "4", "1", "l", "1", "j", "5", "esc")
+	jupyter, train := stream{log: api.LogQuery{Session: "jupyter", Follow: true}}, stream{log: api.LogQuery{Session: "train", Follow: true}}
+	if want := []stream{{usage: true}, {}, jupyter, {}, train, {}}; !reflect.DeepEqual(b.streams, want) {
+		t.Errorf("%+v\nwant %+v", b.streams, want)
+	}
+	if want := [][]string{{"narval", "rorqual"}}; !reflect.DeepEqual(b.asked, want) {
+		t.Errorf("jobs of %v, want %v", b.asked, want)
+	}
+	b.send(logMsg{jupyter, api.LogChunk{Text: "late"}}, usageMsg{Session: "jupyter", Time: noon})
+	if len(b.model.usage) > 0 || b.model.log.rest != "" {
+		t.Error("what came late was kept")
+	}
+}
+
+func TestJobsAreReadAgainWhileTheyAreShown(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("2")
+	for second := range 11 {
+		b.send(statusMsg{three(), noon.Add(time.Duration(second) * time.Second)})
+	}
+	b.press("1")
+	b.send(statusMsg{three(), noon.Add(time.Minute)})
+	if len(b.asked) != 3 {
+		t.Errorf("read %d times in ten seconds, want 3", len(b.asked))
+	}
+}
+
+func TestAStreamThatFailedIsOpenedAgain(t *testing.T) {
+	failed := errors.New("not connected")
+	b := newBench(t, Options{Status: three()})
+	b.press("l").send(endedMsg{b.model.open, failed})
+	b.shows("✗ not connected")
+	b.send(statusMsg{three(), noon.Add(time.Second)}, statusMsg{three(), noon.Add(6 * time.Second)}, statusMsg{three(), noon.Add(7 * time.Second)})
+	if len(b.streams) != 2 {
+		t.Errorf("opened %d times, want 2", len(b.streams))
+	}
+	b = newBench(t, Options{Status: api.Status{Hosts: three().Hosts}})
+	b.press("2").send(manyJobs(1)).press("l").send(endedMsg{b.model.open, failed})
+	b.send(statusMsg{three(), noon.Add(time.Minute)})
+	if len(b.streams) != 1 {
+		t.Error("the scheduler was asked for the log's path without a key")
+	}
+}
+
+func TestOneSessionIsShownWithItsHostAlone(t *testing.T) {
+	b := newBench(t, Options{Status: three(), Session: "train"})
+	b.shows("train")
+	if strings.Contains(b.screen(), "jupyter") {
+		t.Error(b.screen())
+	}
+	b.press("4")
+	if b.shows("narval"); strings.Contains(b.screen(), "rorqual") {
+		t.Error(b.screen())
+	}
+	b.press("1").send(statusMsg{api.Status{}, noon})
+	b.shows("there is no session train any more")
+}
+
+func TestTheUseOfTheLastHourIsKept(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("3")
+	for minute := range 90 {
+		b.send(usageMsg{Session: "jupyter", Time: noon.Add(time.Duration(minute) * time.Minute), CPUPercent: percent(float64(minute))})
+	}
+	b.shows("61 measurements, the last: 89 %")
+	b.send(endedMsg{b.model.open, errors.New("the agent is too old")})
+	b.shows("✗ the agent is too old")
+}
+
+func TestALogThatIsReadIsNotScrolledAway(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("l")
+	add := func(n int) {
+		for i := range n {
+			b.send(logMsg{b.model.open, api.LogChunk{Text: fmt.Sprintf("line %d.\n", i)}})
+		}
+	}
+	add(100)
+	b.shows("line 99.")
+	b.press("g")
+	add(50)
+	b.shows("line 0.", "G shows what is new")
+	b.press("G")
+	b.shows("line 49.")
+	b.press("/", "line 77.", "enter")
+	b.shows("line 77.")
+	if strings.Contains(b.screen(), "line 78.") {
+		t.Error(b.screen())
+	}
+}
+
+func TestQuittingIsNoInterruption(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	if b.press("e", "q"); b.quits() {
+		t.Error("a q in an answer quit")
+	}
+	if b.press("esc", "q"); !b.quits() || b.model.end != nil {
+		t.Error("q did not quit")
+	}
+	b = newBench(t, Options{Status: three()})
+	if b.press("e", "ctrl+c"); !b.quits() || !errors.Is(b.model.end, ErrInterrupted) {
+		t.Error("Ctrl-C did not interrupt a question")
+	}
+	stopped := errors.New("the agent has stopped")
+	if b.send(endMsg{stopped}); !b.quits() || !errors.Is(b.model.end, stopped) {
+		t.Error("the screen outlives the agent")
+	}
+}
+
+// quits reports whether the last message ended the screen.
+func (b *bench) quits() bool { return b.command != nil && b.command() == tea.Msg(tea.QuitMsg{}) }
+
+// TestTextOfOthersCannotSteerTheTerminal puts escape sequences wherever a host, a job or a
+// log may.
+func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
+	const bad = "x\x1b]0;owned\x07\x1b[2J\x1b[1;1H\u009b2J\u202e\x00\x08\x7f"
+	job := &api.Job{ID: "1" + bad, Name: bad, State: api.JobRunning, Node: bad, Reason: bad, Hint: bad}
+	st := api.Status{
+		Sessions: []api.Session{{Name: "s", Host: bad, State: api.SessionReady, Cause: bad, Hint: bad, URL: bad, Job: job}},
+		Hosts:    []api.Host{{Alias: bad, Hostname: bad, State: api.HostUp, Cause: bad}},
+	}
+	o := Options{Status: st}
+	b := newBench(t, o)
+	b.model.options.Details = func(term.Layout, Data, time.Time) string { return bad }
+	b.model.options.Describe = func(api.Job, time.Time) string { return bad }
+	check := func(what string) {
+		t.Helper()
+		if strings.ContainsAny(b.screen(), "\x1b\u009b\x00\x07\x08\x7f\r") || what != "details" && strings.Contains(b.screen(), "\u202e") {
+			t.Errorf("%s: %q", what, b.screen())
+		}
+		if b.model.View().WindowTitle != "" {
+			t.Errorf("%s sets the title", what)
+		}
+	}
+	check("sessions")
+	check(b.press("enter").screenName("details"))
+	check(b.press("esc", "c").screenName("a question"))
+	check(b.press("n").screenName("a message"))
+	check(b.send(noticeMsg(bad)).screenName("a notice"))
+	check(b.send(actedMsg{err: &api.Error{Message: bad, Hint: bad}}).screenName("an error"))
+	check(b.send(actedMsg{result: Result{Text: bad}}).screenName("a result"))
+	check(b.press("2").send(jobsMsg{{bad, *job}}).screenName("jobs"))
+	check(b.press("4").screenName("hosts"))
+	b.press("1l")
+	for _, part := range []string{bad, "\n", "split \x1b", "]0;owned", "\x07 sequence", bad + "\n", bad} {
+		b.send(logMsg{b.model.open, api.LogChunk{Text: part}})
+	}
+	check("a log")
+	b.shows("split  sequence")
+	check(b.send(logMsg{b.model.open, api.LogChunk{Path: bad, Restarted: true}}).screenName("a log that starts again"))
+	check(b.send(endedMsg{b.model.open, errors.New(bad)}).screenName("the end of a log"))
+	b.press("/")
+	check(b.send(tea.PasteMsg{Content: bad}).screenName("a filter"))
+}
+
+func (b *bench) screenName(name string) string { return name }
+
+func TestColoursAreNeverTheOnlySign(t *testing.T) {
+	plain := newBench(t, Options{Status: three()})
+	coloured := newBench(t, Options{Status: three()})
+	coloured.model.colours = true
+	strip := func(text string) string {
+		var out strings.Builder
+		for i, part := range strings.Split(text, "\x1b[") {
+			if i > 0 {
+				_, part, _ = strings.Cut(part, "m")
+			}
+			out.WriteString(part)
+		}
+		return out.String()
+	}
+	trim := func(text string) string {
+		lines := strings.Split(text, "\n")
+		for i := range lines {
+			lines[i] = strings.TrimRight(lines[i], " ")
+		}
+		return strings.Join(lines, "\n")
+	}
+	if strings.Contains(plain.screen(), "\x1b") || !strings.Contains(coloured.screen(), "\x1b[7m") {
+		t.Error("colours where none are wanted, or none")
+	}
+	if a, b := trim(plain.screen()), trim(strip(coloured.screen())); a != b {
+		t.Errorf("without colours:\n%s\nwith:\n%s", a, b)
+	}
+	plain.shows("› jupyter")
+}

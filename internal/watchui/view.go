@@ -1,0 +1,193 @@
+package watchui
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/help"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+const (
+	mark        = "› " // before the chosen row, which colours alone must not show
+	markWidth   = 2
+	mostMessage = 4 // lines of a message
+)
+
+// View implements tea.Model.
+func (m Model) View() tea.View {
+	v := tea.NewView("")
+	v.AltScreen = true
+	foot := m.foot()
+	lines := append([]string{m.tabs()}, fill(m.body(), m.bodyHeight())...)
+	if m.asking != nil {
+		v.Cursor = tea.NewCursor(min(term.TextWidth(foot[len(foot)-1]), m.width-1), len(lines)+len(foot)-1)
+	}
+	lines = append(append(lines, foot...), m.keyLine())
+	v.SetContent(strings.Join(lines[:min(len(lines), max(1, m.height))], "\n"))
+	return v
+}
+
+// bodyHeight is what is left between the line of the views and the message.
+func (m *Model) bodyHeight() int { return max(1, m.height-2-len(m.foot())) }
+
+// fill cuts or fills lines to a number.
+func fill(lines []string, n int) []string {
+	for len(lines) < n {
+		lines = append(lines, "")
+	}
+	return lines[:n]
+}
+
+// tabs is the first line: the views, and the time of what is shown.
+func (m *Model) tabs() string {
+	var tabs []string
+	for i, name := range viewNames {
+		text := fmt.Sprintf(" %d %s ", i+1, name)
+		if View(i) == m.view {
+			text = fmt.Sprintf("[%d %s]", i+1, name)
+			if m.colours {
+				text = lipgloss.NewStyle().Bold(true).Render(text)
+			}
+		}
+		tabs = append(tabs, text)
+	}
+	line, clock := strings.Join(tabs, ""), m.now.Format("15:04:05")
+	if room := m.width - term.TextWidth(line) - len(clock); room > 0 {
+		line += strings.Repeat(" ", room) + m.paint(term.Grey, clock)
+	}
+	return line
+}
+
+// foot is the question or the message above the keys; an empty line if there is none.
+func (m *Model) foot() []string {
+	text, colour := m.message, ""
+	switch {
+	case m.asking != nil:
+		text = m.asking.text + m.asking.typed
+	case m.message == "":
+		text, colour = m.stateText()
+	case m.failed:
+		text, colour = "✗ "+m.message, term.Red
+	}
+	lines := strings.Split(term.WrapMessage(api.Sanitize(text), max(10, m.width)), "\n")
+	most := max(1, min(mostMessage, m.height/3))
+	lines = lines[max(0, len(lines)-most):]
+	if m.asking == nil {
+		for i, line := range lines {
+			lines[i] = m.paint(colour, line)
+		}
+	}
+	return lines
+}
+
+// stateText is what the line above the keys says when there is no message.
+func (m *Model) stateText() (text, colour string) {
+	switch {
+	case m.filter != "":
+		return "only what contains " + m.filter + "; Esc shows all", term.Grey
+	case m.view == Use && m.ended.err != nil:
+		return "✗ " + errorText(m.ended.err), term.Red
+	case m.view == Log && m.open != (stream{}):
+		text = "log of job " + m.open.log.Job
+		if name := m.open.log.Session; name != "" {
+			text = "log of " + name
+		}
+		if !m.tail {
+			text += "; G shows what is new"
+		}
+		return text, term.Grey
+	}
+	return "", ""
+}
+
+// keyLine is the last line: the keys of the view, as many as fit.
+func (m *Model) keyLine() string {
+	h := help.New()
+	h.Styles = help.Styles{}
+	if m.colours {
+		grey := lipgloss.NewStyle().Foreground(lipgloss.BrightBlack)
+		h.Styles = help.Styles{ShortDesc: grey, ShortSeparator: grey, Ellipsis: grey}
+	}
+	h.ShortSeparator = "  "
+	h.SetWidth(m.width)
+	return h.ShortHelpView(shortKeys[m.view])
+}
+
+// body is what is between.
+func (m *Model) body() []string {
+	if m.onPage() {
+		return m.pageRows()
+	}
+	rows := m.rows()
+	if len(rows) == 0 {
+		return []string{"", m.emptyText()}
+	}
+	layout := term.Layout{Width: max(1, m.width-markWidth), Colours: m.colours}
+	table := m.options.Table(m.view, m.data(), m.now)
+	header, lines := table.Lines(layout)
+	layout.Colours = false // the chosen row has one colour
+	_, plain := table.Lines(layout)
+	at := m.row()
+	lines[at][0] = plain[at][0]
+	return append([]string{"  " + header}, m.window(lines, at, m.bodyHeight()-1)...)
+}
+
+// window is the part of the rows around the chosen one that fits. Where not all notes fit,
+// only those of the chosen row are shown.
+func (m *Model) window(rows [][]string, chosen, height int) []string {
+	total := 0
+	for _, row := range rows {
+		total += len(row)
+	}
+	var lines []string
+	from, to := 0, 0 // the lines of the chosen row
+	for i, row := range rows {
+		if total > height && i != chosen {
+			row = row[:1]
+		}
+		if i == chosen {
+			from, to = len(lines), len(lines)+len(row)
+		}
+		for n, line := range row {
+			lines = append(lines, m.rowLine(line, i == chosen && n == 0))
+		}
+	}
+	top := min((from+to-height)/2, len(lines)-height, from)
+	return lines[max(0, top):]
+}
+
+func (m *Model) rowLine(line string, chosen bool) string {
+	switch {
+	case !chosen:
+		return "  " + line
+	case !m.colours:
+		return mark + line
+	}
+	return lipgloss.NewStyle().Reverse(true).Render(term.Pad(mark+line, m.width))
+}
+
+// emptyText says why a list is empty.
+func (m *Model) emptyText() string {
+	switch {
+	case m.filter != "":
+		return "  nothing here contains " + m.filter
+	case m.view == Sessions && m.options.Session != "":
+		return "  there is no session " + m.options.Session + " any more"
+	case m.view == Sessions:
+		return "  no sessions yet: `tunctl init` adds one"
+	case m.view == Jobs:
+		return "  no jobs known: the agent lists those of hosts where it watches a job"
+	case m.view == Use:
+		return "  no session has a running job"
+	}
+	return "  no host is connected"
+}
+
+func (m *Model) paint(colour, text string) string {
+	return term.Layout{Colours: m.colours}.Paint(colour, text)
+}

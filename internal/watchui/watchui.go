@@ -1,0 +1,122 @@
+// Package watchui is the interactive screen of `tunctl status --watch`: lists of sessions,
+// jobs, use and hosts, a job's log, and keys that act on the chosen row. It owns the screen
+// and the keys, and reads what it shows from the agent. The texts of the rows and what the
+// keys do are given to it.
+package watchui
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/term"
+)
+
+// View is one of the screen's pages, in the order of the keys 1 to 5.
+type View int
+
+// The views.
+const (
+	Sessions View = iota
+	Jobs
+	Use
+	Hosts
+	Log
+)
+
+var viewNames = [...]string{"sessions", "jobs", "use", "hosts", "log"}
+
+// Data is what a list shows.
+type Data struct {
+	Sessions []api.Session
+	Jobs     []HostJob
+	Hosts    []api.Host
+	Usage    map[string][]api.Usage // of the last hour, by session, the oldest first
+}
+
+// HostJob is a job with its host.
+type HostJob struct {
+	Host string
+	api.Job
+}
+
+// Verb is what an Action does.
+type Verb string
+
+// The verbs.
+const (
+	Open   Verb = "open"
+	Up     Verb = "up"
+	Down   Verb = "down"
+	Extend Verb = "extend"
+	Cancel Verb = "cancel"
+	Copy   Verb = "copy"
+)
+
+// Action is what a person asked for by a key.
+type Action struct {
+	Verb    Verb
+	Session string // "" for a job that belongs to none
+	Host    string
+	Job     api.Job // of a Cancel
+	Typed   string  // of an Extend: how much longer
+}
+
+// Result is what to say after an Action. Clipboard, unless empty, is a text that the
+// terminal should put on its clipboard.
+type Result struct{ Text, Clipboard string }
+
+// Options are what the screen shows and does.
+type Options struct {
+	Status  api.Status // as it is at the start
+	Session string     // show this one only, with its host and jobs; "": all
+	Waiter  string     // the name by which this command waits; see client.WatchWaiting
+
+	// Table has the rows of a view in the order of its data.
+	Table func(View, Data, time.Time) *term.Table
+	// Details is all that is known about the only row of its data.
+	Details func(term.Layout, Data, time.Time) string
+	// Describe describes a job in a question.
+	Describe func(api.Job, time.Time) string
+
+	Act func(context.Context, Action) (Result, error)
+	// Login logs in to a host, while the terminal is as it was before Run.
+	Login func(ctx context.Context, host string) error
+}
+
+// ErrInterrupted says that Ctrl-C or a signal ended the screen.
+var ErrInterrupted = errors.New("interrupted")
+
+// framesPerSecond is how often bubbletea looks for something new to draw: it bounds how
+// late the first picture is. Nothing is written unless the picture has changed.
+const framesPerSecond = 30
+
+// Run shows the screen until q. Ctrl-C or the end of ctx ends it with ErrInterrupted, the
+// end of the agent with its error. However it ends, the terminal is as it was.
+func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{ctx: ctx, client: cl, options: o}
+	m := New(o, term.LayoutFor(t.Out).Colours, time.Now())
+	m.do = effects{follow: f.follow, jobs: f.jobs, act: f.act, login: f.login}
+	if width, height, err := term.Size(t.Out); err == nil { // the first picture has the right size
+		m.width, m.height = width, height
+	}
+	// Every end is a message. An end by a context or a signal of bubbletea's own would not
+	// wait for its reader of keys, which can then hang for good.
+	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithFPS(framesPerSecond))
+	f.send = p.Send
+	defer context.AfterFunc(ctx, func() { p.Send(endMsg{ErrInterrupted}) })()
+	f.running.Go(f.watch)
+	last, err := p.Run()
+	cancel()
+	f.running.Wait()
+	if err != nil {
+		return err
+	}
+	m, _ = last.(Model)
+	return m.end
+}

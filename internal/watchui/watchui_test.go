@@ -1,0 +1,253 @@
+//go:build unix
+
+package watchui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"go.uber.org/goleak"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+	"tunctl/internal/localsocket"
+	"tunctl/internal/ptytest"
+	"tunctl/internal/term"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeAgent answers as the agent does, and notes which streams are open.
+type fakeAgent struct {
+	looking  chan bool // a stream of use was opened, or closed
+	waits    atomic.Bool
+	requests atomic.Int64
+	stop     context.CancelFunc
+}
+
+func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "watchui") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := home.In(dir)
+	if err := home.MakePrivate(filepath.Dir(paths.Socket)); err != nil {
+		t.Fatal(err)
+	}
+	l, err := localsocket.Listen(t.Context(), paths.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	a := &fakeAgent{looking: make(chan bool, 10), stop: stop}
+	stream := func(w http.ResponseWriter, r *http.Request, first any) {
+		_ = json.NewEncoder(w).Encode(first)
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-ctx.Done():
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		a.requests.Add(1)
+		_ = json.NewEncoder(w).Encode(three())
+	})
+	mux.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		a.waits.Store(r.URL.Query().Get("waiter") == "me" && r.URL.Query().Get("answers") == "")
+		stream(w, r, api.Event{Type: api.EventStatus})
+	})
+	mux.HandleFunc("GET /v1/usage", func(w http.ResponseWriter, r *http.Request) {
+		a.looking <- true
+		defer func() { a.looking <- false }()
+		stream(w, r, api.Usage{Session: "jupyter", Time: noon, CPUPercent: percent(42)})
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l)
+	}()
+	t.Cleanup(func() {
+		stop()
+		_ = server.Close()
+		<-done
+		_ = os.RemoveAll(dir)
+	})
+	return a, client.New(paths)
+}
+
+// terminal is the screen's, seen from outside.
+type terminal struct {
+	t      *testing.T
+	master *os.File
+	tty    *os.File
+	shown  strings.Builder
+}
+
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "1")
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = tty.Close()
+		_ = master.Close()
+	})
+	return &terminal{t: t, master: master, tty: tty}
+}
+
+// expect reads until the words are shown.
+func (x *terminal) expect(words string) {
+	x.t.Helper()
+	if err := x.master.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		x.t.Fatal(err)
+	}
+	for buf := make([]byte, 4096); !strings.Contains(x.shown.String(), words); {
+		n, err := x.master.Read(buf)
+		if err != nil {
+			x.t.Fatalf("shown: %q, and not %q: %v", x.shown.String(), words, err)
+		}
+		x.shown.Write(buf[:n])
+	}
+}
+
+func (x *terminal) press(keys string) {
+	x.t.Helper()
+	if _, err := x.master.WriteString(keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// run runs the screen; the returned function waits for its end.
+func (x *terminal) run(ctx context.Context, cl *client.Client, o Options) (wait func() error) {
+	o.Status, o.Waiter, o.Table, o.Details = three(), "me", table, details
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, term.New(x.tty, x.tty, x.tty), cl, o) }()
+	return func() error {
+		x.t.Helper()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Minute):
+			x.t.Fatal("it does not end")
+			return nil
+		}
+	}
+}
+
+func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
+	a, cl := newFakeAgent(t)
+	x := newTerminal(t)
+	wait := x.run(t.Context(), cl, Options{})
+	x.expect("jupyter")
+	x.press("3")
+	if !<-a.looking {
+		t.Error("nobody looks")
+	}
+	x.expect("42 %")
+	x.press("2")
+	if <-a.looking {
+		t.Error("somebody still looks")
+	}
+	if !a.waits.Load() {
+		t.Error("the agent does not know that somebody waits")
+	}
+	x.press("3")
+	<-a.looking
+	x.press("q")
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
+	if <-a.looking {
+		t.Error("somebody looks after the end")
+	}
+	if len(a.looking) > 0 {
+		t.Error("another stream was open")
+	}
+}
+
+func TestTheEndOfTheAgentIsTheScreensEnd(t *testing.T) {
+	a, cl := newFakeAgent(t)
+	x := newTerminal(t)
+	wait := x.run(t.Context(), cl, Options{})
+	x.expect("jupyter")
+	for a.requests.Load() == 0 { // the watch is open
+		time.Sleep(time.Millisecond)
+	}
+	a.stop()
+	if e, ok := errors.AsType[*api.Error](wait()); !ok || e.Message != "the agent has stopped" {
+		t.Errorf("ended with %v", e)
+	}
+}
+
+func TestTheEndOfItsContextInterruptsTheScreenAndWhatItDoes(t *testing.T) {
+	_, cl := newFakeAgent(t)
+	x := newTerminal(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan Action, 1)
+	wait := x.run(ctx, cl, Options{Act: func(ctx context.Context, a Action) (Result, error) {
+		begun <- a
+		<-ctx.Done()
+		return Result{}, ctx.Err()
+	}})
+	x.expect("jupyter")
+	x.press("u")
+	if a := <-begun; a.Verb != Up || a.Session != "jupyter" {
+		t.Errorf("did %+v", a)
+	}
+	cancel()
+	if err := wait(); !errors.Is(err, ErrInterrupted) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestAPanicLeavesTheTerminalAsItWas has a process of its own for the panic, which ends it.
+func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
+	const child = "TUNCTL_TEST_PANIC"
+	if os.Getenv(child) != "" {
+		_, cl := newFakeAgent(t)
+		err := Run(t.Context(), term.New(os.Stdin, os.Stdout, os.Stderr), cl, Options{Status: three(), Table: func(v View, d Data, now time.Time) *term.Table {
+			if v == Hosts {
+				panic("a mistake")
+			}
+			return table(v, d, now)
+		}})
+		fmt.Println("ended:", err)
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(3)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), child+"=1", "TERM=xterm")
+	k := ptytest.Start(t, cmd)
+	k.ExpectScreen("jupyter")
+	k.Type("4")
+	k.Expect("\x1b[?1049l")
+	k.Expect("\x1b[?25h")
+	k.Expect("a mistake")
+	k.Expect("ended: program was killed: program experienced a panic")
+	k.Type("typed\n")
+	k.Expect("typed\r\n") // it is echoed again
+	if code, said := k.End(); code != 3 {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}

@@ -1,0 +1,242 @@
+package jobwatch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+)
+
+// option is an option of a submit command with its value.
+type option struct{ name, value string }
+
+// options are the options in the words of a command line or of a script's lines.
+func (d *directiveSyntax) options(words []string) []option {
+	var list []option
+	for i := 0; i < len(words); i++ {
+		dashes := len(words[i]) - len(strings.TrimLeft(words[i], "-"))
+		text := words[i][dashes:]
+		if dashes == 0 || text == "" {
+			continue
+		}
+		o := option{name: text}
+		name, value, hasValue := strings.Cut(text, "=")
+		switch {
+		case dashes > 1:
+			o = option{name, value}
+		case !d.wholeWords && len(text) > 1:
+			o, hasValue = option{d.longForm(text[:1]), text[1:]}, true
+		default:
+			o.name, hasValue = d.longForm(text), false
+		}
+		for ; !hasValue && i+1 < len(words) && !strings.HasPrefix(words[i+1], "-"); i++ {
+			o.value = strings.TrimSpace(o.value + " " + words[i+1])
+			hasValue = !d.wholeWords // -pe has two values
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// lastOption is the value of an option: the last one counts.
+func lastOption(list []option, name string) (value string, ok bool) {
+	for _, o := range list {
+		if o.name == name {
+			value, ok = o.value, true
+		}
+	}
+	return value, ok
+}
+
+// resource is the value of a resource in the -l options.
+func resource(list []option, name string) (value string, ok bool) {
+	for _, o := range list {
+		if o.name != "l" {
+			continue
+		}
+		for item := range strings.SplitSeq(o.value, ",") {
+			if text, found := strings.CutPrefix(item, name+"="); found {
+				value, ok = text, true
+			}
+		}
+	}
+	return value, ok
+}
+
+// chosen is one of a person's choices, to become an argument of the submit command.
+type chosen struct {
+	name, value string
+	script      []option // of the job's script
+	args        []option // of the session's arguments, which have precedence
+}
+
+// given are all options of the job.
+func (c *chosen) given() []option { return slices.Concat(c.script, c.args) }
+
+// choiceWord makes the argument of the submit command for a choice.
+type choiceWord func(chosen) (option, error)
+
+// optionWord is the word of a choice that is the value of an option.
+func optionWord(name string) choiceWord {
+	return func(c chosen) (option, error) { return option{name, c.value}, nil }
+}
+
+// resourceWord is the word of a choice that is the value of a resource.
+func resourceWord(name string) choiceWord {
+	return func(c chosen) (option, error) { return option{"l", name + "=" + c.value}, nil }
+}
+
+// hoursAs writes a choice of hours as a time limit.
+func hoursAs(word choiceWord) choiceWord {
+	return func(c chosen) (option, error) {
+		d, err := time.ParseDuration(c.value + "h")
+		if err != nil {
+			return option{}, c.refuse("it is not a number of hours", "write 2 or 0.5")
+		}
+		c.value = clockTime((d + time.Minute - 1).Truncate(time.Minute)) // for Slurm, zero means no limit
+		return word(c)
+	}
+}
+
+// refuse is the error of a choice that has no word.
+func (c *chosen) refuse(why, hint string) error {
+	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%s=%s cannot be passed to the scheduler: %s", c.name, c.value, why), Hint: hint}
+}
+
+// ChoiceNames are the choices that become arguments of a scheduler's submit command.
+func ChoiceNames(scheduler string) []string {
+	for _, k := range schedulerKinds {
+		if k.name == scheduler {
+			return slices.Sorted(maps.Keys(k.choices))
+		}
+	}
+	return nil
+}
+
+// WithChoices is the submission with a person's choices as arguments of the submit command,
+// in place of arguments for the same. It is for scripts that tunctl has not written.
+func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[string]string) (Submission, error) {
+	if len(choices) == 0 {
+		return s, nil
+	}
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return s, err
+	}
+	kind := kindOf(sched.name())
+	script, err := w.Script(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	d := &kind.directives
+	c := chosen{script: d.options(d.words(script))}
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		c.name, c.value, c.args = name, choices[name], d.options(s.Args)
+		word, ok := kind.choices[name]
+		if !ok {
+			return s, c.refuse(sched.name()+" has no word for it", wordsHint(kind))
+		}
+		o, err := word(c)
+		if err != nil {
+			return s, err
+		}
+		s.Args = d.with(s.Args, o)
+	}
+	return s, nil
+}
+
+func wordsHint(k schedulerKind) string {
+	if len(k.choices) == 0 {
+		return "a host without a scheduler has no limits to choose: give the script its values in args of the session"
+	}
+	return "available: " + strings.Join(slices.Sorted(maps.Keys(k.choices)), ", ") + "; or write it in the script, or in args of the session"
+}
+
+// Named is the submission with another name of the job, where the scheduler has names.
+func (w *Watcher) Named(ctx context.Context, s Submission, name string) (Submission, error) {
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return s, err
+	}
+	kind := kindOf(sched.name())
+	if kind.jobName != "" {
+		s.Args = kind.directives.with(s.Args, option{kind.jobName, name})
+	}
+	s.Base = name + ".sh"
+	return s, nil
+}
+
+// with adds an option to arguments, in place of an earlier one for the same.
+func (d *directiveSyntax) with(args []string, o option) []string {
+	kept := d.without(args, o)
+	if len(d.long) > 0 {
+		return append(kept, "--"+o.name+"="+o.value)
+	}
+	return append(append(kept, "-"+o.name), strings.Fields(o.value)...)
+}
+
+// without removes an option from arguments; of a list of resources only the one that o sets.
+// Where there are long options the last one counts, and nothing has to be removed.
+func (d *directiveSyntax) without(args []string, o option) []string {
+	if len(d.long) > 0 {
+		return slices.Clone(args)
+	}
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		short, isOption := strings.CutPrefix(args[i], "-")
+		attached := !d.wholeWords && len(short) > 1
+		if attached {
+			isOption = isOption && short[:1] == o.name
+		} else {
+			isOption = isOption && short == o.name
+		}
+		if !isOption {
+			kept = append(kept, args[i])
+			continue
+		}
+		value := short[len(o.name):]
+		for ; !attached && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"); i++ {
+			value = strings.TrimSpace(value + " " + args[i+1])
+			attached = !d.wholeWords
+		}
+		if rest := withoutResource(value, o); rest != "" {
+			kept = append(append(kept, "-"+o.name), rest)
+		}
+	}
+	return kept
+}
+
+// withoutResource is a list of resources without the one that o sets; "" for other options.
+func withoutResource(value string, o option) string {
+	if o.name != "l" {
+		return ""
+	}
+	name, _, _ := strings.Cut(o.value, "=")
+	items := strings.Split(value, ",")
+	return strings.Join(slices.DeleteFunc(items, func(item string) bool { return strings.HasPrefix(item, name+"=") }), ",")
+}
+
+// Script is the text of the submission's script, as far as schedulers look for options in it.
+func (w *Watcher) Script(ctx context.Context, s Submission) (string, error) {
+	if s.Script == "" {
+		return strings.ReplaceAll(string(s.Content), "\r\n", "\n"), nil
+	}
+	unlock, err := w.lockHost(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	res, err := w.sh.login(ctx, "cd "+posixsh.QuotePath(orHome(s.Workdir))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
+	if err != nil {
+		return "", err
+	}
+	if res.Exit != 0 {
+		return "", &api.Error{Code: api.CodeSubmit, Message: fmt.Sprintf("cannot read the job script %q on the host: %s", s.Script, lastErrorLine(res)), Hint: "paths start in your home folder there; write local:FILE for a file on this machine"}
+	}
+	return strings.ReplaceAll(string(res.Stdout), "\r\n", "\n"), nil
+}

@@ -1,0 +1,92 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// geChoices are qsub's words for choices. What sites call memory and GPUs differs, and a
+// number of slots needs the name of a parallel environment: only the number that the job has
+// already is changed. Grid Engine has no word for nodes and QoS.
+var geChoices = map[string]choiceWord{
+	"hours":     hoursAs(resourceWord("h_rt")),
+	"cpus":      geSlots,
+	"memory":    geResource("h_vmem", "mem_free", "mem", "mem_req", "rmem", "h_rss"),
+	"gpus":      geResource("gpu", "gpus", "ngpus", "gpu_card"),
+	"account":   optionWord("A"),
+	"project":   optionWord("P"),
+	"partition": optionWord("q"),
+	"queue":     optionWord("q"),
+}
+
+// geSlots changes the number of slots of the job's parallel environment.
+func geSlots(c chosen) (option, error) {
+	pe, ok := lastOption(c.given(), "pe")
+	name, _, _ := strings.Cut(pe, " ")
+	if !ok || name == "" {
+		return option{}, c.refuse("the job has no parallel environment", "add `-pe NAME 1` to the script; `qconf -spl` lists their names")
+	}
+	return option{"pe", name + " " + c.value}, nil
+}
+
+// geResource changes the one of these resources that the job has.
+func geResource(names ...string) choiceWord {
+	return func(c chosen) (option, error) {
+		for _, name := range names {
+			if _, ok := resource(c.given(), name); ok {
+				return option{"l", name + "=" + c.value}, nil
+			}
+		}
+		return option{}, c.refuse("every site has its own name for that", fmt.Sprintf("add `-l %s=…`, or what it is called there, to the script", names[0]))
+	}
+}
+
+// geRequest reads what a job asks for. A resource for GPUs counts for each slot on most sites,
+// but not on all: it is taken for the whole job.
+func geRequest(list []option) Request {
+	limit, _ := resource(list, "h_rt")
+	pe, _ := lastOption(list, "pe")
+	_, slots, _ := strings.Cut(pe, " ")
+	r := Request{Time: parseClockTime(limit), CPUs: count(slots, 1)}
+	for _, name := range []string{"gpu", "gpus", "ngpus", "gpu_card"} {
+		if text, ok := resource(list, name); ok {
+			r.GPUs = count(text, 0)
+		}
+	}
+	return r
+}
+
+// testStart has qsub check whether the job could start now (-w p); Grid Engine tells no times.
+// Where a wrapper drops the option, the job is submitted: it is cancelled in the same command.
+func (g gridEngine) testStart(ctx context.Context, sh *shell, t startTest) (Start, error) {
+	if err := t.awaitTurn(ctx); err != nil {
+		return Start{}, err
+	}
+	res, err := sh.login(ctx, queryPrelude+testScript(t.job, "qsub -w p -terse",
+		`s/^\([0-9][0-9]*\)\(\.[0-9,:-]*\)\{0,1\}$/\1/p; s/^Your job\(-array\)\{0,1\} \([0-9][0-9]*\).*has been submitted.*$/\2/p`,
+		`limit qdel "$1"`))
+	if err != nil {
+		return Start{}, err
+	}
+	if start, submitted := readSubmitted(res); submitted {
+		g.cache.at = time.Time{} // the list may have had the job
+		return start, nil
+	}
+	if verdict := parseVerdict(res); verdict != nil {
+		could := "could start now"
+		if verdict.never {
+			could = "could not start now"
+		}
+		return Start{Words: "Grid Engine tells no times; as it looks, the job " + could}, nil
+	}
+	if err := geProblem("qsub", res); errors.Is(err, ErrNoAnswer) {
+		return Start{}, err
+	} else if err != nil {
+		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
+		return Start{}, refusal(res, geRefusals)
+	}
+	return Start{Words: "Grid Engine does not tell when a job would start"}, nil
+}

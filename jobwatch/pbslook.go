@@ -1,0 +1,128 @@
+package jobwatch
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// pbsLook is PBS's part of a look: three connections to the server.
+const pbsLook = `part server 4 20000 qstat -B -f
+part queues 5 300000 qstat -Q -f
+part nodes 5 200000 pbsnodes -a -S -j
+`
+
+func readPBSLook(a *lookAnswer, look *api.Look) {
+	queues := splitQueues(a.parts["queues"])
+	standard := ""
+	for _, line := range a.lines("server") {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "default_queue = "); ok {
+			standard = name
+		}
+	}
+	look.AnyPartition, look.Cluster = true, pbsUsage(a.lines("nodes"))
+	for _, q := range queues {
+		name := lookWord(q["Queue"])
+		if name == "" || !pbsAllows(q, a.user, a.groups) {
+			continue
+		}
+		p := api.Partition{Name: name, Default: name == standard, LimitSeconds: int64(pbsLimit(q, queues) / time.Second), Source: "qstat -Q"}
+		look.Partitions = append(look.Partitions, p)
+	}
+}
+
+// splitQueues reads qstat -Q -f: the attributes of each queue, and its name as "Queue".
+func splitQueues(out string) []pbsRecord {
+	var records []pbsRecord
+	for line := range strings.SplitSeq(strings.ReplaceAll(out, "\n\t", ""), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if name, ok := strings.CutPrefix(line, "Queue: "); ok {
+			records = append(records, pbsRecord{"Queue": strings.TrimSpace(name)})
+			continue
+		}
+		if m := pbsAttribute.FindStringSubmatch(line); m != nil && len(records) > 0 {
+			records[len(records)-1].set(m[2], m[3])
+		}
+	}
+	return records
+}
+
+// pbsAllows reports whether a person may submit to a queue, as far as qstat says it.
+func pbsAllows(q pbsRecord, user string, groups []string) bool {
+	switch {
+	case q["enabled"] == "False" || q["started"] == "False" || q["from_route_only"] == "True":
+		return false
+	case q["acl_user_enable"] == "True" && !pbsListed(q["acl_users"], user):
+		return false
+	case q["acl_group_enable"] == "True" && !pbsListed(q["acl_groups"], groups...):
+		return false
+	}
+	return true
+}
+
+// pbsListed reports whether an access list has one of names. An entry may begin with + or -,
+// and end with @HOST.
+func pbsListed(list string, names ...string) bool {
+	for entry := range strings.SplitSeq(list, ",") {
+		entry = strings.TrimSpace(entry)
+		refused := strings.HasPrefix(entry, "-")
+		name, _, _ := strings.Cut(strings.TrimLeft(entry, "+-"), "@")
+		if slices.Contains(names, name) {
+			return !refused
+		}
+	}
+	return false
+}
+
+// pbsLimit is the longest time of a queue, or of the queues that it routes to.
+func pbsLimit(q pbsRecord, all []pbsRecord) time.Duration {
+	if limit := parseClockTime(q["resources_max.walltime"]); limit > 0 || q["queue_type"] != "Route" {
+		return limit
+	}
+	var longest time.Duration
+	for name := range strings.SplitSeq(q["route_destinations"], ",") {
+		name, _, _ = strings.Cut(strings.TrimSpace(name), "@")
+		i := slices.IndexFunc(all, func(r pbsRecord) bool { return r["Queue"] == name })
+		if i < 0 {
+			return 0
+		}
+		limit := parseClockTime(all[i]["resources_max.walltime"])
+		if limit == 0 {
+			return 0
+		}
+		longest = max(longest, limit)
+	}
+	return longest
+}
+
+// pbsUsage sums up pbsnodes -aSj, whose columns are vnode, state, njobs, run, susp, and free
+// and total of memory, CPUs, MICs and GPUs. Nodes share no column with queues.
+func pbsUsage(lines []string) api.PartitionUsage {
+	var u api.PartitionUsage
+	for _, line := range lines {
+		f := strings.Fields(line)
+		if len(f) < 9 || !strings.Contains(f[6], "/") {
+			continue
+		}
+		free, total := pbsShare(f[6])
+		freeGPUs, gpus := pbsShare(f[8])
+		u.CPUs, u.GPUs, u.NodeCPUs = u.CPUs+total, u.GPUs+gpus, max(u.NodeCPUs, total)
+		if _, memory, ok := strings.Cut(f[5], "/"); ok {
+			u.NodeMB = max(u.NodeMB, int(pbsSize(memory)>>20))
+		}
+		if f[1] == "free" {
+			u.FreeCPUs, u.FreeGPUs = u.FreeCPUs+free, u.FreeGPUs+freeGPUs
+		}
+	}
+	return u
+}
+
+func pbsShare(text string) (free, total int) {
+	f, t, _ := strings.Cut(text, "/")
+	free, _ = strconv.Atoi(f)
+	total, _ = strconv.Atoi(t)
+	return free, total
+}

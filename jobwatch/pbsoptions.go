@@ -1,0 +1,225 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// pbsChoices are qsub's words for choices. On the command line, one resource replaces the same
+// one of the script. PBS has no word for a QoS.
+var pbsChoices = map[string]choiceWord{
+	"hours":     hoursAs(resourceWord("walltime")),
+	"cpus":      pbsChunkWord("ncpus"),
+	"memory":    pbsChunkWord("mem"),
+	"gpus":      pbsChunkWord("ngpus"),
+	"nodes":     pbsChunkCount,
+	"account":   optionWord("A"),
+	"project":   optionWord("P"),
+	"partition": optionWord("q"),
+	"queue":     optionWord("q"),
+}
+
+// pbsChunkWord is the word for a part of each chunk. PBS does not allow a select and a
+// resource of the whole job together, so the select that the job has is changed.
+func pbsChunkWord(resourceName string) choiceWord {
+	return func(c chosen) (option, error) {
+		chunk, has, err := c.onlyChunk()
+		if err != nil {
+			return option{}, err
+		}
+		if !has {
+			return option{"l", resourceName + "=" + c.value}, nil
+		}
+		parts := strings.Split(chunk, ":")
+		i := slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, resourceName+"=") })
+		if i < 0 { // sites have other names for it, and other rules about where it belongs
+			return option{}, c.refuse(fmt.Sprintf("select=%s has no %s", chunk, resourceName), fmt.Sprintf("add :%s=… to the select of the script", resourceName))
+		}
+		parts[i] = resourceName + "=" + c.value
+		return option{"l", "select=" + strings.Join(parts, ":")}, nil
+	}
+}
+
+// pbsChunkCount is the word for how many nodes: how many chunks.
+func pbsChunkCount(c chosen) (option, error) {
+	chunk, has, err := c.onlyChunk()
+	if err != nil {
+		return option{}, err
+	}
+	if !has {
+		return option{}, c.refuse("the job has no select", "add `-l select=1:ncpus=…` to the script")
+	}
+	if first, rest, _ := strings.Cut(chunk, ":"); isNumber(first) {
+		chunk = rest
+	}
+	return option{"l", strings.TrimSuffix("select="+c.value+":"+chunk, ":")}, nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
+}
+
+// onlyChunk is the job's select, if it has one with a single kind of chunk. In one with
+// several, or in Torque's nodes=, it is not clear what to change.
+func (c *chosen) onlyChunk() (chunk string, has bool, err error) {
+	chunk, has = resource(c.given(), "select")
+	switch {
+	case strings.Contains(chunk, "+"):
+		return "", false, c.refuse(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
+	case !has:
+		if nodes, torque := resource(c.given(), "nodes"); torque {
+			return "", false, c.refuse(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
+		}
+	}
+	return chunk, has, nil
+}
+
+// pbsRequest reads what a job asks for.
+func pbsRequest(list []option) Request {
+	walltime, _ := resource(list, "walltime")
+	place, _ := resource(list, "place")
+	r := Request{Time: parseClockTime(walltime), Exclusive: strings.Contains(place, "excl")}
+	for _, c := range pbsChunks(list) {
+		r.Nodes += c.count
+		r.CPUs += c.count * max(c.cpus, 1)
+		r.GPUs += c.count * c.gpus
+	}
+	return r
+}
+
+// pbsChunk is a kind of chunk of a job.
+type pbsChunk struct {
+	count, cpus, gpus int
+	memory            int64 // bytes
+}
+
+// pbsChunks are the chunks of a job: those of its select, else one of the whole job.
+func pbsChunks(list []option) []pbsChunk {
+	text, has := resource(list, "select")
+	if !has {
+		var parts []string
+		for _, name := range []string{"ncpus", "ngpus", "mem"} {
+			if value, ok := resource(list, name); ok {
+				parts = append(parts, name+"="+value)
+			}
+		}
+		text = strings.Join(append([]string{"1"}, parts...), ":")
+	}
+	var chunks []pbsChunk
+	for chunk := range strings.SplitSeq(text, "+") {
+		c := pbsChunk{count: 1}
+		for i, part := range strings.Split(chunk, ":") {
+			name, value, _ := strings.Cut(part, "=")
+			switch {
+			case i == 0 && isNumber(part):
+				c.count = count(part, 1)
+			case name == "ncpus":
+				c.cpus = count(value, 0)
+			case name == "ngpus":
+				c.gpus = count(value, 0)
+			case name == "mem":
+				c.memory = pbsSize(value)
+			}
+		}
+		chunks = append(chunks, c)
+	}
+	return chunks
+}
+
+// pbsSize reads an amount of memory, such as 16gb; 0 if it is none.
+func pbsSize(text string) int64 {
+	number := leadingNumber.FindString(text)
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	unit := strings.TrimSuffix(strings.ToLower(text[len(number):]), "b")
+	shift := strings.Index("kmgtp", unit)
+	if unit == "" || shift < 0 {
+		return n
+	}
+	return n << (10 * min(shift+1, 5))
+}
+
+// testStart: PBS tells no start of a job that is not submitted. What is free now is in one
+// answer for all nodes, which serves for several jobs; which of them belong to the queue is
+// not in it.
+func (p pbs) testStart(ctx context.Context, sh *shell, t startTest) (Start, error) {
+	table, err := p.nodesTable(ctx, sh, t)
+	if err != nil {
+		return Start{}, err
+	}
+	if table == "" {
+		return Start{Words: "PBS does not tell when a job would start"}, nil
+	}
+	d := &pbsKind.directives
+	chunks := pbsChunks(slices.Concat(d.options(d.words(t.script)), d.options(t.job.Args)))
+	return Start{Words: "PBS does not tell when a job would start; " + freeNodes(table, chunks)}, nil
+}
+
+// nodesFor is how long an answer about all nodes serves.
+const nodesFor = time.Minute
+
+// nodesTable is the table of all nodes; "" if this PBS has none, as Torque.
+func (p pbs) nodesTable(ctx context.Context, sh *shell, t startTest) (string, error) {
+	p.cache.mu.Lock()
+	table, at := p.cache.nodes, p.cache.nodesAt
+	p.cache.mu.Unlock()
+	if time.Since(at) < nodesFor {
+		return table, nil
+	}
+	if err := t.awaitTurn(ctx); err != nil {
+		return "", err
+	}
+	res, err := pbsQuery(ctx, sh, "pbsnodes", "out=$(limit pbsnodes -aSj)\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
+	if _, refused := errors.AsType[*api.Error](err); refused {
+		res, err = Result{}, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	table = strings.TrimSpace(string(res.Stdout))
+	p.cache.mu.Lock()
+	p.cache.nodes, p.cache.nodesAt = table, time.Now()
+	p.cache.mu.Unlock()
+	return table, nil
+}
+
+// freeNodes says how many nodes have room for the job's first chunk.
+func freeNodes(table string, chunks []pbsChunk) string {
+	want, free, all := chunks[0], 0, 0
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) < 9 || leadingNumber.FindString(f[6]) == "" || !strings.Contains(f[6], "/") {
+			continue // a heading
+		}
+		all++
+		available := func(column int) string {
+			text, _, _ := strings.Cut(f[column], "/")
+			return text
+		}
+		if strings.HasPrefix(f[1], "free") && count(available(6), 0) >= max(want.cpus, 1) && count(available(8), 0) >= want.gpus && pbsSize(available(5)) >= want.memory {
+			free++
+		}
+	}
+	text := plural(max(want.cpus, 1), "CPU")
+	if want.gpus > 0 {
+		text += " and " + plural(want.gpus, "GPU")
+	}
+	return fmt.Sprintf("%d of %d nodes have %s free now, of all queues together", free, all, text)
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -1,0 +1,47 @@
+package jobwatch
+
+import (
+	"maps"
+	"strconv"
+	"time"
+)
+
+// usage is what PBS has counted for a running job; its daemon on the node reports it about
+// every two minutes.
+func (r pbsRecord) usage() (Usage, bool) {
+	cput, counted := r["resources_used.cput"]
+	if !counted || r["job_state"] != "R" {
+		return Usage{}, false
+	}
+	u := Usage{
+		At: time.Now(), CPU: parseClockTime(cput), Elapsed: parseClockTime(r["resources_used.walltime"]),
+		Memory: sizeInBytes(r["resources_used.mem"]), MemoryLimit: sizeInBytes(r["Resource_List.mem"]),
+	}
+	for _, name := range []string{"Resource_List.ncpus", "resources_used.ncpus"} {
+		if n, err := strconv.Atoi(r[name]); err == nil && u.CPUs == 0 {
+			u.CPUs = n
+		}
+	}
+	return u, true
+}
+
+// keepUsage keeps what the jobs of an answer use.
+func (p pbs) keepUsage(records []pbsRecord) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	maps.DeleteFunc(p.cache.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
+	for _, r := range records {
+		if u, ok := r.usage(); ok {
+			p.cache.usages[r["Job Id"]] = u
+		} else {
+			delete(p.cache.usages, r["Job Id"])
+		}
+	}
+}
+
+func (p pbs) lastUsage(id string) (Usage, bool) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	u, ok := p.cache.usages[id]
+	return u, ok
+}

@@ -1,0 +1,83 @@
+package jobwatch
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/posixsh"
+)
+
+// Request is what a job asks for, as far as its options say it; the scheduler's own defaults
+// are not known. Zero is not said.
+type Request struct {
+	Name  string
+	Time  time.Duration
+	Nodes int
+	CPUs  int // of all nodes together
+	GPUs  int
+	// Exclusive: no other job runs on its nodes.
+	Exclusive bool
+}
+
+// RequestOf reads what a submission asks for from its arguments and its script.
+func (w *Watcher) RequestOf(ctx context.Context, s Submission, script string) (Request, error) {
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return Request{}, err
+	}
+	k := kindOf(sched.name())
+	if k.request == nil {
+		return Request{}, nil
+	}
+	d := &k.directives
+	options := slices.Concat(d.options(d.words(script)), d.options(s.Args))
+	r := k.request(options)
+	r.Name, _ = lastOption(options, k.jobName)
+	return r, nil
+}
+
+// CommandOf is the command that would submit it, as a person would type it on the host.
+func (w *Watcher) CommandOf(ctx context.Context, s Submission) (string, error) {
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return "", err
+	}
+	k := kindOf(sched.name())
+	script := s.Script
+	if script == "" {
+		script = s.base()
+	}
+	words := make([]string, len(s.Args))
+	for i, a := range s.Args {
+		words[i] = a
+		if !plainWord.MatchString(a) {
+			words[i] = posixsh.Quote(a)
+		}
+	}
+	if k.program == "" { // the script itself gets the arguments
+		words = append([]string{script}, words...)
+	} else {
+		words = append(append([]string{k.program}, words...), script)
+	}
+	command := strings.Join(words, " ")
+	if s.Workdir != "" {
+		command = "cd " + s.Workdir + " && " + command
+	}
+	return command, nil
+}
+
+// plainWord matches words that mean themselves to a shell.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
+// count reads a number; other if the text is none.
+func count(text string, other int) int {
+	n, err := strconv.Atoi(leadingNumber.FindString(text))
+	if err != nil || n < 0 || n > 1e6 {
+		return other
+	}
+	return n
+}

@@ -1,0 +1,57 @@
+package jobwatch
+
+import (
+	"testing"
+	"time"
+)
+
+func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scheduler, script string
+		args              []string
+		want              Request
+	}{
+		"slurm": {
+			Slurm, "#SBATCH -J nb\n#SBATCH --time=1-02:30\n#SBATCH -c 4\n#SBATCH --gres=gpu:a100:2\n", nil,
+			Request{Name: "nb", Time: 26*time.Hour + 30*time.Minute, Nodes: 1, CPUs: 4, GPUs: 2},
+		},
+		"slurm's defaults": {Slurm, "", nil, Request{Nodes: 1, CPUs: 1}},
+		"minutes":          {Slurm, "#SBATCH -t 90\n", nil, Request{Time: 90 * time.Minute, Nodes: 1, CPUs: 1}},
+		"arguments win":    {Slurm, "#SBATCH -t 90\n", []string{"--time=2:00:00"}, Request{Time: 2 * time.Hour, Nodes: 1, CPUs: 1}},
+		"several nodes": {
+			Slurm, "#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH -c 8\n#SBATCH --exclusive\n", nil,
+			Request{Nodes: 2, CPUs: 64, GPUs: 8, Exclusive: true},
+		},
+		"GPUs of tasks": {Slurm, "#SBATCH -n 3\n#SBATCH --gpus-per-task=2\n", nil, Request{Nodes: 1, CPUs: 3, GPUs: 6}},
+		"other gres":    {Slurm, "#SBATCH --gres=nvme:3,gpu\n", nil, Request{Nodes: 1, CPUs: 1, GPUs: 1}},
+		"pbs": {
+			PBS, "#PBS -N nb\n#PBS -l select=2:ncpus=16:ngpus=1:mem=64gb+1:ncpus=4\n#PBS -l walltime=1:30:00,place=scatter:excl\n", nil,
+			Request{Name: "nb", Time: 90 * time.Minute, Nodes: 3, CPUs: 36, GPUs: 2, Exclusive: true},
+		},
+		"pbs as a whole": {PBS, "#PBS -l ncpus=12,ngpus=1\n", []string{"-l", "walltime=3600"}, Request{Time: time.Hour, Nodes: 1, CPUs: 12, GPUs: 1}},
+		"grid engine":    {GridEngine, "#$ -N nb -l h_rt=2:0:0,gpu=1\n#$ -pe smp 4\n", nil, Request{Name: "nb", Time: 2 * time.Hour, CPUs: 4, GPUs: 1}},
+		"none":           {None, "", nil, Request{}},
+	} {
+		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
+		got, err := w.RequestOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
+		}
+	}
+}
+
+func TestTheCommandIsOneThatAPersonCouldType(t *testing.T) {
+	for want, s := range map[string]Submission{
+		"sbatch --time=1:00:00 ~/nb.sh":                    {Script: "~/nb.sh", Args: []string{"--time=1:00:00"}},
+		"cd ~/work && sbatch '--comment=it is mine' nb.sh": {Content: []byte("x"), Base: "nb.sh", Args: []string{"--comment=it is mine"}, Workdir: "~/work"},
+	} {
+		w := NewWatcher(nil, Options{Scheduler: Slurm})
+		if got, err := w.CommandOf(t.Context(), s); err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	w := NewWatcher(nil, Options{Scheduler: None})
+	if got, err := w.CommandOf(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"8888"}}); err != nil || got != "~/nb.sh 8888" {
+		t.Errorf("%q, %v", got, err)
+	}
+}

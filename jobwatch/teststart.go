@@ -1,0 +1,126 @@
+package jobwatch
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"time"
+
+	"tunctl/internal/ctxtime"
+	"tunctl/internal/posixsh"
+)
+
+// Start is what a scheduler says about when a job would start. All of it is an estimate.
+type Start struct {
+	At    time.Time // zero: it does not tell
+	Words string    // what it tells besides or instead
+	// Submitted is the job that a command submitted which should only have tested it;
+	// Cancelled says that it was cancelled.
+	Submitted string
+	Cancelled bool
+}
+
+// startTester is a scheduler that can say something about the start of a job that is not
+// submitted.
+type startTester interface {
+	testStart(ctx context.Context, sh *shell, t startTest) (Start, error)
+}
+
+// startTest is one test of a job.
+type startTest struct {
+	job    Submission
+	script string // its text
+	// awaitTurn must be called before the server is queried.
+	awaitTurn func(context.Context) error
+}
+
+// TestStart asks the scheduler when a job would start, without submitting it; script is the
+// text of its script. If the scheduler would refuse the job, that is an *api.Error with
+// api.CodeSubmit. It counts as a query: callers wait for Limits.QueryMin.
+func (w *Watcher) TestStart(ctx context.Context, s Submission, script string) (Start, error) {
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return Start{}, err
+	}
+	tester, ok := sched.(startTester)
+	if !ok {
+		return Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
+	}
+	unlock := func() {}
+	defer func() { unlock() }()
+	start, err := tester.testStart(ctx, w.sh, startTest{s, script, func(ctx context.Context) error {
+		turn, err := w.awaitTurn(ctx)
+		if err == nil {
+			unlock = turn
+		}
+		return err
+	}})
+	if start.Submitted != "" {
+		w.log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
+		w.changed()
+	}
+	return start, err
+}
+
+// awaitTurn waits until no other command runs on the host, and the last query is
+// Limits.QueryMin ago.
+func (w *Watcher) awaitTurn(ctx context.Context) (unlock func(), err error) {
+	for {
+		w.mu.Lock()
+		wait := time.Until(w.lastQuery.Add(w.limits.QueryMin))
+		w.mu.Unlock()
+		if err := ctxtime.Sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+		if unlock, err = w.lockHost(ctx); err != nil {
+			return nil, err
+		}
+		w.mu.Lock()
+		due := time.Since(w.lastQuery) >= w.limits.QueryMin
+		if due {
+			w.lastQuery = time.Now()
+		}
+		w.mu.Unlock()
+		if due {
+			return unlock, nil
+		}
+		unlock() // the watches have made a query meanwhile
+	}
+}
+
+// testScript passes the job's script to a command that should only test it. Should a job's id
+// come back, which the sed commands in id print, it is cancelled at once, by the sh text
+// cancel with the id as $1, also if the connection is lost meanwhile.
+func testScript(s Submission, command, id, cancel string) string {
+	read := writeScriptTo(s)
+	return "trap '' HUP\n" +
+		"cd " + posixsh.QuotePath(orHome(s.Workdir)) + " || exit\n" +
+		"set -- " + posixsh.Join(s.Args) + "\n" +
+		"out=$(" + read + ` | limit ` + command + ` "$@"); status=$?` + "\n" +
+		`printf '%s\n' "$out"` + "\n" +
+		"set -- \"$(printf '%s\\n' \"$out\" | sed -n " + posixsh.Quote(id) + " | tail -n 1)\"\n" +
+		"if test -n \"$1\"; then\n" + cancel + "\nprintf '\\n%s %s %s\\n' " + submittedMark + " \"$1\" \"$?\"\nfi\n" +
+		"exit $status"
+}
+
+// submittedMark begins the line about a job that a test submitted.
+const submittedMark = "tunctl.submitted"
+
+var submittedLine = regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(submittedMark) + ` (\S+) (\d+)$`)
+
+// readSubmitted reads whether a test has submitted the job.
+func readSubmitted(res Result) (Start, bool) {
+	m := submittedLine.FindSubmatch(res.Stdout)
+	if m == nil {
+		return Start{}, false
+	}
+	return Start{Submitted: string(m[1]), Cancelled: string(m[2]) == "0"}, true
+}
+
+// writeScriptTo prints the job script, with Unix line endings.
+func writeScriptTo(s Submission) string {
+	if s.Script == "" {
+		return "printf '%s' " + posixsh.Quote(strings.ReplaceAll(string(s.Content), "\r\n", "\n"))
+	}
+	return `LC_ALL=C sed "s/$(printf '\r')\$//" <` + posixsh.QuotePath(s.Script)
+}

@@ -1,0 +1,106 @@
+package jobwatch
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what a scheduler's accounting has counted for a running job: coarse, and
+// minutes old.
+type Usage struct {
+	At          time.Time     // when the scheduler answered
+	Elapsed     time.Duration // since the job's start, as the scheduler counts it; 0: not known
+	CPU         time.Duration // time of CPUs that the job has used in all
+	CPUs        int           // 0: not known
+	Memory      int64         // bytes; 0: not known
+	MemoryLimit int64         // 0: none, or not known
+}
+
+// ErrNoUsage means that the host's scheduler has not counted what a job uses.
+var ErrNoUsage = errors.New("the scheduler does not tell what a running job uses")
+
+// usageReader is a scheduler that must be asked for what a job uses.
+type usageReader interface {
+	// usage asks for the number of CPUs only if it is not known yet.
+	usage(ctx context.Context, sh *shell, ref string, cpus int) (Usage, error)
+}
+
+// usageKeeper is a scheduler whose answers about a job have what it uses.
+type usageKeeper interface {
+	lastUsage(id string) (Usage, bool)
+}
+
+// Usage returns what the scheduler has counted for a running job. PBS tells it with every
+// answer about the job, and is not asked; Slurm is asked once per Limits.Query for all jobs
+// of the host, and in between the last answer is returned.
+func (w *Watcher) Usage(ctx context.Context, ref string) (Usage, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return Usage{}, err
+	}
+	if keeper, ok := s.(usageKeeper); ok {
+		if u, known := keeper.lastUsage(ref); known {
+			return u, nil
+		}
+		return Usage{}, ErrNoUsage
+	}
+	reader, ok := s.(usageReader)
+	if !ok {
+		return Usage{}, ErrNoUsage
+	}
+	last, due := w.claimUsage(ref)
+	if !due {
+		if last.At.IsZero() {
+			return Usage{}, ErrNoUsage
+		}
+		return last, nil
+	}
+	unlock, err := w.lockHost(ctx)
+	if err != nil {
+		return Usage{}, err
+	}
+	defer unlock()
+	u, err := reader.usage(ctx, w.sh, ref, last.CPUs)
+	if err != nil {
+		return Usage{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.usages[ref] = u
+	return u, nil
+}
+
+// usageFor is how long the usage of a job is kept that nobody asks for.
+const usageFor = time.Hour
+
+// claimUsage returns the last usage of a job, and whether the scheduler may be asked now.
+func (w *Watcher) claimUsage(ref string) (last Usage, due bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
+	if time.Now().Before(w.nextUsage) {
+		return w.usages[ref], false
+	}
+	w.nextUsage = time.Now().Add(w.limits.withJitter(w.limits.Query))
+	return w.usages[ref], true
+}
+
+// sizeInBytes reads 21736kb, 32gb, 1.5G, 12K or a number of bytes.
+func sizeInBytes(s string) int64 {
+	s = strings.TrimSuffix(strings.ToLower(s), "b")
+	factor := 1.0
+	for i, unit := range []string{"k", "m", "g", "t"} {
+		if number, ok := strings.CutSuffix(s, unit); ok {
+			s, factor = number, float64(int64(1)<<(10*(i+1)))
+		}
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return int64(n * factor)
+}
