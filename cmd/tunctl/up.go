@@ -153,8 +153,8 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 	if !open || session.URL == "" {
 		return nil
 	}
-	if ep := session.Endpoint; ep != nil && api.ConnectText(ep.App, session.Local) != "" {
-		return nil // there is no page to look at; what to do is said
+	if connectText(session) != "" {
+		return nil // it was printed: there is no page to look at
 	}
 	if ep := session.Endpoint; ep != nil && ep.Guess {
 		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
@@ -452,10 +452,8 @@ func (u *up) announce(s api.Session) {
 	if text := openToText(s); text != "" {
 		u.term.Say("! %s", text)
 	}
-	if s.Endpoint != nil {
-		if text := connectText(api.OpenResponse{URL: s.URL, App: s.Endpoint.App}); text != "" {
-			u.term.Say("  %s", text)
-		}
+	if text := connectText(s); text != "" {
+		u.term.Say("  %s", text)
 	}
 	if s.App == api.AppShell {
 		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
@@ -488,6 +486,15 @@ func openToText(s api.Session) string {
 			"If the program can listen on one address, add {host} to the command", s.Job.Node)
 	}
 	return ""
+}
+
+// connectText says how to use what a session's job serves, if it is no page to look at.
+func connectText(s api.Session) string {
+	if s.Endpoint == nil {
+		return ""
+	}
+	page := api.OpenResponse{URL: s.URL, App: s.Endpoint.App}
+	return page.ConnectText()
 }
 
 // printResult prints the last line of --json.
