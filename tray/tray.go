@@ -26,7 +26,8 @@ type Agent interface {
 	// UpWith is Up with choices for this run.
 	UpWith(ctx context.Context, session string, with api.Choices) error
 	Down(ctx context.Context, session string, cancel bool) error
-	// Page is the whole address of a session's page, with its secrets.
+	// Page is the whole address of a session's page, token included, and the password for
+	// its login page.
 	Page(ctx context.Context, session string) (api.OpenResponse, error)
 	// EndpointPage is the same for another page of the session's job, by its name.
 	EndpointPage(ctx context.Context, session, name string) (api.OpenResponse, error)

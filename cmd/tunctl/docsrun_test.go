@@ -41,11 +41,12 @@ var asked = map[string]string{
 
 // endless are the commands that run until Ctrl-C, with a word of their first message.
 var endless = map[string]string{
-	"tunctl status --watch":    "jupyter",
-	"tunctl logs -f":           "http://",
-	"tunctl demo":              "http://localhost:",
-	"tunctl dashboard":         "opened the dashboard",
-	"tunctl dashboard --print": "http://127.0.0.1:",
+	"tunctl status --watch":         "jupyter",
+	"tunctl status --watch jupyter": "jupyter",
+	"tunctl logs -f":                "http://",
+	"tunctl demo":                   "http://localhost:",
+	"tunctl dashboard":              "opened the dashboard",
+	"tunctl dashboard --print":      "http://127.0.0.1:",
 }
 
 // TestEveryCommandInTheDocumentationRuns is a reader who tries what the pages show, in

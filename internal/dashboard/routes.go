@@ -31,16 +31,16 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/balances", answer(func(r *http.Request) (any, error) { return s.Client.Balances(r.Context()) }))
 	mux.HandleFunc("GET /api/history", answer(func(r *http.Request) (any, error) { return s.Client.History(r.Context()) }))
 	mux.HandleFunc("GET /api/sessions/{name}/choices", answer(s.choices))
-	mux.HandleFunc("POST /api/sessions/{name}/open", s.act(s.open))
-	mux.HandleFunc("POST /api/sessions/{name}/copy", s.act(s.copyAddress))
-	mux.HandleFunc("POST /api/sessions/{name}/start", s.act(s.start))
-	mux.HandleFunc("POST /api/sessions/{name}/extend", s.act(s.extend))
-	mux.HandleFunc("POST /api/sessions/{name}/disconnect", s.act(s.disconnect))
-	mux.HandleFunc("POST /api/sessions/{name}/end", s.act(s.end))
-	mux.HandleFunc("POST /api/hosts/{name}/login", s.act(s.login))
-	mux.HandleFunc("POST /api/hosts/{name}/logout", s.act(s.logout))
-	mux.HandleFunc("POST /api/hosts/{name}/jobs/{id}/end", s.act(s.endJob))
-	mux.HandleFunc("POST /api/agent/start", s.act(s.startAgent))
+	mux.HandleFunc("POST /api/sessions/{name}/open", act(s.open))
+	mux.HandleFunc("POST /api/sessions/{name}/copy", act(s.copyAddress))
+	mux.HandleFunc("POST /api/sessions/{name}/start", act(s.start))
+	mux.HandleFunc("POST /api/sessions/{name}/extend", act(s.extend))
+	mux.HandleFunc("POST /api/sessions/{name}/disconnect", act(s.disconnect))
+	mux.HandleFunc("POST /api/sessions/{name}/end", act(s.end))
+	mux.HandleFunc("POST /api/hosts/{name}/login", act(s.login))
+	mux.HandleFunc("POST /api/hosts/{name}/logout", act(s.logout))
+	mux.HandleFunc("POST /api/hosts/{name}/jobs/{id}/end", act(s.endJob))
+	mux.HandleFunc("POST /api/agent/start", act(s.startAgent))
 	return mux
 }
 
@@ -69,14 +69,15 @@ type actResponse struct {
 	Text string `json:"text,omitempty"`
 }
 
-// act makes a handler from an action on the session or the host that the path names.
-func (s *Server) act(do func(ctx context.Context, r *http.Request, req actRequest) (string, error)) http.HandlerFunc {
+// act makes a handler from an action on the session or the host that the path names. A click
+// counts, even if the page is closed at once.
+func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var req actRequest
 		if !readJSON(w, r, &req) {
 			return
 		}
-		text, err := do(r.Context(), r, req)
+		text, err := do(r.WithContext(context.WithoutCancel(r.Context())), req)
 		if err != nil {
 			fail(w, err)
 			return
@@ -94,9 +95,9 @@ func (s *Server) pageURL(ctx context.Context, session, endpoint string) (string,
 	return s.Client.PageURL(ctx, session)
 }
 
-func (s *Server) open(ctx context.Context, r *http.Request, req actRequest) (string, error) {
+func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	page, err := s.pageURL(ctx, session, req.Endpoint)
+	page, err := s.pageURL(r.Context(), session, req.Endpoint)
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +105,7 @@ func (s *Server) open(ctx context.Context, r *http.Request, req actRequest) (str
 	if req.Endpoint != "" {
 		command += " --which " + req.Endpoint
 	}
-	switch err := s.Open(ctx, page); {
+	switch err := s.Open(r.Context(), page); {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no program found to open the page", Err: err,
@@ -118,13 +119,13 @@ func (s *Server) open(ctx context.Context, r *http.Request, req actRequest) (str
 	return "Opened " + session + " in another tab or window.", nil
 }
 
-func (s *Server) copyAddress(ctx context.Context, r *http.Request, req actRequest) (string, error) {
+func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	page, err := s.pageURL(ctx, session, req.Endpoint)
+	page, err := s.pageURL(r.Context(), session, req.Endpoint)
 	if err != nil {
 		return "", err
 	}
-	switch err := s.Copy(ctx, page); {
+	switch err := s.Copy(r.Context(), page); {
 	case errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no clipboard program found", Err: err,
@@ -136,56 +137,56 @@ func (s *Server) copyAddress(ctx context.Context, r *http.Request, req actReques
 	return "Copied the address of " + session + ", token included: whoever has it can use your notebook.", nil
 }
 
-func (s *Server) start(ctx context.Context, r *http.Request, req actRequest) (string, error) {
-	_, err := s.Client.UpWaiting(ctx, api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job}, "")
+func (s *Server) start(r *http.Request, req actRequest) (string, error) {
+	_, err := s.Client.UpWaiting(r.Context(), api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job}, "")
 	return "", err
 }
 
-func (s *Server) extend(ctx context.Context, r *http.Request, req actRequest) (string, error) {
+func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
 	if req.Seconds <= 0 {
 		return "", &api.Error{Code: api.CodeUsage, Message: "the extension must be greater than zero"}
 	}
-	job, err := s.Client.Extend(ctx, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
+	job, err := s.Client.Extend(r.Context(), r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
 	if err != nil {
 		return "", err
 	}
 	if job.End.IsZero() {
 		return "Job " + job.ID + " was extended.", nil
 	}
-	return "Job " + job.ID + " may now run " + api.DurationText(time.Until(job.End)) + " longer.", nil
+	return "Job " + job.ID + " may now run for another " + api.DurationText(time.Until(job.End)) + ".", nil
 }
 
-func (s *Server) disconnect(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
-	_, err := s.Client.Down(ctx, api.DownRequest{Session: r.PathValue("name")})
+func (s *Server) disconnect(r *http.Request, _ actRequest) (string, error) {
+	_, err := s.Client.Down(r.Context(), api.DownRequest{Session: r.PathValue("name")})
 	return "", err
 }
 
-func (s *Server) end(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
-	_, err := s.Client.Down(ctx, api.DownRequest{Session: r.PathValue("name"), Cancel: true})
+func (s *Server) end(r *http.Request, _ actRequest) (string, error) {
+	_, err := s.Client.Down(r.Context(), api.DownRequest{Session: r.PathValue("name"), Cancel: true})
 	return "", err
 }
 
-func (s *Server) endJob(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
-	job, err := s.Client.Cancel(ctx, r.PathValue("name"), r.PathValue("id"))
+func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
+	job, err := s.Client.Cancel(r.Context(), r.PathValue("name"), r.PathValue("id"))
 	return "Job " + job.ID + " was cancelled.", err
 }
 
-func (s *Server) login(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
+func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
 	if s.Login == nil {
 		return "", &api.Error{Code: api.CodeUsage, Message: "this dashboard cannot log in", Hint: "`tunctl login " + r.PathValue("name") + "` does"}
 	}
-	return "", s.Login(ctx, r.PathValue("name"))
+	return "", s.Login(r.Context(), r.PathValue("name"))
 }
 
-func (s *Server) logout(ctx context.Context, r *http.Request, _ actRequest) (string, error) {
-	return "", s.Client.Logout(ctx, r.PathValue("name"))
+func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
+	return "", s.Client.Logout(r.Context(), r.PathValue("name"))
 }
 
-func (s *Server) startAgent(ctx context.Context, _ *http.Request, _ actRequest) (string, error) {
+func (s *Server) startAgent(r *http.Request, _ actRequest) (string, error) {
 	if s.StartAgent == nil {
 		return "", &api.Error{Code: api.CodeUsage, Message: "this dashboard cannot start the agent", Hint: "`tunctl agent start` does"}
 	}
-	return "", s.StartAgent(ctx)
+	return "", s.StartAgent(r.Context())
 }
 
 func (s *Server) choices(r *http.Request) (any, error) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package e2e
 
 import (
@@ -53,7 +55,7 @@ func withoutTerminal(t *testing.T) func(cmd *exec.Cmd) (end func()) {
 // and opens what that got in a browser which takes evil.example for this computer.
 func openDashboard(t *testing.T, l *laptop, start func(cmd *exec.Cmd) (end func())) *view {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // the test's own ends before its cleanups
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience) // the test's own ends before its cleanups
 	v := &view{t: t, ctx: ctx, l: l, dir: t.TempDir()}
 	for name, script := range map[string]string{
 		"browser": "#!/bin/sh\necho \"$1\" >>'%s/links'\n",
@@ -240,7 +242,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	_, token := l.page()
 	v.click("Open jupyter")
 	notebook := v.newTab(v.nextLink())
-	v.must(notebook.Until(v.ctx, `document.title.includes("Home") || document.title.includes("Jupyter")`))
+	v.must(notebook.Until(v.ctx, `document.readyState === "complete" && (document.title.includes("Home") || document.title.includes("Jupyter"))`))
 	v.must(v.page.Front(v.ctx))
 	v.shows("#notices", "Opened jupyter")
 	v.click("Copy address of jupyter")

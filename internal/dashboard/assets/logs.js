@@ -15,7 +15,9 @@ let dropped = false; // whether there were more lines
 let state = "";
 let scheduled = false;
 
-const colours = /\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07/g;
+// steering is what would colour a terminal or move its cursor, and what changes the direction
+// of writing.
+const steering = /\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\u202a-\u202e\u2066-\u2069]/g;
 
 export function startLogs() {
   byId("log-session").addEventListener("change", (event) => { location.hash = `logs/${encodeURIComponent(event.target.value)}`; });
@@ -78,7 +80,7 @@ function take(chunk) {
   }
   if (chunk.restarted) kept = [];
   const text = chunk.base64 ? new TextDecoder().decode(Uint8Array.from(atob(chunk.base64), (c) => c.charCodeAt(0))) : chunk.text;
-  const parts = (rest + text.replace(colours, "")).split("\n");
+  const parts = (rest + text.replace(steering, "")).split("\n");
   rest = parts.pop();
   for (const part of parts) kept.push(lastOf(part));
   if (kept.length > most) {
