@@ -31,7 +31,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "entrance", Usage: "login node of the site, by `NAME`"},
 			&cli.StringFlag{Name: "host", Usage: "`ADDRESS` or ssh alias of the login node"},
 			&cli.StringFlag{Name: "scheduler", Usage: configs.SchedulerChoice()},
-			&cli.StringFlag{Name: "app", Usage: "the kind of job: jupyter, code-server, rstudio, desktop, tensorboard or shell", Value: "jupyter", DefaultText: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 			&cli.StringFlag{Name: "session", Usage: "`NAME` of the new session", DefaultText: "the app"},
 			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
 			&cli.StringFlag{Name: "submit", Usage: "submit your own `SCRIPT`, as in a session"},

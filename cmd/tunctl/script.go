@@ -22,10 +22,11 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 		Description: "For a session with submit = \"builtin:…\": the script with its answers. For a site: the script\n" +
 			"with the answers given by --with, and CHANGE-ME where one is missing. To edit it yourself:\n\n" +
 			"  tunctl script jupyter > my-job.sh\n\n" +
-			"and set submit = \"local:./my-job.sh\" in the config.",
+			"and set submit = \"local:./my-job.sh\" in the config. --app is one of jupyter, code-server, rstudio,\n" +
+			"desktop, tensorboard, command and shell.",
 		Flags: []cli.Flag{
 			withFlag("answer a question: `NAME=VALUE`; repeatable"),
-			&cli.StringFlag{Name: "app", Usage: "the kind of job: jupyter, code-server, rstudio, desktop, tensorboard, command or shell", Value: "jupyter", DefaultText: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			if inv.NArg() != 1 {
