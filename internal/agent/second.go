@@ -71,6 +71,14 @@ func (a *Agent) secondLocked(name string, base configs.Session) *session {
 	return s
 }
 
+// dropUnused drops a second session that was never started: its first request was refused.
+func (a *Agent) dropUnused(s *session) {
+	rec := a.store.Session(s.name)
+	if s.of != "" && !s.inProgress() && !rec.Wanted && rec.Job == nil && rec.Tag == "" {
+		a.forget(s)
+	}
+}
+
 // secondConfig are the settings of a second session: the job has another name, and nothing
 // listens where the first session does.
 func secondConfig(cfg configs.Session, name string) configs.Session {

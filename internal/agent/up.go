@@ -50,6 +50,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 		err = s.choose(with)
 	}
 	if err != nil {
+		a.dropUnused(s)
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
@@ -171,11 +172,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 			return api.Job{}, err
 		}
 		if found && !job.State.Ended() && job.State != api.JobCompleting && isRecorded(rec, q, job, account) {
-			tag := rec.Tag
-			if q.Name != "" && rec.Job != nil && rec.Job.Ref() != job.Ref() {
-				tag = "" // it was of the recorded job
-			}
-			return job, s.adopt(job, tag, account)
+			return job, s.adopt(job, tagOf(rec, q, job), account)
 		}
 		unknown = unknown && !found
 	}
@@ -189,6 +186,18 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: fmt.Sprintf("job %s may still be running: %s", rec.Job.ID, text)}})
 	}
 	return s.submit(ctx, jobs, account, rec)
+}
+
+// tagOf is the tag of a job that was found by a query, "" if another than tunctl may have
+// submitted it.
+func tagOf(rec state.Session, q jobwatch.Query, job api.Job) string {
+	switch {
+	case rec.Next != nil && q.ID == rec.Next.Ref(), rec.NextTag != "" && q.Tag == rec.NextTag:
+		return rec.NextTag
+	case q.Name != "" && rec.Job != nil && rec.Job.Ref() != job.Ref(): // the recorded tag is of that job
+		return ""
+	}
+	return rec.Tag
 }
 
 // recentlySubmitted reports whether a job was submitted so recently that the scheduler
