@@ -313,6 +313,9 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	}
 	s.Name, s.Path = name, ""
 	readTable(src, root, siteFields(), &s)
+	if s.Charge != (Charge{}) && s.Charge.Unit == "" {
+		src.addFileError(`add: unit = "SU"`, "[charge] has no unit")
+	}
 	if s.Title == "" && root.complete() {
 		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}

@@ -190,7 +190,12 @@ func (d *directiveSyntax) without(args []string, o option) []string {
 	for i := 0; i < len(args); i++ {
 		short, isOption := strings.CutPrefix(args[i], "-")
 		attached := !d.wholeWords && len(short) > 1
-		if !isOption || short == "" || short != o.name && !(attached && short[:1] == o.name) {
+		if attached {
+			isOption = isOption && short[:1] == o.name
+		} else {
+			isOption = isOption && short == o.name
+		}
+		if !isOption {
 			kept = append(kept, args[i])
 			continue
 		}

@@ -20,7 +20,8 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 		problem   string
 	}{
 		"slurm": {
-			Slurm, "#SBATCH --time=1:00\n", []string{"--exclusive"},
+			Slurm, "#SBATCH --time=1:00\n",
+			[]string{"--exclusive"},
 			map[string]string{"hours": "8", "cpus": "4", "memory": "16G", "gpus": "2", "nodes": "1", "account": "a", "partition": "p", "qos": "q"},
 			"--exclusive --account=a --cpus-per-task=4 --gres=gpu:2 --time=08:00:00 --mem=16G --nodes=1 --partition=p --qos=q", "",
 		},
@@ -37,14 +38,18 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 
 		"pbs": {
 			PBS, "#PBS -l select=1:ncpus=2:ngpus=1:mem=16gb\n#PBS -l walltime=1:00:00\n", nil,
-			map[string]string{"hours": "2", "project": "p", "queue": "q", "account": "a"}, "-A a -l walltime=02:00:00 -P p -q q", "",
+			map[string]string{"hours": "2", "project": "p", "queue": "q", "account": "a"},
+			"-A a -l walltime=02:00:00 -P p -q q", "",
 		},
 		"a select": {
-			PBS, "#PBS -l select=1:ncpus=2:ngpus=1:mem=16gb\n", nil, map[string]string{"gpus": "2", "cpus": "8", "memory": "32gb", "nodes": "2"},
+			PBS, "#PBS -l select=1:ncpus=2:ngpus=1:mem=16gb\n", nil,
+			map[string]string{"gpus": "2", "cpus": "8", "memory": "32gb", "nodes": "2"},
 			"-l select=2:ncpus=8:ngpus=2:mem=32gb", "",
 		},
 		"a select in the arguments": {
-			PBS, "#PBS -l select=1:ncpus=2\n", []string{"-l", "select=1:ncpus=4,walltime=1:00:00", "-V"}, map[string]string{"cpus": "8", "hours": "3"},
+			PBS, "#PBS -l select=1:ncpus=2\n",
+			[]string{"-l", "select=1:ncpus=4,walltime=1:00:00", "-V"},
+			map[string]string{"cpus": "8", "hours": "3"},
 			"-V -l select=1:ncpus=8 -l walltime=03:00:00", "",
 		},
 		"an attached value":           {PBS, "", []string{"-lwalltime=1:00:00", "-qold"}, map[string]string{"hours": "3", "queue": "new"}, "-l walltime=03:00:00 -q new", ""},

@@ -58,13 +58,14 @@ jupyter_in() {
 	done
 }
 
-# environments prints the virtual environments, conda environments and images below home.
+# environments prints the virtual environments, conda environments and images below home,
+# which may be a link: hence the slash after it.
 environments() {
 	{
 		if [ -r "$HOME/.conda/environments.txt" ]; then
 			head -n 50 "$HOME/.conda/environments.txt" | sed 's|$|/conda-meta|'
 		fi
-		find "$HOME" -maxdepth 4 \( -name site-packages -o -name node_modules -o -name pkgs -o -name .git -o -name .cache \
+		find "$HOME/" -maxdepth 4 \( -name site-packages -o -name node_modules -o -name pkgs -o -name .git -o -name .cache \
 			-o -name .snapshot -o -name .tunctl \) -prune -o \( -name pyvenv.cfg -o -name conda-meta -o -name '*.sif' \) -print |
 			head -n 300
 	} | while IFS= read -r found; do
@@ -90,7 +91,7 @@ module_names() { module -t avail 2>&1 | grep -i jupyter | head -n 100; }
 
 # scripts prints the job scripts that start a notebook, each with its directives.
 scripts() {
-	find "$HOME" -maxdepth 3 -name '.?*' -prune -o -type f -size -128 \( -name '*.sh' -o -name '*.bash' -o -name '*.sbatch' \
+	find "$HOME/" -maxdepth 3 -name '.?*' -prune -o -type f -size -128 \( -name '*.sh' -o -name '*.bash' -o -name '*.sbatch' \
 		-o -name '*.slurm' -o -name '*.pbs' -o -name '*.qsub' -o -name '*.sge' -o -name '*.job' -o -name '*.batch' -o -name '*.sub' \) -print |
 		head -n 200 | while IFS= read -r file; do
 		if grep -Eq '^[^#]*jupyter[- ]("?\$|lab|notebook|server)' "$file" && grep -Eq '^#(SBATCH|PBS|\$) ' "$file"; then

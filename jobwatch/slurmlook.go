@@ -24,7 +24,10 @@ part nodes 5 200000 sinfo -h -e -O 'PartitionName:|,StateCompact:|,Nodes:|,CPUsS
 `
 
 func readSlurmLook(a *lookAnswer, look *api.Look) {
-	standard := lookWord(a.parts["default"])
+	standard := ""
+	if lines := a.lines("default"); len(lines) > 0 {
+		standard = lookWord(lines[0])
+	}
 	for _, line := range a.lines("accounts") {
 		f := append(strings.Split(line, "|"), "", "", "")
 		account := api.Account{Name: lookWord(f[0]), Partition: lookWord(f[1]), QoS: lookWords(f[2]), DefaultQoS: lookWord(f[3]), Source: "sacctmgr"}

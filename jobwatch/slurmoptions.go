@@ -28,8 +28,8 @@ var slurmChoices = map[string]choiceWord{
 // gpuOptions are sbatch's options for GPUs.
 var gpuOptions = []string{"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres"}
 
-// slurmGPUs changes the number in the option that the job has, and keeps the type of GPU. A
-// job with two of these options may ask for something that cannot be had.
+// slurmGPUs changes the number in the option that the job has, and keeps the type of GPU. Two
+// of these options must agree, so a job that has two is left alone.
 func slurmGPUs(c chosen) (option, error) {
 	var has []option
 	for _, name := range gpuOptions {

@@ -50,7 +50,7 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			name = ready[0].Name
 		}
-		return func(ctx context.Context) error { return c.openPage(ctx, name) }
+		return func(ctx context.Context) error { return c.openSession(ctx, name) }
 	case verbEndpoint:
 		return func(ctx context.Context) error { return c.openEndpoint(ctx, name) }
 	case verbCopy:
@@ -115,49 +115,53 @@ func forHost(name string, do func(ctx context.Context, name string) error) func(
 	return func(ctx context.Context) error { return do(ctx, name) }
 }
 
-// copyAddress puts the whole address of a session's page on the clipboard.
+// openSession opens a session's page.
+func (c *companion) openSession(ctx context.Context, session string) error {
+	page, err := c.Agent.Page(ctx, session)
+	if err != nil {
+		return err
+	}
+	return c.openPage(ctx, session, page)
+}
+
+// openEndpoint opens another page of a session's job, SESSION/NAME.
+func (c *companion) openEndpoint(ctx context.Context, id string) error {
+	session, name := splitEndpoint(id)
+	page, err := c.Agent.EndpointPage(ctx, session, name)
+	if err != nil {
+		return err
+	}
+	return c.openPage(ctx, session, page)
+}
+
+// openPage opens a page. A password that it asks for goes to the clipboard; for what is no
+// page, a notification says how to use it.
+func (c *companion) openPage(ctx context.Context, session string, page api.OpenResponse) error {
+	if text := page.ConnectText(); text != "" {
+		c.announce(news{title: headline("", session, " is ready"), body: text})
+		return nil
+	}
+	if err := c.Open(ctx, page.URL); err != nil || page.Password == "" {
+		return err
+	}
+	if err := c.Copy(ctx, page.Password); err != nil {
+		return err
+	}
+	as := ""
+	if page.User != "" {
+		as = " Log in as " + page.User + "."
+	}
+	c.announce(news{title: headline("", session, " asks for a password"), body: "It is on the clipboard: paste it." + as})
+	return nil
+}
+
+// copyAddress copies the whole address of a session's page.
 func (c *companion) copyAddress(ctx context.Context, session string) error {
 	page, err := c.Agent.Page(ctx, session)
 	if err != nil {
 		return err
 	}
 	return c.Copy(ctx, page.URL)
-}
-
-// openPage opens a session's page.
-func (c *companion) openPage(ctx context.Context, session string) error {
-	page, err := c.Agent.Page(ctx, session)
-	if err != nil {
-		return err
-	}
-	return c.show(ctx, page)
-}
-
-// openEndpoint opens another page of a session's job, SESSION/NAME.
-func (c *companion) openEndpoint(ctx context.Context, page string) error {
-	session, name := splitEndpoint(page)
-	other, err := c.Agent.EndpointPage(ctx, session, name)
-	if err != nil {
-		return err
-	}
-	return c.show(ctx, other)
-}
-
-// show opens a page in the browser. The password for its login page goes to the clipboard,
-// never into a notification, which the desktop may keep.
-func (c *companion) show(ctx context.Context, page api.OpenResponse) error {
-	if page.Password != "" {
-		told := news{title: "The password is on the clipboard", body: "Paste it into the page that opens."}
-		if page.User != "" {
-			told.body += " Your user name there is " + page.User + "."
-		}
-		if err := c.Copy(ctx, page.Password); err != nil {
-			c.Log.Warn("cannot copy a password", "err", err)
-			told = news{title: "The page asks for a password", body: "In a terminal, " + c.Command + " open --print shows it."}
-		}
-		c.announce(told)
-	}
-	return c.Open(ctx, page.URL)
 }
 
 // splitEndpoint splits SESSION/NAME. The name of an endpoint has no slash.

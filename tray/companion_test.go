@@ -88,10 +88,14 @@ func (s *script) Down(_ context.Context, name string, cancel bool) error {
 }
 
 func (s *script) Page(_ context.Context, name string) (api.OpenResponse, error) {
-	if name == "rstudio" {
-		return api.OpenResponse{URL: "http://localhost:8787/", User: "ann", Password: "s3cr3t"}, s.note("page", name)
+	page := api.OpenResponse{URL: "http://localhost:8888/" + name + "?token=s3cr3t"}
+	switch name {
+	case "rstudio":
+		page.User, page.Password = "ann", "Zm9vYmFy"
+	case "paraview":
+		page = api.OpenResponse{URL: "cs://localhost:11111", App: name}
 	}
-	return api.OpenResponse{URL: "http://localhost:8888/" + name + "?token=s3cr3t"}, s.note("page", name)
+	return page, s.note("page", name)
 }
 
 func (s *script) EndpointPage(_ context.Context, session, name string) (api.OpenResponse, error) {
@@ -323,19 +327,6 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 	})
 }
 
-func TestThePasswordOfALoginPageGoesToTheClipboard(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.click("open:rstudio")
-		if want := []string{"page rstudio", "copy s3cr3t", "browse http://localhost:8787/"}; !slices.Equal(s.heard(), want) {
-			t.Errorf("it did %q, want %q", s.heard(), want)
-		}
-		n := s.told(t)
-		if !strings.Contains(n.Title, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Title+n.Body, "s3cr3t") {
-			t.Errorf("the notification is %+v", n)
-		}
-	})
-}
-
 func TestTheMenuFollowsTheEvents(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		line := func() string {
@@ -400,6 +391,34 @@ func TestAPageAskedForInTheMenuOpensByItself(t *testing.T) {
 		}
 		if len(s.notes) != 0 {
 			t.Errorf("a notification came as well: %+v", <-s.notes)
+		}
+	})
+}
+
+func TestAPageThatAsksForAPasswordGetsItByTheClipboard(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(reached(nil, session("rstudio", api.SessionReady, page)))
+		s.click("open:rstudio")
+		want := []string{"page rstudio", "browse http://localhost:8888/rstudio?token=s3cr3t", "copy Zm9vYmFy"}
+		if got := s.heard(); !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+		n := s.told(t)
+		if n.Title != "rstudio asks for a password" || !strings.Contains(n.Body, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "Zm9v") {
+			t.Errorf("the notification is %+v", n)
+		}
+	})
+}
+
+func TestWhatIsNoPageIsExplainedAndNotOpened(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(reached(nil, session("paraview", api.SessionReady, page)))
+		s.click("open:paraview")
+		if got := s.heard(); !slices.Equal(got, []string{"page paraview"}) {
+			t.Errorf("did %q", got)
+		}
+		if n := s.told(t); !strings.Contains(n.Body, "connect ParaView to localhost:11111") {
+			t.Errorf("the notification is %+v", n)
 		}
 	})
 }

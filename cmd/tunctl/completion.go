@@ -221,7 +221,10 @@ func (l partialLine) flags(at position) candidates {
 	var o candidates
 	for _, f := range visibleFlags(at.level.flags) {
 		names := f.Names()
-		_, repeats := f.(*cli.StringSliceFlag)
+		_, repeats := f.(repeatedFlag)
+		if _, slice := f.(*cli.StringSliceFlag); slice {
+			repeats = true
+		}
 		if slices.Contains(at.given, names[0]) && !repeats {
 			continue
 		}

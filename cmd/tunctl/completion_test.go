@@ -125,6 +125,7 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 		"config.toml": "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n",
 		"other.toml":  "[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
 		"both.toml":   "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
+		"sites.toml":  "[host.fir]\nsite = \"archer2\"\n[session.nb]\nhost = \"fir\"\nsubmit = \"builtin:jupyter\"\n",
 		"ssh_config":  "Host narval bastion\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -134,7 +135,7 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", dir)
 	t.Setenv("TUNCTL_CONFIG", "")
 	t.Setenv("TUNCTL_SSH_CONFIG", filepath.Join(dir, "ssh_config"))
-	other, both := filepath.Join(dir, "other.toml"), filepath.Join(dir, "both.toml")
+	other, both, sites := filepath.Join(dir, "other.toml"), filepath.Join(dir, "both.toml"), filepath.Join(dir, "sites.toml")
 	for _, c := range []struct {
 		words   []string
 		current string
@@ -153,6 +154,14 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 		{[]string{"ssh", "narval"}, "-", []string{""}},
 		{[]string{"up", "--"}, "-", []string{""}},
 		{[]string{"up", "--wait"}, "", []string{""}},
+		{[]string{"up", "jupyter", "--with"}, "ho", []string{"hours=\tHow many hours should the job last?"}},
+		{[]string{"up", "jupyter", "--with", "hours=2", "--with"}, "q", []string{"queue=\tWhich queue?", "qos=\tWhich QoS?"}},
+		{[]string{"up", "jupyter"}, "--with=mem", []string{"--with=memory=\tHow much memory?"}},
+		{[]string{"up", "jupyter", "--with"}, "hours=", []string{""}},
+		{[]string{"--config", sites, "up", "--with"}, "acc", []string{"account=\tWhich budget is charged, such as t01?"}},
+		{[]string{"--config", sites, "up", "nb", "--with"}, "qos=sh", []string{"qos=short"}},
+		{[]string{"script", "archer2", "--with"}, "acc", []string{"account=\tWhich budget is charged, such as t01?"}},
+		{[]string{"up", "--as"}, "", []string{""}},
 		{[]string{"doctor", "--bundle"}, "", []string{filesToo}},
 		{[]string{"cancel", "narval"}, "", []string{""}},
 		{[]string{"forward", "narval"}, "", []string{""}},

@@ -17,6 +17,9 @@ var notRun = map[string]string{
 	"bin/tunctl --config lab":    "it needs the cluster of real parts, which the tests of internal/e2e have",
 	"tunctl tray":                "it needs a desktop, which the tests of internal/e2e have",
 	"tunctl agent run":           "it is the agent itself, which every other command here talks to",
+	"tunctl up jupyter --with":   "its job runs already, with its own choices: the script with.txtar starts jobs with others",
+	"tunctl up jupyter --again":  "as for --with",
+	"tunctl up jupyter --as":     "it starts a second job, and then others are asked which one they mean: the script with.txtar does it",
 	"tunctl init cvl-uwa --host": "ADDRESS is what the site's portal shows for a desktop of one's own",
 }
 
@@ -38,11 +41,12 @@ var asked = map[string]string{
 
 // endless are the commands that run until Ctrl-C, with a word of their first message.
 var endless = map[string]string{
-	"tunctl status --watch":    "jupyter",
-	"tunctl logs -f":           "http://",
-	"tunctl demo":              "http://localhost:",
-	"tunctl dashboard":         "opened the dashboard",
-	"tunctl dashboard --print": "http://127.0.0.1:",
+	"tunctl status --watch":         "jupyter",
+	"tunctl status --watch jupyter": "jupyter",
+	"tunctl logs -f":                "http://",
+	"tunctl demo":                   "http://localhost:",
+	"tunctl dashboard":              "opened the dashboard",
+	"tunctl dashboard --print":      "http://127.0.0.1:",
 }
 
 // TestEveryCommandInTheDocumentationRuns is a reader who tries what the pages show, in

@@ -106,7 +106,10 @@ func newestWeeks(lines []api.WeekSummary, n int) []api.WeekSummary {
 }
 
 func summaryTable(weeks []api.WeekSummary) *term.Table {
-	t := &term.Table{Header: []string{"WEEK OF", "SESSION", "HOST", "JOBS", "ASKED", "USED", "IDLE", "WAITED"}, Whole: []string{"WEEK OF", "ASKED", "USED", "IDLE", "WAITED"}, Optional: "HOST"}
+	t := &term.Table{
+		Header: []string{"WEEK OF", "SESSION", "HOST", "JOBS", "ASKED", "USED", "IDLE", "UNIT", "WAITED"},
+		Whole:  []string{"WEEK OF", "ASKED", "USED", "IDLE", "UNIT", "WAITED"}, Optional: "HOST",
+	}
 	week := ""
 	for _, w := range weeks {
 		monday := w.Week
@@ -114,23 +117,31 @@ func summaryTable(weeks []api.WeekSummary) *term.Table {
 			monday = ""
 		}
 		week = w.Week
+		unit := "h"
+		if w.Unit == api.GPUHours {
+			unit = "GPU-h"
+		}
 		t.Add(nil, term.Cell{Text: monday}, term.Cell{Text: w.Session, Colour: term.Bold}, term.Cell{Text: w.Host}, term.Cell{Text: fmt.Sprint(w.Jobs)},
-			term.Cell{Text: hoursText(w.Asked, w.Unit)}, term.Cell{Text: hoursText(w.Used, w.Unit)}, term.Cell{Text: hoursText(w.Idle, w.Unit)},
-			term.Cell{Text: api.DurationText(time.Duration(w.Waited) * time.Second)})
+			term.Cell{Text: hoursText(w.Asked)}, term.Cell{Text: hoursText(w.Used)}, term.Cell{Text: hoursText(w.Idle)}, term.Cell{Text: unit},
+			term.Cell{Text: waitedText(time.Duration(w.Waited) * time.Second)})
 	}
 	return t
 }
 
-// hoursText is a number of hours: "7.5 h", "15.0 GPU-h".
-func hoursText(seconds int64, unit api.TimeUnit) string {
+// hoursText is a number of hours, if there are any.
+func hoursText(seconds int64) string {
 	if seconds == 0 {
 		return "-"
 	}
-	short := "h"
-	if unit == api.GPUHours {
-		short = "GPU-h"
+	return fmt.Sprintf("%.1f", float64(seconds)/3600)
+}
+
+// waitedText is how long jobs waited altogether.
+func waitedText(d time.Duration) string {
+	if d < time.Hour {
+		return api.DurationText(d)
 	}
-	return fmt.Sprintf("%.1f %s", float64(seconds)/3600, short)
+	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
 // checkSession refuses an unknown session, which has no past jobs either.

@@ -94,7 +94,7 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf
 	if err != nil {
 		return "", err
 	}
-	if text := connectText(page); text != "" {
+	if text := page.ConnectText(); text != "" {
 		t.Say("%s", text)
 		return "", nil
 	}
@@ -111,15 +111,6 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf
 		return "", notOpened(ctx, t, p.command(program), page.URL, err)
 	}
 	return withoutToken(page.URL), nil
-}
-
-// connectText says how to use what is no page to look at; "" for a page.
-func connectText(page api.OpenResponse) string {
-	u, err := url.Parse(page.URL)
-	if err != nil {
-		return ""
-	}
-	return api.ConnectText(page.App, u.Host)
 }
 
 // passwordText is what a person has to type into a page.

@@ -24,7 +24,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			"  tunctl script jupyter > my-job.sh\n\n" +
 			"and set submit = \"local:./my-job.sh\" in the config.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
+			withFlag("answer a question: `NAME=VALUE`; repeatable"),
 			&cli.StringFlag{Name: "app", Usage: "the kind of job: jupyter, code-server, rstudio, desktop, tensorboard, command or shell", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
@@ -115,6 +115,22 @@ func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, ho
 		}
 	}
 	return name, nil
+}
+
+// withFlag is --with NAME=VALUE, which may be given several times.
+func withFlag(usage string) cli.Flag {
+	return repeatedFlag{&cli.StringSliceFlag{Name: "with", Usage: usage}}
+}
+
+// repeatedFlag is a flag that may be given several times. Its help shows it once: twice, as
+// the library does it, makes the column too wide for the others.
+type repeatedFlag struct{ *cli.StringSliceFlag }
+
+// String is the flag's line of the help.
+func (f repeatedFlag) String() string {
+	names, usage, _ := strings.Cut(f.StringSliceFlag.String(), "\t")
+	names, _, _ = strings.Cut(names, " [ ")
+	return names + "\t" + usage
 }
 
 // answer is a --with NAME=VALUE.

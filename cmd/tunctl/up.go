@@ -23,7 +23,7 @@ const waitWithoutTerminal = 30 * time.Minute
 
 // waitFlag is --wait of the commands that wait for a session.
 func waitFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, such as 2h", DefaultText: "no limit on a terminal, else 30m"}
+	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, like 2h", DefaultText: "none on a terminal, else 30m"}
 }
 
 func upCommand(t *term.Terminal) *cli.Command {
@@ -44,16 +44,17 @@ func upCommand(t *term.Terminal) *cli.Command {
 			"queue and qos become options of the scheduler, where it has such an option. A job that runs\n" +
 			"already keeps what it has: end it first, or start a second one with --as.\n\n" +
 			"  tunctl up jupyter --with gpus=2 --with hours=8\n" +
-			"  tunctl up jupyter --again                 with the last choices\n" +
-			"  tunctl up jupyter --as jupyter2           a second job beside the first, until its down\n" +
-			"  tunctl up jupyter --dry-run               what would be submitted, its cost, when it would start\n" +
-			"  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8     compare up to four variants",
+			"  tunctl up jupyter --again          with the last choices\n" +
+			"  tunctl up jupyter --as jupyter2    a second job beside the first\n\n" +
+			"--dry-run submits nothing. It shows the job's script, the command, its cost, when it would start\n" +
+			"and how long earlier ones waited; with several values, up to four variants as a table.\n\n" +
+			"  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8",
 		Flags: []cli.Flag{
 			waitFlag(),
-			&cli.StringSliceFlag{Name: "with", Usage: "choose for this run: `NAME=VALUE`"},
+			withFlag("for this run, use `NAME=VALUE`; repeatable"),
 			&cli.BoolFlag{Name: "again", Usage: "choose as at the last run"},
-			&cli.StringFlag{Name: "as", Usage: "start a second session of that `NAME`, with its own job and port"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "submit nothing; show the job, its cost and its expected start"},
+			&cli.StringFlag{Name: "as", Usage: "start a second session of that `NAME`"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "submit nothing; show the job, its cost and start"},
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
@@ -152,8 +153,8 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 	if !open || session.URL == "" {
 		return nil
 	}
-	if ep := session.Endpoint; ep != nil && api.ConnectText(ep.App, session.Local) != "" {
-		return nil // there is no page to look at; what to do is said
+	if connectText(session) != "" {
+		return nil // it was printed: there is no page to look at
 	}
 	if ep := session.Endpoint; ep != nil && ep.Guess {
 		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
@@ -451,10 +452,8 @@ func (u *up) announce(s api.Session) {
 	if text := openToText(s); text != "" {
 		u.term.Say("! %s", text)
 	}
-	if s.Endpoint != nil {
-		if text := connectText(api.OpenResponse{URL: s.URL, App: s.Endpoint.App}); text != "" {
-			u.term.Say("  %s", text)
-		}
+	if text := connectText(s); text != "" {
+		u.term.Say("  %s", text)
 	}
 	if s.App == api.AppShell {
 		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
@@ -487,6 +486,15 @@ func openToText(s api.Session) string {
 			"If the program can listen on one address, add {host} to the command", s.Job.Node)
 	}
 	return ""
+}
+
+// connectText says how to use what a session's job serves, if it is no page to look at.
+func connectText(s api.Session) string {
+	if s.Endpoint == nil {
+		return ""
+	}
+	page := api.OpenResponse{URL: s.URL, App: s.Endpoint.App}
+	return page.ConnectText()
 }
 
 // printResult prints the last line of --json.

@@ -136,8 +136,14 @@ func withAnswers(cfg configs.Session, with api.Choices) *configs.Session {
 	return &cfg
 }
 
-// section is the name of a session's section in the config.
-func (a *Agent) section(name string) string { return cmp.Or(a.store.Session(name).Of, name) }
+// section is the name of a session's section in the config. A section of the session's own
+// name may have been added since it was a second one of another.
+func (a *Agent) section(name string) string {
+	if _, own := a.configured(name); own {
+		return name
+	}
+	return cmp.Or(a.store.Session(name).Of, name)
+}
 
 // choose makes choices those of the session's next submission; nil are none. A job that the
 // session has already must have them.
@@ -211,7 +217,7 @@ func (s *session) conflictLocked(job api.Job, present presentChoices, with api.C
 	return s.otherChoices(fmt.Sprintf("job %s of %s is already %s", job.ID, s.name, state), present, with)
 }
 
-// otherChoices is the error for a job with other choices than a person asks for now.
+// otherChoices is the error for a job with other choices than those of the request.
 func (s *session) otherChoices(what string, present presentChoices, with api.Choices) error {
 	switch {
 	case !present.known:
@@ -266,7 +272,7 @@ func (a *Agent) withChoices(ctx context.Context, cfg configs.Session, jobs *jobw
 	if err != nil {
 		return sub, err
 	}
-	if a.store.Session(cfg.Name).Of != "" {
+	if a.section(cfg.Name) != cfg.Name {
 		if sub, err = jobs.Named(ctx, sub, cfg.Job); err != nil {
 			return sub, err
 		}

@@ -85,7 +85,7 @@ func (a *Agent) downSession(cfg configs.Session) api.Session {
 	v := f.derive(now)
 	return api.Session{
 		Name: cfg.Name, Host: cfg.Host, App: cfg.App, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
-		With: f.choices(nil), Recent: a.store.Session(a.section(cfg.Name)).Recent,
+		With: f.choices(nil), Recent: a.store.Session(cfg.Name).Recent,
 		Job: f.job, Next: f.next, Forwards: []api.Forward{},
 	}
 }

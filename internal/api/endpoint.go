@@ -101,9 +101,9 @@ func (e *Endpoint) TokenParam() string {
 // after: only the person's own program may connect to it.
 func (e *Endpoint) TakesOneClient() bool { return e.Scheme == "cs" } // ParaView's server
 
-// ConnectText says how to use what an app serves at a local address, for apps that have no
+// connectText says how to use what an app serves at a local address, for apps that have no
 // page to look at; "" for all others.
-func ConnectText(app, local string) string {
+func connectText(app, local string) string {
 	switch app {
 	case "paraview":
 		return fmt.Sprintf("connect ParaView to %s: File > Connect, or `paraview --server-url=cs://%s`", local, local)

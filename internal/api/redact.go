@@ -7,13 +7,24 @@ import (
 	"strings"
 )
 
+// secretParam matches the query parameters that carry a server's token.
+var secretParam = regexp.MustCompile(`(?i)\b((?:\w*_)?token|tkn|secret|password|_xsrf)=([^\s&"'<>\\]+)`)
+
 var (
-	// secretValue matches the query parameters that carry a server's token, and how job
-	// scripts print a password: "password: Zm9v", "The password is set to Zm9v".
-	secretValue = regexp.MustCompile(`(?i)(\b(?:(?:\w*_)?token|tkn|secret|password|_xsrf)=|\bpassword:[ \t]+|\bpassword is set to[ \t]+)[^\s&"'<>\\]+`)
+	// printedPassword matches how job scripts print a password: "password: Zm9v", "The
+	// password is set to Zm9v".
+	printedPassword = regexp.MustCompile(`(?i)(\bpassword(?::| is set to)[ \t]+)[^\s&"'<>\\]+`)
 	// beforePassword matches the end of a text after which a password may follow.
-	beforePassword = regexp.MustCompile(`(?i)\b(?:password:|password(?: +is(?: +set(?: +to)?)?)?)[ \t]+$`)
+	beforePassword = regexp.MustCompile(`(?i)\bpassword(?::| +is(?: +set(?: +to)?)?)?[ \t]+$`)
 )
+
+// beforeMax bounds the text that beforePassword is tried on.
+const beforeMax = 64
+
+// mentionsPassword reports whether a text may match one of these. It costs much less.
+func mentionsPassword(text string) bool {
+	return strings.Contains(text, "assword") || strings.Contains(text, "ASSWORD")
+}
 
 // secretEnd are the characters that end such a value.
 const secretEnd = " \t\n\f\r&\"'<>\\" //nolint:gosec // characters, and no secret
@@ -26,7 +37,11 @@ func Redact(text string, known ...Secret) string {
 			text = strings.ReplaceAll(text, s.text, mask)
 		}
 	}
-	return secretValue.ReplaceAllString(text, "${1}"+mask)
+	text = secretParam.ReplaceAllString(text, "${1}="+mask)
+	if mentionsPassword(text) {
+		text = printedPassword.ReplaceAllString(text, "${1}"+mask)
+	}
+	return text
 }
 
 const (
@@ -94,8 +109,10 @@ func (r *Redactor) cut(data []byte) int {
 	}
 	for moved := true; moved; {
 		moved = false
-		if m := beforePassword.FindIndex(data[max(0, at-heldOverlap):at]); m != nil {
-			at, moved = at-(min(at, heldOverlap)-m[0]), true
+		if end := string(data[max(0, at-beforeMax):at]); mentionsPassword(end) {
+			if m := beforePassword.FindStringIndex(end); m != nil {
+				at, moved = at-len(end)+m[0], true
+			}
 		}
 		for _, s := range r.known {
 			if n := overlap(data[:at], s.text); n > 0 {
@@ -110,7 +127,7 @@ func (r *Redactor) cut(data []byte) int {
 // behind a secret there. One that goes on is passed on as dots, and its rest dropped.
 func (r *Redactor) cutWord(data []byte) int {
 	at := len(data) - heldOverlap
-	for _, match := range secretValue.FindAllIndex(data, -1) {
+	for _, match := range secretParam.FindAllIndex(data, -1) {
 		switch {
 		case match[1] == len(data):
 			r.secret = true

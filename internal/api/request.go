@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/url"
 	"os"
 	"time"
 	"unicode/utf8"
@@ -64,6 +65,15 @@ type OpenResponse struct {
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"` // for the login page, if its password is known
 	Password string `json:"password,omitempty"`
+}
+
+// ConnectText says how to use what is no page to look at; "" for a page.
+func (r *OpenResponse) ConnectText() string {
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return ""
+	}
+	return connectText(r.App, u.Host)
 }
 
 // LogChunk is a part of a job's log.

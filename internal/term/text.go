@@ -4,11 +4,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rivo/uniseg"
+	"github.com/charmbracelet/x/ansi"
 )
-
-// colourCode has no width on a terminal.
-var colourCode = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 // marks are the beginnings of messages; the next lines are indented to the text after them.
 var marks = regexp.MustCompile(`^ *(?:tunctl: (?:error: |hint: )?|(?:\x1b\[[0-9;]*m)*[✓✗→!?…—](?:\x1b\[0m)? )?`)
@@ -74,7 +71,7 @@ func WrapMessage(text string, width int) string {
 func TextWidth(text string) int {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
-			return uniseg.StringWidth(colourCode.ReplaceAllString(text, ""))
+			return ansi.StringWidth(text)
 		}
 	}
 	return len(text) // what most text is, counted in no time
@@ -82,20 +79,7 @@ func TextWidth(text string) int {
 
 // Truncate cuts text to a width in terminal cells, and ends it with "…" if it did. It never
 // cuts a character in half: one that takes two cells may leave the last cell empty.
-func Truncate(text string, width int) string {
-	if TextWidth(text) <= width {
-		return text
-	}
-	const ellipsis = "…"
-	kept := 0 // bytes
-	for room, g := width-TextWidth(ellipsis), uniseg.NewGraphemes(text); g.Next(); {
-		if room -= g.Width(); room < 0 {
-			break
-		}
-		_, kept = g.Positions()
-	}
-	return text[:kept] + ellipsis
-}
+func Truncate(text string, width int) string { return ansi.Truncate(text, width, "…") }
 
 // Pad fills text with spaces up to a width in terminal cells.
 func Pad(text string, width int) string {

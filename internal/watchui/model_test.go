@@ -152,7 +152,7 @@ func percent(p float64) *float64 { return &p }
 // screens are ways to a picture.
 var screens = []struct {
 	name string
-	go_  func(*bench)
+	way  func(*bench)
 }{
 	{"sessions", func(*bench) {}},
 	{"the second session is chosen", func(b *bench) { b.press("j") }},
@@ -183,7 +183,7 @@ func TestTheScreensAreAsReviewed(t *testing.T) {
 		for _, s := range screens {
 			b := newBench(t, Options{Status: three()})
 			b.send(tea.WindowSizeMsg{Width: size.width, Height: size.height})
-			s.go_(b)
+			s.way(b)
 			lines := strings.Split(b.screen(), "\n")
 			if len(lines) != size.height {
 				t.Errorf("%s at %d×%d: %d lines", s.name, size.width, size.height, len(lines))
@@ -213,11 +213,11 @@ func TestTheScreensAreAsReviewed(t *testing.T) {
 }
 
 func TestNoSizeBreaksTheLayout(t *testing.T) {
-	for width := 1; width < 90; width += 7 {
-		for height := 1; height < 30; height += 3 {
+	for _, width := range []int{1, 8, 20, 39, 59, 90} {
+		for _, height := range []int{1, 2, 3, 5, 9, 14, 29} {
 			for _, s := range screens {
 				b := newBench(t, Options{Status: three()})
-				s.go_(b)
+				s.way(b)
 				b.send(tea.WindowSizeMsg{Width: width, Height: height}) // also while it is shown
 				if lines := strings.Count(b.screen(), "\n") + 1; lines > height {
 					t.Fatalf("%s at %d×%d has %d lines", s.name, width, height, lines)
@@ -461,6 +461,18 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	check(b.send(endedMsg{b.model.open, errors.New(bad)}).screenName("the end of a log"))
 	b.press("/")
 	check(b.send(tea.PasteMsg{Content: bad}).screenName("a filter"))
+}
+
+func TestTheDocumentationHasEveryKey(t *testing.T) {
+	page, err := os.ReadFile("../../docs/watch.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range allKeys {
+		if !strings.Contains(string(page), "`"+k.Help().Key+"`") || !strings.Contains(string(page), k.Help().Desc) {
+			t.Errorf("docs/watch.md does not have %s: %s", k.Help().Key, k.Help().Desc)
+		}
+	}
 }
 
 func (b *bench) screenName(name string) string { return name }

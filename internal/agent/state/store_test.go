@@ -26,6 +26,7 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	logins := api.Logins{Last: time.Now().Round(0), Refusals: 2, BannedUntil: time.Now().Add(time.Hour).Round(0), Why: "refused"}
 	s.SetLogins("narval", logins)
 	s.SetLogins("other", api.Logins{Refusals: 1})
+	s.SetTestSubmits("narval")
 	again, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +42,9 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	}
 	if l := again.Logins("narval"); !l.Last.Equal(logins.Last) || !l.BannedUntil.Equal(logins.BannedUntil) || l.Refusals != 2 || l.Why != "refused" {
 		t.Errorf("logins = %+v", l)
+	}
+	if !again.TestSubmits("narval") || again.TestSubmits("other") {
+		t.Error("it is not remembered that a test submits a job")
 	}
 	if !again.KnowsHost("narval") || again.KnowsHost("other") {
 		t.Error("a host is known that was never logged in to, or not known that was")

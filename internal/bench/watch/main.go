@@ -32,15 +32,18 @@ const (
 	costGoal  = 2   // percent of a processor
 )
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() int {
 	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := bench(ctx, *program); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func bench(ctx context.Context, program string) error {
@@ -60,25 +63,25 @@ func bench(ctx context.Context, program string) error {
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config.String()), 0o600); err != nil {
 		return err
 	}
-	run := func(args ...string) *exec.Cmd {
+	tunctl := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = append(os.Environ(), "TUNCTL_HOME="+dir, "TUNCTL_CONFIG=", "TERM=xterm-256color")
 		return cmd
 	}
-	if out, err := run("agent", "start").CombinedOutput(); err != nil {
+	if out, err := tunctl("agent", "start").CombinedOutput(); err != nil {
 		return fmt.Errorf("agent start: %w\n%s", err, out)
 	}
-	defer func() { _ = run("agent", "stop").Run() }() // a leftover would only idle
+	defer func() { _ = tunctl("agent", "stop").Run() }() // a leftover would only idle
 	fmt.Fprintln(os.Stderr, "bench: the screen of status --watch")
 	first := table.Samples{}
 	for range rounds {
-		took, _, err := watch(run("status", "--watch"), 0)
+		took, _, err := watch(tunctl("status", "--watch"), 0)
 		if err != nil {
 			return err
 		}
 		first.Add("tunctl", took.Seconds()*1000)
 	}
-	_, cost, err := watch(run("status", "--watch"), open)
+	_, cost, err := watch(tunctl("status", "--watch"), open)
 	if err != nil {
 		return err
 	}

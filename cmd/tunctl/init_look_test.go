@@ -1,0 +1,105 @@
+package main
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// askedAt is an interview about a host of that scheduler where this was found, with what the
+// person types.
+func askedAt(t *testing.T, scheduler string, found api.Look, typed string) (*interview, configs.Site) {
+	t.Helper()
+	sites, err := configs.LoadSites("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := sites.ForHost(configs.Host{}, scheduler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal := &term.Terminal{In: strings.NewReader(typed), Out: io.Discard, Err: io.Discard, Interactive: true}
+	return &interview{term: terminal, cfg: &configs.Config{}, sites: sites, app: "jupyter", answers: map[string]string{}, found: &found}, site
+}
+
+// clusterFound is a cluster with two accounts and four partitions.
+func clusterFound() api.Look {
+	return api.Look{
+		Scheduler: "slurm", Home: "/home/ann",
+		Accounts: []api.Account{{Name: "proj", Default: true, Source: "sacctmgr"}, {Name: "phys", Source: "sacctmgr"}, {Name: "proj", Partition: "x", Source: "sacctmgr"}},
+		Partitions: []api.Partition{
+			{Name: "batch", Default: true, Source: "scontrol", PartitionUsage: api.PartitionUsage{CPUs: 64, FreeCPUs: 8, NodeCPUs: 64, NodeMB: 256000}},
+			{Name: "gpu", GPUOnly: true, Accounts: []string{"phys"}, LimitSeconds: 5400, QoS: "gpuq", PartitionUsage: api.PartitionUsage{CPUs: 1, NodeCPUs: 1, NodeMB: 6000}},
+			{Name: "teach", Accounts: []string{"proj"}},
+			{Name: "odd name", Accounts: []string{"proj"}},
+		},
+		Environments: []api.Environment{{Kind: api.EnvironmentVenv, Path: "/home/ann/envs/lab", App: "jupyterlab", Version: "4.2.5"}},
+	}
+}
+
+func TestTheAnswersOfALookFitEachOther(t *testing.T) {
+	for _, c := range []struct {
+		typed string
+		with  map[string]string
+		args  []string
+	}{
+		{"\n\n", map[string]string{"account": "proj", "partition": "batch", "venv": "~/envs/lab"}, nil},
+		{"phys\ngpu\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1.5", "gpus": "1", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
+		{"2\ngpus=2\nhours=1\n2\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1", "gpus": "2", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
+		{"a b\n9\nother\n", map[string]string{"account": "other", "partition": "batch", "venv": "~/envs/lab"}, nil},
+		{"\nhours=x\n\tunlisted\n", map[string]string{"account": "proj", "partition": "unlisted", "venv": "~/envs/lab"}, nil},
+	} {
+		i, site := askedAt(t, "slurm", clusterFound(), c.typed)
+		p := plan{app: "jupyter", session: "jupyter", site: site}
+		if err := i.askFound(t.Context(), &p); err != nil || !maps.Equal(p.answers, c.with) || !slices.Equal(p.args, c.args) {
+			t.Errorf("%q: %v\n%v %v, want\n%v %v", c.typed, err, p.answers, p.args, c.with, c.args)
+		}
+	}
+}
+
+func TestOnlyPartitionsThatAcceptTheAccountAreOffered(t *testing.T) {
+	i, site := askedAt(t, "slurm", clusterFound(), "")
+	partition := site.Questions[slices.IndexFunc(site.Questions, isPartition)]
+	for account, want := range map[string][]string{"proj": {"batch", "teach"}, "phys": {"batch", "gpu"}, "": {"batch", "gpu", "teach"}} {
+		var got []string
+		for _, o := range i.offers(partition, &configs.Job{App: "jupyter", Site: site, Answers: map[string]string{"account": account}}) {
+			got = append(got, o.value)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", account, got, want)
+		}
+	}
+}
+
+func TestWhatIsTypedForTheSoftwareIsTakenByItsForm(t *testing.T) {
+	for typed, want := range map[string]software{
+		"~/envs/lab":     {answer: "venv"},
+		"/scratch/x.sif": {answer: "container"},
+		"~/lab.sbatch":   {script: true},
+		"jupyter/4.2":    {answer: "modules"},
+		"ds":             {answer: "conda"},
+	} {
+		want.value = typed
+		if got := typedSoftware(typed); got != want {
+			t.Errorf("%q: %+v, want %+v", typed, got, want)
+		}
+	}
+}
+
+func TestASitesOwnSetupIsOfferedFirst(t *testing.T) {
+	i, _ := askedAt(t, "slurm", clusterFound(), "")
+	narval, err := i.sites.Find("narval")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := i.software(narval)
+	if len(list) != 2 || list[0].label != "as usual there" || list[0].answer != "" || list[1].value != "~/envs/lab" || list[1].answer != "venv" {
+		t.Errorf("offered %+v", list)
+	}
+}

@@ -1,0 +1,182 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+)
+
+// upWith starts the session with choices, as a click does.
+func (w *world) upWith(req api.UpRequest) error {
+	w.t.Helper()
+	_, err := w.client.UpWaiting(w.t.Context(), req, "")
+	return err
+}
+
+func code(err error) api.Code {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		return ""
+	}
+	return e.Code
+}
+
+func TestAnInterruptedSubmissionIsFinishedWithItsOwnChoices(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	store, err := state.Open(w.paths.StateFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As an agent leaves it that ended just before the scheduler's answer.
+	err = store.Update("jupyter", func(r *state.Session) { r.Tag, r.With = "jupyter-interrupted", api.Choices{"hours": "3"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	if err := w.upWith(api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "8"}}); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
+	if failed.Code != api.CodeOtherChoices || !strings.Contains(failed.Cause, "interrupted") || !strings.Contains(failed.Cause, "hours=3") {
+		t.Errorf("%+v", failed)
+	}
+	if n := len(w.cluster.Jobs()); n != 0 {
+		t.Errorf("%d jobs", n)
+	}
+	if s := w.up(); s.With["hours"] != "3" || s.Job.End.Sub(s.Job.Start) != 3*time.Hour {
+		t.Errorf("with %v: %+v", s.With, s.Job)
+	}
+}
+
+func TestTheNewestChoicesAreUsedWhileNothingIsSubmittedYet(t *testing.T) {
+	w := newWorld(t)
+	if err := w.cluster.Refuse(true); err != nil {
+		t.Fatal(err)
+	}
+	for _, hours := range []string{"3", "5"} {
+		if err := w.upWith(api.UpRequest{Session: "jupyter", With: api.Choices{"hours": hours}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.cluster.Refuse(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.upWith(api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "6"}}); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.until("ready", ready); s.With["hours"] != "6" || s.Job.End.Sub(s.Job.Start) != 6*time.Hour {
+		t.Errorf("with %v: %+v", s.With, s.Job)
+	}
+}
+
+func TestASecondSessionOutlivesItsSectionOfTheConfig(t *testing.T) {
+	w := newWorld(t)
+	first := w.up()
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more", With: api.Choices{"hours": "3"}}); err != nil {
+		t.Fatal(err)
+	}
+	session := func(name string) api.Session {
+		st, err := w.client.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := st.Session(name)
+		return s
+	}
+	w.until("ready, and the second one too", func(api.Session) bool { return session("more").State == api.SessionReady })
+	more := session("more")
+	if more.Of != "jupyter" || more.Job.ID == first.Job.ID || more.Local == first.Local || more.Job.Name != "more" {
+		t.Errorf("the second session is %+v", more)
+	}
+	w.restart("[session.other]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n", nil)
+	deadline := time.Now().Add(time.Minute)
+	for again := session("more"); again.State != api.SessionReady; again = session("more") {
+		if time.Now().After(deadline) {
+			t.Fatalf("after a restart without its section: %+v", again)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if again := session("more"); again.Job.ID != more.Job.ID || again.Local != more.Local {
+		t.Errorf("another one: %+v", again)
+	}
+}
+
+func TestWhatMayBeChosenIsListedWithTheLastFiveChoices(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(configs.SitesFolder(w.paths.Config), "strict.toml"), `like = "slurm"
+title = "Strict"
+[queue.short]
+limit = "2h"
+[question.partition]
+ask = "Which partition?"
+kind = "queue"
+`)
+	w.write(w.paths.Config, "[host.practice]\nsite = \"strict\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:jupyter\"\nwith = { cpus = 4 }\n"+
+		"[session.own]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n[session.db]\nhost = \"practice\"\nforward = [\"0:db:5432\"]\n")
+	w.stop()
+	store, err := state.Open(w.paths.StateFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 7 {
+		err := store.Update("jupyter", func(r *state.Session) { r.AddRecent(api.Choices{"hours": fmt.Sprint(1 + i%6)}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.start()
+	known, err := w.client.Choices(t.Context(), "jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, choices := map[string]string{}, map[string]string{}
+	for _, o := range known.Options {
+		values[o.Name] = o.Value
+		if len(o.Choices) > 0 {
+			choices[o.Name] = strings.Join(o.Choices, " ")
+		}
+		if o.Ask == "" {
+			t.Errorf("%s has no question", o.Name)
+		}
+	}
+	if values["cpus"] != "4" || values["hours"] == "" || !maps.Equal(choices, map[string]string{"partition": "short"}) {
+		t.Errorf("options %+v", known.Options)
+	}
+	if got := fmt.Sprint(known.Recent); got != "[hours=1 hours=6 hours=5 hours=4 hours=3]" {
+		t.Errorf("recent choices %s", got)
+	}
+	own, err := w.client.Choices(t.Context(), "own")
+	if err != nil || len(own.Options) != len(configs.ScriptQuestions()) || own.Recent == nil {
+		t.Errorf("of a script: %+v, %v", own, err)
+	}
+	if none, err := w.client.Choices(t.Context(), "db"); err != nil || len(none.Options) != 0 {
+		t.Errorf("of forwards: %+v, %v", none, err)
+	}
+
+	// Choices are checked before anything is connected.
+	for want, with := range map[string]api.Choices{
+		`"cpu" is nothing`:       {"cpu": "2"},
+		"must be a whole number": {"cpus": "many"},
+		"more than queue short":  {"partition": "short", "hours": "3"},
+	} {
+		err := w.upWith(api.UpRequest{Session: "jupyter", With: with})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", with, err)
+		}
+	}
+	if err := w.upWith(api.UpRequest{Session: "db", With: api.Choices{"hours": "2"}}); code(err) != api.CodeUsage {
+		t.Errorf("a session without a job: %v", err)
+	}
+	if n := w.cluster.Logins(); n != 0 {
+		t.Errorf("%d logins", n)
+	}
+}
