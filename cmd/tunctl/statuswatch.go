@@ -79,6 +79,11 @@ func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
 	if _, err := inv.onlyNamed(st); err != nil {
 		return err
 	}
+	if st.Agent == nil { // unless it has just been started, the error says that none is running
+		if _, err := inv.client.Status(ctx); err != nil {
+			return err
+		}
+	}
 	w := &watchActions{inv: inv, waiter: rand.Text()}
 	ctx, stop := w.interruptible(ctx)
 	defer stop()

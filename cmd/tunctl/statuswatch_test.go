@@ -98,6 +98,16 @@ func TestAWatchOnADumbTerminalPrintsThePlainTable(t *testing.T) {
 	}
 }
 
+func TestAWatchWithoutAnAgentOpensNoScreen(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	k := s.watch(80, 24)
+	code, said := k.End()
+	if code == 0 || strings.Contains(said, "\x1b[?1049h") || !strings.Contains(said, "not running") {
+		t.Errorf("exit code %d:\n%q", code, said)
+	}
+}
+
 func TestASuspendedWatchContinues(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)

@@ -193,7 +193,7 @@ func (m *Model) again() {
 	if m.ended.err == nil || m.open.log.Job != "" || m.now.Sub(m.lastAt) < retryAfter {
 		return
 	}
-	m.ended = endedMsg{}
+	m.ended, m.log = endedMsg{}, logTail{} // it starts from the beginning
 	m.do.follow(m.open)
 }
 

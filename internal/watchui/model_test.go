@@ -338,11 +338,15 @@ func TestJobsAreReadAgainWhileTheyAreShown(t *testing.T) {
 func TestAStreamThatFailedIsOpenedAgain(t *testing.T) {
 	failed := errors.New("not connected")
 	b := newBench(t, Options{Status: three()})
-	b.press("l").send(endedMsg{b.model.open, failed})
-	b.shows("✗ not connected")
+	b.press("l").send(logMsg{b.model.open, api.LogChunk{Text: "epoch 1\n"}}, endedMsg{b.model.open, failed})
+	b.shows("epoch 1", "✗ not connected")
 	b.send(statusMsg{three(), noon.Add(time.Second)}, statusMsg{three(), noon.Add(6 * time.Second)}, statusMsg{three(), noon.Add(7 * time.Second)})
 	if len(b.streams) != 2 {
 		t.Errorf("opened %d times, want 2", len(b.streams))
+	}
+	b.send(logMsg{b.model.open, api.LogChunk{Text: "epoch 1\n"}})
+	if strings.Count(b.screen(), "epoch 1") != 1 {
+		t.Errorf("not once:\n%s", b.screen())
 	}
 	b = newBench(t, Options{Status: api.Status{Hosts: three().Hosts}})
 	b.press("2").send(manyJobs(1)).press("l").send(endedMsg{b.model.open, failed})
