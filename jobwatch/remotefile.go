@@ -50,7 +50,7 @@ func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, err
 	}
 	data := file.data
 	if _, whole, cut := bytes.Cut(data, []byte("\n")); from > 0 && cut && len(whole) > 0 {
-		data = whole // half a line may end with half a secret, which nobody would recognise
+		data = whole // half a line may begin with half a secret, which nobody would recognise
 	}
 	return asShown(lastLines(data, lines)), nil
 }
