@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -118,10 +119,11 @@ func TestEveryKeyOfASessionIsRead(t *testing.T) {
 		local = 0x1F90
 		reach = "node"
 		keep = true
+		idle = "1h30m"
 		open = false
 		log = "/scratch/{user}/{node}.log"`)
 	want := Session{
-		Name: "a", Host: "me@x", App: "rstudio", Submit: "local:./x.sh", Local: 8080, Reach: api.ReachNode, Keep: true,
+		Name: "a", Host: "me@x", App: "rstudio", Submit: "local:./x.sh", Local: 8080, Reach: api.ReachNode, Keep: true, Idle: 90 * time.Minute,
 		Log: "/scratch/{user}/{node}.log",
 	}
 	if !reflect.DeepEqual(c.Sessions[0], want) {

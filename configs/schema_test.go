@@ -161,6 +161,24 @@ config.toml:1:11: "redy" is not one of "ready", "needs-login", "time-limit", "id
     |           ^^^^^^
   did you mean "ready"?
 `},
+		{"an idle time", "[session.a]\nhost = \"x\"\njob = \"j\"\nidle = \"half an hour\"\n", `
+config.toml:4:8: "half an hour" is not a time span
+  4 | idle = "half an hour"
+    |        ^^^^^^^^^^^^^^
+  write: idle = "30m", or "1h30m"
+`},
+		{"an idle time that is too short", "[session.a]\nhost = \"x\"\njob = \"j\"\nidle = \"30s\"\n", `
+config.toml:4:8: an idle time of "30s" is too short: the least is 5m
+  4 | idle = "30s"
+    |        ^^^^^
+  write: idle = "30m"
+`},
+		{"an idle time without a job", "[session.a]\nhost = \"x\"\nforward = [\"80:db:80\"]\nidle = \"30m\"\n", `
+config.toml:4:1: [session.a] has no job that could be idle
+  4 | idle = "30m"
+    | ^^^^
+  remove it, or add: job = "NAME"
+`},
 	})
 }
 

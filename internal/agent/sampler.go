@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -35,15 +36,18 @@ const (
 	maxReading = 64 << 10
 )
 
-var errSamplerEnded = errors.New("the program that measures the job has ended")
+var (
+	errSamplerEnded = errors.New("the program that measures the job has ended")
+	errSamplerSlow  = errors.New("the node does not respond in time")
+)
 
 // startSampler starts the program on a machine.
 func startSampler(ctx context.Context, m machine, job string) (*sampler, error) {
-	ctx, cancel := context.WithTimeout(ctx, samplerStart)
+	ctx, cancel := context.WithTimeoutCause(ctx, samplerStart, errSamplerSlow)
 	defer cancel()
 	ch, requests, err := m.OpenChannel(ctx, "session", nil)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	s := &sampler{channel: ch, readings: make(chan samplerResult), done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { _ = ch.Close() })
@@ -56,7 +60,7 @@ func startSampler(ctx context.Context, m machine, job string) (*sampler, error) 
 		_, err = io.WriteString(ch, usage.Input(job))
 	}
 	if !stop() {
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	go s.receive()
 	if err != nil {
@@ -93,7 +97,7 @@ func (s *sampler) send(r samplerResult) {
 
 // read has the program measure once. After an error the program is of no use.
 func (s *sampler) read(ctx context.Context) (usage.Reading, error) {
-	ctx, cancel := context.WithTimeout(ctx, samplerRead)
+	ctx, cancel := context.WithTimeoutCause(ctx, samplerRead, errSamplerSlow)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = s.channel.Close() })()
 	if _, err := io.WriteString(s.channel, "\n"); err != nil {
@@ -103,7 +107,7 @@ func (s *sampler) read(ctx context.Context) (usage.Reading, error) {
 	case r := <-s.readings:
 		return r.reading, r.err
 	case <-ctx.Done():
-		return usage.Reading{}, ctx.Err()
+		return usage.Reading{}, context.Cause(ctx)
 	}
 }
 

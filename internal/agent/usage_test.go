@@ -58,12 +58,12 @@ func (g *guest) hour(streams int) map[string]map[string]int {
 	g.allRun()
 	g.up()
 	g.until(8, 5)
-	var close []func() []api.Usage
+	var ends []func() []api.Usage
 	for range streams {
-		close = append(close, g.look(""))
+		ends = append(ends, g.look(""))
 	}
 	g.until(9, 5)
-	for _, f := range close {
+	for _, f := range ends {
 		samples := map[string]int{}
 		for _, u := range f() {
 			if u.Source == api.UsageStep && u.CPUPercent != nil && u.Memory == 1000000 && u.MemoryLimit == 4000000 && len(u.GPUs) == 2 {
