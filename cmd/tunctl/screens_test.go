@@ -24,6 +24,8 @@ var changing = []struct {
 	// How many steps of an up are shown depends on the machine; the result does not.
 	{regexp.MustCompile(`(?m)^\| … .*\n(\|   .*\n)*`), ""},
 	{regexp.MustCompile(`(?m)^\| ✓ (queued|ran a command|(started|\w+ responds) on) .*\n|^\| ✗ waiting .*\n`), ""},
+	// What a job uses differs, and is not shown if measuring takes too long.
+	{regexp.MustCompile(`(?m)^  (\d+ % of \d+ CPUs?, )?memory \S+ \w+ of .*\n`), ""},
 	// The scripts' ssh config names a missing key, for hosts that should fail.
 	{regexp.MustCompile(`(?m)^\| tunctl: warning: .*no_key.*\n`), ""},
 	{regexp.MustCompile(`SHA256:[A-Za-z0-9+/]+`), "SHA256:KEY"},

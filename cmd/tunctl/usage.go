@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -69,17 +70,20 @@ func usageNotes(u *api.Usage, now time.Time) []string {
 	case u.Problem != "":
 		return []string{"! what the job uses is not known: " + u.Problem}
 	}
-	text := "CPU " + percentText(u.CPUPercent)
-	if u.CPUs > 0 {
-		text = percentText(u.CPUPercent) + " of " + countText(u.CPUs, "CPU")
+	var parts []string
+	if u.CPUPercent != nil && u.CPUs > 0 {
+		parts = append(parts, percentText(u.CPUPercent)+" of "+countText(u.CPUs, "CPU"))
 	}
 	if u.Memory > 0 {
-		text += ", memory " + memoryText(u.Memory, u.MemoryLimit)
+		parts = append(parts, "memory "+memoryText(u.Memory, u.MemoryLimit))
 	}
 	if u.Source == api.UsageScheduler {
-		text += ", as the scheduler has counted"
+		parts = append(parts, "as the scheduler has counted")
 	}
-	notes := []string{text}
+	var notes []string
+	if len(parts) > 0 {
+		notes = append(notes, strings.Join(parts, ", "))
+	}
 	for i, g := range u.GPUs {
 		gpu := fmt.Sprintf("GPU %d", i)
 		if g.Name != "" {

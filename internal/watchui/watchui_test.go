@@ -90,6 +90,18 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 	return a, client.New(paths)
 }
 
+// look is the next change of who looks.
+func (a *fakeAgent) look(t *testing.T) bool {
+	t.Helper()
+	select {
+	case looks := <-a.looking:
+		return looks
+	case <-time.After(time.Minute):
+		t.Fatal("no stream of use was opened or closed")
+		return false
+	}
+}
+
 // terminal is the screen's, seen from outside.
 type terminal struct {
 	t      *testing.T
@@ -161,24 +173,24 @@ func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
 	wait := x.run(t.Context(), cl, Options{})
 	x.expect("jupyter")
 	x.press("3")
-	if !<-a.looking {
+	if !a.look(t) {
 		t.Error("nobody looks")
 	}
 	x.expect("42 %")
 	x.press("2")
-	if <-a.looking {
+	if a.look(t) {
 		t.Error("somebody still looks")
 	}
 	if !a.waits.Load() {
 		t.Error("the agent does not know that somebody waits")
 	}
 	x.press("3")
-	<-a.looking
+	a.look(t)
 	x.press("q")
 	if err := wait(); err != nil {
 		t.Error(err)
 	}
-	if <-a.looking {
+	if a.look(t) {
 		t.Error("somebody looks after the end")
 	}
 	if len(a.looking) > 0 {
