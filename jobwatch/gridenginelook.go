@@ -9,11 +9,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// gridEngineLook is Grid Engine's part of a look: four connections to the server. qconf
+// gridEngineLook is Grid Engine's part of a look: three connections to the server. qconf
 // answers only on administrative hosts; qstat -U has the queues that a person may use, with
 // their limits. Of the resources of each queue, which are many, few lines count.
 const gridEngineLook = `ge_queues() {
-	qstat -f -F -U "$user" -u "$user" | grep -E '^[^ ]+@|[a-z]:(qname|h_rt|gpus?|ngpus|cuda)=' | head -c 300000
+	qstat -f -F -U "$user" -u "$user" | grep -E '^[^ ]+@|[a-z]:(qname|h_rt|gpus?|ngpus|cuda)='
 }
 part queues 6 300000 ge_queues
 part parallel 3 20000 qconf -spl

@@ -98,7 +98,7 @@ func readLook(mark, out string) api.Look {
 		case i == 0: // before the first heading
 		case name == "late":
 			if words := partNames[last]; words != "" {
-				look.Problems = append(look.Problems, api.LookProblem{Part: words})
+				look.Problems = append(look.Problems, words)
 			}
 		default:
 			last = name

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,22 +35,21 @@ func (i *interview) look(ctx context.Context, p *plan) error {
 	i.term.Draw("looking for accounts, partitions and Jupyter there, for at most half a minute …")
 	found, err := i.inv.client.Look(ctx, p.host)
 	i.term.Draw("")
-	if e, ok := errors.AsType[*api.Error](err); ctx.Err() != nil || ok && e.Code == api.CodeFailed {
+	switch e, ok := errors.AsType[*api.Error](err); {
+	case ctx.Err() != nil || ok && e.Code == api.CodeFailed:
 		return err // the host has a scheduler that tunctl cannot use, or runs no commands
-	}
-	if err != nil {
+	case err != nil:
 		i.term.Say("%s could not find out what is there: %v", i.term.Paint(term.Yellow, "!"), err)
-	} else {
+	default:
 		i.found = &found
-		for _, problem := range found.Problems {
-			i.term.Say("%s %s: no answer in time", i.term.Paint(term.Yellow, "!"), problem.Part)
-		}
 	}
-	if p.site.Name == "" {
-		p.site, err = i.foundSite(ctx, p.host, found.Scheduler)
-	} else {
-		err = nil
+	for _, problem := range found.Problems {
+		i.term.Say("%s %s: no answer in time", i.term.Paint(term.Yellow, "!"), problem)
 	}
+	if p.site.Name != "" {
+		return nil
+	}
+	p.site, err = i.foundSite(ctx, p.host, found.Scheduler)
 	return err
 }
 
@@ -456,148 +454,4 @@ func (i *interview) tilde(file string) string {
 		}
 	}
 	return file
-}
-
-// software is a way to start the session's server: an offer with what it sets.
-type software struct {
-	offer
-	answer string // the name of the question that the value answers; "" for the PATH
-	script bool   // the value is a job script
-	job    string // the name of the job to use
-}
-
-// askSoftware asks what to start: an environment with Jupyter, a job script of the person's,
-// or a job that serves already.
-func (i *interview) askSoftware(ctx context.Context, job *configs.Job, p *plan) error {
-	given := slices.ContainsFunc([]string{"modules", "conda", "venv", "container"}, func(name string) bool { return job.Answers[name] != "" })
-	if i.app != "jupyter" || given || p.submit != "" || p.adopts {
-		return nil
-	}
-	all := i.software(p.site)
-	if len(all) == 0 {
-		if p.site.Generic() {
-			i.showInstall(job, p.host)
-		}
-		return nil
-	}
-	chosen := all[0]
-	if len(all) == 1 {
-		i.term.Say("It starts %s: %s (%s)", cmp.Or(chosen.label, chosen.value), chosen.about, chosen.source)
-	} else {
-		offers := make([]offer, len(all))
-		for n, s := range all {
-			offers[n] = s.offer
-		}
-		o, err := i.choose(ctx, fmt.Sprintf("What should `tunctl up %s` start? A folder, a module, a .sif image or a job script on the host will do, too", p.session), offers, job, func(text string) error {
-			s := typedSoftware(text)
-			q, _ := question(job, cmp.Or(s.answer, "venv"))
-			_, err := q.Check(s.value)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if n := slices.Index(offers, o); n >= 0 {
-			chosen = all[n]
-		} else {
-			chosen = typedSoftware(o.value)
-		}
-	}
-	switch {
-	case chosen.script:
-		p.submit, p.adopts = chosen.value, chosen.job != ""
-		p.job = cmp.Or(chosen.job, p.job)
-		if folder := path.Dir(chosen.value); folder != "~" && folder != "." && folder != i.found.Home {
-			p.workdir = folder
-		}
-	case chosen.job != "":
-		p.job, p.adopts = chosen.job, true
-	case chosen.answer != "":
-		q, _ := question(job, chosen.answer)
-		return job.Answer(q, chosen.value)
-	}
-	return nil
-}
-
-// software lists what was found, the best first: a script that the person wrote for this
-// cluster, their own environments, then those of the site.
-func (i *interview) software(site configs.Site) []software {
-	var list []software
-	if !site.Generic() && (site.Job.Setup != "" || site.Job.Environment != "") {
-		list = append(list, software{offer: offer{label: "as usual there", about: "what the site file sets up", source: site.Name}})
-	}
-	serving := slices.Clone(i.found.Serving)
-	for _, s := range i.found.Scripts {
-		o := software{offer: offer{value: i.tilde(s.Path), about: "your job script", source: "your home folder"}, script: true, job: s.Job}
-		if s.Job != "" {
-			o.about += " for jobs called " + s.Job
-		}
-		if n := slices.IndexFunc(serving, func(c api.Candidate) bool { return c.Job.Name == s.Job && s.Job != "" }); n >= 0 {
-			o.about += fmt.Sprintf("; its job %s serves %s now", serving[n].Job.ID, serving[n].App)
-			serving = slices.Delete(serving, n, n+1)
-		}
-		list = append(list, o)
-	}
-	for _, e := range i.found.Environments {
-		s := software{offer: offer{value: i.tilde(e.Path), about: environmentText(e), source: e.Source}}
-		switch e.Kind {
-		case api.EnvironmentModule:
-			s.answer = "modules"
-		case api.EnvironmentPath:
-		default:
-			s.answer = string(e.Kind)
-		}
-		list = append(list, s)
-	}
-	for _, c := range serving {
-		if c.Job.Name != "" {
-			list = append(list, software{
-				offer: offer{value: "job " + c.Job.ID, about: fmt.Sprintf("%s, which serves %s now; nothing is submitted when it ends", c.Job.Name, c.App), source: "your jobs"}, job: c.Job.Name,
-			})
-		}
-	}
-	return list
-}
-
-// environmentText describes an environment.
-func environmentText(e api.Environment) string {
-	name := map[string]string{"jupyterlab": "JupyterLab", "notebook": "Jupyter Notebook", "jupyter_server": "Jupyter Server"}[e.App]
-	kind := map[api.EnvironmentKind]string{
-		api.EnvironmentVenv: "a virtual environment", api.EnvironmentConda: "a conda environment", api.EnvironmentModule: "a module",
-		api.EnvironmentContainer: "an image; whether Jupyter is in it is not known", api.EnvironmentPath: "",
-	}[e.Kind]
-	text := strings.TrimSpace(name + " " + e.Version)
-	if text != "" && kind != "" {
-		text += ", "
-	}
-	return text + kind
-}
-
-// typedSoftware is what a person typed, by its form.
-func typedSoftware(text string) software {
-	s := software{offer: offer{value: text}}
-	switch extension := path.Ext(text); {
-	case extension == ".sif" || extension == ".simg":
-		s.answer = "container"
-	case slices.Contains([]string{".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".qsub", ".sge", ".job", ".batch", ".sub"}, extension):
-		s.script = true
-	case strings.HasPrefix(text, "~/") || strings.HasPrefix(text, "/"):
-		s.answer = "venv"
-	case strings.Contains(text, "/"):
-		s.answer = "modules"
-	default:
-		s.answer = "conda"
-	}
-	return s
-}
-
-// showInstall says how to make an environment where no Jupyter was found, and has the session
-// use it.
-func (i *interview) showInstall(job *configs.Job, host string) {
-	const folder = "~/jupyter"
-	i.term.Say("%s no Jupyter was found on %s. These commands install it there; tunctl runs none of them:\n\n"+
-		"  tunctl ssh %s\n  python3 -m venv %s\n  %s/bin/pip install jupyterlab\n\n"+
-		"If python3 is missing or old there, look for a module of it first: module avail python",
-		i.term.Paint(term.Yellow, "!"), host, host, folder, folder)
-	i.set(job, "venv", folder, "as in these commands")
 }

@@ -11,15 +11,10 @@ type Look struct {
 	Scripts      []JobScript    `json:"scripts"`
 	Serving      []Candidate    `json:"serving"`            // running jobs that serve something
 	Parallel     []string       `json:"parallel,omitempty"` // Grid Engine's parallel environments
-	Problems     []LookProblem  `json:"problems,omitempty"`
+	Problems     []string       `json:"problems,omitempty"` // what was not found out in time, in words
 	Home         string         `json:"home,omitempty"`
 	User         string         `json:"user,omitempty"`
 	Cluster      PartitionUsage `json:"cluster,omitzero"` // of all nodes, where partitions are not told apart
-}
-
-// LookProblem is a part of a Look that was not found out in time.
-type LookProblem struct {
-	Part string `json:"part"` // in words: "the modules"
 }
 
 // Account is one that jobs may be charged to.
