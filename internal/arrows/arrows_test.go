@@ -65,7 +65,7 @@ var imports = map[string][]string{
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/arrows":              {},
 	"internal/bench":               {"internal/autostart", "internal/bench/ground", "internal/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
-	"internal/bench/dashboard":     {"internal/bench/table", "internal/chromium", "internal/lab"},
+	"internal/bench/dashboard":     {"internal/bench/ground", "internal/bench/table", "internal/chromium", "internal/lab"},
 	"internal/bench/ground":        {},
 	"internal/bench/growth":        {"internal/agent", "internal/agent/state", "internal/api", "internal/bench/ground", "internal/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
 	"internal/bench/idle":          {},

@@ -7,16 +7,13 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
+	"tunctl/internal/bench/ground"
 	"tunctl/internal/bench/table"
 	"tunctl/internal/chromium"
 )
@@ -30,31 +27,14 @@ const (
 	goalFrame  = 50.0  // ms: what takes longer is noticed
 )
 
-func main() { os.Exit(run()) }
-
-func run() int {
-	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
-	flag.Parse()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		fmt.Fprintf(os.Stderr, "bench: the dashboard is not measured: %v\n", err)
-		return 0
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx, *program); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
-	}
-	return 0
+func main() {
+	_, missing := exec.LookPath("chromium")
+	ground.Main("the dashboard is", missing, bench)
 }
 
 func bench(ctx context.Context, program string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	program, err := filepath.Abs(program)
-	if err != nil {
-		return err
-	}
 	f, err := newField(ctx, program)
 	if err != nil {
 		return err

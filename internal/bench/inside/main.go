@@ -9,43 +9,20 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
+	"tunctl/internal/bench/ground"
 	"tunctl/internal/bench/table"
 	"tunctl/internal/lab/real"
 )
 
 func main() {
 	real.Role()
-	os.Exit(run())
-}
-
-func run() int {
-	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
-	flag.Parse()
-	if err := real.Check("ssh", "slurm"); err != nil {
-		fmt.Fprintf(os.Stderr, "bench: what runs inside a job is not measured: %v\n", err)
-		return 0
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx, *program); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
-	}
-	return 0
+	ground.Main("what runs inside a job is", real.Check("ssh", "slurm"), bench)
 }
 
 func bench(ctx context.Context, program string) error {
-	program, err := filepath.Abs(program)
-	if err != nil {
-		return err
-	}
 	f, err := newField(ctx, program)
 	if err != nil {
 		return err

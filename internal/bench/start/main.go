@@ -10,14 +10,11 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"slices"
-	"syscall"
 
+	"tunctl/internal/bench/ground"
 	"tunctl/internal/bench/table"
 	"tunctl/internal/lab/real"
 )
@@ -29,30 +26,10 @@ const (
 
 func main() {
 	real.Role()
-	os.Exit(run())
-}
-
-func run() int {
-	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
-	flag.Parse()
-	if err := real.Check("ssh", "slurm"); err != nil {
-		fmt.Fprintf(os.Stderr, "bench: the start of a job is not measured: %v\n", err)
-		return 0
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx, *program); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
-	}
-	return 0
+	ground.Main("the start of a job is", real.Check("ssh", "slurm"), bench)
 }
 
 func bench(ctx context.Context, program string) error {
-	program, err := filepath.Abs(program)
-	if err != nil {
-		return err
-	}
 	f, err := newField(program)
 	if err != nil {
 		return err

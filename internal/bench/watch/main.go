@@ -8,14 +8,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/creack/pty"
@@ -32,25 +29,11 @@ const (
 	costGoal  = 2   // percent of a processor
 )
 
-func main() { os.Exit(run()) }
-
-func run() int {
-	program := flag.String("tunctl", "bin/tunctl", "the built `PROGRAM`")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx, *program); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
-	}
-	return 0
+func main() {
+	ground.Main("the screen of status --watch is", nil, bench)
 }
 
 func bench(ctx context.Context, program string) error {
-	program, err := filepath.Abs(program)
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "tunctl-bench-")
 	if err != nil {
 		return err
