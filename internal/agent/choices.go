@@ -145,18 +145,15 @@ func (a *Agent) section(name string) string {
 	return cmp.Or(a.store.Session(name).Of, name)
 }
 
-// choose makes choices those of the session's next submission; nil are none. A job that the
-// session has already must have them.
-func (s *session) choose(with api.Choices) error {
+// checkPresent checks that a job that the session has already has these choices; nil are none.
+func (s *session) checkPresent(with api.Choices) error {
+	if with == nil {
+		return nil
+	}
 	present := s.presentChoices()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case with == nil:
-		if s.attempt == nil {
-			s.asked = nil
-		}
-		return nil
 	case s.attempt != nil && s.facts.submitting:
 		if !present.have(with) {
 			return s.otherChoices("a job of "+s.name+" is just being submitted", present, with)
@@ -165,7 +162,6 @@ func (s *session) choose(with api.Choices) error {
 	case s.attempt != nil && s.facts.job != nil && !s.facts.jobOver():
 		return s.conflictLocked(*s.facts.job, present, with)
 	}
-	s.asked = with
 	return nil
 }
 

@@ -180,3 +180,21 @@ kind = "queue"
 		t.Errorf("%d logins", n)
 	}
 }
+
+func TestChoicesEndWithTheCommandThatMadeThem(t *testing.T) {
+	w := newWorld(t)
+	known := w.unknownHost()
+	leave := w.wait("first")
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "3"}}, "first"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("waiting with its choices", func(s api.Session) bool { return needsLogin(s) && s.With["hours"] == "3" })
+	leave()
+	if left := w.until("without permission", func(s api.Session) bool { return !s.MaySubmit }); len(left.With) > 0 {
+		t.Errorf("still with %v", left.With)
+	}
+	known()
+	if s := w.up(); len(s.With) > 0 || s.Job.End.Sub(s.Job.Start) == 3*time.Hour {
+		t.Errorf("a later up without choices gets %v: %+v", s.With, s.Job)
+	}
+}

@@ -47,14 +47,14 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 	}
 	with, err := a.requestedChoices(s, req)
 	if err == nil {
-		err = s.choose(with)
+		err = s.checkPresent(with)
 	}
 	if err != nil {
 		a.dropUnused(s)
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, waiter, clientOf(ctx))
+	now, at := s.start(byPerson, waiter, clientOf(ctx), with)
 	if !a.waiters.has(waiter) { // it has left meanwhile
 		s.revoke(waiter)
 	}
