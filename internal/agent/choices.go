@@ -214,7 +214,7 @@ func (s *session) conflictLocked(job api.Job, present presentChoices, with api.C
 }
 
 // otherChoices is the error for a job with other choices than those of the request.
-func (s *session) otherChoices(what string, present presentChoices, with api.Choices) error {
+func (s *session) otherChoices(what string, present presentChoices, with api.Choices) *api.Error {
 	switch {
 	case !present.known:
 	case len(present.with) == 0:
@@ -229,6 +229,15 @@ func (s *session) otherChoices(what string, present presentChoices, with api.Cho
 	}
 }
 
+// interruptedLocked is the error for other choices than those of an interrupted submission.
+// There is no job yet that could be cancelled.
+func (s *session) interruptedLocked(present presentChoices, with api.Choices) error {
+	e := s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear", present, with)
+	base := cmp.Or(s.of, s.name)
+	e.Hint = fmt.Sprintf("`tunctl up %s` finishes it as it was begun; `tunctl up %s --as %s %s` starts a second one beside it", s.name, base, s.agent.freeName(base), with.Flags())
+	return e
+}
+
 // beginSubmission returns the choices of the submission that begins now. From then on, no
 // others are accepted. An interrupted submission is finished as it was begun: its job may
 // exist.
@@ -239,9 +248,8 @@ func (s *session) beginSubmission(rec state.Session, doing string) (api.Choices,
 	with := s.asked
 	if rec.Tag != "" && rec.Job == nil && !rec.Doubted {
 		if !present.have(with) {
-			e := s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear", present, with)
 			s.asked = nil
-			return nil, e
+			return nil, s.interruptedLocked(present, with)
 		}
 		with = rec.With
 	}

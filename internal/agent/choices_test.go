@@ -198,3 +198,48 @@ func TestChoicesEndWithTheCommandThatMadeThem(t *testing.T) {
 		t.Errorf("a later up without choices gets %v: %+v", s.With, s.Job)
 	}
 }
+
+func TestASecondSessionsJobIsNeverTakenForThatOfAnother(t *testing.T) {
+	w := newWorld(t)
+	w.edit("[session.jupyter-notebook]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\njob = \"jupyter-noteboo\"\n" +
+		"[session.lab]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\njob = \"nb\"\n")
+	for name, by := range map[string]string{"jupyter-notebook2": "jupyter-notebook", "nb": "lab"} { // PBS shortens the first
+		err := w.upWith(api.UpRequest{Session: "jupyter-notebook", As: name})
+		e, _ := errors.AsType[*api.Error](err)
+		if e == nil || !strings.Contains(e.Message, "session "+by+" would take the job") || !strings.HasSuffix(e.Hint, "--as jupyter-notebook-2") {
+			t.Errorf("--as %s: %+v", name, e)
+		}
+	}
+	if n := w.cluster.Logins(); n != 0 {
+		t.Errorf("%d logins", n)
+	}
+}
+
+func TestASecondSessionThatCannotBeStartedLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.edit(config + "[session.other]\nnothing = 1\n")
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); code(err) != api.CodeConfig {
+		t.Errorf("with an invalid config: %v", err)
+	}
+	st := w.status()
+	if s, ok := st.Session("more"); ok {
+		t.Errorf("it is listed: %+v", s)
+	}
+	w.stop()
+	store, err := state.Open(w.paths.StateFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec := store.Session("more"); rec.Of != "" {
+		t.Errorf("it is remembered: %+v", rec)
+	}
+	err = store.Update("more", func(r *state.Session) { r.Job = &api.Job{ID: "7", State: api.JobRunning} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(w.paths.Config, config)
+	w.start()
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); code(err) != api.CodeUsage {
+		t.Errorf("a name that has a job: %v", err)
+	}
+}
