@@ -33,7 +33,8 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 		"arguments before the script": {Slurm, "#SBATCH --gpus=1\n", []string{"--gpus=a100:1"}, map[string]string{"gpus": "2"}, "--gpus=a100:1 --gpus=a100:2", ""},
 		"two options for GPUs":        {Slurm, "#SBATCH --gpus=1\n#SBATCH --gres=gpu:1\n", nil, map[string]string{"gpus": "2"}, "", "both --gpus and --gres"},
 		"two kinds of GPUs":           {Slurm, "#SBATCH --gres=gpu:a100:1,gpu:v100:1\n", nil, map[string]string{"gpus": "2"}, "", "several kinds"},
-		"other gres":                  {Slurm, "#SBATCH --gres=nvme:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
+		"other gres":                  {Slurm, "#SBATCH --gres=nvme:1\n", nil, map[string]string{"gpus": "2"}, "--gres=nvme:1,gpu:2", ""},
+		"two words for one option":    {Slurm, "", nil, map[string]string{"partition": "p", "queue": "q"}, "", "partition=p is the same option"},
 		"after the first command":     {Slurm, "true\n#SBATCH --gres=gpu:a100:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
 
 		"pbs": {

@@ -39,7 +39,8 @@ func slurmGPUs(c chosen) (option, error) {
 	}
 	switch len(has) {
 	case 0:
-		return option{"gres", "gpu:" + c.value}, nil
+		others, _ := lastOption(c.given(), "gres") // which the argument would replace
+		return option{"gres", strings.TrimPrefix(others+",gpu:"+c.value, ",")}, nil
 	case 1:
 	default:
 		return option{}, c.refuse("the job has both --"+has[0].name+" and --"+has[1].name, "remove one of them from the script")

@@ -243,3 +243,30 @@ func TestASecondSessionThatCannotBeStartedLeavesNothing(t *testing.T) {
 		t.Errorf("a name that has a job: %v", err)
 	}
 }
+
+func TestChoicesThatTheArgumentsOverrideAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.edit("[host.practice]\nscheduler = \"slurm\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:jupyter\"\nargs = [\"-t\", \"4:00:00\", \"--job-name=nb\"]\njob = \"nb\"\n")
+	if err := w.upWith(api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "8"}}); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
+	if failed.Code != api.CodeUsage || !strings.Contains(failed.Cause, "has --time, which would override hours=8") {
+		t.Errorf("%+v", failed)
+	}
+	if n := len(w.cluster.Jobs()); n != 0 {
+		t.Errorf("%d jobs", n)
+	}
+	var previews []api.Preview
+	err := w.client.Preview(t.Context(), api.PreviewRequest{Session: "jupyter", With: []api.Choices{{"cpus": "1"}}}, func(p api.Preview) { previews = append(previews, p) })
+	if err != nil || len(previews) != 1 || previews[0].Refused != "" {
+		t.Errorf("what args does not have: %+v, %v", previews, err)
+	}
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more", With: api.Choices{"cpus": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("there, with a second one", func(api.Session) bool { return len(w.cluster.Jobs()) == 1 })
+	if job := w.cluster.Jobs()[0]; job.Name != "more" {
+		t.Errorf("the second one's job is called %q", job.Name)
+	}
+}
