@@ -107,3 +107,24 @@ func TestASecondJobHasItsOwnName(t *testing.T) {
 		}
 	}
 }
+
+func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
+	for script, want := range map[string]string{
+		"":                                      "",
+		"#SBATCH -o nb.log\n":                   "nb.log",
+		"#SBATCH --output=~/logs/%u-%N.log\n":   "~/logs/%u-%N.log",
+		"#SBATCH --output slurm-%j.out\n":       "",
+		"#SBATCH --output=%x.%4A.log\n":         "",
+		"#SBATCH -o /dev/null\n":                "",
+		"#SBATCH -o nb.log\n#SBATCH -o nb.%j\n": "",
+	} {
+		w := NewWatcher(nil, Options{Scheduler: Slurm})
+		if got, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)}); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", script, got, err, want)
+		}
+	}
+	w := NewWatcher(nil, Options{Scheduler: PBS}) // whose -o may be a folder
+	if got, err := w.SharedLog(t.Context(), Submission{Content: []byte("#PBS -o nb.log\n")}); err != nil || got != "" {
+		t.Errorf("PBS: %q, %v", got, err)
+	}
+}

@@ -88,6 +88,17 @@ func slurmRequest(list []option) Request {
 	return r
 }
 
+// slurmSharedLog is the --output of a job without its id or its name.
+func slurmSharedLog(list []option) string {
+	file, _ := lastOption(list, "output")
+	if file == "/dev/null" || differingLog.MatchString(file) {
+		return ""
+	}
+	return file
+}
+
+var differingLog = regexp.MustCompile(`%\d*[jJAx]`)
+
 // gpusOf reads how many GPUs "2", "a100:2" or "gpu:a100:2" are; "gpu" alone is one.
 func gpusOf(item string) int {
 	if item == "" {

@@ -270,3 +270,15 @@ func TestChoicesThatTheArgumentsOverrideAreRefused(t *testing.T) {
 		t.Errorf("the second one's job is called %q", job.Name)
 	}
 }
+
+func TestASecondSessionsJobDoesNotWriteToTheFirstOnesLog(t *testing.T) {
+	w := newWorld(t)
+	w.script("#!/bin/sh\n#SBATCH --output=nb.log\nexec sleep 60\n")
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.until("failed", func(s api.Session) bool { return s.Name == "more" && s.State == api.SessionFailed })
+	if !strings.Contains(failed.Cause, "would write to the same log as the first one: nb.log") || len(w.cluster.Jobs()) != 0 {
+		t.Errorf("%+v, jobs %q", failed, states(w.cluster.Jobs()))
+	}
+}

@@ -22,10 +22,26 @@ const localPrefix = "local:"
 // the site would refuse is refused here.
 func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string, with api.Choices) (jobwatch.Submission, error) {
 	sub, err := a.prepareSubmission(ctx, cfg, jobs, tag, with)
+	if err == nil && a.section(cfg.Name) != cfg.Name && cfg.Log == "" {
+		err = checkOwnLog(ctx, cfg, jobs, sub)
+	}
 	if err == nil {
 		err = a.checkRequired(ctx, cfg, jobs, sub)
 	}
 	return sub, err
+}
+
+// checkOwnLog refuses a second session's job that would write to the first one's log: each
+// would find the other's page there.
+func checkOwnLog(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
+	log, err := jobs.SharedLog(ctx, sub)
+	if err != nil || log == "" {
+		return err
+	}
+	return &api.Error{
+		Code: api.CodeUsage, Message: fmt.Sprintf("nothing was submitted: the job of %s would write to the same log as the first one: %s", cfg.Name, api.Sanitize(log)),
+		Hint: "write %j in --output of the script",
+	}
 }
 
 // checkRequired refuses a job without an option that the site requires.
