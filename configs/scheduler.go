@@ -2,6 +2,7 @@ package configs
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -73,6 +74,12 @@ func dialectOf(scheduler string) dialect {
 		}
 	}
 	return dialects[len(dialects)-1]
+}
+
+// SameJobName reports whether jobs of two names may have the same one after a scheduler has
+// shortened them.
+func SameJobName(a, b string) bool {
+	return slices.ContainsFunc(dialects, func(d dialect) bool { return d.jobName(a) == d.jobName(b) })
 }
 
 func anyName(name string) string { return name }

@@ -135,6 +135,7 @@ func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[str
 	}
 	d := &kind.directives
 	c := chosen{script: d.options(d.words(script))}
+	set := map[string]string{} // by which choice an option is set
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
 		c.name, c.value, c.args = name, choices[name], d.options(s.Args)
 		word, ok := kind.choices[name]
@@ -145,9 +146,52 @@ func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[str
 		if err != nil {
 			return s, err
 		}
+		if earlier := set[o.name]; earlier != "" && o.name != "l" && choices[earlier] != c.value {
+			return s, c.refuse(fmt.Sprintf("%s=%s is the same option", earlier, choices[earlier]), "give one of them")
+		}
+		set[o.name] = name
 		s.Args = d.with(s.Args, o)
 	}
 	return s, nil
+}
+
+// OverriddenOptions are the options in the submission's arguments that override what its script
+// has, and other, an earlier form of the script, has not: a scheduler prefers arguments.
+func (w *Watcher) OverriddenOptions(ctx context.Context, s Submission, other []byte) ([]string, error) {
+	sched, err := w.scheduler(ctx)
+	if err != nil || len(s.Args) == 0 {
+		return nil, err
+	}
+	d := syntaxOf(sched.name())
+	before := d.items(d.words(string(other)))
+	args := d.items(s.Args)
+	var list []string
+	for name, value := range d.items(d.words(string(s.Content))) {
+		if _, given := args[name]; given && before[name] != value {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// items are the options in words as they are written, the resources of -l one by one.
+func (d *directiveSyntax) items(words []string) map[string]string {
+	items := map[string]string{}
+	for _, o := range d.options(words) {
+		switch {
+		case len(d.long) > 0:
+			items["--"+o.name] = o.value
+		case o.name == "l":
+			for item := range strings.SplitSeq(o.value, ",") {
+				name, value, _ := strings.Cut(item, "=")
+				items["-l "+name] = value
+			}
+		default:
+			items["-"+o.name] = o.value
+		}
+	}
+	return items
 }
 
 func wordsHint(k schedulerKind) string {

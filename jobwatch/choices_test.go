@@ -33,7 +33,8 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 		"arguments before the script": {Slurm, "#SBATCH --gpus=1\n", []string{"--gpus=a100:1"}, map[string]string{"gpus": "2"}, "--gpus=a100:1 --gpus=a100:2", ""},
 		"two options for GPUs":        {Slurm, "#SBATCH --gpus=1\n#SBATCH --gres=gpu:1\n", nil, map[string]string{"gpus": "2"}, "", "both --gpus and --gres"},
 		"two kinds of GPUs":           {Slurm, "#SBATCH --gres=gpu:a100:1,gpu:v100:1\n", nil, map[string]string{"gpus": "2"}, "", "several kinds"},
-		"other gres":                  {Slurm, "#SBATCH --gres=nvme:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
+		"other gres":                  {Slurm, "#SBATCH --gres=nvme:1\n", nil, map[string]string{"gpus": "2"}, "--gres=nvme:1,gpu:2", ""},
+		"two words for one option":    {Slurm, "", nil, map[string]string{"partition": "p", "queue": "q"}, "", "partition=p is the same option"},
 		"after the first command":     {Slurm, "true\n#SBATCH --gres=gpu:a100:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
 
 		"pbs": {
@@ -104,5 +105,26 @@ func TestASecondJobHasItsOwnName(t *testing.T) {
 		if got := strings.Join(s.Args, " "); err != nil || got != want || s.base() != "nb2.sh" {
 			t.Errorf("%s: %q as %q, %v", scheduler, got, s.base(), err)
 		}
+	}
+}
+
+func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
+	for script, want := range map[string]string{
+		"":                                      "",
+		"#SBATCH -o nb.log\n":                   "nb.log",
+		"#SBATCH --output=~/logs/%u-%N.log\n":   "~/logs/%u-%N.log",
+		"#SBATCH --output slurm-%j.out\n":       "",
+		"#SBATCH --output=%x.%4A.log\n":         "",
+		"#SBATCH -o /dev/null\n":                "",
+		"#SBATCH -o nb.log\n#SBATCH -o nb.%j\n": "",
+	} {
+		w := NewWatcher(nil, Options{Scheduler: Slurm})
+		if got, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)}); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", script, got, err, want)
+		}
+	}
+	w := NewWatcher(nil, Options{Scheduler: PBS}) // whose -o may be a folder
+	if got, err := w.SharedLog(t.Context(), Submission{Content: []byte("#PBS -o nb.log\n")}); err != nil || got != "" {
+		t.Errorf("PBS: %q, %v", got, err)
 	}
 }

@@ -60,12 +60,13 @@ func geRequest(list []option) Request {
 }
 
 // testStart has qsub check whether the job could start now (-w p); Grid Engine tells no times.
+// The last -w counts: one of the person's arguments would submit the job.
 // Where a wrapper drops the option, the job is submitted: it is cancelled in the same command.
 func (g gridEngine) testStart(ctx context.Context, sh *shell, t startTest) (Start, error) {
 	if err := t.awaitTurn(ctx); err != nil {
 		return Start{}, err
 	}
-	res, err := sh.login(ctx, queryPrelude+testScript(t.job, "qsub -w p -terse",
+	res, err := sh.login(ctx, queryPrelude+testScript(t.job, `qsub "$@" -terse -w p`,
 		`s/^\([0-9][0-9]*\)\(\.[0-9,:-]*\)\{0,1\}$/\1/p; s/^Your job\(-array\)\{0,1\} \([0-9][0-9]*\).*has been submitted.*$/\2/p`,
 		`limit qdel "$1"`))
 	if err != nil {

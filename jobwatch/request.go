@@ -40,6 +40,24 @@ func (w *Watcher) RequestOf(ctx context.Context, s Submission, script string) (R
 	return r, nil
 }
 
+// SharedLog is the log that all jobs of the submission would write to, if its options name one.
+func (w *Watcher) SharedLog(ctx context.Context, s Submission) (string, error) {
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return "", err
+	}
+	k := kindOf(sched.name())
+	if k.sharedLog == nil {
+		return "", nil
+	}
+	script, err := w.Script(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	d := &k.directives
+	return k.sharedLog(slices.Concat(d.options(d.words(script)), d.options(s.Args))), nil
+}
+
 // CommandOf is the command that would submit it, as a person would type it on the host.
 func (w *Watcher) CommandOf(ctx context.Context, s Submission) (string, error) {
 	sched, err := w.scheduler(ctx)

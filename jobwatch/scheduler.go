@@ -69,6 +69,9 @@ type schedulerKind struct {
 	choices map[string]choiceWord
 	// request reads what a job asks for from its options.
 	request func([]option) Request
+	// sharedLog is the log in its options that all its jobs have in common; "" if each has its
+	// own, or if that is not known.
+	sharedLog func([]option) string
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.

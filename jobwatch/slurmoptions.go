@@ -39,7 +39,8 @@ func slurmGPUs(c chosen) (option, error) {
 	}
 	switch len(has) {
 	case 0:
-		return option{"gres", "gpu:" + c.value}, nil
+		others, _ := lastOption(c.given(), "gres") // which the argument would replace
+		return option{"gres", strings.TrimPrefix(others+",gpu:"+c.value, ",")}, nil
 	case 1:
 	default:
 		return option{}, c.refuse("the job has both --"+has[0].name+" and --"+has[1].name, "remove one of them from the script")
@@ -87,6 +88,17 @@ func slurmRequest(list []option) Request {
 	return r
 }
 
+// slurmSharedLog is the --output of a job without its id or its name.
+func slurmSharedLog(list []option) string {
+	file, _ := lastOption(list, "output")
+	if file == "/dev/null" || differingLog.MatchString(file) {
+		return ""
+	}
+	return file
+}
+
+var differingLog = regexp.MustCompile(`%\d*[jJAx]`)
+
 // gpusOf reads how many GPUs "2", "a100:2" or "gpu:a100:2" are; "gpu" alone is one.
 func gpusOf(item string) int {
 	if item == "" {
@@ -118,7 +130,7 @@ func (s slurm) testStart(ctx context.Context, sh *shell, t startTest) (Start, er
 	if err := t.awaitTurn(ctx); err != nil {
 		return Start{}, err
 	}
-	res, err := sh.login(ctx, slurmPrelude+testScript(t.job, "sbatch --test-only --parsable",
+	res, err := sh.login(ctx, slurmPrelude+testScript(t.job, `sbatch --test-only --parsable "$@"`,
 		`s/^Submitted batch job \([0-9]*\).*$/\1/p; s/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p`,
 		`case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac`))
 	if err != nil {

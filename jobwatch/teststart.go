@@ -88,7 +88,8 @@ func (w *Watcher) awaitTurn(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// testScript passes the job's script to a command that should only test it. Should a job's id
+// testScript passes the job's script to a command that should only test it; "$@" are the
+// arguments of the submission. Should a job's id
 // come back, which the sed commands in id print, it is cancelled at once, by the sh text
 // cancel with the id as $1, also if the connection is lost meanwhile.
 func testScript(s Submission, command, id, cancel string) string {
@@ -96,7 +97,7 @@ func testScript(s Submission, command, id, cancel string) string {
 	return "trap '' HUP\n" +
 		"cd " + posixsh.QuotePath(orHome(s.Workdir)) + " || exit\n" +
 		"set -- " + posixsh.Join(s.Args) + "\n" +
-		"out=$(" + read + ` | limit ` + command + ` "$@"); status=$?` + "\n" +
+		"out=$(" + read + ` | limit ` + command + `); status=$?` + "\n" +
 		`printf '%s\n' "$out"` + "\n" +
 		"set -- \"$(printf '%s\\n' \"$out\" | sed -n " + posixsh.Quote(id) + " | tail -n 1)\"\n" +
 		"if test -n \"$1\"; then\n" + cancel + "\nprintf '\\n%s %s %s\\n' " + submittedMark + " \"$1\" \"$?\"\nfi\n" +

@@ -187,6 +187,14 @@ func TestGridEngineSaysWhetherAJobCouldStartNow(t *testing.T) {
 		}
 	}
 	m := newMachine(t)
+	m.program(t, "qsub", `for word; do test "$last" != -w || verify=$word; last=$word; done
+test "$verify" = p || { echo 11; exit; }
+echo "verification: found possible assignment with 1 slots"`)
+	own := NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits()})
+	if start, err := own.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x", Args: []string{"-w", "e"}}, ""); err != nil || start.Submitted != "" {
+		t.Errorf("with a -w of the person's: %+v, %v", start, err)
+	}
+	m = newMachine(t)
 	m.program(t, "qsub", `echo "Your job 12 (\"nb\") has been submitted"`)
 	m.program(t, "qdel", `printf '%s\n' "$*" >"$HOME/cancelled"`)
 	w := NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits()})

@@ -102,6 +102,8 @@ func (inv *invocation) checkJob(ctx context.Context, session string) {
 		inv.Say("%s could not check the job: %v", inv.Paint(term.Yellow, "!"), err)
 	case preview.Refused != "":
 		inv.Say("%s the scheduler would not accept the job: %s\n`tunctl config edit` changes its answers", inv.Paint(term.Yellow, "!"), api.Sanitize(preview.Refused))
+	case preview.Start.IsZero() && preview.Why != "": // perhaps that the job was submitted, and is cancelled
+		inv.Say("%s", api.Sanitize(preview.Why))
 	case !preview.Start.IsZero():
 		inv.Say("%s the scheduler would accept the job; start: %s", inv.Paint(term.Green, "✓"), api.Sanitize(startText(preview, time.Now())))
 	}

@@ -451,3 +451,48 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 		t.Errorf("up: exit code %d", code)
 	}
 }
+
+func TestInitTellsThatTheTestOfTheJobSubmittedIt(t *testing.T) {
+	t.Parallel()
+	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = c.Close() }()
+	env, _ := personAt(t, c)
+	for name, text := range map[string]string{
+		".profile": "PATH=$HOME/wrappers:$PATH\n",
+		"wrappers/sbatch": `#!/bin/sh
+for word; do
+	shift
+	test "$word" = --test-only || set -- "$@" "$word"
+done
+PATH=${PATH#*:} exec sbatch "$@"
+`,
+	} {
+		file := filepath.Join(c.Home(), name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
+	k := startTalk(t, env, "init", "practice", "--with", "venv=~/envs/lab")
+	k.Expect("press Enter to continue: ")
+	k.Answer("")
+	k.Expect("does not know tests: it submitted job 1001, which was cancelled at once.")
+	k.Expect("Next: tunctl up jupyter")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	k = startTalk(t, env, "up", "--dry-run")
+	k.Expect("not asked: a test on practice has submitted a job before")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("up --dry-run: exit code %d", code)
+	}
+	if jobs := c.Jobs(); len(jobs) != 1 || !jobs[0].Over() {
+		t.Errorf("jobs %+v", jobs)
+	}
+}

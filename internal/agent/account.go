@@ -27,7 +27,7 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
 		s.mu.Lock()
 		if s.attempt != nil {
-			s.attempt.permit, s.attempt.who = nil, byAgent
+			s.attempt.permit, s.attempt.who, s.asked = nil, byAgent, nil
 			s.facts.lapsed = s.wouldSubmitLocked()
 			s.enterLocked()
 		}

@@ -192,7 +192,7 @@ func (a *Agent) restore() {
 			known := a.remembered(s.name, time.Now())
 			s.change(func(f *facts) { f.failure, f.job, f.next = why, known.job, known.next })
 		default:
-			s.start(byAgent, "", "")
+			s.start(byAgent, "", "", nil)
 		}
 	}
 }

@@ -145,18 +145,15 @@ func (a *Agent) section(name string) string {
 	return cmp.Or(a.store.Session(name).Of, name)
 }
 
-// choose makes choices those of the session's next submission; nil are none. A job that the
-// session has already must have them.
-func (s *session) choose(with api.Choices) error {
+// checkPresent checks that a job that the session has already has these choices; nil are none.
+func (s *session) checkPresent(with api.Choices) error {
+	if with == nil {
+		return nil
+	}
 	present := s.presentChoices()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case with == nil:
-		if s.attempt == nil {
-			s.asked = nil
-		}
-		return nil
 	case s.attempt != nil && s.facts.submitting:
 		if !present.have(with) {
 			return s.otherChoices("a job of "+s.name+" is just being submitted", present, with)
@@ -165,7 +162,6 @@ func (s *session) choose(with api.Choices) error {
 	case s.attempt != nil && s.facts.job != nil && !s.facts.jobOver():
 		return s.conflictLocked(*s.facts.job, present, with)
 	}
-	s.asked = with
 	return nil
 }
 
@@ -218,7 +214,7 @@ func (s *session) conflictLocked(job api.Job, present presentChoices, with api.C
 }
 
 // otherChoices is the error for a job with other choices than those of the request.
-func (s *session) otherChoices(what string, present presentChoices, with api.Choices) error {
+func (s *session) otherChoices(what string, present presentChoices, with api.Choices) *api.Error {
 	switch {
 	case !present.known:
 	case len(present.with) == 0:
@@ -233,6 +229,15 @@ func (s *session) otherChoices(what string, present presentChoices, with api.Cho
 	}
 }
 
+// interruptedLocked is the error for other choices than those of an interrupted submission.
+// There is no job yet that could be cancelled.
+func (s *session) interruptedLocked(present presentChoices, with api.Choices) error {
+	e := s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear", present, with)
+	base := cmp.Or(s.of, s.name)
+	e.Hint = fmt.Sprintf("`tunctl up %s` finishes it as it was begun; `tunctl up %s --as %s %s` starts a second one beside it", s.name, base, s.agent.freeName(base), with.Flags())
+	return e
+}
+
 // beginSubmission returns the choices of the submission that begins now. From then on, no
 // others are accepted. An interrupted submission is finished as it was begun: its job may
 // exist.
@@ -243,9 +248,8 @@ func (s *session) beginSubmission(rec state.Session, doing string) (api.Choices,
 	with := s.asked
 	if rec.Tag != "" && rec.Job == nil && !rec.Doubted {
 		if !present.have(with) {
-			e := s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear", present, with)
 			s.asked = nil
-			return nil, e
+			return nil, s.interruptedLocked(present, with)
 		}
 		with = rec.With
 	}

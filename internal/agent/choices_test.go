@@ -180,3 +180,105 @@ kind = "queue"
 		t.Errorf("%d logins", n)
 	}
 }
+
+func TestChoicesEndWithTheCommandThatMadeThem(t *testing.T) {
+	w := newWorld(t)
+	known := w.unknownHost()
+	leave := w.wait("first")
+	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "3"}}, "first"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("waiting with its choices", func(s api.Session) bool { return needsLogin(s) && s.With["hours"] == "3" })
+	leave()
+	if left := w.until("without permission", func(s api.Session) bool { return !s.MaySubmit }); len(left.With) > 0 {
+		t.Errorf("still with %v", left.With)
+	}
+	known()
+	if s := w.up(); len(s.With) > 0 || s.Job.End.Sub(s.Job.Start) == 3*time.Hour {
+		t.Errorf("a later up without choices gets %v: %+v", s.With, s.Job)
+	}
+}
+
+func TestASecondSessionsJobIsNeverTakenForThatOfAnother(t *testing.T) {
+	w := newWorld(t)
+	w.edit("[session.jupyter-notebook]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\njob = \"jupyter-noteboo\"\n" +
+		"[session.lab]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\njob = \"nb\"\n")
+	for name, by := range map[string]string{"jupyter-notebook2": "jupyter-notebook", "nb": "lab"} { // PBS shortens the first
+		err := w.upWith(api.UpRequest{Session: "jupyter-notebook", As: name})
+		e, _ := errors.AsType[*api.Error](err)
+		if e == nil || !strings.Contains(e.Message, "session "+by+" would take the job") || !strings.HasSuffix(e.Hint, "--as jupyter-notebook-2") {
+			t.Errorf("--as %s: %+v", name, e)
+		}
+	}
+	if n := w.cluster.Logins(); n != 0 {
+		t.Errorf("%d logins", n)
+	}
+}
+
+func TestASecondSessionThatCannotBeStartedLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.edit(config + "[session.other]\nnothing = 1\n")
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); code(err) != api.CodeConfig {
+		t.Errorf("with an invalid config: %v", err)
+	}
+	st := w.status()
+	if s, ok := st.Session("more"); ok {
+		t.Errorf("it is listed: %+v", s)
+	}
+	w.stop()
+	store, err := state.Open(w.paths.StateFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec := store.Session("more"); rec.Of != "" {
+		t.Errorf("it is remembered: %+v", rec)
+	}
+	err = store.Update("more", func(r *state.Session) { r.Job = &api.Job{ID: "7", State: api.JobRunning} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(w.paths.Config, config)
+	w.start()
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); code(err) != api.CodeUsage {
+		t.Errorf("a name that has a job: %v", err)
+	}
+}
+
+func TestChoicesThatTheArgumentsOverrideAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.edit("[host.practice]\nscheduler = \"slurm\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:jupyter\"\nargs = [\"-t\", \"4:00:00\", \"--job-name=nb\"]\njob = \"nb\"\n")
+	if err := w.upWith(api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "8"}}); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
+	if failed.Code != api.CodeUsage || !strings.Contains(failed.Cause, "has --time, which would override hours=8") {
+		t.Errorf("%+v", failed)
+	}
+	if n := len(w.cluster.Jobs()); n != 0 {
+		t.Errorf("%d jobs", n)
+	}
+	var previews []api.Preview
+	err := w.client.Preview(t.Context(), api.PreviewRequest{Session: "jupyter", With: []api.Choices{{"cpus": "1"}}}, func(p api.Preview) { previews = append(previews, p) })
+	if err != nil || len(previews) != 1 || previews[0].Refused != "" {
+		t.Errorf("what args does not have: %+v, %v", previews, err)
+	}
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more", With: api.Choices{"cpus": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("there, with a second one", func(api.Session) bool { return len(w.cluster.Jobs()) == 1 })
+	if job := w.cluster.Jobs()[0]; job.Name != "more" {
+		t.Errorf("the second one's job is called %q", job.Name)
+	}
+}
+
+func TestASecondSessionsJobDoesNotWriteToTheFirstOnesLog(t *testing.T) {
+	w := newWorld(t)
+	w.script("#!/bin/sh\n#SBATCH --output=nb.log\nexec sleep 60\n")
+	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.until("failed", func(s api.Session) bool { return s.Name == "more" && s.State == api.SessionFailed })
+	if !strings.Contains(failed.Cause, "would write to the same log as the first one: nb.log") || len(w.cluster.Jobs()) != 0 {
+		t.Errorf("%+v, jobs %q", failed, states(w.cluster.Jobs()))
+	}
+}

@@ -95,7 +95,7 @@ func (s *session) lapseLocked(r *attempt) {
 	if s.attempt != r || r.permit == nil || r.permit.live(time.Now()) {
 		return // of an earlier attempt, used, or still valid
 	}
-	r.permit, r.who = nil, byAgent
+	r.permit, r.who, s.asked = nil, byAgent, nil
 	s.facts.lapsed = s.wouldSubmitLocked()
 	s.agent.log.Info("nobody waits for the job any more: it will not be submitted", "session", s.name)
 	s.enterLocked()

@@ -35,8 +35,9 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 	rec.Tag = tag
 	present := s.presentIn(rec)
 	var conflict error
+	isNew := rec.Job == nil || rec.Job.Ref() != job.Ref()
 	err := s.record(func(r *state.Session) {
-		if r.Job == nil || r.Job.Ref() != job.Ref() { // the next job, if any, was this one or is outdated
+		if isNew { // the next job, if any, was this one or is outdated
 			r.Next, r.NextTag, r.Asked = nil, "", 0
 		}
 		r.Job, r.Tag, r.Account = &job, tag, account
@@ -53,12 +54,18 @@ func (s *session) adopt(job api.Job, tag, account string) error {
 		f.job, f.submitting, f.waits, f.lapsed, f.with = &job, false, waits, false, present.with
 		s.usePermitLocked()
 	})
+	if isNew {
+		s.rememberChoices(present.with)
+	}
 	return cmp.Or(err, conflict)
 }
 
 // rememberChoices adds the choices of a run to those of earlier runs, which a second session
 // shares with the one of the config.
 func (s *session) rememberChoices(with api.Choices) {
+	if len(with) == 0 {
+		return
+	}
 	base := s
 	if s.of != "" {
 		if first, err := s.agent.session(s.of); err == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
 
@@ -82,5 +83,25 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	}
 	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min") {
 		t.Errorf("%s: %q", now.State, now.Cause)
+	}
+}
+
+func TestTheChoicesOfAJobThatIsFoundAfterItsAnswerWasLostAreRemembered(t *testing.T) {
+	s := quietSession(t)
+	with := api.Choices{"hours": "3"}
+	if err := s.agent.store.Update(s.name, func(r *state.Session) { r.Tag, r.With = "tag", with }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, "tag", ""); err != nil {
+		t.Fatal(err)
+	}
+	if recent := s.agent.store.Session(s.name).Recent; len(recent) != 1 || recent[0].String() != with.String() {
+		t.Errorf("recent choices %v", recent)
+	}
+	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, "", ""); err != nil { // started by hand
+		t.Fatal(err)
+	}
+	if rec := s.agent.store.Session(s.name); len(rec.Recent) != 1 || rec.With != nil {
+		t.Errorf("after another job: %+v", rec)
 	}
 }

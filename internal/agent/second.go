@@ -51,8 +51,14 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 	switch {
 	case live && s.of == base:
 		return s, nil
-	case live, taken, rec.Of == "" && rec.Attached != "":
+	case live, taken, rec.Of == "" && rec.Attached != "", rec.Of != base && hasLiveJob(rec):
 		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: fmt.Sprintf("choose another name: --as %s", a.freeNameLocked(base))}
+	}
+	if other, same := a.sameJobLocked(name, cfg.Host); same {
+		return nil, &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("session %s would take the job of %s for its own: their jobs would have the same name", other, name),
+			Hint: fmt.Sprintf("choose another name: --as %s", a.freeNameLocked(base)),
+		}
 	}
 	if rec.Of != base {
 		err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Of: base, Attached: cfg.Host, Port: r.Port} })
@@ -100,12 +106,32 @@ func (a *Agent) freeName(base string) string {
 }
 
 func (a *Agent) freeNameLocked(base string) string {
+	cfg, _ := a.config.Session(base)
 	for n := 2; ; n++ {
-		name := fmt.Sprintf("%s%d", base, n)
-		_, configured := a.config.Session(name)
-		_, live := a.sessions[name]
-		if rec := a.store.Session(name); !configured && !live && rec.Attached == "" {
-			return name
+		for _, between := range []string{"", "-"} { // schedulers that shorten names keep a number after a dash
+			name := fmt.Sprintf("%s%s%d", base, between, n)
+			_, configured := a.config.Session(name)
+			_, live := a.sessions[name]
+			_, same := a.sameJobLocked(name, cfg.Host)
+			if rec := a.store.Session(name); !configured && !live && !same && rec.Attached == "" && !hasLiveJob(rec) {
+				return name
+			}
 		}
 	}
+}
+
+// sameJobLocked is the session that a second session's job would have the same name for, if
+// there is one: it finds its job by its name.
+func (a *Agent) sameJobLocked(name, host string) (other string, same bool) {
+	for _, s := range a.config.Sessions {
+		if s.Host == host && s.Job != "" && configs.SameJobName(s.Job, name) {
+			return s.Name, true
+		}
+	}
+	for _, s := range a.sessions {
+		if s.of != "" && s.name != name && configs.SameJobName(s.name, name) {
+			return s.name, true
+		}
+	}
+	return "", false
 }

@@ -44,7 +44,7 @@ type session struct {
 
 	mu           sync.Mutex
 	cfg          configs.Session
-	asked        api.Choices // for the next submission; nil: none
+	asked        api.Choices // for the submission that is permitted; nil: none
 	facts        facts
 	current      api.Session  // as last entered
 	forward      *forwards    // from the first start to down
@@ -122,9 +122,10 @@ func (s *session) status() api.Session {
 }
 
 // start brings the session up unless an attempt is in progress, for the command that
-// waits, if any. The client, if any, gets the questions of a login. It returns the state
-// right after; events older than at are about the time before.
-func (s *session) start(who requester, waiter, client string) (now api.Session, at time.Time) {
+// waits, if any. The client, if any, gets the questions of a login. The choices, if any, are
+// those of the submission that this permits. It returns the state right after; events older
+// than at are about the time before.
+func (s *session) start(who requester, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.register(s)
@@ -140,6 +141,9 @@ func (s *session) start(who requester, waiter, client string) (now api.Session, 
 		// gone. If the job is over, the person wants another.
 		if who == byPerson && (s.facts.job == nil || s.facts.jobOver() || s.facts.host.State != api.HostUp || s.facts.lostServer()) {
 			s.grantLocked(s.attempt, waiter)
+			if with != nil {
+				s.asked = with
+			}
 		}
 		// The response has the current state: the event that the host is dialled again may
 		// not have arrived yet.
@@ -148,6 +152,7 @@ func (s *session) start(who requester, waiter, client string) (now api.Session, 
 		return s.current, at
 	}
 	r := s.newAttemptLocked(host, who, client)
+	s.asked = with
 	if who == byPerson {
 		s.grantLocked(r, waiter)
 	}

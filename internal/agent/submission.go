@@ -22,10 +22,26 @@ const localPrefix = "local:"
 // the site would refuse is refused here.
 func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string, with api.Choices) (jobwatch.Submission, error) {
 	sub, err := a.prepareSubmission(ctx, cfg, jobs, tag, with)
+	if err == nil && a.section(cfg.Name) != cfg.Name && cfg.Log == "" {
+		err = checkOwnLog(ctx, cfg, jobs, sub)
+	}
 	if err == nil {
 		err = a.checkRequired(ctx, cfg, jobs, sub)
 	}
 	return sub, err
+}
+
+// checkOwnLog refuses a second session's job that would write to the first one's log: each
+// would find the other's page there.
+func checkOwnLog(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
+	log, err := jobs.SharedLog(ctx, sub)
+	if err != nil || log == "" {
+		return err
+	}
+	return &api.Error{
+		Code: api.CodeUsage, Message: fmt.Sprintf("nothing was submitted: the job of %s would write to the same log as the first one: %s", cfg.Name, api.Sanitize(log)),
+		Hint: "write %j in --output of the script",
+	}
 }
 
 // checkRequired refuses a job without an option that the site requires.
@@ -103,11 +119,41 @@ func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs
 	if sub.Content, err = job.Script(); err != nil {
 		return sub, err
 	}
+	if err := a.checkOverridden(ctx, cfg, jobs, sub, with, cfg.BuiltinJob(a.hostConfig(cfg.Host), site, scheduler)); err != nil {
+		return sub, err
+	}
 	sub.Base = job.Name + ".sh"
+	if a.section(cfg.Name) != cfg.Name && len(sub.Args) > 0 { // which may have the name of the first session's job
+		base := sub.Base
+		if sub, err = jobs.Named(ctx, sub, (&configs.Site{Scheduler: scheduler}).JobName(job.Name)); err != nil {
+			return sub, err
+		}
+		sub.Base = base
+	}
 	if sub.Workdir == "" {
 		sub.Workdir, err = job.Workdir()
 	}
 	return sub, err
+}
+
+// checkOverridden refuses choices that the session's args would override; unchanged is its job
+// without them.
+func (a *Agent) checkOverridden(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission, with api.Choices, unchanged *configs.Job) error {
+	if len(with) == 0 || len(sub.Args) == 0 {
+		return nil
+	}
+	script, err := unchanged.Script()
+	if err != nil {
+		script = nil // the choices are what makes it valid: all of its options count
+	}
+	options, err := jobs.OverriddenOptions(ctx, sub, script)
+	if err != nil || len(options) == 0 {
+		return err
+	}
+	return &api.Error{
+		Code: api.CodeUsage, Message: fmt.Sprintf("nothing was submitted: args of [session.%s] has %s, which would override %s", a.section(cfg.Name), strings.Join(options, " and "), with),
+		Hint: "remove it from args, and set it in with = { … }",
+	}
 }
 
 // submitFor submits a session's job. If the scheduler refuses a job that tunctl wrote,

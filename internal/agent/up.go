@@ -18,7 +18,7 @@ import (
 
 // up brings a session up for a person. It permits one submission, as long as the command
 // that asked for it waits; without a waiter, as after a click, for a limited time.
-func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
+func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api.UpResponse, err error) {
 	if !a.waiters.has(waiter) {
 		return api.UpResponse{}, &api.Error{
 			Code: api.CodeUsage, Message: "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out",
@@ -28,6 +28,11 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 	if err != nil {
 		return api.UpResponse{}, err
 	}
+	defer func() {
+		if err != nil {
+			a.dropUnused(s)
+		}
+	}()
 	if (s.fromConfig() || s.of != "") && !s.inProgress() {
 		if err := a.validConfig(); err != nil {
 			return api.UpResponse{}, err
@@ -47,14 +52,13 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (api.U
 	}
 	with, err := a.requestedChoices(s, req)
 	if err == nil {
-		err = s.choose(with)
+		err = s.checkPresent(with)
 	}
 	if err != nil {
-		a.dropUnused(s)
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, waiter, clientOf(ctx))
+	now, at := s.start(byPerson, waiter, clientOf(ctx), with)
 	if !a.waiters.has(waiter) { // it has left meanwhile
 		s.revoke(waiter)
 	}
@@ -344,7 +348,6 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		}
 		return api.Job{}, err
 	}
-	s.rememberChoices(with)
 	return job, s.adopt(job, tag, account)
 }
 
