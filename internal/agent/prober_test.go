@@ -75,6 +75,24 @@ func (here) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Res
 	return jobwatch.Result{Stdout: out}, err
 }
 
+func TestAPageThatTheLoginNodeReachesIsOpenToTheNetwork(t *testing.T) {
+	p := newProber(&session{}, nil) // nothing more is dialled
+	for _, tt := range []struct {
+		reach api.Reach
+		open  api.Audience
+		want  api.Audience
+	}{
+		{api.ReachLogin, api.OpenToNode, api.OpenToNetwork},
+		{api.ReachLogin, "", ""},
+		{api.ReachHere, api.OpenToNode, api.OpenToNode},
+	} {
+		ep := api.Endpoint{Host: "cn01", Port: 8888, Reach: tt.reach, OpenTo: tt.open}
+		if p.findAudience(t.Context(), nil, &ep); ep.OpenTo != tt.want {
+			t.Errorf("by %s, open to %q: got %q, want %q", tt.reach, tt.open, ep.OpenTo, tt.want)
+		}
+	}
+}
+
 func TestAPageIsNotOpenedBeforeItsPasswordIsKnown(t *testing.T) {
 	limits := DefaultLimits()
 	p := newProber(&session{agent: &Agent{limits: limits}}, nil)
