@@ -31,7 +31,7 @@ type pbsCache struct {
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
 	nodes     string            // the last table of all nodes
 	nodesAt   time.Time
-	usages    map[string]Usage  // of running jobs, by id
+	usages    map[string]Usage // of running jobs, by id
 }
 
 // What PBS can do besides scheduler.

@@ -93,6 +93,13 @@ func TestAPageThatTheLoginNodeReachesIsOpenToTheNetwork(t *testing.T) {
 	}
 }
 
+func TestTheLoginOfAPageHasNothingForTheTerminal(t *testing.T) {
+	ep := api.Endpoint{App: "rstudio", Scheme: "http", Host: "cn01", Port: 8787, User: "ann\x1b[2J", Password: api.NewSecret("Zm9v\x1b]0;x\x07YmFy")}
+	if page := pageAt(ep, "localhost:8787"); page.User != "ann" || page.Password != "Zm9vYmFy" {
+		t.Errorf("the login is %q with %q", page.User, page.Password)
+	}
+}
+
 func TestAPageIsNotOpenedBeforeItsPasswordIsKnown(t *testing.T) {
 	limits := DefaultLimits()
 	p := newProber(&session{agent: &Agent{limits: limits}}, nil)
