@@ -197,7 +197,7 @@ func (p *prober) unprobed(ctx context.Context, t *probeTarget, ep api.Endpoint) 
 		return p.unproven(t, ep, errNoNode)
 	}
 	first := all[0]
-	first.dialer = &firstRoute{all}
+	first.dialer, first.refused = &firstRoute{all}, nil // a probe after a refusal would find nothing out
 	return probeResult{target: t, route: &first}
 }
 
