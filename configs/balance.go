@@ -81,14 +81,15 @@ func (r *BalanceReader) balance(group func(name string) string) (api.Balance, bo
 	return b, true
 }
 
-// amount is a number as tools print it: 361G, "280 kB", 2.00 TiB, 90k, "1,234".
+// amount is a number as tools print it: 361G, "280 kB", 2.00 TiB, 90k, "1,234"; what is left of
+// an account may be less than nothing.
 type amount struct {
 	number float64
 	prefix string // "", "k", "M", "Gi" …
 	bytes  bool   // with a "B"
 }
 
-var validAmount = regexp.MustCompile(`^([0-9][0-9,]*(?:\.[0-9]*)?) ?([kKMGTPE]?)(i?)(B?)$`)
+var validAmount = regexp.MustCompile(`^(-?[0-9][0-9,]*(?:\.[0-9]*)?) ?([kKMGTPE]?)(i?)(B?)$`)
 
 // parseAmount reads an amount. A word such as "unlimited" is none.
 func parseAmount(text string) (amount, bool) {

@@ -91,8 +91,8 @@ example = "def-ann: 1,200.5 of 2,000 SUs left"
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []api.Balance{{Name: "def-ann", Used: 799.5, Total: 2000, Unit: "SUs"}, {Name: "b", Used: 1, Total: 1, Unit: "SUs"}}
-	if got := site.Balances("mybalance", "def-ann: 1,200.5 of 2,000 SUs left\nb: 0 of 1 SUs left\nc: none of 1 SUs left\n"); !slices.Equal(got, want) {
+	want := []api.Balance{{Name: "def-ann", Used: 799.5, Total: 2000, Unit: "SUs"}, {Name: "b", Used: 1, Total: 1, Unit: "SUs"}, {Name: "over", Used: 13.5, Total: 10, Unit: "SUs"}}
+	if got := site.Balances("mybalance", "def-ann: 1,200.5 of 2,000 SUs left\nb: 0 of 1 SUs left\nc: none of 1 SUs left\nover: -3.5 of 10 SUs left\n"); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

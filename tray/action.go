@@ -121,7 +121,7 @@ func (c *companion) openSession(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	return c.openPage(ctx, session, page)
+	return c.openPage(ctx, verbOpen, session, page)
 }
 
 // openEndpoint opens another page of a session's job, SESSION/NAME.
@@ -131,12 +131,16 @@ func (c *companion) openEndpoint(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.openPage(ctx, session, page)
+	return c.openPage(ctx, verbEndpoint, id, page)
 }
 
-// openPage opens a page. A password that it asks for goes to the clipboard; for what is no
-// page, a notification says how to use it.
-func (c *companion) openPage(ctx context.Context, session string, page api.OpenResponse) error {
+// openPage opens the page of an entry. A password that it asks for goes to the clipboard; for
+// what is no page, a notification says how to use it.
+func (c *companion) openPage(ctx context.Context, verb, name string, page api.OpenResponse) error {
+	session := name
+	if verb == verbEndpoint {
+		session, _ = splitEndpoint(name)
+	}
 	if text := page.ConnectText(); text != "" {
 		c.announce(news{title: headline("", session, " is ready"), body: text})
 		return nil
@@ -144,14 +148,15 @@ func (c *companion) openPage(ctx context.Context, session string, page api.OpenR
 	if err := c.Open(ctx, page.URL); err != nil || page.Password == "" {
 		return err
 	}
+	where := "It is on the clipboard: paste it."
 	if err := c.Copy(ctx, page.Password); err != nil {
-		return err
+		c.Log.Warn("cannot copy a page's password", "session", session, "err", err)
+		where = "It could not be copied: run `" + c.equivalentCommand(verb, name) + " --print`, which shows it."
 	}
-	as := ""
 	if page.User != "" {
-		as = " Log in as " + page.User + "."
+		where += " Log in as " + page.User + "."
 	}
-	c.announce(news{title: headline("", session, " asks for a password"), body: "It is on the clipboard: paste it." + as})
+	c.announce(news{title: headline("", session, " asks for a password"), body: where})
 	return nil
 }
 

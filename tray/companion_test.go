@@ -45,12 +45,16 @@ type script struct {
 	mu     sync.Mutex
 	asked  []string
 	err    error
+	fails  string // the only word that gets err; "": every one
 }
 
 func (s *script) note(words ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, strings.Join(words, " "))
+	if s.fails != "" && s.fails != words[0] {
+		return nil
+	}
 	return s.err
 }
 
@@ -99,7 +103,11 @@ func (s *script) Page(_ context.Context, name string) (api.OpenResponse, error) 
 }
 
 func (s *script) EndpointPage(_ context.Context, session, name string) (api.OpenResponse, error) {
-	return api.OpenResponse{URL: "http://localhost:8889/" + name + "?token=s3cr3t"}, s.note("endpoint", session, name)
+	page := api.OpenResponse{URL: "http://localhost:8889/" + name + "?token=s3cr3t"}
+	if name == "rstudio" {
+		page.User, page.Password = "ann", "Zm9vYmFy"
+	}
+	return page, s.note("endpoint", session, name)
 }
 
 func (s *script) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
@@ -406,6 +414,23 @@ func TestAPageThatAsksForAPasswordGetsItByTheClipboard(t *testing.T) {
 		n := s.told(t)
 		if n.Title != "rstudio asks for a password" || !strings.Contains(n.Body, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "Zm9v") {
 			t.Errorf("the notification is %+v", n)
+		}
+	})
+}
+
+func TestAPasswordThatCannotBeCopiedIsShownByACommand(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(reached(nil, session("rstudio", api.SessionReady, page)))
+		s.err, s.fails = errors.New("no clipboard"), "copy"
+		for id, command := range map[string]string{
+			"open:rstudio":             "`tunctl open rstudio --print`",
+			"endpoint:jupyter/rstudio": "`tunctl open jupyter --which rstudio --print`",
+		} {
+			s.click(id)
+			n := s.told(t)
+			if !strings.HasSuffix(n.Title, " asks for a password") || !strings.Contains(n.Body, command) || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "clipboard") {
+				t.Errorf("%s: the notification is %+v", id, n)
+			}
 		}
 	})
 }

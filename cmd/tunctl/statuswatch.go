@@ -151,10 +151,11 @@ func (w *watchActions) act(ctx context.Context, a watchui.Action) (watchui.Resul
 func (w *watchActions) open(ctx context.Context, session string) (string, error) {
 	var printed strings.Builder
 	opened, err := openPage(ctx, term.New(nil, io.Discard, &printed), w.inv.client, pageOf{session: session}, "tunctl")
+	said := strings.TrimSpace(printed.String())
 	if opened != "" {
-		return fmt.Sprintf("opened %s: %s", session, opened), err
+		said = strings.TrimSuffix(fmt.Sprintf("opened %s: %s; %s", session, opened, said), "; ")
 	}
-	return strings.TrimSpace(printed.String()), err
+	return said, err
 }
 
 // up starts a session. The screen is what waits for it.

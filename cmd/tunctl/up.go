@@ -473,16 +473,16 @@ func (u *up) announce(s api.Session) {
 	}
 }
 
-// openToText says who else can use a session's page, if it is known to have no password.
+// openToText says who else can reach a session's page, if tunctl knows of no password for it.
 func openToText(s api.Session) string {
 	if s.Endpoint == nil || s.Job == nil {
 		return ""
 	}
 	switch s.Endpoint.OpenTo {
 	case api.OpenToNode:
-		return fmt.Sprintf("this page has no password: other users who are on %s can open it, too, while the job runs", s.Job.Node)
+		return fmt.Sprintf("tunctl set no password for this page: other users who are on %s can reach it, too, while the job runs", s.Job.Node)
 	case api.OpenToNetwork:
-		return fmt.Sprintf("this page has no password, and its program listens on all addresses of %s: everyone on the cluster's network can open it. "+
+		return fmt.Sprintf("tunctl set no password for this page, and its program listens on all addresses of %s: everyone on the cluster's network can reach it. "+
 			"If the program can listen on one address, add {host} to the command", s.Job.Node)
 	}
 	return ""

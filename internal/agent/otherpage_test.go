@@ -58,7 +58,7 @@ func TestTheOtherPagesOfAJobAreForwardedWhenTheyAreFirstOpened(t *testing.T) {
 		t.Errorf("after their first use: forwards %+v, endpoints %+v", now.Forwards, now.Endpoints)
 	}
 
-	_, err := w.client.EndpointURL(t.Context(), "jupyter", "tensorbord")
+	_, err := w.client.EndpointPage(t.Context(), "jupyter", "tensorbord")
 	isCode(t, err, api.CodeUsage, "available: tensorboard, ")
 	if main := w.open("jupyter"); !strings.HasPrefix(main, "http://localhost:"+s.Local[strings.LastIndexByte(s.Local, ':')+1:]+"/") {
 		t.Errorf("the main page by its name is %q", main)
@@ -78,7 +78,7 @@ func TestTheOtherPagesOfAJobAreForwardedWhenTheyAreFirstOpened(t *testing.T) {
 	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.client.EndpointURL(t.Context(), "jupyter", "tensorboard")
+	_, err = w.client.EndpointPage(t.Context(), "jupyter", "tensorboard")
 	isCode(t, err, api.CodeNotReady, "tunctl up jupyter")
 }
 
@@ -121,7 +121,7 @@ func TestNothingIsSentToAnOtherPageBeforeItsFirstUse(t *testing.T) {
 
 func TestAnOtherPageThatDoesNotAnswerIsNotOpened(t *testing.T) {
 	w, _ := pagesWorld(t, "1")
-	_, err := w.client.EndpointURL(t.Context(), "jupyter", "tensorboard")
+	_, err := w.client.EndpointPage(t.Context(), "jupyter", "tensorboard")
 	isCode(t, err, api.CodeNotReady, "tunctl logs jupyter")
 	if now := w.session(); len(now.Forwards) != 1 {
 		t.Errorf("it has a forward: %+v", now.Forwards)
@@ -139,11 +139,11 @@ func TestProgramsInsideTheJobBelongToTheMainPageAlsoAfterAnotherWasOpened(t *tes
 // open opens another page of the session's job.
 func (w *world) open(name string) string {
 	w.t.Helper()
-	page, err := w.client.EndpointURL(w.t.Context(), "jupyter", name)
+	page, err := w.client.EndpointPage(w.t.Context(), "jupyter", name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return page
+	return page.URL
 }
 
 func names(s api.Session) string {

@@ -168,7 +168,13 @@ const audienceTimeout = 2 * time.Second
 // findAudience finds out whether a page without a password is open to the cluster's network,
 // because its server listens on all addresses of the node.
 func (p *prober) findAudience(ctx context.Context, t *probeTarget, ep *api.Endpoint) {
-	if ep.OpenTo == "" || ep.Reach != api.ReachNode || ep.Socket != "" {
+	switch {
+	case ep.OpenTo == "" || ep.Socket != "":
+		return
+	case ep.Reach == api.ReachLogin: // the login node has reached it
+		ep.OpenTo = api.OpenToNetwork
+		return
+	case ep.Reach != api.ReachNode:
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
@@ -191,7 +197,7 @@ func (p *prober) unprobed(ctx context.Context, t *probeTarget, ep api.Endpoint) 
 		return p.unproven(t, ep, errNoNode)
 	}
 	first := all[0]
-	first.dialer = &firstRoute{all}
+	first.dialer, first.refused = &firstRoute{all}, nil // a probe after a refusal would find nothing out
 	return probeResult{target: t, route: &first}
 }
 

@@ -75,6 +75,31 @@ func (here) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Res
 	return jobwatch.Result{Stdout: out}, err
 }
 
+func TestAPageThatTheLoginNodeReachesIsOpenToTheNetwork(t *testing.T) {
+	p := newProber(&session{}, nil) // nothing more is dialled
+	for _, tt := range []struct {
+		reach api.Reach
+		open  api.Audience
+		want  api.Audience
+	}{
+		{api.ReachLogin, api.OpenToNode, api.OpenToNetwork},
+		{api.ReachLogin, "", ""},
+		{api.ReachHere, api.OpenToNode, api.OpenToNode},
+	} {
+		ep := api.Endpoint{Host: "cn01", Port: 8888, Reach: tt.reach, OpenTo: tt.open}
+		if p.findAudience(t.Context(), nil, &ep); ep.OpenTo != tt.want {
+			t.Errorf("by %s, open to %q: got %q, want %q", tt.reach, tt.open, ep.OpenTo, tt.want)
+		}
+	}
+}
+
+func TestTheLoginOfAPageHasNothingForTheTerminal(t *testing.T) {
+	ep := api.Endpoint{App: "rstudio", Scheme: "http", Host: "cn01", Port: 8787, User: "ann\x1b[2J", Password: api.NewSecret("Zm9v\x1b]0;x\x07YmFy")}
+	if page := pageAt(ep, "localhost:8787"); page.User != "ann" || page.Password != "Zm9vYmFy" {
+		t.Errorf("the login is %q with %q", page.User, page.Password)
+	}
+}
+
 func TestAPageIsNotOpenedBeforeItsPasswordIsKnown(t *testing.T) {
 	limits := DefaultLimits()
 	p := newProber(&session{agent: &Agent{limits: limits}}, nil)

@@ -28,6 +28,31 @@ func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 	}
 }
 
+func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
+	s := quietSession(t)
+	for _, tt := range []struct {
+		config map[string]string
+		chosen api.Choices
+		want   int
+	}{
+		{nil, nil, 0},
+		{map[string]string{"gpus": "2"}, nil, 2},
+		{map[string]string{"gpus": "2"}, api.Choices{"gpus": "4"}, 4},
+		{map[string]string{"gpus": "2"}, api.Choices{"gpus": "0"}, 0},
+		{map[string]string{"gpus": "2"}, api.Choices{"hours": "8"}, 2},
+	} {
+		s.cfg.With = tt.config
+		if err := s.record(func(r *state.Session) { r.With = tt.chosen }, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.recordRun(api.Job{ID: "7", State: api.JobFinished})
+		runs, err := s.agent.history.Runs()
+		if err != nil || len(runs) == 0 || runs[len(runs)-1].GPUs != tt.want {
+			t.Errorf("%v, chosen %v: %+v, %v; want %d GPUs", tt.config, tt.chosen, runs, err, tt.want)
+		}
+	}
+}
+
 func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	s := quietSession(t)
 	start := time.Now().Add(-time.Hour)

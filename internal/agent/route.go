@@ -19,7 +19,7 @@ type route struct {
 	endpoint api.Endpoint
 	dialer   forward.Dialer
 	scarce   func() bool     // whether a connection takes a session of the host; nil: it does not
-	refused  chan<- struct{} // has the prober probe the endpoint again
+	refused  chan<- struct{} // has the prober probe the endpoint again; nil: it does not
 	// inside runs a command inside the job; nil: there is an endpoint.
 	inside func(context.Context) error
 }
@@ -60,8 +60,8 @@ func (w refusalWatch) Dial(ctx context.Context, network, address string) (net.Co
 	return conn, err
 }
 
-// firstRoute dials by the first of some routes that works. It is used by its pointer: a
-// forward compares its targets.
+// firstRoute dials by the first of some routes that works. It is used by its pointer, since
+// a forward compares its targets and a slice cannot be compared.
 type firstRoute struct{ routes []route }
 
 // Dial implements forward.Dialer.

@@ -6,8 +6,10 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/detect"
 )
 
 func TestTheWaysToAnEndpointAreTriedInOrder(t *testing.T) {
@@ -61,6 +63,28 @@ func (d *dialed) Dial(_ context.Context, _, address string) (net.Conn, error) {
 	here, there := net.Pipe()
 	_ = there.Close()
 	return here, nil
+}
+
+func TestARefusalByAServerForOneClientChangesNothing(t *testing.T) {
+	a := strictAgent(t, "")
+	s, err := a.session("jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProber(s, newJobNodes(s, a.pool.Host("strict"), nil))
+	finding := detect.Finding{Found: true, Endpoint: api.Endpoint{App: "paraview", Scheme: "cs", Host: "cn01", Port: 11111, Reach: api.ReachLogin}}
+	result := p.prove(t.Context(), &probeTarget{finding: finding}, time.Now())
+	if result.route == nil {
+		t.Fatal(result.doing)
+	}
+	result.route.dialer.(*firstRoute).routes = []route{{dialer: &dialed{}, endpoint: finding.Endpoint}}
+	target := result.route.target()
+	if _, err := target.Dialer.Dial(t.Context(), "tcp", target.Address); !errors.Is(err, api.ErrRefused) {
+		t.Fatal(err)
+	}
+	if len(p.refused) > 0 {
+		t.Error("the forward is opened again, and the session announced")
+	}
 }
 
 func TestAServerForOneClientIsNotProbedAndThePersonsConnectionTriesTheRoutes(t *testing.T) {

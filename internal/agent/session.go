@@ -470,7 +470,8 @@ func pageAt(ep api.Endpoint, local string) api.OpenResponse {
 		q.Set(ep.TokenParam(), ep.Token.Reveal())
 		u.RawQuery = q.Encode()
 	}
-	return api.OpenResponse{URL: u.String(), App: ep.App, User: ep.User, Password: ep.Password.Reveal()}
+	// The log or the runtime file has them, and a terminal shows them.
+	return api.OpenResponse{URL: u.String(), App: ep.App, User: api.Sanitize(ep.User), Password: api.Sanitize(ep.Password.Reveal())}
 }
 
 // asError makes an error one of the API.

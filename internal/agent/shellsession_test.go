@@ -25,7 +25,7 @@ func TestASessionWithoutAPageIsReadyInEveryRunOfItsJob(t *testing.T) {
 			if _, err := w.client.PageURL(t.Context(), "jupyter"); err == nil || !strings.Contains(err.Error(), "has no page") {
 				t.Errorf("its page: %v", err)
 			}
-			_, err := w.client.EndpointURL(t.Context(), "jupyter", "dask")
+			_, err := w.client.EndpointPage(t.Context(), "jupyter", "dask")
 			isCode(t, err, api.CodeUsage, "`tunctl ssh jupyter` opens a shell there")
 
 			w.cluster.DropAll()

@@ -34,14 +34,14 @@ type Endpoint struct {
 	Password  Secret `json:"-"`
 	Reach     Reach  `json:"reach,omitempty"`
 	NeedsNode bool   `json:"needsNode,omitempty"`
-	// OpenTo says who else can use the page, if it is known to ask for no token or password.
+	// OpenTo says who else can reach the page, if no token or password for it is known.
 	OpenTo Audience `json:"openTo,omitempty"`
 	// Guess says that it is some web server, not a recognised one: it is offered, never
 	// opened automatically.
 	Guess bool `json:"guess,omitempty"`
 }
 
-// Audience is who can use a page that asks for no token or password.
+// Audience is who can reach a page without a known token or password.
 type Audience string
 
 // The audiences of such a page.

@@ -81,7 +81,7 @@ type Run struct {
 	With    Choices   `json:"with,omitempty"`
 	Asked   int64     `json:"asked,omitempty"` // seconds: its time limit, as last seen while it ran
 	Idle    int64     `json:"idle,omitempty"`  // seconds without use, as far as it was measured
-	GPUs    int       `json:"gpus,omitempty"`  // as the config asked for; With may ask for others
+	GPUs    int       `json:"gpus,omitempty"`  // as With or else the config asked for; 0: none, or not known
 }
 
 // Waited is how long the job was queued, if that is known.

@@ -13,7 +13,7 @@ var secretParam = regexp.MustCompile(`(?i)\b((?:\w*_)?token|tkn|secret|password|
 var (
 	// printedPassword matches how job scripts print a password: "password: Zm9v", "The
 	// password is set to Zm9v".
-	printedPassword = regexp.MustCompile(`(?i)(\bpassword(?::| is set to)[ \t]+)[^\s&"'<>\\]+`)
+	printedPassword = regexp.MustCompile(`(?i)(\bpassword(?::| is set to)[ \t]+)\S+`)
 	// beforePassword matches the end of a text after which a password may follow.
 	beforePassword = regexp.MustCompile(`(?i)\bpassword(?::| +is(?: +set(?: +to)?)?)?[ \t]+$`)
 )

@@ -21,7 +21,7 @@ func redacted(r *Redactor, text []byte, lengths ...int) []byte {
 
 func TestAStretchesBorderShowsNothingOfASecret(t *testing.T) {
 	const token = "0123456789abcdef0123456789abcdef"
-	text := []byte("http://nc10214:8888/lab?token=" + token + "&x=1\nits key is " + token + ".\r\n   password: hunter3\nThe password is set to hunter4\npassword=hunter2 \xff\xfe token=")
+	text := []byte("http://nc10214:8888/lab?token=" + token + "&x=1\nits key is " + token + ".\r\n   password: hunter3\nThe password is set to hunter4\nPassword: \"hunter5&hunter6\"\npassword: <hunter7\npassword=hunter2 \xff\xfe token=")
 	want := Redact(string(text), NewSecret(token))
 	if strings.Contains(want, "0123") || strings.Contains(want, "hunter") {
 		t.Fatalf("Redact itself shows a secret: %q", want)

@@ -66,12 +66,6 @@ func (c *Client) EndpointPage(ctx context.Context, session, endpoint string) (ap
 	return requestRemote[api.OpenResponse](ctx, c, "/v1/sessions/"+url.PathEscape(session)+"/endpoints/"+url.PathEscape(endpoint)+"/open", struct{}{})
 }
 
-// EndpointURL is PageURL for another page of the session's job.
-func (c *Client) EndpointURL(ctx context.Context, session, endpoint string) (string, error) {
-	r, err := c.EndpointPage(ctx, session, endpoint)
-	return r.URL, err
-}
-
 // Login logs in to a host now.
 func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
 	return request[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: environment()})

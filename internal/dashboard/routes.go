@@ -86,18 +86,18 @@ func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerF
 	}
 }
 
-// pageURL is the whole address of a page, token included. It never leaves this process for
+// page is the whole address of a page, with its secrets. They never leave this process for
 // the dashboard's page.
-func (s *Server) pageURL(ctx context.Context, session, endpoint string) (string, error) {
+func (s *Server) page(ctx context.Context, session, endpoint string) (api.OpenResponse, error) {
 	if endpoint != "" {
-		return s.Client.EndpointURL(ctx, session, endpoint)
+		return s.Client.EndpointPage(ctx, session, endpoint)
 	}
-	return s.Client.PageURL(ctx, session)
+	return s.Client.Page(ctx, session)
 }
 
 func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	page, err := s.pageURL(r.Context(), session, req.Endpoint)
+	page, err := s.page(r.Context(), session, req.Endpoint)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,16 @@ func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	if req.Endpoint != "" {
 		command += " --which " + req.Endpoint
 	}
-	switch err := s.Open(r.Context(), page); {
+	return s.openSession(r.Context(), session, command, page)
+}
+
+// openSession opens a page of a session; command does the same in a terminal. A password that
+// the page asks for goes to the clipboard.
+func (s *Server) openSession(ctx context.Context, session, command string, page api.OpenResponse) (string, error) {
+	if text := page.ConnectText(); text != "" {
+		return text, nil // there is no page to look at
+	}
+	switch err := s.Open(ctx, page.URL); {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no program found to open the page", Err: err,
@@ -116,16 +125,26 @@ func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return "Opened " + session + " in another tab or window.", nil
+	text := "Opened " + session + " in another tab or window."
+	if page.Password == "" {
+		return text, nil
+	}
+	if page.User != "" {
+		text += " Log in there as " + page.User + "."
+	}
+	if err := s.Copy(ctx, page.Password); err != nil {
+		return text + " It asks for a password: `" + command + " --print` in a terminal shows it.", nil
+	}
+	return text + " It asks for a password, which is on the clipboard: paste it.", nil
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	page, err := s.pageURL(r.Context(), session, req.Endpoint)
+	page, err := s.page(r.Context(), session, req.Endpoint)
 	if err != nil {
 		return "", err
 	}
-	switch err := s.Copy(r.Context(), page); {
+	switch err := s.Copy(r.Context(), page.URL); {
 	case errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no clipboard program found", Err: err,

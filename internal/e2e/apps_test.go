@@ -65,7 +65,7 @@ shinyApp(fluidPage(titlePanel("Shiny in a job"), textInput("name", "Name", "ann"
 		if s.Endpoint.OpenTo != api.OpenToNode || s.Endpoint.Reach != api.ReachNode || s.Endpoint.Host != "127.0.0.1" {
 			t.Errorf("the page is at %+v", *s.Endpoint)
 		}
-		if want := "other users who are on " + s.Job.Node + " can open it"; !strings.Contains(talk, want) {
+		if want := "other users who are on " + s.Job.Node + " can reach it"; !strings.Contains(talk, want) {
 			t.Errorf("up does not say %q", want)
 		}
 		tab := openTab(t)
@@ -78,7 +78,7 @@ shinyApp(fluidPage(titlePanel("Shiny in a job"), textInput("name", "Name", "ann"
 		t.Parallel()
 		l := newQuietLaptop(t, appConfig("command", `command = "python3 -m http.server {port}"`))
 		_, talk := l.run("up", "--no-open")
-		if s := l.status(); s.Endpoint.OpenTo != api.OpenToNetwork || !strings.Contains(talk, "everyone on the cluster's network can open it") {
+		if s := l.status(); s.Endpoint.OpenTo != api.OpenToNetwork || !strings.Contains(talk, "everyone on the cluster's network can reach it") {
 			t.Errorf("the page is at %+v, and up said:\n%s", *s.Endpoint, talk)
 		}
 		l.run("down", "--cancel")

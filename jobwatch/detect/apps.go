@@ -106,7 +106,6 @@ var workRules = []rule{
 		re: lazyPattern(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
 	},
 	{needle: "password", read: readRStudioLogin},
-	{needle: "pass: ", read: readRStudioLogin},
 	{needle: "user: ", read: readRStudioLogin},
 	{needle: "username: ", read: readRStudioLogin},
 	{app: appMATLAB, act: announces, needle: "mwi_auth_token=", desc: ownURL, re: lazyPattern(`(?P<url>https?://\S+[?&]mwi_auth_token=\S+)`)},

@@ -45,6 +45,10 @@ func TestOurOwnJobsAnnounceTheirServers(t *testing.T) {
 			announcedCommand + "[I 2024-05-02 10:11:12.131 ServerApp] http://127.0.0.1:12345/lab?token=0123456789abcdef0123\n",
 			"jupyter http://127.0.0.1:12345/lab token=0123456789abcdef0123 reach=node node", "", "",
 		},
+		"a command with a password": {
+			announcedCommand + "RStudio Server is running on port 12345\nThe password is set to Zm9vYmFy\n",
+			"rstudio http://127.0.0.1:12345/ login=:Zm9vYmFy reach=node node", "", "",
+		},
 		"a command that also starts a dashboard": {
 			announcedCommand + "View the dashboard at http://n003:8265\n",
 			"command http://127.0.0.1:12345/ reach=node node open=node", "", "ray",
@@ -69,6 +73,21 @@ func TestOurOwnJobsAnnounceTheirServers(t *testing.T) {
 		if others != c.others {
 			t.Errorf("%s: besides it %q, want %q", name, others, c.others)
 		}
+	}
+}
+
+func TestACommandWhoseTokenIsInItsRuntimeFileIsNotOpenToOthers(t *testing.T) {
+	t.Parallel()
+	d := New("")
+	_, _ = d.Write([]byte(announcedCommand + "[I 2024-05-02 10:11:12.131 ServerApp] http://127.0.0.1:12345/lab\n"))
+	d.Flush()
+	e, err := ParseRuntimeFile([]byte(`{"hostname": "127.0.0.1", "port": 12345, "base_url": "/", "token": "0123"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := d.Finding()
+	if f := before.WithRuntime(e); before.OpenTo != api.OpenToNode || f.Token.Reveal() != "0123" || f.OpenTo != "" {
+		t.Errorf("before: open to %q; with the file: token %q, open to %q", before.OpenTo, f.Token.Reveal(), f.OpenTo)
 	}
 }
 

@@ -73,7 +73,7 @@ func dropCommand(all []*candidate) []*candidate {
 		}
 		c.Guess = false
 		c.Host, c.Reach, c.NeedsNode = ours.Host, ours.Reach, ours.NeedsNode // where it was told to listen
-		if c.Token.IsZero() {
+		if c.Token.IsZero() && c.Password.IsZero() {
 			c.OpenTo = ours.OpenTo
 		}
 		return slices.Delete(all, i, i+1)

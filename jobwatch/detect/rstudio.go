@@ -16,9 +16,11 @@ import (
 //     password: Zm9vYmFyYmF6
 //
 //     The password is set to Zm9vYmFyYmF6
+//
+// api.Redact hides the same lines.
 var (
 	loginUser     = regexp.MustCompile(`(?i)^\W*user(?:name)?:\s+(\S+)\s*$`)
-	loginPassword = regexp.MustCompile(`(?i)^\W*pass(?:word)?:\s+(\S+)\s*$`)
+	loginPassword = regexp.MustCompile(`(?i)^\W*password:\s+(\S+)\s*$`)
 	setPassword   = regexp.MustCompile(`^The password is set to (\S+)\s*$`)
 )
 

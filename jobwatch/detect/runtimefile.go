@@ -70,6 +70,9 @@ func (f Finding) WithRuntime(e api.Endpoint) Finding {
 	if !e.Password.IsZero() {
 		f.User, f.Password = e.User, e.Password
 	}
+	if !f.Token.IsZero() || !f.Password.IsZero() {
+		f.OpenTo = ""
+	}
 	if base := strings.TrimSuffix(e.Path, "/"); !strings.HasPrefix(f.Path, base+"/") && f.Path != base {
 		f.Path = e.Path
 	}

@@ -3,7 +3,6 @@ package state
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
 	"tunctl/internal/api"
@@ -21,8 +20,8 @@ func Summarize(runs []api.Run) []api.WeekSummary {
 	for i := range runs {
 		r := &runs[i]
 		unit, factor := api.JobHours, int64(1)
-		if gpus := runGPUs(r); gpus > 0 {
-			unit, factor = api.GPUHours, int64(gpus)
+		if r.GPUs > 0 {
+			unit, factor = api.GPUHours, int64(r.GPUs)
 		}
 		k := key{weekOf(r), r.Session, r.Host, unit}
 		sum := byKey[k]
@@ -58,13 +57,4 @@ func weekOf(r *api.Run) string {
 	end = end.Local()
 	sinceMonday := (int(end.Weekday()) + 6) % 7
 	return end.AddDate(0, 0, -sinceMonday).Format(time.DateOnly)
-}
-
-// runGPUs is how many GPUs a run had; 0 if that is not known.
-func runGPUs(r *api.Run) int {
-	if chosen, ok := r.With["gpus"]; ok {
-		n, _ := strconv.Atoi(chosen)
-		return n
-	}
-	return r.GPUs
 }

@@ -24,8 +24,8 @@ func TestASummaryAddsUpTheHoursOfEachWeek(t *testing.T) {
 		run("nb", sunday, time.Minute, 2*time.Hour, nil), // over midnight: it ended on Monday
 		run("nb", monday, time.Hour, 3*time.Hour, func(r *api.Run) { r.Idle = 1800 }),
 		run("nb", monday, time.Hour, 3*time.Hour, func(r *api.Run) { r.GPUs, r.Idle = 2, 5*3600 }), // measured longer than it ran
-		run("nb", monday, 0, time.Hour, func(r *api.Run) { r.GPUs, r.With = 2, api.Choices{"gpus": "4"} }),
-		run("nb", monday, 0, time.Hour, func(r *api.Run) { r.GPUs, r.With, r.Host = 2, api.Choices{"gpus": "0"}, "fir" }),
+		run("nb", monday, 0, time.Hour, func(r *api.Run) { r.GPUs = 4 }),
+		run("nb", monday, 0, time.Hour, func(r *api.Run) { r.Host = "fir" }),
 		{Session: "gone", Host: "narval", Noted: monday, Job: api.Job{State: api.JobNeverRan}},
 	})
 	const h = 3600
