@@ -188,7 +188,7 @@ func rocmGPUs(lines []string) []api.GPUUsage {
 
 func percent(text string) *float64 {
 	p, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil || p < 0 || p > 100 {
+	if err != nil || !(p >= 0 && p <= 100) { // it may be NaN
 		return nil
 	}
 	return &p
