@@ -75,6 +75,12 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 			return nil
 		}
 		c.announce(endQuestion(s))
+	case verbEnd:
+		session, job := splitEndpoint(name) // nor has the id of a job a slash
+		if s, found := c.view.Status.Session(session); !found || s.Job == nil || s.Job.ID != job {
+			return nil // the button of an old notification
+		}
+		return c.actionFor(verbCancel, session)
 	case verbTrouble:
 		s, found := c.view.Status.Session(name)
 		if !found { // the button of an old notification
@@ -209,7 +215,7 @@ func (c *companion) settings(ctx context.Context) error {
 // attempts complete "Could not …" for each verb; a name may follow.
 var attempts = map[string]string{
 	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start", verbUpWith: "start",
-	verbDown: "disconnect", verbCancel: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
+	verbDown: "disconnect", verbCancel: "end the job of", verbEnd: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
 	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
 	verbDashboard: "open the dashboard", verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
 	verbDetails: "show the details",
@@ -224,6 +230,8 @@ func (c *companion) reportFailure(id string, err error) {
 		name = "" // it is the id of another entry
 	case verbUpWith:
 		name, _ = splitChoices(name)
+	case verbEnd:
+		name, _ = splitEndpoint(name)
 	}
 	p := detailsPage{Title: "Could not " + strings.TrimSpace(attempts[verb]+" "+name), Text: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {

@@ -55,6 +55,7 @@ const (
 	verbExtend     = "extend"  // from a notification
 	verbKeep       = "keep"    // leave an idle job as it is, from a notification
 	verbAskEnd     = "ask-end" // ask whether an idle job is to be ended, from a notification
+	verbEnd        = "end"     // end that job: SESSION/JOB, from that question
 	verbTrouble    = "trouble" // show what went wrong with a session
 	verbDetails    = "details" // show what went wrong with an entry, from a notification
 	verbLogin      = "login"

@@ -284,7 +284,7 @@ func noticeNews(n api.Notice, st api.Status) news {
 func endQuestion(s api.Session) news {
 	return news{
 		kind: kindIdle, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
-		body: fmt.Sprintf("Job %s ends at once. What is not saved is lost.", s.Job.ID), verbs: []string{verbKeep, verbCancel},
+		body: fmt.Sprintf("Job %s ends at once. What is not saved is lost.", s.Job.ID), verbs: []string{verbKeep, verbEnd},
 	}
 }
 

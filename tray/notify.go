@@ -26,7 +26,7 @@ type notification struct {
 var buttons = map[string]string{
 	verbOpen: "Open", verbLog: api.MenuLog, verbUp: "Start again", verbExtend: "Extend by 1 h", verbLogin: "Log in…",
 	verbAsk: "Open a terminal…", verbTrouble: api.MenuTrouble, verbDetails: "Show details", verbSettings: "Edit config…",
-	verbSetup: "Set up…", verbKeep: "Keep", verbAskEnd: "End the job…", verbCancel: "End the job",
+	verbSetup: "Set up…", verbKeep: "Keep", verbAskEnd: "End the job…", verbEnd: "End the job",
 }
 
 // announce shows news, with buttons for what a person can do about it.
@@ -37,6 +37,9 @@ func (c *companion) announce(n news) {
 			continue
 		}
 		id := verb + ":" + n.name
+		if verb == verbEnd {
+			id += "/" + n.job
+		}
 		note.Actions = append(note.Actions, desktop.Action{Label: buttons[verb], Do: func() {
 			select {
 			case c.acts <- id:

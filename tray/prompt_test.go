@@ -268,6 +268,14 @@ func TestAnIdleJobIsEndedOnlyAfterAQuestion(t *testing.T) {
 		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "" {
 			t.Errorf("the question was not withdrawn, but %+v came", n)
 		}
+		another := running
+		another.State, another.Job = api.SessionReady, &api.Job{ID: "48999", State: api.JobRunning, End: time.Now().Add(time.Hour)}
+		s.status(reached(nil, another))
+		question.Actions[1].Do() // some desktops keep old notifications
+		synctest.Wait()
+		if did := s.heard(); len(did) != 1 {
+			t.Errorf("the question was about another job, and it did %q", did)
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"tunctl/internal/api"
@@ -23,12 +24,15 @@ type idle struct {
 	total   time.Duration // of its idle times before that
 	bytes   int64         // of the forwards, when they were last looked at
 	asked   time.Time     // when its Jupyter server was last asked
+	open    bool          // that was in use then: a page is open or a kernel busy
 	noticed bool          // a person was told about this idle time
 }
 
 const (
 	// idlePercent is below what the CPUs and each GPU are unused. An idle server takes some.
 	idlePercent = 5
+	// idleCPUs is the same in CPUs: one busy program on a large node uses few percent.
+	idleCPUs = 0.5
 	// jupyterEvery is how often a Jupyter server is asked while somebody looks.
 	jupyterEvery = 5 * time.Minute
 	// jupyterTimeout bounds that.
@@ -74,7 +78,8 @@ func (m *meter) noteClients(connected bool, bytes int64, now time.Time) {
 
 // checkDue reports whether the job should be measured, to find out whether it is idle:
 // soon after the last sign of use, for something to compare with, then twice until a
-// person is told, and after that rarely.
+// person is told, and after that rarely. A check that fails is not repeated at once: it may
+// have cost a job step.
 func (m *meter) checkDue(now time.Time) bool {
 	limit := m.session.config().Idle
 	if limit == 0 || m.nodes == nil || now.Before(m.retry) || !m.connected() {
@@ -82,15 +87,16 @@ func (m *meter) checkDue(now time.Time) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	unused, measured := now.Round(0).Sub(m.idle.used), m.lastAt.Round(0).Sub(m.idle.used)
-	passed := func(mark time.Duration) bool { return unused >= mark && measured < mark }
+	unused, tried := now.Round(0).Sub(m.idle.used), m.tried.Round(0).Sub(m.idle.used)
+	passed := func(mark time.Duration) bool { return unused >= mark && tried < mark }
 	switch {
-	case m.lastAt.IsZero() || measured < 0:
+	case m.tried.IsZero() || tried < 0:
 		return unused >= limit/10
 	case m.idle.noticed:
-		return unused-measured >= limit
+		return unused-tried >= limit
 	}
-	return passed(limit/2) || passed(limit)
+	// The last is for a first measurement that was late: the host was not connected.
+	return passed(limit/2) || passed(limit) || unused-tried >= limit/2
 }
 
 // judge finds out from a measurement whether the job is idle. Only where that is due is
@@ -100,36 +106,43 @@ func (m *meter) judge(ctx context.Context, u api.Usage, check bool) {
 		return // so short a time has mostly seen the measurement itself
 	}
 	now, limit := u.Time, m.session.config().Idle
-	busy := *m.cpu >= idlePercent
-	for _, g := range u.GPUs {
-		busy = busy || g.Percent != nil && *g.Percent >= idlePercent
-	}
+	busy := computes(*m.cpu, u)
 	var active time.Time // when the Jupyter server was last used
-	if !busy && m.askJupyter(check, now) {
+	asked := !busy && m.askJupyter(check, now)
+	if asked {
 		var err error
 		if active, err = m.session.jupyterActivity(ctx); err != nil {
 			m.session.agent.log.Debug("cannot ask the Jupyter server", "session", m.session.name, "err", err)
 		}
 	}
-	if long, tell := m.settle(busy, active, now, limit); tell {
+	if long, tell := m.settle(busy, asked, active, now, limit); tell {
 		m.session.notifyIdle(idleText(m.session.name, long, m.nodes.current(), u))
 	}
 }
 
+// computes reports whether a job uses its CPUs or GPUs. A GPU of which that is not known
+// does not count.
+func computes(cpu float64, u api.Usage) bool {
+	return cpu >= idlePercent || cpu/100*float64(u.CPUs) >= idleCPUs ||
+		slices.ContainsFunc(u.GPUs, func(g api.GPUUsage) bool { return g.Percent != nil && *g.Percent >= idlePercent })
+}
+
 // settle takes in what was found out, and reports how long the job is idle, and whether a
 // person is to be told.
-func (m *meter) settle(busy bool, active, now time.Time, limit time.Duration) (long time.Duration, tell bool) {
+func (m *meter) settle(busy, asked bool, active, now time.Time, limit time.Duration) (long time.Duration, tell bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := &m.idle
-	if busy {
+	if asked {
+		i.open = !active.Before(now)
+	}
+	switch {
+	case busy || asked && i.open:
 		i.useLocked(now)
 		return 0, false
-	}
-	if active.After(i.used) {
-		if active.After(now) { // the server's clock is exact to the second only
-			active = now
-		}
+	case i.open: // until it is asked again
+		return 0, false
+	case active.After(i.used):
 		i.useLocked(active)
 	}
 	i.since, i.seen = i.used, now.Round(0)

@@ -140,6 +140,71 @@ func TestAJobThatCannotBeMeasuredIsNotCalledIdle(t *testing.T) {
 	})
 }
 
+func TestAJobThatIsMeasuredLateIsStillToldToBeIdle(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := idleGuest(t, "alpha-0")
+		g.on("alpha", func(h *simHost) { h.noSteps = true })
+		g.until(8, 35)
+		synctest.Wait()
+		if n := g.hosts["alpha"].uses[simUse{"steps", 0}]; n == 0 || n > 3*4 {
+			t.Errorf("%d steps were tried in vain", n) // each with and without --mem=0, and without Python
+		}
+		g.on("alpha", func(h *simHost) { h.noSteps = false })
+		g.until(9, 40)
+		if told := g.idleNotices(); len(told) != 1 {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuest(t)
+		g.allRun()
+		g.up("alpha-0", "beta-0")
+		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
+		g.until(8, 10)
+		alpha, beta := g.look("alpha-0"), g.look("beta-0")
+		g.until(8, 22)
+		if all := alpha(); all[len(all)-1].IdleSince.IsZero() {
+			t.Error("an unused job is not called idle")
+		}
+		for _, u := range beta() {
+			if !u.IdleSince.IsZero() {
+				t.Fatalf("with a busy kernel, it is called idle since %v at %v", u.IdleSince, u.Time)
+			}
+		}
+		g.until(8, 30)
+		synctest.Wait()
+		all := g.agent.sessions["alpha-0"].meter.log.all()
+		if last := all[len(all)-1]; !last.IdleSince.IsZero() {
+			t.Errorf("nobody measures it any more, and at %v it is called idle since %v", last.Time, last.IdleSince)
+		}
+	})
+}
+
+func TestOneBusyProgramUsesALargeJob(t *testing.T) {
+	half, most := 4.0, 96.0
+	for _, tt := range []struct {
+		cpu  float64
+		u    api.Usage
+		want bool
+	}{
+		{4.9, api.Usage{CPUs: 4}, false},
+		{5, api.Usage{CPUs: 1}, true},
+		{100.0 / 128, api.Usage{CPUs: 128}, true}, // one CPU
+		{0.1, api.Usage{CPUs: 128}, false},
+		{0, api.Usage{CPUs: 8, GPUs: []api.GPUUsage{{Percent: &half}, {}}}, false},
+		{0, api.Usage{CPUs: 8, GPUs: []api.GPUUsage{{Percent: &half}, {Percent: &most}}}, true},
+	} {
+		if got := computes(tt.cpu, tt.u); got != tt.want {
+			t.Errorf("%.1f %% of %d CPUs: %v", tt.cpu, tt.u.CPUs, got)
+		}
+	}
+}
+
 func TestTheCostOfAnIdleJobIsToldAsFarAsItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := func(nodes string) api.Job {

@@ -17,18 +17,21 @@ import (
 type meter struct {
 	session *session
 	log     usageLog
+	serving chan struct{} // holds one while serve runs
 
 	// Of serve alone:
 	nodes   *jobNodes // of the run that the rest is about; nil: no job runs
 	sampler *sampler  // nil: it does not run
 	last    usage.Reading
-	lastAt  time.Time     // when last was read; zero: never
-	first   bool          // last has nothing recent to compare with
-	cpu     *float64      // the use of CPUs between the last two readings
-	span    time.Duration // that was between them
-	added   time.Time     // when the last sample was added
-	retry   time.Time     // when measuring inside may be tried again
-	problem string        // why it failed
+	source  api.UsageSource // of last
+	lastAt  time.Time       // when last was read; zero: never
+	tried   time.Time       // when the job was last measured, or that failed; zero: never
+	first   bool            // last has nothing recent to compare with
+	cpu     *float64        // the use of CPUs between the last two readings
+	span    time.Duration   // that was between them
+	added   time.Time       // when the last sample was added
+	retry   time.Time       // when measuring inside may be tried again
+	problem string          // why it failed
 
 	mu   sync.Mutex
 	idle idle
@@ -46,8 +49,16 @@ const (
 	samplerRetry = 5 * time.Minute
 )
 
-// serve measures until ctx ends.
+func newMeter(s *session) *meter { return &meter{session: s, serving: make(chan struct{}, 1)} }
+
+// serve measures until ctx ends. That of an earlier attempt may still be about to end.
 func (m *meter) serve(ctx context.Context) {
+	select {
+	case m.serving <- struct{}{}:
+		defer func() { <-m.serving }()
+	case <-ctx.Done():
+		return
+	}
 	defer m.stop()
 	m.begin()
 	for {
@@ -90,7 +101,9 @@ func (m *meter) measure(ctx context.Context, looked bool) {
 	if !due && !check || ctx.Err() != nil {
 		return
 	}
-	u.IdleSince = m.idleSince()
+	if u.Source != "" { // else it may be in use now
+		u.IdleSince = m.idleSince()
+	}
 	m.added = u.Time
 	m.log.add(u)
 	m.session.agent.usage.publish(u)
@@ -106,7 +119,8 @@ func (m *meter) setRun() {
 		return
 	}
 	m.stop()
-	m.nodes, m.last, m.lastAt, m.first, m.cpu, m.retry, m.problem = nodes, usage.Reading{}, time.Time{}, false, nil, time.Time{}, ""
+	m.nodes, m.last, m.lastAt, m.tried, m.first, m.cpu = nodes, usage.Reading{}, time.Time{}, time.Time{}, false, nil
+	m.retry, m.problem = time.Time{}, ""
 	if nodes != nil && m.beginJob(nodes.current().Ref()) {
 		m.log.clear()
 	}
@@ -154,10 +168,12 @@ func (m *meter) measureJob(ctx context.Context, u *api.Usage) {
 	case ctx.Err() != nil || errors.Is(err, api.ErrDown):
 		return
 	case err != nil:
+		m.tried = time.Now()
 		u.Problem = api.Redact(err.Error())
 		return
 	}
 	now := time.Now()
+	m.tried = now
 	m.compare(r, source, now)
 	u.Time, u.Source, u.CPUs, u.Memory, u.MemoryLimit, u.GPUs = now, source, r.CPUs, r.Memory, r.MemoryLimit, r.GPUs
 	if !m.first {
@@ -165,9 +181,13 @@ func (m *meter) measureJob(ctx context.Context, u *api.Usage) {
 	}
 }
 
-// compare finds out the use of CPUs since the last reading.
+// compare finds out the use of CPUs since the last reading. The clocks of the sources
+// differ.
 func (m *meter) compare(r usage.Reading, source api.UsageSource, now time.Time) {
 	before := m.last
+	if source != m.source {
+		before = usage.Reading{}
+	}
 	if source == api.UsageScheduler && r.Clock == before.Clock {
 		return // the same answer again
 	}
@@ -179,7 +199,7 @@ func (m *meter) compare(r usage.Reading, source api.UsageSource, now time.Time) 
 	if percent, known := r.Percent(before); known {
 		m.cpu = &percent
 	}
-	m.last, m.lastAt = r, now
+	m.last, m.source, m.lastAt = r, source, now
 }
 
 // connected reports whether the host responds, as far as is known.
@@ -204,11 +224,12 @@ func (m *meter) read(ctx context.Context) (usage.Reading, api.UsageSource, error
 		m.session.agent.log.Info("cannot measure the job", "session", m.session.name, "err", err)
 		m.retry, m.problem = time.Now().Add(samplerRetry), err.Error()
 	}
-	counted, err := m.nodes.jobs.Usage(ctx, m.nodes.current().Ref())
+	job := m.nodes.current()
+	counted, err := m.nodes.jobs.Usage(ctx, job.Ref())
 	if err != nil && inside {
 		err = errors.New(m.problem)
 	}
-	return fromScheduler(counted), api.UsageScheduler, err
+	return fromScheduler(counted, job.Start), api.UsageScheduler, err
 }
 
 // readInside has the program inside the job measure, and starts it if need be.
@@ -232,11 +253,12 @@ func (m *meter) readInside(ctx context.Context) (usage.Reading, error) {
 	return r, err
 }
 
-// fromScheduler is what a scheduler has counted, as a reading.
-func fromScheduler(u jobwatch.Usage) usage.Reading {
+// fromScheduler is what a scheduler has counted, as a reading whose clock is the time since
+// the start of the job; zero: not known.
+func fromScheduler(u jobwatch.Usage, start time.Time) usage.Reading {
 	r := usage.Reading{Clock: u.Elapsed, CPU: u.CPU, CPUs: u.CPUs, Memory: u.Memory, MemoryLimit: u.MemoryLimit}
-	if r.Clock == 0 {
-		r.Clock = time.Duration(u.At.UnixNano())
+	if r.Clock == 0 && !start.IsZero() {
+		r.Clock = max(0, u.At.Sub(start))
 	}
 	return r
 }

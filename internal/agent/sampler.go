@@ -50,24 +50,33 @@ func startSampler(ctx context.Context, m machine, job string) (*sampler, error) 
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	s := &sampler{channel: ch, readings: make(chan samplerResult), done: make(chan struct{})}
-	stop := context.AfterFunc(ctx, func() { _ = ch.Close() })
-	go ssh.DiscardRequests(requests) // it ends with the channel, as receive does
-	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{usage.Command}))
-	if err == nil && !ok {
-		err = errors.New("no command may be run there")
-	}
-	if err == nil {
-		_, err = io.WriteString(ch, usage.Input(job))
-	}
-	if !stop() {
+	// These end with the channel: a node that does not respond must not hold the meter.
+	started := make(chan error, 1)
+	go ssh.DiscardRequests(requests)
+	go func() { started <- s.start(job) }()
+	go s.receive()
+	select {
+	case err = <-started:
+	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	go s.receive()
 	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// start sends the program.
+func (s *sampler) start(job string) error {
+	ok, err := s.channel.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{usage.Command}))
+	if err == nil && !ok {
+		err = errors.New("no command may be run there")
+	}
+	if err == nil {
+		_, err = io.WriteString(s.channel, usage.Input(job))
+	}
+	return err
 }
 
 // receive reads what the program prints, to its end.

@@ -73,7 +73,7 @@ func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.facts = a.remembered(cfg.Name, time.Now())
 	s.current = a.downSession(cfg)
-	s.meter = &meter{session: s}
+	s.meter = newMeter(s)
 	return s
 }
 

@@ -43,6 +43,7 @@ type simHost struct {
 	steps      int  // job steps that run now
 	readings   int  // how often a job was measured
 	noSteps    bool // srun is refused
+	counted    bool // sstat tells that each job used one of its four CPUs
 	computes   bool // each job uses one of its four CPUs
 	busyKernel bool
 	lastUse    time.Time // of each notebook
@@ -221,7 +222,7 @@ func (h *simHost) step(ch ssh.Channel, in *bufio.Reader, line string) (exit uint
 	refused := h.noSteps
 	h.mu.Unlock()
 	if refused {
-		_, _ = io.WriteString(ch.Stderr(), "srun: error: Unable to create step for job: Job/step already completing or completed\n")
+		_, _ = io.WriteString(ch.Stderr(), "srun: error: Unable to create step for job: Access/permission denied\n")
 		return 1
 	}
 	if !strings.Contains(line, "tunctl-usage") {
@@ -237,6 +238,10 @@ func (h *simHost) step(ch ssh.Channel, in *bufio.Reader, line string) (exit uint
 			return 0
 		}
 		h.mu.Lock()
+		if h.noSteps {
+			h.mu.Unlock()
+			return 1
+		}
 		h.readings++
 		used := time.Duration(0)
 		if h.computes {
@@ -305,6 +310,16 @@ func (h *simHost) run(script string) string {
 	return fmt.Sprintf("%s.begin\n%s\n%s.end %d\n", mark[1], out, mark[1], exit)
 }
 
+func (h *simHost) sstat() (out string, exit int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.counted {
+		return "", 1
+	}
+	used := time.Since(h.since)
+	return fmt.Sprintf("cpus|4\n1|%02d:%02d:%02d|1000K\n", int(used.Hours()), int(used.Minutes())%60, int(used.Seconds())%60), 0
+}
+
 func (h *simHost) cannot(script string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -315,15 +330,15 @@ func (h *simHost) answer(script string) (out string, exit int) {
 	switch {
 	case strings.Contains(script, "has sbatch squeue"):
 		return "slurm\nalice\n" + h.name + "\n", 0
+	case strings.Contains(script, "limit sstat"):
+		h.count("queries", 1)
+		return h.sstat()
 	case strings.Contains(script, "limit squeue"):
 		h.count("queries", 1)
 		return h.squeue(), 0
 	case strings.Contains(script, "limit scontrol"):
 		h.count("queries", 1)
 		return h.scontrol(script), 0
-	case strings.Contains(script, "limit sstat"):
-		h.count("queries", 1)
-		return "", 1
 	case strings.Contains(script, "limit sacct"):
 		h.count("queries", 1)
 		return "", 1

@@ -165,6 +165,79 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 	})
 }
 
+func TestWhatTheSchedulerCountsIsComparedWithItsOwnFigures(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuest(t)
+		g.allRun()
+		g.up("alpha-0", "beta-0")
+		for _, host := range []string{"alpha", "beta"} {
+			g.on(host, func(h *simHost) { h.counted, h.computes = true, true })
+		}
+		g.on("alpha", func(h *simHost) { h.noSteps = true })
+		g.until(8, 30)
+		alpha, beta := g.look("alpha-0"), g.look("beta-0")
+		g.until(8, 35)
+		g.on("beta", func(h *simHost) { h.noSteps = true })
+		g.until(8, 45)
+		for session, samples := range map[string][]api.Usage{"alpha-0": alpha(), "beta-0": beta()} {
+			n := 0
+			for _, u := range samples {
+				if u.Source != api.UsageScheduler {
+					continue
+				}
+				n++
+				if u.CPUPercent == nil || *u.CPUPercent < 24 || *u.CPUPercent > 26 {
+					t.Errorf("%s: one of four CPUs is busy, shown is %s", session, percentOf(u))
+				}
+				if !u.IdleSince.IsZero() {
+					t.Errorf("%s is called idle since %v", session, u.IdleSince)
+				}
+			}
+			if n < 20 {
+				t.Errorf("%s: %d samples from the scheduler", session, n)
+			}
+		}
+	})
+}
+
+func percentOf(u api.Usage) string {
+	if u.CPUPercent == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%.1f %%", *u.CPUPercent)
+}
+
+func TestASessionIsMeasuredByOneAttemptAtATime(t *testing.T) {
+	t.Setenv("PATH", "")
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuest(t)
+		g.allRun()
+		g.up("alpha-0")
+		g.until(8, 10)
+		m := g.agent.sessions["alpha-0"].meter
+		used := func() time.Time {
+			synctest.Wait()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.idle.used
+		}
+		before := used()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); m.serve(ctx) }()
+		if got := used(); !got.Equal(before) {
+			t.Errorf("a second attempt began at %v, while the first still measured", got)
+		}
+		g.agent.sessions["alpha-0"].halt()
+		if got := used(); got.Equal(before) {
+			t.Error("the second attempt did not begin after the end of the first")
+		}
+		cancel()
+		<-done
+	})
+}
+
 func TestOneHourOfSamplesIsKept(t *testing.T) {
 	var l usageLog
 	start := time.Now()

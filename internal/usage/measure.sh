@@ -35,6 +35,13 @@ while IFS=: read -r number names path; do
 	esac
 done </proc/self/cgroup
 
+# What Slurm gave the job on each node: 4, or 4(x2) for two nodes; of different ones, not known.
+case $SLURM_JOB_CPUS_PER_NODE in
+*,*) granted= ;;
+*) granted=${SLURM_JOB_CPUS_PER_NODE%%(*} ;;
+esac
+case $granted in *[!0-9]*) granted= ;; esac
+
 limited() { if command -v timeout >/dev/null; then timeout 10 "$@"; else "$@"; fi; }
 field() { sed -n "s/^$1 //p" "$2"; }
 number() { case $2 in '' | *[!0-9]*) ;; *) printf '%s %s\n' "$1" "$2" ;; esac; }
@@ -76,9 +83,14 @@ cpu_and_memory() {
 	else
 		processes
 	fi
-	case $max in
-	*[0-9]) ;;
-	*) if test -n "$SLURM_MEM_PER_NODE"; then max=$((SLURM_MEM_PER_NODE * 1048576)); fi ;;
+	case $max in '' | *[!0-9]* | ???????????????????*) # no limit; cgroup 1 has a huge number for that
+		max=
+		if test -n "$SLURM_MEM_PER_NODE"; then
+			max=$((SLURM_MEM_PER_NODE * 1048576))
+		elif test -n "$SLURM_MEM_PER_CPU" && test -n "$granted"; then
+			max=$((SLURM_MEM_PER_CPU * granted * 1048576))
+		fi
+		;;
 	esac
 	number limit "$max"
 }
@@ -87,7 +99,8 @@ cpus() {
 	list=
 	if test -n "$unified"; then read -r list <"$unified/cpuset.cpus.effective"; fi
 	if test -z "$list" && test -n "$cpuset"; then read -r list <"$cpuset/cpuset.cpus"; fi
-	printf 'cpus %s\n' "${list:-#${SLURM_CPUS_ON_NODE:-${NCPUS:-${NSLOTS:-$(nproc)}}}}"
+	printf 'cpus %s\n' "${list:-#${granted:-${SLURM_CPUS_ON_NODE:-${NCPUS:-${NSLOTS:-$(nproc)}}}}}"
+	number granted "$granted" # where jobs are not bound to CPUs, the list has all of the node
 }
 
 # A job of Slurm without GPUs must not show those of others.

@@ -49,7 +49,7 @@ var errNothing = errors.New("nothing can be measured there: it has neither cgrou
 // Parse reads what the program prints, without the last line.
 func Parse(text string) (Reading, error) {
 	r := Reading{CPU: -1}
-	node := int64(0)
+	node, granted := int64(0), 0
 	var nvidia, rocm []string
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -62,6 +62,8 @@ func Parse(text string) (Reading, error) {
 			}
 		case "cpus":
 			r.CPUs = countCPUs(value)
+		case "granted":
+			granted = countCPUs("#" + value)
 		case "mem":
 			r.Memory = byteCount(value)
 		case "limit":
@@ -76,6 +78,9 @@ func Parse(text string) (Reading, error) {
 	}
 	if r.Clock == 0 || r.CPU < 0 && r.Memory == 0 {
 		return Reading{}, errNothing
+	}
+	if granted > 0 && granted < r.CPUs {
+		r.CPUs = granted
 	}
 	if r.MemoryLimit == 0 || node > 0 && r.MemoryLimit > node { // a cgroup without a limit has a huge one
 		r.MemoryLimit = node
@@ -188,7 +193,7 @@ func rocmGPUs(lines []string) []api.GPUUsage {
 
 func percent(text string) *float64 {
 	p, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil || p < 0 || p > 100 {
+	if err != nil || !(p >= 0 && p <= 100) { // it may be NaN
 		return nil
 	}
 	return &p

@@ -36,6 +36,7 @@ func TestGPUsAreReadAsTheirToolsPrintThem(t *testing.T) {
 			"nvidia NVIDIA H100 80GB HBM3, [N/A], 2048, 81920\n",
 			[]api.GPUUsage{{Name: "NVIDIA H100 80GB HBM3", Memory: 2 * gib, MemoryTotal: 80 * gib}},
 		},
+		"no number":  {"nvidia NVIDIA A100, nan, 0, 40960\n", []api.GPUUsage{{Name: "NVIDIA A100", MemoryTotal: 40 * gib}}},
 		"an error":   {"nvidia Failed to initialize NVML: Driver/library version mismatch\n", nil},
 		"no devices": {"nvidia No devices were found\n", nil},
 		"one of AMD's": {
@@ -183,6 +184,42 @@ func TestTheProgramReadsTheJobsCgroup(t *testing.T) {
 		n.write("cpuset/slurm/uid_1/job_123/cpuset.cpus", "0-1,4\n")
 		want := Reading{CPU: 2500 * time.Millisecond, CPUs: 3, Memory: 4000000, MemoryLimit: 8000000}
 		if got := n.measure("123"); !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	})
+	t.Run("cgroup 2 without limits", func(t *testing.T) {
+		n := newNode(t)
+		n.write("self", "0::/system.slice/slurmstepd.scope/job_123/step_4\n")
+		const job = "system.slice/slurmstepd.scope/job_123/"
+		n.write(job+"cpu.stat", "usage_usec 2500000\n")
+		n.write(job+"memory.current", "5000000\n")
+		n.write(job+"memory.max", "max\n")
+		n.write(job+"cpuset.cpus.effective", "0-127\n")
+		for _, tt := range []struct {
+			env   []string
+			cpus  int
+			limit int64 // in MiB
+		}{
+			{[]string{"SLURM_JOB_CPUS_PER_NODE=4", "SLURM_MEM_PER_NODE=64"}, 4, 64},
+			{[]string{"SLURM_JOB_CPUS_PER_NODE=4(x2)", "SLURM_MEM_PER_CPU=8"}, 4, 32},
+			{[]string{"SLURM_JOB_CPUS_PER_NODE=4,8", "SLURM_MEM_PER_NODE=64"}, 128, 64},
+			{[]string{"SLURM_JOB_CPUS_PER_NODE=256", "SLURM_MEM_PER_NODE=64"}, 128, 64},
+			{[]string{"SLURM_MEM_PER_NODE=64"}, 128, 64},
+		} {
+			want := Reading{CPU: 2500 * time.Millisecond, CPUs: tt.cpus, Memory: 5000000, MemoryLimit: tt.limit << 20}
+			if got := n.measure("123", append(tt.env, "SLURM_JOB_ID=123")...); !reflect.DeepEqual(got, want) {
+				t.Errorf("%q:\ngot  %+v\nwant %+v", tt.env, got, want)
+			}
+		}
+	})
+	t.Run("cgroup 1 without limits", func(t *testing.T) {
+		n := newNode(t)
+		n.write("self", "4:memory:/slurm/uid_1/job_123/step_0\n2:cpu,cpuacct:/slurm/uid_1/job_123/step_0\n0::/\n")
+		n.write("cpuacct/slurm/uid_1/job_123/cpuacct.usage", "2500000123\n")
+		n.write("memory/slurm/uid_1/job_123/memory.usage_in_bytes", "5000000\n")
+		n.write("memory/slurm/uid_1/job_123/memory.limit_in_bytes", "9223372036854771712\n")
+		want := Reading{CPU: 2500 * time.Millisecond, CPUs: 6, Memory: 5000000, MemoryLimit: 64 << 20}
+		if got := n.measure("123", "SLURM_CPUS_ON_NODE=6", "SLURM_MEM_PER_NODE=64"); !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/term"
 )
 
 // tick is how often the status is read without an event: minutes and bytes have none.
@@ -53,7 +54,10 @@ type feed struct {
 	options Options
 	send    func(tea.Msg)
 	running sync.WaitGroup
-	stop    context.CancelFunc // ends the open stream; only the model's goroutine uses it
+
+	// Of the model's goroutine alone:
+	stop  context.CancelFunc // ends the open stream; nil: there was none yet
+	ended chan struct{}      // closed when that has ended
 }
 
 // watch sends the status at every event and once a second, until the agent or ctx ends.
@@ -100,11 +104,14 @@ func (f *feed) follow(s stream) {
 		f.stop()
 	}
 	ctx, stop := context.WithCancel(f.ctx)
-	f.stop = stop
+	ended := make(chan struct{})
+	f.stop, f.ended = stop, ended
 	if s == (stream{}) {
+		close(ended)
 		return
 	}
 	f.running.Go(func() {
+		defer close(ended)
 		defer stop()
 		var err error
 		if s.usage {
@@ -116,6 +123,22 @@ func (f *feed) follow(s stream) {
 			f.send(endedMsg{s, err})
 		}
 	})
+}
+
+// suspend stops the program, after the open stream: a stopped client would still look.
+func (f *feed) suspend() tea.Cmd {
+	switch {
+	case !term.CanSuspend():
+		return nil // nobody could continue it
+	case f.stop == nil:
+		return tea.Suspend
+	}
+	f.stop()
+	ended := f.ended
+	return func() tea.Msg {
+		<-ended
+		return tea.Suspend()
+	}
 }
 
 // jobs sends the jobs that the schedulers of hosts reported last; nobody is asked.

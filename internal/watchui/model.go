@@ -11,7 +11,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
-	"tunctl/internal/term"
 )
 
 const (
@@ -47,6 +46,8 @@ type Model struct {
 	top     int  // the first line of the log, the details or the help
 	tail    bool // the log's end is followed
 
+	suspended bool // nobody looks, until the shell continues it
+
 	asking  *question
 	message string
 	failed  bool // the message is an error
@@ -60,6 +61,8 @@ type effects struct {
 	jobs   func(hosts []string)
 	act    func(Action)
 	login  func(host string) tea.Cmd
+	// suspend stops the program, once the agent knows that nobody looks; nil: it cannot.
+	suspend func() tea.Cmd
 }
 
 // question is asked in the line above the keys. A filter is kept while it is typed.
@@ -81,7 +84,7 @@ type target struct {
 // New is the screen before the first message.
 func New(o Options, colours bool, now time.Time) Model {
 	m := Model{options: o, colours: colours, now: now, usage: map[string][]api.Usage{}, width: 80, height: 24, tail: true}
-	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(Action) {}, login: func(string) tea.Cmd { return nil }}
+	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(Action) {}, login: func(string) tea.Cmd { return nil }, suspend: func() tea.Cmd { return nil }}
 	m.setStatus(o.Status)
 	return m
 }
@@ -122,6 +125,8 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case endMsg:
 		m.end = msg.err
 		return m, tea.Quit
+	case tea.ResumeMsg:
+		m.suspended = false
 	case tea.PasteMsg:
 		m.typeText(msg.Content)
 	case tea.KeyPressMsg:
@@ -173,10 +178,11 @@ func (m *Model) addUsage(u api.Usage) {
 // follow has the agent send what the view shows, and nothing else.
 func (m *Model) follow() {
 	want := stream{}
-	switch m.view {
-	case Use:
+	switch {
+	case m.suspended:
+	case m.view == Use:
 		want.usage = true
-	case Log:
+	case m.view == Log:
 		want.log = m.logOf.query()
 	}
 	if want == m.open {
@@ -194,6 +200,7 @@ func (m *Model) again() {
 		return
 	}
 	m.ended, m.log = endedMsg{}, logTail{} // it starts from the beginning
+	clear(m.usage)
 	m.do.follow(m.open)
 }
 
@@ -215,10 +222,9 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.end = ErrInterrupted
 		return tea.Quit
 	case "ctrl+z":
-		if !term.CanSuspend() {
-			return nil // nobody could continue it
-		}
-		return tea.Suspend
+		cmd := m.do.suspend()
+		m.suspended = cmd != nil
+		return cmd
 	}
 	if m.asking != nil {
 		m.answer(k)
@@ -362,6 +368,10 @@ func (m *Model) answer(k tea.KeyPressMsg) {
 		m.asking = nil
 		if !strings.EqualFold(k.String(), "y") {
 			m.say("nothing was cancelled")
+			return
+		}
+		if s, ok := m.status.Session(q.action.Session); ok && (s.Job == nil || s.Job.Ref() != q.action.Job.Ref()) {
+			m.fail("nothing was cancelled: " + s.Name + " has no longer job " + q.action.Job.ID)
 			return
 		}
 		m.act(q.action, "ending job "+q.action.Job.ID+"…")

@@ -42,6 +42,7 @@ func newBench(t *testing.T, o Options) *bench {
 			b.logins = append(b.logins, host)
 			return nil
 		},
+		suspend: func() tea.Cmd { return tea.Suspend },
 	}
 	return b
 }
@@ -58,6 +59,7 @@ func (b *bench) send(msgs ...tea.Msg) *bench {
 var named = map[string]tea.KeyPressMsg{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace}, "down": {Code: tea.KeyDown}, "up": {Code: tea.KeyUp},
 	"pgdown": {Code: tea.KeyPgDown}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+u": {Code: 'u', Mod: tea.ModCtrl},
+	"ctrl+z": {Code: 'z', Mod: tea.ModCtrl},
 }
 
 // press presses keys: names, or texts that are typed.
@@ -267,6 +269,37 @@ func TestAKeyActsOnTheChosenRow(t *testing.T) {
 			t.Errorf("%q quit", tt.keys)
 		}
 	}
+}
+
+func TestASuspendedScreenLooksAtNothing(t *testing.T) {
+	b := newBench(t, Options{Status: three()}).press("3", "ctrl+z").send(statusMsg{three(), noon})
+	if want := []stream{{usage: true}, {}}; !reflect.DeepEqual(b.streams, want) {
+		t.Errorf("streams %+v, want %+v", b.streams, want)
+	}
+	b.send(tea.ResumeMsg{})
+	if want := []stream{{usage: true}, {}, {usage: true}}; !reflect.DeepEqual(b.streams, want) {
+		t.Errorf("streams %+v after it was continued, want %+v", b.streams, want)
+	}
+}
+
+func TestOnlyTheJobOfTheQuestionIsCancelled(t *testing.T) {
+	b := newBench(t, Options{Status: three()}).press("c")
+	st := three()
+	another := *st.Sessions[0].Job
+	another.ID = "99999"
+	st.Sessions[0].Job = &another
+	b.send(statusMsg{st, noon}).press("y")
+	if len(b.actions) != 0 {
+		t.Errorf("it did %+v", b.actions)
+	}
+	b.shows("nothing was cancelled: jupyter has no longer job")
+}
+
+func TestAStreamOfUseThatIsOpenedAgainStartsAnew(t *testing.T) {
+	b := newBench(t, Options{Status: three()}).press("3").send(usageMsg{Session: "jupyter", Time: noon, CPUPercent: percent(1)})
+	b.send(endedMsg{stream{usage: true}, errors.New("cut")}, statusMsg{three(), noon.Add(time.Minute)})
+	b.send(usageMsg{Session: "jupyter", Time: noon, CPUPercent: percent(1)})
+	b.shows("1 measurements")
 }
 
 func TestAJobWithoutASessionIsCancelledByItself(t *testing.T) {

@@ -101,7 +101,7 @@ func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) er
 	ctx, cancel := context.WithCancel(ctx)
 	f := &feed{ctx: ctx, client: cl, options: o}
 	m := New(o, term.LayoutFor(t.Out).Colours, time.Now())
-	m.do = effects{follow: f.follow, jobs: f.jobs, act: f.act, login: f.login}
+	m.do = effects{follow: f.follow, jobs: f.jobs, act: f.act, login: f.login, suspend: f.suspend}
 	if width, height, err := term.Size(t.Out); err == nil { // the first picture has the right size
 		m.width, m.height = width, height
 	}
