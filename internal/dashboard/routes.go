@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -86,26 +87,36 @@ func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerF
 	}
 }
 
-// pageURL is the whole address of a page, token included. It never leaves this process for
-// the dashboard's page.
-func (s *Server) pageURL(ctx context.Context, session, endpoint string) (string, error) {
+// page is the whole address of a page, token included, and its password. They never leave
+// this process for the dashboard's page.
+func (s *Server) page(ctx context.Context, session, endpoint string) (api.OpenResponse, error) {
 	if endpoint != "" {
-		return s.Client.EndpointURL(ctx, session, endpoint)
+		return s.Client.EndpointPage(ctx, session, endpoint)
 	}
-	return s.Client.PageURL(ctx, session)
+	return s.Client.Page(ctx, session)
 }
 
+// openCommand is the command that opens the same page.
+func openCommand(session, endpoint string) string {
+	if endpoint == "" {
+		return "tunctl open " + session
+	}
+	return "tunctl open " + session + " --which " + endpoint
+}
+
+// open opens a page. A password that it asks for goes to the clipboard; what is no page to
+// look at is not opened, and the answer says how to use it.
 func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	page, err := s.pageURL(r.Context(), session, req.Endpoint)
+	page, err := s.page(r.Context(), session, req.Endpoint)
 	if err != nil {
 		return "", err
 	}
-	command := "tunctl open " + session
-	if req.Endpoint != "" {
-		command += " --which " + req.Endpoint
+	if text := page.ConnectText(); text != "" {
+		return session + " is ready: " + text, nil
 	}
-	switch err := s.Open(r.Context(), page); {
+	command := openCommand(session, req.Endpoint)
+	switch err := s.Open(r.Context(), page.URL); {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no program found to open the page", Err: err,
@@ -116,23 +127,36 @@ func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return "Opened " + session + " in another tab or window.", nil
+	opened := "Opened " + session + " in another tab or window."
+	if page.Password == "" {
+		return opened, nil
+	}
+	if page.User != "" {
+		opened += " Log in there as " + page.User + "."
+	}
+	if s.Copy(r.Context(), page.Password) != nil {
+		return opened + " It asks for a password: `" + command + " --print` shows it.", nil
+	}
+	return opened + " It asks for a password, which is on the clipboard: paste it.", nil
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	page, err := s.pageURL(r.Context(), session, req.Endpoint)
+	page, err := s.page(r.Context(), session, req.Endpoint)
 	if err != nil {
 		return "", err
 	}
-	switch err := s.Copy(r.Context(), page); {
+	switch err := s.Copy(r.Context(), page.URL); {
 	case errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no clipboard program found", Err: err,
-			Hint: "`tunctl open " + session + " --print` shows the full address, token included",
+			Hint: "`" + openCommand(session, req.Endpoint) + " --print` shows the full address, token included",
 		}
 	case err != nil:
 		return "", err
+	}
+	if !strings.Contains(page.URL, "?") {
+		return "Copied the address of " + session + ".", nil
 	}
 	return "Copied the address of " + session + ", token included: whoever has it can use your notebook.", nil
 }
