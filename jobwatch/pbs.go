@@ -31,7 +31,7 @@ type pbsCache struct {
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
 	nodes     string            // the last table of all nodes
 	nodesAt   time.Time
-	usages    map[string]Usage  // of running jobs, by id
+	usages    map[string]Usage // of running jobs, by id
 }
 
 // What PBS can do besides scheduler.
@@ -59,7 +59,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest,
+	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest, size: pbsSizeOf,
 }
 
 func newPBS() pbs {

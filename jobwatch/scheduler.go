@@ -69,6 +69,8 @@ type schedulerKind struct {
 	choices map[string]choiceWord
 	// request reads what a job asks for from its options.
 	request func([]option) Request
+	// size reads how large a job may be at most.
+	size func(repeated) Size
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.

@@ -134,10 +134,11 @@ func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	if page.User != "" {
 		opened += " Log in there as " + page.User + "."
 	}
+	where := "which is on the clipboard: paste it."
 	if s.Copy(r.Context(), page.Password) != nil {
-		return opened + " It asks for a password: `" + command + " --print` shows it.", nil
+		where = "which `" + command + " --print` shows."
 	}
-	return opened + " It asks for a password, which is on the clipboard: paste it.", nil
+	return opened + " It asks for a password, " + where, nil
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
