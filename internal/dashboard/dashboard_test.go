@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"net"
@@ -69,6 +70,36 @@ func TestTheServerEndsIfNoPageIsEverOpened(t *testing.T) {
 		began := time.Now()
 		if err := s.Serve(context.Background()); err != nil || time.Since(began) != linkFor {
 			t.Errorf("it ended after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestTheServerWaitsForAPageThatIsJustBeingOpenedAndOpensNoneAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opened := 0
+		s := &Server{
+			listener: make(silent), unused: make(chan struct{}, 1), links: map[digest]time.Time{},
+			Options: Options{Open: func(context.Context, string) error { opened++; return nil }},
+		}
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(context.Background()) }()
+		synctest.Wait()
+		s.pageOpened()()
+		time.Sleep(Linger - time.Second)
+		if err := s.OpenPage(t.Context()); err != nil || opened != 1 {
+			t.Fatalf("%d opened, %v", opened, err)
+		}
+		time.Sleep(linkFor - time.Second) // a browser may take long to start
+		synctest.Wait()
+		if len(served) > 0 {
+			t.Fatal("it ended before the page was opened")
+		}
+		time.Sleep(time.Second)
+		if err := s.OpenPage(t.Context()); !errors.Is(err, http.ErrServerClosed) || opened != 1 {
+			t.Errorf("%d opened at its end, %v", opened, err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
 		}
 	})
 }
