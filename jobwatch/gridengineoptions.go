@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -58,6 +59,24 @@ func geRequest(list []option) Request {
 	}
 	return r
 }
+
+// geSize: the slots of a parallel environment may all be on nodes of their own, unless its
+// name says that they are on one.
+func geSize(r repeated) Size {
+	limit, _ := r.resource("h_rt", seconds(parseClockTime))
+	nodes, _ := r.option("pe", func(text string) int {
+		name, slots, _ := strings.Cut(text, " ")
+		if oneNode.MatchString(name) {
+			return 1
+		}
+		return lastNumber(slots)
+	})
+	jobs, _ := r.option("t", arrayJobs)
+	return sizeOf(limit, nodes, jobs)
+}
+
+// oneNode matches the names that sites give to parallel environments of one node.
+var oneNode = regexp.MustCompile(`(?i)^(?:smp|shm|shared|omp|openmp|thread|multi[-_]?(?:core|thread)|one[-_]?node|single)`)
 
 // testStart has qsub check whether the job could start now (-w p); Grid Engine tells no times.
 // The last -w counts: one of the person's arguments would submit the job.

@@ -59,7 +59,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest,
+	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest, size: pbsSizeOf,
 }
 
 func newPBS() pbs {

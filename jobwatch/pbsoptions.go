@@ -95,6 +95,30 @@ func pbsRequest(list []option) Request {
 	return r
 }
 
+// pbsSizeOf reads how large a job may be: each chunk may be on a node of its own, as each of
+// Torque's procs.
+func pbsSizeOf(r repeated) Size {
+	limit, _ := r.resource("walltime", seconds(parseClockTime))
+	chunks := func(text string) (sum int) {
+		for chunk := range strings.SplitSeq(text, "+") {
+			first, _, _ := strings.Cut(chunk, ":")
+			switch {
+			case leadingNumber.FindString(first) == first && first != "":
+				sum += number(first)
+			default: // the name of a node, or a resource: one
+				sum++
+			}
+		}
+		return sum
+	}
+	selected, _ := r.resource("select", chunks)
+	nodes, _ := r.resource("nodes", chunks)
+	procs, _ := r.resource("procs", number)
+	jobs, _ := r.option("J", arrayJobs)
+	tasks, _ := r.option("t", arrayJobs) // Torque's word
+	return sizeOf(limit, min(max(selected, nodes, procs), unknownSize), max(jobs, tasks))
+}
+
 // pbsChunk is a kind of chunk of a job.
 type pbsChunk struct {
 	count, cpus, gpus int

@@ -43,7 +43,7 @@ func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	from := max(0, file.size-int64(lines)*1024)
+	from := max(0, file.size-min(int64(lines)*1024, maxRead))
 	file, err = readOneFile(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
 	if err != nil {
 		return nil, err

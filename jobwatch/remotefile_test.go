@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,15 @@ func TestTheEndOfALogAndSmallFilesAreRead(t *testing.T) {
 	_, err := TailLog(t.Context(), m, "~/nothing", 3)
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotReady {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestManyLinesOfALongLogAreThoseAtItsEnd(t *testing.T) {
+	m := newMachine(t)
+	m.file(t, "log", strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000)+"the end\n")
+	got, err := TailLog(t.Context(), m, "~/log", 1000)
+	if err != nil || !strings.HasSuffix(string(got), "\nthe end\n") || strings.Count(string(got), "\n") != 1000 {
+		t.Errorf("%d lines to …%q, %v", strings.Count(string(got), "\n"), got[max(0, len(got)-20):], err)
 	}
 }
 

@@ -40,6 +40,44 @@ func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
 	}
 }
 
+func TestTheSizeOfAJobIsNeverTooSmall(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scheduler, script string
+		args              []string
+		want              Size
+	}{
+		"one node":           {Slurm, "#SBATCH -t 2:00:00\n", nil, Size{2 * time.Hour, 1}},
+		"a range of nodes":   {Slurm, "#SBATCH -t 60 -N 1-8\n", nil, Size{time.Hour, 8}},
+		"an array":           {Slurm, "#SBATCH -t 60 -N 2\n#SBATCH --array=1-100%5\n", nil, Size{time.Hour, 200}},
+		"an array in short":  {Slurm, "#SBATCH -t 60\n#SBATCH -a 0,2,4-8:2\n", nil, Size{time.Hour, 5}},
+		"tasks":              {Slurm, "#SBATCH -t 60 -n 64\n", nil, Size{time.Hour, 64}},
+		"tasks of two nodes": {Slurm, "#SBATCH -t 60 -n 64 -N 2\n", nil, Size{time.Hour, 2}},
+		"GPUs":               {Slurm, "#SBATCH -t 60 -G a100:16\n", nil, Size{time.Hour, 16}},
+		"named nodes":        {Slurm, "#SBATCH -t 60 -w cn1,cn2\n", nil, Size{time.Hour, 2}},
+		"a list of nodes":    {Slurm, "#SBATCH -t 60 -w cn[1-9]\n", nil, Size{time.Hour, 0}},
+		"several jobs":       {Slurm, "#SBATCH -t 60\n#SBATCH hetjob\n#SBATCH -N 100\n", nil, Size{}},
+		"a shortened option": {Slurm, "#SBATCH -t 60 --arr=1-100\n", nil, Size{}},
+		"a hidden limit":     {Slurm, "#SBATCH -t 600\n#SBATCH --comment='x --time=1'\n", nil, Size{10 * time.Hour, 1}},
+		"arguments":          {Slurm, "#SBATCH -t 600 -N 8\n", []string{"--time=60", "--nodes=2"}, Size{time.Hour, 2}},
+		"too many":           {Slurm, "#SBATCH -t 60 -N 99999 -a 1-999999\n", nil, Size{time.Hour, 0}},
+		"no limit":           {Slurm, "#SBATCH -t UNLIMITED\n", nil, Size{0, 1}},
+		"one of two limits":  {Slurm, "#SBATCH -t 60\n#SBATCH -t UNLIMITED\n", nil, Size{0, 1}},
+		"an endless array":   {Slurm, "#SBATCH -t 60 -a x\n", nil, Size{time.Hour, 0}},
+		"pbs":                {PBS, "#PBS -l select=2:ncpus=16+3:ncpus=4,walltime=1:00:00\n#PBS -J 1-4\n", nil, Size{time.Hour, 20}},
+		"torque":             {PBS, "#PBS -l nodes=4:ppn=8+cn7,walltime=1:00:00\n#PBS -t 0-1\n", nil, Size{time.Hour, 10}},
+		"pbs's default":      {PBS, "#PBS -l ncpus=8,walltime=1:00:00\n", nil, Size{time.Hour, 1}},
+		"grid engine":        {GridEngine, "#$ -l h_rt=1:0:0\n#$ -pe smp 16\n#$ -t 1-3\n", nil, Size{time.Hour, 3}},
+		"many slots":         {GridEngine, "#$ -l h_rt=1:0:0\n#$ -pe mpi 16-32\n", nil, Size{time.Hour, 32}},
+		"none":               {None, "", nil, Size{}},
+	} {
+		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
+		got, err := w.SizeOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
+		}
+	}
+}
+
 func TestTheCommandIsOneThatAPersonCouldType(t *testing.T) {
 	for want, s := range map[string]Submission{
 		"sbatch --time=1:00:00 ~/nb.sh":                    {Script: "~/nb.sh", Args: []string{"--time=1:00:00"}},

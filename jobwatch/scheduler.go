@@ -72,6 +72,8 @@ type schedulerKind struct {
 	// sharedLog is the log in its options that all its jobs have in common; "" if each has its
 	// own, or if that is not known.
 	sharedLog func([]option) string
+	// size reads how large a job may be at most.
+	size func(repeated) Size
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.

@@ -44,12 +44,12 @@ var slurmKind = schedulerKind{
 		prefix: "#SBATCH",
 		long: map[string]string{
 			"A": "account", "C": "constraint", "G": "gpus", "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
-			"o": "output", "q": "qos", "t": "time", "c": "cpus-per-task",
+			"o": "output", "q": "qos", "t": "time", "c": "cpus-per-task", "a": "array", "w": "nodelist",
 		},
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
-	program: "sbatch", jobName: "job-name", choices: slurmChoices, request: slurmRequest, sharedLog: slurmSharedLog,
+	program: "sbatch", jobName: "job-name", choices: slurmChoices, request: slurmRequest, size: slurmSize, sharedLog: slurmSharedLog,
 }
 
 // sbatchVariables are the variables that sbatch reads in place of an option.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,6 +99,41 @@ func slurmSharedLog(list []option) string {
 }
 
 var differingLog = regexp.MustCompile(`%\d*[jJAx]`)
+
+// sizeOptions are those that say how large a job is. sbatch also accepts their beginnings.
+var sizeOptions = []string{"array", "gpus", "nodelist", "nodes", "ntasks", "time"}
+
+// slurmSize: a task, and a GPU, is on one node, so that there are no more nodes than tasks or
+// GPUs if their number is not said.
+func slurmSize(r repeated) Size {
+	for _, o := range slices.Concat(r.script, r.args) {
+		for _, name := range sizeOptions {
+			if o.name != name && o.name != "" && strings.HasPrefix(name, o.name) {
+				return Size{}
+			}
+		}
+	}
+	limit, _ := r.option("time", seconds(slurmLimit))
+	jobs, _ := r.option("array", arrayJobs)
+	nodes, given := r.option("nodes", lastNumber)
+	if !given {
+		tasks, _ := r.option("ntasks", number)
+		gpus, _ := r.option("gpus", func(text string) (sum int) {
+			for item := range strings.SplitSeq(text, ",") {
+				sum += gpusOf(item)
+			}
+			return sum
+		})
+		names, _ := r.option("nodelist", func(text string) int {
+			if strings.Contains(text, "[") || strings.Contains(text, "/") { // a range, or a file
+				return unknownSize
+			}
+			return strings.Count(text, ",") + 1
+		})
+		nodes = max(tasks, gpus, names)
+	}
+	return sizeOf(limit, nodes, jobs)
+}
 
 // gpusOf reads how many GPUs "2", "a100:2" or "gpu:a100:2" are; "gpu" alone is one.
 func gpusOf(item string) int {

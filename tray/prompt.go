@@ -47,13 +47,22 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
 	if ctx.Err() != nil {
 		return
 	}
+	failed := err != nil && !errors.Is(err, desktop.ErrCancelled)
+	if failed {
+		c.Log.Warn("could not ask", "host", p.Host, "err", err)
+	}
 	answer := api.Answer{Text: text}
 	if err != nil {
 		answer = api.Answer{Cancelled: true}
 		q.refused.Store(true)
 	}
-	if err != nil && !errors.Is(err, desktop.ErrCancelled) && p.Kind != api.PromptApproval {
-		c.Log.Warn("could not ask", "host", p.Host, "err", err)
+	switch {
+	case failed && p.Kind == api.PromptApproval: // nobody has said no, and a terminal may be asking, too
+		c.announce(news{
+			title: "An assistant asks for your approval", body: "No window could be opened to ask you. `tunctl mcp approve` asks in a terminal.", urgent: true,
+		})
+		return
+	case failed:
 		c.announce(news{
 			kind: kindNeedsLogin, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
 			body:  "No window could be opened to ask you. A terminal can.",

@@ -167,6 +167,20 @@ func TestWhatAnAssistantAsksIsAllowedOrNot(t *testing.T) {
 	})
 }
 
+func TestWithoutAWindowNobodyHasSaidNoToAnAssistant(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.failing = desktop.ErrUnavailable
+		s.prompts(api.EventPrompt, prompt("0", api.PromptApproval, "The assistant asks."))
+		if n := s.told(t); !strings.Contains(n.Body, "tunctl mcp approve") {
+			t.Errorf("told %+v", n)
+		}
+		if got := s.heard(); len(got) > 0 {
+			t.Errorf("did %q", got)
+		}
+	})
+}
+
 func TestADialogSaysWhyItComesNow(t *testing.T) {
 	for want, st := range map[string]View{
 		"tunctl is connecting to narval.":                                         statuses["down"],

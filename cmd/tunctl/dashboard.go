@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -157,19 +158,28 @@ type trayDashboard struct {
 	server *dashboard.Server // nil while no page is open
 }
 
-// open opens a page, and starts the server if none runs.
+// open opens a page, and starts the server if none runs, or the one that runs is about to
+// end.
 func (d *trayDashboard) open(ctx context.Context) error {
-	server, err := d.running()
+	server, err := d.running(nil)
 	if err != nil {
+		return err
+	}
+	err = server.OpenPage(ctx)
+	if !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	if server, err = d.running(server); err != nil {
 		return err
 	}
 	return server.OpenPage(ctx)
 }
 
-func (d *trayDashboard) running() (*dashboard.Server, error) {
+// running is the server, or a new one in place of that which has ended.
+func (d *trayDashboard) running(ended *dashboard.Server) (*dashboard.Server, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.server != nil {
+	if d.server != nil && d.server != ended {
 		return d.server, nil
 	}
 	server, err := dashboard.Listen(d.ctx, d.options)
@@ -181,7 +191,9 @@ func (d *trayDashboard) running() (*dashboard.Server, error) {
 		_ = server.Serve(d.ctx) // a page that is cut off says so
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.server = nil
+		if d.server == server {
+			d.server = nil
+		}
 	})
 	return server, nil
 }

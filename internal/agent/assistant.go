@@ -20,7 +20,7 @@ const (
 	// approvalTime is how long a person has to answer what an assistant asks: assistants do
 	// not wait much longer.
 	approvalTime = 2 * time.Minute
-	// approvalPause is how long nobody is asked again after a no.
+	// approvalPause is how long nobody is asked again after a question without a yes.
 	approvalPause = time.Minute
 )
 
@@ -28,7 +28,7 @@ const (
 type approvals struct {
 	mu       sync.Mutex
 	asking   bool
-	declined time.Time // when a person last said no
+	declined time.Time // when a person last did not say yes
 }
 
 // begin reports why nobody may be asked now, if so. Else end must follow.
@@ -40,7 +40,7 @@ func (q *approvals) begin(now time.Time) error {
 		return &api.Error{Code: api.CodeNotReady, Message: "the person is being asked about another request", Hint: "try again when that is answered"}
 	case wait > 0:
 		return &api.Error{
-			Code: api.CodeNotReady, Message: "the person has just declined a request",
+			Code: api.CodeNotReady, Message: "the person has just been asked, and did not agree",
 			Hint: fmt.Sprintf("ask them in the conversation, and try again in %s at the earliest", api.DurationText(wait.Round(time.Second))),
 		}
 	}
@@ -77,7 +77,8 @@ func (a *Agent) approve(ctx context.Context, host, text string) error {
 			Code: api.CodeNeedsPerson, Message: "an assistant may not do this alone, and there is nobody to ask",
 			Hint: "the person can start the tray (`tunctl tray`) or run `tunctl mcp approve` in a terminal; then try again",
 		}
-	case err != nil:
+	case err != nil: // nobody answered, or the assistant asks no longer: no window follows at once
+		declined = true
 		return err
 	case answer.Text != "yes":
 		declined = true
@@ -100,7 +101,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 			Hint: "the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)",
 		}
 	}
-	left := limit - a.store.AssistantHours(time.Now(), "")
+	left := limit - a.store.AssistantHours(time.Now())
 	err = a.approve(ctx, s.host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
 		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), nodeHoursText(left), nodeHoursText(limit)))
 	if err != nil {
@@ -165,33 +166,40 @@ func (s *session) permittedByPerson() bool {
 }
 
 // chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
-// it asks for more than is left of the day. A job of several nodes counts for each of them,
-// also if it does not use them whole.
+// it may take more than is left of the day. A job of several nodes counts for each of them,
+// also if it does not use them whole, and an array for each of its jobs.
 func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
 	script, err := jobs.Script(ctx, sub)
 	if err != nil {
 		return err
 	}
-	asked, err := jobs.RequestOf(ctx, sub, script)
+	size, err := jobs.SizeOf(ctx, sub, script)
 	if err != nil {
 		return err
 	}
-	if asked.Time <= 0 {
+	if size.Time <= 0 {
 		return &api.Error{
 			Code: api.CodeSubmit, Message: "nothing was submitted: the job does not say how long it runs, so it cannot be compared with what assistants may start",
 			Hint: fmt.Sprintf("set a time limit in the job's script, or start it yourself: `tunctl up %s`", s.name),
 		}
 	}
-	now, hours, limit := time.Now(), asked.Time.Hours()*float64(max(asked.Nodes, 1)), s.agent.assistantLimit()
-	if left := limit - s.agent.store.AssistantHours(now, sub.Tag); hours > left {
+	if size.Nodes <= 0 {
+		return &api.Error{
+			Code: api.CodeSubmit, Message: "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start",
+			Hint: fmt.Sprintf("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", s.name),
+		}
+	}
+	hours, limit := size.Time.Hours()*float64(size.Nodes), s.agent.assistantLimit()
+	left, fits, err := s.agent.store.AddAssistantJob(state.AssistantJob{Tag: sub.Tag, At: time.Now().Round(0), NodeHours: hours}, limit)
+	switch {
+	case err != nil:
+		return fmt.Errorf("nothing was submitted: %w", err)
+	case !fits:
 		return &api.Error{
 			Code:    api.CodeSubmit,
 			Message: fmt.Sprintf("nothing was submitted: the job asks for %s node-hours, and of the %s that assistants may start a day %s are left", nodeHoursText(hours), nodeHoursText(limit), nodeHoursText(left)),
 			Hint:    fmt.Sprintf("start it yourself: `tunctl up %s`", s.name),
 		}
-	}
-	if err := s.agent.store.AddAssistantJob(state.AssistantJob{Tag: sub.Tag, At: now, NodeHours: hours}); err != nil {
-		return fmt.Errorf("nothing was submitted: %w", err)
 	}
 	return s.record(func(r *state.Session) { r.Assisted = true }, nil)
 }

@@ -86,9 +86,47 @@ func TestAPersonsNoIsFinalForAWhile(t *testing.T) {
 	w := assistantWorld(t, "8")
 	p := w.newPerson(api.AnswersDesktop, "no")
 	mustFailWith(t, w.assistantUp(), api.CodeNeedsPerson, "did not allow it")
-	mustFailWith(t, w.assistantUp(), api.CodeNotReady, "just declined")
+	mustFailWith(t, w.assistantUp(), api.CodeNotReady, "did not agree")
 	if text := <-p.asked; !strings.Contains(text, `calls itself "clippy"`) || !strings.Contains(text, "jupyter") || len(p.asked) > 0 {
 		t.Errorf("asked %q, and %d more", text, len(p.asked))
+	}
+	w.untouched(0)
+}
+
+// TestAnAssistantThatGivesUpDoesNotAskAgainAtOnce has one that would show window after window
+// until somebody presses the wrong button.
+func TestAnAssistantThatGivesUpDoesNotAskAgainAtOnce(t *testing.T) {
+	w := assistantWorld(t, "8")
+	asking, giveUp := context.WithCancel(t.Context())
+	watching, stop := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}, 1), make(chan struct{})
+	closed := make(chan struct{}, 10)
+	go func() {
+		defer close(done)
+		_ = client.New(w.paths).Watch(watching, api.AnswersDesktop, func(e api.Event) {
+			switch e.Type {
+			case api.EventStatus:
+				ready <- struct{}{}
+			case api.EventPrompt:
+				giveUp()
+			case api.EventPromptClosed:
+				closed <- struct{}{}
+			}
+		})
+	}()
+	defer func() { stop(); <-done }()
+	<-ready
+	req := api.AssistantRequest{Assistant: "clippy", Session: "jupyter"}
+	if _, err := w.client.AssistantUp(asking, req); err == nil {
+		t.Fatal("it was allowed")
+	}
+	<-closed
+	for { // the agent notices that the assistant has left, and then ends the question
+		err := w.assistantUp()
+		if e, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(e.Message, "being asked about another") {
+			mustFailWith(t, err, api.CodeNotReady, "did not agree")
+			break
+		}
 	}
 	w.untouched(0)
 }
@@ -157,6 +195,19 @@ func TestAnAssistantStartsNoJobWithoutATimeLimit(t *testing.T) {
 	}
 	s := w.until("refused", func(s api.Session) bool { return s.State == api.SessionFailed })
 	if !strings.Contains(s.Cause, "does not say how long it runs") || len(w.cluster.Jobs()) > 0 {
+		t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
+	}
+}
+
+func TestEveryJobOfAnArrayCountsForAssistants(t *testing.T) {
+	w := assistantWorld(t, "8")
+	w.write(w.cluster.Home()+"/jupyter.sh", strings.Replace(lab.JobScript(lab.Slurm), "\n", "\n#SBATCH --time=02:00:00 --array=1-100\n", 1))
+	w.newPerson(api.AnswersDesktop, "yes")
+	if err := w.assistantUp(); err != nil {
+		t.Fatal(err)
+	}
+	s := w.until("refused", func(s api.Session) bool { return s.State == api.SessionFailed })
+	if !strings.Contains(s.Cause, "asks for 200 node-hours") || len(w.cluster.Jobs()) > 0 {
 		t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
 	}
 }

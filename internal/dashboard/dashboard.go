@@ -66,6 +66,7 @@ type Server struct {
 	bearers map[digest]bool
 	pages   int         // that are open
 	idle    *time.Timer // until the end without a page; nil until Serve
+	ending  bool        // no page is served any more
 }
 
 // digest stands for a secret value, so that the time of a comparison says nothing about it.
@@ -90,18 +91,32 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}, nil
 }
 
-// Link returns a new address of the page, which works once and for ten minutes. The value
-// in its fragment is never sent with a request for the page itself.
+// Link returns a new address of the page, which works once and for ten minutes: the server
+// waits so long for it. The value in its fragment is never sent with a request for the page
+// itself.
 func (s *Server) Link() string {
 	once := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.links[digestOf(once)] = time.Now().Add(linkFor)
+	if s.idle != nil && s.pages == 0 {
+		s.idle.Reset(linkFor)
+	}
 	return "http://" + s.host + "/#" + once
 }
 
-// OpenPage opens a page in the browser.
-func (s *Server) OpenPage(ctx context.Context) error { return s.Open(ctx, s.Link()) }
+// OpenPage opens a page in the browser. Its error is http.ErrServerClosed if the server has
+// ended, or is about to.
+func (s *Server) OpenPage(ctx context.Context) error {
+	link := s.Link()
+	s.mu.Lock()
+	ending := s.ending
+	s.mu.Unlock()
+	if ending {
+		return http.ErrServerClosed
+	}
+	return s.Open(ctx, link)
+}
 
 // Serve serves until ctx ends, or no page has been open for a while.
 func (s *Server) Serve(ctx context.Context) error {
@@ -118,7 +133,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.mu.Lock()
 	s.idle = time.AfterFunc(linkFor, s.setUnused)
 	s.mu.Unlock()
-	defer s.idle.Stop()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ending = true
+		s.idle.Stop()
+	}()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(s.listener) }()
 	select {
@@ -137,7 +157,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
+// setUnused ends the server unless a page was opened at the last moment.
 func (s *Server) setUnused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages > 0 {
+		return
+	}
+	s.ending = true
 	select {
 	case s.unused <- struct{}{}:
 	default:

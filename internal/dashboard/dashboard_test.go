@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"tunctl/internal/api"
 )
 
 // silent is a listener that nobody connects to.
@@ -76,6 +74,36 @@ func TestTheServerEndsIfNoPageIsEverOpened(t *testing.T) {
 	})
 }
 
+func TestTheServerWaitsForAPageThatIsJustBeingOpenedAndOpensNoneAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opened := 0
+		s := &Server{
+			listener: make(silent), unused: make(chan struct{}, 1), links: map[digest]time.Time{},
+			Options: Options{Open: func(context.Context, string) error { opened++; return nil }},
+		}
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(context.Background()) }()
+		synctest.Wait()
+		s.pageOpened()()
+		time.Sleep(Linger - time.Second)
+		if err := s.OpenPage(t.Context()); err != nil || opened != 1 {
+			t.Fatalf("%d opened, %v", opened, err)
+		}
+		time.Sleep(linkFor - time.Second) // a browser may take long to start
+		synctest.Wait()
+		if len(served) > 0 {
+			t.Fatal("it ended before the page was opened")
+		}
+		time.Sleep(time.Second)
+		if err := s.OpenPage(t.Context()); !errors.Is(err, http.ErrServerClosed) || opened != 1 {
+			t.Errorf("%d opened at its end, %v", opened, err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // maxWeight is what the page and all its files may weigh together.
 const maxWeight = 300_000
 
@@ -127,38 +155,6 @@ func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
 	for name := range imported {
 		if !loaded[name] {
 			t.Errorf("%s is loaded only after the module that imports it: the page should name it", name)
-		}
-	}
-}
-
-func TestAPageThatAsksForAPasswordGetsItByTheClipboard(t *testing.T) {
-	var did []string
-	var noClipboard error
-	s := &Server{Options: Options{
-		Open: func(_ context.Context, url string) error { did = append(did, "open "+url); return nil },
-		Copy: func(_ context.Context, text string) error { did = append(did, "copy "+text); return noClipboard },
-	}}
-	rstudio := api.OpenResponse{URL: "http://localhost:8787/", App: "rstudio", User: "ann", Password: "Zm9vYmFy"}
-	for _, tt := range []struct {
-		page  api.OpenResponse
-		fails error
-		did   string
-		says  []string
-	}{
-		{api.OpenResponse{URL: "http://localhost:8888/lab?token=x", App: "jupyter"}, nil, "open http://localhost:8888/lab?token=x", []string{"Opened nb in"}},
-		{rstudio, nil, "open http://localhost:8787/ copy Zm9vYmFy", []string{"Opened nb in", "as ann", "on the clipboard"}},
-		{rstudio, errors.New("no clipboard"), "open http://localhost:8787/ copy Zm9vYmFy", []string{"as ann", "`tunctl open nb --print`"}},
-		{api.OpenResponse{URL: "cs://localhost:11111", App: "paraview"}, nil, "", []string{"connect ParaView to localhost:11111"}},
-	} {
-		did, noClipboard = nil, tt.fails
-		said, err := s.openSession(t.Context(), "nb", "tunctl open nb", tt.page)
-		if err != nil || strings.Join(did, " ") != tt.did || strings.Contains(said, "Zm9v") {
-			t.Errorf("%+v: did %q and said %q, %v", tt.page, did, said, err)
-		}
-		for _, part := range tt.says {
-			if !strings.Contains(said, part) {
-				t.Errorf("%+v: said %q, without %q", tt.page, said, part)
-			}
 		}
 	}
 }

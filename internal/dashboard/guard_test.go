@@ -18,7 +18,13 @@ import (
 // page.
 func serve(t *testing.T, sameUser func(local, remote netip.AddrPort) bool) (*Server, string) {
 	t.Helper()
-	s, err := Listen(t.Context(), Options{Client: client.New(home.In(t.TempDir()))})
+	return serveWith(t, Options{Client: client.New(home.In(t.TempDir()))}, sameUser)
+}
+
+// serveWith is serve with other options.
+func serveWith(t *testing.T, o Options, sameUser func(local, remote netip.AddrPort) bool) (*Server, string) {
+	t.Helper()
+	s, err := Listen(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -86,8 +87,8 @@ func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerF
 	}
 }
 
-// page is the whole address of a page, with its secrets. They never leave this process for
-// the dashboard's page.
+// page is the whole address of a page, token included, and its password. They never leave
+// this process for the dashboard's page.
 func (s *Server) page(ctx context.Context, session, endpoint string) (api.OpenResponse, error) {
 	if endpoint != "" {
 		return s.Client.EndpointPage(ctx, session, endpoint)
@@ -95,26 +96,27 @@ func (s *Server) page(ctx context.Context, session, endpoint string) (api.OpenRe
 	return s.Client.Page(ctx, session)
 }
 
+// openCommand is the command that opens the same page.
+func openCommand(session, endpoint string) string {
+	if endpoint == "" {
+		return "tunctl open " + session
+	}
+	return "tunctl open " + session + " --which " + endpoint
+}
+
+// open opens a page. A password that it asks for goes to the clipboard; what is no page to
+// look at is not opened, and the answer says how to use it.
 func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
 	page, err := s.page(r.Context(), session, req.Endpoint)
 	if err != nil {
 		return "", err
 	}
-	command := "tunctl open " + session
-	if req.Endpoint != "" {
-		command += " --which " + req.Endpoint
-	}
-	return s.openSession(r.Context(), session, command, page)
-}
-
-// openSession opens a page of a session; command does the same in a terminal. A password that
-// the page asks for goes to the clipboard.
-func (s *Server) openSession(ctx context.Context, session, command string, page api.OpenResponse) (string, error) {
 	if text := page.ConnectText(); text != "" {
-		return text, nil // there is no page to look at
+		return session + " is ready: " + text, nil
 	}
-	switch err := s.Open(ctx, page.URL); {
+	command := openCommand(session, req.Endpoint)
+	switch err := s.Open(r.Context(), page.URL); {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no program found to open the page", Err: err,
@@ -125,17 +127,18 @@ func (s *Server) openSession(ctx context.Context, session, command string, page 
 	case err != nil:
 		return "", err
 	}
-	text := "Opened " + session + " in another tab or window."
+	opened := "Opened " + session + " in another tab or window."
 	if page.Password == "" {
-		return text, nil
+		return opened, nil
 	}
 	if page.User != "" {
-		text += " Log in there as " + page.User + "."
+		opened += " Log in there as " + page.User + "."
 	}
-	if err := s.Copy(ctx, page.Password); err != nil {
-		return text + " It asks for a password: `" + command + " --print` in a terminal shows it.", nil
+	where := "which is on the clipboard: paste it."
+	if s.Copy(r.Context(), page.Password) != nil {
+		where = "which `" + command + " --print` shows."
 	}
-	return text + " It asks for a password, which is on the clipboard: paste it.", nil
+	return opened + " It asks for a password, " + where, nil
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
@@ -148,10 +151,13 @@ func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 	case errors.Is(err, desktop.ErrUnavailable):
 		return "", &api.Error{
 			Code: api.CodeFailed, Message: "no clipboard program found", Err: err,
-			Hint: "`tunctl open " + session + " --print` shows the full address, token included",
+			Hint: "`" + openCommand(session, req.Endpoint) + " --print` shows the full address, token included",
 		}
 	case err != nil:
 		return "", err
+	}
+	if !strings.Contains(page.URL, "?") {
+		return "Copied the address of " + session + ".", nil
 	}
 	return "Copied the address of " + session + ", token included: whoever has it can use your notebook.", nil
 }

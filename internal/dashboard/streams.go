@@ -98,11 +98,10 @@ func titles(e api.Event) map[string]string {
 	return list
 }
 
-// log streams a log without its secrets, and what is appended to it. An error before the
+// log streams the log of a session's job without its secrets, and what is appended to it. An error before the
 // first chunk is the response; a later one is the last line.
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	query := api.LogQuery{Session: q.Get("session"), Host: q.Get("host"), Job: q.Get("job"), Follow: true}
+	query := api.LogQuery{Session: r.URL.Query().Get("session"), Follow: true}
 	out := newLines(w, r)
 	defer out.close()
 	sent := false

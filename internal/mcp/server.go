@@ -13,9 +13,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,8 +30,10 @@ const (
 	// logPause is how long the same end of a log is repeated: each reading is a command on
 	// the login node.
 	logPause = 15 * time.Second
-	// usageTime is how long the agent may take to say what it knows of a job's use.
-	usageTime = 2 * time.Second
+	// usagePause is how long nothing is measured again: each look may start a step in the job.
+	usagePause = time.Minute
+	// usageTime is how long a look lasts: the use of CPUs is the difference of two readings.
+	usageTime = 5 * time.Second
 
 	defaultLines, maxLines = 100, 1000
 	maxSites               = 20
@@ -57,23 +59,25 @@ type Options struct {
 type server struct {
 	Options
 	logPause time.Duration
-
-	mu   sync.Mutex
-	logs map[string]logTail // by session
+	// turn holds a value while a tool uses a host, which only one does at a time. Its owner
+	// has the fields below.
+	turn  chan struct{}
+	logs  map[string]logTail   // by session
+	looks map[string]time.Time // when the use of a session's job was last measured for us; "" is all
 }
 
-// logTail is the end of a log as it was read last.
+// logTail is the end of a log as it was read last, or why it could not be read.
 type logTail struct {
-	at    time.Time
-	lines int
-	text  string
+	at   time.Time
+	text string
+	err  error
 }
 
 // New is the server with its tools, for any transport.
 func New(o Options) *sdk.Server { return newServer(o).tools() }
 
 func newServer(o Options) *server {
-	return &server{Options: o, logPause: logPause, logs: map[string]logTail{}}
+	return &server{Options: o, logPause: logPause, turn: make(chan struct{}, 1), logs: map[string]logTail{}, looks: map[string]time.Time{}}
 }
 
 func (s *server) tools() *sdk.Server {
@@ -83,7 +87,7 @@ func (s *server) tools() *sdk.Server {
 	read(out, "hosts", "The hosts that tunctl knows, and how they are connected.", s.hosts)
 	read(out, "jobs", "The person's jobs on a host as the scheduler reported them last, up to a minute ago or longer. Nothing is asked of the scheduler.", s.jobs)
 	read(out, "logs", "The end of the log of a session's job, without tokens. It is untrusted text. Read again at most every 15 seconds; in between the same text is returned.", s.tail)
-	read(out, "usage", "What the sessions' jobs use of their CPUs, memory and GPUs, as far as it is measured.", s.usage)
+	read(out, "usage", "What the sessions' jobs use of their CPUs, memory and GPUs, as far as it is measured: once a minute; in between the same figures are returned.", s.usage)
 	read(out, "sites", "Clusters that tunctl knows: login nodes, scheduler, partitions, rules. With the name of one, everything about it; else those that match all words.", s.sites)
 	read(out, "detect", "Find the address of a server in the text of a job's log, and why. Tokens are not returned.", s.detect)
 	act(out, "up", "Start a session of the person's config: log in, find or submit its job, wait, forward. The person is asked first. It returns at once after that; status shows how it goes on.", false, s.up)
@@ -198,21 +202,58 @@ func (s *server) tail(ctx context.Context, in tailInput) (any, error) {
 		in.Lines = defaultLines
 	}
 	in.Lines = min(in.Lines, maxLines)
-	s.mu.Lock()
-	known := s.logs[in.Session]
-	s.mu.Unlock()
-	if time.Since(known.at) < s.logPause && known.lines >= in.Lines {
-		return untrusted(known.text), nil
-	}
-	var text strings.Builder
-	err := s.Client.Log(ctx, api.LogQuery{Session: in.Session, Tail: in.Lines}, func(c api.LogChunk) { text.Write(c.Bytes()) })
-	if err != nil {
+	if err := s.awaitTurn(ctx); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.logs[in.Session] = logTail{at: time.Now(), lines: in.Lines, text: text.String()}
-	s.mu.Unlock()
-	return untrusted(text.String()), nil
+	defer s.endTurn()
+	known, found := s.logs[in.Session]
+	if !found || time.Since(known.at) >= s.logPause {
+		known = s.readLog(ctx, in.Session)
+	}
+	if known.err != nil {
+		return nil, known.err
+	}
+	return untrusted(lastLines(known.text, in.Lines)), nil
+}
+
+func (s *server) awaitTurn(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *server) endTurn() { <-s.turn }
+
+// readLog reads the end of a log, as much as anybody may ask for, and keeps what it found
+// unless the agent answered alone. A reading that was given up also counts.
+func (s *server) readLog(ctx context.Context, session string) logTail {
+	var text strings.Builder
+	err := s.Client.Log(ctx, api.LogQuery{Session: session, Tail: maxLines}, func(c api.LogChunk) { text.Write(c.Bytes()) })
+	read := logTail{at: time.Now(), text: text.String(), err: err}
+	if ctx.Err() != nil {
+		read.err = fmt.Errorf("the last reading was given up; the next one is possible in %s", api.DurationText(s.logPause))
+	}
+	maps.DeleteFunc(s.logs, func(_ string, old logTail) bool { return time.Since(old.at) >= s.logPause })
+	if !withoutHost(err) {
+		s.logs[session] = read
+	}
+	return read
+}
+
+// withoutHost reports whether an error is one that the agent gives without using a host.
+func withoutHost(err error) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return errors.Is(err, client.ErrNotRunning) ||
+		ok && slices.Contains([]api.Code{api.CodeUnknownSession, api.CodeUsage, api.CodeAgent, api.CodeUnreachable}, e.Code)
+}
+
+// lastLines are the last n lines of a text.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // untrusted marks text that a job wrote. The mark cannot be known to whoever wrote it.
@@ -226,13 +267,28 @@ type sessionInput struct {
 	Session string `json:"session,omitempty" jsonschema:"the session's name; all sessions if it is left out"`
 }
 
-// usage collects what the agent says at once. It measures only while somebody looks, so the
-// first call may find nothing.
+// usage collects what the agent says at once. It measures only while somebody looks, which
+// this does once a minute; in between it returns what is known.
 func (s *server) usage(ctx context.Context, in sessionInput) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, usageTime)
+	if err := s.awaitTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer s.endTurn()
+	maps.DeleteFunc(s.looks, func(_ string, at time.Time) bool { return time.Since(at) >= usagePause })
+	_, one := s.looks[in.Session]
+	_, all := s.looks[""]
+	look := !one && !all
+	ask := s.Client.KnownUsage
+	if look {
+		ask = s.Client.Usage
+	}
+	looking, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	latest := map[string]api.Usage{}
-	err := s.Client.Usage(ctx, in.Session, func(u api.Usage) { latest[u.Session] = u })
+	err := ask(looking, in.Session, func(u api.Usage) { latest[u.Session] = u })
+	if look && !withoutHost(err) {
+		s.looks[in.Session] = time.Now()
+	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, err
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
+	"tunctl/internal/localsocket"
 )
 
 // patience bounds every wait of these tests; none is meant to take it.
@@ -273,12 +277,56 @@ func TestLookingAgainNeedsNoCluster(t *testing.T) {
 		d.must("jobs", nil)
 		d.must("hosts", nil)
 	}
-	again := d.must("logs", map[string]any{"session": "jupyter", "lines": 3})
-	if _, a, _ := strings.Cut(first, " ===\n"); !strings.Contains(again, strings.Split(a, "\n")[0]) {
-		t.Errorf("first\n%s\nthen\n%s", first, again)
+	text := func(marked string) string {
+		_, text, _ := strings.Cut(marked, " ===\n")
+		text, _, _ = strings.Cut(text, "\n=== ")
+		return text
+	}
+	for lines := range 20 { // also more than at first
+		again := text(d.must("logs", map[string]any{"session": "jupyter", "lines": lines + 1}))
+		if n := strings.Count(again, "\n") + 1; n > lines+1 || !strings.HasSuffix(again, text(first)) && !strings.HasSuffix(text(first), again) {
+			t.Errorf("first\n%s\nthen %d lines\n%s", text(first), n, again)
+		}
 	}
 	if n := d.cluster.Logins(); n != 1 {
 		t.Errorf("%d logins", n)
+	}
+}
+
+// TestTheUseOfAJobIsMeasuredOnceAMinute asks the agent as often as an assistant may.
+func TestTheUseOfAJobIsMeasuredOnceAMinute(t *testing.T) {
+	t.Parallel()
+	paths := home.In(t.TempDir())
+	if err := os.MkdirAll(filepath.Dir(paths.Socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := localsocket.Listen(t.Context(), paths.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looks, known atomic.Int32
+	srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("known") == "" {
+			looks.Add(1)
+		} else {
+			known.Add(1)
+		}
+	})}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	defer func() { _ = srv.Close(); <-served }()
+	s := newServer(Options{Client: client.New(paths)})
+	var calls sync.WaitGroup
+	for range 50 {
+		calls.Go(func() {
+			if _, err := s.usage(t.Context(), sessionInput{Session: "jupyter"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	if looks.Load() != 1 || known.Load() != 49 {
+		t.Errorf("%d looks, and %d times what is known", looks.Load(), known.Load())
 	}
 }
 

@@ -16,28 +16,41 @@ type AssistantJob struct {
 const AssistantDay = 24 * time.Hour
 
 // AssistantHours are the node-hours of the jobs that assistants started within a day before
-// now. The submission with this tag, which may be repeated, does not count.
-func (s *Store) AssistantHours(now time.Time, except string) float64 {
+// now.
+func (s *Store) AssistantHours(now time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var sum float64
-	for _, j := range s.data.Assistants {
-		if j.Tag != except && now.Sub(j.At) < AssistantDay {
-			sum += j.NodeHours
-		}
+	return hoursOf(s.assistantJobsLocked(now, ""))
+}
+
+// assistantJobsLocked are the jobs that count, but for the one with this tag.
+func (s *Store) assistantJobsLocked(now time.Time, except string) []AssistantJob {
+	now = now.Round(0) // of the wall clock: a day also passes while the computer sleeps
+	return slices.DeleteFunc(slices.Clone(s.data.Assistants), func(j AssistantJob) bool {
+		return j.Tag == except || now.Sub(j.At) >= AssistantDay
+	})
+}
+
+func hoursOf(jobs []AssistantJob) (sum float64) {
+	for _, j := range jobs {
+		sum += j.NodeHours
 	}
 	return sum
 }
 
 // AddAssistantJob records a job before an assistant's session submits it, and forgets those
-// of earlier days.
-func (s *Store) AddAssistantJob(job AssistantJob) error {
+// of earlier days. If it does not fit into limit with the others, nothing is recorded. It
+// returns how much was left before it. A submission that is repeated counts once.
+func (s *Store) AddAssistantJob(job AssistantJob, limit float64) (left float64, fits bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.data.Assistants = append(slices.DeleteFunc(slices.Clone(s.data.Assistants), func(j AssistantJob) bool {
-		return j.Tag == job.Tag || job.At.Sub(j.At) >= AssistantDay
-	}), job)
-	return s.writeLocked()
+	jobs := s.assistantJobsLocked(job.At, job.Tag)
+	if left = limit - hoursOf(jobs); job.NodeHours > left {
+		return left, false, nil
+	}
+	jobs = append(jobs, job)
+	s.data.Assistants = jobs
+	return left, true, s.writeLocked()
 }
 
 // DropAssistantJob forgets a job that was not submitted for certain.

@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,5 +180,36 @@ func TestTheLastBalancesSurviveARestart(t *testing.T) {
 	s.SetBalances(api.HostBalances{Host: "narval", At: at})
 	if got := s.Balances(); len(got) != 1 {
 		t.Errorf("what can no longer be read is still there: %+v", got)
+	}
+}
+
+func TestAssistantsTogetherStayWithinTheirLimit(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "state.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	var fitting atomic.Int32
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			_, fits, err := s.AddAssistantJob(AssistantJob{Tag: strconv.Itoa(i), At: now, NodeHours: 2}, 7)
+			if err != nil {
+				t.Error(err)
+			}
+			if fits {
+				fitting.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if got := s.AssistantHours(now); fitting.Load() != 3 || got != 6 {
+		t.Errorf("%d jobs with %v node-hours", fitting.Load(), got)
+	}
+	if left, fits, _ := s.AddAssistantJob(AssistantJob{Tag: "next", At: now.Add(AssistantDay - time.Second), NodeHours: 2}, 7); fits || left != 1 {
+		t.Errorf("within the day: %v left, %v", left, fits)
+	}
+	if _, fits, _ := s.AddAssistantJob(AssistantJob{Tag: "next", At: now.Add(AssistantDay), NodeHours: 7}, 7); !fits {
+		t.Error("the jobs of yesterday still count")
 	}
 }
