@@ -277,7 +277,7 @@ func (a *Agent) withChoices(ctx context.Context, cfg configs.Session, jobs *jobw
 		return sub, err
 	}
 	if a.section(cfg.Name) != cfg.Name {
-		if sub, err = jobs.Named(ctx, sub, cfg.Job); err != nil {
+		if sub, err = jobs.Named(ctx, sub, a.acceptedJobName(cfg.Host, cfg.Job)); err != nil {
 			return sub, err
 		}
 	}

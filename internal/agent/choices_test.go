@@ -12,6 +12,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/lab"
 )
 
 // upWith starts the session with choices, as a click does.
@@ -280,5 +281,25 @@ func TestASecondSessionsJobDoesNotWriteToTheFirstOnesLog(t *testing.T) {
 	failed := w.until("failed", func(s api.Session) bool { return s.Name == "more" && s.State == api.SessionFailed })
 	if !strings.Contains(failed.Cause, "would write to the same log as the first one: nb.log") || len(w.cluster.Jobs()) != 0 {
 		t.Errorf("%+v, jobs %q", failed, states(w.cluster.Jobs()))
+	}
+}
+
+func TestASecondSessionFindsItsJobAgainWhereNamesAreShort(t *testing.T) {
+	w := newWorldOf(t, lab.PBS)
+	w.edit("[host.practice]\nscheduler = \"pbs\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:command\"\ncommand = \"sleep 60; : {port}\"\n")
+	const name = "a-long-name-of-a-session-2"
+	up := func() string {
+		t.Helper()
+		if err := w.upWith(api.UpRequest{Session: "jupyter", As: name}); err != nil {
+			t.Fatal(err)
+		}
+		return w.until("with its job", func(s api.Session) bool { return s.Name == name && s.Job != nil }).Job.ID
+	}
+	first := up()
+	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: name}); err != nil {
+		t.Fatal(err)
+	}
+	if again := up(); again != first || len(w.cluster.Jobs()) != 1 {
+		t.Errorf("job %s, and after a down job %s; jobs %q", first, again, states(w.cluster.Jobs()))
 	}
 }

@@ -125,7 +125,7 @@ func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs
 	sub.Base = job.Name + ".sh"
 	if a.section(cfg.Name) != cfg.Name && len(sub.Args) > 0 { // which may have the name of the first session's job
 		base := sub.Base
-		if sub, err = jobs.Named(ctx, sub, (&configs.Site{Scheduler: scheduler}).JobName(job.Name)); err != nil {
+		if sub, err = jobs.Named(ctx, sub, a.acceptedJobName(cfg.Host, job.Name)); err != nil {
 			return sub, err
 		}
 		sub.Base = base

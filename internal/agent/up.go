@@ -251,8 +251,11 @@ func (s *session) queries(rec state.Session, account string) []jobwatch.Query {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cfg.Job != "" && !s.attached {
-		qs = append(qs, jobwatch.Query{Name: s.cfg.Job})
+	if name := s.cfg.Job; name != "" && !s.attached {
+		if s.of != "" {
+			name = s.agent.acceptedJobName(s.cfg.Host, name)
+		}
+		qs = append(qs, jobwatch.Query{Name: name})
 	}
 	for i := range qs {
 		qs[i].Args = s.cfg.Args
