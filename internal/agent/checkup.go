@@ -261,6 +261,10 @@ func (c *checkup) page(ctx context.Context, f facts) {
 		c.ok("page", "the page is reached on its node %s", f.job.Node) // only the prober has a connection to the node
 		return
 	}
+	if f.endpoint.TakesOneClient() {
+		c.add("page", api.CheckUnknown, f.endpoint.Address()+" takes one client, so that tunctl does not connect to it", "")
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
 	defer cancel()
 	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errTokenUnknown) {

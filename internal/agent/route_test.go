@@ -65,6 +65,15 @@ func (d *dialed) Dial(_ context.Context, _, address string) (net.Conn, error) {
 	return here, nil
 }
 
+func TestTheDoctorDoesNotSayThatAServerForOneClientResponds(t *testing.T) {
+	s := quietSession(t)
+	c := &checkup{agent: s.agent, session: s, host: s.agent.pool.Host("narval")}
+	c.page(t.Context(), facts{endpoint: &api.Endpoint{App: "paraview", Scheme: "cs", Host: "cn01", Port: 11111, Reach: api.ReachLogin}})
+	if len(c.checks) != 1 || c.checks[0].Result != api.CheckUnknown {
+		t.Errorf("it says %+v", c.checks)
+	}
+}
+
 func TestARefusalByAServerForOneClientChangesNothing(t *testing.T) {
 	a := strictAgent(t, "")
 	s, err := a.session("jupyter")
