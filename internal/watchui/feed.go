@@ -64,7 +64,7 @@ type feed struct {
 func (f *feed) watch() {
 	events := make(chan struct{}, 1)
 	gone := make(chan error, 1)
-	f.running.Go(func() {
+	listen := func() {
 		gone <- f.client.WatchWaiting(f.ctx, api.AnswersNone, f.options.Waiter, func(e api.Event) {
 			if e.Type == api.EventNotice && e.Notice != nil {
 				f.send(noticeMsg(e.Notice.Text))
@@ -75,7 +75,9 @@ func (f *feed) watch() {
 			default: // one that is not read yet will do
 			}
 		})
-	})
+	}
+	opened := time.Now()
+	f.running.Go(listen)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -85,6 +87,12 @@ func (f *feed) watch() {
 		case err := <-gone:
 			if f.ctx.Err() != nil {
 				return
+			}
+			// The agent drops who does not read, such as a screen that was suspended.
+			if _, down := f.client.Status(f.ctx); down == nil && err == nil && time.Since(opened) > tick {
+				opened = time.Now()
+				f.running.Go(listen)
+				continue
 			}
 			if err == nil {
 				err = &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}

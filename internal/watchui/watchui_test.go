@@ -34,6 +34,8 @@ type fakeAgent struct {
 	looking  chan bool // a stream of use was opened, or closed
 	waits    atomic.Bool
 	requests atomic.Int64
+	watches  atomic.Int64
+	drop     chan struct{} // ends an open stream
 	stop     context.CancelFunc
 }
 
@@ -52,13 +54,14 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	a := &fakeAgent{looking: make(chan bool, 10), stop: stop}
+	a := &fakeAgent{looking: make(chan bool, 10), drop: make(chan struct{}), stop: stop}
 	stream := func(w http.ResponseWriter, r *http.Request, first any) {
 		_ = json.NewEncoder(w).Encode(first)
 		_ = http.NewResponseController(w).Flush()
 		select {
 		case <-r.Context().Done():
 		case <-ctx.Done():
+		case <-a.drop:
 		}
 	}
 	mux := http.NewServeMux()
@@ -67,6 +70,7 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 		_ = json.NewEncoder(w).Encode(three())
 	})
 	mux.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		a.watches.Add(1)
 		a.waits.Store(r.URL.Query().Get("waiter") == "me" && r.URL.Query().Get("answers") == "")
 		stream(w, r, api.Event{Type: api.EventStatus})
 	})
@@ -209,6 +213,26 @@ func TestTheEndOfTheAgentIsTheScreensEnd(t *testing.T) {
 	a.stop()
 	if e, ok := errors.AsType[*api.Error](wait()); !ok || e.Message != "the agent has stopped" {
 		t.Errorf("ended with %v", e)
+	}
+}
+
+func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
+	a, cl := newFakeAgent(t)
+	x := newTerminal(t)
+	wait := x.run(t.Context(), cl, Options{})
+	x.expect("jupyter")
+	for a.requests.Load() < 3 { // of the first event, and of more than a second
+		time.Sleep(time.Millisecond)
+	}
+	a.drop <- struct{}{}
+	for deadline := time.Now().Add(time.Minute); a.watches.Load() < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not watch again")
+		}
+	}
+	x.press("q")
+	if err := wait(); err != nil {
+		t.Error(err)
 	}
 }
 
