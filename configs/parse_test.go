@@ -93,9 +93,16 @@ config.toml:2:23: \d is not a valid escape sequence
   use single quotes to keep backslashes: '\d+'
 `},
 		{"a header that is not closed", "[session.a\nhost = \"x\"\nhots = \"y\"\n[host.b]\n", `
-config.toml:1:11: expected ']' to close table name
+config.toml:1:11: the section has no closing bracket
   1 | [session.a
     |           ^
+  add ] after the name
+`},
+		{"a space in a section's name", "[session.my notebook]\nhost = \"x\"\n", `
+config.toml:1:13: unexpected "notebook" in the name of a section
+  1 | [session.my notebook]
+    |             ^
+  use letters, digits, - and _ in a name, and no spaces
 `},
 		{"a list that is not closed", "[session.a]\nargs = [\"x\"\nlocal = 0\n", `
 config.toml:3:1: expected ',' or ']' after array value

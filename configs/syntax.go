@@ -26,6 +26,8 @@ func explainSyntax(src *source, begin int, at span, message string) {
 		src.addError(span{at.end, at.end}, "", "the value is missing")
 	case startsValue(message):
 		explainValue(src, at, next)
+	case strings.HasSuffix(message, "to close table name"):
+		explainHeader(src, begin, at)
 	case strings.Contains(message, "after key"):
 		src.addError(at, `write: key = "value"`, "expected = after the key")
 	case strings.HasPrefix(message, "expected newline"):
@@ -33,6 +35,20 @@ func explainSyntax(src *source, begin int, at span, message string) {
 	default:
 		src.addError(at, openedEarlier(src, begin, at), "%s", message)
 	}
+}
+
+// explainHeader reports a section whose name or bracket is wrong; usually there is a space in
+// the name.
+func explainHeader(src *source, begin int, at span) {
+	rest, closed := "", false
+	if line := src.lineSpan(src.line(begin)); at.start < line.end {
+		rest, _, closed = strings.Cut(src.text(span{at.start, line.end}), "]")
+	}
+	if !closed {
+		src.addError(at, "add ] after the name", "the section has no closing bracket")
+		return
+	}
+	src.addError(at, "use letters, digits, - and _ in a name, and no spaces", "unexpected %q in the name of a section", strings.TrimSpace(rest))
 }
 
 // startsValue reports whether the parser failed at the start of a value.

@@ -281,7 +281,7 @@ func extendError(id string, err error) error {
 	return &api.Error{
 		Code: api.CodeFailed, Err: err,
 		Message: fmt.Sprintf("could not extend job %s: %s", id, api.Redact(err.Error())),
-		Hint:    "many sites let only their staff extend a job: ask their support, or save your work and start a new one; keep = true does that automatically",
+		Hint:    "many sites let only their staff extend a job: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically",
 	}
 }
 

@@ -121,7 +121,7 @@ func TestADialogSaysWhatItIsAbout(t *testing.T) {
 	otherKey := prompt("5", api.PromptHostKey, "Its key is SHA256:abc. Keys of other types are known. Trust it?")
 	otherKey.Fingerprint = "SHA256:abc"
 	wrong := prompt("6", api.PromptPassword, "alice@narval's password: ")
-	wrong.Retry = "that was not right; 2 more tries before we stop"
+	wrong.Retry = "that was not right; 2 more tries before tunctl stops"
 	visible := code
 	visible.Echo = true
 	for _, tt := range []struct {
@@ -137,7 +137,7 @@ func TestADialogSaysWhatItIsAbout(t *testing.T) {
 		{"code", code, desktop.AskSecret, "Why.\n\nDuo two-factor login for alice\n\nPasscode:"},
 		{"visible code", visible, desktop.AskLine, "Why.\n\nDuo two-factor login for alice\n\nPasscode:"},
 		{"password", prompt("3", api.PromptPassword, "alice@narval's password: "), desktop.AskSecret, "Why.\n\nalice@narval's password:"},
-		{"wrong password", wrong, desktop.AskSecret, "That was not right; 2 more tries before we stop.\nWhy.\n\nalice@narval's password:"},
+		{"wrong password", wrong, desktop.AskSecret, "That was not right; 2 more tries before tunctl stops.\nWhy.\n\nalice@narval's password:"},
 		{"confirm", prompt("4", api.PromptConfirm, "Try anyway?"), desktop.AskChoice, "Why.\n\nTry anyway?"},
 	} {
 		q := questionFor(tt.prompt, "Why.")

@@ -149,7 +149,7 @@ var asked = map[string]api.Prompt{
 	"password": {Host: "narval", Kind: api.PromptPassword, Text: "alice@narval.alliancecan.ca's password: "},
 	"wrong-password": {
 		Host: "narval", Kind: api.PromptPassword, Text: "alice@narval.alliancecan.ca's password: ",
-		Retry: "that was not right; 2 more tries before we stop",
+		Retry: "that was not right; 2 more tries before tunctl stops",
 	},
 	"code":       {Host: "narval", Kind: api.PromptQuestion, Text: "Passcode or option (1-2): ", Instruction: "Duo two-factor login for alice\n\nEnter a passcode or select one of the following options:\n\n 1. Duo Push to phone (XXX-XXX-1234)\n 2. SMS passcode", Echo: true},
 	"passphrase": {Host: "narval", Kind: api.PromptPassphrase, Text: "Enter passphrase for key '/home/alice/.ssh/id_ed25519': "},

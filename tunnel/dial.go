@@ -104,6 +104,9 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	switch {
 	case isDNS && dns.IsNotFound:
 		e.Message = fmt.Sprintf("no host named %q was found", t.settings.Hostname)
+		if !strings.Contains(t.settings.Hostname, ".") {
+			e.Hint = "check that it is a Host of your ~/.ssh/config, or write the full name, as in login.example.org; then check the network"
+		}
 	case isDNS && dns.IsTimeout:
 		e.Message = fmt.Sprintf("cannot look up %q: the DNS server did not respond", t.settings.Hostname)
 	case isDNS:

@@ -86,9 +86,9 @@ func unanswered(p api.Prompt) string {
 // wrongAnswer says that an answer was wrong, and how many tries are left.
 func wrongAnswer(what string, left int) string {
 	if left == 1 {
-		return what + "; 1 more try before we stop"
+		return what + "; 1 more try before tunctl stops"
 	}
-	return fmt.Sprintf("%s; %d more tries before we stop", what, left)
+	return fmt.Sprintf("%s; %d more tries before tunctl stops", what, left)
 }
 
 // deny stops the try: only a person can continue.

@@ -34,18 +34,18 @@ func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
 		"password": {
 			acceptPassword("right"), "",
 			[]string{"wrong", "wrong", "right"},
-			[]string{"", "that was not right; 2 more tries before we stop", "that was not right; 1 more try before we stop"},
+			[]string{"", "that was not right; 2 more tries before tunctl stops", "that was not right; 1 more try before tunctl stops"},
 		},
 		"a right one": {acceptPassword("right"), "", []string{"right"}, []string{""}},
 		"a menu and a code after a key": {
 			twoStep(public, "123456"), path,
 			[]string{"1", "000000", "1", "123456"},
-			[]string{"", "", "one of these answers was not right; 2 more tries before we stop", ""},
+			[]string{"", "", "one of these answers was not right; 2 more tries before tunctl stops", ""},
 		},
 		"passphrase": {
 			acceptKey(lockedPublic), locked,
 			[]string{"wrong", "open sesame"},
-			[]string{"", "that was not right; 2 more tries before we stop"},
+			[]string{"", "that was not right; 2 more tries before tunctl stops"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestASavedPasswordThatIsWrongIsNotCalledTheirs(t *testing.T) {
 		b, h, _ := boxed(t, newServer(t, acceptPassword("right")), "old", "right")
 		h.Up()
 		mustConnect(t, h)
-		if got := b.person.retries(); len(got) != 1 || got[0] != "the saved password was not accepted; 2 more tries before we stop" {
+		if got := b.person.retries(); len(got) != 1 || got[0] != "the saved password was not accepted; 2 more tries before tunctl stops" {
 			t.Errorf("asked with %q", got)
 		}
 	})
@@ -260,14 +260,14 @@ func TestARepeatedQuestionOfSSHMeansAWrongAnswer(t *testing.T) {
 		want string
 	}{
 		{password, ""},
-		{password, "that was not right; 2 more tries before we stop"},
-		{password, "that was not right; 1 more try before we stop"},
+		{password, "that was not right; 2 more tries before tunctl stops"},
+		{password, "that was not right; 1 more try before tunctl stops"},
 		{code, ""},
 		{password, ""}, // not the same in a row: the code may have been wrong, or both
 		{second, ""},
 		{second, ""}, // it may want a code
 		{code, ""},
-		{code, "that was not right; 2 more tries before we stop"},
+		{code, "that was not right; 2 more tries before tunctl stops"},
 	} {
 		if got := q.repeats(tt.p, 3); got != tt.want {
 			t.Errorf("question %d, %q: %q, want %q", i, tt.p.Text, got, tt.want)

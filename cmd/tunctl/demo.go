@@ -119,7 +119,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return d.fetch(ctx, u)
 	}
 	d.term.Say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
-		"  %s\n\nCtrl-C ends it.", program+" status")
+		"  %s\n\nInstead of status, try dashboard, status --watch, ssh jupyter or help.\n"+
+		"Ctrl-C ends it.", program+" status")
 	<-ctx.Done()
 	d.term.Say("\nending the demo: its job, agent and files are removed")
 	return nil

@@ -49,7 +49,7 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 
 func forwardPorts(ctx context.Context, inv *invocation) error {
 	if inv.NArg() < 2 {
-		return usagef("forward takes a host or a session, and a forward, as in `tunctl forward narval 5432:db.int:5432`")
+		return usagef("forward takes a session or a host, and a port, as in `tunctl forward jupyter 6006` or `tunctl forward narval 5432:db.int:5432`")
 	}
 	st, err := inv.status()
 	if err != nil {

@@ -130,8 +130,11 @@ func summaryTable(weeks []api.WeekSummary) *term.Table {
 
 // hoursText is a number of hours, if there are any.
 func hoursText(seconds int64) string {
-	if seconds == 0 {
+	switch {
+	case seconds == 0:
 		return "-"
+	case seconds < 3*60:
+		return "<0.1" // 0.0 would read as none
 	}
 	return fmt.Sprintf("%.1f", float64(seconds)/3600)
 }

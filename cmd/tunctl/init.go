@@ -25,7 +25,8 @@ func initCommand(t *term.Terminal) *cli.Command {
 			"Every answer can be given as a flag; without a terminal nothing is asked or looked for:\n\n" +
 			"  tunctl init narval --user alice --with account=def-alice --with hours=3 --no-login\n\n" +
 			"A job script that you have is enough: --submit names it, --job the name of its jobs.\n\n" +
-			"HOST is a host of your ssh config that is not one of the known sites (`tunctl sites`).",
+			"HOST is a name from your ssh config, or a full host name, of a cluster that is not one of the known sites\n" +
+			"(`tunctl sites`).",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "user", Usage: "your user `NAME` on the cluster"},
 			&cli.StringFlag{Name: "entrance", Usage: "login node of the site, by `NAME`"},

@@ -150,7 +150,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	}
 	if what == "" {
 		i.findHints(ctx)
-		hint := "run `tunctl init SITE`; `tunctl sites` lists them"
+		hint := "run `tunctl init SITE`, or `tunctl init HOST` for any other cluster; `tunctl sites` lists the sites"
 		if len(i.hints) > 0 {
 			hint = fmt.Sprintf("`tunctl init %s`? %s. `tunctl sites` lists the others", i.hints[0].site, i.hints[0].why)
 		}

@@ -113,6 +113,8 @@ func (i *interview) choose(ctx context.Context, ask string, offers []offer, job 
 			return offers[n-1], nil
 		case notNumber == nil:
 			i.term.Say("No line above has the number %s.", text)
+		case text == "?":
+			i.term.Say("Type the number of a line, or press Enter for the first; Ctrl-C stops.")
 		case i.changeSetting(job, text):
 		default:
 			if err := check(text); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func listSites(out io.Writer, sites configs.Sites, p home.Paths) error {
 		case s.Path != "":
 			title += " (your own)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.Scheduler, title)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, cmp.Or(s.Scheduler, "-"), title)
 	}
 	return w.Flush()
 }

@@ -44,7 +44,7 @@ func sshCommand(t *term.Terminal) *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
-				return usagef("ssh takes a host or a session and, optionally, a command")
+				return usagef("ssh takes a host or a session and, optionally, a command, as in `tunctl ssh narval` or `tunctl ssh jupyter nvidia-smi`")
 			}
 			err := action(t, shell)(c)
 			if _, said := errors.AsType[silentError](err); err == nil || said {

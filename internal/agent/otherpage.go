@@ -212,7 +212,7 @@ func (s *session) findOther(name string) (page *otherPage, main bool, err error)
 		return nil, true, nil
 	case !s.facts.jobRuns() || page == nil && ep == nil && len(s.others) == 0:
 		return nil, false, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no page to open: it is %s", s.name, s.current.State),
+			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no page to open: its state is %s", s.name, s.current.State),
 			Hint: fmt.Sprintf("`tunctl up %s` starts it and waits for it", s.name),
 		}
 	case page != nil:

@@ -451,7 +451,7 @@ func (s *session) page() (api.OpenResponse, error) {
 	if ep == nil || s.forward == nil {
 		return api.OpenResponse{}, &api.Error{
 			Code:    api.CodeNotReady,
-			Message: fmt.Sprintf("session %q has no page to open: it is %s", s.name, s.current.State),
+			Message: fmt.Sprintf("session %q has no page to open: its state is %s", s.name, s.current.State),
 			Hint:    fmt.Sprintf("`tunctl up %s` starts it and opens the page", s.name),
 		}
 	}

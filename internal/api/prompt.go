@@ -24,7 +24,7 @@ type Prompt struct {
 	Echo        bool       `json:"echo,omitempty"`
 	Fingerprint string     `json:"fingerprint,omitempty"`
 	// Retry is set when the last answer was wrong, and says so with how many tries are
-	// left: "that was not right; 2 more tries before we stop".
+	// left: "that was not right; 2 more tries before tunctl stops".
 	Retry string `json:"retry,omitempty"`
 	// Links are the web addresses in the server's texts, complete, though very long texts
 	// are cut.

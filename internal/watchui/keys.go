@@ -1,6 +1,8 @@
 package watchui
 
 import (
+	"slices"
+
 	"charm.land/bubbles/v2/key"
 )
 
@@ -38,11 +40,34 @@ var allKeys = []key.Binding{
 	keyOpen, keyLog, keyExtend, keyStart, keyStop, keyCancel, keyLogin, keyCopy, keyHelp, keyBack, keyQuit,
 }
 
-// shortKeys are the keys in the last line of a view.
-var shortKeys = map[View][]key.Binding{
+// viewKeys are the keys in the last line of a view.
+var viewKeys = map[View][]key.Binding{
 	Sessions: {binding("?", "help", "?"), binding("q", "quit", "q"), binding("o", "open", "o"), binding("u", "start", "u"), binding("d", "disconnect", "d"), binding("l", "log", "l"), binding("e", "extend", "e"), binding("c", "cancel", "c"), binding("L", "login", "L"), binding("y", "copy", "y"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
 	Jobs:     {binding("?", "help", "?"), binding("q", "quit", "q"), binding("c", "cancel", "c"), binding("l", "log", "l"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
 	Use:      {binding("?", "help", "?"), binding("q", "quit", "q"), binding("e", "extend", "e"), binding("c", "cancel", "c"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
 	Hosts:    {binding("?", "help", "?"), binding("q", "quit", "q"), binding("L", "login", "L"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
 	Log:      {binding("?", "help", "?"), binding("q", "quit", "q"), binding("Esc", "back", "Esc"), binding("G", "newest", "G"), binding("/", "filter", "/")},
+}
+
+// shortKeys are the keys in the last line: while something is typed or shown over the view,
+// those of the view do something else.
+func (m *Model) shortKeys() []key.Binding {
+	back := binding("Esc", "back", "esc")
+	switch {
+	case m.asking == nil:
+	case m.asking.yes:
+		return []key.Binding{binding("y", "yes", "y"), binding("n", "no", "n"), back}
+	case m.asking.filter:
+		return []key.Binding{binding("Enter", "keep the filter", "enter"), binding("Esc", "show all", "esc")}
+	default:
+		return []key.Binding{binding("Enter", "ask for it", "enter"), back}
+	}
+	keys := viewKeys[m.view]
+	switch {
+	case m.help:
+		return []key.Binding{binding("?", "hide this list", "?"), back, binding("j ↓", "down", "j", "down"), binding("k ↑", "up", "k", "up"), keys[1]}
+	case m.details:
+		return slices.Insert(slices.Clone(keys[:len(keys)-1]), 2, back)
+	}
+	return keys
 }

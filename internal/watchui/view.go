@@ -105,7 +105,7 @@ func (m *Model) stateText() (text, colour string) {
 	return "", ""
 }
 
-// keyLine is the last line: the keys of the view, as many as fit.
+// keyLine is the last line: the keys that work now, as many as fit.
 func (m *Model) keyLine() string {
 	h := help.New()
 	h.Styles = help.Styles{}
@@ -115,7 +115,7 @@ func (m *Model) keyLine() string {
 	}
 	h.ShortSeparator = "  "
 	h.SetWidth(m.width)
-	return h.ShortHelpView(shortKeys[m.view])
+	return h.ShortHelpView(m.shortKeys())
 }
 
 // body is what is between.

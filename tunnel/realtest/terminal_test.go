@@ -153,7 +153,7 @@ func TestAQuestionIsAskedInTheTerminalThatCausedIt(t *testing.T) {
 	other.Expect("lab-otp: One-time password")
 
 	up.AnswerHidden("wrong")
-	up.Expect("lab-pass: that was not right; 2 more tries before we stop")
+	up.Expect("lab-pass: that was not right; 2 more tries before tunctl stops")
 	up.Expect("password:")
 	up.AnswerHidden(real.Password)
 	login.Expect("connected to lab-pass")
@@ -224,7 +224,7 @@ func TestAPasswordThatIsRefusedIsNotAnsweredWithAdviceOnKeys(t *testing.T) {
 		k.AnswerHidden("wrong")
 	}
 	if status, said := k.End(); status != 1 || strings.Contains(said, "public key") || !strings.Contains(said, "and the password") ||
-		!strings.Contains(said, "that was not right; 1 more try before we stop") {
+		!strings.Contains(said, "that was not right; 1 more try before tunctl stops") {
 		t.Errorf("exit code %d:\n%s", status, said)
 	}
 }
