@@ -77,7 +77,7 @@ func (q *Question) problem(answer string) string {
 			return "a whole number" + q.bounds()
 		}
 	case AskHours:
-		if h, err := strconv.ParseFloat(answer, 64); err != nil || h <= 0 || h > 10000 || q.outside(h) {
+		if h, err := strconv.ParseFloat(answer, 64); err != nil || !(h > 0) || h > 10000 || q.outside(h) {
 			return "a number of hours" + cmp.Or(q.bounds(), ", such as 2 or 0.5")
 		}
 	case AskMemory:

@@ -321,6 +321,7 @@ func TestAnAnswerOutOfBoundsIsRefusedWithItsBounds(t *testing.T) {
 		{Question{Kind: AskHours, Min: 1}, "0", "a number of hours, at least 1"},
 		{Question{Kind: AskHours, Min: 1}, "1", ""},
 		{Question{Kind: AskHours}, "0", "such as 2 or 0.5"},
+		{Question{Kind: AskHours}, "NaN", "such as 2 or 0.5"},
 		{Question{Kind: AskNumber, Min: 2}, "1", "a whole number, at least 2"},
 		{Question{Kind: AskNumber, Min: 2}, "2", ""},
 		{Question{Kind: AskHours, Min: 1, Max: 168}, "169", "a number of hours, at least 1, at most 168"},
