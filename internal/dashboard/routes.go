@@ -132,10 +132,11 @@ func (s *Server) openSession(ctx context.Context, session, command string, page 
 	if page.User != "" {
 		text += " Log in there as " + page.User + "."
 	}
-	if err := s.Copy(ctx, page.Password); err != nil {
-		return text + " It asks for a password: `" + command + " --print` in a terminal shows it.", nil
+	how := ", which is on the clipboard: paste it."
+	if s.Copy(ctx, page.Password) != nil {
+		how = ": `" + command + " --print` in a terminal shows it."
 	}
-	return text + " It asks for a password, which is on the clipboard: paste it.", nil
+	return text + " It asks for a password" + how, nil
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
