@@ -371,7 +371,7 @@ func (m *Model) answer(k tea.KeyPressMsg) {
 			return
 		}
 		if s, ok := m.status.Session(q.action.Session); ok && (s.Job == nil || s.Job.Ref() != q.action.Job.Ref()) {
-			m.fail("nothing was cancelled: " + s.Name + " has no longer job " + q.action.Job.ID)
+			m.fail("nothing was cancelled: " + s.Name + " no longer has job " + q.action.Job.ID)
 			return
 		}
 		m.act(q.action, "ending job "+q.action.Job.ID+"…")

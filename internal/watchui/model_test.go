@@ -292,7 +292,7 @@ func TestOnlyTheJobOfTheQuestionIsCancelled(t *testing.T) {
 	if len(b.actions) != 0 {
 		t.Errorf("it did %+v", b.actions)
 	}
-	b.shows("nothing was cancelled: jupyter has no longer job")
+	b.shows("nothing was cancelled: jupyter no longer has job")
 }
 
 func TestAStreamOfUseThatIsOpenedAgainStartsAnew(t *testing.T) {
