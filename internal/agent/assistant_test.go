@@ -28,10 +28,10 @@ func (w *world) newPerson(answers api.Answers, says string) *person {
 		defer close(done)
 		ready := sync.OnceFunc(func() { close(watching) })
 		_ = c.Watch(ctx, answers, func(e api.Event) { // it ends by our cancel
-			switch {
-			case e.Type == api.EventStatus:
+			switch e.Type {
+			case api.EventStatus:
 				ready()
-			case e.Type == api.EventPrompt:
+			case api.EventPrompt:
 				p.asked <- e.Prompt.Text
 				if err := c.Answer(ctx, e.Prompt.ID, api.Answer{Text: says}); err != nil {
 					w.t.Error(err)
