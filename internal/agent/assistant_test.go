@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"tunctl/internal/api"
@@ -25,12 +26,12 @@ func (w *world) newPerson(answers api.Answers, says string) *person {
 	watching, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
+		ready := sync.OnceFunc(func() { close(watching) })
 		_ = c.Watch(ctx, answers, func(e api.Event) { // it ends by our cancel
-			switch {
-			case e.Type == api.EventStatus && watching != nil:
-				close(watching)
-				watching = nil
-			case e.Type == api.EventPrompt:
+			switch e.Type {
+			case api.EventStatus:
+				ready()
+			case api.EventPrompt:
 				p.asked <- e.Prompt.Text
 				if err := c.Answer(ctx, e.Prompt.ID, api.Answer{Text: says}); err != nil {
 					w.t.Error(err)
@@ -99,14 +100,15 @@ func TestAnAssistantThatGivesUpDoesNotAskAgainAtOnce(t *testing.T) {
 	w := assistantWorld(t, "8")
 	asking, giveUp := context.WithCancel(t.Context())
 	watching, stop := context.WithCancel(t.Context())
-	ready, done := make(chan struct{}, 1), make(chan struct{})
+	started, done := make(chan struct{}), make(chan struct{})
 	closed := make(chan struct{}, 10)
 	go func() {
 		defer close(done)
+		ready := sync.OnceFunc(func() { close(started) })
 		_ = client.New(w.paths).Watch(watching, api.AnswersDesktop, func(e api.Event) {
 			switch e.Type {
 			case api.EventStatus:
-				ready <- struct{}{}
+				ready()
 			case api.EventPrompt:
 				giveUp()
 			case api.EventPromptClosed:
@@ -115,7 +117,7 @@ func TestAnAssistantThatGivesUpDoesNotAskAgainAtOnce(t *testing.T) {
 		})
 	}()
 	defer func() { stop(); <-done }()
-	<-ready
+	<-started
 	req := api.AssistantRequest{Assistant: "clippy", Session: "jupyter"}
 	if _, err := w.client.AssistantUp(asking, req); err == nil {
 		t.Fatal("it was allowed")
@@ -135,13 +137,14 @@ func TestAnAssistantThatGivesUpDoesNotAskAgainAtOnce(t *testing.T) {
 func TestNobodyApprovesTheirOwnRequest(t *testing.T) {
 	w := assistantWorld(t, "8")
 	ctx, cancel := context.WithCancel(t.Context())
-	watching, done := make(chan struct{}, 1), make(chan struct{})
+	watching, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
+		ready := sync.OnceFunc(func() { close(watching) })
 		_ = w.client.Watch(ctx, api.AnswersDesktop, func(e api.Event) {
 			switch e.Type {
 			case api.EventStatus:
-				watching <- struct{}{}
+				ready()
 			case api.EventPrompt:
 				t.Errorf("asked %+v", e.Prompt)
 				_ = w.client.Answer(ctx, e.Prompt.ID, api.Answer{Text: "yes"})

@@ -95,7 +95,7 @@ func TestTheServerWaitsForAPageThatIsJustBeingOpenedAndOpensNoneAtItsEnd(t *test
 			t.Fatal("it ended before the page was opened")
 		}
 		time.Sleep(time.Second)
-		synctest.Wait()
+		synctest.Wait() // the timer and this goroutine wake at the same moment
 		if err := s.OpenPage(t.Context()); !errors.Is(err, http.ErrServerClosed) || opened != 1 {
 			t.Errorf("%d opened at its end, %v", opened, err)
 		}
