@@ -65,6 +65,7 @@ install: build ## install the program, man pages, completions and desktop file b
 	sed 's|^\(Try\)\{0,1\}Exec=|&$(PREFIX)/bin/|' packaging/tunctl.desktop >$(word 1,$(DESKTOP))
 	install -m 0644 packaging/tunctl.svg $(word 2,$(DESKTOP))
 	chmod 0644 $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(COMPLETIONS) $(DESKTOP)
+	@dir=$(PREFIX)/bin; case "$(DESTDIR):$$PATH:" in /* | *":$$dir:"*) ;; *) printf '%s is not on your PATH. Add this to the startup file of your shell, such as ~/.bashrc:\n  export PATH="%s:$$PATH"\n' "$$dir" "$$dir" ;; esac
 
 uninstall: ## remove what `make install` installed; your config and state stay
 	rm -f $(DESTDIR)$(PREFIX)/bin/tunctl $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(COMPLETIONS) $(DESKTOP)
