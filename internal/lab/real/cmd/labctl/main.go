@@ -53,7 +53,11 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "check":
-		return real.Check("ssh", "slurm", "jupyter")
+		if err := real.Check("ssh", "slurm", "jupyter"); err != nil {
+			return err
+		}
+		fmt.Println("This machine has all that the lab needs.")
+		return nil
 	case "up":
 		return up(root, real.Options{
 			Accounting: slices.Contains(args[1:], "accounting"), GridEngine: slices.Contains(args[1:], "gridengine"),
