@@ -187,15 +187,27 @@ func (t *table) submitsBuiltin() bool {
 	return e != nil && strings.HasPrefix(e.value.text, builtinPrefix)
 }
 
+// hasOrMeans reports whether the session has one of the keys or, mistyped and reported, means it.
+func (t *table) hasOrMeans(keys ...string) bool {
+	known := keysOf(sessionFields())
+	return slices.ContainsFunc(t.entries, func(e *entry) bool {
+		if slices.Contains(known, e.key) {
+			return slices.Contains(keys, e.key)
+		}
+		near := suggest.Nearest(e.key, known)
+		return len(near) > 0 && slices.Contains(keys, near[0])
+	})
+}
+
 func (l *loader) checkSession(t *table, s Session) {
-	if t.byKey["host"] == nil {
+	if !t.hasOrMeans("host") {
 		example := "narval"
 		if len(l.config.Hosts) > 0 {
 			example = l.config.Hosts[0].Name
 		}
 		l.src.addError(t.at, fmt.Sprintf("add: host = %q", example), "%s has no host", t.title())
 	}
-	if t.byKey["job"] == nil && t.byKey["submit"] == nil && t.byKey["forward"] == nil {
+	if !t.hasOrMeans("job", "submit", "forward") {
 		l.src.addError(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
 			"%s needs a job, submit or forward", t.title())
 	}

@@ -24,6 +24,16 @@ config.toml:1:2: [session.a] needs a job, submit or forward
     |  ^^^^^^^^^
   add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward
 `},
+		{"a mistyped key is not missed", "[session.a]\nhots = \"x\"\nsubmitt = \"y\"\n", `
+config.toml:2:1: unknown key "hots" in [session.a]
+  2 | hots = "x"
+    | ^^^^
+  did you mean "host"?
+config.toml:3:1: unknown key "submitt" in [session.a]
+  3 | submitt = "y"
+    | ^^^^^^^
+  did you mean "submit"?
+`},
 		{"what may be missing is not missed when a line cannot be read", "[session.a]\nhost = x\njob = y\n", `
 config.toml:2:8: "x" is neither quoted text, a number, true nor false
   2 | host = x
