@@ -113,14 +113,15 @@ func (a *Agent) freeName(base string) string {
 func (a *Agent) freeNameLocked(base string) string {
 	cfg, _ := a.config.Session(base)
 	for n := 2; ; n++ {
-		for _, between := range []string{"", "-"} { // schedulers that shorten names keep a number after a dash
-			name := fmt.Sprintf("%s%s%d", base, between, n)
-			_, configured := a.config.Session(name)
-			_, live := a.sessions[name]
-			_, same := a.sameJobLocked(name, cfg.Host)
-			if rec := a.store.Session(name); !configured && !live && !same && rec.Attached == "" && !hasLiveJob(rec) {
-				return name
-			}
+		name := fmt.Sprintf("%s%d", base, n)
+		if configs.SameJobName(base, name) { // schedulers that shorten names keep a number after a dash
+			name = fmt.Sprintf("%s-%d", base, n)
+		}
+		_, configured := a.config.Session(name)
+		_, live := a.sessions[name]
+		_, same := a.sameJobLocked(name, cfg.Host)
+		if rec := a.store.Session(name); !configured && !live && !same && rec.Attached == "" && !hasLiveJob(rec) {
+			return name
 		}
 	}
 }
