@@ -102,6 +102,7 @@ func TestAStatusHasTheSessionsInUse(t *testing.T) {
 		check("down", 0, 0)
 		h.Up()
 		mustConnect(t, h)
+		synctest.Wait() // the command after the login has ended
 		most := DefaultLimits().MaxSessions
 		check("idle", 0, most)
 		ctx, cancel := context.WithCancel(t.Context())

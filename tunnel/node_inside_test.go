@@ -93,6 +93,7 @@ func insideJob(t *testing.T, f *fakeSlurm, name string, change func(*Host, map[s
 	outer, servers := behind(t)
 	onHost(servers["outer"], says("ssh: not found"), f.run)
 	outer.pool.o.Limits.RetryMin = 10 * time.Millisecond
+	outer.pool.o.Limits.StepStart = time.Minute // a program starts, on a loaded machine
 	if change != nil {
 		change(outer, servers)
 	}
@@ -221,7 +222,7 @@ func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 		t.Fatalf("%d steps, scarce %v, told %q", len(runs), n.Scarce(), told)
 	}
 	for _, option := range []string{
-		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=NONE", "--cpu-bind=none", "--immediate=5",
+		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=NONE", "--cpu-bind=none", "--immediate=60",
 	} {
 		if !strings.Contains(runs[0]+" ", option+" ") {
 			t.Errorf("%s is missing in %s", option, runs[0])
