@@ -98,7 +98,7 @@ export OF_PREPARE="it's here"
 		}
 		tab := openTab(t)
 		tab.navigate(base.JoinPath("tree").String() + "?token=" + token)
-		tab.until("the notebook's files are listed", `document.querySelector("#notebook_list") !== null`)
+		tab.until("the notebook's page is drawn", `document.body.innerText.includes("Running")`)
 		tab.picture(artifact(t, "jupyter-prepare.png"))
 		l.run("down", "--cancel")
 	})
