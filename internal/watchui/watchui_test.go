@@ -94,6 +94,16 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 	return a, client.New(paths)
 }
 
+// await waits until a count of requests is reached.
+func (a *fakeAgent) await(t *testing.T, count *atomic.Int64, n int64) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); count.Load() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d requests, and not %d", count.Load(), n)
+		}
+	}
+}
+
 // look is the next change of who looks.
 func (a *fakeAgent) look(t *testing.T) bool {
 	t.Helper()
@@ -207,9 +217,7 @@ func TestTheEndOfTheAgentIsTheScreensEnd(t *testing.T) {
 	x := newTerminal(t)
 	wait := x.run(t.Context(), cl, Options{})
 	x.expect("jupyter")
-	for a.requests.Load() == 0 { // the watch is open
-		time.Sleep(time.Millisecond)
-	}
+	a.await(t, &a.requests, 1) // the watch is open
 	a.stop()
 	if e, ok := errors.AsType[*api.Error](wait()); !ok || e.Message != "the agent has stopped" {
 		t.Errorf("ended with %v", e)
@@ -221,15 +229,9 @@ func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
 	x := newTerminal(t)
 	wait := x.run(t.Context(), cl, Options{})
 	x.expect("jupyter")
-	for a.requests.Load() < 3 { // of the first event, and of more than a second
-		time.Sleep(time.Millisecond)
-	}
+	a.await(t, &a.requests, 3) // of the first event, and of more than a second
 	a.drop <- struct{}{}
-	for deadline := time.Now().Add(time.Minute); a.watches.Load() < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not watch again")
-		}
-	}
+	a.await(t, &a.watches, 2)
 	x.press("q")
 	if err := wait(); err != nil {
 		t.Error(err)
