@@ -83,8 +83,10 @@ func (s *session) notRunningLocked() *api.Error {
 	case job.State == api.JobCompleting:
 		e.Code, e.Message = api.CodeJobEnded, fmt.Sprintf("job %s of session %s is ending", job.ID, s.name)
 		e.Hint = s.startHintLocked()
-	default:
+	case job.Node == "":
 		e.Message = fmt.Sprintf("the scheduler has not said yet on which node job %s of session %s runs", job.ID, s.name)
+	default: // known from before, or submitted a moment ago
+		e.Message = fmt.Sprintf("tunctl is only just beginning to follow job %s of session %s", job.ID, s.name)
 	}
 	return e
 }

@@ -237,7 +237,9 @@ func TestAJobWithoutASchedulerRunsOnItsHost(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	w.until("running", func(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning && s.Job.Node != "" })
+	w.until("following its job", func(s api.Session) bool {
+		return s.State == api.SessionStarting && strings.HasPrefix(s.Cause, "looking for the server address in the log of job ")
+	})
 	logins := w.cluster.Logins()
 	s, err := w.inside(api.StreamRequest{Kind: api.StreamSFTP})
 	if err != nil {
