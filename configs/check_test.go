@@ -110,7 +110,7 @@ func TestAHostThatIsWrittenSomewhereOrInFullIsNoSlip(t *testing.T) {
 }
 
 func TestTheExampleIsValidByItsSites(t *testing.T) {
-	if got := checked(t, Example); got != "" {
+	if got := checked(t, example); got != "" {
 		t.Error(got)
 	}
 }

@@ -24,10 +24,10 @@ import (
 // larger file was given by mistake.
 const maxSize = 1 << 20
 
-// Example is a config file that shows every key, each explained.
+// example is a config file that shows every key, each explained.
 //
 //go:embed example.toml
-var Example string
+var example string
 
 // Config is the content of a config file.
 type Config struct {

@@ -23,7 +23,7 @@ func parse(t *testing.T, text string) *Config {
 }
 
 func TestTheExampleIsAGoodConfig(t *testing.T) {
-	c := parse(t, Example)
+	c := parse(t, example)
 	want := &Config{
 		Path:   "config.toml",
 		Notify: Notify{Only: notifyKinds()},
@@ -57,7 +57,7 @@ func TestTheExampleShowsEveryKey(t *testing.T) {
 	keys := append(keysOf(hostFields()), keysOf(sessionFields())...)
 	keys = append(append(keys, keysOf(appFields())...), "notify", "ssh_config")
 	for _, key := range keys {
-		if !strings.Contains(Example, "\n"+key+" = ") && !strings.Contains(Example, "\n# "+key+" = ") {
+		if !strings.Contains(example, "\n"+key+" = ") && !strings.Contains(example, "\n# "+key+" = ") {
 			t.Errorf("the example does not show %q", key)
 		}
 	}

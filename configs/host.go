@@ -12,12 +12,12 @@ type Host struct {
 	Transport   string // "native" or "openssh"
 	ReuseMaster bool   // use the person's own ControlMaster
 	BeforeLogin string // a command to run before each login
-	Transfer    string // the host for copying files, or NoTransfer; by default the site's
+	Transfer    string // the host for copying files, or "none"; by default the site's
 	Private     string // the folder for tunctl's files there; by default the site's; see Site.PrivateFolder
 }
 
-// NoTransfer says that files are copied by the login node, whatever the site has.
-const NoTransfer = "none"
+// noTransfer says that files are copied by the login node, whatever the site has.
+const noTransfer = "none"
 
 func hostFields() []field[Host] {
 	return []field[Host]{

@@ -286,7 +286,7 @@ func TestAnErrorTellsItsPlace(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", Example, "\uFEFFnotify = true\r\n", "notify = [\"ready\"]", "[session.a]\nhost = \"x\"\nforward = \"ssh_config\"\n",
+		"", example, "\uFEFFnotify = true\r\n", "notify = [\"ready\"]", "[session.a]\nhost = \"x\"\nforward = \"ssh_config\"\n",
 		"[host.a]\nssh = \"\\S\"\n[host", "a = [[[{b = 1}]]]", "a.b.c = '''\n", "[session.\"\"]\nlocal = 0x1F\n", "[[host]]\n", "=\n=\n",
 		"[session.a]\nlog = \"{id}{\"\nforward = [\"[::1]:1:[::1]:2\", \"/a:/b\", \"D:1\", 3]\n", "[app.x]\npatterns = ['(?P<a>', '(?P<port>1)']",
 		"host = 1\nsession = []\napp = 2020-01-01\n", "\xff\xfe", "\x00", "x = \"", "x = {", "x = \"\\", "[a]\n[a.b]\n[a]\na.b.c = 1",

@@ -89,7 +89,7 @@ func examplesOf[T any](fields []field[T]) map[string]string {
 // start, commented out or not, as Markdown.
 func commentAbove(start string) string {
 	var comment []string
-	for line := range strings.SplitSeq(Example, "\n") {
+	for line := range strings.SplitSeq(example, "\n") {
 		text, isComment := strings.CutPrefix(line, "#")
 		text = strings.TrimPrefix(text, " ")
 		switch {

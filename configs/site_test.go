@@ -73,7 +73,7 @@ func TestWhatIsNotKnownOfASiteIsMarkedAsSuch(t *testing.T) {
 		// try.
 		for what, doubtful := range map[string]bool{
 			"defaults": len(s.Questions) > 0,
-			"transfer": s.Transfer != "" && s.Transfer != NoTransfer,
+			"transfer": s.Transfer != "" && s.Transfer != noTransfer,
 			"entrance": len(s.Entrances) == 0,
 			"reach":    len(s.Reach) > 1 && s.Name != "cvl-uwa", // which is unsure of everything
 		} {
@@ -419,7 +419,7 @@ func TestFilesGoThroughTheTransferNodeThatTheConfigOrTheSiteNames(t *testing.T) 
 		{Host{Site: "cvl-uwa"}, ""}, // it is like M3, but this is another place
 		{Host{Site: "narval"}, ""},
 		{Host{Site: "no such site"}, ""},
-		{Host{Site: "m3", Transfer: NoTransfer}, ""},
+		{Host{Site: "m3", Transfer: noTransfer}, ""},
 		{Host{Site: "m3", Transfer: "alice@dtn"}, "alice@dtn"},
 		{Host{Transfer: "alice@dtn"}, "alice@dtn"},
 	} {

@@ -135,7 +135,7 @@ func sitePage(s *Site) string {
 	row("notebook reached", reachText(s))
 	row("options that jobs need", codes(s.Require))
 	row("files of tunctl", code(s.Private))
-	row("copies through", code(strings.TrimPrefix(s.Transfer, NoTransfer)))
+	row("copies through", code(strings.TrimPrefix(s.Transfer, noTransfer)))
 	row("portal", s.Portal)
 	row("quota", codes(s.Balance))
 	row("charged", s.Charge.Words())

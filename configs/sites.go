@@ -191,7 +191,7 @@ func (all Sites) TransferNode(h Host) string {
 			node = site.Transfer
 		}
 	}
-	if node == NoTransfer {
+	if node == noTransfer {
 		return ""
 	}
 	return node

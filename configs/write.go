@@ -16,7 +16,7 @@ func Create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	err := write(path, os.O_EXCL, Example)
+	err := write(path, os.O_EXCL, example)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

@@ -41,7 +41,7 @@ func TestTheFirstConfigIsTheExample(t *testing.T) {
 	if err := Create(path); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != Example {
+	if got, err := os.ReadFile(path); err != nil || string(got) != example {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -480,11 +480,7 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 
 // geQuery runs a script in which program is the command that may fail.
 func geQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
-	res, err := sh.login(ctx, queryPrelude+script)
-	if err != nil {
-		return Result{}, err
-	}
-	return res, geProblem(program, res)
+	return sh.query(ctx, queryPrelude+script, program, geProblem)
 }
 
 // geProblem is the error for a command's status and messages, nil for success. Some commands

@@ -12,14 +12,14 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-// ErrOwnerUnknown means that a server may belong to any of several jobs.
-var ErrOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
+// errOwnerUnknown means that a server may belong to any of several jobs.
+var errOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
 	"let the job write a log (sbatch -o, or > FILE)")
 
 // OwnsProcess reports whether the server with that process id belongs to the job, and not to
 // another job of the same person. It does if no other job runs on the node; otherwise the
 // scheduler is queried for the job's processes, then the node for the job of the process.
-// If neither knows, the error is ErrOwnerUnknown.
+// It is an error if neither knows.
 func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, error) {
 	jobs, err := w.Jobs(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 	if len(ids) == 0 {
-		return false, ErrOwnerUnknown
+		return false, errOwnerUnknown
 	}
 	return slices.ContainsFunc(ids, func(id string) bool { return s.matches(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
 }

@@ -414,11 +414,7 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 
 // pbsQuery runs a script in which program is the command that may fail.
 func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
-	res, err := sh.login(ctx, queryPrelude+script)
-	if err != nil {
-		return Result{}, err
-	}
-	return res, pbsProblem(program, res)
+	return sh.query(ctx, queryPrelude+script, program, pbsProblem)
 }
 
 // pbsProblem is the error for a command's status and messages, nil for success. 153 is an

@@ -70,10 +70,10 @@ func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, anyPort bo
 	return f
 }
 
-// Err is ErrOwnerUnknown if there is a file whose job cannot be determined.
+// Err says so if there is a file whose job cannot be determined.
 func (r *RuntimeFiles) Err() error {
 	for _, o := range r.owners {
-		if errors.Is(o.err, ErrOwnerUnknown) {
+		if errors.Is(o.err, errOwnerUnknown) {
 			return o.err
 		}
 	}

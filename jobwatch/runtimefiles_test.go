@@ -49,7 +49,7 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 			t.Errorf("the job of process %d opens port %d: %v", pid, f.Port, ok)
 		}
 	}
-	unsure := &RuntimeFiles{list: list, job: job, owns: func(context.Context, int) (bool, error) { return false, ErrOwnerUnknown }}
+	unsure := &RuntimeFiles{list: list, job: job, owns: func(context.Context, int) (bool, error) { return false, errOwnerUnknown }}
 	if f, ok := unsure.Find(t.Context()); ok || unsure.Err() == nil {
 		t.Errorf("nobody can tell whose it is, and port %d is opened", f.Port)
 	}
@@ -62,7 +62,7 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 
 func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, answer := 0, ErrOwnerUnknown
+		asked, answer := 0, errOwnerUnknown
 		files := &RuntimeFiles{owns: func(context.Context, int) (bool, error) { asked++; return answer == nil, answer }}
 		for range 10 {
 			files.own(t.Context(), "/h/jpserver-7.json")

@@ -54,6 +54,16 @@ func (s *shell) login(ctx context.Context, script string) (Result, error) {
 	return s.framed(ctx, posixsh.LoginScript, script)
 }
 
+// query runs script like login. program is the command in it that may fail, and problem reads
+// what it answered.
+func (s *shell) query(ctx context.Context, script, program string, problem func(string, Result) error) (Result, error) {
+	res, err := s.login(ctx, script)
+	if err != nil {
+		return Result{}, err
+	}
+	return res, problem(program, res)
+}
+
 // plain runs script in sh alone. That is cheap, and enough without the site's software.
 func (s *shell) plain(ctx context.Context, script string) (Result, error) {
 	return s.framed(ctx, posixsh.Script, script)

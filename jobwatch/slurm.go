@@ -371,11 +371,7 @@ const (
 
 // slurmQuery runs a script in which program is the command that may fail.
 func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
-	res, err := sh.login(ctx, slurmPrelude+script)
-	if err != nil {
-		return Result{}, err
-	}
-	return res, slurmProblem(program, res)
+	return sh.query(ctx, slurmPrelude+script, program, slurmProblem)
 }
 
 // slurmProblem is the error for a command's status and messages, nil for success.

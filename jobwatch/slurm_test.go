@@ -583,7 +583,7 @@ func TestAServerIsTheJobsOwnOrIsNotSaidToBe(t *testing.T) {
 		"its process by the scheduler":         {beside, processes, closed, 102, true, nil},
 		"another's by the node":                {beside, processes, env, 200, false, nil},
 		"its process by the node":              {beside, nothing, env, 101, true, nil},
-		"nobody can tell":                      {beside, nothing, closed, 101, false, ErrOwnerUnknown},
+		"nobody can tell":                      {beside, nothing, closed, 101, false, errOwnerUnknown},
 		"the other job is on another node":     {apart, nothing, closed, 101, true, nil},
 		"a process of its own on another node": {apart, processes, closed, 100, true, nil},
 	} {

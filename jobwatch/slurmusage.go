@@ -25,7 +25,7 @@ case $id in *_*) id=$(limit squeue ` + onCluster(cluster) + `-h -j "$id" -O JobI
 	}
 	u, ok := parseSstat(string(res.Stdout))
 	if !ok {
-		return Usage{}, ErrNoUsage
+		return Usage{}, errNoUsage
 	}
 	u.At = time.Now()
 	if u.CPUs == 0 {

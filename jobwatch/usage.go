@@ -20,8 +20,8 @@ type Usage struct {
 	MemoryLimit int64         // 0: none, or not known
 }
 
-// ErrNoUsage means that the host's scheduler has not counted what a job uses.
-var ErrNoUsage = errors.New("the scheduler does not tell what a running job uses")
+// errNoUsage means that the host's scheduler has not counted what a job uses.
+var errNoUsage = errors.New("the scheduler does not tell what a running job uses")
 
 // usageReader is a scheduler that must be asked for what a job uses.
 type usageReader interface {
@@ -46,16 +46,16 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (Usage, error) {
 		if u, known := keeper.lastUsage(ref); known {
 			return u, nil
 		}
-		return Usage{}, ErrNoUsage
+		return Usage{}, errNoUsage
 	}
 	reader, ok := s.(usageReader)
 	if !ok {
-		return Usage{}, ErrNoUsage
+		return Usage{}, errNoUsage
 	}
 	last, due := w.claimUsage(ref)
 	if !due {
 		if last.At.IsZero() {
-			return Usage{}, ErrNoUsage
+			return Usage{}, errNoUsage
 		}
 		return last, nil
 	}

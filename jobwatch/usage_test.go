@@ -14,7 +14,7 @@ func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
 		job := p.add("7.pbs", "nb", "R", "resources_used.cput", "00:10:00", "resources_used.walltime", "00:20:00",
 			"resources_used.mem", "21736kb", "resources_used.ncpus", "2", "Resource_List.mem", "32gb", "Resource_List.ncpus", "2")
 		w := NewWatcher(p, Options{Scheduler: PBS})
-		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, ErrNoUsage) {
+		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, errNoUsage) {
 			t.Errorf("before any answer: %v", err)
 		}
 		watch := w.Watch("7.pbs")
@@ -37,7 +37,7 @@ func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
 		}
 		p.set(job, "E")
 		time.Sleep(2 * time.Minute)
-		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, ErrNoUsage) {
+		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, errNoUsage) {
 			t.Errorf("of a job that ends: %v", err)
 		}
 	})
@@ -56,7 +56,7 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	if err != nil || again != u {
 		t.Errorf("at once again: %+v, %v", again, err)
 	}
-	if _, err := w.Usage(t.Context(), "8"); !errors.Is(err, ErrNoUsage) {
+	if _, err := w.Usage(t.Context(), "8"); !errors.Is(err, errNoUsage) {
 		t.Errorf("another job before its turn: %v", err)
 	}
 	w.nextUsage = time.Time{}
@@ -69,7 +69,7 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	}
 	m.program(t, "sstat", `echo 'sstat: error: No steps running for job 7' >&2`)
 	w.nextUsage = time.Time{}
-	if _, err := w.Usage(t.Context(), "7"); !errors.Is(err, ErrNoUsage) {
+	if _, err := w.Usage(t.Context(), "7"); !errors.Is(err, errNoUsage) {
 		t.Errorf("without accounting: %v", err)
 	}
 }

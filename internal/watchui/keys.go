@@ -51,7 +51,7 @@ var viewKeys = map[View][]key.Binding{
 
 // shortKeys are the keys in the last line: while something is typed or shown over the view,
 // those of the view do something else.
-func (m *Model) shortKeys() []key.Binding {
+func (m *model) shortKeys() []key.Binding {
 	back := binding("Esc", "back", "esc")
 	switch {
 	case m.asking == nil:

@@ -11,7 +11,7 @@ import (
 )
 
 // data is what the view shows: all of its kind that has the filter's text.
-func (m *Model) data() Data {
+func (m *model) data() Data {
 	d := Data{Usage: m.usage}
 	switch m.view {
 	case Sessions, Use:
@@ -50,7 +50,7 @@ func contains(text, part string) bool {
 }
 
 // rows are the keys of the rows of the view: what stays chosen when others come and go.
-func (m *Model) rows() []string {
+func (m *model) rows() []string {
 	d := m.data()
 	var keys []string
 	for _, s := range d.Sessions {
@@ -66,10 +66,10 @@ func (m *Model) rows() []string {
 }
 
 // row is the chosen row of n or, if that is gone, the first.
-func (m *Model) row() int { return max(0, slices.Index(m.rows(), m.chosen[m.view])) }
+func (m *model) row() int { return max(0, slices.Index(m.rows(), m.chosen[m.view])) }
 
 // only is the data of the chosen row alone.
-func (m *Model) only() Data {
+func (m *model) only() Data {
 	d, i := m.data(), m.row()
 	switch {
 	case i < len(d.Sessions):
@@ -83,7 +83,7 @@ func (m *Model) only() Data {
 }
 
 // move chooses another row.
-func (m *Model) move(k tea.KeyPressMsg) {
+func (m *model) move(k tea.KeyPressMsg) {
 	rows, at := m.rows(), m.row()
 	switch {
 	case key.Matches(k, keyUp):
@@ -105,7 +105,7 @@ func (m *Model) move(k tea.KeyPressMsg) {
 }
 
 // target is what the chosen row is about.
-func (m *Model) target() target {
+func (m *model) target() target {
 	if m.view == Log {
 		return m.current(m.logOf)
 	}
@@ -122,7 +122,7 @@ func (m *Model) target() target {
 }
 
 // current is a target as it is now.
-func (m *Model) current(t target) target {
+func (m *model) current(t target) target {
 	if t.session == nil {
 		return t
 	}
@@ -135,7 +135,7 @@ func (m *Model) current(t target) target {
 func ofSession(s api.Session) target { return target{session: &s, host: s.Host, job: s.Job} }
 
 // ofJob is a job with the session that it belongs to, if any.
-func (m *Model) ofJob(j HostJob) target {
+func (m *model) ofJob(j HostJob) target {
 	t := target{host: j.Host, job: &j.Job}
 	for _, s := range m.status.Sessions {
 		if s.Host == j.Host && s.Job != nil && s.Job.Ref() == j.Ref() {

@@ -19,8 +19,8 @@ const (
 	usageSpan  = time.Hour
 )
 
-// Model is the screen as a function of messages. What they cause outside is in do.
-type Model struct {
+// model is the screen as a function of messages. What they cause outside is in do.
+type model struct {
 	options       Options
 	do            effects
 	colours       bool
@@ -81,19 +81,19 @@ type target struct {
 	job     *api.Job
 }
 
-// New is the screen before the first message.
-func New(o Options, colours bool, now time.Time) Model {
-	m := Model{options: o, colours: colours, now: now, usage: map[string][]api.Usage{}, width: 80, height: 24, tail: true}
+// newModel is the screen before the first message.
+func newModel(o Options, colours bool, now time.Time) model {
+	m := model{options: o, colours: colours, now: now, usage: map[string][]api.Usage{}, width: 80, height: 24, tail: true}
 	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(Action) {}, login: func(string) tea.Cmd { return nil }, suspend: func() tea.Cmd { return nil }}
 	m.setStatus(o.Status)
 	return m
 }
 
 // Init implements tea.Model.
-func (m Model) Init() tea.Cmd { return nil }
+func (m model) Init() tea.Cmd { return nil }
 
 // Update implements tea.Model.
-func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -137,7 +137,7 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // setStatus takes over what the agent reports, of the only session if one was named.
-func (m *Model) setStatus(st api.Status) {
+func (m *model) setStatus(st api.Status) {
 	if name := m.options.Session; name != "" {
 		host := ""
 		if s, ok := st.Session(name); ok {
@@ -152,7 +152,7 @@ func (m *Model) setStatus(st api.Status) {
 	}
 }
 
-func (m *Model) readJobs() {
+func (m *model) readJobs() {
 	m.jobsAt = m.now
 	var hosts []string
 	for _, h := range m.status.Hosts {
@@ -166,7 +166,7 @@ func (m *Model) readJobs() {
 	m.do.jobs(hosts)
 }
 
-func (m *Model) addUsage(u api.Usage) {
+func (m *model) addUsage(u api.Usage) {
 	list := m.usage[u.Session]
 	old := 0
 	for old < len(list) && list[old].Time.Before(u.Time.Add(-usageSpan)) {
@@ -176,7 +176,7 @@ func (m *Model) addUsage(u api.Usage) {
 }
 
 // follow has the agent send what the view shows, and nothing else.
-func (m *Model) follow() {
+func (m *model) follow() {
 	want := stream{}
 	switch {
 	case m.suspended:
@@ -195,7 +195,7 @@ func (m *Model) follow() {
 }
 
 // again opens a stream that failed once more, unless that would ask a scheduler.
-func (m *Model) again() {
+func (m *model) again() {
 	if m.ended.err == nil || m.open.log.Job != "" || m.now.Sub(m.lastAt) < retryAfter {
 		return
 	}
@@ -216,7 +216,7 @@ func (t target) query() api.LogQuery {
 }
 
 // press is a key.
-func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
+func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "ctrl+c":
 		m.end = ErrInterrupted
@@ -261,7 +261,7 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 }
 
 // back closes what is open.
-func (m *Model) back() {
+func (m *model) back() {
 	switch {
 	case m.help || m.details:
 		m.help, m.details = false, false
@@ -273,7 +273,7 @@ func (m *Model) back() {
 }
 
 // show changes the view. The log is that of the row that is chosen now.
-func (m *Model) show(v View) {
+func (m *model) show(v View) {
 	if v == Log && m.view != Log {
 		if m.view == Hosts { // which have no log
 			m.view = Sessions
@@ -288,7 +288,7 @@ func (m *Model) show(v View) {
 }
 
 // command is a key that acts on the chosen row.
-func (m *Model) command(k tea.KeyPressMsg) tea.Cmd {
+func (m *model) command(k tea.KeyPressMsg) tea.Cmd {
 	t := m.target()
 	switch {
 	case key.Matches(k, keyLog):
@@ -315,7 +315,7 @@ func (m *Model) command(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-func (m *Model) sessionCommand(k string, s api.Session) {
+func (m *model) sessionCommand(k string, s api.Session) {
 	a := Action{Session: s.Name, Host: s.Host}
 	switch k {
 	case "o":
@@ -341,7 +341,7 @@ func (m *Model) sessionCommand(k string, s api.Session) {
 }
 
 // askCancel asks whether to end the chosen job.
-func (m *Model) askCancel(t target) {
+func (m *model) askCancel(t target) {
 	if t.job == nil || t.job.State.Ended() {
 		m.fail("there is no job to end: choose one that is queued or running")
 		return
@@ -354,7 +354,7 @@ func (m *Model) askCancel(t target) {
 }
 
 // answer is a key while a question is open.
-func (m *Model) answer(k tea.KeyPressMsg) {
+func (m *model) answer(k tea.KeyPressMsg) {
 	q := *m.asking
 	switch {
 	case k.String() == "esc":
@@ -397,13 +397,13 @@ func (m *Model) answer(k tea.KeyPressMsg) {
 }
 
 // typeText adds to the answer.
-func (m *Model) typeText(text string) {
+func (m *model) typeText(text string) {
 	if m.asking != nil && !m.asking.yes {
 		m.setTyped(m.asking.typed + strings.ReplaceAll(api.Sanitize(text), "\n", " "))
 	}
 }
 
-func (m *Model) setTyped(text string) {
+func (m *model) setTyped(text string) {
 	q := *m.asking
 	q.typed = text
 	m.asking = &q
@@ -412,13 +412,13 @@ func (m *Model) setTyped(text string) {
 	}
 }
 
-func (m *Model) act(a Action, meanwhile string) {
+func (m *model) act(a Action, meanwhile string) {
 	m.say(meanwhile)
 	m.do.act(a)
 }
 
 // acted shows the result of an action.
-func (m *Model) acted(msg actedMsg) tea.Cmd {
+func (m *model) acted(msg actedMsg) tea.Cmd {
 	if m.view == Jobs {
 		m.readJobs()
 	}
@@ -441,5 +441,5 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func (m *Model) say(text string)  { m.message, m.failed = text, false }
-func (m *Model) fail(text string) { m.message, m.failed = text, true }
+func (m *model) say(text string)  { m.message, m.failed = text, false }
+func (m *model) fail(text string) { m.message, m.failed = text, true }

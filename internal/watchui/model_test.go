@@ -21,7 +21,7 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 // bench is a model with what it has caused.
 type bench struct {
 	t       *testing.T
-	model   Model
+	model   model
 	actions []Action
 	streams []stream
 	logins  []string
@@ -33,7 +33,7 @@ func newBench(t *testing.T, o Options) *bench {
 	t.Helper()
 	b := &bench{t: t}
 	o.Table, o.Details, o.Describe = table, details, func(j api.Job, _ time.Time) string { return "job " + j.ID }
-	b.model = New(o, false, noon)
+	b.model = newModel(o, false, noon)
 	b.model.do = effects{
 		follow: func(s stream) { b.streams = append(b.streams, s) },
 		jobs:   func(hosts []string) { b.asked = append(b.asked, hosts) },
@@ -51,7 +51,7 @@ func (b *bench) send(msgs ...tea.Msg) *bench {
 	b.t.Helper()
 	for _, msg := range msgs {
 		next, cmd := b.model.Update(msg)
-		b.model, b.command = next.(Model), cmd
+		b.model, b.command = next.(model), cmd
 	}
 	return b
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // onPage reports whether a page of text is shown in place of a list.
-func (m *Model) onPage() bool { return m.help || m.details || m.view == Log }
+func (m *model) onPage() bool { return m.help || m.details || m.view == Log }
 
 // openPage shows a page of text from its top; a log behind it is shown from its end after it.
-func (m *Model) openPage() { m.top, m.tail = 0, true }
+func (m *model) openPage() { m.top, m.tail = 0, true }
 
 // follows reports whether the page is a log whose end is followed.
-func (m *Model) follows() bool { return m.view == Log && !m.help && m.tail }
+func (m *model) follows() bool { return m.view == Log && !m.help && m.tail }
 
 // pageLines are the lines of the page, as wide as they are.
-func (m *Model) pageLines() []string {
+func (m *model) pageLines() []string {
 	switch {
 	case m.help:
 		return helpLines()
@@ -35,7 +35,7 @@ func (m *Model) pageLines() []string {
 }
 
 // pageRows are the rows of the page that fit. Only these are wrapped: a log is long.
-func (m *Model) pageRows() []string {
+func (m *model) pageRows() []string {
 	lines, height := m.pageLines(), m.bodyHeight()
 	var rows []string
 	if m.follows() {
@@ -50,12 +50,12 @@ func (m *Model) pageRows() []string {
 	return rows
 }
 
-func (m *Model) wrap(line string) []string {
+func (m *model) wrap(line string) []string {
 	return strings.Split(lipgloss.Wrap(line, max(1, m.width), ""), "\n")
 }
 
 // lastTop is the first line of the page's end.
-func (m *Model) lastTop(lines []string) int {
+func (m *model) lastTop(lines []string) int {
 	rows, top := 0, len(lines)
 	for top > 0 {
 		if rows += len(m.wrap(lines[top-1])); rows > m.bodyHeight() {
@@ -67,7 +67,7 @@ func (m *Model) lastTop(lines []string) int {
 }
 
 // scrollPage scrolls the page. At its end, a log is followed.
-func (m *Model) scrollPage(k tea.KeyPressMsg) {
+func (m *model) scrollPage(k tea.KeyPressMsg) {
 	lines := m.pageLines()
 	last := m.lastTop(lines)
 	if m.follows() {
@@ -105,7 +105,7 @@ func helpLines() []string {
 }
 
 // logLines are the lines of the log view.
-func (m *Model) logLines() []string {
+func (m *model) logLines() []string {
 	lines := m.log.all(m.filter)
 	switch {
 	case m.open == (stream{}):

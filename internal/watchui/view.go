@@ -19,7 +19,7 @@ const (
 )
 
 // View implements tea.Model.
-func (m Model) View() tea.View {
+func (m model) View() tea.View {
 	v := tea.NewView("")
 	v.AltScreen = true
 	foot := m.foot()
@@ -33,7 +33,7 @@ func (m Model) View() tea.View {
 }
 
 // bodyHeight is what is left between the line of the views and the message.
-func (m *Model) bodyHeight() int { return max(1, m.height-2-len(m.foot())) }
+func (m *model) bodyHeight() int { return max(1, m.height-2-len(m.foot())) }
 
 // fill cuts or fills lines to a number.
 func fill(lines []string, n int) []string {
@@ -44,7 +44,7 @@ func fill(lines []string, n int) []string {
 }
 
 // tabs is the first line: the views, and the time of what is shown.
-func (m *Model) tabs() string {
+func (m *model) tabs() string {
 	var tabs []string
 	for i, name := range viewNames {
 		text := fmt.Sprintf(" %d %s ", i+1, name)
@@ -64,7 +64,7 @@ func (m *Model) tabs() string {
 }
 
 // foot is the question or the message above the keys; an empty line if there is none.
-func (m *Model) foot() []string {
+func (m *model) foot() []string {
 	text, colour := m.message, ""
 	switch {
 	case m.asking != nil:
@@ -86,7 +86,7 @@ func (m *Model) foot() []string {
 }
 
 // stateText is what the line above the keys says when there is no message.
-func (m *Model) stateText() (text, colour string) {
+func (m *model) stateText() (text, colour string) {
 	switch {
 	case m.filter != "":
 		return "only what contains " + m.filter + "; Esc shows all", term.Grey
@@ -106,7 +106,7 @@ func (m *Model) stateText() (text, colour string) {
 }
 
 // keyLine is the last line: the keys that work now, as many as fit.
-func (m *Model) keyLine() string {
+func (m *model) keyLine() string {
 	h := help.New()
 	h.Styles = help.Styles{}
 	if m.colours {
@@ -119,7 +119,7 @@ func (m *Model) keyLine() string {
 }
 
 // body is what is between.
-func (m *Model) body() []string {
+func (m *model) body() []string {
 	if m.onPage() {
 		return m.pageRows()
 	}
@@ -139,7 +139,7 @@ func (m *Model) body() []string {
 
 // window is the part of the rows around the chosen one that fits. Where not all notes fit,
 // only those of the chosen row are shown.
-func (m *Model) window(rows [][]string, chosen, height int) []string {
+func (m *model) window(rows [][]string, chosen, height int) []string {
 	total := 0
 	for _, row := range rows {
 		total += len(row)
@@ -161,7 +161,7 @@ func (m *Model) window(rows [][]string, chosen, height int) []string {
 	return lines[max(0, top):]
 }
 
-func (m *Model) rowLine(line string, chosen bool) string {
+func (m *model) rowLine(line string, chosen bool) string {
 	switch {
 	case !chosen:
 		return "  " + line
@@ -172,7 +172,7 @@ func (m *Model) rowLine(line string, chosen bool) string {
 }
 
 // emptyText says why a list is empty.
-func (m *Model) emptyText() string {
+func (m *model) emptyText() string {
 	switch {
 	case m.filter != "":
 		return "  nothing here contains " + m.filter
@@ -188,6 +188,6 @@ func (m *Model) emptyText() string {
 	return "  no host is connected"
 }
 
-func (m *Model) paint(colour, text string) string {
+func (m *model) paint(colour, text string) string {
 	return term.Layout{Colours: m.colours}.Paint(colour, text)
 }

@@ -100,7 +100,7 @@ const framesPerSecond = 30
 func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &feed{ctx: ctx, client: cl, options: o}
-	m := New(o, term.LayoutFor(t.Out).Colours, time.Now())
+	m := newModel(o, term.LayoutFor(t.Out).Colours, time.Now())
 	m.do = effects{follow: f.follow, jobs: f.jobs, act: f.act, login: f.login, suspend: f.suspend}
 	if width, height, err := term.Size(t.Out); err == nil { // the first picture has the right size
 		m.width, m.height = width, height
@@ -117,6 +117,6 @@ func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) er
 	if err != nil {
 		return err
 	}
-	m, _ = last.(Model)
+	m, _ = last.(model)
 	return m.end
 }

@@ -19,8 +19,8 @@ type Phrase struct {
 	Instead string // the plain words, or what to say
 }
 
-// Phrases are looked for in what people read, and in comments.
-var Phrases = []Phrase{
+// phrases are looked for in what people read, and in comments.
+var phrases = []Phrase{
 	{"mend/mends/mended/mending", "fix, or \"recovers automatically\""},
 	{"in the/their/your/its/our way", "what is wrong, troubleshooting, protection; \"as … does\""},
 	{"the login there is", "the existing connection"},
@@ -107,8 +107,8 @@ func (f Finding) String() string {
 // alone.
 func Find(text string) []Finding { return find(text, everywhere, textsOnly) }
 
-// FindInComment is Find for a comment of the source.
-func FindInComment(text string) []Finding { return find(text, everywhere) }
+// findInComment is Find for a comment of the source.
+func findInComment(text string) []Finding { return find(text, everywhere) }
 
 func find(text string, lists ...map[string][]phrase) []Finding {
 	var found []Finding
@@ -178,7 +178,7 @@ func (p phrase) matches(words []word) bool {
 	return true
 }
 
-var everywhere, textsOnly = byFirstWord(Phrases), byFirstWord(inTexts)
+var everywhere, textsOnly = byFirstWord(phrases), byFirstWord(inTexts)
 
 // byFirstWord are phrases by the words that they can begin with, in lower case.
 func byFirstWord(phrases []Phrase) map[string][]phrase {

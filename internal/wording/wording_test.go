@@ -15,7 +15,7 @@ func TestDocumentationAndTemplatesUsePlainWords(t *testing.T) {
 func TestTheSourceUsesPlainWords(t *testing.T) {
 	literals, comments := source(t)
 	t.Run("strings", func(t *testing.T) { complain(t, literals, Find) })
-	t.Run("comments", func(t *testing.T) { complain(t, comments, FindInComment) })
+	t.Run("comments", func(t *testing.T) { complain(t, comments, findInComment) })
 }
 
 func complain(t *testing.T, passages []passage, find func(string) []Finding) {

@@ -12,8 +12,8 @@ type AssistantJob struct {
 	NodeHours float64   `json:"nodeHours"` // that it asked for
 }
 
-// AssistantDay is how long a job of an assistant counts.
-const AssistantDay = 24 * time.Hour
+// assistantDay is how long a job of an assistant counts.
+const assistantDay = 24 * time.Hour
 
 // AssistantHours are the node-hours of the jobs that assistants started within a day before
 // now.
@@ -27,7 +27,7 @@ func (s *Store) AssistantHours(now time.Time) float64 {
 func (s *Store) assistantJobsLocked(now time.Time, except string) []AssistantJob {
 	now = now.Round(0) // of the wall clock: a day also passes while the computer sleeps
 	return slices.DeleteFunc(slices.Clone(s.data.Assistants), func(j AssistantJob) bool {
-		return j.Tag == except || now.Sub(j.At) >= AssistantDay
+		return j.Tag == except || now.Sub(j.At) >= assistantDay
 	})
 }
 

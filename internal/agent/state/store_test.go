@@ -206,10 +206,10 @@ func TestAssistantsTogetherStayWithinTheirLimit(t *testing.T) {
 	if got := s.AssistantHours(now); fitting.Load() != 3 || got != 6 {
 		t.Errorf("%d jobs with %v node-hours", fitting.Load(), got)
 	}
-	if left, fits, _ := s.AddAssistantJob(AssistantJob{Tag: "next", At: now.Add(AssistantDay - time.Second), NodeHours: 2}, 7); fits || left != 1 {
+	if left, fits, _ := s.AddAssistantJob(AssistantJob{Tag: "next", At: now.Add(assistantDay - time.Second), NodeHours: 2}, 7); fits || left != 1 {
 		t.Errorf("within the day: %v left, %v", left, fits)
 	}
-	if _, fits, _ := s.AddAssistantJob(AssistantJob{Tag: "next", At: now.Add(AssistantDay), NodeHours: 7}, 7); !fits {
+	if _, fits, _ := s.AddAssistantJob(AssistantJob{Tag: "next", At: now.Add(assistantDay), NodeHours: 7}, 7); !fits {
 		t.Error("the jobs of yesterday still count")
 	}
 }
