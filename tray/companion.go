@@ -20,7 +20,7 @@ const (
 
 // display shows menus and reports clicks.
 type display interface {
-	Show(Menu)
+	Show(menu)
 	Clicks() <-chan string // ids of entries
 }
 
@@ -38,9 +38,9 @@ type companion struct {
 	details  sync.Map // what failed last, as a detailsPage, by the entry's id
 
 	// Owned by the goroutine in Serve.
-	view       View
+	view       view
 	tracker    *tracker
-	shown      Menu
+	shown      menu
 	requested  map[string]time.Time   // sessions started from the menu, and when
 	done       chan string            // ids of entries whose action ended
 	prompts    map[string]*openPrompt // by id
@@ -51,7 +51,7 @@ type companion struct {
 func newCompanion(o Options, d display, quit func()) *companion {
 	return &companion{
 		Options: o, display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
-		view: View{Can: Abilities{
+		view: view{Can: abilities{
 			Autostart: o.Autostart != nil, StartAgent: o.StartAgent != nil, Login: o.Login != nil, Logout: o.Logout != nil,
 			Dashboard: o.Dashboard != nil,
 		}},
@@ -161,7 +161,7 @@ func put[T any](list []T, same func(T) bool, x T) []T {
 // redraw shows the menu if it changed.
 func (c *companion) redraw(now time.Time) {
 	c.view.Now = now
-	if m := MenuFor(c.view); !reflect.DeepEqual(m, c.shown) {
+	if m := menuFor(c.view); !reflect.DeepEqual(m, c.shown) {
 		c.shown = m
 		c.display.Show(m)
 	}

@@ -22,12 +22,12 @@ import (
 type screen struct {
 	clicks chan string
 	mu     sync.Mutex
-	menu   Menu
+	menu   menu
 }
 
 func (s *screen) Clicks() <-chan string { return s.clicks }
 
-func (s *screen) Show(m Menu) {
+func (s *screen) Show(m menu) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.menu = m
@@ -257,7 +257,7 @@ func TestAnAgentThatIsGoneIsLookedAfterWithinSeconds(t *testing.T) {
 }
 
 // status plays a status event.
-func (s *stage) status(v View) {
+func (s *stage) status(v view) {
 	// The companion changes its own.
 	v.Status.Sessions, v.Status.Hosts = slices.Clone(v.Status.Sessions), slices.Clone(v.Status.Hosts)
 	s.events <- api.Event{Type: api.EventStatus, Status: &v.Status}
@@ -574,9 +574,9 @@ func TestAMenuThatDidNotChangeIsNotDrawnAgain(t *testing.T) {
 	c.view = statuses["down"]
 	c.redraw(noon)
 	drawn := c.shown
-	c.display.(*screen).menu = Menu{}
+	c.display.(*screen).menu = menu{}
 	c.redraw(noon)
-	if got := c.display.(*screen).menu; !reflect.DeepEqual(got, Menu{}) || reflect.DeepEqual(drawn, Menu{}) {
+	if got := c.display.(*screen).menu; !reflect.DeepEqual(got, menu{}) || reflect.DeepEqual(drawn, menu{}) {
 		t.Errorf("the same menu was drawn twice: %v", got)
 	}
 }

@@ -76,7 +76,7 @@ func startTray(t *testing.T, address, instance string) *process {
 }
 
 // send plays a status of the agent.
-func (p *process) send(v View) {
+func (p *process) send(v view) {
 	p.t.Helper()
 	line, err := json.Marshal(api.Event{Type: api.EventStatus, Status: &v.Status})
 	if err != nil {
@@ -322,7 +322,7 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 	w.come()
 	p := startTray(t, bus.Address, "a")
 	icon := w.icon()
-	many := func(left time.Duration) View {
+	many := func(left time.Duration) view {
 		v := reached(nil)
 		end := func(j *api.Job) { j.End = time.Now().Add(left) } // the companion's clock is the real one
 		for i := range sessions {

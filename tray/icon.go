@@ -10,26 +10,26 @@ import (
 	"math"
 )
 
-// IconKind is the state that the icon shows. Each kind has its own colour and its own
+// iconKind is the state that the icon shows. Each kind has its own colour and its own
 // outline, for people who do not see the colours.
-type IconKind string
+type iconKind string
 
 // The kinds of the icon.
 const (
-	IconIdle     IconKind = "idle"      // nothing is up: a grey ring
-	IconWorking  IconKind = "working"   // in progress: a blue ring, open, with two dots
-	IconReady    IconKind = "ready"     // a green disc with a tick
-	IconNeedsYou IconKind = "needs-you" // an amber triangle with a stroke and a dot
-	IconTrouble  IconKind = "trouble"   // a red square with a cross
+	iconIdle     iconKind = "idle"      // nothing is up: a grey ring
+	iconWorking  iconKind = "working"   // in progress: a blue ring, open, with two dots
+	iconReady    iconKind = "ready"     // a green disc with a tick
+	iconNeedsYou iconKind = "needs-you" // an amber triangle with a stroke and a dot
+	iconTrouble  iconKind = "trouble"   // a red square with a cross
 )
 
 // The colours stand out from white panels and from black ones; a test measures it.
-var iconColours = map[IconKind]color.NRGBA{
-	IconIdle:     {0x80, 0x84, 0x88, 0xff},
-	IconWorking:  {0x2f, 0x80, 0xed, 0xff},
-	IconReady:    {0x1e, 0x96, 0x4b, 0xff},
-	IconNeedsYou: {0xd0, 0x6f, 0x00, 0xff},
-	IconTrouble:  {0xd9, 0x30, 0x3a, 0xff},
+var iconColours = map[iconKind]color.NRGBA{
+	iconIdle:     {0x80, 0x84, 0x88, 0xff},
+	iconWorking:  {0x2f, 0x80, 0xed, 0xff},
+	iconReady:    {0x1e, 0x96, 0x4b, 0xff},
+	iconNeedsYou: {0xd0, 0x6f, 0x00, 0xff},
+	iconTrouble:  {0xd9, 0x30, 0x3a, 0xff},
 }
 
 // point is a place in the icon, which spans -1 to 1 both ways, y down.
@@ -45,23 +45,23 @@ const (
 )
 
 // inkAt says what covers p in an icon.
-func inkAt(kind IconKind, p point) ink {
+func inkAt(kind iconKind, p point) ink {
 	r := math.Hypot(p.x, p.y)
 	var body, mark bool
 	switch kind {
-	case IconIdle:
+	case iconIdle:
 		body = r < 0.9 && r > 0.56
-	case IconWorking:
+	case iconWorking:
 		gap := p.x > 0 && p.y < 0 // the open quarter, where the dot is
 		body = r < 0.9 && r > 0.56 && !gap || near(p, point{0.52, -0.52}, point{0.52, -0.52}, 0.26) || r < 0.24
-	case IconReady:
+	case iconReady:
 		body = r < 0.95
 		mark = near(p, point{-0.45, 0.05}, point{-0.12, 0.4}, 0.13) || near(p, point{-0.12, 0.4}, point{0.48, -0.34}, 0.13)
-	case IconNeedsYou:
+	case iconNeedsYou:
 		// A triangle with rounded corners: within a distance of a smaller one.
 		body = inTriangle(p, point{0, -0.72}, point{0.76, 0.7}, point{-0.76, 0.7}, 0.2)
 		mark = near(p, point{0, -0.32}, point{0, 0.18}, 0.14) || near(p, point{0, 0.55}, point{0, 0.55}, 0.15)
-	case IconTrouble:
+	case iconTrouble:
 		body = math.Max(math.Abs(p.x), math.Abs(p.y)) < 0.88
 		mark = near(p, point{-0.4, -0.4}, point{0.4, 0.4}, 0.14) || near(p, point{-0.4, 0.4}, point{0.4, -0.4}, 0.14)
 	}
@@ -93,7 +93,7 @@ func inTriangle(p, a, b, c point, reach float64) bool {
 }
 
 // drawIcon draws an icon of size by size pixels, each from many samples.
-func drawIcon(kind IconKind, size int) *image.NRGBA {
+func drawIcon(kind iconKind, size int) *image.NRGBA {
 	const samples = 8
 	colour := iconColours[kind]
 	img := image.NewNRGBA(image.Rect(0, 0, size, size))
@@ -150,7 +150,7 @@ func pngOf(img image.Image) []byte {
 
 // ico packs PNGs of several sizes in a Windows icon: a header, a directory of 16
 // bytes for each, and the pictures as they are.
-func ico(kind IconKind, sizes ...int) []byte {
+func ico(kind iconKind, sizes ...int) []byte {
 	le := binary.LittleEndian
 	head := le.AppendUint16(nil, 0)
 	head = le.AppendUint16(head, 1) // an icon

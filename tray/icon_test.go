@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var iconKinds = []IconKind{IconIdle, IconWorking, IconReady, IconNeedsYou, IconTrouble}
+var iconKinds = []iconKind{iconIdle, iconWorking, iconReady, iconNeedsYou, iconTrouble}
 
 // luminance and contrast are as WCAG 2 defines them.
 func luminance(c color.NRGBA) float64 {
@@ -44,7 +44,7 @@ func TestTheIconsStandOutFromLightAndDarkPanels(t *testing.T) {
 // TestTheIconsDifferWithoutColour compares the icons as outlines and as drawings in
 // one colour, at the smallest size.
 func TestTheIconsDifferWithoutColour(t *testing.T) {
-	grey := func(kind IconKind) []int {
+	grey := func(kind iconKind) []int {
 		img := drawIcon(kind, 16)
 		values := make([]int, 16*16)
 		for i := range values {
@@ -86,7 +86,7 @@ func TestThePanelsIconHasNoHalfTransparentPixel(t *testing.T) {
 
 func TestAWindowsIconHoldsItsPictures(t *testing.T) {
 	sizes := []int{16, 32, 64}
-	data := ico(IconReady, sizes...)
+	data := ico(iconReady, sizes...)
 	le := binary.LittleEndian
 	if le.Uint16(data[2:]) != 1 || int(le.Uint16(data[4:])) != len(sizes) {
 		t.Fatalf("the header is % x", data[:6])

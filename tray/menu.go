@@ -11,34 +11,34 @@ import (
 	"tunctl/internal/api"
 )
 
-// View is everything the menu is drawn from.
-type View struct {
+// view is everything the menu is drawn from.
+type view struct {
 	Status    api.Status
 	Reached   bool // the agent answers
 	Autostart bool // start at login is on
-	Can       Abilities
+	Can       abilities
 	Now       time.Time
 }
 
-// Abilities say which optional entries have an action.
-type Abilities struct{ Autostart, StartAgent, Login, Logout, Dashboard bool }
+// abilities say which optional entries have an action.
+type abilities struct{ Autostart, StartAgent, Login, Logout, Dashboard bool }
 
-// Menu is what the icon shows.
-type Menu struct {
-	Icon    IconKind
+// menu is what the icon shows.
+type menu struct {
+	Icon    iconKind
 	Tooltip string
-	Items   []Item
+	Items   []menuItem
 }
 
-// Item is an entry of the menu.
-type Item struct {
+// menuItem is an entry of the menu.
+type menuItem struct {
 	ID        string // a verb, and after a colon the session or host it is about
 	Title     string
 	Enabled   bool
 	Checkable bool
 	Checked   bool
 	Separator bool
-	Children  []Item
+	Children  []menuItem
 }
 
 // The verbs of entries that do something.
@@ -75,10 +75,10 @@ const atTop = "top-"
 
 const openTitle = "Open my notebook"
 
-// MenuFor derives the menu: first what to do now, then every session and host. Entries
+// menuFor derives the menu: first what to do now, then every session and host. Entries
 // that cannot be used now are disabled, not left out, so that the menu keeps its shape
 // while states change, also while it is open.
-func MenuFor(v View) Menu {
+func menuFor(v view) menu {
 	items := firstItems(v)
 	if v.Reached {
 		items = append(items, section("sessions", sessionItems(v))...)
@@ -89,7 +89,7 @@ func MenuFor(v View) Menu {
 		items = append(items, entry(verbDashboard, "", "Dashboard", true))
 	}
 	if v.Can.Autostart {
-		items = append(items, Item{
+		items = append(items, menuItem{
 			ID: verbAutostart, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,
 		})
 	}
@@ -98,36 +98,36 @@ func MenuFor(v View) Menu {
 		entry(verbHelp, "", "Help", true),
 		entry(verbQuit, "", quitTitle(v), true),
 	)
-	return Menu{Icon: iconFor(v), Tooltip: "tunctl · " + statusLine(v), Items: items}
+	return menu{Icon: iconFor(v), Tooltip: "tunctl · " + statusLine(v), Items: items}
 }
 
-func entry(verb, name, title string, enabled bool) Item {
+func entry(verb, name, title string, enabled bool) menuItem {
 	id := verb
 	if name != "" {
 		id += ":" + name
 	}
-	return Item{ID: id, Title: title, Enabled: enabled}
+	return menuItem{ID: id, Title: title, Enabled: enabled}
 }
 
-func text(id, title string) Item { return Item{ID: id, Title: title} }
+func text(id, title string) menuItem { return menuItem{ID: id, Title: title} }
 
-func separator(id string) Item { return Item{ID: "separator:" + id, Separator: true} }
+func separator(id string) menuItem { return menuItem{ID: "separator:" + id, Separator: true} }
 
 // section puts a line above items, if there are any.
-func section(id string, items []Item) []Item {
+func section(id string, items []menuItem) []menuItem {
 	if len(items) == 0 {
 		return nil
 	}
-	return append([]Item{separator(id)}, items...)
+	return append([]menuItem{separator(id)}, items...)
 }
 
 // firstItems are what a person most likely wants to do now.
-func firstItems(v View) []Item {
+func firstItems(v view) []menuItem {
 	switch {
 	case !v.Reached && v.Can.StartAgent:
-		return []Item{entry(verbStartAgent, "", "Start tunctl", true)}
+		return []menuItem{entry(verbStartAgent, "", "Start tunctl", true)}
 	case !v.Reached:
-		return []Item{text("status", "The background agent is not running")}
+		return []menuItem{text("status", "The background agent is not running")}
 	}
 	items := append(loginItems(v), openItems(v)...)
 	items = append(items, resumeItems(v)...)
@@ -142,11 +142,11 @@ func firstItems(v View) []Item {
 }
 
 // loginItems are the hosts that sessions wait for a login to.
-func loginItems(v View) []Item {
-	var items []Item
+func loginItems(v view) []menuItem {
+	var items []menuItem
 	for _, s := range v.Status.Sessions {
 		item := entry(atTop+verbLogin, s.Host, api.MenuLogin(s.Host), v.Can.Login)
-		if s.State == api.SessionNeedsLogin && !slices.ContainsFunc(items, func(i Item) bool { return i.ID == item.ID }) {
+		if s.State == api.SessionNeedsLogin && !slices.ContainsFunc(items, func(i menuItem) bool { return i.ID == item.ID }) {
 			items = append(items, item)
 		}
 	}
@@ -154,19 +154,19 @@ func loginItems(v View) []Item {
 }
 
 // openItems are the page that is ready, or a choice of several.
-func openItems(v View) []Item {
+func openItems(v view) []menuItem {
 	ready := readyPages(v.Status)
 	switch len(ready) {
 	case 0:
 		return nil
 	case 1:
-		return []Item{entry(verbOpen, "", "Open "+pageName(ready[0]), true)}
+		return []menuItem{entry(verbOpen, "", "Open "+pageName(ready[0]), true)}
 	}
-	choice := Item{ID: "choice", Title: openTitle, Enabled: true}
+	choice := menuItem{ID: "choice", Title: openTitle, Enabled: true}
 	for _, s := range ready {
 		choice.Children = append(choice.Children, entry(verbPick, s.Name, s.Name, true))
 	}
-	return []Item{choice}
+	return []menuItem{choice}
 }
 
 // pageName is how the menu names what a session serves: most serve a notebook.
@@ -179,24 +179,24 @@ func pageName(s api.Session) string {
 
 // resumeItems connect everything again after crashes of the agent: an up of one session
 // does.
-func resumeItems(v View) []Item {
+func resumeItems(v view) []menuItem {
 	i := slices.IndexFunc(v.Status.Sessions, func(s api.Session) bool { return s.State == api.SessionFailed })
 	if !isPaused(v) || i < 0 {
 		return nil
 	}
-	return []Item{entry(atTop+verbUp, v.Status.Sessions[i].Name, "Reconnect"+because("the agent crashed several times"), true)}
+	return []menuItem{entry(atTop+verbUp, v.Status.Sessions[i].Name, "Reconnect"+because("the agent crashed several times"), true)}
 }
 
 // isPaused reports whether the agent restores nothing until a person acts.
-func isPaused(v View) bool { return v.Status.Agent != nil && v.Status.Agent.Paused != nil }
+func isPaused(v view) bool { return v.Status.Agent != nil && v.Status.Agent.Paused != nil }
 
 // troubleItems are the sessions that failed. In a pause they have one cause, which
 // resumeItems end.
-func troubleItems(v View) []Item {
+func troubleItems(v view) []menuItem {
 	if isPaused(v) {
 		return nil
 	}
-	var items []Item
+	var items []menuItem
 	for _, s := range v.Status.Sessions {
 		if s.State == api.SessionFailed {
 			items = append(items, entry(atTop+verbTrouble, s.Name, api.MenuTrouble, true))
@@ -212,7 +212,7 @@ func troubleItems(v View) []Item {
 }
 
 // startItem is the first entry if nothing is ready, waits for a login or failed.
-func startItem(v View) Item {
+func startItem(v view) menuItem {
 	var idle []api.Session
 	var working []api.Session
 	for _, s := range v.Status.Sessions {
@@ -236,7 +236,7 @@ func startItem(v View) Item {
 		title := map[string]string{api.MenuStart: "Start ", api.MenuReconnect: "Reconnect to "}[startTitle(idle[0], v.Now)]
 		return entry(atTop+verbUp, idle[0].Name, title+pageName(idle[0]), true)
 	}
-	choice := Item{ID: "choice", Title: api.MenuStart + "…", Enabled: true}
+	choice := menuItem{ID: "choice", Title: api.MenuStart + "…", Enabled: true}
 	for _, s := range idle {
 		choice.Children = append(choice.Children, entry(atTop+verbUp, s.Name, s.Name, true))
 	}
@@ -262,11 +262,11 @@ func readyPages(st api.Status) []api.Session {
 func openable(s api.Session) bool { return s.State == api.SessionReady && s.URL != "" }
 
 // sessionItems are the sessions, each with what can be done about it.
-func sessionItems(v View) []Item {
-	var items []Item
+func sessionItems(v view) []menuItem {
+	var items []menuItem
 	for _, s := range v.Status.Sessions {
 		up := s.State != api.SessionDown && s.State != api.SessionEnded && s.State != api.SessionFailed
-		var children []Item
+		var children []menuItem
 		if s.App != api.AppShell {
 			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
 		}
@@ -286,21 +286,21 @@ func sessionItems(v View) []Item {
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
 			cancelItem(s, v.Now),
 		)
-		items = append(items, Item{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
+		items = append(items, menuItem{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
 	}
 	return items
 }
 
 // startWithItems offer the choices of earlier runs. A job that runs already has its own.
-func startWithItems(s api.Session, enabled bool) []Item {
+func startWithItems(s api.Session, enabled bool) []menuItem {
 	if len(s.Recent) == 0 {
 		return nil
 	}
-	item := Item{ID: "start-with:" + s.Name, Title: "Start with…", Enabled: enabled}
+	item := menuItem{ID: "start-with:" + s.Name, Title: "Start with…", Enabled: enabled}
 	for _, with := range s.Recent {
 		item.Children = append(item.Children, entry(verbUpWith, joinChoices(s.Name, with), with.String(), enabled))
 	}
-	return []Item{item}
+	return []menuItem{item}
 }
 
 // joinChoices is a session with choices, as part of the ID of an entry.
@@ -335,27 +335,27 @@ func disconnectTitle(s api.Session, now time.Time) string {
 }
 
 // cancelItem confirms in a submenu before it ends a job: that needs no dialog.
-func cancelItem(s api.Session, now time.Time) Item {
+func cancelItem(s api.Session, now time.Time) menuItem {
 	alive := jobAlive(s, now)
 	title := "Yes, end the job"
 	if alive {
 		title = fmt.Sprintf("Yes, end job %s (unsaved work is lost)", s.Job.ID)
 	}
-	return Item{
+	return menuItem{
 		ID: "cancel-ask:" + s.Name, Title: "End the job…", Enabled: alive,
-		Children: []Item{entry(verbCancel, s.Name, title, alive)},
+		Children: []menuItem{entry(verbCancel, s.Name, title, alive)},
 	}
 }
 
 // hostItems are the hosts, each with what can be done about it.
-func hostItems(v View) []Item {
+func hostItems(v view) []menuItem {
 	shown := map[string]bool{}
 	for _, s := range v.Status.Sessions {
 		shown[s.Cause] = true
 	}
-	var items []Item
+	var items []menuItem
 	for _, h := range v.Status.Hosts {
-		item := Item{ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostText(h, shown)}
+		item := menuItem{ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostText(h, shown)}
 		if v.Can.Login {
 			item.Children = append(item.Children, entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting))
 		}
@@ -369,7 +369,7 @@ func hostItems(v View) []Item {
 }
 
 // quitTitle says that sessions stay connected without the icon.
-func quitTitle(v View) string {
+func quitTitle(v view) string {
 	var up []string
 	for _, s := range v.Status.Sessions {
 		if v.Reached && !s.State.Settled() {
@@ -407,9 +407,9 @@ func mostImportant(sessions []api.Session) api.Session {
 
 // iconFor picks the icon: first for what needs a person, then for what is ready, then
 // for what is in progress.
-func iconFor(v View) IconKind {
+func iconFor(v view) iconKind {
 	if !v.Reached {
-		return IconIdle
+		return iconIdle
 	}
 	has := map[api.SessionState]bool{}
 	working := false
@@ -420,13 +420,13 @@ func iconFor(v View) IconKind {
 	blocked := slices.ContainsFunc(v.Status.Hosts, func(h api.Host) bool { return h.State == api.HostBlocked })
 	switch {
 	case has[api.SessionNeedsLogin]:
-		return IconNeedsYou
+		return iconNeedsYou
 	case has[api.SessionFailed], blocked, v.Status.Config != nil, isPaused(v):
-		return IconTrouble
+		return iconTrouble
 	case has[api.SessionReady]:
-		return IconReady
+		return iconReady
 	case working:
-		return IconWorking
+		return iconWorking
 	}
-	return IconIdle
+	return iconIdle
 }

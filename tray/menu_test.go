@@ -47,7 +47,7 @@ func narval(state api.HostState, cause string) []api.Host {
 }
 
 // statuses are the situations of which a menu is kept.
-var statuses = map[string]View{
+var statuses = map[string]view{
 	"no-agent":     {},
 	"no-session":   {Reached: true},
 	"down":         reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown)),
@@ -84,7 +84,7 @@ var statuses = map[string]View{
 		session("my_board", api.SessionReady, page, func(s *api.Session) { s.Since = noon }),
 		session("db", api.SessionReady)),
 	"reconnecting": reached(narval(api.HostWaiting, "no network"), session("jupyter", api.SessionReconnecting, page, runsFor(time.Hour))),
-	"not-responding": func() View {
+	"not-responding": func() view {
 		since := noon.Add(-20 * time.Second)
 		host := api.Host{Alias: "narval", State: api.HostUp, NotRespondingSince: since, Cause: "narval is not responding since 11:59:40"}
 		stalled := session("jupyter", api.SessionReconnecting, page, runsFor(time.Hour), dueTo(host.Cause))
@@ -99,12 +99,12 @@ var statuses = map[string]View{
 	"several-failed": reached(narval(api.HostBlocked, "narval refused the login twice"),
 		session("jupyter", api.SessionFailed, dueTo("narval refused the login twice")),
 		session("db", api.SessionFailed, dueTo("forward 5432:db.int:5432 was refused"))),
-	"bad-config": func() View {
+	"bad-config": func() view {
 		v := reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page))
 		v.Status.Config = &api.Problem{Message: "config.toml:3:1: unknown key \"hots\""}
 		return v
 	}(),
-	"paused": func() View {
+	"paused": func() view {
 		const why = "the agent crashed 3 times within 10 min, so it does not connect automatically"
 		v := reached(nil, session("jupyter", api.SessionFailed, dueTo(why)), session("db", api.SessionFailed, dueTo(why)))
 		v.Status.Agent = &api.Agent{Paused: &api.Problem{Message: why}}
@@ -112,16 +112,16 @@ var statuses = map[string]View{
 	}(),
 }
 
-func reached(hosts []api.Host, sessions ...api.Session) View {
-	return View{Reached: true, Status: api.Status{Hosts: hosts, Sessions: sessions}}
+func reached(hosts []api.Host, sessions ...api.Session) view {
+	return view{Reached: true, Status: api.Status{Hosts: hosts, Sessions: sessions}}
 }
 
 // render writes a menu as text, one entry a line.
-func render(m Menu) string {
+func render(m menu) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "icon: %s\ntooltip: %s\n\n", m.Icon, m.Tooltip)
-	var write func(items []Item, indent string)
-	write = func(items []Item, indent string) {
+	var write func(items []menuItem, indent string)
+	write = func(items []menuItem, indent string) {
 		for _, it := range items {
 			mark := " "
 			switch {
@@ -145,9 +145,9 @@ func TestTheMenuTellsTheStatus(t *testing.T) {
 	for name, v := range statuses {
 		t.Run(name, func(t *testing.T) {
 			v.Now = noon
-			v.Can = Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
+			v.Can = abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
 			v.Autostart = name == "ready"
-			got := render(MenuFor(v))
+			got := render(menuFor(v))
 			path := filepath.Join("testdata", "menus", name+".txt")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -173,13 +173,13 @@ func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
 		"failed": "See what went wrong…", "several-failed": "jupyter: see what went wrong…", "paused": "Reconnect: the agent crashed several times", "bad-config": "Open my notebook",
 	} {
 		v := statuses[name]
-		v.Now, v.Can = noon, Abilities{StartAgent: true, Login: true}
-		if first := MenuFor(v).Items[0]; first.Title != want || !first.Enabled {
+		v.Now, v.Can = noon, abilities{StartAgent: true, Login: true}
+		if first := menuFor(v).Items[0]; first.Title != want || !first.Enabled {
 			t.Errorf("%s: the first entry is %+v, want %q", name, first, want)
 		}
 	}
 	for _, name := range []string{"connecting", "submitting", "queued", "starting", "reconnecting"} {
-		if first := MenuFor(statuses[name]).Items[0]; first.Title != "Open my notebook (not ready yet)" || first.Enabled {
+		if first := menuFor(statuses[name]).Items[0]; first.Title != "Open my notebook (not ready yet)" || first.Enabled {
 			t.Errorf("%s: the first entry is %+v", name, first)
 		}
 	}
@@ -188,15 +188,15 @@ func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
 func TestAPageThatIsNoNotebookIsOpenedByItsName(t *testing.T) {
 	s := session("board", api.SessionReady, page)
 	s.Endpoint = &api.Endpoint{App: "tensorboard"}
-	if first := MenuFor(reached(nil, s)).Items[0]; first.Title != "Open board" {
+	if first := menuFor(reached(nil, s)).Items[0]; first.Title != "Open board" {
 		t.Errorf("the first entry is %+v", first)
 	}
 }
 
 func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
 	for name, v := range statuses {
-		v.Now, v.Can = noon, Abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
-		items := MenuFor(v).Items
+		v.Now, v.Can = noon, abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
+		items := menuFor(v).Items
 		for i, it := range items {
 			words := it.Title
 			if about, after, ok := strings.Cut(it.Title, ": "); ok && !strings.Contains(about, " ") {
@@ -249,8 +249,8 @@ func TestCommandsAndOutputAreLeftOutWhereTheyAreOfNoUse(t *testing.T) {
 func TestNoTwoEntriesShareAnID(t *testing.T) {
 	for name, v := range statuses {
 		seen := map[string]bool{}
-		var walk func(items []Item)
-		walk = func(items []Item) {
+		var walk func(items []menuItem)
+		walk = func(items []menuItem) {
 			for _, it := range items {
 				if seen[it.ID] {
 					t.Errorf("%s: %q twice", name, it.ID)
@@ -259,14 +259,14 @@ func TestNoTwoEntriesShareAnID(t *testing.T) {
 				walk(it.Children)
 			}
 		}
-		walk(MenuFor(v).Items)
+		walk(menuFor(v).Items)
 	}
 }
 
 func TestTheMenuKeepsItsShapeOnTheWayToReady(t *testing.T) {
 	shape := func(name string) string {
 		var ids []string
-		for _, it := range MenuFor(statuses[name]).Items {
+		for _, it := range menuFor(statuses[name]).Items {
 			ids = append(ids, it.ID)
 			for _, c := range it.Children {
 				ids = append(ids, it.ID+"/"+c.ID)
@@ -283,7 +283,7 @@ func TestTheMenuKeepsItsShapeOnTheWayToReady(t *testing.T) {
 }
 
 func TestWhatCannotBeDoneIsNotOffered(t *testing.T) {
-	text := render(MenuFor(statuses["ready"])) + render(MenuFor(statuses["no-agent"]))
+	text := render(menuFor(statuses["ready"])) + render(menuFor(statuses["no-agent"]))
 	for _, id := range []string{verbAutostart, verbStartAgent, atTop + verbLogin + ":narval", verbLogin + ":narval", verbLogout + ":narval"} {
 		if strings.Contains(text, "["+id+"]") {
 			t.Errorf("%q is offered, though nothing does it:\n%s", id, text)

@@ -20,10 +20,10 @@ func Available() error { return nil }
 type panel struct {
 	log    *slog.Logger
 	clicks chan string
-	menus  chan Menu // the newest menu that is not drawn yet
+	menus  chan menu // the newest menu that is not drawn yet
 
 	// Owned by whoever draws: onReady, then the drawing goroutine.
-	drawn      Menu
+	drawn      menu
 	rows       []*row
 	stop       chan struct{} // ends the forwarders of rows
 	forwarders sync.WaitGroup
@@ -36,11 +36,11 @@ type row struct {
 }
 
 func newPanel(logger *slog.Logger) *panel {
-	return &panel{log: logger, clicks: make(chan string, 16), menus: make(chan Menu, 1), stop: make(chan struct{})}
+	return &panel{log: logger, clicks: make(chan string, 16), menus: make(chan menu, 1), stop: make(chan struct{})}
 }
 
 // Show draws m, instead of any menu that still waits to be drawn.
-func (p *panel) Show(m Menu) {
+func (p *panel) Show(m menu) {
 	for {
 		select {
 		case p.menus <- m:
@@ -69,7 +69,7 @@ func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (e
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(libraryLog{p.log}) // the library talks to the standard logger
 
-	var first Menu
+	var first menu
 	select {
 	case first = <-p.menus:
 	case <-ctx.Done():
@@ -109,7 +109,7 @@ func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (e
 
 // setInitialIcon sets the icon before it is registered: some panels read it only once
 // over D-Bus. Other systems have nothing to set yet.
-func (p *panel) setInitialIcon(m Menu) {
+func (p *panel) setInitialIcon(m menu) {
 	if !readsIconOnce {
 		return
 	}
@@ -131,7 +131,7 @@ func (p *panel) redraw(ctx context.Context) {
 }
 
 // draw changes what is shown as little as it can.
-func (p *panel) draw(m Menu) {
+func (p *panel) draw(m menu) {
 	defer func() {
 		// SetIcon panics when the bus ends meanwhile; Serve notices that itself.
 		if r := recover(); r != nil {
@@ -154,7 +154,7 @@ func (p *panel) draw(m Menu) {
 
 // rebuild replaces all rows. Only a changed config or choice of pages needs it: all
 // other changes keep the menu's shape.
-func (p *panel) rebuild(items []Item) {
+func (p *panel) rebuild(items []menuItem) {
 	close(p.stop)
 	p.stop = make(chan struct{})
 	detachClicks(p.rows)
@@ -174,7 +174,7 @@ func detachClicks(rows []*row) {
 }
 
 // add draws items below parent, or at the top where parent is nil.
-func (p *panel) add(parent *systray.MenuItem, items []Item) []*row {
+func (p *panel) add(parent *systray.MenuItem, items []menuItem) []*row {
 	rows := make([]*row, len(items))
 	for i, it := range items {
 		rows[i] = &row{}
@@ -199,7 +199,7 @@ func (p *panel) add(parent *systray.MenuItem, items []Item) []*row {
 	return rows
 }
 
-func newItem(parent *systray.MenuItem, it Item) *systray.MenuItem {
+func newItem(parent *systray.MenuItem, it menuItem) *systray.MenuItem {
 	title := label(it.Title)
 	switch {
 	case parent == nil && it.Checkable:
@@ -232,7 +232,7 @@ func (p *panel) forward(clicked <-chan struct{}, id string, stop <-chan struct{}
 }
 
 // sameShape reports whether two menus differ only in what rows can change in place.
-func sameShape(a, b []Item) bool {
+func sameShape(a, b []menuItem) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -246,7 +246,7 @@ func sameShape(a, b []Item) bool {
 }
 
 // change turns rows from old to items in place, which have the same shape.
-func change(rows []*row, old, items []Item) {
+func change(rows []*row, old, items []menuItem) {
 	for i, it := range items {
 		r := rows[i]
 		if r.item == nil {

@@ -24,7 +24,7 @@ type panel struct{}
 func newPanel(*slog.Logger) *panel { return &panel{} }
 
 // Show does nothing.
-func (*panel) Show(Menu) {}
+func (*panel) Show(menu) {}
 
 // Clicks never has any.
 func (*panel) Clicks() <-chan string { return nil }

@@ -182,7 +182,7 @@ func TestWithoutAWindowNobodyHasSaidNoToAnAssistant(t *testing.T) {
 }
 
 func TestADialogSaysWhyItComesNow(t *testing.T) {
-	for want, st := range map[string]View{
+	for want, st := range map[string]view{
 		"tunctl is connecting to narval.":                                         statuses["down"],
 		"tunctl is connecting to narval for jupyter.":                             statuses["connecting"],
 		"The connection to narval was lost. Log in to reconnect jupyter.":         statuses["reconnecting"],
@@ -196,7 +196,7 @@ func TestADialogSaysWhyItComesNow(t *testing.T) {
 
 func TestACertificateThatEndsSoonIsToldUntilTheHostIsLost(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
-		host := func(state api.HostState) View {
+		host := func(state api.HostState) view {
 			return reached([]api.Host{{Alias: "narval", State: state}}, session("jupyter", api.SessionReady, page))
 		}
 		s.status(host(api.HostUp))
@@ -218,7 +218,7 @@ func TestACertificateThatEndsSoonIsToldUntilTheHostIsLost(t *testing.T) {
 func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		end := time.Now().Add(10 * time.Minute)
-		running := func(end time.Time) View {
+		running := func(end time.Time) view {
 			return reached(nil, session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.State, j.End = api.JobRunning, end })))
 		}
 		s.status(running(end))

@@ -18,9 +18,9 @@ func TestTheNotebookOpensFromARealPanel(t *testing.T) {
 	d.StartPanel()
 
 	p.send(statuses["needs-login"])
-	d.Find("panel-needs-you", iconColours[IconNeedsYou])
+	d.Find("panel-needs-you", iconColours[iconNeedsYou])
 	p.send(statuses["ready"])
-	menu := d.OpenMenu("panel-menu", d.Find("panel-ready", iconColours[IconReady]))
+	menu := d.OpenMenu("panel-menu", d.Find("panel-ready", iconColours[iconReady]))
 	d.ClickFirst("panel-pointed", menu)
 	if got, want := p.hears("browse"), "browse http://localhost:8888/jupyter?token=s3cr3t"; got != want {
 		t.Errorf("the panel's click led to %q, want %q", got, want)

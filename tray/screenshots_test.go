@@ -35,7 +35,7 @@ func forPictures(t *testing.T) {
 }
 
 // shifted is a view of noon as it is at another time.
-func shifted(v View, by time.Duration) View {
+func shifted(v view, by time.Duration) view {
 	v.Status.Sessions = slices.Clone(v.Status.Sessions)
 	for i := range v.Status.Sessions {
 		s := &v.Status.Sessions[i]
@@ -70,20 +70,20 @@ func TestEveryMenuOnARealPanel(t *testing.T) {
 					continue // before the agent answers for the first time; see below
 				}
 				v = shifted(v, time.Since(noon))
-				v.Now, v.Can = time.Now(), Abilities{Autostart: true, Login: true, Logout: true}
+				v.Now, v.Can = time.Now(), abilities{Autostart: true, Login: true, Logout: true}
 				p.send(v)
-				picture(d, "menu-"+name+"-"+look, MenuFor(v))
+				picture(d, "menu-"+name+"-"+look, menuFor(v))
 			}
 			if _, err := p.in.Write([]byte("gone\n")); err != nil {
 				t.Fatal(err)
 			}
-			picture(d, "menu-no-agent-"+look, MenuFor(View{Can: Abilities{Autostart: true, StartAgent: true}}))
+			picture(d, "menu-no-agent-"+look, menuFor(view{Can: abilities{Autostart: true, StartAgent: true}}))
 		})
 	}
 }
 
 // picture opens the menu, and in it what can be done about the first session.
-func picture(d *desktest.Desk, name string, m Menu) {
+func picture(d *desktest.Desk, name string, m menu) {
 	icon := d.Find(name, iconColours[m.Icon])
 	before := d.Pixels()
 	shown := d.PictureOf(name, before, func() { d.Click(icon) })

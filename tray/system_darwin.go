@@ -3,7 +3,7 @@ package tray
 const readsIconOnce = false // see setInitialIcon
 
 // iconBytes is the icon in the form that this system's panel takes: 22 points, doubled.
-func iconBytes(kind IconKind) []byte { return pngOf(drawIcon(kind, 44)) }
+func iconBytes(kind iconKind) []byte { return pngOf(drawIcon(kind, 44)) }
 
 // label is the title: menus of this system mark no shortcuts.
 func label(title string) string { return title }

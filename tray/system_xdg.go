@@ -7,7 +7,7 @@ import "strings"
 const readsIconOnce = true // see setInitialIcon
 
 // iconBytes is the icon in the form that this system's panel takes.
-func iconBytes(kind IconKind) []byte {
+func iconBytes(kind iconKind) []byte {
 	img := drawIcon(kind, 64)
 	hardEdges(img)
 	return pngOf(img)

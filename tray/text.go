@@ -12,7 +12,7 @@ import (
 )
 
 // statusLine is the most important state in a few words.
-func statusLine(v View) string {
+func statusLine(v view) string {
 	switch {
 	case !v.Reached:
 		return "the background agent is not running"

@@ -2,7 +2,7 @@
 // menu for everything, notifications, and dialogs for the agent's prompts.
 //
 // It is a client of the agent and runs in a process of its own: killing it affects no
-// tunnel. MenuFor derives the menu from the agent's status, tracker the notifications;
+// tunnel. menuFor derives the menu from the agent's status, tracker the notifications;
 // panel is a thin adapter to the library that draws. The package decides nothing about
 // sessions: a click is a request to the agent.
 package tray
