@@ -16,12 +16,6 @@ func (p *Program) ExpectScreen(words string) string {
 	return p.awaitScreen("has not shown "+strconv.Quote(words), func(screen string) bool { return strings.Contains(screen, words) })
 }
 
-// ExpectGone waits until the screen no longer shows text, and returns the screen.
-func (p *Program) ExpectGone(words string) string {
-	p.t.Helper()
-	return p.awaitScreen("still shows "+strconv.Quote(words), func(screen string) bool { return !strings.Contains(screen, words) })
-}
-
 func (p *Program) awaitScreen(otherwise string, want func(string) bool) string {
 	p.t.Helper()
 	late := time.NewTimer(timeout)
