@@ -146,17 +146,6 @@ func certificateFields() []field[Certificate] {
 // certificateSuffix ends the name of a certificate's file; the rest is its key's.
 const certificateSuffix = "-cert.pub"
 
-// setTable makes the reader of a field that is a table with keys of its own.
-func setTable[T, Sub any](fields func() []field[Sub], where func(*T) *Sub) func(*input, *T) {
-	return func(in *input, into *T) {
-		if t := in.entry.value.table; t != nil {
-			readTable(in.src, t, fields(), where(into))
-			return
-		}
-		in.mustBe(in.entry.value, "a table")
-	}
-}
-
 // What a name in `dial` may contain.
 const (
 	dialNode    = "{node}"    // the node's name without its domain

@@ -1,7 +1,9 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +23,14 @@ func (s *Session) Builtin() string {
 		return ""
 	}
 	return name
+}
+
+// BuiltinJob is the job that comes with tunctl and that the session submits.
+func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
+	return &Job{
+		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Host: host, Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
+		Prepare: s.Prepare, Command: s.Command,
+	}
 }
 
 // CommandJob is the builtin job that runs a command of the person's own.

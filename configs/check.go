@@ -1,10 +1,8 @@
 package configs
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -126,12 +124,4 @@ func (s *source) wrapError(at span, err error) {
 		hint = e.Hint
 	}
 	s.addError(at, hint, "%v", err)
-}
-
-// BuiltinJob is the job that comes with tunctl and that the session submits.
-func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
-	return &Job{
-		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Host: host, Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
-		Prepare: s.Prepare, Command: s.Command,
-	}
 }

@@ -88,11 +88,3 @@ func (s *Site) Listed(q Question) []string {
 	}
 	return list
 }
-
-// ValidSessionName reports whether a session may have that name.
-func ValidSessionName(name string) bool { return validName.MatchString(name) }
-
-// LogDiffers reports whether the log of each job has a path of its own.
-func LogDiffers(log string) bool {
-	return strings.Contains(log, "{id}") || strings.Contains(log, "{name}")
-}

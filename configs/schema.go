@@ -250,3 +250,14 @@ func setTexts[T any](where func(*T) *[]string) func(*input, *T) {
 		*where(into) = list
 	}
 }
+
+// setTable makes the reader of a field that is a table with keys of its own.
+func setTable[T, Sub any](fields func() []field[Sub], where func(*T) *Sub) func(*input, *T) {
+	return func(in *input, into *T) {
+		if t := in.entry.value.table; t != nil {
+			readTable(in.src, t, fields(), where(into))
+			return
+		}
+		in.mustBe(in.entry.value, "a table")
+	}
+}

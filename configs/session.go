@@ -303,3 +303,11 @@ func (in *input) placeholder(at span, name string) {
 	}
 	in.addError(in.src.within(at, "{"+name+"}"), hint, "unknown placeholder {%s}", name)
 }
+
+// ValidSessionName reports whether a session may have that name.
+func ValidSessionName(name string) bool { return validName.MatchString(name) }
+
+// LogDiffers reports whether the log of each job has a path of its own.
+func LogDiffers(log string) bool {
+	return strings.Contains(log, "{id}") || strings.Contains(log, "{name}")
+}

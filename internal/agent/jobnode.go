@@ -143,6 +143,13 @@ func (n *jobNodes) setJob(job api.Job) {
 	}
 }
 
+// current is the job as it was last seen.
+func (n *jobNodes) current() api.Job {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.job
+}
+
 // running reports whether the job runs, and where is known.
 func (n *jobNodes) running() bool {
 	n.mu.Lock()

@@ -126,13 +126,6 @@ func (m *meter) setRun() {
 	}
 }
 
-// current is the job as it was last seen.
-func (n *jobNodes) current() api.Job {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.job
-}
-
 // stop ends the program inside the job.
 func (m *meter) stop() {
 	if m.sampler != nil {
