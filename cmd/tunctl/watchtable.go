@@ -95,7 +95,7 @@ func jobFacts(j api.Job, host string, now time.Time) [][2]string {
 func useTable(d watchui.Data, now time.Time) *term.Table {
 	t := &term.Table{
 		Header: []string{"SESSION", "CPU", "MEMORY", "GPU", "GPU MEMORY", "IDLE", "LAST HOUR"},
-		Whole:  []string{"SESSION", "CPU", "MEMORY", "GPU"}, Optional: "LAST HOUR",
+		Whole:  []string{"SESSION", "CPU", "MEMORY", "GPU"}, Optional: []string{"LAST HOUR"},
 	}
 	for _, s := range d.Sessions {
 		list := d.Usage[s.Name]
