@@ -75,12 +75,16 @@ func (l *loader) correctedHost(host string, with CheckOptions) string {
 	return host
 }
 
-// checkJob reports why the script of a session's job cannot be written. It checks nothing
-// if the site is only known once the host is connected.
+// checkJob reports why the script of a session's job cannot be written. If the site is only
+// known once the host is connected, it checks the names of the answers.
 func (l *loader) checkJob(session int, with CheckOptions) {
 	s, t := l.config.Sessions[session], l.sessions[session]
 	host := l.config.Host(l.correctedHost(s.Host, with))
-	if s.Builtin() == "" || host.Site == "" && host.Scheduler == "" {
+	if s.Builtin() == "" {
+		return
+	}
+	if host.Site == "" && host.Scheduler == "" {
+		l.checkAnswerNames(session, with.Sites)
 		return
 	}
 	site, err := with.Sites.ForHost(host, host.Scheduler)
@@ -102,6 +106,33 @@ func (l *loader) checkJob(session int, with CheckOptions) {
 		}
 		l.src.wrapError(at, err)
 	}
+}
+
+// checkAnswerNames reports the answers of a session that its job has with no scheduler.
+func (l *loader) checkAnswerNames(session int, sites Sites) {
+	s, t := l.config.Sessions[session], l.sessions[session]
+	var questions []Question
+	for _, scheduler := range Schedulers() {
+		site, err := sites.ForHost(Host{}, scheduler)
+		if err != nil {
+			return // a broken file, which `tunctl sites` reports
+		}
+		for _, q := range s.RunQuestions(site) {
+			if !isQuestion(questions, q.Name) {
+				questions = append(questions, q)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.With)) {
+		if !isQuestion(questions, name) {
+			l.src.wrapError(t.placeOf(name), unknownChoice(name, questions))
+		}
+	}
+}
+
+// isQuestion reports whether one of the questions has that name.
+func isQuestion(questions []Question, name string) bool {
+	return slices.ContainsFunc(questions, func(q Question) bool { return q.Name == name })
 }
 
 // placeOf is the place of a session's answer, or where it belongs.

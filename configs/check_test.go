@@ -79,6 +79,11 @@ config.toml:6:25: site "narval" has no question "gpu"
     |                         ^^^^^^^
   did you mean "gpus"?
 `},
+		{"an answer that no scheduler's job has, where the site is not known", "[session.a]\nhost = \"beluga\"\nsubmit = \"builtin:jupyter\"\nwith = { hors = 3, hours = 1 }\n", `
+config.toml:4:10: "hors" is nothing that can be chosen for this session
+  4 | with = { hors = 3, hours = 1 }
+    |          ^^^^^^^^
+  did you mean "hours"? available: `},
 		{"a mistyped alias", "[session.a]\nhost = \"beluha\"\njob = \"x\"\n", `
 config.toml:2:8: host "beluha" is neither in this file nor in your ssh config
   2 | host = "beluha"

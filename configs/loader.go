@@ -126,7 +126,7 @@ func unknownTable(src *source, t *table, e *entry, known []string) {
 		if named == nil || named.origin != header {
 			continue
 		}
-		hint := "the sections are [" + strings.Join(src.kinds[:len(src.kinds)-1], ".NAME], [") + ".NAME] and [" + src.kinds[len(src.kinds)-1] + ".NAME]"
+		hint := src.sections()
 		if len(near) > 0 {
 			hint = fmt.Sprintf("did you mean [%s]?", dottedKey([]string{near[0], inner.key}))
 		}
@@ -136,6 +136,12 @@ func unknownTable(src *source, t *table, e *entry, known []string) {
 	if !reported {
 		src.addError(e.at, didYouMean(e.key, known), "unknown section %s", sub.title())
 	}
+}
+
+// sections is the hint for a section that is written wrong.
+func (s *source) sections() string {
+	last := len(s.kinds) - 1
+	return "the sections are [" + strings.Join(s.kinds[:last], ".NAME], [") + ".NAME] and [" + s.kinds[last] + ".NAME]"
 }
 
 // elsewhere is the hint for a key that is right but in the wrong table.

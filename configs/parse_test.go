@@ -104,6 +104,18 @@ config.toml:1:13: unexpected "notebook" in the name of a section
     |             ^
   use letters, digits, - and _ in a name, and no spaces
 `},
+		{"a section without its name", "# mine\n[session.]\nhost = \"x\"\n", `
+config.toml:2:10: a name is missing in the section
+  2 | [session.]
+    |          ^
+  the sections are [host.NAME], [session.NAME] and [app.NAME]
+`},
+		{"a section's name that begins with another sign", "[session.+1]\nhost = \"x\"\n", `
+config.toml:1:10: unexpected "+1" in the name of a section
+  1 | [session.+1]
+    |          ^
+  use letters, digits, - and _ in a name, and no spaces
+`},
 		{"a list that is not closed", "[session.a]\nargs = [\"x\"\nlocal = 0\n", `
 config.toml:3:1: expected ',' or ']' after array value
   3 | local = 0

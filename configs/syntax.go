@@ -26,7 +26,8 @@ func explainSyntax(src *source, begin int, at span, message string) {
 		src.addError(span{at.end, at.end}, "", "the value is missing")
 	case startsValue(message):
 		explainValue(src, at, next)
-	case strings.HasSuffix(message, "to close table name"):
+	case strings.HasSuffix(message, "to close table name"),
+		strings.HasPrefix(message, "invalid character at start of key") && src.data[begin] == '[':
 		explainHeader(src, begin, at)
 	case strings.Contains(message, "after key"):
 		src.addError(at, `write: key = "value"`, "expected = after the key")
@@ -38,17 +39,20 @@ func explainSyntax(src *source, begin int, at span, message string) {
 }
 
 // explainHeader reports a section whose name or bracket is wrong; usually there is a space in
-// the name.
+// the name, or no name after the dot.
 func explainHeader(src *source, begin int, at span) {
 	rest, closed := "", false
 	if line := src.lineSpan(src.line(begin)); at.start < line.end {
 		rest, _, closed = strings.Cut(src.text(span{at.start, line.end}), "]")
 	}
-	if !closed {
+	switch {
+	case !closed:
 		src.addError(at, "add ] after the name", "the section has no closing bracket")
-		return
+	case rest == "", rest[0] == '.':
+		src.addError(at, src.sections(), "a name is missing in the section")
+	default:
+		src.addError(at, "use letters, digits, - and _ in a name, and no spaces", "unexpected %q in the name of a section", strings.TrimSpace(rest))
 	}
-	src.addError(at, "use letters, digits, - and _ in a name, and no spaces", "unexpected %q in the name of a section", strings.TrimSpace(rest))
 }
 
 // startsValue reports whether the parser failed at the start of a value.

@@ -175,7 +175,7 @@ func chooseJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (str
 	for i, j := range jobs {
 		rows[i] = fmt.Sprintf("%s %s %s %s", term.Pad(j.Job.ID, 12), term.Pad(api.Sanitize(j.Job.Name), 16), term.Pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
 	}
-	i, err := chooseRow(ctx, t, "a job id", rows, func(i int, typed string) bool {
+	i, err := chooseRow(ctx, t, "Connect to which job?", "a job id", rows, func(i int, typed string) bool {
 		return jobs[i].Job.ID == typed || jobs[i].Job.Ref() == typed
 	})
 	if err != nil {

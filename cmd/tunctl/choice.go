@@ -19,16 +19,17 @@ var errNoneFits = errors.New("no session fits")
 
 // chooseSession is the session that a command is about: the argument, or without one the
 // session that fits.
-func (inv *invocation) chooseSession(ctx context.Context, none string, tests ...func(api.Session) bool) (string, error) {
+func (inv *invocation) chooseSession(ctx context.Context, question, none string, tests ...func(api.Session) bool) (string, error) {
 	if inv.NArg() > 0 {
 		return inv.sessionName()
 	}
-	return inv.fittingSession(ctx, none, tests...)
+	return inv.fittingSession(ctx, question, none, tests...)
 }
 
 // fittingSession is a session that passes the first of the tests that any session passes. Where
-// several do, the person at the terminal chooses; where none does, the error's message is none.
-func (inv *invocation) fittingSession(ctx context.Context, none string, tests ...func(api.Session) bool) (string, error) {
+// several do, the person at the terminal is asked the question; where none does, the error's
+// message is none.
+func (inv *invocation) fittingSession(ctx context.Context, question, none string, tests ...func(api.Session) bool) (string, error) {
 	st, err := inv.status()
 	if err != nil {
 		return "", err
@@ -41,7 +42,7 @@ func (inv *invocation) fittingSession(ctx context.Context, none string, tests ..
 		case 1:
 			return fit[0].Name, nil
 		}
-		return inv.askSession(ctx, fit)
+		return inv.askSession(ctx, question, fit)
 	}
 	name, err := onlySession(inv.paths)
 	if err == nil || len(st.Sessions) == 0 {
@@ -89,7 +90,7 @@ func sessionNames(list []api.Session) []string {
 }
 
 // askSession has the person choose one of several sessions.
-func (inv *invocation) askSession(ctx context.Context, list []api.Session) (string, error) {
+func (inv *invocation) askSession(ctx context.Context, question string, list []api.Session) (string, error) {
 	names := sessionNames(list)
 	if !inv.Interactive {
 		return "", &api.Error{
@@ -105,7 +106,7 @@ func (inv *invocation) askSession(ctx context.Context, list []api.Session) (stri
 	for i, s := range list {
 		rows[i] = fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), s.State, s.Host)
 	}
-	i, err := chooseRow(ctx, inv.Terminal, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
+	i, err := chooseRow(ctx, inv.Terminal, question, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
 	if err != nil {
 		return "", err
 	}
@@ -114,8 +115,8 @@ func (inv *invocation) askSession(ctx context.Context, list []api.Session) (stri
 
 // chooseRow has the person choose a row. A Ctrl-C, or the end of input, is an error that ends
 // the program.
-func chooseRow(ctx context.Context, t *term.Terminal, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
-	i, err := t.Choose(ctx, what, rows, matches)
+func chooseRow(ctx context.Context, t *term.Terminal, question, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
+	i, err := t.Choose(ctx, question, what, rows, matches)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		t.Say("stopped; nothing was done")
@@ -151,15 +152,16 @@ func onlySession(p home.Paths) (string, error) {
 	if len(cfg.Sessions) == 0 {
 		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
 	}
-	return "", &api.Error{Code: api.CodeUsage, Message: "the config has several sessions: name one", Hint: "available: " + joinNames(cfg)}
+	return "", &api.Error{Code: api.CodeUsage, Message: "the config has several sessions: name one", Hint: "available: " + strings.Join(configuredSessions(cfg), ", ")}
 }
 
-func joinNames(cfg *configs.Config) string {
+// configuredSessions are the names of the sessions in the config.
+func configuredSessions(cfg *configs.Config) []string {
 	names := make([]string, len(cfg.Sessions))
 	for i, s := range cfg.Sessions {
 		names[i] = s.Name
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // onlyHost is the only host in the config; it is an error where there are none or several.

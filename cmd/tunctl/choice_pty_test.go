@@ -62,10 +62,10 @@ func TestAPersonAtATerminalPicksOneOfSeveralSessions(t *testing.T) {
 	k = startTalk(t, env, "down")
 	k.Expect("1) near  ready on practice")
 	k.Expect("2) job   ready on practice")
-	k.Expect("Which one? [1-2]")
+	k.Expect("Disconnect which session? [1-2]")
 	k.Answer("3")
 	k.Expect("type a number from 1 to 2, or a session's name")
-	k.Expect("Which one? [1-2]")
+	k.Expect("Disconnect which session? [1-2]")
 	k.Answer("2")
 	k.Expect("job is down; job 1001 keeps running")
 	if code, said := k.End(); code != 0 {

@@ -59,9 +59,6 @@ func diagnose(ctx context.Context, inv *invocation) error {
 		show.check(x)
 	})
 	inv.Draw("")
-	if _, isSession := cfg.Session(name); !isSession {
-		suggestHosts(inv.Terminal, cfg, inv.Args().Slice())
-	}
 	if inv.Bool("json") {
 		if err := inv.PrintIndentedJSON(checks); err != nil {
 			return err
@@ -127,6 +124,7 @@ func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
 			seen, err := tunnel.Preflight(ctx, s)
 			return doctor.PreflightResult(seen), err
 		},
+		Names:       append(knownHosts(cfg), configuredSessions(cfg)...),
 		Lookup:      net.DefaultResolver.LookupHost,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
 		Advice:      func(ctx context.Context, host string) string { return siteAdvice(ctx, p, cfg, host, read) },

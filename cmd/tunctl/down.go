@@ -116,11 +116,12 @@ func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, erro
 	}
 	names := inv.Args().Slice()
 	if len(names) == 0 {
-		none, tests := "no session is up", []func(api.Session) bool{isNotDown}
+		question, none, tests := "Disconnect which session?", "no session is up", []func(api.Session) bool{isNotDown}
 		if req.Cancel {
-			none, tests = "no session is up or has a running job", []func(api.Session) bool{hasLiveJob, isNotDown}
+			question, none = "Disconnect which session and end its job?", "no session is up or has a running job"
+			tests = []func(api.Session) bool{hasLiveJob, isNotDown}
 		}
-		name, err := inv.fittingSession(ctx, none, tests...)
+		name, err := inv.fittingSession(ctx, question, none, tests...)
 		if errors.Is(err, errNoneFits) {
 			inv.Say("%s", none)
 			return nil, nil

@@ -39,7 +39,7 @@ func extend(ctx context.Context, inv *invocation) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if name == "" {
-		if name, err = inv.fittingSession(ctx, "no session has a running job", runsJob, hasLiveJob); err != nil {
+		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", runsJob, hasLiveJob); err != nil {
 			return err
 		}
 	}

@@ -108,7 +108,7 @@ func newestWeeks(lines []api.WeekSummary, n int) []api.WeekSummary {
 func summaryTable(weeks []api.WeekSummary) *term.Table {
 	t := &term.Table{
 		Header: []string{"WEEK OF", "SESSION", "HOST", "JOBS", "ASKED", "USED", "IDLE", "UNIT", "WAITED"},
-		Whole:  []string{"WEEK OF", "ASKED", "USED", "IDLE", "UNIT", "WAITED"}, Optional: "HOST",
+		Whole:  []string{"WEEK OF", "ASKED", "USED", "IDLE", "UNIT", "WAITED"}, Optional: []string{"HOST"},
 	}
 	week := ""
 	for _, w := range weeks {
@@ -158,7 +158,7 @@ func checkSession(inv *invocation) error {
 }
 
 func historyTable(runs []api.Run) *term.Table {
-	h := &term.Table{Header: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}, Whole: []string{"JOB", "STARTED", "END"}, Optional: "NODE"}
+	h := &term.Table{Header: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}, Whole: []string{"JOB", "STARTED", "END"}, Optional: []string{"NODE"}}
 	for _, r := range runs {
 		end := term.Cell{Text: string(r.Job.State)}
 		var notes []string

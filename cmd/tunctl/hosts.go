@@ -58,6 +58,9 @@ func hosts(ctx context.Context, inv *invocation) error {
 	}
 	list, read := make([]api.Host, 0, len(names)), resolver(inv.paths, cfg)
 	for _, name := range names {
+		if err := inv.refuseSession(name); err != nil {
+			return err
+		}
 		h, err := readHost(ctx, read, name)
 		if err != nil {
 			return err

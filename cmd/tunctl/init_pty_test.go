@@ -245,7 +245,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 		}
 	}
 	k := startTalk(t, env, "attach", "practice", "--no-open")
-	k.Expect("Which one? [1-2]")
+	k.Expect("Connect to which job? [1-2]")
 	k.Type("\x03")
 	k.Expect("nothing was done")
 	if code, _ := k.End(); code != exitInterrupted {
@@ -255,10 +255,10 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	k = startTalk(t, env, "attach", "practice", "--no-open")
 	k.Expect("1) 1002")
 	k.Expect("2) 1001")
-	k.Expect("Which one? [1-2]")
+	k.Expect("Connect to which job? [1-2]")
 	k.Answer("7")
 	k.Expect("type a number from 1 to 2")
-	k.Expect("Which one? [1-2]")
+	k.Expect("Connect to which job? [1-2]")
 	k.Answer("2")
 	k.Expect("practice-1001\x1b[0m is ready")
 	if code, _ := k.End(); code != 0 {
@@ -278,7 +278,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	k = startTalk(t, env, "up", "c", "--no-open")
 	k.Expect("Several jobs of this name are running on the host:")
 	k.Expect("1) 1002")
-	k.Expect("Which one? [1-2]")
+	k.Expect("Connect to which job? [1-2]")
 	k.Answer("1001")
 	k.Expect("c\x1b[0m is ready")
 	if code, _ := k.End(); code != 0 {

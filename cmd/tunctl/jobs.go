@@ -110,7 +110,10 @@ func jobHosts(inv *invocation, st api.Status) ([]string, error) {
 
 // jobsTable has a row per job, with why it waits or how it ended below.
 func jobsTable(list []hostJob, severalHosts bool, now time.Time) *term.Table {
-	t := &term.Table{Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"}}
+	t := &term.Table{
+		Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"},
+		Whole:  []string{"JOB", "STATE", "NODE", "WHEN"}, Optional: []string{"HOST"},
+	}
 	if severalHosts {
 		t.Header = append(t.Header, "HOST")
 	}

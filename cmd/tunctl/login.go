@@ -61,6 +61,9 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 				return usagef("logout takes one HOST, as named in your ssh config")
 			}
 			host := inv.Args().First()
+			if err := inv.refuseSession(host); err != nil {
+				return err
+			}
 			err := inv.client.Logout(ctx, host)
 			switch {
 			case errors.Is(err, client.ErrNotRunning):
@@ -108,6 +111,9 @@ func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) er
 
 // authenticate has the agent connect to a host, and puts the host's questions to the person.
 func (inv *invocation) authenticate(ctx context.Context, host string, keep api.Keep) error {
+	if err := inv.refuseSession(host); err != nil {
+		return err
+	}
 	cl := inv.client
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

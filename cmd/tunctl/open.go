@@ -45,7 +45,7 @@ func openSession(ctx context.Context, inv *invocation) error {
 	if which != "" {
 		tests = slices.Insert(tests, 0, func(s api.Session) bool { return hasEndpoint(s, which) })
 	}
-	name, err := inv.chooseSession(ctx, "no session has a page to open", tests...)
+	name, err := inv.chooseSession(ctx, "Open the page of which session?", "no session has a page to open", tests...)
 	if err != nil {
 		return err
 	}

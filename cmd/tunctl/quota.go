@@ -87,9 +87,15 @@ func (inv *invocation) quotaOf(ctx context.Context, host string) (api.QuotaRespo
 
 // printReports prints what is not in the table.
 func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
-	printed := len(answer.Balances) > 0 && !inv.Bool("raw")
+	raw := inv.Bool("raw")
+	printed := len(answer.Balances) > 0 && !raw
 	for _, r := range answer.Reports {
-		if r.Read && !inv.Bool("raw") {
+		switch {
+		case raw:
+		case r.Read:
+			continue
+		case tellsNothing(r):
+			inv.Say("%s: %s reports no balance: the cluster may not keep accounts", host, r.Command)
 			continue
 		}
 		if printed {
@@ -101,6 +107,12 @@ func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
 			inv.Say("tunctl: %s exited with status %d", r.Command, r.Exit)
 		}
 	}
+}
+
+// tellsNothing reports whether a command has printed no numbers: sshare prints the head of its
+// table also where Slurm counts no use.
+func tellsNothing(r api.CommandReport) bool {
+	return r.Exit == 0 && !strings.ContainsAny(r.Output, "0123456789")
 }
 
 func balanceTable(balances []api.Balance) *term.Table {

@@ -53,14 +53,20 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 		return nil, err
 	}
 	sites := loadSites(inv.Terminal, inv.paths)
-	if cfg, err := configs.Load(inv.paths.Config); err == nil {
-		if s, ok := cfg.Session(name); ok {
-			return sessionJob(ctx, inv.client, sites, cfg, s, with)
-		}
+	cfg := inv.readConfig()
+	if s, ok := cfg.Session(name); ok {
+		return sessionJob(ctx, inv.client, sites, cfg, s, with)
 	}
 	site, err := sites.Find(name)
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no session and no site %q", name), Hint: "`tunctl status` lists the sessions, `tunctl sites` the sites"}
+		names := configuredSessions(cfg)
+		for _, s := range sites {
+			names = append(names, s.Name)
+		}
+		return nil, &api.Error{
+			Code: api.CodeUsage, Message: fmt.Sprintf("no session and no site %q%s", name, didYouMean(name, names)),
+			Hint: "`tunctl status` lists the sessions, `tunctl sites` the sites",
+		}
 	}
 	job := &configs.Job{App: inv.String("app"), Name: inv.String("app"), Site: site, Answers: with}
 	if job.App == configs.CommandJob {

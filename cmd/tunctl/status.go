@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -111,14 +111,12 @@ func hostsOf(hosts []api.Host, name string) []api.Host {
 	return nil
 }
 
-// unknownSession lists the known sessions, the nearest first.
+// unknownSession suggests the known sessions, the nearest first.
 func unknownSession(name string, st api.Status) error {
-	names := sessionNames(st.Sessions)
-	e := &api.Error{Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name), Hint: "`tunctl init` adds one"}
-	if len(names) > 0 {
-		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")
+	return &api.Error{
+		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name),
+		Hint: cmp.Or(suggest.Hint(name, sessionNames(st.Sessions)), "`tunctl init` adds one"),
 	}
-	return e
 }
 
 func printStatus(t *term.Terminal, st api.Status) error {

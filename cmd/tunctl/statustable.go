@@ -24,7 +24,10 @@ func statusTable(l term.Layout, st api.Status, now time.Time) string {
 
 // sessionsTable has a row per session.
 func sessionsTable(list []api.Session, now time.Time) *term.Table {
-	sessions := &term.Table{Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"}}
+	sessions := &term.Table{
+		Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"},
+		Whole:  []string{"STATE", "JOB", "LEFT", "TRAFFIC"}, Optional: []string{"TRAFFIC", "HOST"},
+	}
 	for _, s := range list {
 		sessions.Add(sessionNotes(s, now),
 			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},

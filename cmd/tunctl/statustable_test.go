@@ -68,6 +68,27 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	}
 }
 
+func TestTheNodeIsWholeInSixtyColumns(t *testing.T) {
+	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
+	jupyter := busy(now).Sessions[0]
+	jupyter.Job.ID = "1234567.pbs101"
+	for width, shown := range map[int]string{110: "HOST, TRAFFIC", 60: "HOST", 50: ""} {
+		text := sessionsTable([]api.Session{jupyter}, now).Draw(term.Layout{Width: width})
+		if !strings.Contains(text, "1234567.pbs101 on nc10214 ") {
+			t.Errorf("in %d columns the node is cut:\n%s", width, text)
+		}
+		for _, column := range []string{"HOST", "TRAFFIC"} {
+			if strings.Contains(text, column) != strings.Contains(shown, column) {
+				t.Errorf("in %d columns, want %q of HOST and TRAFFIC:\n%s", width, shown, text)
+			}
+		}
+	}
+	jobs := []hostJob{{Host: "narval", Job: api.Job{ID: "48213345", Name: "a-long-name-of-a-job", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(time.Hour)}}}
+	if text := jobsTable(jobs, true, now).Draw(term.Layout{Width: 60}); !strings.Contains(text, " x1000c0s2b0n0 ") {
+		t.Errorf("the node is cut:\n%s", text)
+	}
+}
+
 func TestAForwardOfAJobWithoutAPageNamesTheNode(t *testing.T) {
 	s := api.Session{Name: "work", App: api.AppShell, Job: &api.Job{Node: "cn02"}}
 	if got, want := forwardNote(s, api.Forward{Listen: "127.0.0.1:6006", Target: "localhost:6006"}), "127.0.0.1:6006 → localhost:6006 on cn02"; got != want {

@@ -100,17 +100,31 @@ func (inv *invocation) withNearSession(name string, err error) error {
 	if _, known := knownDestination(cfg, api.Status{}, name); known {
 		return err
 	}
-	var names []string
-	for _, s := range cfg.Sessions {
-		names = append(names, s.Name)
-	}
-	near := suggest.Nearest(strings.TrimSuffix(name, aliasSuffix), names)
+	near := suggest.Nearest(strings.TrimSuffix(name, aliasSuffix), configuredSessions(cfg))
 	if len(near) == 0 {
 		return err
 	}
 	better := *e
 	better.Hint = fmt.Sprintf("did you mean the session %s?", near[0])
 	return &better
+}
+
+// refuseSession refuses the name of a session where a host is expected, and says which
+// host that is. A host of the same name is fine.
+func (inv *invocation) refuseSession(name string) error {
+	cfg := inv.readConfig()
+	s, isSession := cfg.Session(name)
+	if !isSession || slices.Contains(knownHosts(cfg), name) {
+		return nil
+	}
+	command := append([]string{inv.Command.HelpName}, inv.Args().Slice()...)
+	if i := slices.Index(command, name); i >= 0 {
+		command[i] = s.Host
+	}
+	return &api.Error{
+		Code: api.CodeUsage, Message: fmt.Sprintf("%s is a session, not a host", name),
+		Hint: fmt.Sprintf("its host is %s: `%s`", s.Host, strings.Join(command, " ")),
+	}
 }
 
 // readConfig is the config, empty if it cannot be read: a name may be an alias of

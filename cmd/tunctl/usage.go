@@ -95,10 +95,18 @@ func usageNotes(u *api.Usage, now time.Time) []string {
 		}
 		notes = append(notes, gpu)
 	}
-	if idle := now.Sub(u.IdleSince); !u.IdleSince.IsZero() && idle >= idleShown {
-		notes = append(notes, fmt.Sprintf("idle since %s (%s)", shortTime(u.IdleSince, now), api.DurationText(idle)))
+	if idle := idleText(u.IdleSince, now); idle != "" {
+		notes = append(notes, fmt.Sprintf("idle since %s (%s)", shortTime(u.IdleSince, now), idle))
 	}
 	return notes
+}
+
+// idleText is how long a job is idle; "" if it is not, or not for long.
+func idleText(since, now time.Time) string {
+	if idle := now.Sub(since); !since.IsZero() && idle >= idleShown {
+		return api.DurationText(idle)
+	}
+	return ""
 }
 
 func percentText(p *float64) string {

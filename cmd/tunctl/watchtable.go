@@ -95,7 +95,7 @@ func jobFacts(j api.Job, host string, now time.Time) [][2]string {
 func useTable(d watchui.Data, now time.Time) *term.Table {
 	t := &term.Table{
 		Header: []string{"SESSION", "CPU", "MEMORY", "GPU", "GPU MEMORY", "IDLE", "LAST HOUR"},
-		Whole:  []string{"SESSION", "CPU", "MEMORY", "GPU"}, Optional: "LAST HOUR",
+		Whole:  []string{"SESSION", "CPU", "MEMORY", "GPU"}, Optional: []string{"LAST HOUR"},
 	}
 	for _, s := range d.Sessions {
 		list := d.Usage[s.Name]
@@ -114,7 +114,7 @@ func useTable(d watchui.Data, now time.Time) *term.Table {
 		}
 		gpu, gpuMemory := gpuTexts(last.GPUs)
 		t.Add(notes, term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: percentText(last.CPUPercent)}, term.Cell{Text: memoryCell(last.Memory, last.MemoryLimit)},
-			term.Cell{Text: gpu}, term.Cell{Text: gpuMemory}, term.Cell{Text: idleText(last.IdleSince, now), Colour: term.Yellow}, term.Cell{Text: sparkline(list, now), Colour: term.Grey})
+			term.Cell{Text: gpu}, term.Cell{Text: gpuMemory}, term.Cell{Text: orDash(idleText(last.IdleSince, now)), Colour: term.Yellow}, term.Cell{Text: sparkline(list, now), Colour: term.Grey})
 	}
 	return t
 }
@@ -135,13 +135,6 @@ func memoryCell(used, limit int64) string {
 		return "-"
 	}
 	return memoryText(used, limit)
-}
-
-func idleText(since, now time.Time) string {
-	if idle := now.Sub(since); !since.IsZero() && idle >= idleShown {
-		return api.DurationText(idle.Truncate(time.Minute))
-	}
-	return "-"
 }
 
 // sparkline shows the busiest of CPU and GPU over the last hour, in bars of three minutes;

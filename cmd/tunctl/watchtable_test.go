@@ -48,6 +48,18 @@ old      -    -                -         -                -
 	}
 }
 
+func TestTheIdleTimeIsTheSameInTheListAndInTheDetails(t *testing.T) {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
+	s := api.Session{Name: "train", State: api.SessionReady, Job: &api.Job{ID: "4712", State: api.JobRunning}}
+	d := watchui.Data{
+		Sessions: []api.Session{s},
+		Usage:    map[string][]api.Usage{s.Name: {{Source: api.UsageStep, IdleSince: now.Add(-25*time.Minute - 40*time.Second)}}},
+	}
+	if list, details := useTable(d, now).Draw(term.Layout{}), watchDetails(term.Layout{}, d, now); !strings.Contains(list, "  26 min") || !strings.Contains(details, "(26 min)") {
+		t.Errorf("got\n%s\n%s", list, details)
+	}
+}
+
 func TestTheDetailsOfAJobAreAllThatIsKnown(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
 	queued := watchui.Data{Jobs: []watchui.HostJob{{Host: "narval", Job: api.Job{

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -42,7 +43,7 @@ func (a *Agent) session(name string) (*session, error) {
 	return nil, a.unknownSessionLocked(name)
 }
 
-// unknownSessionLocked lists all sessions, in the config or not, the nearest name first.
+// unknownSessionLocked suggests all sessions, in the config or not, the nearest name first.
 func (a *Agent) unknownSessionLocked(name string) *api.Error {
 	names := make([]string, 0, len(a.config.Sessions))
 	for _, s := range a.config.Sessions {
@@ -53,13 +54,10 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 			names = append(names, n)
 		}
 	}
-	e := &api.Error{
-		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q in %s", name, a.config.Path), Hint: "`tunctl init` adds one",
+	return &api.Error{
+		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
+		Hint: cmp.Or(suggest.Hint(name, names), "`tunctl init` adds one"),
 	}
-	if len(names) > 0 {
-		e.Hint = "available: " + strings.Join(suggest.NearestFirst(name, names), ", ")
-	}
-	return e
 }
 
 // handleDown takes one session down, or all.

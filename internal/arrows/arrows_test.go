@@ -25,7 +25,7 @@ var imports = map[string][]string{
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
-	"internal/doctor":    {"internal/api"},
+	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/term":      {"internal/api"},
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},

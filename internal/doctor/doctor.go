@@ -40,6 +40,8 @@ type Environment struct {
 	Resolve   func(ctx context.Context, host string) (api.Host, error)
 	Preflight func(ctx context.Context, host string) (PreflightResult, error)
 	Lookup    func(ctx context.Context, name string) ([]string, error)
+	// Names are the known hosts and sessions, for suggestions.
+	Names []string
 	// AgentSocket is where an ssh agent should answer; empty for none.
 	AgentSocket string
 	// Advice is what the host's site requires before SSH works, if anything. It is used

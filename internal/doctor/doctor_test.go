@@ -170,6 +170,13 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 				return nil, &net.DNSError{Err: "no such host", Name: "narval", Server: "10.0.0.1", IsNotFound: true}
 			}
 		}, "name", api.CheckBad, "cannot resolve the name", "VPN"},
+		"a short name that DNS does not have": {func(t *testing.T, w *Environment) {
+			w.Names = []string{"narval", "narwal"}
+			host(func(h *api.Host) { h.Hostname = "narval" })(t, w)
+			w.Lookup = func(context.Context, string) ([]string, error) {
+				return nil, &net.DNSError{Err: "no such host", Name: "narval", IsNotFound: true}
+			}
+		}, "name", api.CheckBad, "cannot resolve the name", "did you mean narwal? narval may be misspelled, or an alias that is missing in your ssh config; check the network"},
 		"the site wants a VPN": {func(_ *testing.T, w *Environment) {
 			w.Advice = func(context.Context, string) string { return "Connect to the campus VPN first." }
 			w.Preflight = look(PreflightResult{}, &api.Error{Code: api.CodeUnreachable, Message: "192.0.2.7:22 does not answer within 10s", Hint: "is the network up?"})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/suggest"
 )
 
 // host checks a host: first its settings, then the route to it. If it is connected, that
@@ -153,19 +154,19 @@ func (e *examination) route(ctx context.Context, name string, h api.Host) bool {
 	if net.ParseIP(h.Hostname) == nil {
 		addresses, err := e.Lookup(ctx, h.Hostname)
 		if err != nil {
-			e.unreachable(ctx, "name", name, fmt.Errorf("cannot resolve the name %q: %w", h.Hostname, withoutServer(err)))
+			e.unreachable(ctx, "name", name, fmt.Errorf("cannot resolve the name %q: %w", h.Hostname, withoutServer(err)), e.spelling(h.Hostname)+networkFix)
 			return false
 		}
 		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
 	}
 	seen, err := e.Preflight(ctx, name)
 	if seen.Address == "" {
-		e.unreachable(ctx, "port", name, err)
+		e.unreachable(ctx, "port", name, err, networkFix)
 		return false
 	}
 	e.ok("port", "%s responds", seen.Address)
 	if seen.Greeting == "" {
-		e.unreachable(ctx, "greeting", name, err)
+		e.unreachable(ctx, "greeting", name, err, networkFix)
 		return false
 	}
 	e.ok("greeting", "%s", seen.Greeting)
@@ -186,14 +187,30 @@ func (e *examination) hostKey(seen PreflightResult, err error) bool {
 	return true
 }
 
+const networkFix = "check the network and, if the site needs one, the VPN; open a web page to see whether a login portal blocks the connection"
+
+// spelling is the advice for a name that cannot be resolved, if it is short: DNS has few
+// such names, so it was probably meant for the ssh config.
+func (e *examination) spelling(hostname string) string {
+	if strings.Contains(hostname, ".") {
+		return ""
+	}
+	text := hostname + " may be misspelled, or an alias that is missing in your ssh config; "
+	others := slices.DeleteFunc(slices.Clone(e.Names), func(name string) bool { return name == hostname })
+	if near := suggest.Nearest(hostname, others); len(near) > 0 {
+		return fmt.Sprintf("did you mean %s? %s", near[0], text)
+	}
+	return text
+}
+
 // unreachable reports that a host cannot be reached. The requirements of its site help
-// more than general advice.
-func (e *examination) unreachable(ctx context.Context, check, name string, err error) {
+// more than the general advice in fix.
+func (e *examination) unreachable(ctx context.Context, check, name string, err error, fix string) {
 	if advice := e.Advice(ctx, name); advice != "" {
 		e.bad(check, err.Error(), advice)
 		return
 	}
-	e.failed(check, err, "check the network and, if the site needs one, the VPN; open a web page to see whether a login portal blocks the connection")
+	e.failed(check, err, fix)
 }
 
 // jumpHost checks only the first hop: what is behind it needs a login.

@@ -48,6 +48,23 @@ func NearestFirst(word string, among []string) []string {
 	return all
 }
 
+// Hint asks whether the nearest of among was meant, and lists them all, the nearest first; ""
+// if there are none.
+func Hint(word string, among []string) string {
+	if len(among) == 0 {
+		return ""
+	}
+	list := "available: " + strings.Join(NearestFirst(word, among), ", ")
+	switch near := Nearest(word, among); {
+	case len(near) == 0:
+		return list
+	case len(among) == 1:
+		return "did you mean " + near[0] + "?"
+	default:
+		return "did you mean " + near[0] + "? " + list
+	}
+}
+
 func fold(word string) string {
 	return strings.ReplaceAll(strings.ToLower(word), "-", "_")
 }

@@ -50,3 +50,20 @@ func TestEditsIsSymmetric(t *testing.T) {
 		t.Errorf("edits(kitten, sitting) = %d, want 3", got)
 	}
 }
+
+func TestAHintNamesTheNearestWordAndListsAll(t *testing.T) {
+	for _, tt := range []struct {
+		word  string
+		among []string
+		want  string
+	}{
+		{"jupter", []string{"db", "jupyter"}, "did you mean jupyter? available: jupyter, db"},
+		{"jupter", []string{"jupyter"}, "did you mean jupyter?"},
+		{"xyz", []string{"db", "jupyter"}, "available: db, jupyter"},
+		{"jupter", nil, ""},
+	} {
+		if got := Hint(tt.word, tt.among); got != tt.want {
+			t.Errorf("Hint(%q, %q) = %q, want %q", tt.word, tt.among, got, tt.want)
+		}
+	}
+}

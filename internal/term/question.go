@@ -43,14 +43,14 @@ func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (st
 	return text, err
 }
 
-// Choose lists rows and returns the index of the one that the person chooses, by its number
-// or by a text that matches it; what names such a text.
-func (t *Terminal) Choose(ctx context.Context, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
+// Choose lists rows and returns the index of the one that the person answers the question
+// with, by its number or by a text that matches it; what names such a text.
+func (t *Terminal) Choose(ctx context.Context, question, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
 	for i, row := range rows {
 		t.Say("%3d) %s", i+1, row)
 	}
 	for {
-		text, err := t.ReadLine(ctx, fmt.Sprintf("Which one? [1-%d] ", len(rows)), true)
+		text, err := t.ReadLine(ctx, fmt.Sprintf("%s [1-%d] ", question, len(rows)), true)
 		if err != nil {
 			return 0, err
 		}

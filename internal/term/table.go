@@ -38,7 +38,7 @@ func LayoutFor(w io.Writer) Layout {
 type Table struct {
 	Header   []string
 	Whole    []string // the columns that are cut last
-	Optional string   // the column that is dropped rather than cut one of those
+	Optional []string // the columns that are dropped rather than cut one of those, in this order
 	rows     []row
 }
 
@@ -66,7 +66,8 @@ func (t *Table) Add(notes []string, cells ...Cell) {
 const (
 	columnGap  = 2
 	noteIndent = 2
-	leastWidth = 6 // of a column that is cut
+	leastWidth = 6  // of a column that is cut
+	readable   = 12 // a width that shows enough of a name to know it
 )
 
 // Draw lays the table out so that no line is wider than the layout.
@@ -84,11 +85,13 @@ func (t *Table) Draw(l Layout) string {
 
 // Lines is the table as Draw lays it out, by lines: the header, and each row with its notes.
 func (t *Table) Lines(l Layout) (header string, rows [][]string) {
-	widths := t.widths(l.Width)
-	if t.cuts(widths) {
-		t = t.without(t.Optional)
-		widths = t.widths(l.Width)
+	for _, name := range t.Optional {
+		if t.fits(l.Width) {
+			break
+		}
+		t = t.without(name)
 	}
+	widths := t.widths(l.Width)
 	names := make([]Cell, len(t.Header))
 	for i, name := range t.Header {
 		names[i] = Cell{Text: name, Colour: Grey}
@@ -127,12 +130,18 @@ func (t *Table) widths(most int) []int {
 	return widths
 }
 
-// cuts reports whether a column is cut that should stay whole.
-func (t *Table) cuts(widths []int) bool {
-	return slices.ContainsFunc(t.Whole, func(name string) bool {
-		i := slices.Index(t.Header, name)
-		return widths[i] < t.columnWidth(i)
-	})
+// fits reports whether the columns that should stay whole do, and the others are still
+// readable.
+func (t *Table) fits(most int) bool {
+	total := (len(t.Header) - 1) * columnGap
+	for i, name := range t.Header {
+		width := t.columnWidth(i)
+		if !slices.Contains(t.Whole, name) {
+			width = min(width, readable)
+		}
+		total += width
+	}
+	return most == 0 || total <= most
 }
 
 func (t *Table) columnWidth(i int) int {
@@ -182,26 +191,11 @@ func (l Layout) line(cells []Cell, widths []int) string {
 
 // Note is an indented line of text under a row or a heading, broken between words.
 func (l Layout) Note(text string) string {
-	var out strings.Builder
-	indent := strings.Repeat(" ", noteIndent)
-	at := 0
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-			out.WriteString(indent)
-			at = noteIndent
-		case l.Width > 0 && at+1+TextWidth(word) > l.Width:
-			out.WriteString("\n" + indent + "  ")
-			at = noteIndent + 2
-		default:
-			out.WriteByte(' ')
-			at++
-		}
-		out.WriteString(word)
-		at += TextWidth(word)
+	line := strings.Repeat(" ", noteIndent) + strings.Join(strings.Fields(text), " ")
+	if l.Width > 0 {
+		line = strings.Join(Wrap(line, l.Width, noteIndent+2), "\n")
 	}
-	out.WriteByte('\n')
-	return out.String()
+	return line + "\n"
 }
 
 // Paint colours text where the layout has colours.

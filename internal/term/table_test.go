@@ -14,6 +14,13 @@ func TestATableShowsNothingThatSteersATerminal(t *testing.T) {
 	}
 }
 
+func TestANoteBreaksNoCommandAndNoSetting(t *testing.T) {
+	note := "→ save your work: `tunctl extend jupyter 1h` or keep = true helps"
+	if got, want := (Layout{Width: 42}).Note(note), "  → save your work:\n    `tunctl extend jupyter 1h` or\n    keep = true helps\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestColumnsLineUpBesideWideCharacters(t *testing.T) {
 	t.Parallel()
 	jobs := Table{Header: []string{"NAME", "STATE"}}

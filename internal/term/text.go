@@ -29,13 +29,18 @@ func Wrap(line string, width, indent int) []string {
 
 // nextWord is where the next word of a line begins and ends; at the end of the line it is
 // empty. A word is never broken: it is the text between two spaces, with all of a command in
-// backticks. All of a program's help is wrapped when it starts, so this is no regexp.
+// backticks, and a key of the config with its value. All of a program's help is wrapped when it starts, so this is no regexp.
 func nextWord(line string, at int) (from, to int) {
 	for at < len(line) && line[at] == ' ' {
 		at++
 	}
 	from = at
-	for at < len(line) && line[at] != ' ' {
+	const equals = " = "
+	for at < len(line) && (line[at] != ' ' || strings.HasPrefix(line[at:], equals)) {
+		if line[at] == ' ' {
+			at += len(equals)
+			continue
+		}
 		if command := strings.IndexByte(line[at+1:], '`'); line[at] == '`' && command >= 0 {
 			at += 1 + command
 		}

@@ -21,6 +21,7 @@ func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
 		"a mark":           {"  → one two three four", 14, "  → one two\n  three four"},
 		"a coloured mark":  {"\x1b[32m✓\x1b[0m one two three", 10, "\x1b[32m✓\x1b[0m one two\n  three"},
 		"a command":        {"see what `tunctl up jupyter` says", 24, "see what\n`tunctl up jupyter` says"},
+		"a key's value":    {"write keep = true there", 14, "write\nkeep = true\nthere"},
 		"a long address":   {"open http://127.0.0.1:8888/lab?token=0123456789 now", 20, "open\nhttp://127.0.0.1:8888/lab?token=0123456789\nnow"},
 		"two lines":        {"one\ntwo three", 5, "one\ntwo\nthree"},
 		"what one copies":  {"look:\n\n  TUNCTL_HOME=/tmp/x tunctl status\n\nthe end of it", 10, "look:\n\n  TUNCTL_HOME=/tmp/x tunctl status\n\nthe end of\nit"},
