@@ -143,10 +143,10 @@ bench: build ## run the benchmarks, compared with OpenSSH where possible, and ho
 	$(GO) run ./internal/bench/growth
 	$(GO) run ./internal/bench/watch
 
-screenshots: install-parts ## pictures of every menu, notification, dialog and page, light and dark, in artifacts/screenshots; needs root
+screenshots: install-parts ## pictures of every menu, notification, dialog and page in artifacts/screenshots, and those of the README in docs/images; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots
 	TUNCTL_REAL=1 TUNCTL_SCREENSHOTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS)/screenshots \
-	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent
+	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent ./internal/dashboard ./cmd/tunctl
 
 campaign: ## run every fault against a session on real parts and write docs/faults.md; needs root
 	TUNCTL_REAL=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -run TestTheSessionOutlivesEveryFault ./internal/e2e -update

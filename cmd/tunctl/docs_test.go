@@ -230,6 +230,51 @@ func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots finds one that nobody shows, and
+// one that would grow old since no test that `make screenshots` runs makes it.
+func TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(string(makefile), "\nscreenshots:")
+	recipe, _, _ = strings.Cut(recipe, "\n\n")
+	sources, err := filepath.Glob(filepath.Join(repository, "*", "*", "screenshots*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]bool{}
+	for _, path := range sources {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder, err := filepath.Rel(repository, filepath.Dir(path))
+		if err != nil || !strings.Contains(recipe, " ./"+filepath.ToSlash(folder)) {
+			t.Errorf("`make screenshots` does not run %s, %v", path, err)
+		}
+		for _, m := range regexp.MustCompile(`"([\w-]+\.png)"`).FindAllSubmatch(text, -1) {
+			made[string(m[1])] = true
+		}
+	}
+	pictures, err := os.ReadDir(filepath.Join(repository, "docs", "images"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, picture := range pictures {
+		if !made[picture.Name()] {
+			t.Errorf("no test makes %s", picture.Name())
+		}
+		shown := false
+		for _, page := range pages(t) {
+			shown = shown || strings.Contains(page, "images/"+picture.Name()+")")
+		}
+		if !shown {
+			t.Errorf("no page shows %s", picture.Name())
+		}
+	}
+}
+
 func TestEveryConfigInTheDocumentationIsGood(t *testing.T) {
 	for name, page := range pages(t) {
 		for _, b := range blocks(page) {

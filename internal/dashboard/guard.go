@@ -20,7 +20,7 @@ const (
 
 // policy allows the page its own files and requests to its own address. Nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	"worker-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // guard rejects what is not a page of ours: another user's program, a name that was rebound
 // to loopback, another origin such as a notebook on another port, and a request for data

@@ -180,7 +180,7 @@ func TestEveryResponseHasTheStrictHeaders(t *testing.T) {
 			t.Errorf("%s has a cookie, or lets other origins in: %v", path, h)
 		}
 	}
-	for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'", "script-src 'self'", "connect-src 'self'"} {
+	for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'", "script-src 'self'", "connect-src 'self'", "worker-src 'none'"} {
 		if !strings.Contains(policy, part) || strings.Contains(policy, "unsafe") {
 			t.Errorf("the policy lacks %s, or allows too much: %s", part, policy)
 		}

@@ -4,6 +4,7 @@ package ptytest
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,35 +41,61 @@ func (p *Program) awaitScreen(otherwise string, want func(string) bool) string {
 
 // Screen is what the terminal shows now, without colours.
 func (p *Program) Screen() string {
+	s := p.screen()
+	lines := make([]string, len(s.cells))
+	for i, row := range s.cells {
+		lines[i] = strings.TrimRight(text(row), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p *Program) screen() *screen {
 	p.mu.Lock()
 	output := string(p.output)
 	p.mu.Unlock()
 	s := newScreen(p.columns, p.rows)
 	s.write(output)
-	lines := make([]string, len(s.cells))
-	for i, row := range s.cells {
-		lines[i] = strings.TrimRight(string(row), " ")
-	}
-	return strings.Join(lines, "\n")
+	return s
 }
 
 // screen is the screen of an xterm, as far as full-screen programs use it (ECMA-48): rows
-// of characters, where the cursor is, and which rows scroll.
+// of characters, where the cursor is, which rows scroll, and how characters look now.
 type screen struct {
-	cells       [][]rune
+	cells       [][]cell
 	x, y        int // x is the width after the last character of a line
 	top, bottom int // the first row that scrolls, and the one after the last
+	look        look
+}
+
+// cell is a character and how it looks.
+type cell struct {
+	char rune
+	look look
+}
+
+// look is how characters look: bold, and in one of the sixteen colours.
+type look struct {
+	bold   bool
+	colour int // as in a control sequence: 32 is green; 0: the usual one
+}
+
+func text(row []cell) string {
+	runes := make([]rune, len(row))
+	for i, c := range row {
+		runes[i] = c.char
+	}
+	return string(runes)
 }
 
 func newScreen(columns, rows int) *screen {
-	s := &screen{cells: make([][]rune, rows), bottom: rows}
+	s := &screen{cells: make([][]cell, rows), bottom: rows}
 	for y := range s.cells {
 		s.cells[y] = blank(columns)
 	}
 	return s
 }
 
-func blank(columns int) []rune { return []rune(strings.Repeat(" ", columns)) }
+func blank(columns int) []cell { return slices.Repeat([]cell{{char: ' '}}, columns) }
 
 // sequence is an escape sequence: a control sequence with its parameters, a string up to
 // its end, or two characters.
@@ -108,7 +135,7 @@ func (s *screen) put(r rune) {
 		s.x = 0
 		s.down()
 	}
-	s.cells[s.y][s.x] = r
+	s.cells[s.y][s.x] = cell{r, s.look}
 	s.x++
 }
 
@@ -146,6 +173,9 @@ func (s *screen) scroll(from, n int) {
 
 // control obeys a control sequence.
 func (s *screen) control(parameters, final string) {
+	if strings.HasPrefix(parameters, ">") { // of the keyboard
+		return
+	}
 	if strings.HasPrefix(parameters, "?") {
 		if parameters == "?1049" { // another screen, which is empty
 			*s = *newScreen(s.width(), len(s.cells))
@@ -207,7 +237,7 @@ func (s *screen) control(parameters, final string) {
 		return
 	case "b":
 		for last := row[max(0, s.x-1)]; n > 0; n-- {
-			s.put(last)
+			s.put(last.char)
 		}
 		return
 	case "L":
@@ -221,10 +251,34 @@ func (s *screen) control(parameters, final string) {
 	case "r":
 		s.top, s.bottom = n-1, number(1, len(s.cells))
 		s.x, s.y = 0, 0
-	default: // a colour, or what shows nothing
+	case "m":
+		s.look = s.look.changed(parameters)
+		return
+	default: // what shows nothing
 		return
 	}
 	s.x, s.y = min(max(0, s.x), s.width()-1), min(max(0, s.y), len(s.cells)-1)
+}
+
+// changed is the look after a control sequence with these parameters.
+func (l look) changed(parameters string) look {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		switch n, _ := strconv.Atoi(parameter); { // none is 0
+		case n == 0:
+			l = look{}
+		case n == 1:
+			l.bold = true
+		case n == 22:
+			l.bold = false
+		case n == 38, n == 48: // one of more colours, which the rest names
+			return l
+		case n == 39:
+			l.colour = 0
+		case n >= 30 && n <= 37, n >= 90 && n <= 97:
+			l.colour = n
+		}
+	}
+	return l
 }
 
 // erase clears a line: 0 from the cursor on, 1 up to it, 2 all of it.

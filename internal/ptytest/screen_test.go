@@ -31,7 +31,7 @@ func TestAScreenShowsWhatATerminalWould(t *testing.T) {
 		s.write(tt.output)
 		lines := make([]string, 3)
 		for i, row := range s.cells {
-			lines[i] = strings.TrimRight(string(row), " ")
+			lines[i] = strings.TrimRight(text(row), " ")
 		}
 		if got := strings.Join(lines, "|"); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
