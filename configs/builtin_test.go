@@ -159,15 +159,33 @@ func TestACommandGetsItsPortAndListensOnLoopback(t *testing.T) {
 		{`serve 'port = {port}' "${HOME}" {base}x`, "served: port = PORT HOME /command/x", "/command/"},
 		{"X=1\nserve \"$X\" {port}", "served: 1 PORT", "/"},
 		{`serve '{ print }' {port}`, "served: { print } PORT", "/"},
+		{"source ~/env.sh\nports=({port})\n[[ $X == 2 ]] && serve \"${ports[@]}\"", "served: PORT", "/"},
 	} {
 		j := builtinJob(t, CommandJob)
 		j.Command = c.command
+		j.Prepare = `echo "X=2" >~/env.sh`
 		out := scripted(t, j, map[string]string{"serve": `echo "served: $*"`})
 		m := regexp.MustCompile(`(?m)^tunctl: command will be at http://127\.0\.0\.1:(\d+)(\S*)$`).FindStringSubmatch(out)
 		if m == nil || m[2] != c.page || !strings.Contains(out, strings.ReplaceAll(c.want, "PORT", m[1])) {
 			t.Errorf("%s: got\n%s", c.command, out)
 		}
 	}
+}
+
+func TestACommandInAContainerWithoutBashIsRunBySh(t *testing.T) {
+	j := builtinJob(t, CommandJob)
+	j.Answers = map[string]string{"container": "/images/x.sif"}
+	j.Command = `serve "$0" {port}`
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := scripted(t, j, map[string]string{
+		"apptainer": `while [ "$1" != sh ]; do shift; done; shift
+mkdir "$HOME/image" && ln -s ` + sh + ` "$(command -v serve)" "$HOME/image/" && PATH=$HOME/image exec sh "$@"`,
+		"serve": `echo "served: $*"`,
+	})
+	wantAll(t, out, "served: sh ")
 }
 
 func TestPrepareRunsBeforeEveryServer(t *testing.T) {

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -119,12 +120,48 @@ func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
 		"#SBATCH -o nb.log\n#SBATCH -o nb.%j\n": "",
 	} {
 		w := NewWatcher(nil, Options{Scheduler: Slurm})
-		if got, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)}); err != nil || got != want {
-			t.Errorf("%q: %q, %v; want %q", script, got, err, want)
+		got, hint, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
+		if err != nil || got != want || want != "" && !strings.Contains(hint, "%j") {
+			t.Errorf("%q: %q, %q, %v; want %q", script, got, hint, err, want)
 		}
 	}
-	w := NewWatcher(nil, Options{Scheduler: PBS}) // whose -o may be a folder
-	if got, err := w.SharedLog(t.Context(), Submission{Content: []byte("#PBS -o nb.log\n")}); err != nil || got != "" {
-		t.Errorf("PBS: %q, %v", got, err)
+}
+
+func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
+	m := newMachine(t)
+	if err := os.Mkdir(m.path("logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for scheduler, scripts := range map[string]map[string]string{
+		PBS: {
+			"":                              "",
+			"#PBS -o nb.log\n":              "nb.log",
+			"#PBS -o head:/h/nb.log\n":      "/h/nb.log",
+			"#PBS -o logs\n":                "",
+			"#PBS -o logs/\n":               "",
+			"#PBS -o logs/$PBS_JOBID.out\n": "",
+			"#PBS -o /dev/null\n":           "",
+		},
+		GridEngine: {
+			"":                               "",
+			"#$ -o nb.log -j y\n":            "nb.log",
+			"#$ -o $HOME/nb.log\n":           "$HOME/nb.log",
+			"#$ -o $HOME/logs\n":             "",
+			"#$ -o ~/logs\n":                 "",
+			"#$ -o :logs/it's.log\n":         "logs/its.log",
+			"#$ -o logs/$JOB_NAME.$JOB_ID\n": "",
+			"#$ -o $HOME/$(touch y)\n":       "$HOME/$(touch y)",
+		},
+	} {
+		for script, want := range scripts {
+			w := NewWatcher(m, Options{Scheduler: scheduler, Limits: quickLimits()})
+			got, hint, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
+			if err != nil || got != want || want != "" && !strings.Contains(hint, "-o") {
+				t.Errorf("%s, %q: %q, %q, %v; want %q", scheduler, script, got, hint, err, want)
+			}
+		}
+	}
+	if _, err := os.Stat(m.path("y")); err == nil {
+		t.Error("a path was run as a command")
 	}
 }

@@ -59,7 +59,8 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest, size: pbsSizeOf,
+	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest, size: pbsSizeOf, sharedLog: qsubSharedLog,
+	logFolders: true, logHint: "remove -o from the script, or let it name a folder",
 }
 
 func newPBS() pbs {

@@ -40,22 +40,55 @@ func (w *Watcher) RequestOf(ctx context.Context, s Submission, script string) (R
 	return r, nil
 }
 
-// SharedLog is the log that all jobs of the submission would write to, if its options name one.
-func (w *Watcher) SharedLog(ctx context.Context, s Submission) (string, error) {
+// SharedLog is the log that all jobs of the submission would write to, if its options name one,
+// and how a person gives each job its own.
+func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string, err error) {
 	sched, err := w.scheduler(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	k := kindOf(sched.name())
 	if k.sharedLog == nil {
-		return "", nil
+		return "", "", nil
 	}
 	script, err := w.Script(ctx, s)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	d := &k.directives
-	return k.sharedLog(slices.Concat(d.options(d.words(script)), d.options(s.Args))), nil
+	log = k.sharedLog(slices.Concat(d.options(d.words(script)), d.options(s.Args)))
+	if log != "" && k.logFolders {
+		if folder, err := w.isFolder(ctx, s.Workdir, log); err != nil || folder {
+			return "", "", err
+		}
+	}
+	return log, k.logHint, nil
+}
+
+// qsubSharedLog is the -o of a job for qsub, without the variables that differ between jobs.
+// It may be a folder.
+func qsubSharedLog(list []option) string {
+	file, _ := lastOption(list, "o")
+	if host, rest, ok := strings.Cut(file, ":"); ok && !strings.Contains(host, "/") {
+		file = rest
+	}
+	if file == "/dev/null" || jobVariable.MatchString(file) {
+		return ""
+	}
+	return file
+}
+
+var jobVariable = regexp.MustCompile(`\$\{?(?:JOB_|PBS_JOB)`)
+
+// isFolder reports whether a path in a job's options is a folder on the host. Schedulers
+// replace $HOME and $USER in it.
+func (w *Watcher) isFolder(ctx context.Context, workdir, file string) (bool, error) {
+	if rest, ok := strings.CutPrefix(file, "~/"); ok {
+		file = "$HOME/" + rest
+	}
+	word := strings.NewReplacer("$HOME", `'"$HOME"'`, "$USER", `'"$USER"'`).Replace(posixsh.Quote(file))
+	res, err := w.sh.plain(ctx, "cd "+posixsh.QuotePath(orHome(workdir))+" && test -d "+word)
+	return err == nil && res.Exit == 0, err
 }
 
 // CommandOf is the command that would submit it, as a person would type it on the host.

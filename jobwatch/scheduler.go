@@ -72,6 +72,10 @@ type schedulerKind struct {
 	// sharedLog is the log in its options that all its jobs have in common; "" if each has its
 	// own, or if that is not known.
 	sharedLog func([]option) string
+	// logHint says how to give each job its own.
+	logHint string
+	// logFolders: a log in its options may be a folder, in which each job has its own.
+	logFolders bool
 	// size reads how large a job may be at most.
 	size func(repeated) Size
 }

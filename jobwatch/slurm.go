@@ -50,6 +50,7 @@ var slurmKind = schedulerKind{
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
 	program: "sbatch", jobName: "job-name", choices: slurmChoices, request: slurmRequest, size: slurmSize, sharedLog: slurmSharedLog,
+	logHint: "write %j in --output of the script",
 }
 
 // sbatchVariables are the variables that sbatch reads in place of an option.
@@ -255,18 +256,25 @@ func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 
 func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }
 
-// sbatchID is an answer of sbatch, also of a wrapper that drops --parsable.
-var sbatchID = regexp.MustCompile(`^(?:(\d+)(?:;(\S+))?|Submitted batch job (\d+)(?: on cluster (\S+))?)$`)
+// sbatchSentence is the answer of sbatch to a wrapper that drops --parsable. It has precedence
+// over sbatchID: a wrapper may print other numbers.
+var (
+	sbatchID       = regexp.MustCompile(`^(\d+)(?:;(\S+))?$`)
+	sbatchSentence = regexp.MustCompile(`^Submitted batch job (\d+)(?: on cluster (\S+))?$`)
+)
 
 func (s slurm) parseSubmit(res Result) (string, error) {
 	if res.Exit != 0 {
 		return "", submitFailure(res, slurmDoubt, slurmRefusals)
 	}
-	m := lastMatch(res.Stdout, sbatchID)
+	m := lastMatch(res.Stdout, sbatchSentence)
+	if m == nil {
+		m = lastMatch(res.Stdout, sbatchID)
+	}
 	if m == nil {
 		return "", errDoubt
 	}
-	job := api.Job{ID: m[1] + m[3], Cluster: m[2] + m[4]}
+	job := api.Job{ID: m[1], Cluster: m[2]}
 	s.clusters.add(job.Cluster)
 	return job.Ref(), nil
 }

@@ -166,7 +166,7 @@ func (s slurm) testStart(ctx context.Context, sh *shell, t startTest) (Start, er
 	if err := t.awaitTurn(ctx); err != nil {
 		return Start{}, err
 	}
-	res, err := sh.login(ctx, slurmPrelude+testScript(t.job, `sbatch --test-only --parsable "$@"`,
+	res, err := sh.login(ctx, slurmPrelude+testScript(sh, t.job, `sbatch --test-only --parsable "$@"`,
 		`s/^Submitted batch job \([0-9]*\).*$/\1/p; s/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p`,
 		`case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac`))
 	if err != nil {

@@ -127,10 +127,7 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 	if errors.Is(err, errDoubt) {
 		var found api.Job
 		if found, err = w.findSubmitted(ctx, sched, s.Tag, a); err == nil {
-			if array, ok := sched.(arrays); ok { // which is what sbatch would have printed
-				found.ID = array.arrayOf(found.ID)
-			}
-			id = found.Ref()
+			id = wholeJob(sched, found)
 		}
 	}
 	if err != nil {
@@ -193,10 +190,27 @@ func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string
 	}
 }
 
-// describeSubmitted is the new job, with what the scheduler already reports of it.
+// wholeJob is what the submit command would have printed for a job: of a task, its array.
+func wholeJob(sched scheduler, job api.Job) (ref string) {
+	if array, ok := sched.(arrays); ok {
+		job.ID = array.arrayOf(job.ID)
+	}
+	return job.Ref()
+}
+
+// describeSubmitted is the new job, with what the scheduler already reports of it. A site's
+// wrapper may print other numbers than the job's id: if ref is not the job of our script, the
+// one that is has precedence. If there is none, as where a wrapper submits a copy, it stays.
 func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
-	id, cluster := splitRef(ref)
 	job, err := sched.detail(ctx, w.sh, ref)
+	if errors.Is(err, errNoJob) || err == nil && job.Script != "" && !hasTag(job, s.Tag) {
+		if ours, e := sched.findTagged(ctx, w.sh, s.Tag); e == nil && wholeJob(sched, ours) != ref {
+			w.log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
+			ref = wholeJob(sched, ours)
+			job, err = sched.detail(ctx, w.sh, ref)
+		}
+	}
+	id, cluster := splitRef(ref)
 	if err != nil {
 		w.log.Debug("no detail of a new job yet", "job", ref, "err", err)
 		job = api.Job{State: api.JobQueued, Submitted: time.Now().UTC()}

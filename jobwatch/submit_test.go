@@ -205,6 +205,66 @@ func TestOldSubmissionsAreTidiedAway(t *testing.T) {
 	}
 }
 
+func TestWhatAKilledJobLeftIsTidiedAwayOnceItIsOld(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	old := time.Now().Add(-100 * 24 * time.Hour)
+	for _, name := range []string{"job.99999999", "job.8.server", "job.9", "job.mine", "job.10", fmt.Sprint("job.", os.Getpid())} {
+		if err := os.MkdirAll(m.path(".tunctl/"+name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m.file(t, ".tunctl/"+name+"/password", "old")
+		for _, path := range []string{".tunctl/" + name + "/password", ".tunctl/" + name} {
+			if err := os.Chtimes(m.path(path), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.file(t, ".tunctl/job.9/server.json", "of a job that runs")
+	if err := os.Chtimes(m.path(".tunctl/job.10"), time.Time{}, time.Now().Add(-40*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(m.path("elsewhere"), 0o700), os.Chtimes(m.path("elsewhere"), old, old), os.Symlink(m.path("elsewhere"), m.path(".tunctl/job.11"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "new", Content: []byte("#!/bin/sh\n"), Base: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"job.99999999": false, "job.8.server": false, "job.9": true, "job.10": true, "job.mine": true, "job.11": true,
+		fmt.Sprint("job.", os.Getpid()): true, // a plain process that still runs
+	} {
+		if _, err := os.Stat(m.path(".tunctl/" + name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
+	for name, sbatch := range map[string]string{
+		"a number after the sentence": `before() { accept; echo "Submitted batch job $id"; echo 12; exit; }`,
+		"no such job":                 `before() { accept; echo 12; exit; }`,
+		"another job of the person's": `before() { accept; echo "12 /h/other.sh" >>"$HOME/submitted"; echo 12; exit; }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			fakeSlurm(t, m)
+			m.file(t, "sbatch", sbatch)
+			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+			want, _, _ := strings.Cut(submitted(t, m)[0], "@")
+			if err != nil || job.ID != want || !hasTag(job, "a") {
+				t.Errorf("%+v, %v; want job %s", job, err, want)
+			}
+		})
+	}
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.file(t, "sbatch", `before() { script=/spool/copy.sh; }`)
+	if job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}); err != nil || !strings.HasPrefix(submitted(t, m)[0], job.ID+"@") {
+		t.Errorf("a wrapper that submits a copy: %+v, %v", job, err)
+	}
+}
+
 func TestKnownRefusalsHaveAHint(t *testing.T) {
 	for _, c := range []struct {
 		s      scheduler

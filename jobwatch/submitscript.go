@@ -30,6 +30,10 @@ const (
 // The folder above may be writable for others, so the folder must belong to the person, and if it is
 // a link, that too: another's could be changed between the checks and the submission.
 //
+// Old folders are removed: those of submissions after 30 days, and those of jobs that were
+// killed, so that they could not remove theirs, after 90, unless a process of that number,
+// as on a host without a scheduler, still runs.
+//
 // Variables have our prefix, because the job would inherit one that the person exports
 // under the same name. The script waits for the answer for most of a command's time limit.
 func submitScript(sh *shell, command string, s Submission, mark string) string {
@@ -77,6 +81,10 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 	) </dev/null >/dev/null 2>&1 3<&- &
 	find "$tunctl_root" -mindepth 1 -maxdepth 1 -type d -mtime +30 2>/dev/null | head -n 50 | while IFS= read -r tunctl_old; do
 		test -d "$tunctl_old/tunctl.lock" && test -z "$(find "$tunctl_old" -mtime -30 2>/dev/null | head -n 1)" && rm -rf "$tunctl_old"
+	done
+	for tunctl_old in "$tunctl_root"/job.[0-9]*; do
+		test -d "$tunctl_old" && test ! -L "$tunctl_old" && ! kill -0 "${tunctl_old##*/job.}" 2>/dev/null || continue
+		test -n "$(find "$tunctl_old" -prune -mtime +90 2>/dev/null)" && test -z "$(find "$tunctl_old" -mtime -90 2>/dev/null | head -n 1)" && rm -rf "$tunctl_old"
 	done
 fi
 tunctl_i=0

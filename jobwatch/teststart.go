@@ -89,25 +89,46 @@ func (w *Watcher) awaitTurn(ctx context.Context) (unlock func(), err error) {
 }
 
 // testScript passes the job's script to a command that should only test it; "$@" are the
-// arguments of the submission. Should a job's id
-// come back, which the sed commands in id print, it is cancelled at once, by the sh text
-// cancel with the id as $1, also if the connection is lost meanwhile.
-func testScript(s Submission, command, id, cancel string) string {
-	read := writeScriptTo(s)
-	return "trap '' HUP\n" +
-		"cd " + posixsh.QuotePath(orHome(s.Workdir)) + " || exit\n" +
-		"set -- " + posixsh.Join(s.Args) + "\n" +
-		"out=$(" + read + ` | limit ` + command + `); status=$?` + "\n" +
-		`printf '%s\n' "$out"` + "\n" +
-		"set -- \"$(printf '%s\\n' \"$out\" | sed -n " + posixsh.Quote(id) + " | tail -n 1)\"\n" +
-		"if test -n \"$1\"; then\n" + cancel + "\nprintf '\\n%s %s %s\\n' " + submittedMark + " \"$1\" \"$?\"\nfi\n" +
-		"exit $status"
+// arguments of the submission. Should a job's id come back, which the sed commands in id
+// print, it is cancelled at once, by the sh text cancel with the id as $1, also if the
+// connection is lost meanwhile. A file in our folder then has the line about it: the next test
+// finds it there, and tests nothing, so that a lost answer is told later.
+func testScript(sh *shell, s Submission, command, id, cancel string) string {
+	return strings.NewReplacer(
+		"@FILE@", sh.folder()+"/"+submittedMark,
+		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
+		"@ARGS@", posixsh.Join(s.Args),
+		"@READ@", writeScriptTo(s),
+		"@COMMAND@", command,
+		"@ID@", posixsh.Quote(id),
+		"@CANCEL@", cancel,
+		"@MARK@", submittedMark,
+	).Replace(testText)
 }
 
-// submittedMark begins the line about a job that a test submitted.
+// testText: without a reader, a write ends a process by SIGPIPE, which must not happen
+// between the submission and its end.
+const testText = `tunctl_file=@FILE@
+if test -s "$tunctl_file"; then cat "$tunctl_file"; exit; fi
+trap '' HUP PIPE
+cd @WORKDIR@ || exit
+set -- @ARGS@
+out=$( (trap - PIPE; @READ@) | limit @COMMAND@); status=$?
+set -- "$(printf '%s\n' "$out" | sed -n @ID@ | tail -n 1)"
+if test -n "$1"; then
+	@CANCEL@
+	set -- "@MARK@ $1 $?"
+	(umask 077; mkdir -p "${tunctl_file%/*}"; printf '%s\n' "$1" >"$tunctl_file")
+	printf '\n%s\n' "$1"
+fi
+printf '%s\n' "$out"
+exit $status`
+
+// submittedMark begins the line about a job that a test submitted, and is the name of the file
+// that has it.
 const submittedMark = "tunctl.submitted"
 
-var submittedLine = regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(submittedMark) + ` (\S+) (\d+)$`)
+var submittedLine = regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(submittedMark) + ` (\d[\w.;-]*) (\d+)$`)
 
 // readSubmitted reads whether a test has submitted the job.
 func readSubmitted(res Result) (Start, bool) {

@@ -1,9 +1,13 @@
 package jobwatch
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -73,6 +77,53 @@ func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
 			t.Errorf("%+v, %v", start, err)
 		}
 	})
+}
+
+func TestAJobThatATestSubmittedIsToldLaterIfTheAnswerIsLost(t *testing.T) {
+	m := newMachine(t)
+	m.program(t, "sbatch", `echo run >>"$HOME/runs"; while test ! -f "$HOME/lost"; do sleep 0.01; done
+echo "sbatch: a word from the site" >&2; echo 4711`)
+	m.program(t, "scancel", `echo "scancel: one too" >&2; printf '%s\n' "$*" >>"$HOME/cancelled"`)
+	s := Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}
+	if start, err := slurmWatcher(unread{m, t}).TestStart(t.Context(), s, ""); !errors.Is(err, ErrLost) || start.Submitted != "" {
+		t.Fatalf("%+v, %v", start, err)
+	}
+	for range 2 {
+		if start, err := slurmWatcher(m).TestStart(t.Context(), s, ""); err != nil || start.Submitted != "4711" || !start.Cancelled {
+			t.Errorf("%+v, %v", start, err)
+		}
+	}
+	if runs, cancelled := m.read(t, "runs"), m.read(t, "cancelled"); runs != "run\n" || cancelled != "4711\n" {
+		t.Errorf("sbatch: %q, scancel: %q", runs, cancelled)
+	}
+}
+
+// unread is a machine whose connection is lost once a command runs: nobody reads what it
+// prints. The file "lost" says so to the command.
+type unread struct {
+	*machine
+	t *testing.T
+}
+
+func (u unread) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return Result{}, err
+	}
+	cmd := u.command(ctx, command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), w, w
+	err = cmd.Start()
+	_ = w.Close()
+	lines := bufio.NewReader(r)
+	for range 2 { // the marks before the script, on both outputs
+		if err == nil {
+			_, err = lines.ReadString('\n')
+		}
+	}
+	_ = r.Close()
+	u.file(u.t, "lost", "")
+	_ = cmd.Wait()
+	return Result{}, cmp.Or(err, io.ErrUnexpectedEOF)
 }
 
 func TestATestSaysThatTheSchedulerWouldRefuseTheJob(t *testing.T) {

@@ -278,7 +278,12 @@ func (r *jobRun) handleProbe(p probeResult) {
 // openPage makes a proven route the way to the session's page, if it has one, and opens its
 // forward there once the session is ready.
 func (s *session) openPage(proven *route) {
-	_ = s.record(func(r *state.Session) { r.Reach = proven.endpoint.Reach }, func(f *facts) {
+	remember := func(r *state.Session) {
+		if !proven.endpoint.TakesOneClient() { // nobody has tried the way to it
+			r.Reach = proven.endpoint.Reach
+		}
+	}
+	_ = s.record(remember, func(f *facts) {
 		s.route = proven
 		f.answers, f.doing = true, ""
 		if proven.inside == nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,31 +15,49 @@ import (
 
 // quotas are what the quota commands of the hosts printed last.
 type quotas struct {
-	mu     sync.Mutex
-	byHost map[string]api.QuotaResponse
+	mu    sync.Mutex
+	known map[quotaKey]api.QuotaResponse
+}
+
+// quotaKey is a host, with what its site says about quotas then: a person who changes the site
+// wants to see the effect.
+type quotaKey struct{ host, commands string }
+
+// quotaKey is that of a host now. It is the same as long as the site is not known.
+func (a *Agent) quotaKey(host string) quotaKey {
+	site, err := a.allSites().ForHost(a.hostConfig(host), a.knownScheduler(host))
+	if err != nil {
+		return quotaKey{host: host}
+	}
+	commands := strings.Join(site.Balance, "\n")
+	for _, r := range site.Readers {
+		commands += fmt.Sprintf("\n%+v", r)
+	}
+	return quotaKey{host, commands}
 }
 
 // newerThan is what is known about a host, if it is newer than age.
-func (q *quotas) newerThan(age time.Duration, host string) (api.QuotaResponse, bool) {
+func (q *quotas) newerThan(age time.Duration, key quotaKey) (api.QuotaResponse, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	known, ok := q.byHost[host]
+	known, ok := q.known[key]
 	return known, ok && time.Since(known.At) < age
 }
 
-func (q *quotas) set(host string, r api.QuotaResponse) {
+func (q *quotas) set(key quotaKey, r api.QuotaResponse) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.byHost == nil {
-		q.byHost = map[string]api.QuotaResponse{}
+	maps.DeleteFunc(q.known, func(k quotaKey, _ api.QuotaResponse) bool { return k.host == key.host })
+	if q.known == nil {
+		q.known = map[quotaKey]api.QuotaResponse{}
 	}
-	q.byHost[host] = r
+	q.known[key] = r
 }
 
 // handleQuota runs the quota commands of the host's site, at most once an hour unless a
 // person wants it now: they may be slow, and the numbers change slowly.
 func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
-	if known, ok := a.quotas.newerThan(a.limits.Quota, req.Host); ok && !req.Refresh {
+	if known, ok := a.quotas.newerThan(a.limits.Quota, a.quotaKey(req.Host)); ok && !req.Refresh {
 		return known, nil
 	}
 	if err := a.allowedAndConnected(ctx, req.Host); err != nil {
@@ -48,7 +67,7 @@ func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.Quot
 	if err != nil {
 		return api.QuotaResponse{}, err
 	}
-	a.quotas.set(req.Host, now)
+	a.quotas.set(a.quotaKey(req.Host), now)
 	a.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
 	return now, nil
 }

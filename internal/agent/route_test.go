@@ -96,6 +96,20 @@ func TestARefusalByAServerForOneClientChangesNothing(t *testing.T) {
 	}
 }
 
+func TestTheWayToAServerForOneClientIsNotRememberedAsOneThatWorks(t *testing.T) {
+	s := quietSession(t)
+	for _, e := range []struct {
+		scheme string
+		reach  api.Reach
+		want   api.Reach
+	}{{"cs", api.ReachLogin, ""}, {"http", api.ReachNode, api.ReachNode}, {"cs", api.ReachLogin, api.ReachNode}} {
+		s.openPage(&route{dialer: &dialed{}, endpoint: api.Endpoint{Scheme: e.scheme, Host: "cn01", Port: 11111, Reach: e.reach}})
+		if got := s.agent.store.Session(s.name).Reach; got != e.want {
+			t.Errorf("after %s by %s: %q is remembered, want %q", e.scheme, e.reach, got, e.want)
+		}
+	}
+}
+
 func TestAServerForOneClientIsNotProbedAndThePersonsConnectionTriesTheRoutes(t *testing.T) {
 	d := &dialed{open: "127.0.0.1:11111"}
 	at := func(host string) route {

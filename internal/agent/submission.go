@@ -34,13 +34,13 @@ func (a *Agent) submission(ctx context.Context, cfg configs.Session, jobs *jobwa
 // checkOwnLog refuses a second session's job that would write to the first one's log: each
 // would find the other's page there.
 func checkOwnLog(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
-	log, err := jobs.SharedLog(ctx, sub)
+	log, hint, err := jobs.SharedLog(ctx, sub)
 	if err != nil || log == "" {
 		return err
 	}
 	return &api.Error{
 		Code: api.CodeUsage, Message: fmt.Sprintf("nothing was submitted: the job of %s would write to the same log as the first one: %s", cfg.Name, api.Sanitize(log)),
-		Hint: "write %j in --output of the script",
+		Hint: hint,
 	}
 }
 

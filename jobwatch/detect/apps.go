@@ -60,6 +60,12 @@ func Apps() []string { return slices.Clone(appsByRank) }
 // appRank is an app's place in that order; apps from the config come before all.
 func appRank(app string) int { return slices.Index(appsByRank, app) }
 
+// servesPage reports whether a known app is a page at an address of its own. To connect to
+// ParaView's server in order to see that would end it.
+func servesPage(app string) bool {
+	return appRank(app) >= 0 && app != appTunnel && app != appVNC && app != appParaView
+}
+
 // isWorkApp reports whether people work in the app, as in those up to ParaView.
 func isWorkApp(app string) bool { return appRank(app) <= appRank(appParaView) }
 

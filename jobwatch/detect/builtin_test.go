@@ -76,6 +76,27 @@ func TestOurOwnJobsAnnounceTheirServers(t *testing.T) {
 	}
 }
 
+func TestACommandIsTheAppThatTheSessionNames(t *testing.T) {
+	t.Parallel()
+	const vllm = "INFO 05-02 10:11:12 [api_server.py:1] Starting vLLM API server on http://0.0.0.0:"
+	for _, c := range []struct{ app, log, want string }{
+		{"vllm", announcedCommand, "vllm http://127.0.0.1:12345/ reach=node node"},
+		{"vllm", announcedCommand + vllm + "12345\n", "vllm http://127.0.0.1:12345/ reach=node node"},
+		{"vllm", announcedCommand + vllm + "8000\n", "vllm http://0.0.0.0:8000/ reach=login node"},
+		{"jupyter", announcedCommand + "[I 2024-05-02 10:11:12.131 ServerApp] http://127.0.0.1:12345/lab?token=0123456789abcdef0123\n", "jupyter http://127.0.0.1:12345/lab token=0123456789abcdef0123 reach=node node"},
+		{"command", announcedCommand, "command http://127.0.0.1:12345/ reach=node node"},
+		{"paraview", announcedCommand, "nothing"}, // its first connection would be its last
+		{"mine", announcedCommand, "nothing"},     // which has patterns
+		{"vllm", announcedDesktop, "nothing"},
+	} {
+		d := New(c.app)
+		_, _ = d.Write([]byte(c.log))
+		if got := describe(d.Finding()); got != c.want {
+			t.Errorf("%s, %q: got %s, want %s", c.app, c.log, got, c.want)
+		}
+	}
+}
+
 func TestACommandWhoseTokenIsInItsRuntimeFileIsNotOpenToOthers(t *testing.T) {
 	t.Parallel()
 	d := New("")

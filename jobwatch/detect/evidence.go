@@ -83,8 +83,10 @@ func newEvidence(only string) *evidence {
 }
 
 // wants reports whether an app was requested. A statement about no particular app
-// may be about the requested one.
-func (e *evidence) wants(app string) bool { return e.only == "" || app == "" || app == e.only }
+// may be about the requested one, and so is that of a job of ours about a person's program.
+func (e *evidence) wants(app string) bool {
+	return e.only == "" || app == "" || app == e.only || app == appCommand && servesPage(e.only)
+}
 
 func (e *evidence) server(app string) *server {
 	srv := e.servers[app]

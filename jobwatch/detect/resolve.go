@@ -56,12 +56,12 @@ func (e *evidence) candidates() []*candidate {
 			all = append(all, c)
 		}
 	}
-	return dropCommand(all)
+	return e.dropCommand(all)
 }
 
 // dropCommand drops the program of a job of ours if its own announcement says more: what it
-// is, or its token.
-func dropCommand(all []*candidate) []*candidate {
+// is, or its token. If one app was requested, the program is that app.
+func (e *evidence) dropCommand(all []*candidate) []*candidate {
 	i := slices.IndexFunc(all, func(c *candidate) bool { return c.App == appCommand })
 	if i < 0 || all[i].Ended {
 		return all
@@ -78,6 +78,13 @@ func dropCommand(all []*candidate) []*candidate {
 		}
 		return slices.Delete(all, i, i+1)
 	}
+	if e.only == "" {
+		return all
+	}
+	if slices.ContainsFunc(all, func(c *candidate) bool { return c != ours && c.App == e.only && !c.Ended }) {
+		return slices.Delete(all, i, i+1)
+	}
+	ours.App = e.only
 	return all
 }
 
