@@ -103,8 +103,23 @@ func (c *Cluster) controller() service {
 // StopController ends the scheduler's server; jobs keep running.
 func (c *Cluster) StopController() error { return c.stopService(c.controller()) }
 
-// StartController starts it again.
-func (c *Cluster) StartController() error { return c.startService(c.controller()) }
+// StartController starts it again, and waits until Slurm's nodes have registered with it.
+// A slurmd that registers connects to each step that it finds, takes one that does not
+// listen yet for a dead one, and removes its script: a job that starts meanwhile dies.
+func (c *Cluster) StartController() error {
+	if err := c.startService(c.controller()); err != nil || c.options.GridEngine {
+		return err
+	}
+	for _, node := range []string{"cn01", "cn02"} {
+		if _, err := c.servicePID(slurmd(node)); err != nil {
+			continue // a node that crashed
+		}
+		if err := c.awaitRegistration(node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // FreezeController stops it without ending it: commands wait, and time out.
 func (c *Cluster) FreezeController() error { return c.signalService(c.controller(), sigStop) }

@@ -24,6 +24,21 @@ func (c *Cluster) awaitNodes(names ...string) error {
 	return nil
 }
 
+// awaitRegistration waits until a compute node has registered with a controller that
+// started after it: a few seconds after the start, the controller asks for that.
+func (c *Cluster) awaitRegistration(node string) error {
+	last := ""
+	registered := func() bool {
+		out, err := c.Exec("ctl", "scontrol", "show", "node", node)
+		last = out
+		return err == nil && !strings.Contains(out, "SlurmdStartTime=None")
+	}
+	if !poll(startLimit, registered) {
+		return fmt.Errorf("%s does not register with the controller: %s", node, last)
+	}
+	return nil
+}
+
 // Submit submits a job as hpcuser from their home and returns its id. The script
 // is its text, or a path on login1 when it does not start with "#!".
 func (c *Cluster) Submit(script string, args ...string) (string, error) {
