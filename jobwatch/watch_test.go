@@ -366,7 +366,7 @@ func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
 	})
 }
 
-// TestADayWithTenSessions counts every command of a day in which ten sessions come
+// TestADayWithTenSessionsIsLessThanAQueryAMinute counts every command of a day in which ten sessions come
 // and go on one host, people query now and then, and the controller is down once.
 func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,9 +41,9 @@ func (k *keeper) serve(ctx context.Context) {
 		if watch == nil {
 			watch = k.watchNextJob()
 		}
-		var ring <-chan time.Time
-		if due := k.due(job); watch == nil && !due.IsZero() {
-			ring = time.After(max(0, min(time.Until(due), wallCheck)))
+		var due <-chan time.Time
+		if watch == nil {
+			due = wallTimer(k.due(job))
 		}
 		select {
 		case job = <-k.updates:
@@ -52,7 +52,7 @@ func (k *keeper) serve(ctx context.Context) {
 				closeWatch(watch)
 				watch = nil
 			}
-		case <-ring:
+		case <-due:
 			k.submitWhenDue(ctx, job)
 		case <-ctx.Done():
 			return

@@ -13,6 +13,15 @@ import (
 // and a job's time limit does not.
 const wallCheck = time.Minute
 
+// wallTimer sends when it is t by the wall clock, or earlier, to check it again. It never
+// sends if t is zero.
+func wallTimer(t time.Time) <-chan time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return time.After(min(time.Until(t), wallCheck))
+}
+
 // reminder reminds a person of the job's time limit before it is reached.
 type reminder struct {
 	session *session
@@ -30,14 +39,10 @@ func newReminder(s *session) *reminder {
 func (r *reminder) serve(ctx context.Context) {
 	var job api.Job
 	for {
-		next := r.remind(job, time.Now())
-		var ring <-chan time.Time
-		if !next.IsZero() {
-			ring = time.After(min(time.Until(next), wallCheck))
-		}
+		next := wallTimer(r.remind(job, time.Now()))
 		select {
 		case job = <-r.updates:
-		case <-ring:
+		case <-next:
 		case <-ctx.Done():
 			return
 		}

@@ -60,13 +60,9 @@ func (s *session) expire(ctx context.Context, r *attempt) {
 		s.mu.Lock()
 		end := r.permit.end()
 		s.mu.Unlock()
-		var ring <-chan time.Time
-		if !end.IsZero() {
-			ring = time.After(max(0, min(time.Until(end), wallCheck)))
-		}
 		select {
 		case <-r.granted:
-		case <-ring:
+		case <-wallTimer(end):
 			s.mu.Lock()
 			s.lapseLocked(r)
 			s.mu.Unlock()

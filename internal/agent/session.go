@@ -22,7 +22,7 @@ import (
 type requester int
 
 const (
-	byPerson requester = iota // hears at once what fails; outranks the agent
+	byPerson requester = iota // is told at once what fails; outranks the agent
 	byAgent                   // for a session that it remembers: keeps trying
 )
 

@@ -55,10 +55,10 @@ func (s sshd) daemon() service {
 	}
 }
 
-// startServices starts everything, the controller before those who report to it.
 // startLimit is how long a service may take to start, on a machine with much else to do.
 const startLimit = 2 * time.Minute
 
+// startServices starts everything, the controller before those who report to it.
 func (c *Cluster) startServices() error {
 	for _, together := range [][]string{{"ctl", "login1", "jump"}, {"cn01", "cn02"}} {
 		if err := c.startServicesOf(together...); err != nil {
