@@ -42,7 +42,10 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return r, err
+		return r, &api.Error{
+			Code: api.CodeFailed, Message: fmt.Sprintf("cannot read the site: %v", err), Err: err,
+			Hint: fmt.Sprintf("name the file with its folder; your own sites are in %s", own),
+		}
 	}
 	l, err := newSiteLoader(own, installed)
 	if err != nil {

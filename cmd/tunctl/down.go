@@ -30,13 +30,11 @@ func downCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			yesFlag(),
 		},
-		Action: action(t, down),
+		Action: interruptibleAction(t, down),
 	}
 }
 
 func down(ctx context.Context, inv *invocation) error {
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	requests, err := downRequests(ctx, inv)
 	if err != nil {
 		return err
@@ -50,6 +48,10 @@ func down(ctx context.Context, inv *invocation) error {
 	var errs []error
 	for _, req := range requests {
 		res, err := inv.client.Down(ctx, req)
+		if ctx.Err() != nil {
+			inv.Say("stopped waiting; `tunctl status` shows what was done")
+			return err
+		}
 		if errors.Is(err, client.ErrNotRunning) {
 			inv.Say("the agent is not running: nothing is up")
 			return nil

@@ -27,7 +27,7 @@ func extendCommand(t *term.Terminal) *cli.Command {
 			"session's section of the config, tunctl queues the next one in time.\n\n" +
 			"  tunctl extend 2h\n" +
 			"  tunctl extend jupyter 1h30m",
-		Action: action(t, extend),
+		Action: interruptibleAction(t, extend),
 	}
 }
 
@@ -36,8 +36,6 @@ func extend(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	if name == "" {
 		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", runsJob, hasLiveJob); err != nil {
 			return err

@@ -33,13 +33,11 @@ func openCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "which", Usage: "open this other `ENDPOINT` of the job, such as dask or tensorboard"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, token included, instead of opening it"},
 		},
-		Action: action(t, openSession),
+		Action: interruptibleAction(t, openSession),
 	}
 }
 
 func openSession(ctx context.Context, inv *invocation) error {
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	which := inv.String("which")
 	tests := []func(api.Session) bool{hasPage, mayHavePage}
 	if which != "" {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -143,6 +144,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	fact("dials", strings.Join(s.Dial, ", then "))
 	fact("requires", strings.Join(s.Require, "; "))
 	fact("tunctl files", s.Private)
+	fact("limits", limitsText(s))
 	for _, q := range s.Queues {
 		fact("queue", strings.TrimSpace(q.Name+"  "+q.Limits()))
 	}
@@ -177,6 +179,23 @@ func entranceText(e configs.Entrance) string {
 		text += " through " + e.Jump
 	}
 	return strings.TrimSpace(text + "  " + e.About)
+}
+
+// limitsText says what tunctl does less often at the site than elsewhere.
+func limitsText(s configs.Site) string {
+	var parts []string
+	add := func(set bool, format string, value any) {
+		if set {
+			parts = append(parts, fmt.Sprintf(format, value))
+		}
+	}
+	period := func(p configs.Period) string { return api.DurationText(time.Duration(p)) }
+	add(s.Query > 0, "queries of the scheduler at least %s apart", period(s.Query))
+	add(s.Limits.Sessions > 0, "%s at a time", countText(s.Limits.Sessions, "command"))
+	add(s.Limits.LoginSpacing > 0, "automatic logins at least %s apart", period(s.Limits.LoginSpacing))
+	add(s.Limits.Retry > 0, "attempts to connect at least %s apart", period(s.Limits.Retry))
+	add(s.Limits.Refusals > 0, "no login after %s", countText(s.Limits.Refusals, "refusal"))
+	return strings.Join(parts, "; ")
 }
 
 // certificateText says how long a login certificate is valid, and how to get one; "" where none

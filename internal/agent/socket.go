@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,7 +121,7 @@ func isListening(ctx context.Context, path string) bool {
 // replace an existing socket.
 func (s *socket) listen(ctx context.Context) error {
 	var failed error
-	for _, path := range []string{s.paths.Socket, s.paths.SpareSocket()} {
+	for _, path := range slices.Compact([]string{s.paths.Socket, s.paths.SpareSocket()}) { // Windows has one for both
 		l, err := localsocket.Listen(ctx, path)
 		if err != nil {
 			failed = errors.Join(failed, err)

@@ -84,6 +84,21 @@ func TestASocketThatCannotBeWhereItShouldIsElsewhereAndFound(t *testing.T) {
 	w.up()
 }
 
+func TestASocketThatCanBeNowhereIsReportedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	o := w.options()
+	o.Paths.Socket = o.Paths.SpareSocket() // as on Windows
+	w.write(filepath.Dir(o.Paths.Socket), "a file where the folder should be")
+	blocked, err := agent.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := blocked.Serve(t.Context()); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the agent says %v, want one line", err)
+	}
+}
+
 func TestAnAgentThatEndsIsWaitedForAndThenReplaced(t *testing.T) {
 	w := newWorld(t)
 	before := w.up()
