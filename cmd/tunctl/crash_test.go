@@ -38,10 +38,13 @@ job    = "jupyterlab"
 submit = "~/jupyter.sh"
 `
 
-func newSandbox(t testing.TB) *sandbox {
+func newSandbox(t testing.TB) *sandbox { return newSandboxQueued(t, 200*time.Millisecond) }
+
+// newSandboxQueued is newSandbox on a cluster whose jobs are queued for so long.
+func newSandboxQueued(t testing.TB, queued time.Duration) *sandbox {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), PageCommand: []string{program, practicePage}, QueueFor: 200 * time.Millisecond})
+	c, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), PageCommand: []string{program, practicePage}, QueueFor: queued})
 	if err != nil {
 		t.Fatal(err)
 	}

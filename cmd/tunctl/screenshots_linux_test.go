@@ -40,10 +40,10 @@ var fixed = []struct {
 	{regexp.MustCompile(`(is ready until ).*(, on)`), "${1}Tue 16:05${2}"},
 	{regexp.MustCompile(`\b(localhost):\d+`), "${1}:8888"},
 	{regexp.MustCompile(`\b(cn0\d):\d+`), "${1}:23817"},
-	{regexp.MustCompile(`(connected to .*>)[\d.]+ m?s`), "${1}1.2 s"},
-	{regexp.MustCompile(`(job \d+ jupyterlab .*>)[\d.]+ m?s`), "${1}0.8 s"},
-	{regexp.MustCompile(`(started on .*>)[\d.]+ m?s`), "${1}2 min 11 s"},
-	{regexp.MustCompile(`(responds on .*>)[\d.]+ m?s`), "${1}4.6 s"},
+	{regexp.MustCompile(`(connected to .*"c90">).*(</span>)`), "${1}1.2 s${2}"},
+	{regexp.MustCompile(`(job \d+ jupyterlab .*"c90">).*(</span>)`), "${1}0.8 s${2}"},
+	{regexp.MustCompile(`(started on .*"c90">).*(</span>)`), "${1}2 min 11 s${2}"},
+	{regexp.MustCompile(`(responds on .*"c90">).*(</span>)`), "${1}4.6 s${2}"},
 }
 
 // TestTheTerminalOfTheReadmeInARealBrowser draws what a terminal shows after `tunctl up`, on
@@ -54,9 +54,10 @@ func TestTheTerminalOfTheReadmeInARealBrowser(t *testing.T) {
 		t.Skip("pictures are taken by `make screenshots`")
 	}
 	real.Need(t, "browser")
-	s := newSandbox(t)
-	// A notebook takes a while to start. Without that, this step would not be seen.
-	s.write(filepath.Join(s.cluster.Home(), "jupyter.sh"), strings.Replace(lab.JobScript(s.cluster.Dialect()), "\nPORT=", "\nsleep 2\nPORT=", 1))
+	// A job waits in the queue, and a notebook takes a while to start. If both were too
+	// short, these steps would not be seen.
+	s := newSandboxQueued(t, 5*time.Second)
+	s.write(filepath.Join(s.cluster.Home(), "jupyter.sh"), strings.Replace(lab.JobScript(s.cluster.Dialect()), "\nPORT=", "\nsleep 5\nPORT=", 1))
 	browser := filepath.Join(t.TempDir(), "browser")
 	if err := testprogram.Write(browser, []byte(browserScript)); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,10 @@ func TestTheTerminalOfTheReadmeInARealBrowser(t *testing.T) {
 		}
 		screen = f.part.ReplaceAllString(screen, f.text)
 	}
-	for _, words := range []string{"$ tunctl up jupyter\n", `<span class="c32">✓</span> `, "http://localhost:8888/lab\n", "opened the page\n$ <span class=\"cursor\">"} {
+	for _, words := range []string{
+		"$ tunctl up jupyter\n", `<span class="c32">✓</span> connected to practice  `, ">1.2 s</span>\n", ">2 min 11 s</span>\n", "responds on cn01:23817  ", ">4.6 s</span>\n",
+		" is ready until Tue 16:05, on cn01\nhttp://localhost:8888/lab\n", " opened the page\n$ <span class=\"cursor\">",
+	} {
 		if !strings.Contains(screen, words) {
 			t.Errorf("the terminal does not show %q:\n%s", words, screen)
 		}

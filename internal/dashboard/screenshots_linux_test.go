@@ -32,10 +32,10 @@ var pictureStatus = api.Status{
 	}},
 	Sessions: []api.Session{
 		{
-			Name: "jupyter", Host: "mycluster", State: api.SessionReady, Since: ago(42 * time.Minute), URL: "http://localhost:8888/lab", Local: "127.0.0.1:8888",
+			Name: "jupyter", Host: "mycluster", State: api.SessionReady, Since: ago(158 * time.Minute), URL: "http://localhost:8888/lab", Local: "127.0.0.1:8888",
 			Job: &api.Job{
 				ID: "48213", Name: "jupyterlab", State: api.JobRunning, Queue: "cpu", Node: "cpu014",
-				Submitted: ago(45 * time.Minute), Start: ago(43 * time.Minute), End: ago(-81 * time.Minute),
+				Submitted: ago(161 * time.Minute), Start: ago(159 * time.Minute), End: ago(-81 * time.Minute),
 			},
 			Forwards: []api.Forward{{Kind: api.ForwardLocal, Listen: "127.0.0.1:8888", Target: "cpu014:23817", Conns: 4, Total: 31, LastUsed: pictured}},
 		},
