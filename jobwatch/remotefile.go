@@ -37,22 +37,35 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 
 // TailLog returns the last lines of a log, as a terminal would show them.
 func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
+	_, tail, err := readTail(ctx, r, path, lines)
+	return asShown(tail), err
+}
+
+// TailPosition is where the last lines of a log begin, for a Follower that begins there.
+func TailPosition(ctx context.Context, r Runner, path string, lines int) (Position, error) {
+	head, _, err := readTail(ctx, r, path, lines)
+	return advance(Position{}, head), err
+}
+
+// readTail reads the last lines of a log, and some of what is before them.
+func readTail(ctx context.Context, r Runner, path string, lines int) (before Chunk, tail []byte, err error) {
 	sh := shellOn(r)
 	// The path may be a glob: first find which file it is, and its length.
 	file, err := readOneFile(ctx, sh, fileRequest{pattern: path})
 	if err != nil {
-		return nil, err
+		return Chunk{}, nil, err
 	}
 	from := max(0, file.size-min(int64(lines)*1024, maxRead))
 	file, err = readOneFile(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
 	if err != nil {
-		return nil, err
+		return Chunk{}, nil, err
 	}
-	data := file.data
-	if _, whole, cut := bytes.Cut(data, []byte("\n")); from > 0 && cut && len(whole) > 0 {
-		data = whole // half a line may begin with half a secret, which nobody would recognise
+	tail = file.data
+	if _, whole, cut := bytes.Cut(tail, []byte("\n")); from > 0 && cut && len(whole) > 0 {
+		tail = whole // half a line may begin with half a secret, which nobody would recognise
 	}
-	return asShown(lastLines(data, lines)), nil
+	tail = lastLines(tail, lines)
+	return Chunk{Path: file.path, Offset: file.start, Data: file.data[:len(file.data)-len(tail)]}, tail, nil
 }
 
 // asShown is text without control sequences. Of a line that was overwritten, as a progress

@@ -44,6 +44,31 @@ func TestManyLinesOfALongLogAreThoseAtItsEnd(t *testing.T) {
 	}
 }
 
+func TestALogIsFollowedFromItsLastLinesOn(t *testing.T) {
+	m := newMachine(t)
+	long := strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000)
+	for name, tt := range map[string]struct{ log, want string }{
+		"a long log":   {long + "one\ntwo\nthr", "one\ntwo\nthr"},
+		"a short log":  {"one\ntwo", "one\ntwo"},
+		"an empty log": {"", ""},
+	} {
+		m.file(t, "log", tt.log)
+		from, err := TailPosition(t.Context(), m, "~/l?g", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newReader(t, m, FollowOptions{Paths: []string{"~/l?g"}, From: []Position{from}})
+		r.expects(name, tt.want, false)
+		m.file(t, "log", tt.log+"ee\nfour\n")
+		r.expects(name+" that grows", "ee\nfour\n", false)
+		m.file(t, "log", "another\n")
+		r.expects(name+" that was replaced", "another\n", true)
+	}
+	if _, err := TailPosition(t.Context(), m, "~/nothing", 3); err == nil {
+		t.Error("a file that does not exist has a last line")
+	}
+}
+
 func TestALogPatternIsFilledInWithoutBecomingAGlob(t *testing.T) {
 	m := newMachine(t)
 	job := api.Job{ID: "28[1].vm", Name: "a*b", Node: "cn1"}

@@ -38,6 +38,7 @@ type news struct {
 	soon        bool      // a login will be needed, but is not yet
 	limit       time.Time // the time limit of the job that this is about
 	job         string    // the job that this is about
+	idle        bool      // until the job is used again
 	name        string    // the session or host that this is about
 	verbs       []string  // what a person can do about it, the most likely first
 	instead     string    // how to do that without buttons
@@ -139,7 +140,7 @@ func (n news) holds(st api.Status) bool {
 	case kindLink:
 		return found && !s.State.Settled()
 	case kindIdle:
-		return found && s.Job != nil && s.Job.ID == n.job && !s.Job.State.Ended()
+		return found && s.Job != nil && s.Job.ID == n.job && !s.Job.State.Ended() && (s.Idle || !n.idle)
 	}
 	return true
 }
@@ -270,7 +271,8 @@ func noticeNews(n api.Notice, st api.Status) news {
 			told.verbs = []string{verbExtend}
 		}
 	case n.Kind == api.NoticeIdle && found && s.Job != nil:
-		told.job, told.verbs, told.instead = s.Job.ID, []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
+		told.idle, told.job = s.Idle, s.Job.ID
+		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
 	case told.name == "": // of the config
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
 			told.title, told.body = headline("", sentenceCase(first), ""), noteBody(rest)

@@ -245,6 +245,26 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 	})
 }
 
+func TestTheNoticeOfAnIdleJobIsWithdrawnWhenItIsUsedAgain(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		idle := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))
+		idle.Idle = true
+		s.status(reached(nil, idle))
+		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job"}}
+		synctest.Wait()
+		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "jupyter" {
+			t.Fatalf("told %+v", n)
+		}
+		s.status(reached(nil, idle)) // nothing has changed
+		used := idle
+		used.Idle = false
+		s.status(reached(nil, used))
+		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "" {
+			t.Errorf("the notice was not withdrawn, but %+v came", n)
+		}
+	})
+}
+
 func TestAnIdleJobIsEndedOnlyAfterAQuestion(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		running := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))

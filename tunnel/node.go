@@ -83,9 +83,11 @@ var errTargetSilent = errors.New("the node was reached, but nothing responded th
 
 // NodeOptions identify a node.
 type NodeOptions struct {
-	Names  []string // its possible names, the likeliest first; at least one
-	Job    string   // the Slurm job that runs there; "": srun is not tried
-	PBSJob string   // the job of PBS or Grid Engine that runs there, which have no srun; "": none
+	Names []string // its possible names, the likeliest first; at least one
+	Job   string   // the Slurm job that runs there; "": srun is not tried
+	// Cluster is the Slurm cluster of the job, if it is another than the host's own.
+	Cluster string
+	PBSJob  string // the job of PBS or Grid Engine that runs there, which have no srun; "": none
 	// Notice is given what a person should know about the way into the job, each kind of
 	// text at most once; nil: nobody is told.
 	Notice func(text string)

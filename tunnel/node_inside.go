@@ -87,7 +87,7 @@ func newInside(n *Node, o NodeOptions) *inside {
 	if o.Job == "" {
 		return i
 	}
-	i.steps = &jobSteps{host: n.login, job: o.Job, node: slurmName(o.Names), otherWay: n.hop.mayWork}
+	i.steps = &jobSteps{host: n.login, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherWay: n.hop.mayWork}
 	i.steps.relay = newSharedRelay(limits, n.log, i.server, i.startStep)
 	i.steps.relay.replaced = i.tellEnded
 	i.steps.plain = newPlainSteps(i.steps)

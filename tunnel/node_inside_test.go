@@ -369,6 +369,25 @@ func TestAnSrunWithoutOverlapIsUsedWithoutIt(t *testing.T) {
 	}
 }
 
+func TestAStepIsStartedOnTheClusterOfItsJob(t *testing.T) {
+	f := newFakeSlurm(t, `case "$*" in *--clusters=gpu*) ;; *) echo "srun: error: Invalid job id specified" >&2; exit 1 ;; esac`)
+	f.program(t, "squeue", `case "$*" in *--clusters=gpu*) echo 9 ;; esac`)
+	first, _ := insideJob(t, f, "refused", nil)
+	for job, want := range map[string]string{"8": "8", "7_4": "9"} { // 9 is the number of the task
+		n := first.login.Node(NodeOptions{Names: []string{"refused"}, Job: job, Cluster: "gpu"})
+		defer n.Close()
+		mustPrint(t, n, "echo $SLURM_JOB_ID", want)
+	}
+	steps := jobSteps{job: "7", node: "cn01", cluster: "x; touch y"}
+	if err := steps.check(); err == nil {
+		t.Error("a cluster with a command in its name is accepted")
+	}
+	own := jobSteps{job: "7", node: "cn01"}
+	if err := own.check(); err != nil || strings.Contains(own.srun(time.Second), "--clusters") {
+		t.Errorf("%v: %s", err, own.srun(time.Second))
+	}
+}
+
 func TestAStepThatWaitsForMemoryIsStartedWithTheJobs(t *testing.T) {
 	f := newFakeSlurm(t, `case "$*" in *--mem=0*) ;; *) sleep 1; exit 1 ;; esac`)
 	n, told := insideJob(t, f, "refused", func(outer *Host, _ map[string]*sshServer) {

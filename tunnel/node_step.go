@@ -23,11 +23,12 @@ import (
 // step with a relay carries everything. Where the node has no Python, each shell, command
 // and connection is a step of its own, and there are few.
 type jobSteps struct {
-	host  *Host
-	job   string
-	node  string // its name in Slurm
-	relay *sharedRelay
-	plain *plainSteps
+	host    *Host
+	job     string
+	cluster string // "": the host's own
+	node    string // its name in Slurm
+	relay   *sharedRelay
+	plain   *plainSteps
 
 	noPython  atomic.Bool
 	noOverlap atomic.Bool // srun is older than 20.11: steps share CPUs without the option
@@ -62,8 +63,8 @@ func slurmName(names []string) string {
 
 // check reports a job or a node that cannot be part of a command.
 func (j *jobSteps) check() error {
-	if !safeWord(j.node) || !safeWord(j.job) {
-		return j.noWay(fmt.Errorf("%q and %q cannot be part of a command", j.node, j.job))
+	if !safeWord(j.node) || !safeWord(j.job) || j.cluster != "" && !safeWord(j.cluster) {
+		return j.noWay(fmt.Errorf("%q, %q and %q cannot be part of a command", j.node, j.job, j.cluster))
 	}
 	return nil
 }
@@ -78,6 +79,9 @@ func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
 		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
+	if j.cluster != "" {
+		words = append(words, "--clusters="+j.cluster)
+	}
 	if !j.noOverlap.Load() {
 		words = append(words, "--overlap")
 	}
@@ -91,7 +95,11 @@ func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 // number of its own, which Slurm is asked for.
 func (j *jobSteps) number() string {
 	if strings.ContainsRune(j.job, '_') {
-		return "$(squeue -h -o %A -j " + j.job + ")"
+		clusters := ""
+		if j.cluster != "" {
+			clusters = "--clusters=" + j.cluster + " "
+		}
+		return "$(squeue " + clusters + "-h -o %A -j " + j.job + ")"
 	}
 	return j.job
 }

@@ -206,17 +206,29 @@ func (w *watchActions) cancel(ctx context.Context, a watchui.Action) (string, er
 // copyAddress copies the whole address of a page, or has the terminal do so where there is
 // no desktop, as over ssh.
 func (w *watchActions) copyAddress(ctx context.Context, session string) (watchui.Result, error) {
-	page, err := w.inv.client.PageURL(ctx, session)
+	page, err := w.inv.client.Page(ctx, session)
 	if err != nil {
 		return watchui.Result{}, err
 	}
-	if err := desktop.Copy(ctx, page, nil); err == nil {
-		return watchui.Result{Text: fmt.Sprintf("copied the address of %s; its token lets anyone use the page", session)}, nil
+	if err := desktop.Copy(ctx, page.URL, nil); err == nil {
+		return watchui.Result{Text: copiedText(session, page)}, nil
 	}
 	return watchui.Result{
 		Text:      fmt.Sprintf("asked the terminal to copy the address of %s; if it does not, `tunctl open %s --print` shows it", session, session),
-		Clipboard: page,
+		Clipboard: page.URL,
 	}, nil
+}
+
+// copiedText says that the address of a page was copied, and what it is worth.
+func copiedText(session string, page api.OpenResponse) string {
+	text := "copied the address of " + session
+	switch {
+	case strings.Contains(page.URL, "?"): // the token, or that of noVNC's page with its password
+		return text + "; whoever has it can use the page"
+	case page.Password != "":
+		return text + fmt.Sprintf("; the page asks for a password, which `tunctl open %s` copies", session)
+	}
+	return text
 }
 
 // login asks the questions of a host, with a client of its own: the one that watches cannot ask.

@@ -40,6 +40,7 @@ type facts struct {
 	silent     string        // the same, if it is that the job has written nothing for a while
 	notInside  string        // the same, if it is that no command can be run inside the job
 	unsaved    error         // why the session cannot be saved
+	idle       bool          // a person was told that the job is idle, and it still is
 	lapsed     bool          // there is no job, and no person permits a submission any more
 }
 

@@ -211,8 +211,17 @@ func hoursText(of int, left time.Duration) string {
 	return fmt.Sprintf("%.1f", hours)
 }
 
-// notifyIdle publishes the notice that the session's job is idle.
+// idleTold reports whether a person was told that the job is idle, and it still is.
+func (m *meter) idleTold() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.idle.noticed
+}
+
+// notifyIdle publishes the notice that the session's job is idle, after the state that says so:
+// without that, the notice is withdrawn.
 func (s *session) notifyIdle(text string) {
+	s.change(func(f *facts) { f.idle = true })
 	s.agent.log.Info("notice", "session", s.name, "text", text)
 	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeIdle, Session: s.name, Text: text}})
 }

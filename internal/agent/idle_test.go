@@ -68,8 +68,8 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 			t.Errorf("it was measured %d times", n)
 		}
 		g.until(10, 0)
-		if told := g.idleNotices(); len(told) != 1 {
-			t.Errorf("told again: %q", told)
+		if told := g.idleNotices(); len(told) != 1 || !g.agent.sessions["alpha-0"].status().Idle {
+			t.Errorf("told again, or no longer shown as idle: %q", told)
 		}
 		if n := g.readings("alpha"); n > 3+4 {
 			t.Errorf("it was measured %d times in two hours", n)
@@ -80,6 +80,9 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 		}
 		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = true, time.Now() })
 		g.until(10, 45)
+		if s.status().Idle {
+			t.Error("its kernel is busy, and the notice stays")
+		}
 		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = false, time.Now() })
 		g.until(11, 10)
 		if told := g.idleNotices(); len(told) != 1 {

@@ -116,13 +116,14 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, e
 	src.secrets = r.URL.Query().Get("secrets") != ""
 	out := newLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
+	tail = min(tail, maxTail)
 	switch {
+	case r.URL.Query().Get("follow") != "":
+		err = src.follow(r.Context(), out, a.limits.Jobs, tail)
 	case tail > 0:
-		err = src.sendTail(r.Context(), out, min(tail, maxTail))
-	case r.URL.Query().Get("follow") == "":
-		err = src.readAll(r.Context(), out)
+		err = src.sendTail(r.Context(), out, tail)
 	default:
-		err = src.follow(r.Context(), out, a.limits.Jobs)
+		err = src.readAll(r.Context(), out)
 	}
 	if err != nil && !*out.sent {
 		fail(w, err)
@@ -207,11 +208,18 @@ func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
 	return out.send(api.LogChunk{Path: src.path, Text: api.Redact(string(text), src.known...)})
 }
 
-// follow sends the log and what is appended, until ctx ends or nobody reads.
-func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limits) error {
+// follow sends the log, or only its last lines if tail is not zero, and what is appended, until
+// ctx ends or nobody reads.
+func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limits, tail int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f := jobwatch.NewFollower(src.reader, jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits})
+	o := jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits}
+	if tail > 0 {
+		if from, err := jobwatch.TailPosition(ctx, src.reader, src.path, tail); err == nil { // else the file may appear
+			o.From = []jobwatch.Position{from}
+		}
+	}
+	f := jobwatch.NewFollower(src.reader, o)
 	f.Nudge() // a person asked
 	sink := src.sink(out)
 	return f.Serve(ctx, func(c jobwatch.Chunk) {

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -70,5 +72,39 @@ func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
 		if got := shownLog(t, log, logSource{secrets: secrets}); !bytes.Equal(got, log) {
 			t.Errorf("secrets %t: %d bytes became %d, which end with %q", secrets, len(log), len(got), got[max(0, len(got)-20):])
 		}
+	}
+}
+
+func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
+	a := quietSession(t).agent
+	src := logSource{path: filepath.Join(t.TempDir(), "log"), reader: jobwatch.Local{}}
+	if err := os.WriteFile(src.path, []byte("one\ntwo?token=0123456789abcdef\nthree\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.sendLog(w, r, src, nil) }))
+	defer server.Close()
+	for tail, want := range map[string]string{"0": "one\ntwo?token=•••\nthree\n", "2": "two?token=•••\nthree\n"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"?follow=1&tail="+tail, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, dec := "", json.NewDecoder(res.Body)
+		for len(got) < len(want) {
+			var c api.LogChunk
+			if err := dec.Decode(&c); err != nil {
+				t.Fatal(err)
+			}
+			got += c.Text
+		}
+		if got != want {
+			t.Errorf("the last %s lines: %q, want %q", tail, got, want)
+		}
+		cancel()
+		_ = res.Body.Close()
 	}
 }

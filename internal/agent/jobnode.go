@@ -226,7 +226,7 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
 	if n.jobs.HasSteps(ctx) {
-		o.Job = slurmID(job)
+		o.Job, o.Cluster = slurmID(job), job.Cluster
 	} else {
 		o.PBSJob = job.ID
 	}

@@ -89,6 +89,7 @@ func (m *meter) every(looked bool) time.Duration {
 func (m *meter) measure(ctx context.Context, looked bool) {
 	m.setRun()
 	u := m.traffic()
+	defer m.endIdle()
 	due := u.Time.Sub(m.added) >= m.every(looked)
 	check := m.checkDue(u.Time)
 	if looked && due || check {
@@ -107,6 +108,17 @@ func (m *meter) measure(ctx context.Context, looked bool) {
 	m.added = u.Time
 	m.log.add(u)
 	m.session.agent.usage.publish(u)
+}
+
+// endIdle withdraws the notice of an idle job that is used again.
+func (m *meter) endIdle() {
+	s := m.session
+	s.mu.Lock()
+	told := s.facts.idle
+	s.mu.Unlock()
+	if told && !m.idleTold() {
+		s.change(func(f *facts) { f.idle = false })
+	}
 }
 
 // setRun takes in that the session's job has begun another run, or is another one.

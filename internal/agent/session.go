@@ -390,6 +390,7 @@ func (s *session) enterLocked() {
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
 		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.cancelledJob,
 		MaySubmit: s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now),
+		Idle:      s.facts.idle && hasLive(s.facts.job),
 		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
 	}
 	if next.Job == nil && !next.MaySubmit && s.facts.failure == nil && s.facts.host.State != api.HostUp {

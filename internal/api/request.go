@@ -109,7 +109,9 @@ type LogQuery struct {
 	Host, Job string
 	Follow    bool
 	Secrets   bool
-	Tail      int // only that many lines at the end, as a terminal would show them, and without secrets
+	// Tail: only that many lines at the end. Unless the log is followed, they are as a terminal
+	// would show them, and without secrets.
+	Tail int
 }
 
 // Answers says how a client that watches events can ask a person.

@@ -109,7 +109,7 @@ func TestThePageReadsTheLogsOfSessionsOnlyAndWithoutTheirSecrets(t *testing.T) {
 	}))}, nil)
 	_, bearer := enterAs(t, s, link)
 	fetch(t, s, http.MethodGet, "/api/log?session=work&host=alpha&job=7&secrets=1", "", map[string]string{"Authorization": "Bearer " + bearer})
-	if got := <-asked; got != "/v1/sessions/work/log?follow=1" {
+	if got := <-asked; got != "/v1/sessions/work/log?follow=1&tail=1000" {
 		t.Errorf("the agent is asked for %s", got)
 	}
 }

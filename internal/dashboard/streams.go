@@ -98,10 +98,13 @@ func titles(e api.Event) map[string]string {
 	return list
 }
 
-// log streams the log of a session's job without its secrets, and what is appended to it. An error before the
-// first chunk is the response; a later one is the last line.
+// logLines is how many lines of a log are sent at first: enough to look around and search in.
+const logLines = 1000
+
+// log streams the end of the log of a session's job without its secrets, and what is appended to it. An error
+// before the first chunk is the response; a later one is the last line.
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
-	query := api.LogQuery{Session: r.URL.Query().Get("session"), Follow: true}
+	query := api.LogQuery{Session: r.URL.Query().Get("session"), Follow: true, Tail: logLines}
 	out := newLines(w, r)
 	defer out.close()
 	sent := false

@@ -79,6 +79,7 @@ function take(chunk) {
     return;
   }
   if (chunk.restarted) kept = [];
+  if (chunk.offset > 0 && !kept.length && !rest) dropped = true; // it begins with its last lines
   const text = chunk.base64 ? new TextDecoder().decode(Uint8Array.from(atob(chunk.base64), (c) => c.charCodeAt(0))) : chunk.text;
   const parts = (rest + text.replace(steering, "")).split("\n");
   rest = parts.pop();
