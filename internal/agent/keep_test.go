@@ -213,13 +213,16 @@ func (w *world) laptop(config string) *world {
 
 func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
 	w := newWorld(t)
-	// The next job is due 15 min before the end: in 7 s, on both laptops at once.
-	w.cluster.Age(45*time.Minute - 7*time.Second)
+	w.cluster.Age(30 * time.Minute) // of an hour: the next job is due in 15 min
 	w.restart(keepConfig, func(l *agent.Limits) { l.KeepPerDay = 1 })
 	first := w.up()
 	w.cluster.Age(0)
 	other := w.laptop(strings.Replace(keepConfig, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))
 	if _, err := other.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	other.until("ready on the same job", ready)
+	if err := w.cluster.SetLimit(first.Job.ID, 40*time.Minute); err != nil { // now it is due, on both laptops
 		t.Fatal(err)
 	}
 	here, there := w.until("followed by another", followed), other.until("followed by another", followed)
