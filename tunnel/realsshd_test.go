@@ -26,6 +26,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/freeport"
 )
 
 // realServer is an OpenSSH server on loopback that logs the test's own user in.
@@ -149,7 +150,7 @@ func freePort(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
+	defer func() { _ = freeport.Close(l) }()
 	return l.Addr().(*net.TCPAddr).Port
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/freeport"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 	"tunctl/internal/testprogram"
@@ -209,7 +210,7 @@ func freePort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
+	defer func() { _ = freeport.Close(l) }()
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/freeport"
 	"tunctl/internal/home"
 )
 
@@ -81,7 +82,7 @@ func freePort(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
+	_ = freeport.Close(l)
 	return l.Addr().(*net.TCPAddr).Port
 }
 

@@ -213,20 +213,23 @@ func (w *world) laptop(config string) *world {
 
 func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
 	w := newWorld(t)
-	w.restart(strings.Replace(keepConfig, "1:00:00", "0:14", 1), func(l *agent.Limits) { l.KeepPerDay = 1 })
+	w.cluster.Age(30 * time.Minute) // of an hour: the next job is due in 15 min
+	w.restart(keepConfig, func(l *agent.Limits) { l.KeepPerDay = 1 })
 	first := w.up()
-	longer := strings.Replace(keepConfig, "1:00:00", "1:00", 1) // for those that follow
-	w.restart(longer, w.limits)
-	other := w.laptop(strings.Replace(longer, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))
+	w.cluster.Age(0)
+	other := w.laptop(strings.Replace(keepConfig, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))
 	if _, err := other.client.Up(t.Context(), "jupyter"); err != nil {
 		t.Fatal(err)
 	}
-	follows := func(s api.Session) bool { return s.Next != nil }
-	here, there := w.until("followed by another", follows), other.until("followed by another", follows)
+	other.until("ready on the same job", ready)
+	if err := w.cluster.SetLimit(first.Job.ID, 40*time.Minute); err != nil { // now it is due, on both laptops
+		t.Fatal(err)
+	}
+	here, there := w.until("followed by another", followed), other.until("followed by another", followed)
 	if there.Job == nil || there.Job.ID != first.Job.ID || here.Next.ID != there.Next.ID {
 		t.Errorf("one laptop has job %s and next %s, the other %s and %s", here.Job.ID, here.Next.ID, there.Job.ID, there.Next.ID)
 	}
-	_ = w.cluster.KillJob(first.Job.ID) // its time need not be waited for; where that is over, all the better
+	w.timeOut(first)
 	moved := func(s api.Session) bool { return ready(s) && s.Job.ID == here.Next.ID }
 	w.until("ready on the next job", moved)
 	other.until("ready on the next job", moved)

@@ -89,7 +89,7 @@ func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := w.cluster.Await(ctx, w.cluster.Jobs()[0].ID); err != nil {
 		t.Errorf("the job that was submitted keeps running: %v", err)

@@ -38,7 +38,7 @@ var imports = map[string][]string{
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig", "tunnel/step"},
-	"tunnel/forward":   {"internal/api", "internal/peer"},
+	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
 	"tunnel/mux":       {},
 	"tunnel/step":      {"internal/api"},
@@ -58,6 +58,7 @@ var imports = map[string][]string{
 	"internal/suggest":    {},
 	"internal/posixsh":    {},
 	"internal/ctxtime":    {},
+	"internal/freeport":   {},
 
 	// What agent and client share.
 	"internal/localsocket": {"internal/home", "internal/peer"},
@@ -78,7 +79,7 @@ var imports = map[string][]string{
 	"internal/desktop/bustest":     {},
 	"internal/desktop/desktest":    {"internal/desktop/bustest"},
 	"internal/e2e":                 {},
-	"internal/lab":                 {"internal/posixsh"},
+	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/lab/real":            {"internal/atomicfile"},
 	"internal/lab/real/cmd/labctl": {"internal/lab/real"},
 	"internal/ptytest":             {},

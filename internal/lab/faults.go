@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"tunctl/internal/freeport"
 )
 
 // Pause freezes the login node: connections stay and nothing moves on them.
@@ -27,7 +29,7 @@ func (c *Cluster) Refuse(refuse bool) error {
 	case c.closed:
 		return net.ErrClosed
 	case refuse && c.listener != nil:
-		err := c.listener.Close()
+		err := freeport.Close(c.listener)
 		c.listener = nil
 		return err
 	case !refuse && c.listener == nil:

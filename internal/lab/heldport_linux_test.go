@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"tunctl/internal/freeport"
 )
 
 func TestARefusedPortIsGivenToNobodyElse(t *testing.T) {
@@ -27,7 +29,7 @@ func TestARefusedPortIsGivenToNobodyElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = listener.Close()
+		_ = freeport.Close(listener)
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"tunctl/internal/freeport"
 )
 
 var (
@@ -106,7 +108,7 @@ func freePort(ctx context.Context) (port int, err error) {
 		port = 20000 + mathrand.IntN(12000) //nolint:gosec // no secret
 		var listener net.Listener
 		if listener, err = listenLocal(ctx, port); err == nil {
-			return port, listener.Close()
+			return port, freeport.Close(listener)
 		}
 	}
 	return 0, err

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"tunctl/internal/freeport"
 	"tunctl/internal/peer"
 )
 
@@ -43,7 +44,7 @@ func (l *localListener) onNetwork() bool { return l.path == "" && !l.addr.Addr()
 func (l *localListener) close() error {
 	var errs []error
 	for _, x := range l.listeners {
-		if err := x.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		if err := freeport.Close(x); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}
