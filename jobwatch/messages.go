@@ -116,10 +116,13 @@ type reason struct {
 
 func (r reason) hint() string {
 	if r.never && !r.held {
-		return "the job will never start as submitted: " + strings.Replace(r.words, "the job asks", "it asks", 1)
+		return NeverStarts + ": " + strings.Replace(r.words, "the job asks", "it asks", 1)
 	}
 	return r.words
 }
+
+// NeverStarts begins the hint of a queued job for which waiting does not help.
+const NeverStarts = "the job will never start as submitted"
 
 // Suspended is the reason of a running job whose processes are stopped.
 const Suspended = "SUSPENDED"

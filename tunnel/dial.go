@@ -104,6 +104,7 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	switch {
 	case isDNS && dns.IsNotFound:
 		e.Message = fmt.Sprintf("no host named %q was found", t.settings.Hostname)
+		e.Hint = "check the spelling, the network, and the VPN if the site needs one"
 		if !strings.Contains(t.settings.Hostname, ".") {
 			e.Hint = "check that it is a Host of your ~/.ssh/config, or write the full name, as in login.example.org; then check the network"
 		}

@@ -18,7 +18,7 @@ import (
 func connectCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "connect",
-		Usage:     "connect stdin/stdout to ADDR:PORT through a host, or from inside a job",
+		Usage:     "connect stdin/stdout to ADDR:PORT as seen from a host or a job",
 		ArgsUsage: "HOST|SESSION ADDR:PORT | --gateway HOST|SESSION",
 		Description: "ADDR is an address as the host sees it, or as the node of the session's job does; a path is a\n" +
 			"unix socket there. Use it as a ProxyCommand:\n\n" +

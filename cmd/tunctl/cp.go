@@ -16,7 +16,7 @@ import (
 func cpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "cp",
-		Usage:     "copy files and folders to or from a host, over the existing connection",
+		Usage:     "copy files to or from a host or a job, without another login",
 		ArgsUsage: "SRC... DST",
 		Description: "HOST:PATH is a file on a host, SESSION:PATH one on the node of the session's job; a relative\n" +
 			"path starts in your home folder there. Anything else is on this machine (write ./a:b for a file\n" +

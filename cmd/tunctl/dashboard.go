@@ -24,7 +24,7 @@ const promptsRetry = 2 * time.Second
 func dashboardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "dashboard",
-		Usage: "show sessions, jobs, use, logs and history on a page in the browser",
+		Usage: "show sessions, jobs, use, logs and history in the browser",
 		Description: "The page is live, and has a button for everything: open, start, extend, disconnect, end the job.\n" +
 			"It is served on this computer, for you alone, while it is open: the command ends a minute after\n" +
 			"you closed the page, or with Ctrl-C. Sessions and jobs are not affected.\n\n" +

@@ -42,12 +42,12 @@ var demoConfig string
 func demoCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "try tunctl on a practice cluster on this machine; no account needed",
+		Usage: "try tunctl on a practice cluster; no account needed",
 		Description: "Starts a practice cluster (an SSH server with a small batch system, on this machine only) and a\n" +
 			"notebook on it, with the same agent and commands that you would use on a real one. Your own\n" +
 			"config, keys and agent are not touched. Ctrl-C ends the demo and removes everything.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "once", Usage: "fetch the page through the forward, print its HTTP status and exit"},
+			&cli.BoolFlag{Name: "once", Usage: "fetch the page, print its HTTP status and exit"},
 			&cli.BoolFlag{Name: "page", Usage: "serve the built-in page even if Jupyter is installed"},
 			&cli.BoolFlag{Name: "pbs", Usage: "use PBS instead of Slurm"},
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
@@ -145,6 +145,10 @@ func shellWord(text string) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
 
+// practicePrompt shows the practice node: the shell's own prompt would name this machine.
+const practicePrompt = `PS1='student@$HOSTNAME:\w\$ '
+`
+
 func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -157,9 +161,10 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the practice cluster: %w", err)
 	}
-	script := filepath.Join(cluster.Home(), "jupyter.sh")
-	if err := os.WriteFile(script, []byte(lab.JobScript(cluster.Dialect())), 0o600); err != nil {
-		return nil, errors.Join(err, cluster.Close())
+	for name, text := range map[string]string{"jupyter.sh": lab.JobScript(cluster.Dialect()), ".profile": practicePrompt} {
+		if err := os.WriteFile(filepath.Join(cluster.Home(), name), []byte(text), 0o600); err != nil {
+			return nil, errors.Join(err, cluster.Close())
+		}
 	}
 	d.term.Say("%s %s %s", d.term.Paint(term.Green, "✓"), term.Pad("practice cluster on this machine", 44), d.term.Paint(term.Grey, stopwatch(time.Since(started))))
 	return cluster, nil

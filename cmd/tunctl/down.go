@@ -35,6 +35,14 @@ func downCommand(t *term.Terminal) *cli.Command {
 }
 
 func down(ctx context.Context, inv *invocation) error {
+	if inv.Bool("cancel") { // a job may still run, and be charged
+		if _, err := inv.client.Status(ctx); errors.Is(err, client.ErrNotRunning) {
+			return &api.Error{
+				Code: api.CodeAgent, Message: "the agent is not running, so no job was cancelled", Err: err,
+				Hint: "`tunctl agent start` finds the jobs of your sessions again; then repeat this command",
+			}
+		}
+	}
 	requests, err := downRequests(ctx, inv)
 	if err != nil {
 		return err
@@ -53,7 +61,7 @@ func down(ctx context.Context, inv *invocation) error {
 			return err
 		}
 		if errors.Is(err, client.ErrNotRunning) {
-			inv.Say("the agent is not running: nothing is up")
+			inv.Say("the agent is not running: nothing is up; jobs keep running")
 			return nil
 		}
 		for _, s := range res.Sessions {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -77,7 +78,8 @@ func setUp(ctx context.Context, inv *invocation) error {
 	if err := appendConfig(ctx, inv.paths, text); err != nil {
 		return err
 	}
-	inv.Say("%s added to %s:\n\n%s", inv.Paint(term.Green, "✓"), inv.paths.Config, text)
+	inv.Say("%s added to %s:", inv.Paint(term.Green, "✓"), inv.paths.Config)
+	fmt.Fprintf(inv.Err, "\n%s\n", text) // as it is in the file, with long lines
 	if !inv.Bool("no-login") && !plan.loggedIn {
 		if err := inv.tryLogin(ctx, plan.host, "login"); err != nil {
 			return err
@@ -102,7 +104,7 @@ func (inv *invocation) checkJob(ctx context.Context, session string) {
 	case err != nil:
 		inv.Say("%s could not check the job: %v", inv.Paint(term.Yellow, "!"), err)
 	case preview.Refused != "":
-		inv.Say("%s the scheduler would not accept the job: %s\n`tunctl config edit` changes its answers", inv.Paint(term.Yellow, "!"), api.Sanitize(preview.Refused))
+		inv.Say("%s %s\n`tunctl config edit` changes its answers", inv.Paint(term.Yellow, "!"), api.Sanitize(preview.Refused))
 	case preview.Start.IsZero() && preview.Why != "": // perhaps that the job was submitted, and is cancelled
 		inv.Say("%s", api.Sanitize(preview.Why))
 	case !preview.Start.IsZero():
@@ -132,6 +134,6 @@ func (inv *invocation) tryLogin(ctx context.Context, host, again string) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	inv.Say("The login failed, but the config was written: `tunctl %s %s` tries again.", again, host)
+	inv.Say("The login failed, but the config was written: `tunctl %s %s` tries again.\n`tunctl config edit` changes or removes it.", again, host)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,6 +117,8 @@ func (i *interview) choose(ctx context.Context, ask string, offers []offer, job 
 		case text == "?":
 			i.term.Say("Type the number of a line, or press Enter for the first; Ctrl-C stops.")
 		case i.changeSetting(job, text):
+		case misspelledSetting.MatchString(text):
+			i.term.Say("%q is no setting of the job; the settings are: %s", text, strings.Join(settingNames(job), ", "))
 		default:
 			if err := check(text); err != nil {
 				i.term.Say("%v", err)
@@ -124,6 +127,17 @@ func (i *interview) choose(ctx context.Context, ask string, offers []offer, job 
 			return offer{value: text}, nil
 		}
 	}
+}
+
+// misspelledSetting matches NAME=VALUE, which is neither an account, a partition nor a path.
+var misspelledSetting = regexp.MustCompile(`^\s*[a-z_]+\s*=`)
+
+func settingNames(job *configs.Job) []string {
+	var names []string
+	for _, q := range job.Questions() {
+		names = append(names, q.Name)
+	}
+	return names
 }
 
 // changeSetting changes a setting of the job by NAME=VALUE, and reports whether the text is one.

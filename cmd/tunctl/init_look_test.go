@@ -53,6 +53,7 @@ func TestTheAnswersOfALookFitEachOther(t *testing.T) {
 		{"phys\ngpu\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1.5", "gpus": "1", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
 		{"2\ngpus=2\nhours=1\n2\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1", "gpus": "2", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
 		{"a b\n9\nother\n", map[string]string{"account": "other", "partition": "batch", "venv": "~/envs/lab"}, nil},
+		{"hour=8\nphys\n\n", map[string]string{"account": "phys", "partition": "batch", "venv": "~/envs/lab"}, nil}, // a misspelled setting is no account
 		{"\nhours=x\n\tunlisted\n", map[string]string{"account": "proj", "partition": "unlisted", "venv": "~/envs/lab"}, nil},
 	} {
 		i, site := askedAt(t, "slurm", clusterFound(), c.typed)

@@ -40,7 +40,7 @@ func serveMCP(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	if inv.Interactive {
-		inv.Say("this command is for a coding assistant, which starts it: docs/assistants.md says how; Ctrl-C ends it")
+		inv.Say("this command is for a coding assistant: add `tunctl mcp` to its MCP servers, and it starts this itself; Ctrl-C ends it")
 	}
 	server := mcp.New(mcp.Options{Client: inv.client, Sites: loadSites(inv.Terminal, inv.paths), Apps: apps, Version: version()})
 	return server.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(inv.In), Writer: unclosed{inv.Out}})

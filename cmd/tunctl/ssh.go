@@ -26,7 +26,7 @@ const exitConnectionFailed = 255
 func sshCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      sshName,
-		Usage:     "run a shell or a command on a host or inside a job, without another login",
+		Usage:     "run a shell or a command on a host or inside a job",
 		ArgsUsage: "HOST|SESSION [COMMAND...]",
 		Description: "Needs no second login and no second one-time code: it uses the agent's connection. SESSION\n" +
 			"means inside its running job: on its node, with its environment and its GPUs. A session that\n" +

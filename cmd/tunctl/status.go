@@ -120,9 +120,12 @@ func unknownSession(name string, st api.Status) error {
 }
 
 func printStatus(t *term.Terminal, st api.Status) error {
-	if st.Agent == nil {
+	switch {
+	case st.Agent == nil && len(st.Sessions) > 0:
+		t.Say("the agent is not running: nothing is up; jobs keep running")
+	case st.Agent == nil:
 		t.Say("the agent is not running: nothing is up")
-	} else {
+	default:
 		warnAboutVersion(t, st)
 		warnAboutPause(t, st)
 	}

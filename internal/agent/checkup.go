@@ -59,6 +59,8 @@ func (c *checkup) ok(name, format string, args ...any) {
 func (c *checkup) failed(name string, err error, fix string) {
 	if e, ok := asAPI(err); ok && e.Hint != "" {
 		fix = e.Hint
+	} else if errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) {
+		fix = "the connection was just lost: check the network, then run `tunctl doctor` again"
 	}
 	c.add(name, api.CheckBad, err.Error(), fix)
 }

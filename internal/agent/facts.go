@@ -72,7 +72,11 @@ func (f *facts) derive(now time.Time) verdict {
 	case f.needsJob && f.job == nil, f.submitting:
 		return verdict{state: api.SessionSubmitting, cause: f.doing}
 	case f.needsJob && f.job.State.Waiting():
-		return verdict{state: api.SessionQueued, cause: queuedCause(f.job, f.waits, now)}
+		v := verdict{state: api.SessionQueued, cause: queuedCause(f.job, f.waits, now)}
+		if neverStarts(f.job) {
+			v.hint = fmt.Sprintf("`tunctl down %s --cancel` removes it; `tunctl up %s --with NAME=VALUE` then asks for something else", f.name, f.name)
+		}
+		return v
 	case !f.answers && f.served && f.suspended():
 		return verdict{state: api.SessionReconnecting, cause: f.job.Hint}
 	case !f.answers && f.served:
@@ -262,11 +266,14 @@ func queuedCause(j *api.Job, waits string, now time.Time) string {
 	if j.ExpectedStart.After(now) {
 		cause += ", expected start " + clock(j.ExpectedStart, now)
 	}
-	if waits != "" && j.State == api.JobQueued {
+	if waits != "" && j.State == api.JobQueued && !neverStarts(j) {
 		cause += "; " + waits
 	}
 	return cause
 }
+
+// neverStarts reports whether waiting does not help a queued job.
+func neverStarts(j *api.Job) bool { return strings.HasPrefix(j.Hint, jobwatch.NeverStarts) }
 
 // clock writes a time of day, with the day if it is not today.
 func clock(t, now time.Time) string {

@@ -41,6 +41,10 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			facts{wanted: true, host: up, needsJob: true, job: &api.Job{State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", ExpectedStart: now.Add(24 * time.Hour)}},
 			api.SessionQueued, "other jobs have a higher priority (Priority), expected start Tue 3 Mar 13:00",
 		},
+		"queued for ever, whatever earlier jobs waited": {
+			facts{wanted: true, host: up, needsJob: true, waits: "an earlier job waited 5 min", job: &api.Job{State: api.JobQueued, Hint: jobwatch.NeverStarts + ": too long"}},
+			api.SessionQueued, jobwatch.NeverStarts + ": too long",
+		},
 		"runs and says nothing": {facts{wanted: true, host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting"}, api.SessionStarting, "waiting"},
 		"its node is prepared": {
 			facts{wanted: true, host: up, needsJob: true, doing: "waiting", job: &api.Job{State: api.JobRunning, Reason: "Prolog", Hint: "being prepared"}},

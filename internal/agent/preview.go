@@ -136,6 +136,7 @@ func (p *preview) withStart(ctx context.Context, out api.Preview, sub jobwatch.S
 		return out, nil
 	}
 	start, err := p.jobs.TestStart(ctx, sub, out.Script)
+	err = p.agent.aboutAnswers(ctx, p.cfg, p.jobs, err)
 	if start.Submitted != "" {
 		p.agent.store.SetTestSubmits(host)
 		out.Why = fmt.Sprintf("the submit command on %s does not know tests: it submitted job %s", host, start.Submitted)
@@ -147,7 +148,7 @@ func (p *preview) withStart(ctx context.Context, out api.Preview, sub jobwatch.S
 		return out, nil
 	}
 	if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
-		out.Refused = refusedText(e)
+		out.Refused, out.Waited = refusedText(e), ""
 		return out, nil
 	}
 	out.Start, out.Why = start.At, start.Words

@@ -160,17 +160,22 @@ func (a *Agent) checkOverridden(ctx context.Context, cfg configs.Session, jobs *
 // the hint names the person's answers, not only the scheduler's options.
 func (a *Agent) submitFor(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) (api.Job, error) {
 	job, err := jobs.Submit(ctx, sub)
+	return job, a.aboutAnswers(ctx, cfg, jobs, err)
+}
+
+// aboutAnswers names the person's answers in the hint of a refusal.
+func (a *Agent) aboutAnswers(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, err error) error {
 	e, ok := asAPI(err)
 	if !ok || e.Code != api.CodeSubmit || cfg.Builtin() == "" {
-		return job, err
+		return err
 	}
 	about := answersAbout(e.Message+"\n"+e.Hint, refusedAnswers, a.answerNames(ctx, cfg, jobs))
 	if len(about) == 0 {
-		return job, err
+		return err
 	}
 	hinted := *e
-	hinted.Hint += "; change " + inWith(a.section(cfg.Name), about)
-	return job, &hinted
+	hinted.Hint = strings.Replace(e.Hint, " in args of the session or in the script", "", 1) + "; change " + inWith(a.section(cfg.Name), about)
+	return &hinted
 }
 
 // fixFor says what to change after a job ended before it served.
