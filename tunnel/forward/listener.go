@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -20,6 +21,15 @@ import (
 // nearbyPorts is how many ports after one in use are tried before the system picks any:
 // a person expects 8889 after 8888.
 const nearbyPorts = 20
+
+// A forward that may listen on any port tries a few of these first. Systems give higher
+// ports to the connections of all programs, so that one of those may be in use when the
+// forward is opened again, and its address would change.
+const (
+	firstOwnPort = 28100
+	ownPorts     = 1900
+	ownPortTries = 5
+)
 
 // localListener is where a forward listens: on a port, usually of both loopback
 // addresses, or on a unix socket.
@@ -95,6 +105,10 @@ func candidatePorts(want, last int) []int {
 	if near := cmp.Or(want, last); near != 0 {
 		for p := near + 1; p <= min(near+nearbyPorts, 65535); p++ {
 			add(p)
+		}
+	} else {
+		for range ownPortTries {
+			add(firstOwnPort + rand.IntN(ownPorts))
 		}
 	}
 	return append(ports, 0)

@@ -54,7 +54,6 @@ func TestTheWantedPortComesFirstThenTheLastThenOneNearby(t *testing.T) {
 		first      []int
 		n          int
 	}{
-		{0, 0, []int{0}, 1},
 		{8888, 0, []int{8888, 8889, 8890}, 22},
 		{8888, 8890, []int{8888, 8890, 8889, 8891}, 22},
 		{0, 9000, []int{9000, 9001}, 22},
@@ -64,6 +63,21 @@ func TestTheWantedPortComesFirstThenTheLastThenOneNearby(t *testing.T) {
 		if !slices.Equal(got[:len(test.first)], test.first) || len(got) != test.n || got[len(got)-1] != 0 {
 			t.Errorf("want %d, last %d: %v", test.want, test.last, got)
 		}
+	}
+}
+
+func TestAnyPortIsOneThatNoOutgoingConnectionGets(t *testing.T) {
+	ports := candidatePorts(0, 0)
+	if len(ports) < 2 || ports[len(ports)-1] != 0 {
+		t.Fatalf("%v", ports)
+	}
+	for _, p := range ports[:len(ports)-1] {
+		if p < firstOwnPort || p >= 32768 { // where Linux begins; the others begin at 49152
+			t.Errorf("%v", ports)
+		}
+	}
+	if f := open(t, ListenOptions{}); f.Port() < firstOwnPort || f.Port() >= firstOwnPort+ownPorts {
+		t.Errorf("port %d", f.Port())
 	}
 }
 
