@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,9 @@ func find() (Paths, error) {
 		if err != nil {
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: %w", err)
 		}
+		if parent := filepath.Dir(dir); !exists(parent) { // it would be made again, and stay
+			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s; if it was that of a demo, the demo has ended", parent)
+		}
 		return In(dir), nil
 	}
 	config, err := os.UserConfigDir()
@@ -95,6 +99,11 @@ func find() (Paths, error) {
 		p.Socket = shortSocket(filepath.Join(run, "tunctl", "agent.sock"))
 	}
 	return p, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func short(text string) string {

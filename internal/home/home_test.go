@@ -28,6 +28,13 @@ func TestTunctlHomeMovesEverything(t *testing.T) {
 	}
 }
 
+func TestTheHomeOfADemoThatHasEndedIsNotMadeAgain(t *testing.T) {
+	t.Setenv("TUNCTL_HOME", filepath.Join(t.TempDir(), "demo", "home"))
+	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "the demo has ended") {
+		t.Errorf("err = %v", err)
+	}
+}
+
 func TestTunctlConfigNamesTheFile(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	t.Setenv("TUNCTL_CONFIG", "elsewhere.toml")
