@@ -79,6 +79,9 @@ var errTokenUnknown = errors.New("the server requires a token, and the log does 
 // known so far: what a job prints comes before what its server prints, and lacks the base URL.
 var errPathUnknown = errors.New("the server uses another base path, and the log does not contain it yet")
 
+// errNoListener says that the machine was reached, and that no server listens there.
+var errNoListener = errors.New("nothing listens there")
+
 // isIncomplete reports whether a server answers and only its token or path is missing.
 func isIncomplete(err error) bool {
 	return errors.Is(err, errTokenUnknown) || errors.Is(err, errPathUnknown)
@@ -114,7 +117,7 @@ func dialError(err error) error {
 	case errors.Is(err, api.ErrProhibited):
 		return errors.New("the host does not allow forwarding to this address")
 	case errors.Is(err, api.ErrRefused):
-		return errors.New("nothing listens there")
+		return errNoListener
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("no response within the time limit")
 	}

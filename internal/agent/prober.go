@@ -141,24 +141,41 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 	if ep.TakesOneClient() {
 		return p.unprobed(ctx, t, ep)
 	}
-	var first error
-	for _, r := range p.routes(ctx, t, ep, since) {
-		err := p.probeRoute(ctx, r)
-		if err == nil {
-			p.findAudience(ctx, t, &r.endpoint)
-			return probeResult{target: t, route: &r}
+	works, failed, err := p.try(ctx, p.routes(ctx, t, ep, since), since)
+	switch {
+	case works != nil:
+		p.findAudience(ctx, t, &works.endpoint)
+		return probeResult{target: t, route: works}
+	case err == nil:
+		return p.unproven(t, ep, errNoNode)
+	}
+	return p.unproven(t, failed, err)
+}
+
+// try probes the routes in order, and returns the first that works; else what was tried on
+// the node, or first. A server that just announced itself and refuses on its own node does
+// not listen yet: the other routes can prove no more.
+func (p *prober) try(ctx context.Context, routes []route, since time.Time) (works *route, failed api.Endpoint, err error) {
+	early := time.Since(since) < p.session.agent.limits.NodeGrace
+	refused := false // on the node
+	for _, r := range routes {
+		onNode := r.endpoint.Reach == api.ReachNode
+		if refused && early && !onNode {
+			break
 		}
-		if first == nil || r.endpoint.Reach == api.ReachNode {
-			ep, first = r.endpoint, err
+		fault := p.probeRoute(ctx, r)
+		if fault == nil {
+			return &r, failed, nil
 		}
-		if ctx.Err() != nil || errors.Is(err, api.ErrDown) {
+		if err == nil || onNode {
+			failed, err = r.endpoint, fault
+		}
+		refused = refused || onNode && errors.Is(fault, errNoListener)
+		if ctx.Err() != nil || errors.Is(fault, api.ErrDown) {
 			break
 		}
 	}
-	if first == nil {
-		first = errNoNode
-	}
-	return p.unproven(t, ep, first)
+	return nil, failed, err
 }
 
 // audienceTimeout bounds the connection to a page that is not meant to be reached from

@@ -110,6 +110,29 @@ func TestTheWayToAServerForOneClientIsNotRememberedAsOneThatWorks(t *testing.T) 
 	}
 }
 
+func TestAServerThatRefusesOnItsNodeIsProbedElsewhereOnlyAfterAWhile(t *testing.T) {
+	s := quietSession(t)
+	s.agent.limits.NodeGrace = time.Hour
+	p := newProber(s, newJobNodes(s, nil, nil))
+	for _, test := range []struct {
+		since time.Time
+		tried []string
+	}{
+		{time.Now(), []string{"cn01:80", "127.0.0.1:80"}},
+		{time.Now().Add(-2 * time.Hour), []string{"cn01:80", "127.0.0.1:80", "cn01:80"}},
+	} {
+		d := &dialed{}
+		works, failed, err := p.try(t.Context(), []route{
+			{dialer: d, endpoint: api.Endpoint{Scheme: "http", Host: "cn01", Port: 80, Reach: api.ReachNode}},
+			{dialer: d, endpoint: api.Endpoint{Scheme: "http", Host: "127.0.0.1", Port: 80, Reach: api.ReachNode}},
+			{dialer: d, endpoint: api.Endpoint{Scheme: "http", Host: "cn01", Port: 80, Reach: api.ReachLogin}},
+		}, test.since)
+		if works != nil || failed.Reach != api.ReachNode || !errors.Is(err, errNoListener) || !slices.Equal(d.tried, test.tried) {
+			t.Errorf("tried %q, %+v, %v; want %q", d.tried, failed, err, test.tried)
+		}
+	}
+}
+
 func TestAServerForOneClientIsNotProbedAndThePersonsConnectionTriesTheRoutes(t *testing.T) {
 	d := &dialed{open: "127.0.0.1:11111"}
 	at := func(host string) route {

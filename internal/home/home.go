@@ -102,7 +102,7 @@ func find() (Paths, error) {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path)
+	_, err := os.Stat(path) //nolint:gosec // the person's own environment names it
 	return !errors.Is(err, fs.ErrNotExist)
 }
 

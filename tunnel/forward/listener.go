@@ -108,7 +108,7 @@ func candidatePorts(want, last int) []int {
 		}
 	} else {
 		for range ownPortTries {
-			add(firstOwnPort + rand.IntN(ownPorts))
+			add(firstOwnPort + rand.IntN(ownPorts)) //nolint:gosec // a port is no secret
 		}
 	}
 	return append(ports, 0)
