@@ -377,9 +377,12 @@ func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.
 
 func (gridEngine) submitCommand() string { return `tunctl_limit qsub -terse "$@" "$tunctl_script"` }
 
-// qsubAnswer is an answer of qsub -terse, also of a wrapper that drops the option. An array's
-// has the numbers of its tasks.
-var qsubAnswer = regexp.MustCompile(`^(?:(\d+)(?:\.[\d,:-]+)?|Your job(?:-array)? (\d+)[. (].* has been submitted\.?)$`)
+// qsubSentence is the answer of qsub to a wrapper that drops -terse. It has precedence over
+// qsubNumber, which for an array has the numbers of its tasks: a wrapper may print other numbers.
+var (
+	qsubNumber   = regexp.MustCompile(`^(\d+)(?:\.[\d,:-]+)?$`)
+	qsubSentence = regexp.MustCompile(`^Your job(?:-array)? (\d+)[. (].* has been submitted\.?$`)
+)
 
 func (g gridEngine) parseSubmit(res Result) (string, error) {
 	g.cache.at = time.Time{} // the list lacks the new job
@@ -387,10 +390,14 @@ func (g gridEngine) parseSubmit(res Result) (string, error) {
 		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
 		return "", submitFailure(res, geDoubt, geRefusals)
 	}
-	if m := lastMatch(res.Stdout, qsubAnswer); m != nil {
-		return cmp.Or(m[1], m[2]), nil
+	m := lastMatch(res.Stdout, qsubSentence)
+	if m == nil {
+		m = lastMatch(res.Stdout, qsubNumber)
 	}
-	return "", errDoubt
+	if m == nil {
+		return "", errDoubt
+	}
+	return m[1], nil
 }
 
 func (g gridEngine) cancel(ctx context.Context, sh *shell, id string) error {

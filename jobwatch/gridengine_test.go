@@ -532,3 +532,15 @@ func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
 	}
 	enoughRead(t, "gridengine-live", read)
 }
+
+func TestTheSentenceOfQsubHasPrecedenceOverANumber(t *testing.T) {
+	for answer, want := range map[string]string{
+		"Your job 4711 (\"nb\") has been submitted\n12\n": "4711",
+		"a word from the site\n4712\n":                    "4712",
+		"4713.1-10:1\n":                                   "4713",
+	} {
+		if id, err := newGridEngine().parseSubmit(Result{Stdout: []byte(answer)}); err != nil || id != want {
+			t.Errorf("%q: %q, %v; want %q", answer, id, err, want)
+		}
+	}
+}

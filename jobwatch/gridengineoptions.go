@@ -86,8 +86,9 @@ func (g gridEngine) testStart(ctx context.Context, sh *shell, t startTest) (Star
 		return Start{}, err
 	}
 	res, err := sh.login(ctx, queryPrelude+testScript(sh, t.job, `qsub "$@" -terse -w p`,
-		`s/^\([0-9][0-9]*\)\(\.[0-9,:-]*\)\{0,1\}$/\1/p; s/^Your job\(-array\)\{0,1\} \([0-9][0-9]*\).*has been submitted.*$/\2/p`,
-		`limit qdel "$1"`))
+		`limit qdel "$1"`,
+		`s/^\([0-9][0-9]*\)\(\.[0-9,:-]*\)\{0,1\}$/\1/p`,
+		`s/^Your job\(-array\)\{0,1\} \([0-9][0-9]*\).*has been submitted.*$/\2/p`))
 	if err != nil {
 		return Start{}, err
 	}

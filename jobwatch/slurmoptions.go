@@ -167,8 +167,9 @@ func (s slurm) testStart(ctx context.Context, sh *shell, t startTest) (Start, er
 		return Start{}, err
 	}
 	res, err := sh.login(ctx, slurmPrelude+testScript(sh, t.job, `sbatch --test-only --parsable "$@"`,
-		`s/^Submitted batch job \([0-9]*\).*$/\1/p; s/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p`,
-		`case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac`))
+		`case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac`,
+		`s/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p`,
+		`s/^Submitted batch job \([0-9][0-9]*\) on cluster \([^ ]*\).*$/\1;\2/p; s/^Submitted batch job \([0-9][0-9]*\).*$/\1/p`))
 	if err != nil {
 		return Start{}, err
 	}

@@ -200,11 +200,16 @@ func wholeJob(sched scheduler, job api.Job) (ref string) {
 
 // describeSubmitted is the new job, with what the scheduler already reports of it. A site's
 // wrapper may print other numbers than the job's id: if ref is not the job of our script, the
-// one that is has precedence. If there is none, as where a wrapper submits a copy, it stays.
+// one that is has precedence, which only Slurm tells. If there is none, as where a wrapper
+// submits a copy, it stays.
 func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
 	job, err := sched.detail(ctx, w.sh, ref)
 	if errors.Is(err, errNoJob) || err == nil && job.Script != "" && !hasTag(job, s.Tag) {
-		if ours, e := sched.findTagged(ctx, w.sh, s.Tag); e == nil && wholeJob(sched, ours) != ref {
+		ours, e := sched.findTagged(ctx, w.sh, s.Tag)
+		if errors.Is(e, ErrNoAnswer) && ctxtime.Sleep(ctx, w.limits.QueryMin) == nil {
+			ours, e = sched.findTagged(ctx, w.sh, s.Tag)
+		}
+		if e == nil && wholeJob(sched, ours) != ref {
 			w.log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
 			ref = wholeJob(sched, ours)
 			job, err = sched.detail(ctx, w.sh, ref)

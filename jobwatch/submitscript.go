@@ -32,7 +32,7 @@ const (
 //
 // Old folders are removed: those of submissions after 30 days, and those of jobs that were
 // killed, so that they could not remove theirs, after 90, unless a process of that number,
-// as on a host without a scheduler, still runs.
+// as on a host without a scheduler, still runs on this node.
 //
 // Variables have our prefix, because the job would inherit one that the person exports
 // under the same name. The script waits for the answer for most of a command's time limit.
@@ -82,7 +82,10 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 	find "$tunctl_root" -mindepth 1 -maxdepth 1 -type d -mtime +30 2>/dev/null | head -n 50 | while IFS= read -r tunctl_old; do
 		test -d "$tunctl_old/tunctl.lock" && test -z "$(find "$tunctl_old" -mtime -30 2>/dev/null | head -n 1)" && rm -rf "$tunctl_old"
 	done
+	tunctl_i=0
 	for tunctl_old in "$tunctl_root"/job.[0-9]*; do
+		test "$tunctl_i" -lt 200 || break
+		tunctl_i=$((tunctl_i + 1))
 		test -d "$tunctl_old" && test ! -L "$tunctl_old" && ! kill -0 "${tunctl_old##*/job.}" 2>/dev/null || continue
 		test -n "$(find "$tunctl_old" -prune -mtime +90 2>/dev/null)" && test -z "$(find "$tunctl_old" -mtime -90 2>/dev/null | head -n 1)" && rm -rf "$tunctl_old"
 	done

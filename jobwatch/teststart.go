@@ -89,18 +89,18 @@ func (w *Watcher) awaitTurn(ctx context.Context) (unlock func(), err error) {
 }
 
 // testScript passes the job's script to a command that should only test it; "$@" are the
-// arguments of the submission. Should a job's id come back, which the sed commands in id
-// print, it is cancelled at once, by the sh text cancel with the id as $1, also if the
-// connection is lost meanwhile. A file in our folder then has the line about it: the next test
+// arguments of the submission. Should a job's id come back, it is cancelled at once, by the sh
+// text cancel with the id as $1, also if the connection is lost meanwhile. The sed commands in
+// ids print it; the last of them that prints anything counts. A file in our folder then has the line about it: the next test
 // finds it there, and tests nothing, so that a lost answer is told later.
-func testScript(sh *shell, s Submission, command, id, cancel string) string {
+func testScript(sh *shell, s Submission, command, cancel string, ids ...string) string {
 	return strings.NewReplacer(
 		"@FILE@", sh.folder()+"/"+submittedMark,
 		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
 		"@ARGS@", posixsh.Join(s.Args),
 		"@READ@", writeScriptTo(s),
 		"@COMMAND@", command,
-		"@ID@", posixsh.Quote(id),
+		"@IDS@", posixsh.Join(ids),
 		"@CANCEL@", cancel,
 		"@MARK@", submittedMark,
 	).Replace(testText)
@@ -108,24 +108,27 @@ func testScript(sh *shell, s Submission, command, id, cancel string) string {
 
 // testText: without a reader, a write ends a process by SIGPIPE, which must not happen
 // between the submission and its end.
-const testText = `tunctl_file=@FILE@
-if test -s "$tunctl_file"; then cat "$tunctl_file"; exit; fi
+//
+// Clusters may share a home, so the file has the name of the login nodes, without the number of
+// this one.
+const testText = `tunctl_file=@FILE@.$(uname -n | tr -d 0-9)
+if test -O "$tunctl_file" && test -s "$tunctl_file"; then cat "$tunctl_file"; exit; fi
 trap '' HUP PIPE
 cd @WORKDIR@ || exit
 set -- @ARGS@
 out=$( (trap - PIPE; @READ@) | limit @COMMAND@); status=$?
-set -- "$(printf '%s\n' "$out" | sed -n @ID@ | tail -n 1)"
+set -- "$(for tunctl_id in @IDS@; do printf '%s\n' "$out" | sed -n "$tunctl_id"; done | tail -n 1)"
 if test -n "$1"; then
 	@CANCEL@
 	set -- "@MARK@ $1 $?"
-	(umask 077; mkdir -p "${tunctl_file%/*}"; printf '%s\n' "$1" >"$tunctl_file")
+	(umask 077; mkdir -p "${tunctl_file%/*}"; test -O "${tunctl_file%/*}" && printf '%s\n' "$1" >"$tunctl_file")
 	printf '\n%s\n' "$1"
 fi
 printf '%s\n' "$out"
 exit $status`
 
-// submittedMark begins the line about a job that a test submitted, and is the name of the file
-// that has it.
+// submittedMark begins the line about a job that a test submitted, and the name of the file that
+// has it.
 const submittedMark = "tunctl.submitted"
 
 var submittedLine = regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(submittedMark) + ` (\d[\w.;-]*) (\d+)$`)

@@ -50,10 +50,12 @@ func TestTheStartOfATestedJobIsReadFromStandardError(t *testing.T) {
 
 func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, job, cancelled string }{
-		"an id":      {`echo "a word from the site"; echo 4711`, "4711", "4711\n"},
-		"a sentence": {`echo "Submitted batch job 4712"`, "4712", "4712\n"},
-		"a cluster":  {`echo "4713;north"`, "4713;north", "-M north 4713\n"},
-		"a failure":  {`echo 4714; exit 1`, "4714", "4714\n"},
+		"an id":                           {`echo "a word from the site"; echo 4711`, "4711", "4711\n"},
+		"a sentence":                      {`echo "Submitted batch job 4712"`, "4712", "4712\n"},
+		"a cluster":                       {`echo "4713;north"`, "4713;north", "-M north 4713\n"},
+		"a failure":                       {`echo 4714; exit 1`, "4714", "4714\n"},
+		"a sentence, then another number": {`echo "Submitted batch job 4715"; echo 12`, "4715", "4715\n"},
+		"a sentence with a cluster":       {`echo "Submitted batch job 4716 on cluster gpu"`, "4716;gpu", "-M gpu 4716\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

@@ -30,7 +30,7 @@ func (inv *invocation) chooseSession(ctx context.Context, question, none string,
 // several do, the person at the terminal is asked the question; where none does, the error's
 // message is none.
 func (inv *invocation) fittingSession(ctx context.Context, question, none string, tests ...func(api.Session) bool) (string, error) {
-	st, err := inv.status()
+	st, err := inv.status(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -43,7 +43,7 @@ func openCode(ctx context.Context, inv *invocation) error {
 	if n := inv.NArg(); n < 1 || n > 2 {
 		return usagef("code takes a session and, optionally, a folder or a file")
 	}
-	s, err := inv.sessionInside(strings.TrimSuffix(inv.Args().First(), aliasSuffix))
+	s, err := inv.sessionInside(ctx, strings.TrimSuffix(inv.Args().First(), aliasSuffix))
 	if err != nil {
 		return err
 	}
@@ -75,9 +75,9 @@ func openCode(ctx context.Context, inv *invocation) error {
 }
 
 // sessionInside is a session whose job runs. It starts nothing: that would spend an allocation.
-func (inv *invocation) sessionInside(name string) (api.Session, error) {
+func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Session, error) {
 	cfg := inv.readConfig()
-	st, err := inv.status()
+	st, err := inv.status(ctx)
 	if err != nil {
 		return api.Session{}, err
 	}

@@ -37,10 +37,7 @@ func downCommand(t *term.Terminal) *cli.Command {
 func down(ctx context.Context, inv *invocation) error {
 	if inv.Bool("cancel") { // a job may still run, and be charged
 		if _, err := inv.client.Status(ctx); errors.Is(err, client.ErrNotRunning) {
-			return &api.Error{
-				Code: api.CodeAgent, Message: "the agent is not running, so no job was cancelled", Err: err,
-				Hint: "`tunctl agent start` finds the jobs of your sessions again; then repeat this command",
-			}
+			return notCancelled(err)
 		}
 	}
 	requests, err := downRequests(ctx, inv)
@@ -61,7 +58,10 @@ func down(ctx context.Context, inv *invocation) error {
 			return err
 		}
 		if errors.Is(err, client.ErrNotRunning) {
-			inv.Say("the agent is not running: nothing is up; jobs keep running")
+			if req.Cancel {
+				return notCancelled(err)
+			}
+			inv.Say(noAgent)
 			return nil
 		}
 		for _, s := range res.Sessions {
@@ -72,6 +72,16 @@ func down(ctx context.Context, inv *invocation) error {
 		errs = append(errs, err)
 	}
 	return reportFailures(inv.Terminal, errs)
+}
+
+// noAgent is what status and down say where no agent is running.
+const noAgent = "the agent is not running: nothing is up; jobs are not affected"
+
+func notCancelled(err error) error {
+	return &api.Error{
+		Code: api.CodeAgent, Message: "the agent is not running, so no job was cancelled", Err: err,
+		Hint: "`tunctl login HOST` starts it and connects to the job's host; then repeat this command",
+	}
 }
 
 // downText says what became of a session and its jobs.
@@ -115,12 +125,16 @@ func reportFailures(t *term.Terminal, errs []error) error {
 	return silentError(exitCode(errs[0]))
 }
 
+const nothingToCancel = "no session is up or has a running job"
+
 // downRequests are the requests of the arguments, one for each session.
 func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, error) {
 	req := api.DownRequest{All: inv.Bool("all"), Cancel: inv.Bool("cancel")}
 	switch {
 	case req.All && inv.NArg() > 0:
 		return nil, usagef("down takes either --all or the names of sessions")
+	case req.All && req.Cancel:
+		return cancelAll(ctx, inv)
 	case req.All:
 		return []api.DownRequest{req}, nil
 	}
@@ -128,7 +142,7 @@ func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, erro
 	if len(names) == 0 {
 		question, none, tests := "Disconnect which session?", "no session is up", []func(api.Session) bool{isNotDown}
 		if req.Cancel {
-			question, none = "Disconnect which session and end its job?", "no session is up or has a running job"
+			question, none = "Disconnect which session and end its job?", nothingToCancel
 			tests = []func(api.Session) bool{hasLiveJob, isNotDown}
 		}
 		name, err := inv.fittingSession(ctx, question, none, tests...)
@@ -148,6 +162,25 @@ func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, erro
 		}
 		req.Session = name
 		requests = append(requests, req)
+	}
+	return requests, nil
+}
+
+// cancelAll has a request for each session that is up or has a job: a job may run although its
+// session is down, and one that cannot be cancelled keeps no other from it.
+func cancelAll(ctx context.Context, inv *invocation) ([]api.DownRequest, error) {
+	st, err := inv.client.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var requests []api.DownRequest
+	for _, s := range st.Sessions {
+		if isNotDown(s) || hasLiveJob(s) {
+			requests = append(requests, api.DownRequest{Session: s.Name, Cancel: true})
+		}
+	}
+	if len(requests) == 0 {
+		inv.Say(nothingToCancel)
 	}
 	return requests, nil
 }

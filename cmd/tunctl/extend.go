@@ -83,7 +83,7 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 	if typed != "" {
 		return parseSpan(typed)
 	}
-	st, err := inv.status()
+	st, err := inv.status(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -51,7 +51,7 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 	if inv.NArg() < 2 {
 		return usagef("forward takes a session or a host, and a port, as in `tunctl forward jupyter 6006` or `tunctl forward narval 5432:db.int:5432`")
 	}
-	st, err := inv.status()
+	st, err := inv.status(ctx)
 	if err != nil {
 		return err
 	}

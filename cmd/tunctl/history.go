@@ -40,7 +40,7 @@ func historyCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-func showHistory(_ context.Context, inv *invocation) error {
+func showHistory(ctx context.Context, inv *invocation) error {
 	if err := inv.atMostOne("session"); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func showHistory(_ context.Context, inv *invocation) error {
 		}
 	}
 	if len(runs) == 0 {
-		if err := checkSession(inv); err != nil {
+		if err := checkSession(ctx, inv); err != nil {
 			return err
 		}
 	}
@@ -148,8 +148,8 @@ func waitedText(d time.Duration) string {
 }
 
 // checkSession refuses an unknown session, which has no past jobs either.
-func checkSession(inv *invocation) error {
-	st, err := inv.status()
+func checkSession(ctx context.Context, inv *invocation) error {
+	st, err := inv.status(ctx)
 	if err != nil {
 		return err
 	}

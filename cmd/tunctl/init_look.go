@@ -118,7 +118,7 @@ func (i *interview) choose(ctx context.Context, ask string, offers []offer, job 
 			i.term.Say("Type the number of a line, or press Enter for the first; Ctrl-C stops.")
 		case i.changeSetting(job, text):
 		case misspelledSetting.MatchString(text):
-			i.term.Say("%q is no setting of the job; the settings are: %s", text, strings.Join(settingNames(job), ", "))
+			i.term.Say("%q is not a setting of the job; the settings are: %s", text, strings.Join(settingNames(job), ", "))
 		default:
 			if err := check(text); err != nil {
 				i.term.Say("%v", err)

@@ -112,10 +112,10 @@ func jobHosts(inv *invocation, st api.Status) ([]string, error) {
 func jobsTable(list []hostJob, severalHosts bool, now time.Time) *term.Table {
 	t := &term.Table{
 		Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"},
-		Whole:  []string{"JOB", "STATE", "NODE", "WHEN"}, Optional: []string{"HOST"},
+		Whole:  []string{"JOB", "STATE", "NODE", "WHEN", "HOST"},
 	}
-	if severalHosts {
-		t.Header = append(t.Header, "HOST")
+	if severalHosts { // then it is part of what names a job
+		t.Header, t.Optional = append(t.Header, "HOST"), []string{"WHEN"}
 	}
 	for _, j := range list {
 		cells := []term.Cell{

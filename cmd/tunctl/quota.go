@@ -95,7 +95,7 @@ func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
 		case r.Read:
 			continue
 		case tellsNothing(r):
-			inv.Say("%s: %s reports no balance: the cluster may not keep accounts", host, r.Command)
+			inv.Say("%s: %s reports no balance; `tunctl quota %s --raw` shows what it printed", host, r.Command, host)
 			continue
 		}
 		if printed {

@@ -68,7 +68,7 @@ func TestTheTerminalOfTheReadmeInARealBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	shell := exec.CommandContext(t.Context(), "bash", "--norc", "--noprofile")
-	shell.Env = append(slices.DeleteFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "NO_COLOR=") }),
+	shell.Env = append(slices.DeleteFunc(slices.Clone(s.env), func(v string) bool { return strings.HasPrefix(v, "NO_COLOR=") }),
 		"PS1=$ ", "TERM=xterm", "BROWSER="+browser, "DISPLAY=:none", "PATH="+tools+":"+os.Getenv("PATH"))
 	k := ptytest.StartSized(t, shell, 80, 24)
 	k.ExpectScreen("$")

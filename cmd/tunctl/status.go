@@ -39,7 +39,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			if err := inv.atMostOne("session"); err != nil {
 				return err
 			}
-			st, err := inv.status()
+			st, err := inv.status(ctx)
 			switch {
 			case err != nil:
 				return err
@@ -53,13 +53,13 @@ func statusCommand(t *term.Terminal) *cli.Command {
 
 // status is the agent's status, or the sessions of the config where no agent is running: it
 // never starts one.
-func (inv *invocation) status() (st api.Status, err error) {
+func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 	if inv.Bool("refresh") {
 		inv.Draw("asking the scheduler…")
-		st, err = inv.client.Refresh(inv.Context.Context, inv.Args().First())
+		st, err = inv.client.Refresh(ctx, inv.Args().First())
 		inv.Draw("")
 	} else {
-		st, err = inv.client.Status(inv.Context.Context)
+		st, err = inv.client.Status(ctx)
 	}
 	if !errors.Is(err, client.ErrNotRunning) {
 		return st, err
@@ -122,7 +122,7 @@ func unknownSession(name string, st api.Status) error {
 func printStatus(t *term.Terminal, st api.Status) error {
 	switch {
 	case st.Agent == nil && len(st.Sessions) > 0:
-		t.Say("the agent is not running: nothing is up; jobs keep running")
+		t.Say(noAgent)
 	case st.Agent == nil:
 		t.Say("the agent is not running: nothing is up")
 	default:

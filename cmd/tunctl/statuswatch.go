@@ -226,7 +226,7 @@ func copiedText(session string, page api.OpenResponse) string {
 	case strings.Contains(page.URL, "?"): // the token, or that of noVNC's page with its password
 		return text + "; whoever has it can use the page"
 	case page.Password != "":
-		return text + fmt.Sprintf("; the page asks for a password, which `tunctl open %s` copies", session)
+		return text + fmt.Sprintf("; the page asks for a password, which `tunctl open %s --print` shows", session)
 	}
 	return text
 }

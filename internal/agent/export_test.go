@@ -15,3 +15,6 @@ func (a *Agent) ServerPort(name string) int {
 	defer nodes.mu.Unlock()
 	return nodes.port
 }
+
+// WithoutScript is withoutScript.
+func WithoutScript(hint string) string { return withoutScript(hint) }

@@ -174,8 +174,14 @@ func (a *Agent) aboutAnswers(ctx context.Context, cfg configs.Session, jobs *job
 		return err
 	}
 	hinted := *e
-	hinted.Hint = strings.Replace(e.Hint, " in args of the session or in the script", "", 1) + "; change " + inWith(a.section(cfg.Name), about)
+	hinted.Hint = withoutScript(e.Hint) + "; change " + inWith(a.section(cfg.Name), about)
 	return &hinted
+}
+
+// withoutScript is a hint for a job that tunctl writes: its person has no script to change.
+func withoutScript(hint string) string {
+	const where = " in args of the session or in the script"
+	return strings.NewReplacer(","+where, "", where, "").Replace(hint)
 }
 
 // fixFor says what to change after a job ended before it served.

@@ -46,7 +46,8 @@ type Session struct {
 	// MaySubmit says that a person's up permits the agent to submit the job, once: while
 	// the command that asked waits, and for an hour at most.
 	MaySubmit bool `json:"maySubmit,omitempty"`
-	// Idle says that a person was told that the job is idle, and that it still is.
+	// Idle says that a person was told that the job is idle, and that it still is, as
+	// far as is known.
 	Idle bool `json:"idle,omitempty"`
 	// Forgotten, in the response to a down, says that the session no longer exists. Its
 	// job keeps running, unknown to tunctl.

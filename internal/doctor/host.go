@@ -154,7 +154,7 @@ func (e *examination) route(ctx context.Context, name string, h api.Host) bool {
 	if net.ParseIP(h.Hostname) == nil {
 		addresses, err := e.Lookup(ctx, h.Hostname)
 		if err != nil {
-			e.unreachable(ctx, "name", name, fmt.Errorf("cannot resolve the name %q: %w", h.Hostname, withoutServer(err)), e.spelling(h.Hostname)+networkFix)
+			e.unreachable(ctx, "name", name, fmt.Errorf("cannot resolve the name %q: %w", h.Hostname, withoutServer(err)), e.spelling(name, h.Hostname)+networkFix)
 			return false
 		}
 		e.ok("name", "%s is %s", h.Hostname, strings.Join(addresses, ", "))
@@ -189,10 +189,10 @@ func (e *examination) hostKey(seen PreflightResult, err error) bool {
 
 const networkFix = "check the network and, if the site needs one, the VPN; open a web page to see whether a login portal blocks the connection"
 
-// spelling is the advice for a name that cannot be resolved, if it is short: DNS has few
-// such names, so it was probably meant for the ssh config.
-func (e *examination) spelling(hostname string) string {
-	if strings.Contains(hostname, ".") {
+// spelling is the advice for a name that cannot be resolved, if it is short and the ssh config
+// gives it no other: DNS has few such names, so it was probably meant for the ssh config.
+func (e *examination) spelling(name, hostname string) string {
+	if name != hostname || strings.Contains(hostname, ".") {
 		return ""
 	}
 	text := hostname + " may be misspelled, or an alias that is missing in your ssh config; "

@@ -77,7 +77,7 @@ func find() (Paths, error) {
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: %w", err)
 		}
 		if parent := filepath.Dir(dir); !exists(parent) { // it would be made again, and stay
-			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s; if it was that of a demo, the demo has ended", parent)
+			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s: create it; if it was that of a demo, the demo has ended", parent)
 		}
 		return In(dir), nil
 	}

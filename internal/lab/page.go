@@ -102,10 +102,11 @@ func listenLocal(ctx context.Context, port int) (net.Listener, error) {
 }
 
 // freePort finds a port that nobody listens on. It is below those that systems give to
-// outgoing connections, so that hardly anybody takes it before the server listens.
+// outgoing connections, and below those that a forward of tunctl takes, so that hardly anybody
+// takes it before the server listens.
 func freePort(ctx context.Context) (port int, err error) {
 	for range 20 {
-		port = 20000 + mathrand.IntN(12000) //nolint:gosec // no secret
+		port = 20000 + mathrand.IntN(8000) //nolint:gosec // no secret
 		var listener net.Listener
 		if listener, err = listenLocal(ctx, port); err == nil {
 			return port, freeport.Close(listener)

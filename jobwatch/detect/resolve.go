@@ -63,10 +63,14 @@ func (e *evidence) candidates() []*candidate {
 // is, or its token. If one app was requested, the program is that app.
 func (e *evidence) dropCommand(all []*candidate) []*candidate {
 	i := slices.IndexFunc(all, func(c *candidate) bool { return c.App == appCommand })
-	if i < 0 || all[i].Ended {
+	if i < 0 || all[i].Ended && e.only == "" {
 		return all
 	}
 	ours := all[i]
+	if ours.Ended {
+		ours.App = e.only
+		return all
+	}
 	for _, c := range all {
 		if c == ours || c.Ended || !c.sameServer(ours) || c.Guess && c.Token.IsZero() {
 			continue

@@ -78,7 +78,11 @@ function take(chunk) {
     say(chunk.error.message);
     return;
   }
-  if (chunk.restarted) kept = [];
+  if (chunk.restarted) {
+    kept = [];
+    rest = "";
+    dropped = false;
+  }
   if (chunk.offset > 0 && !kept.length && !rest) dropped = true; // it begins with its last lines
   const text = chunk.base64 ? new TextDecoder().decode(Uint8Array.from(atob(chunk.base64), (c) => c.charCodeAt(0))) : chunk.text;
   const parts = (rest + text.replace(steering, "")).split("\n");
@@ -110,7 +114,7 @@ function drawLog() {
   if (!search) setText(log, all.join("\n"));
   else log.replaceChildren(...all.filter((l) => l.toLowerCase().includes(search)).flatMap((l) => [...marked(l, search), "\n"]));
   const found = search ? all.filter((l) => l.toLowerCase().includes(search)).length : 0;
-  const counted = search ? `${found} of ${all.length} lines match.` : `${all.length} ${all.length === 1 ? "line" : "lines"}${dropped ? ", the last ones" : ""}.`;
+  const counted = search ? `${found} of ${dropped ? "the last " : ""}${all.length} lines match.` : `${all.length} ${all.length === 1 ? "line" : "lines"}${dropped ? ", the last ones" : ""}.`;
   setText(byId("log-status"), state || (shown ? counted : ""));
   if (byId("log-follow").checked) log.scrollTop = log.scrollHeight;
 }
