@@ -33,7 +33,7 @@ func (w *world) newPerson(answers api.Answers, says string) *person {
 				ready()
 			case api.EventPrompt:
 				p.asked <- e.Prompt.Text
-				if err := c.Answer(ctx, e.Prompt.ID, api.Answer{Text: says}); err != nil {
+				if err := c.Answer(ctx, e.Prompt.ID, api.Answer{Text: says}); err != nil && ctx.Err() == nil { // the test may end before the response
 					w.t.Error(err)
 				}
 			}
