@@ -86,7 +86,7 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestion
 	}
 	if wantsTouch(string(text)) {
 		t.host.step("logging in: touch your security key")
-		t.timeout.restart(t.pool.o.Limits.PromptTimeout)
+		t.awaitPerson()
 		return
 	}
 	p := sshQuestion(api.NewRemoteText(string(text)).String())

@@ -31,7 +31,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		})
 		defer t.host.setShortenBanner(nil)
 	}
-	t.wire.onGreeting = func() { t.timeout.restart(limits.HandshakeTimeout) }
+	t.wire.onGreeting = t.awaitHost
 	t.wire.onEnd = cancel // ends a prompt when the server hangs up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
 	defer closeOnEnd()
@@ -99,6 +99,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 				return err
 			}
 			keys.shown = key
+			t.awaitHost() // also after a person accepted the key
 			t.loginAt = time.Now()
 			t.host.loginBegins(t.loginAt)
 			t.host.step("logging in as " + t.settings.User)
@@ -125,6 +126,8 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return notSSH(address, errSilent)
 	case greeting != nil:
 		return notSSH(address, greeting)
+	case t.timeout.expiredForPerson():
+		return t.unconfirmed(err)
 	case t.timeout.expired(): // no class: the login may have begun
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: err,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -27,10 +28,11 @@ var errSSHTakesOver = errors.New("the ssh program logs in")
 
 // login chooses one login method after another, from those that the server allows.
 type login struct {
-	ctx  context.Context
-	try  *attempt
-	s    *sshconfig.Settings
-	keys *userKeys
+	ctx   context.Context
+	try   *attempt
+	s     *sshconfig.Settings
+	keys  *userKeys
+	began time.Time // when the server began to count the login's time
 
 	offered     bool     // the server sent its methods
 	allowed     []string // what it still accepts
@@ -43,7 +45,7 @@ type login struct {
 	typed       bool         // the method under way asked for an answer
 	asked       int          // questions since the last failed method
 	retry       string       // shown with the next question: the last answer was wrong
-	tooLate     bool         // the server hung up before the person answered
+	tooLate     bool         // the server hung up before the person answered a question
 	codes       bool         // the server asked for something other than the password
 	saved       savedPassword
 	lastMessage []api.RemoteText // the server's banner
@@ -51,7 +53,7 @@ type login struct {
 }
 
 func newLogin(ctx context.Context, t *attempt) *login {
-	return &login{ctx: ctx, try: t, s: &t.settings, tried: map[string]int{}, keys: newUserKeys(ctx, t)}
+	return &login{ctx: ctx, try: t, s: &t.settings, began: time.Now(), tried: map[string]int{}, keys: newUserKeys(ctx, t)}
 }
 
 func (l *login) close() {
@@ -125,6 +127,7 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodPassword {
 		return ssh.PasswordCallback(l.password)
 	}
+	l.try.awaitPerson() // a push may come without a question
 	return ssh.KeyboardInteractive(l.challenge)
 }
 
@@ -268,8 +271,9 @@ func (l *login) silent() bool {
 
 // refused describes a refused login.
 func (l *login) refused(err error) *api.Error {
-	if l.tooLate && l.try.wire.readFailed() {
-		return l.try.host.needsPerson("the server closed the connection before there was an answer", err)
+	_, told := disconnectText(err)
+	if l.try.wire.readFailed() && (l.tooLate || l.keys.tooLate || !told && l.try.hungUpLate(l.began)) {
+		return l.try.cutOff(err)
 	}
 	if l.try.wire.readFailed() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
 		return &api.Error{

@@ -3,6 +3,7 @@ package tunnel
 import (
 	"crypto/rand"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -369,4 +370,99 @@ func TestAPushNobodyConfirmsIsSentOnce(t *testing.T) {
 			t.Errorf("%d pushes: %v", pushes, err)
 		}
 	})
+}
+
+// pushing sends a push to a phone, after a question or at once, that is confirmed after a
+// time.
+func pushing(question string, after time.Duration) func(*ssh.ServerConfig) {
+	return func(c *ssh.ServerConfig) {
+		c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			if question != "" {
+				if _, err := ask("", "", []string{question}, []bool{true}); err != nil {
+					return nil, err
+				}
+			}
+			time.Sleep(after)
+			return nil, nil
+		}
+	}
+}
+
+func TestAPushMayBeConfirmedUntilTheServerGivesUp(t *testing.T) {
+	for _, question := range []string{"", "Passcode or option (1-1): "} {
+		for after, state := range map[time.Duration]api.HostState{
+			55 * time.Second: api.HostUp, 115 * time.Second: api.HostUp, 125 * time.Second: api.HostNeedsLogin,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				b, h, _ := logIn(t, newServer(t, pushing(question, after)), nil, "1")
+				if st := h.Status(); st.State != state || b.memory.Logins("login").Refusals != 0 {
+					t.Errorf("asked %q, confirmed after %v: %s, %+v", question, after, st.State, b.memory.Logins("login"))
+				}
+				time.Sleep(time.Minute) // the server's goroutine ends
+			})
+		}
+	}
+}
+
+func TestTheEndOfLoginGraceTimeIsNoRefusal(t *testing.T) {
+	for grace, state := range map[time.Duration]api.HostState{
+		time.Second: api.HostBlocked, // as PAM refuses an account
+		time.Minute: api.HostNeedsLogin,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, pushing("", time.Hour))
+			time.AfterFunc(grace, s.drop)
+			b, h, _ := logIn(t, s, nil)
+			if n := b.memory.Logins("login").Refusals; h.Status().State != state || (n > 0) != (state == api.HostBlocked) {
+				t.Errorf("after %v: %+v, %d refusals", grace, h.Status(), n)
+			}
+			time.Sleep(time.Hour)
+		})
+	}
+}
+
+// slowSigner takes a time to sign, as a key does that waits for a touch.
+type slowSigner struct {
+	ssh.AlgorithmSigner
+	takes time.Duration
+}
+
+func (s slowSigner) SignWithAlgorithm(r io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	time.Sleep(s.takes)
+	return s.AlgorithmSigner.SignWithAlgorithm(r, data, algorithm)
+}
+
+func TestAKeyMayWaitForATouch(t *testing.T) {
+	for takes, tt := range map[time.Duration]struct {
+		grace time.Duration
+		state api.HostState
+	}{
+		55 * time.Second:  {time.Hour, api.HostUp},
+		40 * time.Second:  {20 * time.Second, api.HostNeedsLogin},
+		125 * time.Second: {time.Hour, api.HostNeedsLogin},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			path, public := lockedKey(t, "locked")
+			text, info, err := readKeyFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			signer, err := ssh.ParsePrivateKeyWithPassphrase(text, []byte("open sesame"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newServer(t, acceptKey(public))
+			b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+			b.keys.put(path, info.ModTime(), slowSigner{signer.(ssh.AlgorithmSigner), takes})
+			b.memory.SetSilent("login", true)
+			time.AfterFunc(tt.grace, s.drop)
+			b.serve(t)
+			h := b.Host("login")
+			h.Want()
+			_ = h.Await(t.Context())
+			if st := h.Status(); st.State != tt.state || b.memory.Logins("login").Refusals != 0 {
+				t.Errorf("signed after %v: %+v, %+v", takes, st, b.memory.Logins("login"))
+			}
+		})
+	}
 }

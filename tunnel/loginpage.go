@@ -129,12 +129,8 @@ func (l *login) awaitPage() {
 		}
 		p.shown = true
 		_, err := l.try.prompt(ctx, prompt)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
+		if err != nil && ctx.Err() == nil {
 			_ = l.try.wire.Close() // the server would wait for nothing
-		default:
-			l.try.timeout.restart(l.try.pool.o.Limits.PromptTimeout)
 		}
 	}()
 }

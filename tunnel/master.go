@@ -116,7 +116,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	m.cmd = exec.CommandContext(running, program)
 	m.cmd.WaitDelay = time.Second
 	m.cmd.Env = env.Environ()
-	m.cmd.Stderr = m.stderr
+	m.cmd.Stderr = sshProgress{m.stderr, t}
 	if t.attended && t.pool.o.Askpass != "" {
 		m.cmd.Env = append(m.cmd.Env, "SSH_ASKPASS="+t.pool.o.Askpass, "SSH_ASKPASS_REQUIRE=force", AskpassSocket+"="+m.askSocket())
 	} else {
@@ -219,7 +219,12 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 		return ctx.Err()
 	}
 	reason, said := readSSHOutput(m.stderr.raw()), m.stderr.text().String()
-	if !reason.login {
+	switch {
+	case t.timeout.expiredForPerson():
+		return t.unconfirmed(err)
+	case reason.mute && !expired && t.hungUpLate(t.loginAt):
+		return t.cutOff(err)
+	case !reason.login:
 		t.loginAt = time.Time{}
 	}
 	if expired {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -13,6 +14,30 @@ import (
 func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) {
 	answer, err := t.prompt(ctx, p)
 	return answer.Text, err
+}
+
+// awaitPerson gives the login a person's time from now on: the server may have asked them
+// by other means, such as a push to a phone, or a key may need a touch.
+func (t *attempt) awaitPerson() { t.timeout.restartForPerson(t.pool.o.Limits.PromptTimeout) }
+
+// awaitHost gives the login the host's time from now on.
+func (t *attempt) awaitHost() { t.timeout.restart(t.pool.o.Limits.HandshakeTimeout) }
+
+// unconfirmed is the error of a login that a person did not confirm in their time.
+func (t *attempt) unconfirmed(cause error) *api.Error {
+	return t.host.needsPerson("the login was not confirmed within "+api.DurationText(t.pool.o.Limits.PromptTimeout), cause)
+}
+
+// hungUpLate reports whether a server that ended a login without a word has not refused
+// it: a server that refuses in this way does so at once. Later, it is the end of the time
+// that it gives a person (LoginGraceTime).
+func (t *attempt) hungUpLate(began time.Time) bool {
+	return time.Since(began) >= t.pool.o.Limits.HandshakeTimeout
+}
+
+// cutOff is the error of a login that the server did not wait for.
+func (t *attempt) cutOff(cause error) *api.Error {
+	return t.host.needsPerson("the server closed the connection before the login was complete", cause)
 }
 
 // prompt asks the person who waits for this try. The handshake's timeout pauses
@@ -27,7 +52,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 	}
 	if t.timeout != nil {
 		t.timeout.pause()
-		defer t.timeout.resume()
+		defer t.timeout.resume(t.pool.o.Limits.PromptTimeout)
 	}
 	limit := t.pool.o.Limits.PromptTimeout
 	if len(p.Links) > 0 {

@@ -242,7 +242,7 @@ func TestAServerThatDoesNotWaitForTheAnswerHasNotRefusedIt(t *testing.T) {
 		<-c.asked
 		s.drop() // sshd does so after LoginGraceTime
 		err := h.Await(t.Context())
-		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "closed the connection before there was an answer") {
+		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "closed the connection before the login was complete") {
 			t.Errorf("Await: %v", err)
 		}
 		if st := h.Status(); st.Asking != "" || strings.Contains(st.Hint, "password") {

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"bytes"
 	"regexp"
 
 	"tunctl/internal/api"
@@ -13,6 +14,7 @@ type sshReason struct {
 	hint  string
 	login bool // a server saw a login
 	ask   bool // it might have logged in with a person's answer
+	mute  bool // the server ended the login without a word
 }
 
 // sshOutput classifies the messages of OpenSSH's client: the first pattern that matches
@@ -53,9 +55,13 @@ var sshOutput = []struct {
 		regexp.MustCompile(`(?m)^Authenticated to `),
 		sshReason{class: classPassing, code: api.CodeUnreachable, login: true},
 	},
+	{
+		regexp.MustCompile(`(?ms)^debug1: SSH2_MSG_SERVICE_ACCEPT received.*^Received disconnect from `),
+		sshReason{class: classRefused, code: api.CodeAuth, login: true},
+	},
 	{ // a server that hangs up during a login has often refused it, as PAM does
 		regexp.MustCompile(`(?m)^debug1: (SSH2_MSG_SERVICE_ACCEPT received|Authentications that can continue: )`),
-		sshReason{class: classRefused, code: api.CodeAuth, login: true},
+		sshReason{class: classRefused, code: api.CodeAuth, login: true, mute: true},
 	},
 	{
 		regexp.MustCompile(`(?m)^ssh: connect to host .*: Connection refused`),
@@ -84,4 +90,28 @@ func readSSHOutput(output string) sshReason {
 		}
 	}
 	return sshReason{code: api.CodeUnreachable, login: true}
+}
+
+// sshProgress reads in the messages of a running ssh program whom its login waits for.
+type sshProgress struct {
+	*stderrBuffer
+	try *attempt
+}
+
+var (
+	sshAwaitsPerson = regexp.MustCompile(`(?m)^debug1: (Next authentication method: keyboard-interactive|Server accepts key: )`)
+	sshAwaitsHost   = regexp.MustCompile(`(?m)^(debug1: Authentications that can continue: |Authenticated to )`)
+)
+
+// Write implements io.Writer. ssh writes whole lines.
+func (p sshProgress) Write(text []byte) (int, error) {
+	for line := range bytes.Lines(text) {
+		switch {
+		case sshAwaitsPerson.Match(line):
+			p.try.awaitPerson()
+		case sshAwaitsHost.Match(line):
+			p.try.awaitHost()
+		}
+	}
+	return p.stderrBuffer.Write(text)
 }

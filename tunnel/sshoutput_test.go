@@ -77,3 +77,59 @@ func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
 		})
 	}
 }
+
+func TestAnSSHThatWaitsForAPersonHasAPersonsTime(t *testing.T) {
+	for _, waits := range []string{
+		"debug1: Next authentication method: keyboard-interactive\r\n",
+		"debug1: Server accepts key: id ED25519 SHA256:abc agent\r\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, nil, nil)
+			host, person := b.o.Limits.HandshakeTimeout, b.o.Limits.PromptTimeout
+			at := &attempt{host: b.Host("login"), pool: b.Pool, timeout: newTimeout(host, func() {})}
+			ssh := sshProgress{newStderrBuffer(), at}
+			say(ssh, sshOffers+waits)
+			time.Sleep(person - time.Second)
+			say(ssh, "debug1: Authentications that can continue: publickey\r\n")
+			time.Sleep(host - time.Second)
+			if at.timeout.expired() {
+				t.Errorf("%q: it was cut off", waits)
+			}
+			time.Sleep(2 * time.Second)
+			if !at.timeout.expired() || at.timeout.expiredForPerson() {
+				t.Errorf("%q: the host has no limit after it", waits)
+			}
+		})
+	}
+}
+
+func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
+	hungUp := sshOffers + "debug1: Next authentication method: keyboard-interactive\r\nConnection closed by 192.0.2.7 port 22\r\n"
+	for name, tt := range map[string]struct {
+		output string
+		ends   time.Duration
+		class  failureClass
+	}{
+		"nobody confirms":       {sshOffers + "debug1: Next authentication method: keyboard-interactive\r\n", 3 * time.Minute, classNeedsPerson},
+		"the server hangs up":   {hungUp, time.Minute, classNeedsPerson},
+		"it hangs up at once":   {hungUp, time.Second, classRefused},
+		"it refuses at the end": {hungUp + "alice@login: Permission denied (publickey).\r\n", time.Minute, classRefused},
+		"it says why": {
+			strings.Replace(hungUp, "Connection closed by 192.0.2.7 port 22", "Received disconnect from 192.0.2.7 port 22:2: no", 1),
+			time.Minute, classRefused,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, nil, nil)
+				at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true, loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
+				m := &master{stderr: newStderrBuffer()}
+				say(sshProgress{m.stderr, at}, tt.output)
+				time.Sleep(tt.ends)
+				if got := at.classOf(at.masterFailed(t.Context(), m, errors.New("ssh ended"))); got != tt.class {
+					t.Errorf("class %d, want %d", got, tt.class)
+				}
+			})
+		})
+	}
+}

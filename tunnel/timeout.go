@@ -6,14 +6,14 @@ import (
 )
 
 // timeout calls a function when something takes too long. It pauses while a person
-// answers. It works where deadlines do not: a connection through a jump host has none,
+// answers in tunctl. It works where deadlines do not: a connection through a jump host has none,
 // and x/crypto's Timeout covers only the TCP connect (golang/go#51926).
 type timeout struct {
 	mu        sync.Mutex
 	onExpire  func()
 	timer     *time.Timer
 	due       time.Time
-	left      time.Duration // while paused
+	person    bool // the limit is a person's, not the host's
 	isExpired bool
 }
 
@@ -30,14 +30,23 @@ func (t *timeout) expire() {
 	t.onExpire()
 }
 
-// restart starts a new limit, unless the old one is reached.
-func (t *timeout) restart(limit time.Duration) {
+// restart starts a new limit for the host, unless the old one is reached or paused.
+func (t *timeout) restart(limit time.Duration) { t.restartFor(false, limit) }
+
+// restartForPerson is restart with a limit for a person.
+func (t *timeout) restartForPerson(limit time.Duration) { t.restartFor(true, limit) }
+
+func (t *timeout) restartFor(person bool, limit time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timer.Stop() {
-		t.due = time.Now().Add(limit)
-		t.timer.Reset(limit)
+		t.startLocked(person, limit)
 	}
+}
+
+func (t *timeout) startLocked(person bool, limit time.Duration) {
+	t.person, t.due = person, time.Now().Add(limit)
+	t.timer.Reset(limit)
 }
 
 // shorten makes the limit end within a time.
@@ -45,25 +54,23 @@ func (t *timeout) shorten(limit time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if time.Until(t.due) > limit && t.timer.Stop() {
-		t.due = time.Now().Add(limit)
-		t.timer.Reset(limit)
+		t.startLocked(t.person, limit)
 	}
 }
 
 func (t *timeout) pause() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.timer.Stop() {
-		t.left = time.Until(t.due)
-	}
+	t.timer.Stop()
 }
 
-func (t *timeout) resume() {
+// resume ends a pause with a limit for a person: an answer may lead to another question,
+// outside tunctl.
+func (t *timeout) resume(limit time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.isExpired {
-		t.due = time.Now().Add(t.left)
-		t.timer.Reset(t.left)
+		t.startLocked(true, limit)
 	}
 }
 
@@ -78,4 +85,11 @@ func (t *timeout) expired() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.isExpired
+}
+
+// expiredForPerson reports whether the limit of a person was reached.
+func (t *timeout) expiredForPerson() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.isExpired && t.person
 }

@@ -33,6 +33,7 @@ type userKeys struct {
 	used        *ssh.Certificate // the certificate that signed last; nil: a plain key
 	signFailure string           // why a key that the server accepts did not sign
 	cause       error            // the error behind signFailure
+	tooLate     bool             // the server hung up before a key had signed
 	noAgent     error
 	expired     string // which certificate was not offered, and when it expired
 }
@@ -98,12 +99,22 @@ func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 			k.try.warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
 			continue
 		}
-		out = append(out, watchSigner(usable, k.signed))
+		out = append(out, watchSigner(usable, k.sign))
 	}
 	return out
 }
 
-// signed records the result of signing.
+// sign has a key sign, which may need a person's touch or confirmation, and records the
+// result.
+func (k *userKeys) sign(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error) {
+	k.try.awaitPerson()
+	signature, err := sign()
+	k.try.awaitHost()
+	k.tooLate = k.ctx.Err() != nil
+	k.signed(key, err)
+	return signature, err
+}
+
 func (k *userKeys) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
 	k.touch = k.touch || strings.HasPrefix(key.Type(), "sk-")
@@ -245,10 +256,12 @@ func sameKey(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
 }
 
-// watchSigner calls signed after each signature or failure. The signer keeps its
-// algorithms.
-func watchSigner(s ssh.Signer, signed func(ssh.PublicKey, error)) ssh.Signer {
-	w := watchedSigner{s, signed}
+// signFunc calls sign to have a key sign.
+type signFunc func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
+
+// watchSigner makes each signature through watch. The signer keeps its algorithms.
+func watchSigner(s ssh.Signer, watch signFunc) ssh.Signer {
+	w := watchedSigner{s, watch}
 	switch s := s.(type) {
 	case ssh.MultiAlgorithmSigner:
 		return watchedMulti{watchedAlgorithm{w, s}, s}
@@ -260,13 +273,11 @@ func watchSigner(s ssh.Signer, signed func(ssh.PublicKey, error)) ssh.Signer {
 
 type watchedSigner struct {
 	ssh.Signer
-	signed func(ssh.PublicKey, error)
+	watch signFunc
 }
 
 func (w watchedSigner) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
-	signature, err := w.Signer.Sign(r, data)
-	w.signed(w.PublicKey(), err)
-	return signature, err
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.Signer.Sign(r, data) })
 }
 
 type watchedAlgorithm struct {
@@ -275,9 +286,7 @@ type watchedAlgorithm struct {
 }
 
 func (w watchedAlgorithm) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	signature, err := w.as.SignWithAlgorithm(rand.Reader, data, algorithm)
-	w.signed(w.PublicKey(), err)
-	return signature, err
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.as.SignWithAlgorithm(rand.Reader, data, algorithm) })
 }
 
 type watchedMulti struct {
