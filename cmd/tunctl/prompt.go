@@ -109,7 +109,7 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 				return api.Answer{}, err
 			}
 		}
-		text, err := t.ReadLine(ctx, host+": "+spaced(question), p.Echo)
+		text, err := t.ReadAnswer(ctx, host+": "+spaced(question), p.Echo)
 		return api.Answer{Text: text}, err
 	}
 	t.Say("%s", p.Text)
@@ -117,7 +117,7 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 		t.Say("  fingerprint: %s", p.Fingerprint)
 	}
 	for {
-		text, err := t.ReadLine(ctx, "Type yes to continue, no to stop: ", true)
+		text, err := t.ReadAnswer(ctx, "Type yes to continue, no to stop: ", true)
 		switch text = strings.ToLower(strings.TrimSpace(text)); {
 		case err != nil:
 			return api.Answer{}, err
@@ -164,7 +164,7 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 	if end := strings.IndexAny(host, "/?#"); end >= 0 {
 		host = host[:end]
 	}
-	text, err := t.ReadLine(ctx, "Open this page of "+host+" in your browser? [Y/n] ", true)
+	text, err := t.ReadAnswer(ctx, "Open this page of "+host+" in your browser? [Y/n] ", true)
 	if err != nil {
 		return err
 	}

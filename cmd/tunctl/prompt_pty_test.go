@@ -141,3 +141,21 @@ func TestALinkToAnotherHostIsShownAndNeverOpened(t *testing.T) {
 		t.Error("it was opened")
 	}
 }
+
+func TestWhatIsTypedBeforeAQuestionIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	env, _, _ := deviceLogin(t, "https://elsewhere.example/device")
+	first := startTalk(t, env, "login", "device")
+	first.Answer("typed while it connects")
+	first.Expect("press ENTER. ")
+	second := startTalk(t, env, "login", "device")
+	second.Expect("waiting for the login in another window")
+	second.Answer("typed while another window asks")
+	first.Type("\x03")
+	second.Expect("press ENTER. ")
+	second.Answer("") // the server accepts nothing else
+	second.Expect("connected to device")
+	if code, output := second.End(); code != 0 || strings.Contains(output, "not right") {
+		t.Errorf("exit code %d, %q", code, output)
+	}
+}

@@ -22,12 +22,40 @@ var ErrWithdrawn = errors.New("the question was withdrawn")
 func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (string, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
+	return t.readLine(ctx, question, echo)
+}
+
+// ReadAnswer is ReadLine for a question that the person has not caused just now, such as
+// that of a login. What was typed before it appeared was not meant for it, and is
+// discarded, as ssh does.
+func (t *Terminal) ReadAnswer(ctx context.Context, question string, echo bool) (string, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if IsTerminal(t.In) {
+		t.discardTyped()
+	}
+	return t.readLine(ctx, question, echo)
+}
+
+// discardTyped discards what was typed and not read.
+func (t *Terminal) discardTyped() {
+	t.typed = nil
+	if f, isFile := t.In.(*os.File); isFile {
+		dropTyped(f.Fd())
+	}
+	select {
+	case <-t.pending:
+		t.pending = nil
+	default:
+	}
+}
+
+func (t *Terminal) readLine(ctx context.Context, question string, echo bool) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	restore := func() {}
-	f, isFile := t.In.(*os.File)
-	if isFile && !echo {
+	if f, isFile := t.In.(*os.File); isFile && !echo {
 		if shown, err := hideTyping(f.Fd()); err == nil {
 			restore = shown
 		}
@@ -35,8 +63,8 @@ func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (st
 	t.openQuestion(question)
 	text, err := t.readTyped(ctx)
 	withdrawn := err != nil && errors.Is(context.Cause(ctx), ErrWithdrawn)
-	if withdrawn && isFile {
-		dropTyped(f.Fd())
+	if withdrawn {
+		t.discardTyped()
 	}
 	restore()
 	t.closeQuestion(withdrawn, echo && err == nil)

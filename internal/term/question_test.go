@@ -193,3 +193,25 @@ func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnswerIsTypedAfterItsQuestion(t *testing.T) {
+	for _, echo := range []bool{true, false} {
+		s := newScreen(t)
+		term := New(s.tty, s.tty, s.tty)
+		s.press("early\nearlier\nha")
+		s.expect("ha") // the echo: the terminal has it
+		if text, err := term.ReadLine(t.Context(), "", true); text != "early" || err != nil {
+			t.Errorf("a line may be typed in advance: %q, %v", text, err)
+		}
+		answer := make(chan string)
+		go func() {
+			text, _ := term.ReadAnswer(t.Context(), "password: ", echo)
+			answer <- text
+		}()
+		s.expect("password: ")
+		s.press("hunter2\n")
+		if text := <-answer; text != "hunter2" {
+			t.Errorf("echo %v: the answer is %q", echo, text)
+		}
+	}
+}

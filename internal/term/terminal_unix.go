@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hideTyping turns a terminal's echo off; restore turns it on again.
+// hideTyping turns a terminal's echo off and discards what was typed before; restore turns
+// the echo on again.
 func hideTyping(fd uintptr) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(int(fd), getTermios)
 	if err != nil {
@@ -22,7 +23,7 @@ func hideTyping(fd uintptr) (restore func(), err error) {
 	hidden.Lflag &^= unix.ECHO
 	hidden.Lflag |= unix.ICANON | unix.ISIG
 	hidden.Iflag |= unix.ICRNL
-	if err := unix.IoctlSetTermios(int(fd), setTermios, &hidden); err != nil {
+	if err := unix.IoctlSetTermios(int(fd), setFlushed, &hidden); err != nil {
 		return nil, err
 	}
 	return func() { _ = unix.IoctlSetTermios(int(fd), setTermios, before) }, nil
