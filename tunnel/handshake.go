@@ -117,6 +117,9 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	address := t.settings.Address()
 	greeting := t.wire.badGreeting()
 	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
+	if proxy, ok := errors.AsType[*proxyError](greeting); ok && proxy.class() == classRefused {
+		t.loginAt = time.Now()
+	}
 	switch {
 	case t.denied != nil:
 		return t.denied

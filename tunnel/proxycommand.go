@@ -58,7 +58,7 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 	if err != nil {
 		_ = p.Close()
 		if said := p.stderr.text(); !said.IsZero() {
-			return n, &proxyError{said}
+			return n, &proxyError{said, readSSHOutput(p.stderr.raw())}
 		}
 		if errors.Is(err, io.EOF) {
 			return n, io.EOF
@@ -78,9 +78,28 @@ func (p *proxyConn) Close() error {
 }
 
 // proxyError is what a ProxyCommand printed before it ended.
-type proxyError struct{ said api.RemoteText }
+type proxyError struct {
+	said   api.RemoteText
+	reason sshReason // if the command is an ssh
+}
 
 func (e *proxyError) Error() string { return "the ProxyCommand reports: " + e.said.String() }
+
+// class is that of the ssh in the command: the host that it logs in to counts refused
+// logins, too. What other commands print decides nothing.
+func (e *proxyError) class() failureClass { return cmp.Or(e.reason.class, classPassing) }
+
+// describe is the failure to reach a host by the command.
+func (e *proxyError) describe(address string) *api.Error {
+	described := &api.Error{
+		Code: e.reason.code, Err: e.class().of(e), Hint: e.reason.hint,
+		Message: fmt.Sprintf("%s cannot be reached: %v", address, e),
+	}
+	if e.class() == classRefused {
+		described.Hint = cmp.Or(described.Hint, "run the ProxyCommand in a terminal: the host that it logs in to refuses your key, or asks for a password")
+	}
+	return described
+}
 
 // silentProxy describes a ProxyCommand that forwarded no banner in time; greeting is how
 // reading from it ended.
@@ -91,6 +110,7 @@ func silentProxy(address string, limit time.Duration, greeting error) *api.Error
 		Hint:    "run the ProxyCommand in a terminal: it may be waiting for input",
 	}
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
+		e.Err = proxy.class().of(proxy)
 		e.Message += "; its output: " + proxy.said.String()
 	}
 	return e
@@ -128,8 +148,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) text() api.RemoteText {
+func (t *tail) raw() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return api.NewRemoteText(string(t.b))
+	return string(t.b)
 }
+
+func (t *tail) text() api.RemoteText { return api.NewRemoteText(t.raw()) }

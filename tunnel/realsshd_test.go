@@ -423,6 +423,25 @@ func TestAProxyCommandWithoutABannerIsNamedWithWhatItSaid(t *testing.T) {
 	}
 }
 
+func TestRefusedLoginsOfAProxyCommandAreCounted(t *testing.T) {
+	l := newLaptop(t)
+	gate := startSSHD(t, "") // it knows no key
+	known := filepath.Join(l.dir, "gate_known")
+	write(t, known, fmt.Sprintf("[127.0.0.1]:%d %s\n", gate.port, authorized(gate.key)))
+	limits := patientLimits()
+	limits.RetryMin, limits.RetryMax, limits.LoginSpacing = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	l.serve(t, limits, fmt.Sprintf("Host inner\n ProxyCommand ssh -F none -o BatchMode=yes -o UserKnownHostsFile=%s -o IdentityAgent=none -i %s -p %d -W %%h:%%p 127.0.0.1\n",
+		known, filepath.Join(l.dir, "id"), gate.port))
+	l.o.Memory.SetSilent("inner", true)
+	h := l.Host("inner")
+	h.Want()
+	eventually(t, func() bool { return h.Status().State == api.HostBlocked })
+	if st, logins := h.Status(), l.o.Memory.Logins("inner"); st.Code != api.CodeAuth || !strings.Contains(st.Hint, "ProxyCommand") || logins.Refusals != limits.Refusals {
+		t.Errorf("%+v, %+v", st, logins)
+	}
+	eventually(t, func() bool { return strings.Count(gate.log.String(), "Connection closed by authenticating user") == limits.Refusals })
+}
+
 func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc to find sshd's processes")

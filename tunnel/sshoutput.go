@@ -71,6 +71,10 @@ var sshOutput = []struct {
 		regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: Connecting to `),
 		sshReason{class: classPassing, code: api.CodeUnreachable},
 	},
+	{ // a hop hung up before a login, as sshd does at MaxStartups
+		regexp.MustCompile(`(?m)^kex_exchange_identification: .*\nConnection (closed|reset) by [^U]`),
+		sshReason{class: classPassing, code: api.CodeUnreachable},
+	},
 	{ // a hop hung up, maybe during a login; the host itself would be UNKNOWN
 		regexp.MustCompile(`(?m)^(Connection (closed|reset) by|Received disconnect from) [^U]`),
 		sshReason{class: classRefused, code: api.CodeAuth, login: true},

@@ -41,6 +41,7 @@ func TestWhatSSHPrintsTellsWhetherALoginWasRefused(t *testing.T) {
 		"a hop without a name":            {sshByAnother + "ssh: Could not resolve hostname hop: Name or service not known\r\n" + sshLosesHop, classPassing, false},
 		"a hop that refuses":              {sshByAnother + "alice@hop: Permission denied (publickey).\r\n" + sshLosesHop, classRefused, true},
 		"a hop that hangs up":             {sshByAnother + "Connection closed by 192.0.2.9 port 22\r\n" + sshLosesHop, classRefused, true},
+		"a hop with too many logins":      {sshByAnother + "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by 192.0.2.9 port 22\r\n" + sshLosesHop, classPassing, false},
 		"a ProxyCommand without a VPN":    {"debug1: Executing proxy command: exec vpn-nc login 22\r\nvpn-nc: the VPN is down\r\n" + sshLosesHop, classPassing, false},
 		"a banner that speaks of refusal": {sshConnects + "Permission denied to all but members.\r\nConnection closed by 192.0.2.7 port 22\r\n", classPassing, false},
 		"another ssh, or a silent one":    {"", classUnknown, true},

@@ -164,7 +164,7 @@ func firstLine(text []byte) api.RemoteText {
 // notSSH describes a wrong greeting.
 func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
-		return &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(greeting), Message: fmt.Sprintf("%s cannot be reached: %v", address, proxy)}
+		return proxy.describe(address)
 	}
 	e := &api.Error{
 		Code: api.CodeUnreachable, Err: classPassing.of(greeting),
