@@ -114,7 +114,7 @@ func (t *attempt) runBeforeLogin(ctx context.Context) error {
 		e.Message = fmt.Sprintf("before_login = %q did not end within %s", line, api.DurationText(limit))
 	}
 	if text := said.text(); !text.IsZero() {
-		e.Message += "; its output: " + text.String()
+		e.Message += "; its output: " + hideLinks(text)
 	}
 	return e
 }

@@ -186,7 +186,7 @@ func (l *login) challenge(name, instruction string, questions []string, echos []
 	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
 	if len(questions) == 0 {
 		if !about.IsZero() {
-			l.try.host.step("logging in: " + about.String())
+			l.try.host.step(api.LoginSays + about.String())
 		}
 		l.noteLinks(name+"\n"+instruction, false)
 		return nil, nil
@@ -220,7 +220,6 @@ func (l *login) banner(message string) error {
 	if len(l.lastMessage) < 8 {
 		l.lastMessage = append(l.lastMessage, text)
 	}
-	l.try.log.Debug("login banner", "text", text)
 	l.noteLinks(message, true)
 	return nil
 }

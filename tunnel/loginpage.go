@@ -39,6 +39,12 @@ func linksIn(texts ...string) []string {
 	return links
 }
 
+// hideLinks is what a program that logs in printed, for messages: a link may have a device
+// code.
+func hideLinks(text api.RemoteText) string {
+	return webAddress.ReplaceAllString(text.String(), "•••")
+}
+
 // loginPage is the first of links that may be opened: an https page of one of the hosts. All
 // browsers must read the host as we do, so nothing may stand before or after its name.
 func loginPage(links, hosts []string) string {

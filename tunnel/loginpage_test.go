@@ -1,9 +1,11 @@
 package tunnel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -238,10 +240,66 @@ func TestAPageThatALoginWithoutAPersonWaitsForIsNeedsLogin(t *testing.T) {
 		h := b.Host("login")
 		h.Want()
 		err := h.Await(t.Context())
-		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), deviceLink) {
+		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "the login asks to log in with the browser") {
 			t.Errorf("Await: %v", err)
 		}
 	})
+}
+
+// decliner cancels every question.
+type decliner struct{}
+
+func (decliner) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) {
+	return api.Answer{Cancelled: true}, nil
+}
+
+func TestADeviceCodeIsForThePersonAlone(t *testing.T) {
+	const code = "WDJB-MJHT"
+	refuse := func(instruction string, questions ...string) func(*ssh.ServerConfig) {
+		return func(c *ssh.ServerConfig) {
+			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+				_, _ = ask("", instruction, questions, make([]bool, len(questions)))
+				time.Sleep(time.Second)
+				return nil, errors.New("not used")
+			}
+		}
+	}
+	for name, configure := range map[string]func(*ssh.ServerConfig){
+		"a question": refuse("", "Enter "+code+" at example.org/device and press ENTER: "),
+		"a message":  refuse("Enter " + code + " at example.org/device"),
+		"a banner": func(c *ssh.ServerConfig) {
+			c.BannerCallback = func(ssh.ConnMetadata) string { return "Enter " + code + " at https://example.org/device\n" }
+			acceptPassword("right")(c)
+		},
+	} {
+		for who, prompter := range map[string]Prompter{"nobody": &person{}, "someone who declines": decliner{}} {
+			t.Run(name+" to "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBench(t, map[string]*sshServer{"login": newServer(t, configure)}, nil)
+					var log bytes.Buffer
+					b.o.Prompter, b.o.Log = prompter, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+					b.serve(t)
+					h := b.Host("login")
+					h.Up()
+					synctest.Wait()
+					st := api.Status{Hosts: []api.Host{h.Status()}}
+					if shown := st.Hosts[0].Cause; name == "a message" && !strings.Contains(shown, code) {
+						t.Errorf("the person is shown %q", shown)
+					}
+					if public := st.WithoutLogins().Hosts[0]; strings.Contains(public.Cause, code) || len(public.Links) > 0 {
+						t.Errorf("others are shown %+v", public)
+					}
+					if err := h.Await(t.Context()); err == nil || strings.Contains(err.Error(), code) {
+						t.Errorf("Await: %v", err)
+					}
+					b.end()
+					if strings.Contains(log.String(), code) || log.Len() == 0 {
+						t.Errorf("the log has it:\n%s", log.String())
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestAServerCannotPileUpLinks(t *testing.T) {
@@ -270,4 +328,21 @@ func TestAServerCannotPileUpLinks(t *testing.T) {
 		c.answer <- api.Answer{}
 		mustConnect(t, h)
 	})
+}
+
+func TestALinkThatALoginPrintedIsInNoMessage(t *testing.T) {
+	said := "Authenticate at " + deviceLink + "\r\n"
+	b := newBench(t, nil, nil)
+	at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true, loginAt: time.Now(), timeout: newTimeout(time.Hour, func() {})}
+	defer at.timeout.stop()
+	m := &master{stderr: newStderrBuffer()}
+	say(m.stderr, said+"alice@login: Permission denied (keyboard-interactive).\r\n")
+	for name, err := range map[string]error{
+		"ssh":            at.masterFailed(t.Context(), m, errors.New("ssh ended")),
+		"a ProxyCommand": notSSH("login:22", &proxyError{said: api.NewRemoteText(said)}),
+	} {
+		if !strings.Contains(err.Error(), "Authenticate at") || strings.Contains(err.Error(), "ABCD-EFGH") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -218,7 +218,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
-	reason, said := readSSHOutput(m.stderr.raw()), m.stderr.text().String()
+	reason, said := readSSHOutput(m.stderr.raw()), hideLinks(m.stderr.text())
 	switch {
 	case t.timeout.expiredForPerson():
 		return t.unconfirmed(err)

@@ -48,7 +48,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 	// The texts come from the server, or from a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	if !t.attended {
-		return api.Answer{}, t.deny(fmt.Sprintf("the login asks %q", strings.TrimSpace(p.Text)), ErrNobody)
+		return api.Answer{}, t.deny("the login asks "+wanted(p.Kind), ErrNobody)
 	}
 	if t.timeout != nil {
 		t.timeout.pause()
@@ -64,11 +64,11 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 	answer, err := t.promptClients(asking, p)
 	switch {
 	case err == nil && answer.Cancelled:
-		return api.Answer{}, t.deny(unanswered(p), context.Canceled)
+		return api.Answer{}, t.deny(unanswered(p.Kind), context.Canceled)
 	case err == nil:
 		return answer, nil
 	case errors.Is(err, ErrNobody):
-		return api.Answer{}, t.deny(fmt.Sprintf("there is no terminal or desktop to ask %q", strings.TrimSpace(p.Text)), err)
+		return api.Answer{}, t.deny("there is no terminal or desktop to ask "+wanted(p.Kind), err)
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server hung up, or the host is no longer wanted
 	case asking.Err() != nil:
@@ -91,9 +91,27 @@ func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, 
 	}
 }
 
+// wanted says what a question is for, without its text: that may have a device code, and
+// causes are logged and shown to assistants.
+func wanted(kind api.PromptKind) string {
+	switch kind {
+	case api.PromptPassword:
+		return "for a password"
+	case api.PromptPassphrase:
+		return "for a passphrase"
+	case api.PromptHostKey:
+		return "about the host key"
+	case api.PromptConfirm:
+		return "whether to try again"
+	case api.PromptPage:
+		return "to log in with the browser"
+	}
+	return "for a code or another answer"
+}
+
 // unanswered says which question a person did not answer.
-func unanswered(p api.Prompt) string {
-	switch p.Kind {
+func unanswered(kind api.PromptKind) string {
+	switch kind {
 	case api.PromptPassword:
 		return "no password was entered"
 	case api.PromptPassphrase:
@@ -105,7 +123,7 @@ func unanswered(p api.Prompt) string {
 	case api.PromptPage:
 		return "you chose not to log in with the browser"
 	}
-	return fmt.Sprintf("the question %q was not answered", strings.TrimSpace(p.Text))
+	return "the question was not answered"
 }
 
 // wrongAnswer says that an answer was wrong, and how many tries are left.

@@ -83,7 +83,7 @@ type proxyError struct {
 	reason sshReason // if the command is an ssh
 }
 
-func (e *proxyError) Error() string { return "the ProxyCommand reports: " + e.said.String() }
+func (e *proxyError) Error() string { return "the ProxyCommand reports: " + hideLinks(e.said) }
 
 // class is that of the ssh in the command: the host that it logs in to counts refused
 // logins, too. What other commands print decides nothing.
@@ -111,7 +111,7 @@ func silentProxy(address string, limit time.Duration, greeting error) *api.Error
 	}
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		e.Err = proxy.class().of(proxy)
-		e.Message += "; its output: " + proxy.said.String()
+		e.Message += "; its output: " + hideLinks(proxy.said)
 	}
 	return e
 }

@@ -439,7 +439,9 @@ func TestRefusedLoginsOfAProxyCommandAreCounted(t *testing.T) {
 	if st, logins := h.Status(), l.o.Memory.Logins("inner"); st.Code != api.CodeAuth || !strings.Contains(st.Hint, "ProxyCommand") || logins.Refusals != limits.Refusals {
 		t.Errorf("%+v, %+v", st, logins)
 	}
-	eventually(t, func() bool { return strings.Count(gate.log.String(), "Connection closed by authenticating user") == limits.Refusals })
+	eventually(t, func() bool {
+		return strings.Count(gate.log.String(), "Connection closed by authenticating user") == limits.Refusals
+	})
 }
 
 func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {

@@ -106,7 +106,7 @@ func (h *Host) enterLocked() {
 	}
 	if v.State != h.view.State {
 		v.Since = time.Now()
-		h.log.Info("host state", "state", v.State, "cause", v.Cause)
+		h.log.Info("host state", "state", v.State, "cause", api.WithoutLogin(v.Cause))
 	}
 	h.view = v
 	h.publishLocked()

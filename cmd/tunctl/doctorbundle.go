@@ -66,7 +66,7 @@ func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor
 	return []doctor.Item{
 		{Name: "about.txt", Text: fmt.Sprintf("tunctl %s\n%s/%s, %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())},
 		value("checks.json", checks, nil),
-		value("status.json", st, stErr),
+		value("status.json", st.WithoutLogins(), stErr),
 		value("history.json", runs, runsErr),
 		file("config.toml", p.Config),
 		file("agent.log", p.Log()),

@@ -416,7 +416,7 @@ func (s *session) enterLocked() {
 	}
 	next.Forwards = s.forward.status()
 	if next.State != s.current.State {
-		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", next.Cause)
+		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", api.WithoutLogin(next.Cause))
 	}
 	s.current = next
 	published := next

@@ -1,5 +1,10 @@
 package api
 
+import (
+	"slices"
+	"strings"
+)
+
 // PromptKind is what a host or a key asks a person for.
 type PromptKind string
 
@@ -40,6 +45,31 @@ type Prompt struct {
 
 // AskedElsewhere is the cause of a host or a session whose login waits for an answer.
 const AskedElsewhere = "waiting for the login in another window"
+
+// LoginSays begins a cause that has a server's words during a login, for the person alone:
+// they may have a device code, which is a secret until it is used.
+const LoginSays = "the login says: "
+
+// WithoutLogin is a cause without a server's words during a login.
+func WithoutLogin(cause string) string {
+	if strings.HasPrefix(cause, LoginSays) {
+		return "logging in"
+	}
+	return cause
+}
+
+// WithoutLogins is the status without what the logins say and ask, for those who do not log
+// in: assistants, and readers of a bundle.
+func (s Status) WithoutLogins() Status {
+	s.Hosts, s.Sessions = slices.Clone(s.Hosts), slices.Clone(s.Sessions)
+	for i := range s.Hosts {
+		s.Hosts[i].Cause, s.Hosts[i].Links = WithoutLogin(s.Hosts[i].Cause), nil
+	}
+	for i := range s.Sessions {
+		s.Sessions[i].Cause = WithoutLogin(s.Sessions[i].Cause)
+	}
+	return s
+}
 
 // ClientHeader is the HTTP header in which a client names itself, on its watch and on
 // every request: a random text. Prompts go to the client that caused them.

@@ -148,12 +148,12 @@ type none struct{}
 
 func (s *server) status(ctx context.Context, _ none) (any, error) {
 	st, err := s.Client.Status(ctx)
-	return st, err
+	return st.WithoutLogins(), err
 }
 
 func (s *server) hosts(ctx context.Context, _ none) (any, error) {
 	st, err := s.Client.Status(ctx)
-	return st.Hosts, err
+	return st.WithoutLogins().Hosts, err
 }
 
 type jobsInput struct {

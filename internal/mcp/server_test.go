@@ -293,9 +293,9 @@ func TestLookingAgainNeedsNoCluster(t *testing.T) {
 	}
 }
 
-// TestTheUseOfAJobIsMeasuredOnceAMinute asks the agent as often as an assistant may.
-func TestTheUseOfAJobIsMeasuredOnceAMinute(t *testing.T) {
-	t.Parallel()
+// withAgent is a server whose agent answers as the function does.
+func withAgent(t *testing.T, answer http.HandlerFunc) *server {
+	t.Helper()
 	paths := home.In(t.TempDir())
 	if err := os.MkdirAll(filepath.Dir(paths.Socket), 0o700); err != nil {
 		t.Fatal(err)
@@ -304,18 +304,43 @@ func TestTheUseOfAJobIsMeasuredOnceAMinute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	srv := &http.Server{Handler: answer}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close(); <-served })
+	return newServer(Options{Client: client.New(paths)})
+}
+
+func TestAnAssistantIsNotShownWhatALoginAsks(t *testing.T) {
+	t.Parallel()
+	const code = "WDJB-MJHT"
+	s := withAgent(t, func(w http.ResponseWriter, _ *http.Request) {
+		cause := api.LoginSays + "enter " + code
+		_ = json.NewEncoder(w).Encode(api.Status{
+			Hosts:    []api.Host{{Alias: "narval", State: api.HostConnecting, Cause: cause, Links: []string{"https://example.org/" + code}}},
+			Sessions: []api.Session{{Name: "jupyter", State: api.SessionConnecting, Cause: cause}},
+		})
+	})
+	for name, tool := range map[string]func(context.Context, none) (any, error){"status": s.status, "hosts": s.hosts} {
+		answer, err := tool(t.Context(), none{})
+		text, _ := json.Marshal(answer)
+		if err != nil || strings.Contains(string(text), code) || !strings.Contains(string(text), `"cause":"logging in"`) {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+}
+
+// TestTheUseOfAJobIsMeasuredOnceAMinute asks the agent as often as an assistant may.
+func TestTheUseOfAJobIsMeasuredOnceAMinute(t *testing.T) {
+	t.Parallel()
 	var looks, known atomic.Int32
-	srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s := withAgent(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("known") == "" {
 			looks.Add(1)
 		} else {
 			known.Add(1)
 		}
-	})}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	defer func() { _ = srv.Close(); <-served }()
-	s := newServer(Options{Client: client.New(paths)})
+	})
 	var calls sync.WaitGroup
 	for range 50 {
 		calls.Go(func() {
