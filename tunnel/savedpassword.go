@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -12,10 +13,14 @@ import (
 // Passwords stores the passwords that a person chose to save, by account. Each login
 // that asks for a password looks it up.
 type Passwords interface {
+	// Password is the saved password, unless the host refused it.
 	Password(ctx context.Context, account string) (string, bool)
 	Keep(ctx context.Context, account, password string, where api.Keep) error
-	// Forget is called when the host did not accept the password.
-	Forget(ctx context.Context, account string)
+	// SetRefused is called when the host did not accept the password. It is kept, since
+	// hosts also refuse right ones while something fails there, and not used until Keep.
+	SetRefused(account string)
+	// Refused is where a password is kept that the host refused.
+	Refused(account string) api.Keep
 }
 
 // noPasswords is the default Passwords: it saves nothing.
@@ -27,14 +32,15 @@ func (noPasswords) Keep(context.Context, string, string, api.Keep) error {
 	return fmt.Errorf("no password storage is available")
 }
 
-func (noPasswords) Forget(context.Context, string) {}
+func (noPasswords) SetRefused(string)       {}
+func (noPasswords) Refused(string) api.Keep { return api.KeepNot }
 
 // savedPassword is the state of saved passwords in one login.
 type savedPassword struct {
 	looked bool
 	text   string // "": none is saved
 	used   bool   // it was sent to the host
-	typed  string // one to save once the host accepts it
+	typed  string // the first one that the person typed, to save once the host accepts it
 	where  api.Keep
 }
 
@@ -58,11 +64,13 @@ func (l *login) secret(p api.Prompt) (string, error) {
 		return l.saved.text, nil
 	}
 	answer, err := l.prompt(p)
-	l.saved.typed, l.saved.where = answer.Text, answer.Keep
+	if l.saved.typed == "" { // the next one may be a code that is also called a password
+		l.saved.typed, l.saved.where = answer.Text, answer.Keep
+	}
 	return answer.Text, err
 }
 
-// failedAnswers is called after a method failed: it forgets a wrong saved password and
+// failedAnswers is called after a method failed: it notes a refused saved password and
 // prepares the next question.
 func (l *login) failedAnswers() {
 	wrong := "that was not right"
@@ -71,9 +79,9 @@ func (l *login) failedAnswers() {
 	}
 	if l.saved.used && l.saved.text != "" && l.asked == 1 {
 		l.saved.text = ""
-		l.try.pool.o.Passwords.Forget(l.ctx, l.s.Account())
+		l.try.pool.o.Passwords.SetRefused(l.s.Account())
 		wrong = "the saved password was not accepted"
-		l.try.warn(wrong + " and has been deleted")
+		l.try.warn(wrong + ", and is not used until you have logged in with a password")
 	}
 	if l.typed && l.triesLeft() > 0 {
 		l.retry = wrongAnswer(wrong, l.triesLeft())
@@ -82,8 +90,13 @@ func (l *login) failedAnswers() {
 	l.asked = 0
 }
 
-// keepPassword saves what was typed, if the person chose so and the host accepted it.
+// keepPassword saves what was typed and accepted by the host, if the person chose so, now or
+// for an earlier one that the host has refused since.
 func (l *login) keepPassword() {
+	if l.saved.typed == "" {
+		return
+	}
+	l.saved.where = cmp.Or(l.saved.where, l.try.pool.o.Passwords.Refused(l.s.Account()))
 	if l.saved.where == "" {
 		return
 	}

@@ -18,14 +18,17 @@ import (
 
 // box is a place for passwords.
 type box struct {
-	mu        sync.Mutex
-	kept      map[string]string
-	forgotten int
+	mu      sync.Mutex
+	kept    map[string]string
+	refused bool
 }
 
 func (b *box) Password(_ context.Context, account string) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.refused {
+		return "", false
+	}
 	text, ok := b.kept[account]
 	return text, ok
 }
@@ -36,15 +39,23 @@ func (b *box) Keep(_ context.Context, account, password string, where api.Keep) 
 	if where != api.KeepKeyring {
 		return errors.New("kept in the wrong place")
 	}
-	b.kept[account] = password
+	b.kept[account], b.refused = password, false
 	return nil
 }
 
-func (b *box) Forget(_ context.Context, account string) {
+func (b *box) SetRefused(string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.forgotten++
-	delete(b.kept, account)
+	b.refused = true
+}
+
+func (b *box) Refused(string) api.Keep {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refused {
+		return api.KeepKeyring
+	}
+	return api.KeepNot
 }
 
 const boxedAccount = "alice@login:22"
@@ -83,13 +94,30 @@ func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 	})
 }
 
-func TestAKeptPasswordThatIsWrongIsTriedOnceAndForgotten(t *testing.T) {
+func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, h, x := boxed(t, newServer(t, acceptPassword("right")), "old", "right")
+		sent := map[string]int{}
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			c.PasswordCallback = func(_ ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
+				sent[string(given)]++
+				if string(given) != "right" {
+					return nil, errors.New("no")
+				}
+				return nil, nil
+			}
+		})
+		b, h, x := boxed(t, s, "old")
+		b.memory.SetSilent("login", true)
+		h.Want()
+		time.Sleep(24 * time.Hour)
+		if sent["old"] != 1 || x.kept[boxedAccount] != "old" || h.Status().State != api.HostNeedsLogin {
+			t.Fatalf("sent %v, kept %q, %+v", sent, x.kept, h.Status())
+		}
+		b.person.answers, b.person.keep = []string{"right"}, api.KeepNot // they have said once to save it
 		h.Up()
 		mustConnect(t, h)
-		if text, _ := x.Password(t.Context(), boxedAccount); x.forgotten != 1 || text != "right" || len(b.person.questions()) != 1 {
-			t.Errorf("forgotten %d times, kept %q, asked %d times", x.forgotten, text, len(b.person.questions()))
+		if text, usable := x.Password(t.Context(), boxedAccount); sent["old"] != 1 || text != "right" || !usable || !b.memory.Silent("login") {
+			t.Errorf("sent %v, kept %q, usable %v", sent, text, usable)
 		}
 	})
 }

@@ -42,6 +42,9 @@ func newPasswords(s *state.Store, env func() api.Env) *passwords {
 // Password implements tunnel.Passwords. It reads the keyring only for accounts that have
 // a password there, so that nobody unlocks it for nothing.
 func (p *passwords) Password(ctx context.Context, account string) (string, bool) {
+	if p.store.PasswordRefused(account) {
+		return "", false
+	}
 	p.mu.Lock()
 	secret, ok := p.memory[account]
 	p.mu.Unlock()
@@ -68,18 +71,26 @@ func (p *passwords) Keep(ctx context.Context, account, password string, where ap
 		p.store.SetPasswordSaved(account, true)
 	}
 	p.keepInMemory(account, password)
+	p.store.SetPasswordRefused(account, false)
 	return nil
 }
 
-// Forget implements tunnel.Passwords.
-func (p *passwords) Forget(ctx context.Context, account string) {
+// SetRefused implements tunnel.Passwords.
+func (p *passwords) SetRefused(account string) { p.store.SetPasswordRefused(account, true) }
+
+// Refused implements tunnel.Passwords.
+func (p *passwords) Refused(account string) api.Keep {
 	p.mu.Lock()
-	delete(p.memory, account)
+	_, remembered := p.memory[account]
 	p.mu.Unlock()
-	if p.store.PasswordSaved(account) {
-		p.store.SetPasswordSaved(account, false)
-		_, _ = p.keyring(ctx, "delete", account, "") // if it stays there, it is not read again
+	switch {
+	case !p.store.PasswordRefused(account):
+	case p.store.PasswordSaved(account):
+		return api.KeepKeyring
+	case remembered:
+		return api.KeepMemory
 	}
+	return api.KeepNot
 }
 
 func (p *passwords) keepInMemory(account, password string) {

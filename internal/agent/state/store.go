@@ -41,6 +41,8 @@ type content struct {
 	Hosts    map[string]login   `json:"hosts"`
 	// Passwords are the accounts whose password is in the system keyring.
 	Passwords []string `json:"passwords,omitempty"`
+	// RefusedPasswords are the accounts whose saved password the host refused.
+	RefusedPasswords []string `json:"refusedPasswords,omitempty"`
 	// Crashes are when agents ended without a stop, the newest last.
 	Crashes []time.Time `json:"crashes,omitempty"`
 	// Balances are the balances of the hosts, as last read.
@@ -170,7 +172,7 @@ func (s *Store) Reload() error {
 		}
 		maps.Copy(data.Sessions, file.Sessions)
 		maps.Copy(data.Hosts, file.Hosts)
-		data.Passwords, data.Crashes = file.Passwords, file.Crashes
+		data.Passwords, data.RefusedPasswords, data.Crashes = file.Passwords, file.RefusedPasswords, file.Crashes
 		data.Balances, data.Assistants = file.Balances, file.Assistants
 	}
 	s.mu.Lock()
@@ -399,11 +401,32 @@ func (s *Store) PasswordSaved(account string) bool {
 func (s *Store) SetPasswordSaved(account string, saved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.data.Passwords = slices.DeleteFunc(slices.Clone(s.data.Passwords), func(a string) bool { return a == account })
-	if saved {
-		s.data.Passwords = append(s.data.Passwords, account)
-	}
+	s.data.Passwords = withAccount(s.data.Passwords, account, saved)
 	_ = s.writeLocked()
+}
+
+// PasswordRefused reports whether the host refused the saved password of an account.
+func (s *Store) PasswordRefused(account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.data.RefusedPasswords, account)
+}
+
+// SetPasswordRefused records whether the host refused the saved password of an account.
+func (s *Store) SetPasswordRefused(account string, refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data.RefusedPasswords = withAccount(s.data.RefusedPasswords, account, refused)
+	_ = s.writeLocked()
+}
+
+// withAccount is a list of accounts with or without one of them.
+func withAccount(list []string, account string, with bool) []string {
+	list = slices.DeleteFunc(slices.Clone(list), func(a string) bool { return a == account })
+	if with {
+		list = append(list, account)
+	}
+	return list
 }
 
 // Balances are the last known balances of all hosts, by host.
