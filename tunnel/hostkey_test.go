@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,39 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 					if err := b.Host("login").Await(t.Context()); err != nil || len(b.person.questions()) != test.asked {
 						t.Errorf("the added key is not known: %v", err)
 					}
+				}
+			})
+		})
+	}
+}
+
+func TestAKnownHostsFileThatCannotBeReadKnowsNoHost(t *testing.T) {
+	unreadable := t.TempDir() // a folder, which root cannot read as a file either
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	for name, tt := range map[string]struct {
+		set     func(*sshconfig.Settings)
+		answers []string
+		asked   int
+		code    api.Code
+	}{
+		"another file knows it":  {set: func(s *sshconfig.Settings) { s.GlobalKnownHosts = []string{known} }},
+		"no other file knows it": {answers: []string{"yes"}, asked: 1},
+		"strict checking":        {set: func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" }, code: api.CodeHostKey},
+		"revoked keys":           {set: func(s *sshconfig.Settings) { s.GlobalKnownHosts, s.RevokedHostKeys = []string{known}, unreadable }, code: api.CodeHostKey},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, acceptPassword("right"))
+				write(t, known, "login "+authorized(server.key.PublicKey())+"\n")
+				b, h, err := logIn(t, server, func(s *sshconfig.Settings) {
+					s.UserKnownHosts = []string{unreadable}
+					if tt.set != nil {
+						tt.set(s)
+					}
+				}, append(tt.answers, "right")...)
+				asked := slices.DeleteFunc(b.person.questions(), func(p api.Prompt) bool { return p.Kind != api.PromptHostKey })
+				if codeOf(err) != tt.code || len(asked) != tt.asked || !strings.Contains(strings.Join(h.Status().Warnings, "\n"), unreadable) {
+					t.Errorf("%v, asked %+v, warned %q", err, asked, h.Status().Warnings)
 				}
 			})
 		})

@@ -24,7 +24,8 @@ type knownHosts struct {
 	warnings    []string
 }
 
-// readKnownHosts reads the files that exist.
+// readKnownHosts reads the files that exist. As for OpenSSH, one that cannot be read knows
+// no host: the person can still log in, and is asked.
 func readKnownHosts(paths []string) (*knownHosts, error) {
 	k := &knownHosts{authorities: map[string]bool{}, origins: map[string]string{}}
 	var files []string
@@ -34,7 +35,8 @@ func readKnownHosts(paths []string) (*knownHosts, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			k.warnings = append(k.warnings, fmt.Sprintf("the known_hosts file %s is skipped: %v", path, err))
+			continue
 		}
 		if clean := k.blankBadLines(path, content); !bytes.Equal(clean, content) {
 			copied, err := writeTemp(clean)
