@@ -37,11 +37,18 @@ const (
 	AskChoice                     // yes or no; no is what Enter means
 )
 
-// dialog is a program that asks. Its command line and environment have the question;
-// the answer is its output.
+// hasLink reports whether a question shows a web address. That of a login is a secret until
+// it is used, so it must not be on a command line, which every user of the machine can read.
+func (q Question) hasLink() bool { return strings.Contains(q.Text+q.Value, "://") }
+
+// dialog is a program that asks. Its command line, environment or standard input has the
+// question; the answer is its output.
 type dialog struct {
+	before    *dialog // a window that only shows a text, for which this one has no place; nil: none
 	argv      []string
 	env       map[string]string
+	stdin     string
+	ok        int                                // an exit code that means OK, beside 0
 	cancelled func(code int, stderr string) bool // nil: exit code 1
 	read      func(output string) (string, error)
 }
@@ -96,15 +103,22 @@ func dialogs(goos string, env environ, q Question) []dialog {
 
 // show runs the program to its end.
 func (d dialog) show(ctx context.Context, env environ) (string, error) {
+	if d.before != nil {
+		if _, err := d.before.show(ctx, env); err != nil {
+			return "", err
+		}
+	}
 	cmd, err := command(ctx, env.with(d.env), d.argv)
 	if err != nil {
 		return "", err
 	}
 	cmd.WaitDelay = time.Second
+	cmd.Stdin = strings.NewReader(d.stdin)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Run(); err != nil {
-		exit, ended := errors.AsType[*exec.ExitError](err)
+	err = cmd.Run()
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	if err != nil && !(ended && d.ok > 0 && exit.ExitCode() == d.ok) {
 		if ended && d.isCancelled(exit.ExitCode(), stderr.String()) {
 			return "", ErrCancelled
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -101,6 +102,40 @@ func TestEveryToolShowsTheWordsWhole(t *testing.T) {
 			if !slices.ContainsFunc(words, func(w string) bool { return strings.TrimPrefix(w, "--text=") == want }) {
 				t.Errorf("%s: no %q in %q", system.goos, want, words)
 			}
+		}
+	}
+}
+
+func TestALinkIsOnNoCommandLine(t *testing.T) {
+	const link = "https://login.example.org/device?user_code=WDJB-MJHT"
+	for _, kind := range []QuestionKind{AskSecret, AskLine, AskChoice} {
+		for _, value := range []string{"", link} {
+			q := Question{Title: "Log in to narval", Text: "Open this page:\n\n" + link, Kind: kind, Value: value}
+			for _, goos := range []string{"linux", "darwin", "windows"} {
+				for _, d := range dialogs(goos, environ{"DISPLAY": ":0"}, q) {
+					shown := ""
+					for d := &d; d != nil; d = d.before {
+						if words := strings.Join(d.argv, " "); strings.Contains(words, "WDJB") {
+							t.Errorf("%s, kind %d: %q", goos, kind, words)
+						}
+						shown += d.stdin + d.env["TUNCTL_ASK_TEXT"]
+					}
+					if !strings.Contains(shown, link) {
+						t.Errorf("%s, kind %d: %s does not show it", goos, kind, d.argv[0])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAQuestionFollowsItsText(t *testing.T) {
+	for tool, exit := range map[string]string{"zenity": "0", "kdialog": "1"} {
+		env := dialogEnv(t, map[string]string{tool: `case "$*" in *--text-info*|*--textbox*) while read -r line; do echo "$line" >>$0.shown; done; exit ` + exit + `;; *) echo 123;; esac`})
+		got, err := Ask(t.Context(), Question{Text: "Get a code at https://example.org\n", Kind: AskLine}, env)
+		shown, _ := os.ReadFile(filepath.Join(env["PATH"], tool+".shown"))
+		if got != "123" || err != nil || string(shown) != "Get a code at https://example.org\n" {
+			t.Errorf("%s: %q, %v; shown: %q", tool, got, err, shown)
 		}
 	}
 }

@@ -6,12 +6,34 @@ import (
 	"strings"
 )
 
-// dialogWidth holds the longest fingerprint in one line.
-const dialogWidth = "460"
+const (
+	// dialogWidth holds the longest fingerprint in one line.
+	dialogWidth = "460"
+	textHeight  = "320"
+)
+
+// then is a window that shows the text of a question, and after it one for the answer. An
+// address to copy needs no answer: it is in the text.
+func (d dialog) then(q Question, ask func(Question) dialog) dialog {
+	if q.Value != "" {
+		return d
+	}
+	q.Text = "Your answer:"
+	after := ask(q)
+	after.before = &d
+	return after
+}
 
 // zenity is the tool of GNOME, and of most other desktops on Linux.
 func zenity(q Question) dialog {
 	argv := []string{"zenity", "--title=" + q.Title, "--width=" + dialogWidth}
+	// Without a display it also exits with 1, but prints "cannot open display"
+	// (GTK 3) or "Failed to open display" (GTK 4). Other messages mean nothing.
+	cancelled := func(code int, stderr string) bool { return code == 1 && !strings.Contains(stderr, "open display") }
+	if q.hasLink() {
+		text := dialog{argv: append(argv, "--height="+textHeight, "--text-info", "--ok-label=Continue"), stdin: q.Text, cancelled: cancelled}
+		return text.then(q, zenity)
+	}
 	text := strings.ReplaceAll(fold(q.Text), `\`, `\\`) // it reads C's escapes
 	switch q.Kind {
 	case AskChoice:
@@ -24,12 +46,7 @@ func zenity(q Question) dialog {
 	if q.Kind != AskChoice {
 		text = strings.ReplaceAll(text, "_", "__") // one marks a shortcut
 	}
-	return dialog{
-		argv: append(argv, "--text="+text),
-		// Without a display it also exits with 1, but prints "cannot open display"
-		// (GTK 3) or "Failed to open display" (GTK 4). Other messages mean nothing.
-		cancelled: func(code int, stderr string) bool { return code == 1 && !strings.Contains(stderr, "open display") },
-	}
+	return dialog{argv: append(argv, "--text="+text), cancelled: cancelled}
 }
 
 // fold breaks long lines between words: zenity's windows grow with them. It never
@@ -57,6 +74,10 @@ func fold(text string) string {
 func kdialog(q Question) dialog {
 	text := strings.ReplaceAll(q.Text, "<", "‹") // it takes text that looks like HTML for HTML
 	argv := []string{"kdialog", "--title", q.Title}
+	if q.hasLink() {
+		text := dialog{argv: append(argv, "--textbox", "-", dialogWidth, textHeight), stdin: q.Text, ok: 1} // its "OK" exits with 1
+		return text.then(q, kdialog)
+	}
 	switch q.Kind {
 	case AskChoice:
 		argv = append(argv, "--yes-label", q.Yes, "--no-label", q.No, "--warningyesno", text)
@@ -68,23 +89,26 @@ func kdialog(q Question) dialog {
 	return dialog{argv: argv}
 }
 
-// osascriptDialog is the tool of macOS. The texts are arguments of the script, not part
-// of it.
+// osascriptDialog is the tool of macOS. The texts are in the environment or arguments of
+// the script, not part of it.
 func osascriptDialog(q Question) dialog {
-	show := `display dialog (item 2 of argv) with title (item 1 of argv) `
+	fromEnv := func(name string) string {
+		return `(do shell script "printf %s \"$` + name + `\"" without altering line endings)` // "system attribute" would change letters
+	}
+	show := `display dialog ` + fromEnv("TUNCTL_ASK_TEXT") + ` with title (item 1 of argv) `
 	switch q.Kind {
 	case AskChoice:
-		show += `buttons {item 4 of argv, item 3 of argv} default button 1 cancel button 1 with icon caution`
+		show += `buttons {item 3 of argv, item 2 of argv} default button 1 cancel button 1 with icon caution`
 	case AskSecret:
 		show = `text returned of (` + show + `default answer "" with hidden answer)`
 	case AskLine:
-		show = `text returned of (` + show + `default answer (item 5 of argv))`
+		show = `text returned of (` + show + `default answer ` + fromEnv("TUNCTL_ASK_VALUE") + `)`
 	}
 	return dialog{
 		argv: []string{
-			"osascript", "-e", "on run argv", "-e", "activate", "-e", show, "-e", "end run",
-			q.Title, q.Text, q.Yes, q.No, q.Value,
+			"osascript", "-e", "on run argv", "-e", "activate", "-e", show, "-e", "end run", q.Title, q.Yes, q.No,
 		},
+		env:       map[string]string{"TUNCTL_ASK_TEXT": q.Text, "TUNCTL_ASK_VALUE": q.Value},
 		cancelled: func(_ int, stderr string) bool { return strings.Contains(stderr, "(-128)") }, // userCanceledErr
 	}
 }

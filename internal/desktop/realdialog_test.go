@@ -53,6 +53,14 @@ func TestAPersonAnswersInARealWindow(t *testing.T) {
 			},
 			"", "Return", "", desktop.ErrCancelled, // Enter alone trusts nobody
 		},
+		{
+			"dialog-link",
+			desktop.Question{
+				Title: "Log in to rorqual", Kind: desktop.AskLine, Value: "https://login.example.org/device?user_code=WDJB-MJHT",
+				Text: "The login has a link. Copy it into your browser:\n\nhttps://login.example.org/device?user_code=WDJB-MJHT",
+			},
+			"", "Return", "", nil,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			type result struct {
