@@ -44,7 +44,9 @@ type companion struct {
 	requested  map[string]time.Time   // sessions started from the menu, and when
 	done       chan string            // ids of entries whose action ended
 	prompts    map[string]*openPrompt // by id
-	dialogSlot chan struct{}          // one dialog at a time
+	queue      []*openPrompt          // those that wait for their dialog's answer, in order
+	dialog     *openPrompt            // the one whose dialog is open
+	dialogDone chan bool              // its dialog ended, and whether it needs no other
 	pages      string                 // the directory of the pages that were shown, if any
 }
 
@@ -57,7 +59,7 @@ func newCompanion(o Options, d display, quit func()) *companion {
 		}},
 		tracker: newTracker(), requested: map[string]time.Time{},
 		outbox:  make(chan notification, outboxSize),
-		prompts: map[string]*openPrompt{}, dialogSlot: make(chan struct{}, 1),
+		prompts: map[string]*openPrompt{}, dialogDone: make(chan bool, 1),
 	}
 }
 
@@ -83,6 +85,8 @@ func (c *companion) Serve(ctx context.Context) {
 			c.act(ctx, id)
 		case id := <-c.acts:
 			c.act(ctx, id)
+		case done := <-c.dialogDone:
+			c.dialogEnded(done)
 		case id := <-c.done:
 			if id == verbAutostart {
 				c.readAutostart(ctx)

@@ -3,6 +3,7 @@ package tray
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,39 +15,68 @@ import (
 // openPrompt is a prompt that waits for its answer.
 type openPrompt struct {
 	prompt api.Prompt
-	why    string // why it is asked now
+	why    string          // why it is asked now
+	ctx    context.Context // ends when the agent no longer asks
 	cancel context.CancelFunc
+	hide   context.CancelFunc // closes the dialog
 	// refused says that the person declined to answer.
 	refused atomic.Bool
 }
 
+func (q *openPrompt) isLogin() bool { return q.prompt.Kind != api.PromptApproval }
+
 // queuePrompt shows a prompt of the agent in a dialog, after those that came before.
 func (c *companion) queuePrompt(ctx context.Context, p api.Prompt) {
 	asking, cancel := context.WithCancel(ctx)
-	q := &openPrompt{prompt: p, why: whyNow(p.Host, c.view.Status), cancel: cancel}
+	q := &openPrompt{prompt: p, why: whyNow(p.Host, c.view.Status), ctx: asking, cancel: cancel}
 	c.prompts[p.ID] = q
-	c.running.Go(func() {
-		select {
-		case c.dialogSlot <- struct{}{}:
-			defer func() { <-c.dialogSlot }()
-		case <-asking.Done():
-			return
+	c.queue = append(c.queue, q)
+	c.showNext()
+}
+
+// showNext shows the next dialog, one at a time. Logins come first, since a code is valid
+// for a short time: an assistant's question makes room for them and is shown again.
+func (c *companion) showNext() {
+	c.queue = slices.DeleteFunc(c.queue, func(q *openPrompt) bool { return q.ctx.Err() != nil })
+	if len(c.queue) == 0 {
+		return
+	}
+	q := c.queue[max(0, slices.IndexFunc(c.queue, (*openPrompt).isLogin))]
+	if c.dialog != nil {
+		if q.isLogin() && !c.dialog.isLogin() {
+			c.dialog.hide()
 		}
-		c.showDialog(asking, q)
+		return // the end of the dialog leads here again
+	}
+	shown, hide := context.WithCancel(q.ctx)
+	q.hide, c.dialog = hide, q
+	c.running.Go(func() {
+		defer hide()
+		c.dialogDone <- c.showDialog(shown, q)
 	})
 }
 
+func (c *companion) dialogEnded(done bool) {
+	if done {
+		c.queue = slices.DeleteFunc(c.queue, func(q *openPrompt) bool { return q == c.dialog })
+	}
+	c.dialog = nil
+	c.showNext()
+}
+
 // showDialog shows the dialog and sends the answer to the agent. If the prompt is
-// answered elsewhere, or no longer asked, ctx ends and with it the dialog.
-func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
+// answered elsewhere, no longer asked, or makes room for another, ctx ends and with it the
+// dialog. It reports whether the dialog needs not be shown again.
+func (c *companion) showDialog(ctx context.Context, q *openPrompt) (done bool) {
 	p := q.prompt
 	if len(p.Links) > 0 {
 		c.offerPage(ctx, q)
 	}
 	text, err := c.Ask(ctx, questionFor(p, q.why))
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() != nil && (err != nil || q.ctx.Err() != nil) {
+		return false
 	}
+	ctx = q.ctx
 	failed := err != nil && !errors.Is(err, desktop.ErrCancelled)
 	if failed {
 		c.Log.Warn("could not ask", "host", p.Host, "err", err)
@@ -61,7 +91,7 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
 		c.announce(news{
 			title: "An assistant asks for your approval", body: "No window could be opened to ask you. `tunctl mcp approve` asks in a terminal.", urgent: true,
 		})
-		return
+		return true
 	case failed:
 		c.announce(news{
 			kind: kindNeedsLogin, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
@@ -72,6 +102,7 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) {
 	if err := c.Agent.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil {
 		c.Log.Warn("could not answer", "host", p.Host, "err", err)
 	}
+	return true
 }
 
 // offerPage opens the page of a login, if it may be opened and the person agrees, or shows

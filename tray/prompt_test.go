@@ -45,6 +45,25 @@ func TestPromptsAreAskedOneAtATimeAndAnswered(t *testing.T) {
 	})
 }
 
+func TestALoginIsAskedBeforeAnAssistantsQuestion(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.prompts(api.EventPrompt, prompt("1", api.PromptApproval, "The assistant asks."))
+		s.prompts(api.EventPrompt, prompt("2", api.PromptApproval, "It asks again."))
+		s.prompts(api.EventPrompt, prompt("3", api.PromptQuestion, "Code: "))
+		for _, answer := range []string{"123456", "yes", ""} {
+			s.answer(answer)
+		}
+		want := []string{"answer 3 123456", "answer 1 yes", "answer 2 cancelled"}
+		if got := s.heard(); !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+		if n := len(s.dialogs.asked); n != 4 { // the first one twice
+			t.Errorf("%d dialogs were shown", n)
+		}
+	})
+}
+
 func TestADialogGoesWhenItsPromptDoes(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
