@@ -112,10 +112,11 @@ func (c *companion) offerPage(ctx context.Context, q *openPrompt) {
 	ask := desktop.Question{Title: "Log in to " + api.HostLabel(p.Host), Kind: desktop.AskChoice, Yes: "Open the page", No: "Do not open it"}
 	if p.LoginPage == "" {
 		ask.Kind, ask.Value = desktop.AskLine, p.Links[0]
-		ask.Text = q.why + "\n\nThe login has a link. If you trust it, copy it into your browser:\n\n" + strings.Join(p.Links, "\n\n")
+		ask.Text = serverText(p) + "\n\nThe login has a link. If you trust it, copy it into your browser:\n\n" + strings.Join(p.Links, "\n\n")
 	} else {
-		ask.Text = q.why + "\n\nThe login continues in the browser. Open this page?\n\n" + p.LoginPage
+		ask.Text = serverText(p) + "\n\nThe login continues in the browser. Open this page?\n\n" + p.LoginPage
 	}
+	ask.Text = q.why + "\n\n" + strings.TrimSpace(ask.Text)
 	_, err := c.Ask(ctx, ask)
 	if err != nil || p.LoginPage == "" {
 		return
@@ -123,6 +124,15 @@ func (c *companion) offerPage(ctx context.Context, q *openPrompt) {
 	if err := c.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {
 		c.Log.Warn("could not open the login page", "host", p.Host, "err", err)
 	}
+}
+
+// serverText is what a server sent with a prompt. The text of other kinds is tunctl's.
+func serverText(p api.Prompt) string {
+	text := strings.TrimSpace(p.Instruction)
+	if p.Kind == api.PromptQuestion {
+		text += "\n\n" + strings.TrimSpace(p.Text)
+	}
+	return text
 }
 
 // promptClosed closes a dialog that is no longer needed. A person who declined to
@@ -196,10 +206,16 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 		return desktop.Question{Title: "An assistant asks", Kind: desktop.AskChoice, Yes: "Allow", No: "Do not allow", Text: text}
 	case api.PromptPage:
 		q.Kind, q.Yes, q.No = desktop.AskChoice, "Done", "Stop"
-		text = strings.TrimSpace(p.Instruction) + "\n\nHave you logged in there?"
+		text = "Have you logged in there?"
 	case api.PromptPassphrase:
 		q.Title = "Unlock your key for " + host
 	case api.PromptPassword, api.PromptQuestion:
+		if len(p.Links) > 0 { // the window before has shown the server's text
+			if p.Kind == api.PromptQuestion {
+				text = "Your answer to the login. If it only asks you to press Enter, leave this empty:"
+			}
+			break
+		}
 		if about := strings.TrimSpace(p.Instruction); about != "" {
 			text = about + "\n\n" + text
 		}

@@ -358,8 +358,14 @@ func TestALoginPageIsOpenedOnlyIfTheSiteNamesItAndThePersonAgrees(t *testing.T) 
 				if tt.page != "" && (first.Kind != desktop.AskChoice || !strings.Contains(first.Text, "\n"+link)) {
 					t.Errorf("the page is offered by %+v", first)
 				}
+				if !strings.Contains(first.Text, p.Text) {
+					t.Errorf("the server's text is not in %+v", first)
+				}
 				for _, a := range tt.answers {
 					s.answer(a)
+				}
+				if second := <-s.dialogs.asked; strings.Contains(second.Text, "://") { // it needs a window of its own
+					t.Errorf("the link is repeated by %+v", second)
 				}
 				if got := s.heard(); !slices.Equal(got, tt.want) {
 					t.Errorf("did %q, want %q", got, tt.want)
