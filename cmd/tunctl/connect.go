@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -50,7 +51,11 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 		return inv.withNearSession(inv.Args().First(), err)
 	}
 	defer func() { _ = stream.Close() }()
-	return joinStdio(ctx, inv.Terminal, stream)
+	err = joinStdio(ctx, inv.Terminal, stream)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return lost(inv.Args().First(), err)
+	}
+	return err
 }
 
 // checkConnect checks the arguments before anything is started for them.

@@ -31,8 +31,8 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			"doctor checks everything in the config.\n\n" +
 			"It never logs in, so it cannot cause a failed login. If you are connected to a host, it also checks\n" +
 			"the scheduler, your disk space, the job, its log and its page.\n\n" +
-			"--bundle writes a zip file for a bug report, without tokens, passwords and user names, and lists\n" +
-			"its contents. Exit code 1: a check failed.\n\n" +
+			"--bundle writes a zip file for a bug report, without tokens, passwords, user names and accounts,\n" +
+			"and lists its contents. Exit code 1: a check failed.\n\n" +
 			"  tunctl doctor narval\n" +
 			"  tunctl doctor --bundle report.zip",
 		Flags: []cli.Flag{

@@ -7,8 +7,13 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/home"
 )
 
 // leaks searches a zip file for the token in the address that the last command
@@ -36,5 +41,18 @@ func leaks(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("%s has %q: %v\n%s", f.Name, w, neg, text)
 			}
 		}
+	}
+}
+
+func TestABundleHasNoLoginOrAccountThatTunctlKnows(t *testing.T) {
+	cfg := &configs.Config{Sessions: []configs.Session{{Host: "narval", Args: []string{"-A", "def-one", "--time=1:00:00"}, With: map[string]string{"project": "def-two"}}}}
+	st := api.Status{
+		Hosts:    []api.Host{{Alias: "narval", User: "jdoe7"}},
+		Sessions: []api.Session{{With: api.Choices{"account": "def-three"}, Recent: []api.Choices{{"account": "def-four"}}}},
+	}
+	runs := []api.Run{{With: api.Choices{"project": "def-five"}}}
+	got := scrubber(t.Context(), home.In(t.TempDir()), cfg, st, runs).Scrub("jdoe7 in /project/def-one/def-two, def-three_gpu; def-four, def-five: 1:00:00")
+	if want := "user in /project/account/account, account_gpu; account, account: 1:00:00"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

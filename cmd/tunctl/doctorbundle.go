@@ -22,19 +22,28 @@ import (
 
 // writeBundle writes the files that a bug report needs, and lists them.
 func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, checks []api.Check, path string) error {
-	items := bundleItems(ctx, inv.paths, checks)
+	st, stErr := client.New(inv.paths).Status(ctx)
+	runs, runsErr := state.NewHistory(inv.paths.History()).Runs()
+	items := []doctor.Item{
+		{Name: "about.txt", Text: fmt.Sprintf("tunctl %s\n%s/%s, %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())},
+		bundleValue("checks.json", checks, nil),
+		bundleValue("status.json", st.WithoutLogins(), stErr),
+		bundleValue("history.json", runs, runsErr),
+		bundleFile("config.toml", inv.paths.Config),
+		bundleFile("agent.log", inv.paths.Log()),
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("cannot write the bundle: %v", err), Hint: "name a file that does not exist yet", Err: err}
 	}
-	packed, err := doctor.WriteBundle(f, items, scrubber(ctx, inv.paths, cfg), time.Now())
+	packed, err := doctor.WriteBundle(f, items, scrubber(ctx, inv.paths, cfg, st, runs), time.Now())
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the bundle: %w", err)
 	}
-	inv.Say("\n%s contains, without tokens, passwords and user names:", path)
+	inv.Say("\n%s contains, without tokens, passwords, user names and accounts:", path)
 	for _, item := range packed {
 		inv.Say("  %s  %s", term.Pad(item.Name, 14), bytesText(int64(len(item.Text))))
 	}
@@ -42,39 +51,29 @@ func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, chec
 	return nil
 }
 
-// bundleItems are the files of a bundle. A file that cannot be read is replaced by the error.
-func bundleItems(ctx context.Context, p home.Paths, checks []api.Check) []doctor.Item {
-	file := func(name, path string) doctor.Item {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return doctor.Item{Name: name, Text: fmt.Sprintf("(%v)\n", err)}
-		}
-		return doctor.Item{Name: name, Text: string(text)}
+// bundleFile is a file, or why it cannot be read.
+func bundleFile(name, path string) doctor.Item {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return doctor.Item{Name: name, Text: fmt.Sprintf("(%v)\n", err)}
 	}
-	value := func(name string, v any, err error) doctor.Item {
-		if err != nil {
-			return doctor.Item{Name: name, Text: fmt.Sprintf("(%v)\n", err)}
-		}
-		text, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return doctor.Item{Name: name, Text: fmt.Sprintf("(%v)\n", err)}
-		}
-		return doctor.Item{Name: name, Text: string(text) + "\n"}
-	}
-	st, stErr := client.New(p).Status(ctx)
-	runs, runsErr := state.NewHistory(p.History()).Runs()
-	return []doctor.Item{
-		{Name: "about.txt", Text: fmt.Sprintf("tunctl %s\n%s/%s, %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())},
-		value("checks.json", checks, nil),
-		value("status.json", st.WithoutLogins(), stErr),
-		value("history.json", runs, runsErr),
-		file("config.toml", p.Config),
-		file("agent.log", p.Log()),
-	}
+	return doctor.Item{Name: name, Text: string(text)}
 }
 
-// scrubber replaces the person's names, here and on each host.
-func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config) *doctor.Scrubber {
+// bundleValue is a value, or why there is none.
+func bundleValue(name string, v any, err error) doctor.Item {
+	var text []byte
+	if err == nil {
+		text, err = json.MarshalIndent(v, "", "  ")
+	}
+	if err != nil {
+		return doctor.Item{Name: name, Text: fmt.Sprintf("(%v)\n", err)}
+	}
+	return doctor.Item{Name: name, Text: string(text) + "\n"}
+}
+
+// scrubber replaces the names of the user, here and on each host, and of accounts.
+func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config, st api.Status, runs []api.Run) *doctor.Scrubber {
 	names := map[string]string{}
 	if u, err := user.Current(); err == nil {
 		login := u.Username[strings.LastIndexByte(u.Username, '\\')+1:]
@@ -93,7 +92,34 @@ func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config) *doctor.Sc
 			names[h.User] = "user"
 		}
 	}
+	for _, h := range st.Hosts { // also those that the config does not have
+		names[h.User] = "user"
+	}
+	for _, account := range accounts(cfg, st, runs) {
+		names[account] = "account"
+	}
 	delete(names, "")
 	delete(names, "/")
 	return doctor.NewScrubber(names)
+}
+
+// accounts are those that the user's jobs are or were charged to, as far as tunctl was
+// told. A job's account may be anywhere, such as in the paths of its files.
+func accounts(cfg *configs.Config, st api.Status, runs []api.Run) []string {
+	var all []string
+	chosen := func(with map[string]string) { all = append(all, with["account"], with["project"]) }
+	for _, s := range cfg.Sessions {
+		chosen(s.With)
+		all = append(all, doctor.Accounts(s.Args)...)
+	}
+	for _, s := range st.Sessions {
+		chosen(s.With)
+		for _, with := range s.Recent {
+			chosen(with)
+		}
+	}
+	for _, r := range runs {
+		chosen(r.With)
+	}
+	return all
 }

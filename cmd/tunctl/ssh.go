@@ -114,17 +114,21 @@ func dialGateway(ctx context.Context, inv *invocation, req api.StreamRequest) (*
 func exitOf(name string, err error) error {
 	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		if exit.Signal() != "" {
-			return fmt.Errorf("%s: the command was killed by signal %s", name, exit.Signal())
+			return fmt.Errorf("%s: the command was killed by signal %s", name, api.NewRemoteText(exit.Signal()))
 		}
 		return silentError(exit.ExitStatus())
 	}
 	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
-		return &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost", name), Err: err}
+		return lost(name, err)
 	}
 	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
-		return fmt.Errorf("%s: %s", name, refused.Message)
+		return fmt.Errorf("%s: %s", name, api.NewRemoteText(refused.Message))
 	}
 	return err
+}
+
+func lost(name string, err error) error {
+	return &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost", name), Err: err}
 }
 
 // remote is a shell or command on a host, joined to this terminal.

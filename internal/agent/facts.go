@@ -312,7 +312,7 @@ func endedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix strin
 		e.Message += ": " + j.Hint
 	}
 	if excerpt != "" {
-		e.Message += "; its log ends with:\n" + excerpt
+		e.Message += api.LogEndsWith + excerpt
 	}
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -234,12 +235,25 @@ func (s *session) openOther(fwd *forwards, name string, rec state.Session) error
 
 // openListener opens a listener with the session's settings.
 func (s *session) openListener(o forward.ListenOptions) (*listener, error) {
-	o.Name, o.Shared, o.Hosts, o.Waiting, o.Log = s.name, s.cfg.Shared, s.cfg.AllowHosts, s.waitForHost, s.agent.log
+	o.Name, o.Shared, o.Hosts, o.Ports, o.Waiting, o.Log = s.name, s.cfg.Shared, s.cfg.AllowHosts, s.ports, s.waitForHost, s.agent.log
 	f, err := forward.Listen(o)
 	if err != nil {
 		return nil, err
 	}
 	return &listener{Forward: f}, nil
+}
+
+// ports are the local ports of the session's forwards.
+func (s *session) ports() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ports []int
+	for _, f := range s.forward.status() {
+		if at, err := netip.ParseAddrPort(f.Listen); err == nil && f.Kind == api.ForwardLocal {
+			ports = append(ports, int(at.Port()))
+		}
+	}
+	return ports
 }
 
 // waitForHost is called while somebody waits at one of the session's listeners.

@@ -82,6 +82,27 @@ func TestTheOtherPagesOfAJobAreForwardedWhenTheyAreFirstOpened(t *testing.T) {
 	isCode(t, err, api.CodeNotReady, "tunctl up jupyter")
 }
 
+func TestPagesOfOneSessionUseEachOtherAndNoOtherNotebookDoes(t *testing.T) {
+	w, s := pagesWorld(t, board(t, "the board"))
+	page := w.open("tensorboard")
+	_, elsewhere := notebook(t, secondToken)
+	for port, want := range map[string]int{s.Local[strings.LastIndexByte(s.Local, ':')+1:]: http.StatusOK, elsewhere: http.StatusForbidden} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", "http://localhost:"+port)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("a post to %s by the page on port %s: %s, want %d", page, port, resp.Status, want)
+		}
+	}
+}
+
 func TestAnOtherPageThatWasOpenedFollowsTheJob(t *testing.T) {
 	port := board(t, "the board")
 	w, s := pagesWorld(t, port)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"slices"
 	"strings"
 	"sync"
@@ -285,7 +286,42 @@ func openDial(ctx context.Context, m machine, address string) (backend, error) {
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("%s: %v", address, dialError(err)), Err: err}
 	}
-	return dialBackend{conn}, nil
+	return chunkedBackend{dialBackend{conn}}, nil
+}
+
+// chunkedBackend tells its client in the last chunk that the connection ended and was not
+// lost. The end of the stream itself cannot tell: a unix socket has no reset.
+type chunkedBackend struct{ dialBackend }
+
+func (c chunkedBackend) serve(ctx context.Context, client streamClient) {
+	client.Conn = newChunkedConn(client.Conn)
+	c.dialBackend.serve(ctx, client)
+}
+
+// chunkedConn writes in chunks.
+type chunkedConn struct {
+	net.Conn
+	chunks io.WriteCloser
+	buffer *bufio.Writer // a chunk is written at once
+}
+
+func newChunkedConn(conn net.Conn) *chunkedConn {
+	buffer := bufio.NewWriter(conn)
+	return &chunkedConn{Conn: conn, chunks: httputil.NewChunkedWriter(buffer), buffer: buffer}
+}
+
+// Write implements net.Conn.
+func (c *chunkedConn) Write(p []byte) (int, error) {
+	n, err := c.chunks.Write(p)
+	return n, errors.Join(err, c.buffer.Flush())
+}
+
+// CloseWrite writes the last chunk and ends the direction.
+func (c *chunkedConn) CloseWrite() error {
+	if err := errors.Join(c.chunks.Close(), c.buffer.Flush()); err != nil {
+		return err
+	}
+	return closeWrite(c.Conn)
 }
 
 func (d dialBackend) serve(ctx context.Context, client streamClient) {

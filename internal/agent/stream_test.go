@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,6 +138,44 @@ func TestAHostThatWasOnlyMeasuredIsNotListed(t *testing.T) {
 	st, err := w.client.Status(t.Context())
 	if err != nil || slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == "jupiter" }) {
 		t.Errorf("the hosts are %+v, %v", st.Hosts, err)
+	}
+}
+
+func TestADialThatIsLostDoesNotEndLikeACompleteOne(t *testing.T) {
+	w := newWorld(t)
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	words := strings.Repeat("some words\n", 100_000)
+	for _, c := range []struct {
+		end  string
+		want error
+		do   func(far net.Conn)
+	}{
+		{"by the server", nil, func(far net.Conn) { _ = far.Close() }},
+		{"by a lost connection", io.ErrUnexpectedEOF, func(net.Conn) { w.cluster.DropAll() }},
+	} {
+		s, err := w.client.Stream(t.Context(), api.StreamRequest{Kind: api.StreamDial, Host: "practice", Address: server.Addr().String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		far, err := server.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent sync.WaitGroup
+		sent.Go(func() { _, _ = io.WriteString(far, words) })
+		got := make([]byte, len(words))
+		_, err = io.ReadFull(s, got)
+		sent.Wait()
+		c.do(far)
+		rest, end := io.ReadAll(s)
+		if string(got) != words || len(rest) > 0 || err != nil || !errors.Is(end, c.want) {
+			t.Errorf("ended %s: %v, then %q, %v; want %v", c.end, err, rest, end, c.want)
+		}
+		_, _ = far.Close(), s.Close()
 	}
 }
 

@@ -28,6 +28,10 @@ func (s SessionState) Settled() bool {
 	return false
 }
 
+// LogEndsWith is what a cause has before the last lines of a job's log: everything after
+// it was written by the job.
+const LogEndsWith = "; its log ends with:\n"
+
 // AppShell is the app of a session whose job serves no page, but runs shells and editors.
 const AppShell = "shell"
 

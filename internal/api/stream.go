@@ -5,8 +5,9 @@ type StreamKind string
 
 // The kinds of streams.
 const (
-	// StreamDial is a connection to an address as the host sees it.
-	StreamDial StreamKind = "dial"
+	// StreamDial is a connection to an address as the host sees it. What comes from
+	// there is in chunks (RFC 9112, section 7.1): without the last one it is incomplete.
+	StreamDial StreamKind = "dial-chunked"
 	// StreamGateway is an SSH server, which passes channels on to the host.
 	StreamGateway StreamKind = "gateway"
 	// StreamSFTP is the host's file server.

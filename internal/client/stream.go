@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httputil"
 
 	"tunctl/internal/api"
 	"tunctl/internal/localsocket"
@@ -16,10 +18,11 @@ import (
 type Stream struct {
 	localsocket.Conn
 	Notice string // what the person should know about it; mostly ""
-	read   *bufio.Reader
+	read   io.Reader
 }
 
-// Read returns what comes from the host.
+// Read returns what comes from the host. Of a dial it fails with io.ErrUnexpectedEOF if
+// the connection was lost.
 func (s *Stream) Read(p []byte) (int, error) { return s.read.Read(p) }
 
 // Stream opens a private stream. It waits until the host is connected or ctx ends: a
@@ -45,6 +48,9 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	stream, err := c.upgrade(ctx, conn, hr)
+	if err == nil && req.Kind == api.StreamDial {
+		stream.read = httputil.NewChunkedReader(stream.read)
+	}
 	if !stop() && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -79,10 +79,34 @@ func NewScrubber(names map[string]string) *Scrubber {
 	return s
 }
 
+// accountForms are how an account or project is written, in a config, a command, a job
+// script, an answer or the output of a scheduler; in JSON, quotes have a backslash. The
+// first group is what comes before it, the second is the account.
+var accountForms = []*regexp.Regexp{
+	regexp.MustCompile(`(--(?:account|project)(?:=|[ \t]+|\\?["'],?\s*)\\?["']?)` + account),
+	regexp.MustCompile(`(?m)((?:^|\\n|[^\w-])-[AP](?:[ \t]+|\\?["'],?\s*)?\\?["']?)` + account),
+	regexp.MustCompile(`(?i)(\b(?:account|project|group_list)(?:_name)?\\?["']?[ \t]*[:=][ \t]*\\?["']?)` + account),
+	regexp.MustCompile(`(\((?:user|group|project) )` + account), // of a quota
+}
+
+const account = `([^\s"'(),\[\]{}\\]+)`
+
+// Accounts returns the accounts in the words of a submit command.
+func Accounts(args []string) []string {
+	var found []string
+	for _, form := range accountForms {
+		for _, m := range form.FindAllStringSubmatch(strings.Join(args, " "), -1) {
+			found = append(found, m[2])
+		}
+	}
+	return found
+}
+
 var scrubbing = []replacement{
-	// The names of users in addresses, and of accounts.
+	// The lines of a job's log in a cause, which is quoted.
+	{regexp.MustCompile(regexp.QuoteMeta(strings.TrimSpace(api.LogEndsWith)) + `(?:\\.|[^"\\\n])+`), strings.TrimSpace(api.LogEndsWith) + " •••"},
+	// The names of users in addresses.
 	{regexp.MustCompile(`\b[\w.+-]+@([\w-]+(?:\.[\w-]+)*)`), "user@$1"},
-	{regexp.MustCompile(`((?:--account|--project|-A|-P)(?:[= ]|", ?"))[^\s"',\]]+`), "${1}•••"},
 	// Commands and headers that a person wrote secrets into.
 	{regexp.MustCompile(`(before_login\s*=\s*).+`), `$1"•••"`},
 	{regexp.MustCompile(`(?i)(authorization:|bearer|password|passwd|passphrase|api[_-]?key)(["']?\s*[:= ]\s*["']?)[^\s"',]+`), "$1$2•••"},
@@ -97,6 +121,9 @@ func (s *Scrubber) Scrub(text string) string {
 	text = api.Redact(text)
 	for _, r := range scrubbing {
 		text = r.old.ReplaceAllString(text, r.new)
+	}
+	for _, form := range accountForms {
+		text = form.ReplaceAllString(text, "${1}•••")
 	}
 	for _, r := range s.names {
 		text = r.old.ReplaceAllString(text, r.new)

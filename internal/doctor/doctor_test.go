@@ -4,7 +4,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -343,6 +345,40 @@ b3BlbnNzaC1rZXkAAAA
 		if !strings.Contains(packed[0].Text, kept) {
 			t.Errorf("%q is gone from:\n%s", kept, packed[0].Text)
 		}
+	}
+}
+
+func TestABundleHasNoAccountInAnyForm(t *testing.T) {
+	s := NewScrubber(nil)
+	for _, text := range []string{
+		`args = ["--account=def-prof"]`, `args = ["--account", "def-prof"]`, `args = ["-A", "def-prof", "-N1"]`, `args = ["-Adef-prof"]`, `["-P", 'def-prof']`,
+		"sbatch --account def-prof job.sh", "sbatch '--account=def-prof' job.sh", `sbatch --account="def-prof"`, "qsub -P def-prof", "qsub -W group_list=def-prof",
+		"#SBATCH --account=def-prof\n", "#SBATCH -A def-prof", "#PBS -A def-prof", "#PBS -P\tdef-prof", "#$ -P def-prof",
+		`{"script": "#!/bin/sh\n#SBATCH -A def-prof\n#PBS -P def-prof\nrun"}`, `{"args": "[\"-A\", \"def-prof\"]"}`,
+		`with = { account = "def-prof", gpus = 1 }`, "[session.a.with]\nproject = 'def-prof'", `"with": {"account": "def-prof"}`, `msg="\"account\": \"def-prof\""`,
+		"tunctl up jupyter --with account=def-prof --with gpus=1", "account=def-prof, gpus=2",
+		"JobId=7 Account=def-prof QOS=normal", "    Account_Name = def-prof", "    project = def-prof", "/project (group def-prof)  361/1000", "/home (user def-prof)",
+	} {
+		if got := s.Scrub(text); strings.Contains(got, "def-prof") || !strings.Contains(got, "•••") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	for _, text := range []string{"Which account is charged?", `question.project = { ask = "Which?" }`, "--nodes=2 -N 2 --partition=gpu", `"accounts": [`} {
+		if got := s.Scrub(text); got != text {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+func TestABundleHasNoLinesOfAJobsLog(t *testing.T) {
+	cause := "job 7 failed at 14:05" + api.LogEndsWith + "patient \"Ann\" of C:\\Ann\nsrun: error"
+	text, err := json.MarshalIndent([]api.Session{{Name: "a", Cause: cause, Hint: "keep this"}}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := NewScrubber(nil).Scrub(string(text) + fmt.Sprintf("level=INFO cause=%q next=kept\n", cause))
+	if strings.Contains(got, "Ann") || strings.Contains(got, "srun") || strings.Count(got, "its log ends with: •••\"") != 2 || !strings.Contains(got, "keep this") || !strings.Contains(got, "next=kept") {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -138,9 +138,9 @@ func errorText(err error) string {
 	case errors.Is(err, client.ErrNotRunning):
 		return "tunctl's agent is not running, so nothing is connected. The person can start it with `tunctl agent start`."
 	case ok && e.Hint != "":
-		return e.Message + ". Hint: " + e.Hint
+		return markJobsWords(e.Message) + ". Hint: " + e.Hint
 	}
-	return err.Error()
+	return markJobsWords(err.Error())
 }
 
 // none is the input of a tool without arguments.
@@ -148,7 +148,9 @@ type none struct{}
 
 func (s *server) status(ctx context.Context, _ none) (any, error) {
 	st, err := s.Client.Status(ctx)
-	return st.WithoutLogins(), err
+	st = st.WithoutLogins()
+	markCauses(st.Sessions)
+	return st, err
 }
 
 func (s *server) hosts(ctx context.Context, _ none) (any, error) {
@@ -256,6 +258,22 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
+// markCauses marks what jobs wrote of the causes of sessions.
+func markCauses(sessions []api.Session) {
+	for i := range sessions {
+		sessions[i].Cause = markJobsWords(sessions[i].Cause)
+	}
+}
+
+// markJobsWords marks what a job wrote of a cause.
+func markJobsWords(cause string) string {
+	ours, jobs, ok := strings.Cut(cause, api.LogEndsWith)
+	if !ok {
+		return cause
+	}
+	return ours + api.LogEndsWith + untrusted(jobs)
+}
+
 // untrusted marks text that a job wrote. The mark cannot be known to whoever wrote it.
 func untrusted(text string) string {
 	mark := rand.Text()[:10]
@@ -343,6 +361,7 @@ type upInput struct {
 
 func (s *server) up(ctx context.Context, assistant string, in upInput) (any, error) {
 	r, err := s.Client.AssistantUp(ctx, api.AssistantRequest{Assistant: assistant, Session: in.Session})
+	r.Session.Cause = markJobsWords(r.Session.Cause)
 	return r.Session, err
 }
 
@@ -353,5 +372,6 @@ type downInput struct {
 
 func (s *server) down(ctx context.Context, assistant string, in downInput) (any, error) {
 	r, err := s.Client.AssistantDown(ctx, api.AssistantRequest{Assistant: assistant, Session: in.Session, Cancel: in.Cancel})
+	markCauses(r.Sessions)
 	return r.Sessions, err
 }

@@ -98,6 +98,70 @@ func TestALargeFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	}
 }
 
+func TestASmallFileThatShrankIsNotPutInPlace(t *testing.T) {
+	s := newServer(t)
+	here := filepath.Join(t.TempDir(), "a")
+	file(t, here, 1000)
+	stale, err := os.Stat(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file(t, here, 500)
+	h := NewHost(s.dial, nil)
+	defer func() { _ = h.Close() }()
+	c := &copier{Options: Options{From: Local(), To: h, Progress: new(Progress), Warn: t.Logf}, dst: h}
+	if err := c.copySmall(t.Context(), job{from: here, to: s.path("up"), info: stale}); !errors.Is(err, errShrank) {
+		t.Errorf("copied: %v", err)
+	}
+	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) > 0 {
+		t.Errorf("there is %v, %v", entries, err)
+	}
+}
+
+// sized are files that a system makes up, with a size that says nothing of them.
+type sized struct {
+	hostile
+	text string
+	size int64
+}
+
+func (s sized) Filelist(*sftp.Request) (sftp.ListerAt, error) {
+	return entries{entry{"results", 0o444, s.size}}, nil
+}
+
+func (s sized) Fileread(*sftp.Request) (io.ReaderAt, error) { return strings.NewReader(s.text), nil }
+
+func TestAFileWithoutARealSizeIsCopiedWhole(t *testing.T) {
+	for _, c := range []struct {
+		length int
+		size   int64
+	}{
+		{1000, 0}, {smallFile, 0}, {3*smallFile + 7, 0}, // as in /proc
+		{5, 4096}, // as in /sys
+	} {
+		h := sized{text: strings.Repeat("x", c.length), size: c.size}
+		near, far := net.Pipe()
+		srv := sftp.NewRequestServer(far, sftp.Handlers{FileGet: h, FilePut: h, FileCmd: h, FileList: h})
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = srv.Serve()
+		}()
+		s := newServer(t)
+		s.stream = near
+		here, p := t.TempDir(), new(Progress)
+		if err := s.copy(Options{Sources: []string{"/results"}, To: Local(), Target: here, Progress: p}); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		_ = srv.Close()
+		<-served
+		same(t, filepath.Join(here, "results"), []byte(h.text))
+		if n := p.Counts(); n.Copied != int64(c.length) || n.Total != n.Copied {
+			t.Errorf("%+v: counted %+v", c, n)
+		}
+	}
+}
+
 func TestLinksInAFolderAreCopiedAsLinksAndOneThatIsNamedIsFollowed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege there")

@@ -34,47 +34,68 @@ func (c *copier) copySmall(ctx context.Context, j job) error {
 			c.Progress.skipped.Add(j.info.Size())
 			return nil
 		}
-		data, err := readAll(from, j)
-		if err != nil {
-			return err
-		}
-		err = writeAll(to, part, data)
+		n, err := copyBytes(from, to, j, part)
 		if err == nil {
-			err = c.putInPlace(from, to, j, part)
+			err = writeError(c.putInPlace(from, to, j, part), to, part, j.to)
 		}
 		if err != nil {
 			_ = to.Remove(part)
-			return writeError(err, to, part, j.to)
+			return err
 		}
-		c.Progress.copied.Add(int64(len(data)))
+		c.Progress.copied.Add(n)
+		c.Progress.total.Add(n - j.info.Size())
 		return nil
 	})
 }
 
-func readAll(from files, j job) ([]byte, error) {
-	f, err := from.Open(j.from)
+// copyBytes copies the bytes of a small file into its part, and returns how many there
+// were.
+func copyBytes(from files, to writable, j job, part string) (n int64, err error) {
+	src, err := from.Open(j.from)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer func() { _ = f.Close() }()
-	data := make([]byte, j.info.Size())
-	n, err := f.ReadAt(data, 0)
-	if errors.Is(err, io.EOF) {
-		err = nil // it may have become shorter: putInPlace warns
+	defer func() { _ = src.Close() }()
+	dst, err := to.Create(part)
+	if err != nil {
+		return 0, writeError(err, to, part, j.to)
 	}
-	return data[:n], err
+	defer func() {
+		if e := dst.Close(); err == nil {
+			err = writeError(e, to, part, j.to)
+		}
+	}()
+	size := j.info.Size()
+	buf := make([]byte, cmp.Or(size, smallFile))
+	for {
+		got, err := src.ReadAt(buf, n)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if int64(got) < size {
+			if err := checkSize(from, j); err != nil {
+				return n, err
+			}
+		}
+		if got > 0 {
+			if _, err := dst.WriteAt(buf[:got], n); err != nil {
+				return n, writeError(err, to, part, j.to)
+			}
+		}
+		n += int64(got)
+		// Systems report a size of 0 for files that they make up, as those of /proc.
+		if size > 0 || got < len(buf) {
+			return n, nil
+		}
+	}
 }
 
-func writeAll(to writable, part string, data []byte) error {
-	f, err := to.Create(part)
-	if err != nil {
-		return err
-	}
-	if len(data) > 0 {
-		_, err = f.WriteAt(data, 0)
-	}
-	if e := f.Close(); err == nil {
-		err = e
+// checkSize fails if a file is no longer as large as it was. Systems report one page for
+// files of /sys, whatever these contain.
+func checkSize(from files, j job) error {
+	now, err := from.Stat(j.from)
+	if err == nil && now.Size() != j.info.Size() {
+		err = errShrank
 	}
 	return err
 }
@@ -141,6 +162,9 @@ var errFull = errors.New("no space left (the disk is full or the quota is used u
 
 // writeError explains a failed write, with the name of the target instead of the part.
 func writeError(err error, to writable, part, name string) error {
+	if err == nil {
+		return nil
+	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok && !isLost(err) {
 		err = e.Err
 	}

@@ -75,18 +75,19 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 // is already complete.
 func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done bool, err error) {
 	err = c.with(ctx, c.nextLane(), func(from files, to writable) error {
+		_ = f.close() // what was opened before a connection was lost
 		start, done = 0, false
-		there, err := to.Stat(f.part)
+		there, err := to.Lstat(f.part)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if c.Resume && c.finished(from, to, f.job) {
 				c.Progress.skipped.Add(f.info.Size())
 				done = true
+				return nil
 			}
-			return nil
 		case err != nil:
 			return err
-		case c.Resume && there.Size() <= f.info.Size():
+		case c.Resume && there.Mode().IsRegular() && there.Size() <= f.info.Size():
 			start = max(0, there.Size()-writeWindow)
 			start -= start % chunkSize
 			if start > 0 && sameTail(from, to, f.from, f.part, start) {
@@ -94,7 +95,8 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 			}
 		}
 		start = 0
-		return to.Remove(f.part)
+		_, err = f.sink(to, to.Create)
+		return writeError(err, to, f.part, f.to)
 	})
 	return start, done, err
 }
@@ -169,7 +171,7 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 			if err != nil {
 				return err
 			}
-			dst, err := f.sink(to)
+			dst, err := f.sink(to, to.Reopen)
 			if err != nil {
 				return writeError(err, to, f.part, f.to)
 			}
@@ -180,10 +182,8 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 				}
 				return err
 			}
-			if _, err := dst.WriteAt(buf[:ch.n], ch.off); err != nil {
-				return writeError(err, to, f.part, f.to)
-			}
-			return nil
+			_, err = dst.WriteAt(buf[:ch.n], ch.off)
+			return writeError(err, to, f.part, f.to)
 		})
 		c.pace.release(ch.n)
 		if err == nil {
@@ -208,11 +208,11 @@ func (f *largeFile) source(from files) (source, error) {
 }
 
 // sink is the part to write on one connection, opened once.
-func (f *largeFile) sink(to writable) (sink, error) {
+func (f *largeFile) sink(to writable, openPart func(name string) (sink, error)) (sink, error) {
 	f.mu.Lock()
 	open, ok := f.sinks[to]
 	if !ok {
-		open = sync.OnceValues(func() (sink, error) { return to.Create(f.part) })
+		open = sync.OnceValues(func() (sink, error) { return openPart(f.part) })
 		f.sinks[to] = open
 	}
 	f.mu.Unlock()
@@ -279,9 +279,6 @@ func (c *copier) finish(ctx context.Context, f *largeFile) error {
 			}
 		}
 		again = true
-		if err := c.putInPlace(from, to, f.job, f.part); err != nil {
-			return writeError(err, to, f.part, f.to)
-		}
-		return nil
+		return writeError(c.putInPlace(from, to, f.job, f.part), to, f.part, f.to)
 	})
 }

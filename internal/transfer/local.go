@@ -36,6 +36,14 @@ func (local) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
 func (local) Glob(pattern string) ([]string, error)  { return filepath.Glob(pattern) }
 func (local) ReadLink(name string) (string, error)   { return os.Readlink(name) }
 
+func (local) RealPath(name string) (string, error) {
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
+}
+
 func (local) Open(name string) (source, error) {
 	return openRegular(name, os.O_RDONLY, os.Stat, os.OpenFile)
 }
@@ -140,7 +148,15 @@ func (t *localTarget) Open(name string) (source, error) {
 }
 
 func (t *localTarget) Create(name string) (sink, error) {
-	return openRegular(t.rel(name), os.O_RDWR|os.O_CREATE, t.root.Lstat, t.root.OpenFile)
+	rel := t.rel(name)
+	return createNew(
+		func() (*os.File, error) { return t.root.OpenFile(rel, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) },
+		func() error { return t.root.Remove(rel) },
+	)
+}
+
+func (t *localTarget) Reopen(name string) (sink, error) {
+	return openRegular(t.rel(name), os.O_RDWR, t.root.Lstat, t.root.OpenFile)
 }
 
 var (
@@ -163,13 +179,12 @@ func openRegular(
 ) (*os.File, error) {
 	info, err := stat(name)
 	switch {
-	case err == nil && !info.Mode().IsRegular():
-		return nil, errNotAFile
-	case err == nil, errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0:
-	default:
+	case err != nil:
 		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errNotAFile
 	}
-	f, err := open(name, flags|nonblock, 0o600)
+	f, err := open(name, flags|nonblock, 0)
 	if err != nil {
 		return nil, err
 	}

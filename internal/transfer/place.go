@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"time"
@@ -40,6 +41,8 @@ type files interface {
 	ReadDir(name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
 	ReadLink(name string) (string, error)
+	// RealPath is the absolute path of a file, without links.
+	RealPath(name string) (string, error)
 }
 
 // readable are files whose names are known.
@@ -56,9 +59,11 @@ type writable interface {
 	// Mkdir creates a folder for its owner alone. It removes the permissions of an
 	// existing one that mode does not have.
 	Mkdir(name string, mode fs.FileMode) error
-	// Create opens a file for writing. A new one is for its owner alone. It removes the
-	// permissions of others from an existing one on a host.
+	// Create creates a file for its owner alone. It removes what has the name: another
+	// user of a shared folder may have put a link there, which must not be followed.
 	Create(name string) (sink, error)
+	// Reopen opens a file that Create has created, for writing.
+	Reopen(name string) (sink, error)
 	// Replace renames a file, also to a name that exists.
 	Replace(name, other string) error
 	Remove(name string) error
@@ -66,6 +71,21 @@ type writable interface {
 	SetTimes(name string, modified time.Time) error
 	// Full reports whether the file system of a file is full, as far as it can be known.
 	Full(name string) bool
+}
+
+// createNew creates a file under a name that nothing has; what had it is removed.
+func createNew[F any](create func() (F, error), remove func() error) (F, error) {
+	f, err := create()
+	if err == nil || isLost(err) {
+		return f, err
+	}
+	switch e := remove(); { // for a name that exists, servers only report "failure"
+	case errors.Is(e, fs.ErrNotExist):
+		return f, err
+	case e != nil:
+		return f, e
+	}
+	return create()
 }
 
 type source interface {

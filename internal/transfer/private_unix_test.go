@@ -177,10 +177,9 @@ func openToOthers(dir string) (open []string) {
 // them.
 type careless struct {
 	hostile
-	made  fs.FileMode            // of the files that it makes
-	there map[string]fs.FileMode // of those that it has
-	mu    *sync.Mutex
-	done  *[]string
+	made fs.FileMode // of the files that it makes
+	mu   *sync.Mutex
+	done *[]string
 }
 
 func (c careless) note(what string) {
@@ -190,11 +189,7 @@ func (c careless) note(what string) {
 }
 
 func (c careless) Filelist(r *sftp.Request) (sftp.ListerAt, error) {
-	mode, ok := c.there[r.Filepath]
-	if !ok {
-		mode = c.made
-	}
-	return entries{entry{r.Filepath, mode, 0}}, nil
+	return entries{entry{r.Filepath, c.made, 0}}, nil
 }
 
 func (c careless) Filecmd(r *sftp.Request) error {
@@ -202,12 +197,7 @@ func (c careless) Filecmd(r *sftp.Request) error {
 	return nil
 }
 
-func (c careless) Filewrite(r *sftp.Request) (io.WriterAt, error) {
-	if _, ok := c.there[r.Filepath]; ok && r.Pflags().Excl {
-		return nil, sftp.ErrSSHFxFailure
-	}
-	return c, nil
-}
+func (c careless) Filewrite(*sftp.Request) (io.WriterAt, error) { return c, nil }
 
 // WriteAt implements io.WriterAt.
 func (c careless) WriteAt(p []byte, _ int64) (int, error) {
@@ -216,19 +206,15 @@ func (c careless) WriteAt(p []byte, _ int64) (int, error) {
 }
 
 func TestAServerThatTakesNoModeIsToldItBeforeAnythingIsWritten(t *testing.T) {
-	there := map[string]fs.FileMode{"/narrow": 0o600, "/wide": 0o644}
 	for _, test := range []struct {
-		made  fs.FileMode
-		parts []string
-		want  string
+		made fs.FileMode
+		want string
 	}{
-		{0o644, []string{"part", "other"}, "Setstat -rw-------, write, Setstat -rw-------, write"},
-		{0o644, []string{"narrow", "part"}, "write, Setstat -rw-------, write"}, // what is there says nothing of new ones
-		{0o644, []string{"wide", "narrow"}, "Setstat -rw-------, write, write"},
-		{0o600, []string{"part", "wide", "other"}, "write, Setstat -rw-------, write, write"},
+		{0o644, "Setstat -rw-------, write, Setstat -rw-------, write"},
+		{0o600, "write, write"},
 	} {
 		near, far := net.Pipe()
-		c := careless{made: test.made, there: there, mu: new(sync.Mutex), done: new([]string)}
+		c := careless{made: test.made, mu: new(sync.Mutex), done: new([]string)}
 		srv := sftp.NewRequestServer(far, sftp.Handlers{FileGet: c, FilePut: c, FileCmd: c, FileList: c})
 		served := make(chan struct{})
 		go func() {
@@ -239,16 +225,88 @@ func TestAServerThatTakesNoModeIsToldItBeforeAnythingIsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range test.parts {
-			if err := writeAll(r, part, []byte("secret")); err != nil {
+		for _, part := range []string{"part", "other"} {
+			f, err := r.Create(part)
+			if err == nil {
+				_, err = f.WriteAt([]byte("secret"), 0)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
+			_ = f.Close()
 		}
 		_ = r.Close()
 		_ = srv.Close()
 		<-served
 		if got := strings.Join(*c.done, ", "); got != test.want {
-			t.Errorf("%q: it did %s, want %s", test.parts, got, test.want)
+			t.Errorf("%v: it did %s, want %s", test.made, got, test.want)
+		}
+	}
+}
+
+// TestALinkInPlaceOfAPartIsNotWrittenThrough has a link, which another user of a shared
+// folder has put where the part will be.
+func TestALinkInPlaceOfAPartIsNotWrittenThrough(t *testing.T) {
+	for _, size := range []int{0, 1000, 3 * chunkSize} {
+		for _, resume := range []bool{false, true} {
+			for _, up := range []bool{false, true} {
+				s := newServer(t)
+				s.exact = true
+				dir := t.TempDir()
+				source, shared := filepath.Join(dir, "results"), filepath.Join(dir, "shared")
+				victim := filepath.Join(shared, "authorized_keys") // also within what a download may write
+				data, kept := file(t, source, size), file(t, victim, size)
+				info, err := os.Stat(source)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := Options{From: Local(), Sources: []string{source}, Target: shared, Resume: resume}
+				if !up {
+					o.From, o.To = nil, Local()
+				}
+				part := (&copier{Options: Options{To: Local()}}).partOf(job{to: filepath.Join(shared, "results"), info: info})
+				if err := os.Symlink("authorized_keys", part); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(victim, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.copy(o); err != nil {
+					t.Errorf("%d bytes, resume %v, up %v: %v", size, resume, up, err)
+				}
+				same(t, victim, kept)
+				same(t, filepath.Join(shared, "results"), data)
+				if now, err := os.Stat(victim); err != nil || now.Mode().Perm() != 0o600 {
+					t.Errorf("%d bytes, resume %v, up %v: its mode is %v, %v", size, resume, up, now.Mode(), err)
+				}
+				if there, err := os.Lstat(filepath.Join(shared, "results")); err != nil || !there.Mode().IsRegular() {
+					t.Errorf("%d bytes, resume %v, up %v: the copy is %v, %v", size, resume, up, there.Mode(), err)
+				}
+			}
+		}
+	}
+}
+
+func TestAPartThatBecameALinkIsNotReopened(t *testing.T) {
+	s := newServer(t)
+	file(t, s.path("victim"), 10)
+	if err := os.Symlink("victim", s.path("part")); err != nil {
+		t.Fatal(err)
+	}
+	here, done, err := Local().target(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = done() }()
+	host := NewHost(s.dial, nil)
+	defer func() { _ = host.Close() }()
+	for _, to := range []target{here, host} {
+		err := to.write(t.Context(), 0, func(to writable) error {
+			_, err := to.Reopen(s.path("part"))
+			return err
+		})
+		if !errors.Is(err, errNotAFile) {
+			t.Errorf("%T: %v", to, err)
 		}
 	}
 }
@@ -299,7 +357,7 @@ func TestAFIFOIsNeitherReadNorWritten(t *testing.T) {
 	}
 	defer func() { _ = done() }()
 	if err := to.write(t.Context(), 0, func(to writable) error {
-		_, err1 := to.Create(fifo)
+		_, err1 := to.Reopen(fifo)
 		_, err2 := to.Open(fifo)
 		if !errors.Is(err1, errNotAFile) || !errors.Is(err2, errNotAFile) {
 			t.Errorf("as a part: %v, %v", err1, err2)

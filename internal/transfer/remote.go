@@ -277,6 +277,11 @@ func (r *remoteFiles) ReadLink(name string) (string, error) {
 	return target, r.classify(err)
 }
 
+func (r *remoteFiles) RealPath(name string) (string, error) {
+	real, err := r.c.RealPath(name)
+	return real, r.classify(err)
+}
+
 func (r *remoteFiles) Symlink(target, name string) error {
 	return r.classify(r.c.Symlink(target, name))
 }
@@ -329,30 +334,36 @@ func (r *remoteFiles) Full(name string) bool {
 func (r *remoteFiles) Open(name string) (source, error) { return r.open(name, os.O_RDONLY) }
 
 // Create checks the mode of the first new file: a server that respects the mode does so
-// for all. It checks every file that existed before.
+// for all.
 func (r *remoteFiles) Create(name string) (sink, error) {
-	f, err := r.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
-	isNew := err == nil
-	if err != nil && !isLost(err) { // for a file that exists, servers only report "failure"
-		f, err = r.open(name, os.O_RDWR|os.O_CREATE)
-	}
+	f, err := createNew(
+		func() (*remoteFile, error) { return r.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL) },
+		func() error { return r.Remove(name) },
+	)
 	if err != nil {
 		return nil, err
 	}
-	var wide bool
-	if isNew {
-		r.probe.Do(func() { r.ignoresMode = f.isShared() })
-		wide = r.ignoresMode
-	} else {
-		wide = f.isShared()
-	}
-	if wide {
+	r.probe.Do(func() { r.ignoresMode = f.isShared() })
+	if r.ignoresMode {
 		if err := r.classify(f.f.Chmod(0o600)); err != nil {
 			_ = f.Close()
 			return nil, err
 		}
 	}
 	return f, nil
+}
+
+// Reopen cannot make the server refuse links: who may rename files in the folder can
+// still put one there between the two requests.
+func (r *remoteFiles) Reopen(name string) (sink, error) {
+	info, err := r.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errNotAFile
+	}
+	return r.open(name, os.O_RDWR)
 }
 
 func (r *remoteFiles) open(name string, flags int) (*remoteFile, error) {

@@ -3,6 +3,7 @@ package transfer
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,6 +74,96 @@ func (c *copier) checkFolder(ctx context.Context) error {
 		return withPath(dir, err)
 	}
 	return nil
+}
+
+// checkNesting refuses to copy a folder into itself: its copy would be copied, too.
+func (c *copier) checkNesting(ctx context.Context, jobs []job, dir string) error {
+	for _, j := range jobs {
+		if !j.info.IsDir() {
+			continue
+		}
+		from, err := realPath(ctx, c.From, j.from)
+		if err != nil {
+			return err
+		}
+		to, err := realPath(ctx, c.To, j.to)
+		if err != nil {
+			return err
+		}
+		if !c.isBelow(to, from) {
+			continue
+		}
+		same, err := c.sameFiles(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if same {
+			return fmt.Errorf("cannot copy %q into itself: %q is inside it", j.from, j.to)
+		}
+	}
+	return nil
+}
+
+// realPath is the path of a file without links. The file itself may not exist yet.
+func realPath(ctx context.Context, in Place, name string) (real string, err error) {
+	err = in.use(ctx, 0, func(f files) error {
+		real, err = f.RealPath(name)
+		if err == nil || isLost(err) {
+			return err
+		}
+		dir, base := in.split(name)
+		real, err = f.RealPath(dir)
+		real = in.join(real, base)
+		return err
+	})
+	if err != nil {
+		return "", withPath(name, withoutPath(err))
+	}
+	return real, nil
+}
+
+// isBelow reports whether a path is inside a folder.
+func (c *copier) isBelow(path, dir string) bool {
+	for {
+		up, _ := c.To.split(path)
+		switch up {
+		case path:
+			return false
+		case dir:
+			return true
+		}
+		path = up
+	}
+}
+
+// sameFiles reports whether both ends of the copy have the same files under the same
+// names, as two names of a host have, or the nodes of a cluster: whether a file that is
+// created at one end appears at the other.
+func (c *copier) sameFiles(ctx context.Context, dir string) (same bool, err error) {
+	real, err := realPath(ctx, c.To, dir)
+	if err != nil {
+		return false, err
+	}
+	name := partPrefix + rand.Text() + partSuffix
+	probe := c.To.join(dir, name)
+	err = c.dst.write(ctx, 0, func(to writable) error {
+		f, err := to.Create(probe)
+		if err == nil {
+			err = f.Close()
+		}
+		return writeError(err, to, probe, dir)
+	})
+	if err != nil {
+		return false, err
+	}
+	err = c.From.use(ctx, 0, func(from files) error {
+		_, err := from.Lstat(c.From.join(real, name))
+		if same = err == nil; isLost(err) {
+			return err
+		}
+		return nil
+	})
+	return same, errors.Join(err, c.dst.write(ctx, 0, func(to writable) error { return to.Remove(probe) }))
 }
 
 // NoSourceError says that a source does not exist.

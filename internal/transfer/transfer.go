@@ -68,6 +68,9 @@ func Copy(ctx context.Context, o Options) error {
 	}
 	defer func() { _ = release() }()
 	c.dst = dst
+	if err := c.checkNesting(ctx, jobs, dir); err != nil {
+		return err
+	}
 	// A large file needs every lane: open them while the first one lists.
 	c.openLanes = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
 	for i := range chunkWorkers {

@@ -79,16 +79,16 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 	relay(ctx, c.preread.stop(), target, &f.buffers, &f.counters)
 }
 
-// checkRequests has the host names in the client's requests checked, unless the target
-// requires a token. That is decided once for a connection, whatever its target becomes.
+// checkRequests has the hosts and origins of the client's requests checked, unless the
+// target requires a token. That is decided once for a connection, whatever its target becomes.
 func (c *clientConn) checkRequests() {
 	if c.current().trusted {
 		c.checked = false
 		return
 	}
-	c.conn = newCheckedConn(c.conn, c.hosts, func(host string) {
+	c.conn = newCheckedConn(c.conn, c.hosts, func(err error) {
 		c.counters.refused.Add(1)
-		c.log.Warn("refused a request for a foreign name", "host", host)
+		c.log.Warn("refused a foreign request", "err", err)
 	})
 }
 

@@ -81,8 +81,11 @@ type ListenOptions struct {
 	UnixPath string // a unix socket instead of a port
 	// Shared admits other users of this machine. By default they are refused, where
 	// the system can tell them apart.
-	Shared  bool
-	Hosts   []string      // allowed in a request's Host besides the names of this machine
+	Shared bool
+	Hosts  []string // allowed in a request's Host and Origin besides the names of this machine
+	// Ports, if set, are those of all forwards of the session: their pages may use each
+	// other.
+	Ports   func() []int
 	HoldFor time.Duration // how long clients wait for a target; 30 s if zero
 	// Waiting, if set, is called repeatedly while a client or a waiting page waits for a
 	// target: with true if a person has just asked for a page.
@@ -155,7 +158,7 @@ func newForward(o ListenOptions, local *localListener) *Forward {
 		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name),
 		local:   local,
 		shared:  o.Shared || local.onNetwork(),
-		hosts:   allowedHosts{listed: o.Hosts, network: local.onNetwork()},
+		hosts:   allowedHosts{listed: o.Hosts, network: local.onNetwork(), ports: o.Ports},
 	}
 	if f.waiting == nil {
 		f.waiting = func(bool) {}

@@ -3,6 +3,7 @@ package forward
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,29 +23,61 @@ import (
 
 // allowedHosts are the names by which browsers may request what a forward leads to. A web
 // site can point its own name at this machine (DNS rebinding), and browsers then let it
-// read the answers; the name in the request gives it away.
+// read the answers; the name in the request gives it away. By the name localhost a web
+// site cannot read, but it can post and open WebSockets; the Origin gives it away.
 type allowedHosts struct {
 	listed []string // in the config
 	// network is set if the listener is open to the network: the machine's name leads
 	// there, and so do its addresses, which no web site can have as its name.
 	network bool
+	ports   func() []int // of all forwards of the session; may be nil
 }
 
 // allow reports whether a request's Host names this machine.
 func (a allowedHosts) allow(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
+	host, _ := splitHost(hostport)
+	return isLoopback(host) || a.isListed(host) || a.network && (net.ParseIP(host) != nil || isHostname(host))
+}
+
+// allowOrigin reports whether a page of this origin may act on a server that it requests
+// as hostport: a page of the server itself, of the same session, or of a listed name.
+func (a allowedHosts) allowOrigin(origin, hostport string) bool {
+	scheme, address, _ := strings.Cut(origin, "://")
+	if scheme != "http" && scheme != "https" {
+		return false // "null", a file, an extension
 	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	own, ownPort := splitHost(hostport)
+	host, port := splitHost(address)
+	switch {
+	case host == "":
+		return false
+	case a.isListed(host):
 		return true
+	case host == own && scheme == "http" && cmp.Or(port, "80") == cmp.Or(ownPort, "80"):
+		return true
+	case host != own && !(isLoopback(host) && isLoopback(own)):
+		return false
 	}
-	if ip := net.ParseIP(host); ip != nil {
-		return a.network || ip.IsLoopback()
+	return a.ports != nil && slices.ContainsFunc(a.ports(), func(p int) bool { return strconv.Itoa(p) == port })
+}
+
+func (a allowedHosts) isListed(host string) bool {
+	return slices.ContainsFunc(a.listed, func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// splitHost splits a Host into a name or an address, and a port that may be missing.
+func splitHost(hostport string) (host, port string) {
+	host = hostport
+	if h, p, err := net.SplitHostPort(hostport); err == nil {
+		host, port = h, p
 	}
-	return slices.ContainsFunc(a.listed, func(name string) bool { return strings.EqualFold(name, host) }) ||
-		a.network && isHostname(host)
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), ".")), port
+}
+
+// isLoopback reports whether a host leads to this machine, wherever it is used.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
 // isHostname reports whether a name is this machine's in its network.
@@ -57,14 +90,14 @@ func isHostname(name string) bool {
 	return strings.EqualFold(name, own) || strings.EqualFold(name, short) || strings.EqualFold(name, short+".local")
 }
 
-// checkedConn is a client's connection that answers requests for foreign names itself, so
-// that they cannot be read from it. What is not HTTP/1 passes unchanged.
+// checkedConn is a client's connection that answers foreign requests itself, so that they
+// do not reach the target. What is not HTTP/1 passes unchanged.
 type checkedConn struct {
 	net.Conn
 	requests requestStream
-	refused  func(host string) // called with a foreign name
-	ready    []byte            // passed, but not yet read
-	err      error             // why nothing more passes
+	refused  func(error) // called with a foreignError
+	ready    []byte      // passed, but not yet read
+	err      error       // why nothing more passes
 
 	sender    atomic.Int32 // whose bytes the client gets: the relay's or our answer's
 	deadlines sync.Mutex   // held while a deadline is set
@@ -77,7 +110,7 @@ const (
 	answerSends
 )
 
-func newCheckedConn(c net.Conn, hosts allowedHosts, refused func(host string)) *checkedConn {
+func newCheckedConn(c net.Conn, hosts allowedHosts, refused func(error)) *checkedConn {
 	return &checkedConn{Conn: c, requests: requestStream{hosts: hosts}, refused: refused}
 }
 
@@ -119,10 +152,10 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 // then the connection just ends.
 func (c *checkedConn) answer(err error) {
 	status, text := http.StatusBadRequest, err.Error()
-	if e, ok := errors.AsType[*foreignHostError](err); ok {
-		c.refused(e.host)
-		status = http.StatusMisdirectedRequest
-		text += "\nhint: open it by the name localhost, or add the name to allow_hosts in the session's section of the config"
+	if e, ok := errors.AsType[*foreignError](err); ok {
+		c.refused(err)
+		status = e.status
+		text += "\nhint: " + e.hint + " to allow_hosts in the session's section of the config"
 	}
 	if !c.beginAnswer() {
 		return
@@ -181,12 +214,21 @@ func (c *checkedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// foreignHostError is a request for a name that is not this machine's.
-type foreignHostError struct{ host string }
+// foreignError is a request that a web site elsewhere may have caused.
+type foreignError struct {
+	status     int
+	text, hint string
+}
 
 // Error implements error.
-func (e *foreignHostError) Error() string {
-	return fmt.Sprintf("requests for the host name %q are not allowed on this forward", e.host)
+func (e *foreignError) Error() string { return e.text + " are not allowed on this forward" }
+
+func foreignHost(host string) error {
+	return &foreignError{http.StatusMisdirectedRequest, fmt.Sprintf("requests for the host name %q", host), "open it by the name localhost, or add the name"}
+}
+
+func foreignOrigin(origin string) error {
+	return &foreignError{http.StatusForbidden, fmt.Sprintf("requests by a page of %q", origin), "if you trust that page, add the name of its host"}
 }
 
 var errBadHead = errors.New("the header of this request cannot be read")
@@ -204,8 +246,8 @@ const (
 	atAny                         // anything: it is not HTTP/1, or no longer
 )
 
-// requestStream parses a client's requests (RFC 9112) and lets them pass if their Host is
-// allowed. A request line passes at once, since what begins like one may be a whole
+// requestStream parses a client's requests (RFC 9112) and lets them pass if their Host
+// and Origin are allowed. A request line passes at once, since what begins like one may be a whole
 // message of another protocol. The rest of the head is held back until it is complete:
 // no server acts on a request before that.
 type requestStream struct {
@@ -214,6 +256,7 @@ type requestStream struct {
 	line  []byte // the current line
 	head  []byte // the current head, without the request line
 	old   bool   // the current request is of HTTP/1.0, which may have no Host
+	safe  bool   // its method changes nothing; RFC 9110, section 9.2.1
 	left  int64  // how much of the body or chunk is still to come
 }
 
@@ -291,6 +334,8 @@ func (r *requestStream) parseLine() error {
 		r.enter(atAny)
 	case !whole:
 	case r.state == atLine && len(text) > 0:
+		method, _, _ := strings.Cut(string(text), " ")
+		r.safe = slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, method)
 		r.old = bytes.HasSuffix(text, []byte("HTTP/1.0"))
 		r.enter(atHead)
 	case r.state == atHead && len(text) == 0:
@@ -319,13 +364,19 @@ func (r *requestStream) checkHead() error {
 	}
 	for _, host := range hosts {
 		if !r.hosts.allow(host) {
-			return &foreignHostError{host}
+			return foreignHost(host)
+		}
+	}
+	upgrade := header.Get("Upgrade") != ""
+	for _, origin := range header["Origin"] {
+		if (upgrade || !r.safe) && !r.hosts.allowOrigin(origin, header.Get("Host")) {
+			return foreignOrigin(origin)
 		}
 	}
 	coding := strings.ToLower(strings.Join(header["Transfer-Encoding"], ","))
 	length := header.Get("Content-Length")
 	switch {
-	case header.Get("Upgrade") != "":
+	case upgrade:
 		r.enter(atAny)
 	case strings.HasSuffix(coding, "chunked"):
 		r.enter(atSize)

@@ -95,6 +95,61 @@ func TestAPageElsewhereCannotReadAServerWithoutATokenByItsOwnName(t *testing.T) 
 	}
 }
 
+func TestOnlyPagesOfTheSessionActOnAServerWithoutAToken(t *testing.T) {
+	address := notebook(t)
+	f := listen(t, ListenOptions{Hosts: []string{"lab.example"}, Ports: func() []int { return []int{8888, 8889} }})
+	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true})
+	refused := int64(0)
+	for _, c := range []struct {
+		page, host, origin string
+		want               int
+	}{
+		{"its own", "localhost:8888", "http://localhost:8888", 200},
+		{"its own, behind another port", "localhost:7000", "http://LOCALHOST:7000", 200},
+		{"its own, by port 80", "127.0.0.1", "http://127.0.0.1:80", 200},
+		{"another one of the session", "localhost:8888", "http://localhost:8889", 200},
+		{"another one, by another name of this machine", "localhost:8888", "https://127.0.0.1:8889", 200},
+		{"one of a listed name", "localhost:8888", "https://Lab.Example", 200},
+		{"a notebook on another port", "localhost:8888", "http://localhost:8890", 403},
+		{"its own address, but not its scheme", "localhost:7000", "https://localhost:7000", 403},
+		{"a web site's", "localhost:8888", "https://evil.example", 403},
+		{"a web site's, on a port of the session", "localhost:8888", "http://evil.example:8889", 403},
+		{"one without an origin", "localhost:8888", "null", 403},
+		{"an empty origin's", "localhost:8888", "", 403},
+		{"an origin's without a host", "localhost", "http://", 403},
+	} {
+		head := " /api/run HTTP/1.1\r\nHost: " + c.host + "\r\nOrigin: " + c.origin + "\r\n"
+		for _, r := range []struct {
+			request string
+			want    int
+		}{
+			{"GET" + head + upgrade, c.want},
+			{"POST" + head + "Content-Length: 2\r\n\r\nrm", c.want},
+			{"x-y" + head + "\r\n", c.want},
+			{"GET" + head + "\r\n", 200}, // answers to other origins are the browser's to hide
+			{"OPTIONS" + head + "\r\n", 200},
+		} {
+			codes, said := requestBy(t, f, r.request)
+			if codes[0] != r.want {
+				t.Errorf("%s: %q: %d, want %d; %s", c.page, r.request, codes, r.want, said)
+			}
+			if codes[0] == 403 {
+				refused++
+				if !strings.Contains(said, "allow_hosts") {
+					t.Errorf("it said %q", said)
+				}
+			}
+		}
+	}
+	if codes, _ := requestBy(t, f, "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: null\r\nContent-Length: 0\r\n\r\n"); codes[0] != 403 {
+		t.Errorf("a second origin is not checked: %d", codes)
+	}
+	eventually(t, func() bool { return f.Status().Conns == 0 })
+	if got := f.Status().Refused; got != refused+1 {
+		t.Errorf("%d refusals were counted, want %d", got, refused+1)
+	}
+}
+
 // halfPipe is an end of net.Pipe whose other direction stays open after CloseWrite.
 type halfPipe struct{ net.Conn }
 
@@ -104,7 +159,7 @@ func TestTheEndOfAPrereadDoesNotCutARefusalShort(t *testing.T) {
 	client, server := net.Pipe()
 	defer closing(client)
 	_ = client.SetDeadline(time.Now().Add(10 * time.Second))
-	c := newCheckedConn(halfPipe{server}, allowedHosts{}, func(string) {})
+	c := newCheckedConn(halfPipe{server}, allowedHosts{}, func(error) {})
 	p := startPreread(c)
 	go say(client, get("evil.example"))
 	resp, err := http.ReadResponse(bufio.NewReader(client), nil)
