@@ -25,7 +25,6 @@ type conn struct {
 	interval  time.Duration // of the keepalive
 	maxMissed int
 	heldBySSH bool // used through a control socket, which a global request would break
-	reused    bool // it is the person's own, and says nothing about how a login goes
 	sessions  *sessionLimit
 	clients   clientWaits
 	since     time.Time
@@ -187,9 +186,6 @@ func (e *hostClosedError) Unwrap() error { return e.err }
 
 // remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
-	if c.reused {
-		return
-	}
 	m.SetSilent(host, c.silent)
 	if account := c.settings.Account(); !slices.Contains(m.Accounts(host), account) {
 		m.AddAccount(host, account)

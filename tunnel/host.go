@@ -44,10 +44,9 @@ type Host struct {
 	outdated, recheckDue bool
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	sshOnlyWhy string
-	nodeWay    nodeWay       // of the last node behind it
-	insideWay  nodeWay       // into the last job on such a node
-	srun       srunOptions   // of the last job step
-	socket     controlSocket // of the person's own ssh connection, where the config allows its use
+	nodeWay    nodeWay     // of the last node behind it
+	insideWay  nodeWay     // into the last job on such a node
+	srun       srunOptions // of the last job step
 	changed    chan struct{}
 }
 

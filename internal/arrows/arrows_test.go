@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig", "tunnel/step"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
-	"tunnel/mux":       {},
+	"tunnel/mux":       {"internal/peer"},
 	"tunnel/step":      {"internal/api"},
 
 	// Jobs.

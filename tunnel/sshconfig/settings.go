@@ -77,7 +77,6 @@ type Settings struct {
 	// in, and api.TransportOpenSSH or api.TransportNative; "": either.
 	BeforeLogin string
 	Transport   string
-	ReuseMaster bool // use the person's own ssh connection
 	// LoginPages are the hosts of web pages that a login may ask a person to open.
 	LoginPages []string
 	// RenewCertificate is the site's command for a new certificate, as a hint.
@@ -90,10 +89,9 @@ type Settings struct {
 	RetryMin     time.Duration
 	Refusals     int
 
-	ControlPath string
-	SSHConfig   string // the file they were read from, as ssh -F; "" = the person's own
-	Source      string // "ssh -G" or "ssh_config"
-	Warnings    []string
+	SSHConfig string // the file they were read from, as ssh -F; "" = the person's own
+	Source    string // "ssh -G" or "ssh_config"
+	Warnings  []string
 }
 
 // Host is the settings part of an api.Host.
@@ -134,7 +132,7 @@ func (s Settings) SameDial(other Settings) bool {
 	}
 	for _, x := range []*Settings{&s, &other} {
 		x.Warnings, x.SSHConfig = nil, ""
-		x.IdentityAgent, x.ControlPath = "", ""                              // these depend on the environment
+		x.IdentityAgent = ""                                                 // it depends on the environment
 		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // these are not about the connection
 		x.LoginPages, x.RenewCertificate = nil, ""
 	}
