@@ -86,6 +86,7 @@ var imports = map[string][]string{
 	"internal/release":             {},
 	"internal/soak":                {},
 	"internal/testprogram":         {},
+	"tunnel/step/steptest":         {},
 	"internal/testreport":          {},
 	"internal/winetest":            {},
 	"internal/wording":             {},
