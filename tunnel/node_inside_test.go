@@ -223,7 +223,7 @@ func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 		t.Fatalf("%d steps, scarce %v, told %q", len(runs), n.Scarce(), told)
 	}
 	for _, option := range []string{
-		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=NONE", "--cpu-bind=none", "--immediate=60",
+		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=CORE", "--cpu-bind=none", "--immediate=60",
 	} {
 		if !strings.Contains(runs[0]+" ", option+" ") {
 			t.Errorf("%s is missing in %s", option, runs[0])

@@ -65,12 +65,13 @@ func (j *jobSteps) check() error {
 
 func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 
-// srun is the part of the command line before the program. Without -u, srun buffers
-// output until a newline. It ends by itself if the step cannot be created soon: nothing
+// srun is the part of the command line before the program. Of the login node's limits
+// only the size of core files applies to the job, as it does under srun by hand. Without
+// -u, srun buffers output until a newline. It ends by itself if the step cannot be created soon: nothing
 // else can end it while it waits for that.
 func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	words := []string{
-		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
+		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=CORE",
 		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
 	if j.cluster != "" {

@@ -280,6 +280,33 @@ func TestANodeWithoutPythonSaysWhatWouldHelp(t *testing.T) {
 	})
 }
 
+func TestAPBSNodeWithoutPythonHasTheShellsOfItsSSHD(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		onHost(servers["inner"], nil, says("python3 is not installed on this node\n"))
+		servers["inner"].set(func(s *sshServer) {
+			s.commands["whoami"] = func(ch ssh.Channel) int {
+				say(ch, "me")
+				return 0
+			}
+		})
+		node := outer.Node(NodeOptions{Names: []string{"inner"}, PBSJob: "7"})
+		defer node.Close()
+		ch, requests, err := node.OpenChannel(t.Context(), "session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(ch)
+		go ssh.DiscardRequests(requests)
+		if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"whoami"})); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if out, err := io.ReadAll(ch); string(out) != "me" || err != nil {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
 func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
 		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
