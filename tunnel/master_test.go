@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -250,6 +251,61 @@ func signal(s *realServer, what syscall.Signal) {
 	for _, pid := range s.sessions() {
 		_ = syscall.Kill(pid, what)
 	}
+}
+
+func TestAStreamFromTheHostThatIsCutDoesNotEndLikeAWholeOne(t *testing.T) {
+	for name, cut := range map[string]func(*testing.T, *laptop, *realServer){
+		"native, the link": func(_ *testing.T, _ *laptop, s *realServer) { signal(s, syscall.SIGKILL) },
+		"ssh, the link":    func(_ *testing.T, _ *laptop, s *realServer) { signal(s, syscall.SIGKILL) },
+		"ssh, itself":      func(t *testing.T, l *laptop, _ *realServer) { killSSH(t, l) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, s := startMasters(t, "")
+			if strings.HasPrefix(name, "native") {
+				l.o.Preset = func(string, *sshconfig.Settings) {}
+			}
+			h := l.up(t, "open")
+			listener, err := h.Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closing(listener)
+			sender, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", listener.Addr().(*net.TCPAddr).Port))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closing(sender)
+			c, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closing(c)
+			say(sender, "half")
+			if _, err := io.ReadFull(c, make([]byte, 4)); err != nil {
+				t.Fatal(err)
+			}
+			cut(t, l, s)
+			if got, err := io.ReadAll(c); err == nil {
+				t.Errorf("it ends after %q", got)
+			}
+		})
+	}
+}
+
+// killSSH kills the ssh program that has logged in for the laptop.
+func killSSH(t *testing.T, l *laptop) {
+	t.Helper()
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range processes {
+		line, err := os.ReadFile(file)
+		if err != nil || !strings.HasPrefix(string(line), "ssh\x00") || !strings.Contains(string(line), filepath.Join(l.dir, "config")) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		return
+	}
+	t.Skip("needs /proc to find the ssh program")
 }
 
 func TestAProbeFindsAnSSHWhoseLinkIsDead(t *testing.T) {

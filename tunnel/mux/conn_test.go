@@ -80,13 +80,13 @@ func listen(c *Conn) (bool, []byte, error) {
 }
 
 // answers makes a control socket that says hello, and answers each request.
-func answers(t *testing.T, answer func(l link)) master {
+func answers(t *testing.T, answer func(l link, request []byte)) master {
 	t.Helper()
 	return newMaster(t, func(l link) {
 		_, _, _ = l.read()
 		_ = l.write(struct{ Kind, Version uint32 }{msgHello, version})
-		if _, _, err := l.read(); err == nil {
-			answer(l)
+		if _, request, err := l.read(); err == nil {
+			answer(l, request)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestWhatIsNoMasterIsNotUsed(t *testing.T) {
 }
 
 func TestAMastersNoIsAnAnswer(t *testing.T) {
-	m := answers(t, func(l link) {
+	m := answers(t, func(l link, _ []byte) {
 		_ = l.write(struct {
 			Kind, ID uint32
 			Reason   string
@@ -149,7 +149,7 @@ func TestAMasterThatTalksNonsenseKeepsNobodyWaiting(t *testing.T) {
 		}
 		return out.Bytes()
 	}
-	m := answers(t, func(l link) {
+	m := answers(t, func(l link, _ []byte) {
 		_, _ = l.Write(nonsense())
 		_ = l.Conn.(*net.UnixConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, l)
@@ -165,7 +165,7 @@ func TestAMasterThatTalksNonsenseKeepsNobodyWaiting(t *testing.T) {
 
 func TestTheEndOfTheConnectionEndsEveryWait(t *testing.T) {
 	waiting := make(chan struct{})
-	m := answers(t, func(l link) {
+	m := answers(t, func(l link, _ []byte) {
 		waiting <- struct{}{}
 		_, _ = io.Copy(io.Discard, l)
 	})
@@ -191,7 +191,7 @@ func TestTheEndOfTheConnectionEndsEveryWait(t *testing.T) {
 }
 
 func TestAMasterThatTakesNoMoreRequestsHasEnded(t *testing.T) {
-	m := answers(t, func(link) {})
+	m := answers(t, func(link, []byte) {})
 	c, err := m.attach(t)
 	if err != nil {
 		t.Fatal(err)
@@ -203,4 +203,49 @@ func TestAMasterThatTakesNoMoreRequestsHasEnded(t *testing.T) {
 		t.Error("no error")
 	}
 	c.Wait()
+}
+
+func TestOnlyALiveMasterMakesAStreamsEndComplete(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		to := make(chan string, 1)
+		var m master
+		m = answers(t, func(l link, request []byte) {
+			var f struct {
+				ID, Type uint32
+				Listen   string
+				Port     uint32
+				To       string
+				ToPort   uint32
+			}
+			if ssh.Unmarshal(request, &f) == nil {
+				to <- f.To
+			}
+			_ = l.write(struct{ Kind, ID uint32 }{serverOK, 0})
+		})
+		c, err := m.attach(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, _, err := listen(c); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		sender, err := net.Dial("unix", <-to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, requests, err := (<-c.Channels()).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go ssh.DiscardRequests(requests)
+		_, _ = io.WriteString(sender, "half")
+		if dies {
+			_ = os.Remove(m.path)
+		}
+		_ = sender.Close()
+		if got, err := io.ReadAll(ch); string(got) != "half" || errors.Is(err, io.ErrUnexpectedEOF) != dies {
+			t.Errorf("the master dies: %v; read %q, %v", dies, got, err)
+		}
+		_ = ch.Close()
+	}
 }
