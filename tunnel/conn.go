@@ -187,8 +187,8 @@ func (e *hostClosedError) Unwrap() error { return e.err }
 // remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
 	m.SetSilent(host, c.silent)
-	if account := c.settings.Account(); !slices.Contains(m.Accounts(host), account) {
-		m.AddAccount(host, account)
+	if !slices.Contains(m.Accounts(host), c.identity) {
+		m.AddAccount(host, c.identity)
 	}
 	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
 		m.SetLastAddress(host, a.String())

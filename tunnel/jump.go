@@ -27,7 +27,7 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	if err != nil {
 		return nil, nil, t.jumpError(hop, err)
 	}
-	if t.identity != t.settings.Account()+" via "+c.identity {
+	if t.identity != via(&t.settings, c.identity) {
 		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.label(), t.settings.Address()), Err: classPassing.of(nil)}
 	}
 	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
