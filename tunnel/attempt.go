@@ -152,6 +152,9 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	if c.identity != t.identity {
 		return nil, errIdentityChanged
 	}
+	if !t.acceptsKeyOf(ctx, c) {
+		return nil, errOtherKeys
+	}
 	c.remember(t.pool.o.Memory, t.host.name)
 	return c, nil
 }

@@ -41,6 +41,7 @@ type conn struct {
 	via             []string
 	certificateEnds time.Time // zero: no certificate logged in
 
+	hostKey    ssh.PublicKey   // that the server showed; nil: another program holds the connection
 	algorithms *api.Algorithms // nil: another program holds the connection
 	in, out    *pacer          // nil: another program holds the connection
 	requests   chan struct{}   // full while a request waits for its reply

@@ -13,6 +13,10 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
+// errOtherKeys is the error of a host that does not accept the host key of a connection
+// which it could share.
+var errOtherKeys = errors.New("the connection's host key is not accepted for this host")
+
 // errIdentityChanged is the error of a host that waits to share a connection when its
 // owner's settings changed.
 var errIdentityChanged = errors.New("the settings now lead to another host")
@@ -117,7 +121,7 @@ func (h *Host) updateIdentity(identity string) bool {
 }
 
 // sharedOrOwn is the connection of another host that owns this identity; nil if this
-// host owns it.
+// host owns it, or accepts other host keys than the owner.
 func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 	for {
 		owner := t.pool.owner(t.host, t.identity)
@@ -125,7 +129,11 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return nil, nil
 		}
 		c, err := t.share(ctx, owner)
-		if !errors.Is(err, errIdentityChanged) {
+		switch {
+		case errors.Is(err, errOtherKeys): // its own login asks, or says what is wrong
+			owner.removeUser(t.host)
+			return nil, nil
+		case !errors.Is(err, errIdentityChanged):
 			return c, err
 		}
 		owner.removeUser(t.host)

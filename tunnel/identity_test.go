@@ -471,3 +471,59 @@ func TestASavedPasswordIsNotSentBehindAnotherGate(t *testing.T) {
 		}
 	})
 }
+
+func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
+	dir := t.TempDir()
+	for name, tt := range map[string]struct {
+		change func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey)
+		logins int
+		want   string // in the error; "": it connects
+	}{
+		"known": {func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts = "yes", []string{filepath.Join(dir, "known")}
+			write(t, s.UserKnownHosts[0], "one "+authorized(shown)+"\n")
+		}, 1, ""},
+		"another is pinned": {func(t *testing.T, s *sshconfig.Settings, _ ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts = "yes", []string{filepath.Join(dir, "pinned")}
+			write(t, s.UserKnownHosts[0], "one "+authorized(newSigner(t).PublicKey())+"\n")
+		}, 1, "has changed"},
+		"revoked": {func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts, s.RevokedHostKeys = "no", nil, filepath.Join(dir, "revoked")
+			write(t, s.RevokedHostKeys, authorized(shown)+"\n")
+		}, 1, "is revoked"},
+		"unknown, and somebody can be asked": {func(_ *testing.T, s *sshconfig.Settings, _ ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts = "ask", []string{filepath.Join(dir, "none")}
+		}, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEditable(t, "one")
+				e.point("loose", sshconfig.Settings{Hostname: "one"})
+				e.point("strict", sshconfig.Settings{Hostname: "one"})
+				e.person.answers = []string{"yes"}
+				read := e.resolve
+				e.resolve = func(ctx context.Context, destination string) (sshconfig.Settings, error) {
+					s, err := read(ctx, destination)
+					if destination == "loose" {
+						s.StrictHostKeyChecking, s.UserKnownHosts = "no", []string{os.DevNull}
+					} else {
+						tt.change(t, &s, e.servers["one"].key.PublicKey())
+					}
+					return s, err
+				}
+				e.serve(t)
+				loose, strict := e.Host("loose"), e.Host("strict")
+				loose.Up()
+				mustConnect(t, loose)
+				strict.Up()
+				err := strict.Await(t.Context())
+				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("strict: %v", err)
+				}
+				if _, logins, _ := e.servers["one"].counts(); logins != tt.logins {
+					t.Errorf("%d logins, want %d", logins, tt.logins)
+				}
+			})
+		})
+	}
+}

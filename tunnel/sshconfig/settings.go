@@ -122,6 +122,18 @@ func (s *Settings) Address() string {
 // Account is user@address.
 func (s *Settings) Account() string { return s.User + "@" + s.Address() }
 
+// SameHostKeys reports whether both settings accept the same host keys.
+func (s *Settings) SameHostKeys(other *Settings) bool {
+	part := func(s *Settings) Settings {
+		return Settings{
+			Hostname: s.Hostname, Port: s.Port, UserKnownHosts: s.UserKnownHosts, GlobalKnownHosts: s.GlobalKnownHosts,
+			HostKeyAlias: s.HostKeyAlias, StrictHostKeyChecking: s.StrictHostKeyChecking, RevokedHostKeys: s.RevokedHostKeys,
+			HostKeyAlgorithms: s.HostKeyAlgorithms, CASignatureAlgorithms: s.CASignatureAlgorithms, RequiredRSASize: s.RequiredRSASize,
+		}
+	}
+	return reflect.DeepEqual(part(s), part(other))
+}
+
 // SameDial reports whether both settings lead to the same dial. If they were read in
 // different ways, which have different defaults, only the target, the hops and the
 // transport count.
