@@ -280,6 +280,35 @@ func TestANodeWithoutPythonSaysWhatWouldHelp(t *testing.T) {
 	})
 }
 
+func TestAHostThatPrintsWithoutEndFillsNoMemory(t *testing.T) {
+	for name, junk := range map[string]string{"one line": "x", "many lines": "x\n"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outer, servers := behind(t)
+				junk, taken := []byte(strings.Repeat(junk, 16<<10)), 0
+				flood := func(ch ssh.Channel, _ string) int {
+					for ; taken < 100<<20; taken += len(junk) {
+						if _, err := ch.Write(junk); err != nil {
+							return 1
+						}
+					}
+					return 1
+				}
+				onHost(servers["outer"], flood, says("no step"))
+				node := outer.Node(NodeOptions{Names: []string{"refused"}})
+				defer node.Close()
+				if _, err := node.Dial(t.Context(), "tcp", "127.0.0.1:8888"); err == nil || !strings.Contains(err.Error(), "prints without end") {
+					t.Errorf("dialled: %v", err)
+				}
+				synctest.Wait()
+				if taken > 8<<20 { // the bound, and the windows of SSH
+					t.Errorf("%d MB were taken", taken>>20)
+				}
+			})
+		})
+	}
+}
+
 func TestAPBSNodeWithoutPythonHasTheShellsOfItsSSHD(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, servers := behind(t)
