@@ -72,13 +72,13 @@ func TestAnEmptyFileIsADefaultConfig(t *testing.T) {
 }
 
 func TestTablesMayBeWrittenInEveryWayTOMLHas(t *testing.T) {
-	want := []Host{{Name: "a.b", SSH: "x", ReuseMaster: true}, {Name: "c", SSH: "c"}}
+	want := []Host{{Name: "a.b", SSH: "x", Scheduler: "slurm"}, {Name: "c", SSH: "c"}}
 	for _, text := range []string{
-		"[host.\"a.b\"]\nssh = \"x\"\nreuse_master = true\n[host.c]\n",
-		"[host]\n\"a.b\".ssh = 'x'\n\"a.b\".reuse_master = true\nc = {}\n",
-		"host.\"a.b\".ssh = 'x'\nhost.\"a.b\".reuse_master = true\nhost.c = {}\n",
-		"host = { \"a.b\" = { ssh = \"x\", reuse_master = true }, c = {} }\r\n",
-		"[ host . \"a.b\" ]\nssh=\"\"\"\nx\"\"\"\nreuse_master=true\n[host.c]",
+		"[host.\"a.b\"]\nssh = \"x\"\nscheduler = 'slurm'\n[host.c]\n",
+		"[host]\n\"a.b\".ssh = 'x'\n\"a.b\".scheduler = 'slurm'\nc = {}\n",
+		"host.\"a.b\".ssh = 'x'\nhost.\"a.b\".scheduler = 'slurm'\nhost.c = {}\n",
+		"host = { \"a.b\" = { ssh = \"x\", scheduler = 'slurm' }, c = {} }\r\n",
+		"[ host . \"a.b\" ]\nssh=\"\"\"\nx\"\"\"\nscheduler='slurm'\n[host.c]",
 	} {
 		if c := parse(t, text); !reflect.DeepEqual(c.Hosts, want) {
 			t.Errorf("%s\nreads as %+v", text, c.Hosts)

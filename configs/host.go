@@ -10,7 +10,6 @@ type Host struct {
 	Site        string // a preset's name
 	Scheduler   string // of Schedulers
 	Transport   string // "native" or "openssh"
-	ReuseMaster bool   // use the person's own ControlMaster
 	BeforeLogin string // a command to run before each login
 	Transfer    string // the host for copying files, or "none"; by default the site's
 	Private     string // the folder for tunctl's files there; by default the site's; see Site.PrivateFolder
@@ -29,11 +28,16 @@ func hostFields() []field[Host] {
 		{"site", `"narval"`, setText(func(h *Host) *string { return &h.Site })},
 		{"scheduler", `"slurm"`, setWord(func(h *Host) *string { return &h.Scheduler }, Schedulers()...)},
 		{"transport", `"native"`, setWord(func(h *Host) *string { return &h.Transport }, "native", "openssh")},
-		{"reuse_master", `true`, setFlag(func(h *Host) *bool { return &h.ReuseMaster })},
 		{"before_login", `"step ssh login"`, setText(func(h *Host) *string { return &h.BeforeLogin })},
 		{"transfer", `"alice@dtn.example.org"`, func(in *input, h *Host) { h.Transfer, _ = in.destination() }},
 		{"private", `"/work/z19/alice/.tunctl"`, func(in *input, h *Host) { h.Private, _ = in.privateFolder() }},
 	}
+}
+
+// removedKeys are keys of earlier versions, with what to do instead.
+var removedKeys = map[string]string{
+	"reuse_master": "delete this line: tunctl logs in once and keeps the connection, and your own ssh, scp and rsync use it as `ssh HOST.tun`; " +
+		"if only the ssh program can log in, set transport = \"openssh\"",
 }
 
 // destination reads what ssh accepts as a host.

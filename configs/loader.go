@@ -100,6 +100,10 @@ func unknownKey(src *source, t *table, e *entry, known []string) {
 		unknownTable(src, t, e, known)
 		return
 	}
+	if instead := removedKeys[e.key]; instead != "" {
+		src.addError(e.at, instead, "%q%s is no longer supported", e.key, t.where())
+		return
+	}
 	hint := didYouMean(e.key, known)
 	if hint == "" && slices.Contains(src.kinds, "session") {
 		hint = elsewhere(e.key)

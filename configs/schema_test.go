@@ -67,7 +67,7 @@ config.toml:2:1: "ssh" in [host.a] must be text in quotes, not a section
 config.toml:3:1: unknown key "foo" in [host.a]
   3 | foo.bar = 1
     | ^^^
-  available: ssh, site, scheduler, transport, reuse_master, before_login, transfer, private
+  available: ssh, site, scheduler, transport, before_login, transfer, private
 `},
 		{"a key of a kind of table", "[host]\nssh = \"x\"\n", `
 config.toml:2:1: [host] needs a name: "ssh" belongs in [host.NAME]
@@ -84,6 +84,14 @@ config.toml:1:11: "session" must be a section, not text
 	})
 }
 
+func TestARemovedKeySaysWhatToUseInstead(t *testing.T) {
+	checkProblems(t, []problem{{"reuse_master", "[host.a]\nreuse_master = true\n", `
+config.toml:2:1: "reuse_master" in [host.a] is no longer supported
+  2 | reuse_master = true
+    | ^^^^^^^^^^^^
+  ` + removedKeys["reuse_master"] + "\n"}})
+}
+
 func TestWrongTypesAreRefusedWithAnExample(t *testing.T) {
 	checkProblems(t, []problem{
 		{"text for a number", "[session.a]\nhost = \"x\"\njob = \"y\"\nlocal = \"8888\"\n", `
@@ -98,11 +106,11 @@ config.toml:1:14: "ssh_config" must be text in quotes, not a number
     |              ^
   write: ssh_config = "~/.ssh/config"
 `},
-		{"text for true", "[host.a]\nreuse_master = \"yes\"\n", `
-config.toml:2:16: "reuse_master" in [host.a] must be true or false, not text
-  2 | reuse_master = "yes"
-    |                ^^^^^
-  write: reuse_master = true
+		{"text for true", "[session.a]\nhost = \"x\"\njob = \"y\"\nkeep = \"yes\"\n", `
+config.toml:4:8: "keep" in [session.a] must be true or false, not text
+  4 | keep = "yes"
+    |        ^^^^^
+  write: keep = true
 `},
 		{"text for a list", "[session.a]\nhost = \"x\"\nsubmit = \"y\"\nargs = \"--time=1\"\n", `
 config.toml:4:8: "args" in [session.a] must be a list, not text

@@ -13,14 +13,13 @@ import (
 
 // attempt is one try to connect to a host.
 type attempt struct {
-	host      *Host
-	pool      *Pool
-	log       *slog.Logger
-	attended  bool   // a person may be asked
-	client    string // the client that the person used
-	banned    bool   // a ban is suspected: ask the person first
-	reuseOnly bool   // no login: only the person's own connection may be used
-	waited    bool   // somebody waits for the host, who cannot be asked
+	host     *Host
+	pool     *Pool
+	log      *slog.Logger
+	attended bool   // a person may be asked
+	client   string // the client that the person used
+	banned   bool   // a ban is suspected: ask the person first
+	waited   bool   // somebody waits for the host, who cannot be asked
 
 	began      time.Time
 	unanswered bool // a direct dial got no answer: the server has seen nothing to count
@@ -37,7 +36,7 @@ type attempt struct {
 
 // connect dials, checks the host key and logs in.
 func (t *attempt) connect(ctx context.Context) (*conn, error) {
-	if t.banned && !t.reuseOnly {
+	if t.banned {
 		if err := t.confirmBan(ctx); err != nil {
 			return nil, err
 		}
@@ -72,15 +71,8 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 	return nil
 }
 
-// logIn uses the person's own ssh connection where the config allows it, and otherwise
-// logs in.
+// logIn logs in, if nothing speaks against it.
 func (t *attempt) logIn(ctx context.Context) (*conn, error) {
-	if c := t.reusedMaster(ctx); c != nil {
-		return c, nil
-	}
-	if t.reuseOnly {
-		return nil, t.host.loginMayAsk()
-	}
 	if err := t.checkAccount(); err != nil {
 		return nil, err
 	}
@@ -159,6 +151,9 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	}
 	if c.identity != t.identity {
 		return nil, errIdentityChanged
+	}
+	if !t.acceptsKeyOf(ctx, c) {
+		return nil, errOtherKeys
 	}
 	c.remember(t.pool.o.Memory, t.host.name)
 	return c, nil

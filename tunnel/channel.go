@@ -94,7 +94,7 @@ func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)
 
 func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 
-// channelConn is a connection through the host. When the link is lost, x/crypto ends
+// channelConn is a connection through the host, from here or from there. When the link is lost, x/crypto ends
 // channels with io.EOF, as if the other side had sent everything; here such a read fails
 // with api.ErrDown.
 type channelConn struct {
@@ -163,8 +163,25 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		if err != nil {
 			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
 		}
-		return l, nil
+		return &channelListener{l, c}, nil
 	}, closeLate[net.Listener])
+}
+
+// channelListener accepts connections from the host.
+type channelListener struct {
+	net.Listener
+	link *conn
+}
+
+// Accept implements net.Listener.
+func (l *channelListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &channelConn{Conn: nc, link: l.link, wait: &channelWait{all: &l.link.clients}}
+	c.in.pacer, c.out.pacer = l.link.in, l.link.out
+	return c, nil
 }
 
 // reservedSessions is how many of a connection's sessions are reserved for our own

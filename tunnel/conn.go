@@ -25,7 +25,6 @@ type conn struct {
 	interval  time.Duration // of the keepalive
 	maxMissed int
 	heldBySSH bool // used through a control socket, which a global request would break
-	reused    bool // it is the person's own, and says nothing about how a login goes
 	sessions  *sessionLimit
 	clients   clientWaits
 	since     time.Time
@@ -42,6 +41,7 @@ type conn struct {
 	via             []string
 	certificateEnds time.Time // zero: no certificate logged in
 
+	hostKey    ssh.PublicKey   // that the server showed; nil: another program holds the connection
 	algorithms *api.Algorithms // nil: another program holds the connection
 	in, out    *pacer          // nil: another program holds the connection
 	requests   chan struct{}   // full while a request waits for its reply
@@ -187,12 +187,9 @@ func (e *hostClosedError) Unwrap() error { return e.err }
 
 // remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
-	if c.reused {
-		return
-	}
 	m.SetSilent(host, c.silent)
-	if account := c.settings.Account(); !slices.Contains(m.Accounts(host), account) {
-		m.AddAccount(host, account)
+	if !slices.Contains(m.Accounts(host), c.identity) {
+		m.AddAccount(host, c.identity)
 	}
 	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
 		m.SetLastAddress(host, a.String())

@@ -57,7 +57,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
 	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.certificateEnd()
-	c.algorithms = negotiated(sc)
+	c.hostKey, c.algorithms = hostKeys.shown, negotiated(sc)
 	c.in, c.out = newPacer(c, c.wire.received.Load), newPacer(c, c.wire.sent.Load)
 	return c, nil
 }

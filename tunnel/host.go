@@ -25,17 +25,18 @@ type Host struct {
 
 	woken chan struct{} // receives after wake: an input of nextAction changed
 
-	mu     sync.Mutex
-	facts  facts
-	view   api.Host
-	used   sshconfig.Settings // those of the last try, and so of the live connection
-	users  map[*Host]string   // the hosts that go through this one, or share the connection of that identity
-	asked  bool               // Up or Want was called, and Down was not called since
-	quiet  bool               // changes are not published: a compute node that no person named
-	ended  *conn              // the connection that is about to be closed, even if the host is wanted again at once
-	leases int                // see Lease
-	idle   *time.Timer        // runs since the last lease ended
-	cancel context.CancelFunc
+	mu       sync.Mutex
+	facts    facts
+	view     api.Host
+	used     sshconfig.Settings // those of the last try, and so of the live connection
+	identity string             // that they lead to; see Pool.identity
+	users    map[*Host]string   // the hosts that go through this one, or share the connection of that identity
+	asked    bool               // Up or Want was called, and Down was not called since
+	quiet    bool               // changes are not published: a compute node that no person named
+	ended    *conn              // the connection that is about to be closed, even if the host is wanted again at once
+	leases   int                // see Lease
+	idle     *time.Timer        // runs since the last lease ended
+	cancel   context.CancelFunc
 	// shortenBanner ends a long wait for the server's first line soon; nil: there is none.
 	shortenBanner func()
 	probe         bool // the network changed since the last probe
@@ -44,10 +45,9 @@ type Host struct {
 	outdated, recheckDue bool
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	sshOnlyWhy string
-	nodeWay    nodeWay       // of the last node behind it
-	insideWay  nodeWay       // into the last job on such a node
-	srun       srunOptions   // of the last job step
-	socket     controlSocket // of the person's own ssh connection, where the config allows its use
+	nodeWay    nodeWay     // of the last node behind it
+	insideWay  nodeWay     // into the last job on such a node
+	srun       srunOptions // of the last job step
 	changed    chan struct{}
 }
 

@@ -74,6 +74,8 @@ func keyTypeOf(algorithm string) string {
 	switch algorithm {
 	case ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512:
 		return ssh.KeyAlgoRSA
+	case ssh.CertAlgoRSASHA256v01, ssh.CertAlgoRSASHA512v01:
+		return ssh.CertAlgoRSAv01
 	}
 	return algorithm
 }
@@ -193,6 +195,24 @@ func (k *hostKeys) names() []string {
 		return []string{k.name()}
 	}
 	return []string{k.name(), net.JoinHostPort(strings.ToLower(k.s.Hostname), "22")}
+}
+
+// acceptsKeyOf reports whether the host's own settings accept the key of a connection that
+// it could share. It asks nobody. Of a key that the ssh program checked, only the settings
+// are known.
+func (t *attempt) acceptsKeyOf(ctx context.Context, c *conn) bool {
+	if c.hostKey == nil {
+		return t.settings.SameHostKeys(&c.settings)
+	}
+	quiet := *t
+	quiet.attended = false
+	keys := newHostKeys(ctx, &quiet)
+	_, algorithms, err := t.settings.Algorithms()
+	if err != nil || keys.load() != nil {
+		return false // its own login says why
+	}
+	keys.order(algorithms)
+	return keys.couldShow(c.hostKey) && keys.check(c.wire.RemoteAddr(), c.hostKey) == nil
 }
 
 // checkSame accepts only the first key in later key exchanges of the connection. It asks

@@ -13,6 +13,10 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
+// errOtherKeys is the error of a host that does not accept the host key of a connection
+// which it could share.
+var errOtherKeys = errors.New("the connection's host key is not accepted for this host")
+
 // errIdentityChanged is the error of a host that waits to share a connection when its
 // owner's settings changed.
 var errIdentityChanged = errors.New("the settings now lead to another host")
@@ -27,21 +31,22 @@ func (h *Host) settings(ctx context.Context) (sshconfig.Settings, error) {
 }
 
 // identity names the connection that settings lead to: the account and the resolved hops
-// before it. Hosts with the same identity share one connection. before are the hops that
-// led here.
+// before it. Hosts with the same identity share one connection, and what is remembered of
+// an account is kept by it: behind another gate, the same address is another machine.
+// before are the hops that led here.
 func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...string) (string, error) {
 	hop := strings.Join(s.ProxyJump, ",")
 	switch {
 	case s.ProxyCommand != "":
-		return s.Account() + " via " + s.ProxyCommand, nil
+		return via(s, s.ProxyCommand), nil
 	case hop == "":
 		return s.Account(), nil
 	case slices.Contains(before, hop):
-		return s.Account() + " via " + hop, nil // a loop; the dial reports it
+		return via(s, hop), nil // a loop; the dial reports it
 	}
 	there, live, err := p.hopSettings(ctx, hop)
 	if live != "" {
-		return s.Account() + " via " + live, nil // the dial would use that connection, whatever the settings are now
+		return via(s, live), nil // the dial would use that connection, whatever the settings are now
 	}
 	if err != nil {
 		return "", viaError(hop, err)
@@ -50,8 +55,12 @@ func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...st
 	if err != nil {
 		return "", err
 	}
-	return s.Account() + " via " + way, nil
+	return via(s, way), nil
 }
+
+// via is the identity of what settings lead to by a way: a ProxyCommand, or the identity of
+// the last hop.
+func via(s *sshconfig.Settings, way string) string { return s.Account() + " via " + way }
 
 // hopSettings are those of a hop, or the identity of its live connection. It does not
 // add the hop to the pool.
@@ -74,15 +83,12 @@ func (p *Pool) hopSettings(ctx context.Context, name string) (s sshconfig.Settin
 // caller expects: an edited config can point a name elsewhere.
 var ErrOtherAccount = errors.New("the host is another account now")
 
-// Account is user@address of the live connection, or of the last try; "" before the
-// first.
+// Account is user@address of the live connection, or of the last try, and the way there;
+// "" before the first.
 func (h *Host) Account() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.used.Destination == "" {
-		return ""
-	}
-	return h.used.Account()
+	return h.identity
 }
 
 // RunAs is Run, but fails if the connection is to another account.
@@ -91,8 +97,8 @@ func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte)
 	if err != nil {
 		return Result{}, err
 	}
-	if now := c.settings.Account(); now != account {
-		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, now, account)
+	if c.identity != account {
+		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, c.identity, account)
 	}
 	return c.runNamed(ctx, h.label(), command, stdin)
 }
@@ -104,6 +110,7 @@ func (h *Host) updateIdentity(identity string) bool {
 	h.pool.dropOwnership(h, identity) // before its users wake
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.identity = identity
 	before := len(h.users)
 	maps.DeleteFunc(h.users, func(_ *Host, shared string) bool { return shared != "" && shared != identity })
 	if len(h.users) < before {
@@ -114,7 +121,7 @@ func (h *Host) updateIdentity(identity string) bool {
 }
 
 // sharedOrOwn is the connection of another host that owns this identity; nil if this
-// host owns it.
+// host owns it, or accepts other host keys than the owner.
 func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 	for {
 		owner := t.pool.owner(t.host, t.identity)
@@ -122,7 +129,11 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return nil, nil
 		}
 		c, err := t.share(ctx, owner)
-		if !errors.Is(err, errIdentityChanged) {
+		switch {
+		case errors.Is(err, errOtherKeys): // its own login asks, or says what is wrong
+			owner.removeUser(t.host)
+			return nil, nil
+		case !errors.Is(err, errIdentityChanged):
 			return c, err
 		}
 		owner.removeUser(t.host)
@@ -142,11 +153,11 @@ func (p *Pool) replaceOwner(identity string, owner, by *Host) {
 // checkAccount prevents an automatic login to an account that was never logged in to:
 // what Memory says about silent logins is about other accounts.
 func (t *attempt) checkAccount() error {
-	known, now := t.pool.o.Memory.Accounts(t.host.name), t.settings.Account()
-	if t.attended || len(known) == 0 || slices.Contains(known, now) {
+	known := t.pool.o.Memory.Accounts(t.host.name)
+	if t.attended || len(known) == 0 || slices.Contains(known, t.identity) {
 		return nil
 	}
-	return t.host.needsPerson(fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", now), nil)
+	return t.host.needsPerson(fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", t.identity), nil)
 }
 
 // recheckSettings compares the settings in use with the current ones.
@@ -158,6 +169,10 @@ func (h *Host) recheckSettings(ctx context.Context) {
 		return
 	}
 	now, err := h.settings(ctx)
+	identity := ""
+	if err == nil {
+		identity, err = h.pool.identity(ctx, &now, h.name)
+	}
 	if err != nil {
 		h.log.Debug("the settings cannot be read after a reload", "err", err)
 		return
@@ -174,10 +189,10 @@ func (h *Host) recheckSettings(ctx context.Context) {
 		h.outdated = !same
 	case !same:
 		f.failures, f.nextTry = 0, time.Time{}
-		if f.stop != nil && (f.stop.why.Code == api.CodeConfig || now.Account() != h.used.Account()) {
+		if f.stop != nil && (f.stop.why.Code == api.CodeConfig || identity != h.identity) {
 			f.stop = nil // it was about other settings
 		}
-		if now.Account() != h.used.Account() {
+		if identity != h.identity {
 			f.refusals, f.ban, f.lastLogin = 0, time.Time{}, time.Time{}
 		}
 		h.wake()

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/testprogram"
@@ -139,14 +142,7 @@ func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t
 
 func TestOneAddressBehindTwoGatesIsNotOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEditable(t, "gate1", "gate2", "inner1", "inner2")
-		e.servers["gate1"].inner = map[string]*sshServer{"inner": e.servers["inner1"]}
-		e.servers["gate2"].inner = map[string]*sshServer{"inner": e.servers["inner2"]}
-		for _, name := range []string{"inner1", "inner2"} {
-			if err := appendLine(e.known(t), "inner "+authorized(e.servers[name].key.PublicKey())); err != nil {
-				t.Fatal(err)
-			}
-		}
+		e := twoGates(t)
 		e.point("gate", sshconfig.Settings{Hostname: "gate1"})
 		e.point("a", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate"}})
 		e.point("b", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"other"}})
@@ -395,5 +391,139 @@ func TestSettingsAreReadInTheEnvironmentOfTheNewestClient(t *testing.T) {
 			t.Errorf("%+v %v, want %+v", s, err, want)
 		}
 		env = api.Env{"PATH": own + string(os.PathListSeparator) + "/bin"}
+	}
+}
+
+// twoGates has the address "inner" behind two gates, where it is two machines.
+func twoGates(t *testing.T) *editable {
+	t.Helper()
+	e := newEditable(t, "gate1", "gate2", "inner1", "inner2")
+	for gate, inner := range map[string]string{"gate1": "inner1", "gate2": "inner2"} {
+		e.servers[gate].inner = map[string]*sshServer{"inner": e.servers[inner]}
+		if err := appendLine(e.known(t), "inner "+authorized(e.servers[inner].key.PublicKey())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+func TestACommandForOneClusterIsNotRunBehindAnotherGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := twoGates(t)
+		e.point("work", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate1"}})
+		e.serve(t)
+		work := e.Host("work")
+		work.Up()
+		mustConnect(t, work)
+		account := work.Account() // what a session remembers of its job's host
+		time.Sleep(time.Hour)
+		e.point("work", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate2"}})
+		gate := e.Host("gate2")
+		gate.Up()
+		mustConnect(t, gate)
+		time.Sleep(time.Hour)
+		e.servers["inner1"].drop()
+		e.servers["gate1"].drop()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if st := work.Status(); st.State != api.HostNeedsLogin || e.dials("inner2") != 0 {
+			t.Errorf("nobody asked for a login behind the other gate: %+v", st)
+		}
+		work.Up() // now somebody does
+		mustConnect(t, work)
+		if _, err := work.RunAs(t.Context(), account, "scancel 4711", nil); !errors.Is(err, ErrOtherAccount) {
+			t.Errorf("scancel: %v", err)
+		}
+		if ran := e.ran("inner2"); len(ran) > 0 {
+			t.Errorf("the other cluster ran %q", ran)
+		}
+	})
+}
+
+func TestASavedPasswordIsNotSentBehindAnotherGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := twoGates(t)
+		got := map[string][]string{}
+		for _, name := range []string{"inner1", "inner2"} {
+			e.servers[name].config.PublicKeyCallback = nil
+			e.servers[name].config.PasswordCallback = func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) {
+				got[name] = append(got[name], string(p))
+				return nil, nil
+			}
+		}
+		e.o.Passwords = &box{kept: map[string]string{}}
+		e.person.answers = []string{"of one"}
+		e.person.keep = api.KeepKeyring
+		e.point("one", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate1"}})
+		e.point("two", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate2"}})
+		e.serve(t)
+		one := e.Host("one")
+		one.Up()
+		mustConnect(t, one)
+		one.Down()
+		synctest.Wait()
+		one.Up() // by the saved password
+		mustConnect(t, one)
+		e.Host("two").Up()
+		synctest.Wait()
+		if want := []string{"of one", "of one"}; !slices.Equal(got["inner1"], want) || len(got["inner2"]) > 0 {
+			t.Errorf("cluster one was given %q, cluster two %q", got["inner1"], got["inner2"])
+		}
+	})
+}
+
+func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
+	dir := t.TempDir()
+	for name, tt := range map[string]struct {
+		change func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey)
+		logins int
+		want   string // in the error; "": it connects
+	}{
+		"known": {func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts = "yes", []string{filepath.Join(dir, "known")}
+			write(t, s.UserKnownHosts[0], "one "+authorized(shown)+"\n")
+		}, 1, ""},
+		"another is pinned": {func(t *testing.T, s *sshconfig.Settings, _ ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts = "yes", []string{filepath.Join(dir, "pinned")}
+			write(t, s.UserKnownHosts[0], "one "+authorized(newSigner(t).PublicKey())+"\n")
+		}, 1, "has changed"},
+		"revoked": {func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts, s.RevokedHostKeys = "no", nil, filepath.Join(dir, "revoked")
+			write(t, s.RevokedHostKeys, authorized(shown)+"\n")
+		}, 1, "is revoked"},
+		"unknown, and somebody can be asked": {func(_ *testing.T, s *sshconfig.Settings, _ ssh.PublicKey) {
+			s.StrictHostKeyChecking, s.UserKnownHosts = "ask", []string{filepath.Join(dir, "none")}
+		}, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEditable(t, "one")
+				e.point("loose", sshconfig.Settings{Hostname: "one"})
+				e.point("strict", sshconfig.Settings{Hostname: "one"})
+				e.person.answers = []string{"yes"}
+				read := e.resolve
+				e.resolve = func(ctx context.Context, destination string) (sshconfig.Settings, error) {
+					s, err := read(ctx, destination)
+					if destination == "loose" {
+						s.StrictHostKeyChecking, s.UserKnownHosts = "no", []string{os.DevNull}
+					} else {
+						tt.change(t, &s, e.servers["one"].key.PublicKey())
+					}
+					return s, err
+				}
+				e.serve(t)
+				loose, strict := e.Host("loose"), e.Host("strict")
+				loose.Up()
+				mustConnect(t, loose)
+				strict.Up()
+				err := strict.Await(t.Context())
+				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("strict: %v", err)
+				}
+				if _, logins, _ := e.servers["one"].counts(); logins != tt.logins {
+					t.Errorf("%d logins, want %d", logins, tt.logins)
+				}
+			})
+		})
 	}
 }

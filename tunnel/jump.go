@@ -27,7 +27,7 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	if err != nil {
 		return nil, nil, t.jumpError(hop, err)
 	}
-	if t.identity != t.settings.Account()+" via "+c.identity {
+	if t.identity != via(&t.settings, c.identity) {
 		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.label(), t.settings.Address()), Err: classPassing.of(nil)}
 	}
 	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
@@ -46,16 +46,27 @@ func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, 
 // share its connection. The other host is wanted as long as this one, and must be
 // connected now. Its first failed try fails this one too, which has its own backoff.
 func (t *attempt) useHost(ctx context.Context, other *Host, identity string) error {
-	if other == t.host || t.pool.goesThrough(other, t.host) {
+	if !t.addUserOf(other, identity) {
 		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.label()), Hint: "check its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
 	}
-	other.addUser(t.host, identity, t.attended, t.client)
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
 		if f.failures > 0 {
 			return f.failure
 		}
 		return nil
 	})
+}
+
+// addUserOf makes this host a user of another, unless that one goes through this one. Two
+// hosts that jump through each other must not both find out that the other does not yet.
+func (t *attempt) addUserOf(other *Host, identity string) bool {
+	t.pool.using.Lock()
+	defer t.pool.using.Unlock()
+	if other == t.host || t.pool.goesThrough(other, t.host) {
+		return false
+	}
+	other.addUser(t.host, identity, t.attended, t.client)
+	return true
 }
 
 // goesThrough reports whether a host jumps through another, directly or not.

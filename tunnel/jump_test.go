@@ -206,3 +206,32 @@ func TestTwoNamesOfOneAccountShareOneLogin(t *testing.T) {
 		}
 	})
 }
+
+func TestTwoHostsThatJumpThroughEachOtherDoNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 2000 {
+			p := NewPool(Options{Limits: PracticeLimits()})
+			ctx, cancel := context.WithCancel(t.Context())
+			begin, ended := make(chan struct{}), make(chan error, 2)
+			for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}} {
+				try := &attempt{host: p.Host(pair[0]), pool: p, log: p.o.Log}
+				go func() {
+					<-begin
+					ended <- try.useHost(ctx, p.Host(pair[1]), "")
+				}()
+			}
+			synctest.Wait()
+			close(begin)
+			synctest.Wait()
+			refused := len(ended)
+			cancel()
+			synctest.Wait()
+			if refused != 1 {
+				t.Fatalf("%d of two were refused", refused)
+			}
+			if e, ok := errors.AsType[*api.Error](<-ended); !ok || e.Code != api.CodeConfig {
+				t.Fatalf("the first to end: %v", e)
+			}
+		}
+	})
+}

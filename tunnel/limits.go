@@ -83,9 +83,6 @@ type Limits struct {
 	StepStart time.Duration
 	// StepIdle is how long a job step is kept after its last channel.
 	StepIdle time.Duration
-	// PlainSteps is how many job steps run at once on a node without Python, where each
-	// shell, command and connection needs its own.
-	PlainSteps int
 	// MaxOutput bounds what one command may print, in bytes. A list of 20,000 jobs has up
 	// to 10 MB.
 	MaxOutput int
@@ -126,7 +123,6 @@ func DefaultLimits() Limits {
 		NodeIdle:         time.Minute,
 		StepStart:        5 * time.Second,
 		StepIdle:         5 * time.Minute,
-		PlainSteps:       4,
 		MaxOutput:        32 << 20,
 	}
 }

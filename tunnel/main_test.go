@@ -14,7 +14,7 @@ import (
 
 // TestMain looks for goroutines left behind. Called with an address, the test
 // binary is a ProxyCommand instead; called by an ssh of ours, its askpass; called with
-// an ssh_config, a process that uses the person's ssh connection.
+// an ssh_config, a process that has an ssh log in.
 func TestMain(m *testing.M) {
 	if address := os.Getenv("TUNCTL_TEST_NETCAT"); address != "" {
 		netcat(address)
@@ -26,10 +26,6 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(answer)
-		return
-	}
-	if config := os.Getenv("TUNCTL_TEST_REUSE"); config != "" {
-		reuser(config)
 		return
 	}
 	if config := os.Getenv("TUNCTL_TEST_MASTER"); config != "" {

@@ -153,7 +153,7 @@ func (m *master) await(ctx context.Context) (net.Conn, error) {
 	tick := time.NewTicker(masterPoll)
 	defer tick.Stop()
 	for {
-		if c, err := new(net.Dialer).DialContext(ctx, "unix", m.control()); err == nil {
+		if c, err := dialControl(ctx, m.control()); err == nil {
 			return c, nil
 		}
 		select {
@@ -181,11 +181,10 @@ func (m *master) close() {
 func (t *attempt) attachOwnMaster(ctx context.Context, raw net.Conn, m *master) (*conn, error) {
 	t.wire = newWire(raw)
 	t.wire.greeted = true // a control socket has no greeting
-	sc, foreign, unasked, err := ssh.NewControlClientConn(t.wire)
+	sc, foreign, requests, err := ssh.NewControlClientConn(t.wire)
 	var channels <-chan ssh.NewChannel
-	var requests <-chan *ssh.Request
 	if err == nil {
-		sc, channels, requests, err = m.withListeners(ctx, sc)
+		sc, channels, err = m.withListeners(ctx, sc)
 	}
 	if err != nil {
 		_ = t.wire.Close()
@@ -193,7 +192,6 @@ func (t *attempt) attachOwnMaster(ctx context.Context, raw net.Conn, m *master) 
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	c.heldBySSH = true
-	c.wg.Go(func() { ssh.DiscardRequests(unasked) })
 	c.wg.Go(func() { rejectAll(foreign) })
 	c.wg.Go(func() {
 		<-c.done

@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +37,17 @@ func patientLimits() Limits {
 	return l
 }
 
+// shortDir is a folder for sockets, whose paths are bounded.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // startMasters is a laptop with one host, "open", that ssh logs in to.
 func startMasters(t *testing.T, config string) (*laptop, *realServer) {
 	t.Helper()
@@ -51,18 +65,8 @@ func TestAnSSHOfOursCarriesCommandsAndForwards(t *testing.T) {
 	if r, err := h.Run(t.Context(), "cat; exit 3", []byte("hello")); err != nil || string(r.Stdout) != "hello" || r.Exit != 3 {
 		t.Errorf("Run: %+v %v", r, err)
 	}
-	c, err := h.Dial(t.Context(), "tcp", echoServer(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	if _, err := c.Write([]byte("ping")); err != nil {
-		t.Error(err)
-	}
-	buf := make([]byte, 4)
-	if _, err := c.Read(buf); err != nil || string(buf) != "ping" {
-		t.Errorf("the echo says %q, %v", buf, err)
-	}
+	echoes(t, h, "tcp", echoServer(t))
+	echoes(t, h, "unix", echoAt(t, "unix", filepath.Join(t.TempDir(), "echo")))
 	closed := net.JoinHostPort("127.0.0.1", fmt.Sprint(freePort(t)))
 	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("a dial to a closed port says %v", err)
@@ -72,6 +76,26 @@ func TestAnSSHOfOursCarriesCommandsAndForwards(t *testing.T) {
 	}
 	if s := h.Status(); s.Auth != "openssh" || s.State != api.HostUp {
 		t.Errorf("status %+v", s)
+	}
+}
+
+// echoes sends more than fits in pipes and windows to an echo server beyond the host.
+func echoes(t *testing.T, h *Host, network, address string) {
+	t.Helper()
+	c, err := h.Dial(t.Context(), network, address)
+	if err != nil {
+		t.Fatalf("%s %s: %v", network, address, err)
+	}
+	defer func() { _ = c.Close() }()
+	sent := strings.Repeat("0123456789abcdef", 256<<10)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		_, _ = io.WriteString(c, sent)
+		_ = c.(interface{ CloseWrite() error }).CloseWrite()
+	})
+	if got, err := io.ReadAll(c); err != nil || string(got) != sent {
+		t.Errorf("%s: %d of %d bytes came back, %v", network, len(got), len(sent), err)
 	}
 }
 
@@ -174,6 +198,114 @@ func TestAnSSHThatReachesNobodyIsNoLogin(t *testing.T) {
 func TestAnSSHOfOursCarriesBack(t *testing.T) {
 	l, _ := startMasters(t, "")
 	carriesBack(t, l.up(t, "open"))
+}
+
+// carriesBack has the host listen and takes a connection from there, twice: what is
+// closed can be opened again.
+func carriesBack(t *testing.T, h *Host) {
+	t.Helper()
+	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	for _, at := range []string{address, address, "127.0.0.1:0"} {
+		ctx, cancel := context.WithTimeout(t.Context(), longest)
+		listener, err := h.Listen(ctx, "tcp", at)
+		cancel()
+		if err != nil {
+			t.Fatalf("listening at %s: %v", at, err)
+		}
+		at = fmt.Sprintf("127.0.0.1:%d", listener.Addr().(*net.TCPAddr).Port)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			c, err := listener.Accept()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		})
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "back")
+		_ = c.(*net.TCPConn).CloseWrite()
+		if got, err := io.ReadAll(c); string(got) != "back" || err != nil {
+			t.Errorf("from the host's listener: %q %v", got, err)
+		}
+		_ = c.Close()
+		wg.Wait()
+		if err := listener.Close(); err != nil {
+			t.Errorf("closing the listener: %v", err)
+		}
+		eventually(t, func() bool {
+			c, err := net.Dial("tcp", at)
+			if err == nil {
+				_ = c.Close()
+			}
+			return err != nil
+		})
+	}
+}
+
+func signal(s *realServer, what syscall.Signal) {
+	for _, pid := range s.sessions() {
+		_ = syscall.Kill(pid, what)
+	}
+}
+
+func TestAStreamFromTheHostThatIsCutDoesNotEndLikeAWholeOne(t *testing.T) {
+	for name, cut := range map[string]func(*testing.T, *laptop, *realServer){
+		"native, the link": func(_ *testing.T, _ *laptop, s *realServer) { signal(s, syscall.SIGKILL) },
+		"ssh, the link":    func(_ *testing.T, _ *laptop, s *realServer) { signal(s, syscall.SIGKILL) },
+		"ssh, itself":      func(t *testing.T, l *laptop, _ *realServer) { killSSH(t, l) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, s := startMasters(t, "")
+			if strings.HasPrefix(name, "native") {
+				l.o.Preset = func(string, *sshconfig.Settings) {}
+			}
+			h := l.up(t, "open")
+			listener, err := h.Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closing(listener)
+			sender, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", listener.Addr().(*net.TCPAddr).Port))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closing(sender)
+			c, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closing(c)
+			say(sender, "half")
+			if _, err := io.ReadFull(c, make([]byte, 4)); err != nil {
+				t.Fatal(err)
+			}
+			cut(t, l, s)
+			if got, err := io.ReadAll(c); err == nil {
+				t.Errorf("it ends after %q", got)
+			}
+		})
+	}
+}
+
+// killSSH kills the ssh program that has logged in for the laptop.
+func killSSH(t *testing.T, l *laptop) {
+	t.Helper()
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range processes {
+		line, err := os.ReadFile(file)
+		if err != nil || !strings.HasPrefix(string(line), "ssh\x00") || !strings.Contains(string(line), filepath.Join(l.dir, "config")) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		return
+	}
+	t.Skip("needs /proc to find the ssh program")
 }
 
 func TestAProbeFindsAnSSHWhoseLinkIsDead(t *testing.T) {

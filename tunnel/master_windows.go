@@ -3,6 +3,7 @@ package tunnel
 import (
 	"context"
 	"errors"
+	"net"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -10,9 +11,9 @@ import (
 // sharesConnections: the ssh program of Windows cannot.
 const sharesConnections = false
 
-// withListeners fails: the ssh program of Windows shares no connections.
-func (*master) withListeners(context.Context, ssh.Conn) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
-	return nil, nil, nil, errors.ErrUnsupported
-}
+func dialControl(context.Context, string) (net.Conn, error) { return nil, errors.ErrUnsupported }
 
-func (*attempt) attachMaster(context.Context) (*conn, error) { return nil, errors.ErrUnsupported }
+// withListeners fails: the ssh program of Windows shares no connections.
+func (*master) withListeners(context.Context, ssh.Conn) (ssh.Conn, <-chan ssh.NewChannel, error) {
+	return nil, nil, errors.ErrUnsupported
+}

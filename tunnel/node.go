@@ -27,8 +27,8 @@ import (
 //	host by password.
 //
 //	srun --overlap, run on the host, with a relay inside the job. It needs one session of
-//	the host and one job step for all connections (see jobSteps); and Slurm, but no sshd on
-//	the node.
+//	the host and one job step for all connections (see jobSteps); and Slurm, and Python on
+//	the node, but no sshd.
 //
 // If one way does not connect soon, the next is tried. A way whose login the node
 // refused is never tried again: a Node is for one job, and sites ban repeated failed
@@ -53,7 +53,7 @@ type Node struct {
 // not work, and remembers that if it is final. Other errors are those of Host.Dial.
 type way struct {
 	name   string
-	scarce func() bool // each connection takes a session
+	scarce bool // each connection takes a session
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 
 	slow time.Time // when it last used up the time; guarded by Node.finding
@@ -123,12 +123,12 @@ func (h *Host) Node(o NodeOptions) *Node {
 	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newNodeHop(h, o.Names), finding: make(chan struct{}, 1)}
 	onHost := &sshOnHost{host: h, names: o.Names, timeout: h.pool.o.Limits.NodeDial}
 	n.ways = []way{
-		{name: "an SSH hop", scarce: func() bool { return false }, dial: n.hop.dial},
-		{name: "ssh on " + h.label(), scarce: func() bool { return true }, dial: onHost.dial},
+		{name: "an SSH hop", dial: n.hop.dial},
+		{name: "ssh on " + h.label(), scarce: true, dial: onHost.dial},
 	}
 	n.inside = newInside(n, o)
 	if o.Job != "" {
-		n.ways = append(n.ways, way{name: stepWay, scarce: n.inside.steps.noPython.Load, dial: n.inside.steps.dial})
+		n.ways = append(n.ways, way{name: stepWay, dial: n.inside.steps.relay.dial})
 	}
 	return n
 }
@@ -155,7 +155,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 func (n *Node) Scarce() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.chosen != nil && n.chosen.scarce()
+	return n.chosen != nil && n.chosen.scarce
 }
 
 // Close ends the job step and our own connection to the node, with all that goes through
@@ -180,7 +180,7 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 		}
 		return w.dial(ctx, network, address)
 	}
-	var why []string
+	var why []error
 	for _, w := range n.order() {
 		c, err := w.dial(ctx, network, address)
 		_, bad := errors.AsType[*noWayError](err) // it may wrap api.ErrRefused of the node's sshd
@@ -199,11 +199,26 @@ func (n *Node) find(ctx context.Context, network, address string) (net.Conn, err
 			return nil, err
 		}
 		n.log.Debug("a way to the node failed", "way", w.name, "err", err)
-		why = append(why, err.Error())
+		why = append(why, err)
 	}
-	err := fmt.Errorf("cannot connect to the node: %s", strings.Join(why, "; "))
+	err := noWays("cannot connect to the node", why)
 	n.failed(err)
 	return nil, err
+}
+
+// noWays says why none of the ways works, and what would help where srun is the last one.
+func noWays(what string, why []error) error {
+	var texts []string
+	for _, err := range why {
+		if text := err.Error(); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	err := fmt.Errorf("%s: %s", what, strings.Join(texts, "; "))
+	if slices.ContainsFunc(why, func(err error) bool { return errors.Is(err, errNoPython) }) {
+		err = fmt.Errorf("%w; tunctl needs python3 (3.6 or newer) on the node, or an sshd there that accepts your key", err)
+	}
+	return err
 }
 
 // order is the order in which to try the ways: first the one that worked for another

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +68,6 @@ type noticeKind int
 
 const (
 	noticeOutside noticeKind = iota
-	noticePlain
 	noticeEnded
 	noticeFiles
 )
@@ -90,9 +88,8 @@ func newInside(n *Node, o NodeOptions) *inside {
 	i.steps = &jobSteps{host: n.login, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherWay: n.hop.mayWork}
 	i.steps.relay = newSharedRelay(limits, n.log, i.server, i.startStep)
 	i.steps.relay.replaced = i.tellEnded
-	i.steps.plain = newPlainSteps(i.steps)
 	i.ways = append(i.ways,
-		insideWay{name: stepWay, ready: i.steps.ready, open: i.steps.openChannel},
+		insideWay{name: stepWay, ready: i.steps.ready, open: i.steps.relay.openChannel},
 		insideWay{name: outsideWay, ready: i.outsideReady, open: i.openOnHop})
 	return i
 }
@@ -159,7 +156,7 @@ func (i *inside) known() (*insideWay, error) {
 }
 
 func (i *inside) find(ctx context.Context) (*insideWay, error) {
-	var why []string
+	var why []error
 	var noStep error
 	for _, w := range i.order() {
 		err := w.ready(ctx)
@@ -174,11 +171,9 @@ func (i *inside) find(ctx context.Context) (*insideWay, error) {
 			noStep = err
 		}
 		i.node.log.Debug("a way into the job failed", "way", w.name, "err", err)
-		if !slices.Contains(why, err.Error()) {
-			why = append(why, err.Error())
-		}
+		why = append(why, err)
 	}
-	err := fmt.Errorf("cannot get into the job on %s: %s", i.node.hop.names[0], strings.Join(why, "; "))
+	err := noWays("cannot get into the job on "+i.node.hop.names[0], why)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.pause.failed(err, i.limits())
@@ -253,12 +248,7 @@ func (i *inside) options() step.Options {
 
 // startStep starts a relay in a job step.
 func (i *inside) startStep(ctx context.Context) (*runningRelay, error) {
-	run, err := i.steps.start(ctx, i.options())
-	if errors.Is(err, errNoPython) {
-		i.tell(noticePlain, fmt.Sprintf("%s has no python3: at most %d shells, commands and connections inside the job at a time",
-			i.node.hop.names[0], i.limits().PlainSteps))
-	}
-	return run, err
+	return i.steps.start(ctx, i.options())
 }
 
 // startOnHop starts a relay in a login on the node.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -222,7 +223,7 @@ func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 		t.Fatalf("%d steps, scarce %v, told %q", len(runs), n.Scarce(), told)
 	}
 	for _, option := range []string{
-		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=NONE", "--cpu-bind=none", "--immediate=60",
+		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=CORE", "--cpu-bind=none", "--immediate=60",
 	} {
 		if !strings.Contains(runs[0]+" ", option+" ") {
 			t.Errorf("%s is missing in %s", option, runs[0])
@@ -454,88 +455,6 @@ func TestWhatASitesWrapperPrintsIsNoPartOfTheStep(t *testing.T) {
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
 }
 
-func TestWithoutPythonAtMostFourStepsRun(t *testing.T) {
-	f := newFakeSlurm(t, `case "$*" in *tunctl-relay*) echo "python3 is not installed on cn01" >&2; exit 127 ;; esac`)
-	n, told := insideJob(t, f, "refused", nil)
-	mustPrint(t, n, "echo \"$SLURM_JOB_ID it's\"\necho two", "7 it's\ntwo")
-	if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "has no python3: at most 4 ") {
-		t.Errorf("told %q", text)
-	}
-	var open []*opened
-	for range 4 {
-		o, err := start(t, n, "cat")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(o)
-		open = append(open, o)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, _, err := n.OpenChannel(ctx, "session", nil); err == nil || !strings.Contains(err.Error(), "only 4 shells") {
-		t.Errorf("a fifth: %v", err)
-	}
-	say(open[0], "hello")
-	_ = open[0].CloseWrite()
-	if got, err := io.ReadAll(open[0]); err != nil || string(got) != "hello" {
-		t.Errorf("%q, %v", got, err)
-	}
-	_ = open[0].Close()
-	host, port := echoOf(t, 5)
-	address := ssh.Marshal(struct {
-		Host   string
-		Port   uint32
-		Origin string
-		From   uint32
-	}{host, number(port), "127.0.0.1", 1})
-	ch, requests, err := n.OpenChannel(t.Context(), "direct-tcpip", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go ssh.DiscardRequests(requests)
-	say(ch, "tunnel")
-	got := make([]byte, 5)
-	if _, err := io.ReadFull(ch, got); err != nil || string(got) != "tunne" {
-		t.Errorf("%q, %v", got, err)
-	}
-	_ = ch.Close()
-	sftpResponds(t, n)
-	refusal, ok := errors.AsType[*ssh.OpenChannelError](openSocket(t, n))
-	if !ok || !strings.Contains(refusal.Message, "it has no python3") {
-		t.Errorf("a socket: %v", refusal)
-	}
-}
-
-// sftpResponds asks the server of files inside a job for its version.
-func sftpResponds(t *testing.T, n *Node) {
-	t.Helper()
-	ch, requests, err := n.OpenChannel(t.Context(), "session", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closing(ch)
-	go ssh.DiscardRequests(requests)
-	if ok, err := ch.SendRequest("subsystem", true, ssh.Marshal(struct{ Name string }{"sftp"})); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	say(ch, "\x00\x00\x00\x05\x01\x00\x00\x00\x03")
-	reply := make([]byte, 9)
-	if _, err := io.ReadFull(ch, reply); err != nil || reply[4] != 2 {
-		t.Errorf("sftp-server: %q, %v", reply, err)
-	}
-}
-
-func number(text string) uint32 {
-	n, _ := strconv.ParseUint(text, 10, 32)
-	return uint32(n)
-}
-
-func openSocket(t *testing.T, n *Node) error {
-	t.Helper()
-	_, _, err := n.OpenChannel(t.Context(), "direct-streamlocal@openssh.com", nil)
-	return err
-}
-
 func TestAPBSJobIsAttachedToWhereTheNodeCan(t *testing.T) {
 	for _, tt := range []struct{ attach, want string }{
 		{`test "$1 $2" = "-j 7.server" && shift 2; ATTACHED=yes exec "$@"`, "yes"},
@@ -566,4 +485,31 @@ func TestAStepOfAnArraysTaskIsStartedByTheTasksOwnNumber(t *testing.T) {
 	n, _ := insideJob(t, f, "refused", nil)
 	n.inside.steps.job = "7_2"
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "9")
+}
+
+// echoOf serves so many bytes back and closes.
+func echoOf(t *testing.T, size int) (host, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.CopyN(c, c, int64(size))
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-served
+	})
+	host, port, _ = net.SplitHostPort(l.Addr().String())
+	return host, port
 }

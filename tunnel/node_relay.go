@@ -33,7 +33,7 @@ type sharedRelay struct {
 	starting *relayStart
 	lived    time.Duration // of one that ended by itself and was not replaced yet
 	pause    pause
-	final    error // the job has ended: no more are started
+	final    error // the job has ended, or the node has no Python: no more are started
 }
 
 // runningRelay is a relay that was started.
@@ -130,7 +130,7 @@ func (r *sharedRelay) begin(s *relayStart) {
 			run.leave()
 			_ = run.Close()
 		})
-	case jobEnded(err):
+	case jobEnded(err) || errors.Is(err, errNoPython):
 		r.final = err
 	case !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil:
 		r.pause.failed(err, r.limits)

@@ -135,3 +135,9 @@ func (e jobStderr) Write(p []byte) (int, error) {
 }
 
 func lacksSFTP(err error) bool { return errors.Is(err, step.ErrNoSFTP) }
+
+// isSFTP reports whether a subsystem request asks for sftp.
+func isSFTP(payload []byte) bool {
+	var subsystem struct{ Name string }
+	return ssh.Unmarshal(payload, &subsystem) == nil && subsystem.Name == "sftp"
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -12,25 +11,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel/step"
 )
 
 // jobSteps are the steps of a Slurm job on one node, which srun on the host starts. One
-// step with a relay carries everything. Where the node has no Python, each shell, command
-// and connection is a step of its own, and there are few.
+// step with a relay carries everything.
 type jobSteps struct {
 	host    *Host
 	job     string
 	cluster string // "": the host's own
 	node    string // its name in Slurm
 	relay   *sharedRelay
-	plain   *plainSteps
 
-	noPython  atomic.Bool
 	noOverlap atomic.Bool // srun is older than 20.11: steps share CPUs without the option
 	allMemory atomic.Bool // the step is to share the job's memory, too
 
@@ -44,7 +38,7 @@ const stepPatience = 30 * time.Second
 var (
 	errStepSlow  = errors.New("the step did not start in time")
 	errNoOverlap = errors.New("srun does not know --overlap")
-	errNoPython  = errors.New("python3 is not installed on the node, or too old")
+	errNoPython  = errors.New("the node has no python3 (3.6 or newer)")
 )
 
 // noPython is what the relay's command prints on a node without a Python for it.
@@ -71,12 +65,13 @@ func (j *jobSteps) check() error {
 
 func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 
-// srun is the part of the command line before the program. Without -u, srun buffers
-// output until a newline. It ends by itself if the step cannot be created soon: nothing
+// srun is the part of the command line before the program. Of the login node's limits
+// only the size of core files applies to the job, as it does under srun by hand. Without
+// -u, srun buffers output until a newline. It ends by itself if the step cannot be created soon: nothing
 // else can end it while it waits for that.
 func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	words := []string{
-		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=NONE",
+		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=CORE",
 		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
 	if j.cluster != "" {
@@ -123,7 +118,6 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 		case errors.Is(err, errNoOverlap) && !j.noOverlap.Load():
 			j.noOverlap.Store(true)
 		case errors.Is(err, errNoPython):
-			j.noPython.Store(true)
 			return nil, err
 		case isNoWay(err) && !errors.Is(err, errFewSessions) && !j.allMemory.Load():
 			j.allMemory.Store(true)
@@ -242,12 +236,9 @@ func isNoWay(err error) bool {
 
 // ready reports whether channels can be opened, and starts the relay if need be.
 func (j *jobSteps) ready(ctx context.Context) error {
-	if j.noPython.Load() {
-		return nil
-	}
 	run, err := j.relay.acquire(ctx)
 	if err != nil {
-		return noPythonIsFine(err)
+		return err
 	}
 	run.remove()
 	return nil
@@ -259,25 +250,4 @@ func noPythonIsFine(err error) error {
 		return nil
 	}
 	return err
-}
-
-func (j *jobSteps) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
-	if !j.noPython.Load() {
-		ch, requests, err := j.relay.openChannel(ctx, kind, payload)
-		if !errors.Is(err, errNoPython) {
-			return ch, requests, err
-		}
-	}
-	return j.plain.openChannel(ctx, kind, payload)
-}
-
-// dial is the dial of a way.
-func (j *jobSteps) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if !j.noPython.Load() {
-		c, err := j.relay.dial(ctx, network, address)
-		if !errors.Is(err, errNoPython) {
-			return c, err
-		}
-	}
-	return j.plain.dial(ctx, network, address)
 }

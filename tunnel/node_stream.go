@@ -160,15 +160,22 @@ func (s *stream) awaitReady(ctx context.Context, by readiness) error {
 	}
 }
 
+// maxBefore bounds what the start-up files of shells may print before a connection.
+const maxBefore = 1 << 20
+
 func (s *stream) waitReady(by readiness) error {
-	for {
-		line, err := s.out.ReadString('\n')
-		if err != nil {
+	for left := maxBefore; ; {
+		line, err := api.ReadLine(s.out, left)
+		switch {
+		case errors.Is(err, api.ErrLongLine):
+			return &noWayError{by.way, classPassing.of(errPrints)}
+		case err != nil:
 			return s.failed(by)
 		}
 		if strings.TrimRight(line, "\r\n") == by.mark {
 			break
 		}
+		left -= len(line)
 	}
 	if by.stderr != "" && !s.stderr.await(by.stderr) {
 		return s.failed(by)
@@ -304,5 +311,7 @@ func (s *stderrBuffer) text() api.RemoteText {
 	}
 	return api.NewRemoteText(strings.Join(lines[max(0, len(lines)-3):], "; "))
 }
+
+var errPrints = errors.New("the host prints without end")
 
 var errFewSessions = errors.New("the host allows only one session at a time, which is kept for commands")

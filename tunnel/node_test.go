@@ -1,15 +1,11 @@
 package tunnel
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,8 +17,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
-	"tunctl/tunnel/sshconfig"
-	"tunctl/tunnel/step"
+	"tunctl/tunnel/step/steptest"
 )
 
 // dialer is what a Host, a Node and a Hop have in common.
@@ -105,23 +100,13 @@ func onHost(s *sshServer, viaSSH, viaSrun func(ch ssh.Channel, line string) int)
 	}
 }
 
-// relayEcho is a relay to what sends everything back.
-func relayEcho(ch ssh.Channel, line string) int {
-	_, _ = io.WriteString(ch, regexp.MustCompile("tunctl-[A-Z0-9]+").FindString(line)+"\n")
-	_, _ = io.Copy(ch, ch)
+// relayEcho is a job step with a relay, whose connections send everything back.
+func relayEcho(ch ssh.Channel, _ string) int {
+	steptest.Serve(ch, ch, func(_ steptest.Request, data io.ReadWriter) uint32 {
+		_, _ = io.Copy(data, data)
+		return 0
+	})
 	return 0
-}
-
-// withoutPython has a node without Python, where each connection is a step that does as
-// given.
-func withoutPython(then func(ssh.Channel, string) int) func(ssh.Channel, string) int {
-	return func(ch ssh.Channel, line string) int {
-		if strings.Contains(line, step.Command()) {
-			_, _ = io.WriteString(ch.Stderr(), "python3 is not installed on cn01\n")
-			return 127
-		}
-		return then(ch, line)
-	}
 }
 
 // hangs does nothing until it is ended.
@@ -155,7 +140,7 @@ func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
 			t.Run(fmt.Sprintf("%d names, %v", len(names), limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					outer, servers := behind(t)
-					ran := onHost(servers["outer"], hangs, withoutPython(relayEcho))
+					ran := onHost(servers["outer"], hangs, relayEcho)
 					node := outer.Node(NodeOptions{Names: names, Job: "7"})
 					defer node.Close()
 					ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -167,7 +152,7 @@ func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
 					}
 					defer closing(c)
 					viaSSH, srun := ran()
-					if took := time.Since(began); took > 15*time.Second || viaSSH == 0 || srun != 2 {
+					if took := time.Since(began); took > 15*time.Second || viaSSH == 0 || srun != 1 {
 						t.Errorf("srun had its turn after %v; %d runs of ssh, %d of srun", took, viaSSH, srun)
 					}
 					next := outer.Node(NodeOptions{Names: []string{"dropped9"}, Job: "8"})
@@ -207,7 +192,7 @@ func TestAWayThatHangsIsNotTheFirstTheNextTime(t *testing.T) {
 			_, _ = io.WriteString(ch.Stderr(), sshGreeted+"2.0, remote software version OpenSSH_9.2\n")
 			return hangs(ch, line)
 		}
-		onHost(servers["outer"], greeted, withoutPython(relayEcho))
+		onHost(servers["outer"], greeted, relayEcho)
 		node := outer.Node(NodeOptions{Names: []string{"inner"}, Job: "7"})
 		defer node.Close()
 		for try := 1; ; try++ {
@@ -272,6 +257,85 @@ func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
 	})
 }
 
+func TestANodeWithoutPythonSaysWhatWouldHelp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		letNobodyIn(servers["inner"])
+		ran := onHost(servers["outer"], says("ssh: not found"), says("python3 is not installed on this node\n"))
+		node := outer.Node(NodeOptions{Names: []string{"inner"}, Job: "7"})
+		defer node.Close()
+		for range 3 {
+			_, dialled := node.Dial(t.Context(), "tcp", "echo:1")
+			_, _, opened := node.OpenChannel(t.Context(), "session", nil)
+			for what, err := range map[string]error{"a page": dialled, "a shell": opened} {
+				if err == nil || !strings.Contains(err.Error(), "the node has no python3") || !strings.Contains(err.Error(), "an sshd there that accepts your key") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			time.Sleep(time.Hour)
+		}
+		if _, srun := ran(); srun != 1 {
+			t.Errorf("%d steps were tried", srun)
+		}
+	})
+}
+
+func TestAHostThatPrintsWithoutEndFillsNoMemory(t *testing.T) {
+	for name, junk := range map[string]string{"one line": "x", "many lines": "x\n"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outer, servers := behind(t)
+				junk, taken := []byte(strings.Repeat(junk, 16<<10)), 0
+				flood := func(ch ssh.Channel, _ string) int {
+					for ; taken < 100<<20; taken += len(junk) {
+						if _, err := ch.Write(junk); err != nil {
+							return 1
+						}
+					}
+					return 1
+				}
+				onHost(servers["outer"], flood, says("no step"))
+				node := outer.Node(NodeOptions{Names: []string{"refused"}})
+				defer node.Close()
+				if _, err := node.Dial(t.Context(), "tcp", "127.0.0.1:8888"); err == nil || !strings.Contains(err.Error(), "prints without end") {
+					t.Errorf("dialled: %v", err)
+				}
+				synctest.Wait()
+				if taken > 8<<20 { // the bound, and the windows of SSH
+					t.Errorf("%d MB were taken", taken>>20)
+				}
+			})
+		})
+	}
+}
+
+func TestAPBSNodeWithoutPythonHasTheShellsOfItsSSHD(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, servers := behind(t)
+		onHost(servers["inner"], nil, says("python3 is not installed on this node\n"))
+		servers["inner"].set(func(s *sshServer) {
+			s.commands["whoami"] = func(ch ssh.Channel) int {
+				say(ch, "me")
+				return 0
+			}
+		})
+		node := outer.Node(NodeOptions{Names: []string{"inner"}, PBSJob: "7"})
+		defer node.Close()
+		ch, requests, err := node.OpenChannel(t.Context(), "session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(ch)
+		go ssh.DiscardRequests(requests)
+		if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"whoami"})); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if out, err := io.ReadAll(ch); string(out) != "me" || err != nil {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
 func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
 		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
@@ -289,74 +353,4 @@ func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestABashRelayCarriesEveryByte(t *testing.T) {
-	sent := make([]byte, 300_000)
-	_, _ = rand.Read(sent)
-	host, port := echoOf(t, len(sent))
-	got, err := runRelay(t, host, port, sent)
-	if err != nil || !bytes.Equal(got, append([]byte("mark\n"), sent...)) {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	_, err = runRelay(t, host, "1", nil)
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || !relayRefused(exit.ExitCode(), "") {
-		t.Errorf("nothing listens: %v", err)
-	}
-}
-
-// echoOf serves so many bytes back and closes.
-func echoOf(t *testing.T, size int) (host, port string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.CopyN(c, c, int64(size))
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-served
-	})
-	host, port, _ = net.SplitHostPort(l.Addr().String())
-	return host, port
-}
-
-// runRelay runs the relay in a process group of its own, as in a step of a job. Its input
-// stays open: bash cannot pass on its end.
-func runRelay(t *testing.T, host, port string, input []byte) ([]byte, error) {
-	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bash is not here")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	line := "exec bash -c " + posixsh.Quote(relayBash) + " relay mark " + host + " " + port
-	t.Setenv("SHELL", "/bin/sh")
-	cmd := sshconfig.ShellCommand(ctx, line, nil) // in a process group that ends as a whole
-	cmd.WaitDelay = time.Second
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = in.Write(input) }()
-	if err := cmd.Wait(); err != nil {
-		return out.Bytes(), fmt.Errorf("%w: %s", err, said.String())
-	}
-	return out.Bytes(), nil
 }

@@ -63,6 +63,8 @@ type Pool struct {
 	lookup  func(ctx context.Context, host string) ([]string, error)
 	watch   func(ctx context.Context, changed func(), log *slog.Logger)
 
+	using sync.Mutex // held while one host becomes a user of another
+
 	mu        sync.Mutex
 	sshConfig string // Options.SSHConfig, or that of the last Reload
 	hosts     map[string]*Host

@@ -43,8 +43,6 @@ const (
 // out. A zero time means: wait until something changes.
 func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	silent := h.pool.o.Memory.Silent(h.name)
-	reuse := h.reusesMaster()
-	newSocket := h.newControlSocket()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
@@ -55,13 +53,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 		return actionIdle, time.Time{}
 	}
 	if f.stop != nil {
-		switch stopped := f.stop.until.IsZero() || now.Before(f.stop.until); {
-		case stopped && reuse && newSocket != nil:
-			h.socket = *newSocket
-			return actionTry, time.Time{} // this try uses the master only
-		case stopped && reuse:
-			return actionWait, nextMasterPoll(now, f.stop.until)
-		case stopped:
+		if f.stop.until.IsZero() || now.Before(f.stop.until) {
 			return actionWait, f.stop.until
 		}
 		f.stop = nil
@@ -71,7 +63,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 		at = f.waitedTry
 	}
 	if !now.Before(f.attended) {
-		if !silent && !reuse {
+		if !silent {
 			f.stop = &stop{state: api.HostNeedsLogin, why: h.loginMayAsk()}
 			h.enterLocked()
 			return actionWait, time.Time{}
@@ -146,7 +138,6 @@ func (h *Host) try(ctx context.Context) {
 
 // beginTry starts a try, unless the host is no longer wanted.
 func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
-	silent := h.pool.o.Memory.Silent(h.name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
@@ -160,7 +151,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	attended := now.Before(f.attended)
 	return &attempt{
 		host: h, pool: h.pool, log: h.log, began: now,
-		attended: attended, client: f.client, banned: now.Before(f.ban), reuseOnly: f.stop != nil || !attended && !silent,
+		attended: attended, client: f.client, banned: now.Before(f.ban),
 		waited: !attended && f.waited(now, h.pool.o.Limits.WaitedFor),
 	}
 }
@@ -220,9 +211,6 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) {
 // failedLocked decides between another try and a stop, only by the class of the failure.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, h.limitsLocked(), time.Now()
-	if t.reuseOnly && f.stop != nil {
-		return // the earlier stop remains
-	}
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
 	f.failures++

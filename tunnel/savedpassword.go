@@ -10,8 +10,8 @@ import (
 	"tunctl/internal/api"
 )
 
-// Passwords stores the passwords that a person chose to save, by account. Each login
-// that asks for a password looks it up.
+// Passwords stores the passwords that a person chose to save, by account as [Host.Account]
+// has it. Each login that asks for a password looks it up.
 type Passwords interface {
 	// Password is the saved password, unless the host refused it.
 	Password(ctx context.Context, account string) (string, bool)
@@ -48,7 +48,7 @@ type savedPassword struct {
 func (l *login) hasSaved() bool {
 	if !l.saved.looked {
 		l.saved.looked = true
-		l.saved.text, _ = l.try.pool.o.Passwords.Password(l.ctx, l.s.Account())
+		l.saved.text, _ = l.try.pool.o.Passwords.Password(l.ctx, l.try.identity)
 	}
 	return l.saved.text != "" && !l.saved.used
 }
@@ -79,7 +79,7 @@ func (l *login) failedAnswers() {
 	}
 	if l.saved.used && l.saved.text != "" && l.asked == 1 {
 		l.saved.text = ""
-		l.try.pool.o.Passwords.SetRefused(l.s.Account())
+		l.try.pool.o.Passwords.SetRefused(l.try.identity)
 		wrong = "the saved password was not accepted"
 		l.try.warn(wrong + ", and is not used until you have logged in with a password")
 	}
@@ -100,7 +100,7 @@ func (l *login) keepPassword() {
 	if l.saved.where == "" {
 		return
 	}
-	if err := l.try.pool.o.Passwords.Keep(l.ctx, l.s.Account(), l.saved.typed, l.saved.where); err != nil {
+	if err := l.try.pool.o.Passwords.Keep(l.ctx, l.try.identity, l.saved.typed, l.saved.where); err != nil {
 		l.saved.where = ""
 		l.try.warn(fmt.Sprintf("the password was not saved: %v", err))
 	}

@@ -46,8 +46,8 @@ type Memory interface {
 	// one of several login nodes.
 	LastAddress(host string) string
 	SetLastAddress(host, addr string)
-	// Accounts are where logins by this name went, as user@address: an edited config can
-	// point the name elsewhere. None: unknown.
+	// Accounts are where logins by this name went, as [Host.Account] has them: an edited
+	// config can point the name elsewhere. None: unknown.
 	Accounts(host string) []string
 	AddAccount(host, account string)
 	// Logins is what the limits on automatic logins count. It binds the next process, too:

@@ -208,14 +208,6 @@ func (w *wire) heard() (last time.Time, reads int) {
 // tcpInfo is what the system knows about the connection; false: nothing.
 func (w *wire) tcpInfo() (tcpInfo, bool) { return readTCPInfo(w.Conn) }
 
-// noteRead counts data that came over another connection of the same master.
-func (w *wire) noteRead() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lastRead = time.Now()
-	w.reads++
-}
-
 func (w *wire) readFailed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

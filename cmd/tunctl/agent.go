@@ -158,7 +158,7 @@ func warnAboutLogins(ctx context.Context, inv *invocation) error {
 	}
 	var hosts []string
 	for _, h := range st.Hosts {
-		if h.State == api.HostUp && h.Auth != "publickey" && h.Auth != "hostbased" && h.Transport != api.TransportMaster {
+		if h.State == api.HostUp && h.Auth != "publickey" && h.Auth != "hostbased" {
 			hosts = append(hosts, h.Alias)
 		}
 	}

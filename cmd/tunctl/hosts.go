@@ -324,13 +324,10 @@ func certificateNote(h api.Host, now time.Time) string {
 
 // transportText is the program that has the connection, if not tunctl itself.
 func transportText(h api.Host) string {
-	switch h.Transport {
-	case api.TransportOpenSSH:
-		return strings.TrimSuffix("the ssh program: "+h.TransportWhy, ": ")
-	case api.TransportMaster:
-		return cmp.Or(h.TransportWhy, "your own ssh connection")
+	if h.Transport != api.TransportOpenSSH {
+		return ""
 	}
-	return ""
+	return strings.TrimSuffix("the ssh program: "+h.TransportWhy, ": ")
 }
 
 func account(h api.Host) string { return fmt.Sprintf("%s@%s:%d", h.User, h.Hostname, h.Port) }

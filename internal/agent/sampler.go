@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/api"
 	"tunctl/internal/usage"
 )
 
@@ -81,20 +82,21 @@ func (s *sampler) start(job string) error {
 
 // receive reads what the program prints, to its end.
 func (s *sampler) receive() {
-	var text strings.Builder
-	lines := bufio.NewScanner(s.channel)
-	for lines.Scan() {
-		if lines.Text() != usage.End {
-			if text.Len() < maxReading {
-				text.WriteString(lines.Text() + "\n")
-			}
+	in, text := bufio.NewReader(s.channel), ""
+	for {
+		line, err := api.ReadLine(in, maxReading-len(text))
+		if err != nil {
+			s.send(samplerResult{err: errSamplerEnded})
+			return
+		}
+		if strings.TrimSpace(line) != usage.End {
+			text += line
 			continue
 		}
-		r, err := usage.Parse(text.String())
-		text.Reset()
+		r, err := usage.Parse(text)
+		text = ""
 		s.send(samplerResult{r, err})
 	}
-	s.send(samplerResult{err: errSamplerEnded})
 }
 
 func (s *sampler) send(r samplerResult) {

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/tunnel/step/steptest"
 )
 
 // simHost is a login node with Slurm in the test's process, without a network and without
@@ -40,7 +42,7 @@ type simHost struct {
 	uses    map[simUse]int
 	unknown []string // scripts that it cannot run
 
-	steps      int  // job steps that run now
+	programs   int  // that run inside jobs now
 	readings   int  // how often a job was measured
 	noSteps    bool // srun is refused
 	counted    bool // sstat tells that each job used one of its four CPUs
@@ -212,12 +214,9 @@ func (h *simHost) notebook(path string) string {
 	return "{}"
 }
 
-// step is what srun runs: the program that measures, on a node without Python. Other
-// programs end at once.
-func (h *simHost) step(ch ssh.Channel, in *bufio.Reader, line string) (exit uint32) {
+// step is what srun runs: a relay.
+func (h *simHost) step(ch ssh.Channel, in *bufio.Reader) (exit uint32) {
 	h.count("steps", 1)
-	h.running(1)
-	defer h.running(-1)
 	h.mu.Lock()
 	refused := h.noSteps
 	h.mu.Unlock()
@@ -225,10 +224,18 @@ func (h *simHost) step(ch ssh.Channel, in *bufio.Reader, line string) (exit uint
 		_, _ = io.WriteString(ch.Stderr(), "srun: error: Unable to create step for job: Access/permission denied\n")
 		return 1
 	}
-	if !strings.Contains(line, "tunctl-usage") {
-		_, _ = io.WriteString(ch.Stderr(), "python3 is not installed on this node\n")
+	steptest.Serve(in, ch, h.program)
+	return 0
+}
+
+// program runs inside a job: it measures. Others end at once.
+func (h *simHost) program(r steptest.Request, data io.ReadWriter) (exit uint32) {
+	if !strings.Contains(string(r.Command), "tunctl-usage") {
 		return 127
 	}
+	h.running(1)
+	defer h.running(-1)
+	in := bufio.NewReader(data)
 	first, _ := in.ReadString('\n')
 	var size int64
 	_, _ = fmt.Sscanf(first, `eval "$(head -c %d)"`, &size)
@@ -248,15 +255,15 @@ func (h *simHost) step(ch ssh.Channel, in *bufio.Reader, line string) (exit uint
 			used = time.Since(h.since)
 		}
 		h.mu.Unlock()
-		_, _ = fmt.Fprintf(ch, "clock %f\ncpu %d\nmem 1000000\nlimit 4000000\ncpus 0-3\nnvidia NVIDIA A100, 0, 1, 40960\nnvidia NVIDIA A100, 0, 1, 40960\n.\n",
+		_, _ = fmt.Fprintf(data, "clock %f\ncpu %d\nmem 1000000\nlimit 4000000\ncpus 0-3\nnvidia NVIDIA A100, 0, 1, 40960\nnvidia NVIDIA A100, 0, 1, 40960\n.\n",
 			time.Since(h.since).Seconds()+1, used.Microseconds())
 	}
 }
 
-func (h *simHost) running(steps int) {
+func (h *simHost) running(programs int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.steps += steps
+	h.programs += programs
 }
 
 // session runs one command.
@@ -280,7 +287,7 @@ func (h *simHost) session(nc ssh.NewChannel) {
 			in := bufio.NewReader(ch)
 			first, _ := in.ReadString('\n')
 			if strings.Contains(first, "srun ") {
-				out, exit = "", h.step(ch, in, first)
+				out, exit = "", h.step(ch, in)
 			} else {
 				rest, _ := io.ReadAll(in)
 				out = h.run(first + string(rest))

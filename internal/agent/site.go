@@ -131,7 +131,7 @@ func (a *Agent) preset(host string, s *sshconfig.Settings) {
 }
 
 func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
-	s.BeforeLogin, s.Transport, s.ReuseMaster = own.BeforeLogin, own.Transport, own.ReuseMaster
+	s.BeforeLogin, s.Transport = own.BeforeLogin, own.Transport
 	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
 		s.ServerAliveInterval = time.Duration(site.Keepalive)
 	}

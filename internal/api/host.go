@@ -88,7 +88,6 @@ func HostLabel(name string) string {
 const (
 	TransportNative  = "native"  // tunctl itself
 	TransportOpenSSH = "openssh" // an ssh program that tunctl started
-	TransportMaster  = "master"  // the person's own ssh connection
 )
 
 // Algorithms are what both ends of a connection agreed on.

@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig", "tunnel/step"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
-	"tunnel/mux":       {},
+	"tunnel/mux":       {"internal/peer"},
 	"tunnel/step":      {"internal/api"},
 
 	// Jobs.
@@ -86,6 +86,7 @@ var imports = map[string][]string{
 	"internal/release":             {},
 	"internal/soak":                {},
 	"internal/testprogram":         {},
+	"tunnel/step/steptest":         {},
 	"internal/testreport":          {},
 	"internal/winetest":            {},
 	"internal/wording":             {},

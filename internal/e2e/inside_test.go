@@ -33,6 +33,9 @@ func TestEveryToolWorksInsideAJobOnRealSlurm(t *testing.T) {
 	const host = "jupyter.tun"
 	g.refused(host, "session jupyter is down", "`tunctl up jupyter`")
 	g.lab.StopSSHD("cn01") // a site without sshd on its nodes
+	if out, err := g.lab.Exec("login1", "sh", "-c", "echo ulimit -S -c 7 >>/home/hpcuser/.profile"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	job := g.lab.Submit(servingJob)
 	g.lab.WaitJob(job, "RUNNING")
 	_, talk := g.run("up", "jupyter", "--no-open")
@@ -48,6 +51,9 @@ func TestEveryToolWorksInsideAJobOnRealSlurm(t *testing.T) {
 	}
 	if out := g.ssh(host, "[ -t 1 ] || echo pipe; printf partial"); out != "pipe\npartial" {
 		t.Errorf("without a terminal: %q", out)
+	}
+	if out := g.ssh(host, "ulimit -c"); out != "7\n" {
+		t.Errorf("core files of %q, not as under srun by hand", out)
 	}
 	if out := g.ssh("-tt", host, "tty; exit 0"); !strings.Contains(out, "/dev/pts/") {
 		t.Errorf("a terminal: %q", out)

@@ -10,29 +10,39 @@ import (
 	"io/fs"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/peer"
 )
 
-// Options describe a master.
-type Options struct {
-	Path     string // its control socket
-	Received func() // called when anything arrives from the host; may be nil
+// ErrForeign is the error of a control socket at which another user's program listens.
+var ErrForeign = errors.New("another user's program listens at the control socket")
+
+// Dial connects to a master's control socket, if the master is this user's.
+func Dial(ctx context.Context, path string) (net.Conn, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if !peer.SameUser(raw) {
+		_ = raw.Close()
+		return nil, ErrForeign
+	}
+	return raw, nil
 }
 
-// conn is the connection of a master that is not ours. It implements [ssh.Conn]:
-// sessions, streams to addresses and sockets, and listeners on the host. Keepalives and
-// everything else about the connection as a whole are the master's.
-type conn struct {
-	o       Options
-	control link // ends with the master, and while it is open ControlPersist does not end that
-	pid     int  // of the master
+// Conn is a master that listens on its host.
+type Conn struct {
+	path    string // of the control socket, in a folder of its own
+	control link   // ends with the master
 
 	incoming chan ssh.NewChannel
-	requests chan *ssh.Request
 	closing  chan struct{} // closed when closing begins
 	done     chan struct{} // closed when everything has ended
+	number   atomic.Int32  // of the last listener's socket
 
 	mu        sync.Mutex
 	closed    bool
@@ -41,56 +51,42 @@ type conn struct {
 	wg        sync.WaitGroup
 }
 
-// Attach makes a connection of raw, a connection to the control socket that it owns from
-// now on. The channels are those of [ssh.NewClientConn].
-func Attach(raw net.Conn, o Options) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
-	if o.Received == nil {
-		o.Received = func() {}
+// Attach connects to the master at path.
+func Attach(ctx context.Context, path string) (*Conn, error) {
+	raw, err := Dial(ctx, path)
+	if err != nil {
+		return nil, err
 	}
-	c := &conn{
-		o: o, control: link{raw}, links: map[link]bool{}, listeners: map[forward]*listener{},
-		incoming: make(chan ssh.NewChannel), requests: make(chan *ssh.Request), closing: make(chan struct{}), done: make(chan struct{}),
+	c := &Conn{
+		path: path, control: link{raw}, links: map[link]bool{}, listeners: map[forward]*listener{},
+		incoming: make(chan ssh.NewChannel), closing: make(chan struct{}), done: make(chan struct{}),
 	}
-	if err := c.control.withTimeout(c.checkAlive); err != nil {
+	if err := c.control.withTimeout(c.control.hello); err != nil {
 		_ = raw.Close()
-		return nil, nil, nil, err
+		return nil, err
 	}
 	go c.serve()
-	return c, c.incoming, c.requests, nil
+	return c, nil
 }
 
-// checkAlive checks that a master listens at the socket.
-func (c *conn) checkAlive() error {
-	if err := c.control.hello(); err != nil {
-		return err
-	}
-	if err := c.control.write(struct{ Kind, ID uint32 }{clientAliveCheck, 0}); err != nil {
-		return err
-	}
-	kind, pid, err := c.control.answer(ssh.ConnectionFailed)
-	if err == nil && kind != serverAlive {
-		err = unexpected(kind)
-	}
-	c.pid = int(pid)
-	return err
-}
+// Channels are the connections to the listeners, until everything has ended.
+func (c *Conn) Channels() <-chan ssh.NewChannel { return c.incoming }
 
 // serve waits for the end of the master or of the connection, and for all goroutines.
-func (c *conn) serve() {
+func (c *Conn) serve() {
 	_, _ = io.Copy(io.Discard, c.control)
 	_ = c.Close()
 	c.wg.Wait()
 	close(c.incoming)
-	close(c.requests)
 	close(c.done)
 }
 
 // dial opens a connection to the control socket for one request. A master that accepts
 // no more (ssh -O stop) has ended for us, though what it carries continues.
-func (c *conn) dial() (link, error) {
+func (c *Conn) dial() (link, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), replyTimeout)
 	defer cancel()
-	raw, err := new(net.Dialer).DialContext(ctx, "unix", c.o.Path)
+	raw, err := Dial(ctx, c.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		_ = c.control.Close()
 	}
@@ -105,37 +101,39 @@ func (c *conn) dial() (link, error) {
 	return l, nil
 }
 
-// request makes a request that the server answers, and that a person may have to allow
-// first (ControlMaster ask). Only the end of the connection, or of the link that send
-// gets, ends the wait.
-func (c *conn) request(want uint32, reason ssh.RejectionReason, send func(link) error) (link, uint32, error) {
+// alive reports whether the master responds.
+func (c *Conn) alive() bool {
+	l, err := c.dial()
+	if err == nil {
+		_ = l.Close()
+	}
+	return err == nil
+}
+
+// request makes a request that the server answers. Only the end of the connection, or of
+// the link that send gets, ends the wait.
+func (c *Conn) request(want uint32, send func(link) error) (number uint32, err error) {
 	l, err := c.dial()
 	if err != nil {
-		return link{}, 0, err
+		return 0, err
 	}
 	if !c.track(l) {
 		_ = l.Close()
-		return link{}, 0, net.ErrClosed
+		return 0, net.ErrClosed
 	}
-	err = send(l)
-	var kind, number uint32
-	if err == nil {
-		kind, number, err = l.answer(reason)
+	defer c.closeLink(l)
+	if err := send(l); err != nil {
+		return 0, err
 	}
-	if _, refused := errors.AsType[*ssh.OpenChannelError](err); err == nil || refused {
-		c.o.Received()
-	}
+	kind, number, err := l.answer()
 	if err == nil && kind != want {
-		err = unexpected(kind)
+		err = fmt.Errorf("the ssh master replied %#x", kind)
 	}
-	if err != nil {
-		c.closeLink(l)
-	}
-	return l, number, err
+	return number, err
 }
 
 // track makes a link end with the connection. It reports false if that has ended.
-func (c *conn) track(l link) bool {
+func (c *Conn) track(l link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
@@ -145,59 +143,15 @@ func (c *conn) track(l link) bool {
 }
 
 // closeLink ends a request.
-func (c *conn) closeLink(l link) {
+func (c *Conn) closeLink(l link) {
 	_ = l.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.links, l)
 }
 
-func unexpected(kind uint32) error { return fmt.Errorf("the ssh master replied %#x", kind) }
-
-// spawn runs f in a goroutine that serve waits for. It reports false if the connection
-// has ended.
-func (c *conn) spawn(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.wg.Go(f)
-	}
-	return !c.closed
-}
-
-// OpenChannel implements ssh.Conn.
-func (c *conn) OpenChannel(kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
-	switch kind {
-	case "session":
-		s := newSession(c)
-		return s, s.requests, nil
-	case "direct-tcpip":
-		var to struct {
-			Host       string
-			Port       uint32
-			Origin     string
-			OriginPort uint32
-		}
-		if err := ssh.Unmarshal(payload, &to); err != nil {
-			return nil, nil, err
-		}
-		return c.openStream(to.Host, to.Port)
-	case "direct-streamlocal@openssh.com":
-		var to struct {
-			Path      string
-			Reserved  string
-			Reserved1 uint32
-		}
-		if err := ssh.Unmarshal(payload, &to); err != nil {
-			return nil, nil, err
-		}
-		return c.openSocket(to.Path)
-	}
-	return nil, nil, &ssh.OpenChannelError{Reason: ssh.UnknownChannelType, Message: "a shared ssh connection has no " + kind}
-}
-
-// SendRequest implements ssh.Conn, only for listeners on the host.
-func (c *conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, error) {
+// SendRequest is that of an [ssh.Conn], only for listeners on the host.
+func (c *Conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, error) {
 	switch name {
 	case "tcpip-forward":
 		return c.listen(payload, tcpForward)
@@ -211,8 +165,8 @@ func (c *conn) SendRequest(name string, _ bool, payload []byte) (bool, []byte, e
 	return false, nil, nil
 }
 
-// Close implements ssh.Conn. The master continues.
-func (c *conn) Close() error {
+// Close ends the listeners. The master continues.
+func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -233,17 +187,5 @@ func (c *conn) Close() error {
 	return c.control.Close()
 }
 
-// Wait implements ssh.Conn.
-func (c *conn) Wait() error {
-	<-c.done
-	return io.EOF
-}
-
-// The rest of ssh.Conn: a master reports none of it.
-
-func (c *conn) User() string          { return "" }
-func (c *conn) SessionID() []byte     { return nil }
-func (c *conn) ClientVersion() []byte { return nil }
-func (c *conn) ServerVersion() []byte { return nil }
-func (c *conn) RemoteAddr() net.Addr  { return c.control.RemoteAddr() }
-func (c *conn) LocalAddr() net.Addr   { return c.control.LocalAddr() }
+// Wait returns when everything has ended.
+func (c *Conn) Wait() { <-c.done }

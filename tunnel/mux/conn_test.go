@@ -58,45 +58,46 @@ func newMaster(t *testing.T, answer func(l link)) master {
 	return m
 }
 
-func (m master) attach(t *testing.T) (*ssh.Client, error) {
+func (m master) attach(t *testing.T) (*Conn, error) {
 	t.Helper()
-	raw, err := net.Dial("unix", m.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, channels, requests, err := Attach(raw, Options{Path: m.path})
+	c, err := Attach(t.Context(), m.path)
 	if err != nil {
 		return nil, err
 	}
-	client := ssh.NewClient(c, channels, requests)
 	t.Cleanup(func() {
-		_ = client.Close()
-		_ = client.Wait()
+		_ = c.Close()
+		c.Wait()
 	})
-	return client, nil
+	return c, nil
 }
 
-// greeted answers a hello, and says whether the request that follows is a check.
-func greeted(l link) (check bool) {
-	_, _, _ = l.read()
-	_ = l.write(struct{ Kind, Version uint32 }{msgHello, version})
-	kind, _, err := l.read()
-	if err != nil || kind != clientAliveCheck {
-		return false
-	}
-	_ = l.write(struct{ Kind, ID, PID uint32 }{serverAlive, 0, 1})
-	return true
+// listen asks for a listener at a port of the host.
+func listen(c *Conn) (bool, []byte, error) {
+	return c.SendRequest("tcpip-forward", true, ssh.Marshal(struct {
+		Host string
+		Port uint32
+	}{"127.0.0.1", 1}))
 }
 
-func TestWhatIsNoMasterIsNotRidden(t *testing.T) {
+// answers makes a control socket that says hello, and answers each request.
+func answers(t *testing.T, answer func(l link, request []byte)) master {
+	t.Helper()
+	return newMaster(t, func(l link) {
+		_, _, _ = l.read()
+		_ = l.write(struct{ Kind, Version uint32 }{msgHello, version})
+		if _, request, err := l.read(); err == nil {
+			answer(l, request)
+		}
+	})
+}
+
+func TestWhatIsNoMasterIsNotUsed(t *testing.T) {
 	for name, says := range map[string][]byte{
 		"nothing":         nil,
 		"another version": {0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 3},
 		"too much":        {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1},
 		"too little":      {0, 0, 0, 2, 0, 0},
 		"no hello":        {0, 0, 0, 8, 0, 0, 0, 7, 0, 0, 0, 4},
-		"a hello alone":   {0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 4},
-		"no answer":       {0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 8, 0x80, 0, 0, 1, 0, 0, 0, 0},
 		"a web server":    []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
 	} {
 		m := newMaster(t, func(l link) { _, _ = l.Write(says) })
@@ -107,35 +108,19 @@ func TestWhatIsNoMasterIsNotRidden(t *testing.T) {
 }
 
 func TestAMastersNoIsAnAnswer(t *testing.T) {
-	m := newMaster(t, func(l link) {
-		if greeted(l) {
-			_, _ = io.Copy(io.Discard, l)
-			return
-		}
+	m := answers(t, func(l link, _ []byte) {
 		_ = l.write(struct {
 			Kind, ID uint32
 			Reason   string
-		}{serverFailure, 0, "Session open refused by peer"})
-		_, _ = io.Copy(io.Discard, l)
+		}{serverFailure, 0, "Port forwarding failed"})
 	})
 	c, err := m.attach(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Dial("tcp", "127.0.0.1:1")
-	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || refused.Reason != ssh.ConnectionFailed {
-		t.Errorf("a stream: %v", err)
-	}
-	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.Run("true")
-	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || refused.Reason != ssh.ResourceShortage {
-		t.Errorf("a session: %v", err)
-	}
-	if _, _, err := c.OpenChannel("x11", nil); err == nil {
-		t.Error("an unknown channel was opened")
+	_, _, err = listen(c)
+	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || refused.Reason != ssh.Prohibited {
+		t.Errorf("a listener: %v", err)
 	}
 	if ok, _, err := c.SendRequest("keepalive@openssh.com", true, nil); ok || err != nil {
 		t.Errorf("a keepalive reached the master: %v %v", ok, err)
@@ -149,7 +134,7 @@ func TestAMasterThatTalksNonsenseKeepsNobodyWaiting(t *testing.T) {
 	nonsense := func() []byte {
 		mu.Lock()
 		defer mu.Unlock()
-		kinds := []uint32{msgHello, serverOK, serverPermissionDenied, serverFailure, serverExitMessage, serverAlive, serverSessionOpened, serverRemotePort, random.Uint32()}
+		kinds := []uint32{msgHello, serverOK, serverPermissionDenied, serverFailure, serverRemotePort, random.Uint32()}
 		var out bytes.Buffer
 		for range random.IntN(4) {
 			body := binary.BigEndian.AppendUint32(nil, kinds[random.IntN(len(kinds))])
@@ -164,11 +149,7 @@ func TestAMasterThatTalksNonsenseKeepsNobodyWaiting(t *testing.T) {
 		}
 		return out.Bytes()
 	}
-	m := newMaster(t, func(l link) {
-		if greeted(l) {
-			_, _ = io.Copy(io.Discard, l)
-			return
-		}
+	m := answers(t, func(l link, _ []byte) {
 		_, _ = l.Write(nonsense())
 		_ = l.Conn.(*net.UnixConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, l)
@@ -178,89 +159,39 @@ func TestAMasterThatTalksNonsenseKeepsNobodyWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 500 {
-		if nc, err := c.Dial("tcp", "127.0.0.1:1"); err == nil {
-			_, _ = io.Copy(io.Discard, nc)
-			_ = nc.Close()
-		}
-		if s, err := c.NewSession(); err == nil {
-			_ = s.Run("true")
-			_ = s.Close()
-		}
-		if l, err := c.Listen("tcp", "127.0.0.1:1"); err == nil {
-			_ = l.Close()
-		}
+		_, _, _ = listen(c)
 	}
 }
 
 func TestTheEndOfTheConnectionEndsEveryWait(t *testing.T) {
-	waiting := make(chan struct{}, 2)
-	m := newMaster(t, func(l link) {
-		if !greeted(l) {
-			waiting <- struct{}{}
-		}
+	waiting := make(chan struct{})
+	m := answers(t, func(l link, _ []byte) {
+		waiting <- struct{}{}
 		_, _ = io.Copy(io.Discard, l)
 	})
 	c, err := m.attach(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 2)
-	go func() {
-		_, err := c.Dial("tcp", "127.0.0.1:1")
-		ended <- err
-	}()
-	go func() {
-		s, err := c.NewSession()
-		if err == nil {
-			err = s.Run("true")
-		}
-		ended <- err
-	}()
-	<-waiting
-	<-waiting
-	_ = c.Close()
-	for range 2 {
-		select {
-		case err := <-ended:
-			if err == nil {
-				t.Error("no error")
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatal("still waiting")
-		}
-	}
-}
-
-func TestAClosedSessionDoesNotWaitForTheHost(t *testing.T) {
-	waiting := make(chan struct{}, 1)
-	m := newMaster(t, func(l link) {
-		if !greeted(l) {
-			waiting <- struct{}{}
-		}
-		_, _ = io.Copy(io.Discard, l)
-	})
-	c, err := m.attach(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.NewSession()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run("true") }()
+	go func() {
+		_, _, err := listen(c)
+		ended <- err
+	}()
 	<-waiting
-	_ = s.Close()
-	if err := <-ended; err == nil {
-		t.Error("no error")
+	_ = c.Close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("no error")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("still waiting")
 	}
 }
 
 func TestAMasterThatTakesNoMoreRequestsHasEnded(t *testing.T) {
-	m := newMaster(t, func(l link) {
-		greeted(l)
-		_, _ = io.Copy(io.Discard, l)
-	})
+	m := answers(t, func(link, []byte) {})
 	c, err := m.attach(t)
 	if err != nil {
 		t.Fatal(err)
@@ -268,34 +199,53 @@ func TestAMasterThatTakesNoMoreRequestsHasEnded(t *testing.T) {
 	if err := os.Remove(m.path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Dial("tcp", "127.0.0.1:1"); err == nil {
+	if _, _, err := listen(c); err == nil {
 		t.Error("no error")
 	}
-	_ = c.Wait()
+	c.Wait()
 }
 
-func TestSocketsLieInAFolderThatIsOursAlone(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	dir, err := privateDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := privateDir(); err != nil || again != dir {
-		t.Errorf("the second time: %q %v", again, err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := privateDir(); err == nil {
-		t.Error("a folder that others can read was taken")
-	}
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(t.TempDir(), dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := privateDir(); err == nil {
-		t.Error("a link was taken")
+func TestOnlyALiveMasterMakesAStreamsEndComplete(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		to := make(chan string, 1)
+		var m master
+		m = answers(t, func(l link, request []byte) {
+			var f struct {
+				ID, Type uint32
+				Listen   string
+				Port     uint32
+				To       string
+				ToPort   uint32
+			}
+			if ssh.Unmarshal(request, &f) == nil {
+				to <- f.To
+			}
+			_ = l.write(struct{ Kind, ID uint32 }{serverOK, 0})
+		})
+		c, err := m.attach(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, _, err := listen(c); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		sender, err := net.Dial("unix", <-to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, requests, err := (<-c.Channels()).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go ssh.DiscardRequests(requests)
+		_, _ = io.WriteString(sender, "half")
+		if dies {
+			_ = os.Remove(m.path)
+		}
+		_ = sender.Close()
+		if got, err := io.ReadAll(ch); string(got) != "half" || errors.Is(err, io.ErrUnexpectedEOF) != dies {
+			t.Errorf("the master dies: %v; read %q, %v", dies, got, err)
+		}
+		_ = ch.Close()
 	}
 }

@@ -3,19 +3,15 @@
 package mux
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/crypto/ssh"
 )
 
-// The kinds of forwards, and the port number that stands for a socket's path.
+// The kind of our forwards, and the port number that stands for a socket's path.
 const (
-	forwardLocal  = 1
 	forwardRemote = 2
 	socketPort    = 0xfffffffe
 )
@@ -52,24 +48,20 @@ func socketForward(payload []byte) (forward, error) {
 	return forward{Kind: forwardRemote, Listen: at.Path, ListenPort: socketPort}, err
 }
 
-// listen makes the host listen. The master forwards connections to a socket whose name
-// depends only on the address there. So, after we were killed, a new process gets the
-// forward that is still open.
-func (c *conn) listen(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
+// listen makes the host listen. The master forwards connections to a socket beside its
+// own, in a folder that only this user can access.
+func (c *Conn) listen(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
 	f, err := read(payload)
 	if err != nil {
 		return false, nil, err
 	}
-	dir, err := privateDir()
-	if err != nil {
-		return false, nil, err
-	}
-	f.To = filepath.Join(dir, fmt.Sprintf("r-%.8x", sha256.Sum256(fmt.Append(nil, c.o.Path, f.Listen, f.ListenPort))))
+	f.To = filepath.Join(filepath.Dir(c.path), fmt.Sprintf("r%d", c.number.Add(1)))
 	f.ToPort = socketPort
-	l, err := listenAt(f)
+	raw, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.To, Net: "unix"})
 	if err != nil {
 		return false, nil, err
 	}
+	l := &listener{UnixListener: raw, requested: f}
 	port, err := c.forward(f)
 	if err != nil {
 		_ = l.Close()
@@ -88,7 +80,7 @@ func (c *conn) listen(payload []byte, read func([]byte) (forward, error)) (bool,
 
 // addListener serves a listener until it is closed. It reports false if the connection
 // has ended.
-func (c *conn) addListener(f forward, l *listener) bool {
+func (c *Conn) addListener(f forward, l *listener) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -100,15 +92,14 @@ func (c *conn) addListener(f forward, l *listener) bool {
 }
 
 // accept passes each connection on as an incoming channel.
-func (c *conn) accept(f forward, l *listener) {
+func (c *Conn) accept(f forward, l *listener) {
 	for {
 		raw, err := l.AcceptUnix()
 		if err != nil {
 			return
 		}
-		c.o.Received()
 		select {
-		case c.incoming <- &incomingChannel{forward: f, raw: raw}:
+		case c.incoming <- &incomingChannel{forward: f, raw: raw, alive: c.alive}:
 		case <-c.closing:
 			_ = raw.Close()
 		}
@@ -116,7 +107,7 @@ func (c *conn) accept(f forward, l *listener) {
 }
 
 // unlisten closes a listener on the host.
-func (c *conn) unlisten(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
+func (c *Conn) unlisten(payload []byte, read func([]byte) (forward, error)) (bool, []byte, error) {
 	f, err := read(payload)
 	if err != nil {
 		return false, nil, err
@@ -154,21 +145,17 @@ func (f forward) message(what uint32) forwardMessage {
 
 // forward adds a forward to the master's list, and returns the port if the host chose
 // it.
-func (c *conn) forward(f forward) (port uint32, err error) {
+func (c *Conn) forward(f forward) (port uint32, err error) {
 	want := uint32(serverOK)
 	if f.ListenPort == 0 {
 		want = serverRemotePort
 	}
-	l, port, err := c.request(want, ssh.Prohibited, func(l link) error { return l.write(f.message(clientOpenForward)) })
-	if err == nil {
-		c.closeLink(l)
-	}
-	return port, err
+	return c.request(want, func(l link) error { return l.write(f.message(clientOpenForward)) })
 }
 
 // cancel removes a forward from the list, also while the connection closes. If the
 // master has ended, there is no list.
-func (c *conn) cancel(f forward) {
+func (c *Conn) cancel(f forward) {
 	l, err := c.dial()
 	if err != nil {
 		return
@@ -178,40 +165,16 @@ func (c *conn) cancel(f forward) {
 		if err := l.write(f.message(clientCloseForward)); err != nil {
 			return err
 		}
-		_, _, err := l.answer(ssh.Prohibited)
+		_, _, err := l.answer()
 		return err
 	})
-}
-
-// openSocket connects to a socket on the host, by a forward that is removed once this
-// connection is open.
-func (c *conn) openSocket(path string) (ssh.Channel, <-chan *ssh.Request, error) {
-	dir, err := privateDir()
-	if err != nil {
-		return nil, nil, err
-	}
-	own, err := os.MkdirTemp(dir, "l-")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = os.RemoveAll(own) }()
-	f := forward{Kind: forwardLocal, Listen: filepath.Join(own, "s"), ListenPort: socketPort, To: path, ToPort: socketPort}
-	if _, err := c.forward(f); err != nil {
-		return nil, nil, err
-	}
-	defer c.cancel(f)
-	raw, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: f.Listen, Net: "unix"})
-	if err != nil {
-		return nil, nil, err
-	}
-	s := newSocketStream(raw)
-	return s, s.requests, nil
 }
 
 // incomingChannel is a connection from the host that is not yet accepted.
 type incomingChannel struct {
 	forward
-	raw *net.UnixConn
+	raw   *net.UnixConn
+	alive func() bool // the master
 }
 
 // ChannelType implements ssh.NewChannel.
@@ -237,40 +200,9 @@ func (c *incomingChannel) ExtraData() []byte {
 
 // Accept implements ssh.NewChannel.
 func (c *incomingChannel) Accept() (ssh.Channel, <-chan *ssh.Request, error) {
-	s := newSocketStream(c.raw)
+	s := newSocketStream(c.raw, c.alive)
 	return s, s.requests, nil
 }
 
 // Reject implements ssh.NewChannel.
 func (c *incomingChannel) Reject(ssh.RejectionReason, string) error { return c.raw.Close() }
-
-// listenAt listens on a socket, and replaces one that a killed process left.
-func listenAt(f forward) (*listener, error) {
-	if err := os.Remove(f.To); err != nil && !os.IsNotExist(err) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.To, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	return &listener{UnixListener: l, requested: f}, nil
-}
-
-// privateDir is a folder with a short name that only this user can access. The length of
-// a socket's path is bounded, and the next process must find the socket of a forward
-// again.
-func privateDir() (string, error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-mux-%d", os.Getuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
-		return "", err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return "", err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
-		return "", fmt.Errorf("other users can use the folder %q", dir)
-	}
-	return dir, nil
-}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -19,18 +17,12 @@ import (
 const (
 	msgHello = 1
 
-	clientNewSession      = 0x10000002
-	clientAliveCheck      = 0x10000004
-	clientOpenForward     = 0x10000006
-	clientCloseForward    = 0x10000007
-	clientNewStdioForward = 0x10000008
+	clientOpenForward  = 0x10000006
+	clientCloseForward = 0x10000007
 
 	serverOK               = 0x80000001
 	serverPermissionDenied = 0x80000002
 	serverFailure          = 0x80000003
-	serverExitMessage      = 0x80000004
-	serverAlive            = 0x80000005
-	serverSessionOpened    = 0x80000006
 	serverRemotePort       = 0x80000007
 )
 
@@ -74,20 +66,6 @@ func (l link) write(message any) error {
 	return err
 }
 
-// sendFiles sends files, one per message, as the master expects them.
-func (l link) sendFiles(files ...*os.File) error {
-	c, ok := l.Conn.(*net.UnixConn)
-	if !ok {
-		return errors.New("files need a unix socket")
-	}
-	for _, f := range files {
-		if _, _, err := c.WriteMsgUnix([]byte{0}, syscall.UnixRights(int(f.Fd())), nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // read receives one message.
 func (l link) read() (kind uint32, body []byte, err error) {
 	var head [8]byte
@@ -104,8 +82,8 @@ func (l link) read() (kind uint32, body []byte, err error) {
 }
 
 // answer receives the reply to a request: its kind and the number that comes with it. A
-// refusal is an *ssh.OpenChannelError with that reason.
-func (l link) answer(reason ssh.RejectionReason) (kind, number uint32, err error) {
+// refusal is an *ssh.OpenChannelError.
+func (l link) answer() (kind, number uint32, err error) {
 	kind, body, err := l.read()
 	if err != nil {
 		return 0, 0, err
@@ -120,7 +98,7 @@ func (l link) answer(reason ssh.RejectionReason) (kind, number uint32, err error
 		if err := ssh.Unmarshal(body, &said); err != nil {
 			return 0, 0, err
 		}
-		return 0, 0, &ssh.OpenChannelError{Reason: reason, Message: said.Reason}
+		return 0, 0, &ssh.OpenChannelError{Reason: ssh.Prohibited, Message: said.Reason}
 	}
 	if len(body) >= 4 {
 		number = binary.BigEndian.Uint32(body)

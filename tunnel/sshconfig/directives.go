@@ -51,7 +51,6 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 		LocalForwards:            d["localforward"],
 		RemoteForwards:           d["remoteforward"],
 		DynamicForwards:          dynamicForwards(d),
-		ControlPath:              unlessNone(d.first("controlpath")),
 	}
 	if jump := unlessNone(d.first("proxyjump")); jump != "" {
 		s.ProxyJump = commas(jump)
@@ -78,7 +77,6 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 	s.CertificateFiles = t.paths(d["certificatefile"])
 	s.UserKnownHosts = t.paths(pathList(d.first("userknownhostsfile")))
 	s.GlobalKnownHosts = t.paths(pathList(d.first("globalknownhostsfile")))
-	s.ControlPath = t.path(s.ControlPath)
 	s.RevokedHostKeys = t.path(unlessNone(d.first("revokedhostkeys")))
 	s.Warnings = unsupported(d, defaults)
 	return s

@@ -77,7 +77,6 @@ type Settings struct {
 	// in, and api.TransportOpenSSH or api.TransportNative; "": either.
 	BeforeLogin string
 	Transport   string
-	ReuseMaster bool // use the person's own ssh connection
 	// LoginPages are the hosts of web pages that a login may ask a person to open.
 	LoginPages []string
 	// RenewCertificate is the site's command for a new certificate, as a hint.
@@ -90,10 +89,9 @@ type Settings struct {
 	RetryMin     time.Duration
 	Refusals     int
 
-	ControlPath string
-	SSHConfig   string // the file they were read from, as ssh -F; "" = the person's own
-	Source      string // "ssh -G" or "ssh_config"
-	Warnings    []string
+	SSHConfig string // the file they were read from, as ssh -F; "" = the person's own
+	Source    string // "ssh -G" or "ssh_config"
+	Warnings  []string
 }
 
 // Host is the settings part of an api.Host.
@@ -124,6 +122,18 @@ func (s *Settings) Address() string {
 // Account is user@address.
 func (s *Settings) Account() string { return s.User + "@" + s.Address() }
 
+// SameHostKeys reports whether both settings accept the same host keys.
+func (s *Settings) SameHostKeys(other *Settings) bool {
+	part := func(s *Settings) Settings {
+		return Settings{
+			Hostname: s.Hostname, Port: s.Port, UserKnownHosts: s.UserKnownHosts, GlobalKnownHosts: s.GlobalKnownHosts,
+			HostKeyAlias: s.HostKeyAlias, StrictHostKeyChecking: s.StrictHostKeyChecking, RevokedHostKeys: s.RevokedHostKeys,
+			HostKeyAlgorithms: s.HostKeyAlgorithms, CASignatureAlgorithms: s.CASignatureAlgorithms, RequiredRSASize: s.RequiredRSASize,
+		}
+	}
+	return reflect.DeepEqual(part(s), part(other))
+}
+
 // SameDial reports whether both settings lead to the same dial. If they were read in
 // different ways, which have different defaults, only the target, the hops and the
 // transport count.
@@ -134,7 +144,7 @@ func (s Settings) SameDial(other Settings) bool {
 	}
 	for _, x := range []*Settings{&s, &other} {
 		x.Warnings, x.SSHConfig = nil, ""
-		x.IdentityAgent, x.ControlPath = "", ""                              // these depend on the environment
+		x.IdentityAgent = ""                                                 // it depends on the environment
 		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // these are not about the connection
 		x.LoginPages, x.RenewCertificate = nil, ""
 	}

@@ -2,11 +2,11 @@ package step
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"tunctl/internal/api"
 )
@@ -148,27 +148,28 @@ const mostBefore = 1 << 20
 
 // skipTo reads up to the end of the line that ends with mark.
 func (r *frameReader) skipTo(mark string) error {
-	var last []byte
-	for range mostBefore {
-		b, err := r.in.ReadByte()
-		if err != nil {
-			said := api.NewRemoteText(string(last))
-			if !errors.Is(err, io.EOF) || said.IsZero() {
-				return fmt.Errorf("%w: %w", errNoWelcome, noEOF(err))
-			}
+	last := ""
+	for left := mostBefore; ; {
+		line, err := api.ReadLine(r.in, left)
+		switch {
+		case errors.Is(err, api.ErrLongLine):
+			return errMuch
+		case strings.HasSuffix(line, mark+"\n"):
+			return nil
+		case strings.Contains(line, mark):
+			return errLineEnds
+		}
+		if strings.TrimSpace(line) != "" {
+			last = line
+		}
+		if said := api.NewRemoteText(last); errors.Is(err, io.EOF) && !said.IsZero() {
 			return fmt.Errorf("%w: %s", errNoWelcome, said)
 		}
-		if last = append(last, b); len(last) > 2<<10 {
-			last = append(last[:0], last[1<<10:]...)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNoWelcome, noEOF(err))
 		}
-		if bytes.HasSuffix(last, []byte(mark)) {
-			if b, err := r.in.ReadByte(); err != nil || b != '\n' {
-				return errLineEnds
-			}
-			return nil
-		}
+		left -= len(line)
 	}
-	return errMuch
 }
 
 // noEOF makes an end in the middle an error that is not taken for a regular end.

@@ -943,10 +943,14 @@ def belongs(env, job):
                    get("SLURM_ARRAY_JOB_ID") + "_" + get("SLURM_ARRAY_TASK_ID"))
 
 
-# Variables that belong to another terminal, login or node, or to the relay's own step.
+# Variables that belong to another terminal, login or node, to one process alone, such as
+# the number of a file descriptor that it got from its parent, or to the relay's own step.
 ELSEWHERE = ("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "TERM", "LINES", "COLUMNS", "TMUX",
              "TMUX_PANE", "STY", "PWD", "OLDPWD", "SHLVL", "_")
 ELSEWHERE_PREFIXES = ("SSH_", "VSCODE_")
+PROCESS = ("NODE_UNIQUE_ID", "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MAINPID", "GUNICORN_FD",
+           "GUNICORN_PID", "WERKZEUG_SERVER_FD", "WERKZEUG_RUN_MAIN", "JPY_PARENT_PID", "PMI_FD")
+PROCESS_PREFIXES = ("NODE_CHANNEL_", "CODE_SERVER_", "ELECTRON_", "LISTEN_", "WATCHDOG_")
 STEP = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID", "SLURM_STEPID",
         "SLURM_DISTRIBUTION", "SLURM_UMASK", "SLURM_OVERLAP")
 STEP_PREFIXES = ("SLURM_STEP_", "SLURM_SRUN_", "SLURM_CPU_BIND", "SLURM_LAUNCH_NODE_", "PMI_", "PMIX_")
@@ -994,7 +998,7 @@ class Environment:
 
     def make(self, request):
         """The environment of one program."""
-        env = {k: v for k, v in self.find()[1].items() if not named(k, ELSEWHERE, ELSEWHERE_PREFIXES)}
+        env = {k: v for k, v in self.find()[1].items() if not named(k, ELSEWHERE + PROCESS, ELSEWHERE_PREFIXES + PROCESS_PREFIXES)}
         folder = env.get(b"XDG_RUNTIME_DIR")
         if folder and not (os.path.isdir(folder) and os.stat(folder).st_uid == os.getuid()):
             del env[b"XDG_RUNTIME_DIR"]

@@ -130,6 +130,27 @@ func TestProgramsHaveTheEnvironmentOfTheJobsServer(t *testing.T) {
 	}
 }
 
+func TestWhatBelongsToTheServersProcessStaysThere(t *testing.T) {
+	needPython(t)
+	own := []string{
+		"NODE_CHANNEL_FD=9", "NODE_CHANNEL_SERIALIZATION_MODE=json", "NODE_UNIQUE_ID=1", "CODE_SERVER_PARENT_PID=1", "VSCODE_IPC_HOOK_CLI=/x",
+		"ELECTRON_RUN_AS_NODE=1", "LISTEN_FDS=1", "LISTEN_PID=1", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1", "JOURNAL_STREAM=1:2", "GUNICORN_FD=5",
+	}
+	port, err := strconv.Atoi(background(t, append([]string{"FROM=server", "NODE_OPTIONS=--max-old-space-size=99"}, own...), "python3", "-c", listen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, _ := output(t, newConn(t, Options{Port: port}), "env")
+	if !strings.Contains(out, "FROM=server\n") || !strings.Contains(out, "NODE_OPTIONS=") {
+		t.Errorf("not the environment of the server:\n%s", out)
+	}
+	for _, line := range own {
+		if strings.Contains(out, line) {
+			t.Errorf("a program has the server's %s", line)
+		}
+	}
+}
+
 func TestAServerThatStartsLaterGivesItsEnvironment(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -77,7 +77,7 @@ type Session struct {
 	Asked int64 `json:"asked,omitempty"`
 	// Assisted says that an assistant asked for the job, and no person.
 	Assisted bool `json:"assisted,omitempty"`
-	// Account is where Job and Next are, as user@address.
+	// Account is where Job and Next are: user@address, and the way there.
 	Account string `json:"account,omitempty"`
 	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
 	// KeptFor the job that Next was submitted or given up for, and Kept the times of the
