@@ -96,7 +96,7 @@ func (l *login) keepPassword() {
 	if l.saved.typed == "" {
 		return
 	}
-	l.saved.where = cmp.Or(l.saved.where, l.try.pool.o.Passwords.Refused(l.s.Account()))
+	l.saved.where = cmp.Or(l.saved.where, l.try.pool.o.Passwords.Refused(l.try.identity))
 	if l.saved.where == "" {
 		return
 	}
