@@ -271,10 +271,12 @@ func (l *login) silent() bool {
 // refused describes a refused login.
 func (l *login) refused(err error) *api.Error {
 	_, told := disconnectText(err)
-	if l.try.wire.readFailed() && (l.tooLate || l.keys.tooLate || !told && l.try.hungUpLate(l.began)) {
+	hungUp := l.try.wire.readFailed()
+	late := hungUp && !told && l.try.hungUpLate(l.began)
+	switch {
+	case hungUp && (l.tooLate || l.keys.tooLate), late && l.interacted:
 		return l.try.cutOff(err)
-	}
-	if l.try.wire.readFailed() && len(l.tried) == 0 && len(l.allowed) == 0 && !strings.Contains(err.Error(), "disconnect") {
+	case late, hungUp && !told && len(l.tried) == 0 && len(l.allowed) == 0:
 		return &api.Error{
 			Code: api.CodeUnreachable, Err: classPassing.of(err),
 			Message: fmt.Sprintf("%s closed the connection during the login", l.s.Address()),

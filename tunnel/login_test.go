@@ -421,6 +421,37 @@ func TestTheEndOfLoginGraceTimeIsNoRefusal(t *testing.T) {
 	}
 }
 
+func TestAHostTooSlowForItsLoginGraceTimeIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, public := newKeyFile(t)
+		s := newServer(t, func(c *ssh.ServerConfig) {
+			acceptKey(public)(c)
+			accept := c.PublicKeyCallback
+			c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+				time.Sleep(25 * time.Second)
+				return accept(m, k)
+			}
+			c.VerifiedPublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey, *ssh.Permissions, string) (*ssh.Permissions, error) {
+				time.Sleep(time.Hour)
+				return nil, nil
+			}
+		})
+		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		b.memory.SetSilent("login", true)
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		time.Sleep(40 * time.Second)
+		s.drop()
+		synctest.Wait()
+		if st := h.Status(); st.State != api.HostWaiting || b.memory.Logins("login").Refusals != 0 {
+			t.Errorf("%+v, %+v", st, b.memory.Logins("login"))
+		}
+		h.Down()
+		time.Sleep(time.Hour)
+	})
+}
+
 // slowSigner takes a time to sign, as a key does that waits for a touch.
 type slowSigner struct {
 	ssh.AlgorithmSigner

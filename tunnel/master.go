@@ -220,9 +220,13 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	switch {
 	case t.timeout.expiredForPerson():
 		return t.unconfirmed(err)
-	case reason.mute && !expired && t.hungUpLate(t.loginAt):
+	case !reason.mute || expired || !t.hungUpLate(t.loginAt):
+	case t.attended:
 		return t.cutOff(err)
-	case !reason.login:
+	default:
+		reason.class, reason.code = classPassing, api.CodeUnreachable
+	}
+	if !reason.login {
 		t.loginAt = time.Time{}
 	}
 	if expired {

@@ -30,7 +30,7 @@ func (t *attempt) unconfirmed(cause error) *api.Error {
 
 // hungUpLate reports whether a server that ended a login without a word has not refused
 // it: a server that refuses in this way does so at once. Later, it is the end of the time
-// that it gives a person (LoginGraceTime).
+// that it gives a login (LoginGraceTime).
 func (t *attempt) hungUpLate(began time.Time) bool {
 	return time.Since(began) >= t.pool.o.Limits.HandshakeTimeout
 }

@@ -111,6 +111,7 @@ func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
 		ends   time.Duration
 		class  failureClass
 	}{
+		"nobody is there":       {hungUp, time.Minute, classPassing},
 		"nobody confirms":       {sshOffers + "debug1: Next authentication method: keyboard-interactive\r\n", 3 * time.Minute, classNeedsPerson},
 		"the server hangs up":   {hungUp, time.Minute, classNeedsPerson},
 		"it hangs up at once":   {hungUp, time.Second, classRefused},
@@ -123,7 +124,7 @@ func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, nil, nil)
-				at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true, loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
+				at := &attempt{host: b.Host("login"), pool: b.Pool, attended: name != "nobody is there", loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
 				m := &master{stderr: newStderrBuffer()}
 				say(sshProgress{m.stderr, at}, tt.output)
 				time.Sleep(tt.ends)

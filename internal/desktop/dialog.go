@@ -116,13 +116,14 @@ func (d dialog) show(ctx context.Context, env environ) (string, error) {
 	cmd.Stdin = strings.NewReader(d.stdin)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	err = cmd.Run()
-	exit, ended := errors.AsType[*exec.ExitError](err)
-	if err != nil && !(ended && d.ok > 0 && exit.ExitCode() == d.ok) {
-		if ended && d.isCancelled(exit.ExitCode(), stderr.String()) {
+	if err := cmd.Run(); err != nil {
+		switch exit, ended := errors.AsType[*exec.ExitError](err); {
+		case ended && d.ok > 0 && exit.ExitCode() == d.ok:
+		case ended && d.isCancelled(exit.ExitCode(), stderr.String()):
 			return "", ErrCancelled
+		default:
+			return "", fmt.Errorf("%s: %w: %s", d.argv[0], err, strings.TrimSpace(stderr.String()))
 		}
-		return "", fmt.Errorf("%s: %w: %s", d.argv[0], err, strings.TrimSpace(stderr.String()))
 	}
 	if d.read != nil {
 		return d.read(out.String())

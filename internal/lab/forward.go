@@ -80,6 +80,11 @@ func (c *Cluster) join(ch ssh.NewChannel, network, addr string) {
 	if err != nil {
 		return
 	}
+	joinChannel(conn, channel, requests)
+}
+
+// joinChannel copies both ways between a connection and a channel, to their ends.
+func joinChannel(conn net.Conn, channel ssh.Channel, requests <-chan *ssh.Request) {
 	var up, asked sync.WaitGroup
 	asked.Go(func() { ssh.DiscardRequests(requests) })
 	up.Go(func() {

@@ -42,7 +42,8 @@ func (c *Cluster) serveConn(raw net.Conn) {
 	defer func() { _ = conn.Close() }()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { ssh.DiscardRequests(requests) }) // keepalives too are answered so, as sshd does
+	forwards := &remoteForwards{cluster: c, conn: conn, listeners: map[string]net.Listener{}}
+	wg.Go(func() { forwards.serve(requests) })
 	for ch := range channels {
 		switch ch.ChannelType() {
 		case "session":

@@ -3,12 +3,17 @@ package soak
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,10 +26,12 @@ import (
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/sshconfig"
 )
 
 const (
 	clients  = 12
+	senders  = 4               // on the host
 	maxBytes = 2 << 20         // of one stream
 	patience = 2 * time.Minute // with one stream
 )
@@ -46,11 +53,23 @@ func span(t *testing.T) time.Duration {
 }
 
 func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {
+	t.Run(api.TransportNative, func(t *testing.T) { soakOver(t, api.TransportNative) })
+	t.Run(api.TransportOpenSSH, func(t *testing.T) {
+		if _, err := exec.LookPath("ssh"); err != nil || runtime.GOOS == "windows" {
+			t.Skip("needs an ssh program that shares its connection")
+		}
+		soakOver(t, api.TransportOpenSSH)
+	})
+}
+
+// soakOver is one soak, in half of the time.
+func soakOver(t *testing.T, transport string) {
+	t.Helper()
 	before := goleak.IgnoreCurrent()
 	useNetwork(t)
 	files := openFiles()
-	length := span(t)
-	s := start(t)
+	length := span(t) / 2
+	s := start(t, transport)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
@@ -58,23 +77,26 @@ func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {
 		defer cancel()
 		_ = ctxtime.Sleep(ctx, length)
 		// A busy machine may take longer for a first stream.
-		for late := time.Now().Add(patience); ctx.Err() == nil && s.whole.Load() == 0 && time.Now().Before(late); {
+		for late := time.Now().Add(patience); ctx.Err() == nil && (s.whole.Load() == 0 || s.counted.Load() == 0) && time.Now().Before(late); {
 			_ = ctxtime.Sleep(ctx, 20*time.Millisecond)
 		}
 	})
 	for i := range clients {
 		wg.Go(func() { s.use(ctx, byte(i)) })
 	}
+	for i := range senders {
+		wg.Go(func() { s.sendBack(ctx, uint64(i)) })
+	}
 	s.breakLink(ctx)
 	wg.Wait()
 	s.recovers(t)
 	s.stop(t)
-	t.Logf("%v: %d faults, %d logins, %d streams whole, %d cut, %d MB compared",
-		length, s.faults, s.logins, s.whole.Load(), s.cut.Load(), s.compared.Load()>>20)
+	t.Logf("%v over %s: %d faults (the ssh program died %d times), %d logins; L: %d streams whole, %d cut; R: %d whole, %d cut; %d MB compared; %d wrong or falsely complete",
+		length, transport, s.faults, s.kills, s.logins, s.whole.Load(), s.cut.Load(), s.counted.Load(), s.uncounted.Load(), s.compared.Load()>>20, len(s.wrong))
 	for _, err := range s.wrong {
 		t.Error(err)
 	}
-	if s.whole.Load() == 0 || s.faults > 2 && s.cut.Load() == 0 {
+	if s.whole.Load() == 0 || s.counted.Load() == 0 || s.faults > 2 && s.cut.Load() == 0 {
 		t.Error("the soak proved nothing: no stream was whole, or none was cut")
 	}
 	if err := goleak.Find(before); err != nil {
@@ -91,18 +113,22 @@ func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {
 type soak struct {
 	cluster *lab.Cluster
 	forward *forward.Forward
+	back    string // where the host listens for the remote forward
 	host    *tunnel.Host
+	ssh     bool // an ssh program of ours has the connection
 	stop    func(*testing.T)
 	faults  int
+	kills   int // of the ssh program
 	logins  int
 
 	whole, cut, compared atomic.Int64
+	counted, uncounted   atomic.Int64 // streams of the remote forward
 
 	mu    sync.Mutex
 	wrong []error
 }
 
-func start(t *testing.T) *soak {
+func start(t *testing.T, transport string) *soak {
 	t.Helper()
 	cluster, err := lab.Start(lab.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -112,23 +138,35 @@ func start(t *testing.T) *soak {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &soak{cluster: cluster}
-	pool := tunnel.NewPool(tunnel.Options{SSHConfig: cluster.SSHConfig(), Limits: tunnel.PracticeLimits()})
+	counter, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &soak{cluster: cluster, back: freeAddress(t), ssh: transport == api.TransportOpenSSH}
+	pool := tunnel.NewPool(tunnel.Options{
+		SSHConfig: cluster.SSHConfig(), Limits: tunnel.PracticeLimits(),
+		Preset: func(_ string, s *sshconfig.Settings) { s.Transport = transport },
+	})
 	s.host = pool.Host(cluster.Alias())
 	if s.forward, err = forward.Listen(forward.ListenOptions{Name: "soak"}); err != nil {
 		t.Fatal(err)
 	}
+	remote := forward.NewRemote(forward.RemoteOptions{
+		Name: "back", Listen: s.host.Listen, Network: "tcp", Address: s.back, LocalNetwork: "tcp", LocalAddress: counter.Addr().String(),
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for _, serve := range []func(context.Context) error{pool.Serve, s.forward.Serve} {
+	for _, serve := range []func(context.Context) error{pool.Serve, s.forward.Serve, remote.Serve, s.retries(remote)} {
 		wg.Go(func() { _ = serve(ctx) }) // until ctx ends
 	}
 	wg.Go(func() { serveEcho(echo) })
+	wg.Go(func() { s.serveCounter(counter) })
 	s.stop = func(t *testing.T) {
 		t.Helper()
 		s.logins = cluster.Logins()
 		cancel()
 		_ = echo.Close()
+		_ = counter.Close()
 		wg.Wait()
 		if err := cluster.Close(); err != nil {
 			t.Error(err)
@@ -168,12 +206,14 @@ func (s *soak) breakLink(ctx context.Context) {
 	rest := 500 * time.Millisecond
 	for ; ctxtime.Sleep(ctx, rest) == nil; rest = time.Duration(500+dice.IntN(3000)) * time.Millisecond {
 		s.faults++
-		switch dice.IntN(4) {
-		case 0:
+		switch n := dice.IntN(5); {
+		case n == 4 && s.ssh:
+			s.killSSH()
+		case n == 0:
 			s.cluster.Pause()
 			_ = ctxtime.Sleep(ctx, 500*time.Millisecond)
 			s.cluster.Resume()
-		case 1:
+		case n == 1:
 			if err := s.cluster.Refuse(true); err != nil {
 				s.fail(err)
 			}
@@ -246,6 +286,120 @@ func (s *soak) exchange(sent []byte, dice *rand.Rand) ([]byte, error) {
 	return got, err
 }
 
+// retries has a remote forward listen again as soon as the host is back.
+func (s *soak) retries(remote *forward.Remote) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			changed := s.host.Changed()
+			if s.host.Status().State == api.HostUp {
+				remote.Retry()
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// killSSH kills the ssh program that has the connection, where the system tells which.
+func (s *soak) killSSH() {
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range processes {
+		line, err := os.ReadFile(file)
+		if err != nil || !strings.HasPrefix(string(line), "ssh\x00") || !strings.Contains(string(line), s.cluster.SSHConfig()) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if p, err := os.FindProcess(pid); err == nil && p.Kill() == nil {
+			s.kills++
+		}
+	}
+}
+
+// A counted stream begins with its seed and the number of bytes that follow, eight bytes
+// each.
+const countedHead = 16
+
+// sendBack sends one counted stream after another from the host to here.
+func (s *soak) sendBack(ctx context.Context, seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, seed))
+	for ctx.Err() == nil {
+		if s.sendCounted(dice.Uint64(), 1+dice.IntN(maxBytes)) != nil {
+			_ = ctxtime.Sleep(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+// sendCounted sends one stream, and waits until it was counted.
+func (s *soak) sendCounted(seed uint64, size int) error {
+	c, err := net.DialTimeout("tcp", s.back, patience)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	head := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seed), uint64(size))
+	if _, err := c.Write(append(head, noise(seed, size)...)); err != nil {
+		return err
+	}
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(c, make([]byte, 1))
+	return err
+}
+
+func noise(seed uint64, size int) []byte {
+	bytes := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte(binary.BigEndian.AppendUint64(make([]byte, 24), seed))).Read(bytes)
+	return bytes
+}
+
+// serveCounter takes the counted streams.
+func (s *soak) serveCounter(l net.Listener) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		wg.Go(func() {
+			defer func() { _ = c.Close() }()
+			if s.count(c) {
+				_, _ = c.Write([]byte("k"))
+			}
+		})
+	}
+}
+
+// count checks one stream to its end, and reports whether it is whole.
+func (s *soak) count(c net.Conn) bool {
+	got, err := io.ReadAll(c)
+	s.compared.Add(int64(len(got)))
+	var seed, size uint64
+	if len(got) >= countedHead {
+		seed, size = binary.BigEndian.Uint64(got), binary.BigEndian.Uint64(got[8:])
+	}
+	got = got[min(len(got), countedHead):]
+	switch {
+	case size > maxBytes || uint64(len(got)) > size || !bytes.Equal(got, noise(seed, int(size))[:len(got)]):
+		s.fail(fmt.Errorf("a stream of %d bytes from the host has other bytes among its first %d", size, len(got)))
+	case err != nil:
+		s.uncounted.Add(1)
+	case size == 0 || uint64(len(got)) < size:
+		s.fail(fmt.Errorf("a stream of %d bytes from the host ended after %d as if that were all", size, len(got)))
+	default:
+		s.counted.Add(1)
+		return true
+	}
+	return false
+}
+
 func (s *soak) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,6 +435,17 @@ func (s *soak) recovers(t *testing.T) {
 	if conns := s.forward.Status().Conns; conns > 0 {
 		t.Errorf("%d connections are left", conns)
 	}
+}
+
+// freeAddress is one where nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }
 
 // useNetwork lets the runtime open what it keeps for the network.

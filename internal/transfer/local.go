@@ -37,11 +37,11 @@ func (local) Glob(pattern string) ([]string, error)  { return filepath.Glob(patt
 func (local) ReadLink(name string) (string, error)   { return os.Readlink(name) }
 
 func (local) RealPath(name string) (string, error) {
-	real, err := filepath.EvalSymlinks(name)
+	resolved, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return "", err
 	}
-	return filepath.Abs(real)
+	return filepath.Abs(resolved)
 }
 
 func (local) Open(name string) (source, error) {

@@ -278,8 +278,8 @@ func (r *remoteFiles) ReadLink(name string) (string, error) {
 }
 
 func (r *remoteFiles) RealPath(name string) (string, error) {
-	real, err := r.c.RealPath(name)
-	return real, r.classify(err)
+	resolved, err := r.c.RealPath(name)
+	return resolved, r.classify(err)
 }
 
 func (r *remoteFiles) Symlink(target, name string) error {

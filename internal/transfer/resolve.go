@@ -105,21 +105,21 @@ func (c *copier) checkNesting(ctx context.Context, jobs []job, dir string) error
 }
 
 // realPath is the path of a file without links. The file itself may not exist yet.
-func realPath(ctx context.Context, in Place, name string) (real string, err error) {
+func realPath(ctx context.Context, in Place, name string) (resolved string, err error) {
 	err = in.use(ctx, 0, func(f files) error {
-		real, err = f.RealPath(name)
+		resolved, err = f.RealPath(name)
 		if err == nil || isLost(err) {
 			return err
 		}
 		dir, base := in.split(name)
-		real, err = f.RealPath(dir)
-		real = in.join(real, base)
+		resolved, err = f.RealPath(dir)
+		resolved = in.join(resolved, base)
 		return err
 	})
 	if err != nil {
 		return "", withPath(name, withoutPath(err))
 	}
-	return real, nil
+	return resolved, nil
 }
 
 // isBelow reports whether a path is inside a folder.
@@ -140,7 +140,7 @@ func (c *copier) isBelow(path, dir string) bool {
 // names, as two names of a host have, or the nodes of a cluster: whether a file that is
 // created at one end appears at the other.
 func (c *copier) sameFiles(ctx context.Context, dir string) (same bool, err error) {
-	real, err := realPath(ctx, c.To, dir)
+	resolved, err := realPath(ctx, c.To, dir)
 	if err != nil {
 		return false, err
 	}
@@ -157,7 +157,7 @@ func (c *copier) sameFiles(ctx context.Context, dir string) (same bool, err erro
 		return false, err
 	}
 	err = c.From.use(ctx, 0, func(from files) error {
-		_, err := from.Lstat(c.From.join(real, name))
+		_, err := from.Lstat(c.From.join(resolved, name))
 		if same = err == nil; isLost(err) {
 			return err
 		}
