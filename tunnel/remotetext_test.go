@@ -2,7 +2,6 @@ package tunnel
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -105,14 +104,6 @@ func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 			t.Errorf("asked %q and %q", q[0].Text, q[0].Instruction)
 		}
 	})
-}
-
-func TestABannerIsLoggedWithoutWhatSteersATerminal(t *testing.T) {
-	var log bytes.Buffer
-	at := &attempt{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	if err := (&login{try: at}).banner(steering); err != nil || strings.Contains(log.String(), "owned") || !strings.Contains(log.String(), "bye") {
-		t.Errorf("%v, logged %q", err, log.String())
-	}
 }
 
 func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
