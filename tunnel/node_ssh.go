@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"tunctl/internal/posixsh"
 )
 
 // sshOnHost are connections to a node through ssh -W on the host.
@@ -51,7 +49,7 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 		line := fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d -o StrictHostKeyChecking=accept-new"+
 			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.timeout/time.Second)+1, address, name)
 		var c net.Conn
-		c, err = r.host.startStream(ctx, posixsh.Line, line, readiness{
+		c, err = r.host.startStream(ctx, line, readiness{
 			way: what, mark: mark, stderr: sshConfirmed, refused: sshRefused,
 			class: func(said string) failureClass { return readSSHOutput(said).class }, answered: sshGreeted, timeout: r.timeout,
 		})

@@ -67,9 +67,9 @@ func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
 
 // srun is the part of the command line before the program. Of the login node's limits
 // only the size of core files applies to the job, as it does under srun by hand. Without
-// -u, srun buffers output until a newline. It ends by itself if the step cannot be created soon: nothing
-// else can end it while it waits for that.
-func (j *jobSteps) srun(limit time.Duration, options ...string) string {
+// -u, srun buffers output until a newline. It ends by itself if the step cannot be created
+// soon: nothing else can end it while it waits for that.
+func (j *jobSteps) srun(limit time.Duration) string {
 	words := []string{
 		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=CORE",
 		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
@@ -83,7 +83,7 @@ func (j *jobSteps) srun(limit time.Duration, options ...string) string {
 	if j.allMemory.Load() {
 		words = append(words, "--mem=0")
 	}
-	return strings.Join(append(words, options...), " ")
+	return strings.Join(words, " ")
 }
 
 // number is the job's id as srun takes it. A task of an array, such as 48213_4, has a

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // spareSessions is how many sessions streams leave for commands.
@@ -125,12 +126,12 @@ func (s *stream) begin(command, line string) error {
 }
 
 // startStream runs a line on the host and waits until its connection is ready.
-func (h *Host) startStream(ctx context.Context, starter, line string, by readiness) (*stream, error) {
+func (h *Host) startStream(ctx context.Context, line string, by readiness) (*stream, error) {
 	c, err := h.current()
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.stream(ctx, starter, line)
+	s, err := c.stream(ctx, posixsh.Line, line)
 	if err != nil {
 		return nil, err
 	}
