@@ -149,7 +149,7 @@ screenshots: install-parts ## pictures of every menu, notification, dialog and p
 	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent ./internal/dashboard ./cmd/tunctl
 
 campaign: ## run every fault against a session on real parts and write docs/faults.md; needs root
-	TUNCTL_REAL=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -run TestTheSessionOutlivesEveryFault ./internal/e2e -update
+	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 30m -run 'TestTheSessionOutlivesEveryFault|TestWhatALostWiFiCosts' ./internal/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
 	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/soak

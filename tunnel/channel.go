@@ -56,25 +56,28 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (*channelCo
 		return nil, err
 	}
 	c.noteRoundTrip(time.Since(start))
+	wait.opened()
 	return &channelConn{Conn: nc, link: c, wait: wait}, nil
 }
 
-// open calls f in a goroutine and returns early when ctx ends: x/crypto's functions take
-// no ctx. What f opens after that goes to late.
+// open calls f in a goroutine and returns early when ctx ends, or the connection is set
+// aside: x/crypto's functions take no ctx. What f opens after that goes to late.
 func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		opened T
 		err    error
 	}
-	results := make(chan result)
+	results, aside := make(chan result), c.whenAside()
 	started := c.spawn(func() {
 		opened, err := f()
 		select {
 		case results <- result{opened, err}:
+			return
+		case <-aside:
 		case <-ctx.Done():
-			if err == nil {
-				late(opened)
-			}
+		}
+		if err == nil {
+			late(opened)
 		}
 	})
 	var r result
@@ -86,6 +89,8 @@ func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)
 		if r.err != nil && c.ended() {
 			r.err = c.downError()
 		}
+	case <-aside:
+		r.err = errAside
 	case <-ctx.Done():
 		r.err = ctx.Err()
 	}
@@ -127,7 +132,7 @@ func (c *channelConn) Write(p []byte) (int, error) {
 
 // Close implements net.Conn.
 func (c *channelConn) Close() error {
-	c.wait.answered()
+	defer c.wait.ended()
 	return c.Conn.Close()
 }
 
@@ -251,6 +256,7 @@ func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Ch
 		return nil, nil, err
 	}
 	c.noteRoundTrip(time.Since(start))
+	wait.opened()
 	return &clientChannel{Channel: o.Channel, wait: wait, in: flow{pacer: c.in}, out: flow{pacer: c.out}}, o.requests, nil
 }
 
@@ -281,7 +287,7 @@ func (c *clientChannel) Write(p []byte) (int, error) {
 
 // Close implements ssh.Channel.
 func (c *clientChannel) Close() error {
-	c.wait.answered()
+	defer c.wait.ended()
 	return c.Channel.Close()
 }
 

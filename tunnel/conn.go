@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +29,11 @@ type conn struct {
 	sessions  *sessionLimit
 	clients   clientWaits
 	since     time.Time
-	done      chan struct{} // closed when the transport has ended
+	done      chan struct{}         // closed when the transport has ended
+	network   chan struct{}         // receives when the network changed
+	parent    *conn                 // the one that it goes through; nil: none
+	address   func(netip.Addr) bool // whether this computer has an address; nil: it has all
+	away      bool                  // the address was gone at the last network change; guarded by the lock of its owner
 
 	owner        *Host // who logged in; others may share it
 	settings     sshconfig.Settings
@@ -53,6 +58,8 @@ type conn struct {
 	kept      bool      // although it does not respond: a new login would need a person
 	why       error     // why it ended
 	closing   bool
+	standing  standing
+	set       chan struct{} // closed when it is set aside
 	wg        sync.WaitGroup
 }
 
@@ -64,13 +71,18 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 		interval: limits.KeepaliveEvery, maxMissed: limits.KeepaliveMax,
 		sessions: newSessionLimit(limits.MaxSessions, limits.SessionsAgain),
 		clients:  clientWaits{began: make(chan struct{}, 1)},
-		requests: make(chan struct{}, 1),
-		since:    time.Now(), done: make(chan struct{}), transport: api.TransportNative,
+		requests: make(chan struct{}, 1), network: make(chan struct{}, 1), set: make(chan struct{}),
+		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 		settings: t.settings, identity: t.identity,
 	}
 	if own := t.settings.ServerAliveInterval; own > 0 {
 		c.interval, c.maxMissed = own, max(t.settings.ServerAliveCountMax, 1)
+		c.limits.KeepReplaced = c.interval * time.Duration(c.maxMissed)
 	}
+	if through, ok := t.wire.Conn.(*channelConn); ok {
+		c.parent = through.link
+	}
+	c.address, c.clients.unused = t.pool.address, c.endIfUnused
 	c.wg.Go(func() {
 		err := client.Wait()
 		c.mu.Lock()
@@ -131,6 +143,26 @@ func (c *conn) close(why error) {
 	_ = c.wire.Close()
 	_ = c.client.Close()
 	c.waitSpawned()
+}
+
+// end has the connection end for a reason, and does not wait for that.
+func (c *conn) end(why error) {
+	c.mu.Lock()
+	if c.why == nil {
+		c.why = why
+	}
+	c.mu.Unlock()
+	_ = c.wire.Close()
+}
+
+// hasAddress reports whether this computer still has the address that the connection
+// comes from. Without it nothing arrives, and TCP continues when it is back.
+func (c *conn) hasAddress() bool {
+	if c.parent != nil {
+		return c.parent.hasAddress()
+	}
+	at, ok := c.wire.LocalAddr().(*net.TCPAddr)
+	return !ok || c.address == nil || !at.IP.IsGlobalUnicast() || c.address(at.AddrPort().Addr().Unmap())
 }
 
 // closeTimeout bounds the wait for a connection's goroutines. All end with the stream;

@@ -55,6 +55,9 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 		}
 		select {
 		case <-x.ended:
+		case <-c.whenAside():
+			x.abandon()
+			return Result{}, errAside
 		case <-ctx.Done():
 			x.abandon()
 			return Result{}, ctx.Err()

@@ -34,12 +34,13 @@ type Host struct {
 	asked    bool               // Up or Want was called, and Down was not called since
 	quiet    bool               // changes are not published: a compute node that no person named
 	ended    *conn              // the connection that is about to be closed, even if the host is wanted again at once
+	aside    map[*conn]bool     // its other connections, see standing; false: about to be closed
+	lost     *conn              // the one that was last lost
 	leases   int                // see Lease
 	idle     *time.Timer        // runs since the last lease ended
 	cancel   context.CancelFunc
 	// shortenBanner ends a long wait for the server's first line soon; nil: there is none.
 	shortenBanner func()
-	probe         bool // the network changed since the last probe
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
 	// them once the try under way has ended.
 	outdated, recheckDue bool
@@ -57,6 +58,7 @@ func newHost(p *Pool, name string) *Host {
 		log:     p.o.Log.With("host", api.HostLabel(name)),
 		woken:   make(chan struct{}, 1),
 		users:   map[*Host]string{},
+		aside:   map[*conn]bool{},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
 	}
@@ -81,7 +83,8 @@ func (h *Host) attendLocked(client string) {
 	f := &h.facts
 	f.wanted, f.client = true, client
 	f.attended = time.Now().Add(h.pool.o.Limits.Attended)
-	f.stop, f.failure, f.failures, f.nextTry = nil, nil, 0, time.Time{}
+	f.stop, f.failure = nil, nil
+	f.forgetFailures()
 	f.lostAt = time.Time{}
 	f.noteWaiting(time.Now(), true)
 	h.shortenBannerLocked()
@@ -173,7 +176,11 @@ func (h *Host) unusedLocked() {
 func (h *Host) dropWantedLocked() {
 	f := &h.facts
 	f.wanted = false
-	f.stop, f.failure, f.failures, f.nextTry, f.attended = nil, nil, 0, time.Time{}, time.Time{}
+	for c := range h.aside {
+		h.aside[c] = false // even if the host is wanted again at once
+	}
+	f.stop, f.failure, f.attended = nil, nil, time.Time{}
+	f.forgetFailures()
 	if h.cancel != nil {
 		h.cancel()
 	}
@@ -191,12 +198,36 @@ func (h *Host) wake() {
 
 func (h *Host) networkChanged() {
 	h.mu.Lock()
+	all := h.connectionsLocked()
+	h.mu.Unlock()
+	for c := range all {
+		all[c] = c.hasAddress()
+	}
+	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.probe = h.facts.live != nil
-	h.facts.failures, h.facts.nextTry = 0, time.Time{}
+	h.facts.forgetUnreached()
+	for c, here := range all {
+		if here && c.away { // it may respond, and save a login
+			h.facts.nextTry = latest(h.facts.nextTry, time.Now().Add(h.pool.o.Limits.ProbeTimeout))
+		}
+		c.away = !here
+		select {
+		case c.network <- struct{}{}:
+		default:
+		}
+	}
 	h.shortenBannerLocked()
 	h.enterLocked()
 	h.wake()
+}
+
+// connectionsLocked are the connections that the host has logged in.
+func (h *Host) connectionsLocked() map[*conn]bool {
+	all := maps.Clone(h.aside)
+	if c := h.facts.live; c != nil && c.owner == h {
+		all[c] = true
+	}
+	return all
 }
 
 // Status is the host's current state.

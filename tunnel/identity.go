@@ -188,7 +188,7 @@ func (h *Host) recheckSettings(ctx context.Context) {
 	case f.live != nil:
 		h.outdated = !same
 	case !same:
-		f.failures, f.nextTry = 0, time.Time{}
+		f.forgetFailures()
 		if f.stop != nil && (f.stop.why.Code == api.CodeConfig || identity != h.identity) {
 			f.stop = nil // it was about other settings
 		}

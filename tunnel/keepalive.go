@@ -17,17 +17,12 @@ const keepaliveRequest = "keepalive@openssh.com"
 // firstCommandTimeout bounds the first command on a connection.
 const firstCommandTimeout = 10 * time.Second
 
-// hold keeps the live connection until it ends, is no longer wanted, or ctx ends.
-func (h *Host) hold(ctx context.Context) {
-	c, err := h.current()
-	if err != nil {
-		return
-	}
+// errProbe is wrapped by the error of a probe without a reply.
+var errProbe = errors.New("after the network changed")
+
+// keep keeps a connection alive until it ends, also while it is set aside.
+func (h *Host) keep(ctx context.Context, c *conn) {
 	defer h.connectionLost(c)
-	if c.owner != h {
-		h.holdShared(ctx, c)
-		return
-	}
 	c.spawn(func() { h.runFirstCommand(ctx, c) })
 	k := newKeepalive(c)
 	defer k.stop()
@@ -41,26 +36,27 @@ func (h *Host) hold(ctx context.Context) {
 		case <-ctx.Done():
 			c.close(ctx.Err())
 			return
-		case <-h.woken:
-			if h.unwanted() {
-				c.close(nil)
-				return
-			}
-			if h.consumeProbe() {
-				k.probe(h.probeTimeout())
-			}
+		case <-c.network:
+			h.checkNetwork(k)
 		case <-k.timer.C:
 			if err := k.tick(time.Now()); err != nil {
-				c.close(err)
+				h.doubt(k, err)
 			}
 		case <-c.clients.began:
 			k.expectReply(time.Now())
 		case <-k.stall.timer.C:
-			h.checkStall(k)
+			if k.doubted {
+				h.checkDoubted(k, time.Now())
+			} else {
+				h.checkStall(k)
+			}
 		case <-ending.C:
 			h.warnCertificateEnds(c.certificateEnds)
 		case rtt := <-k.replies:
 			k.gotReply()
+			if k.doubted && c.hasAddress() {
+				h.respondsAgain(k)
+			}
 			if !k.inUse {
 				c.setMeasured(rtt, "")
 				h.refresh()
@@ -70,44 +66,20 @@ func (h *Host) hold(ctx context.Context) {
 	}
 }
 
-// holdShared waits for the end of another host's connection, which that host keeps
-// alive.
-func (h *Host) holdShared(ctx context.Context, c *conn) {
-	for {
-		select {
-		case <-c.done:
-			return
-		case <-ctx.Done():
-			return
-		case <-h.woken:
-			if h.unwanted() {
-				return
-			}
-		}
+// checkNetwork is called after a network change. A connection whose address is gone
+// cannot reply: it is not asked, so that TCP need not wait before it sends again.
+func (h *Host) checkNetwork(k *keepalive) {
+	gone := !k.c.hasAddress()
+	switch {
+	case k.doubted:
+		k.sendRequest()
+	case !h.restoredSilently() || h.onlyLeased():
+		k.probe(h.pool.o.Limits.WakeGrace, gone)
+	case gone:
+		h.doubt(k, errAddressGone)
+	default:
+		k.probe(h.pool.o.Limits.ProbeTimeout, false)
 	}
-}
-
-func (h *Host) unwanted() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.facts.wanted || h.ended == h.facts.live
-}
-
-func (h *Host) consumeProbe() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	probe := h.probe
-	h.probe = false
-	return probe
-}
-
-// probeTimeout bounds a probe. A connection that only a person can restore gets more
-// time.
-func (h *Host) probeTimeout() time.Duration {
-	if h.restoredSilently() {
-		return h.pool.o.Limits.ProbeTimeout
-	}
-	return h.pool.o.Limits.WakeGrace
 }
 
 // restoredSilently reports whether the connection, and all that go through it, can be
@@ -171,15 +143,25 @@ type keepalive struct {
 	reads      int           // the wire's number of reads at the last tick
 	probing    time.Duration // the limit of the probe under way; 0: none
 	probeAgain bool          // the network changed again during the probe
+	gone       bool          // the probe waits for the address to return
+	doubted    bool          // it was found not to respond, and has not since
+	replaced   time.Time     // when it was found to be replaced while doubted
 	stall      stall
 }
 
 func newKeepalive(c *conn) *keepalive {
 	k := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1), stall: newStall(c)}
-	if c.heldBySSH {
-		k.timer.Stop() // the ssh program has its own keepalive
-	}
+	k.resetTimer()
 	return k
+}
+
+// resetTimer has the next keepalive wait for the interval.
+func (k *keepalive) resetTimer() {
+	if k.c.heldBySSH {
+		k.timer.Stop() // the ssh program has its own keepalive
+	} else {
+		k.timer.Reset(k.c.interval)
+	}
 }
 
 func (k *keepalive) stop() {
@@ -187,21 +169,31 @@ func (k *keepalive) stop() {
 	k.stall.timer.Stop()
 }
 
-// probe requires a reply within limit.
-func (k *keepalive) probe(limit time.Duration) {
-	if k.probing > 0 {
+// probe requires a reply within limit. While the address is gone, none can come.
+func (k *keepalive) probe(limit time.Duration, gone bool) {
+	if k.probing > 0 && !k.gone {
 		k.probeAgain = true // a reply may be older than this change
 		return
 	}
-	k.probing = limit
+	now := time.Now()
+	k.probing, k.gone = limit, gone
 	_, k.reads = k.c.wire.heard()
 	k.sendRequest()
-	k.expectReply(time.Now())
+	k.expectReply(now)
+	if gone {
+		k.stall.noticed = now
+	}
 	k.timer.Reset(limit)
 }
 
-// tick is called when the timer fires. An error means that the connection is dead.
+// tick is called when the timer fires. An error means that the connection does not
+// respond.
 func (k *keepalive) tick(now time.Time) error {
+	if k.doubted || k.probing == 0 && !k.c.hasAddress() {
+		k.sendRequest()
+		k.resetTimer()
+		return nil
+	}
 	last, reads := k.c.wire.heard()
 	alive := reads > k.reads
 	k.reads = reads
@@ -209,7 +201,12 @@ func (k *keepalive) tick(now time.Time) error {
 		k.missed = 0
 	}
 	if limit := k.probing; limit > 0 && !alive {
-		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
+		k.probing, k.probeAgain = 0, false
+		k.resetTimer()
+		if k.gone {
+			return fmt.Errorf("%w %w", errAddressGone, errProbe)
+		}
+		return fmt.Errorf("no response within %s %w", api.DurationText(limit), errProbe)
 	}
 	if k.c.heldBySSH && k.probing > 0 && k.waiting {
 		// The bytes may have been on their way when the link died, and no later tick would
@@ -241,7 +238,7 @@ func (k *keepalive) endProbe() bool {
 	k.probing = 0
 	if k.probeAgain {
 		k.probeAgain = false
-		k.probe(limit)
+		k.probe(limit, false)
 	}
 	return k.probing > 0
 }
@@ -249,19 +246,14 @@ func (k *keepalive) endProbe() bool {
 // gotReply is called for the reply to a request.
 func (k *keepalive) gotReply() {
 	k.waiting = false
-	if k.probing == 0 || k.endProbe() {
-		return
-	}
-	if k.c.heldBySSH {
-		k.timer.Stop()
-	} else {
-		k.timer.Reset(k.c.interval)
+	if k.probing > 0 && !k.endProbe() {
+		k.resetTimer()
 	}
 }
 
-// sendRequest sends one request, unless one is outstanding.
+// sendRequest sends one request, unless one is outstanding or nothing can be sent.
 func (k *keepalive) sendRequest() {
-	if k.waiting {
+	if k.waiting || !k.c.hasAddress() {
 		return
 	}
 	k.waiting = k.c.spawn(func() {

@@ -57,7 +57,7 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	p := newKeepalive(&conn{wire: w, heldBySSH: true, interval: time.Hour})
 	defer p.stop()
 	p.waiting = true // for an answer that never comes
-	p.probe(time.Hour)
+	p.probe(time.Hour, false)
 
 	go func() { _, _ = io.WriteString(remote, "late") }()
 	if _, err := io.ReadFull(w, make([]byte, 4)); err != nil {

@@ -258,7 +258,8 @@ func TestWhoIsUsedOnlyByLeasedHostsIsNotWantedAfterALoss(t *testing.T) {
 			defer user.Lease(true, "")()
 			owner.addUser(user, "alice@n1:22", false, "")
 			user.asked = asked
-			owner.connectionLost(&conn{}) // before its user has noticed
+			owner.facts.live = &conn{}
+			owner.connectionLost(owner.facts.live) // before its user has noticed
 			if got := owner.facts.wanted; got != asked {
 				t.Errorf("wanted: %v", got)
 			}

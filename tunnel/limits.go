@@ -8,26 +8,52 @@ import (
 
 // Limits are the waits and counts that keep the load on a login node low and a person
 // from being locked out. Every field must be positive.
+//
+// What may take how long depends on who is waited for. A network that was gone is given
+// all the time that TCP has: what does not respond is told soon and given up late. A host
+// is given what a busy one takes, and spared. A person is given minutes.
 type Limits struct {
-	// SettingsTimeout bounds one run of `ssh -G`, which runs Match exec commands.
-	SettingsTimeout time.Duration
+	// For the network: reaching a host, and what becomes of a connection to it.
+
 	// DialTimeout bounds reaching the host's port.
 	DialTimeout time.Duration
 	// BannerTimeout bounds the wait for the server's first line. An open port that sends
 	// nothing is a captive portal or a VPN that is down.
 	BannerTimeout time.Duration
+	// WaitedBanner is BannerTimeout while a person waits: the connection is used as soon as
+	// the server responds.
+	WaitedBanner time.Duration
+	// RetryMin and RetryMax bound the backoff between two tries.
+	RetryMin, RetryMax time.Duration
+	// WaitedMin and WaitedMax bound the time between two dials that nobody answered while
+	// a person waits.
+	WaitedMin, WaitedMax time.Duration
+	// KeepaliveEvery is the silence after which a keepalive is sent, and KeepaliveMax how
+	// many in a row may go unanswered before the connection is set aside.
+	KeepaliveEvery time.Duration
+	KeepaliveMax   int
+	// ProbeTimeout bounds the reply to the probe after a network change, before the
+	// connection is set aside and a new login begins.
+	ProbeTimeout time.Duration
+	// Unacknowledged is how long the host's system may send nothing that was due before the
+	// host is shown as not responding. A stall of three seconds costs TCP up to seven.
+	Unacknowledged time.Duration
+	// LossyUnanswered replaces it, and Unanswered, on a link that loses many packets.
+	LossyUnanswered time.Duration
+	// ReplaceUnanswered is how much later the connection is set aside and a new login begins,
+	// if that needs nobody.
+	ReplaceUnanswered time.Duration
+	// KeepReplaced is how long a connection that was replaced may stay silent while channels
+	// are open on it. TCP waits up to two minutes before it sends the same bytes again.
+	KeepReplaced time.Duration
+
+	// For the host: how long it may take, and what it is spared.
+
 	// HandshakeTimeout bounds key exchange and login, less the time a person takes
 	// to answer.
 	HandshakeTimeout time.Duration
-	// PromptTimeout bounds how long a person may take to answer one question.
-	PromptTimeout time.Duration
-	// Attended is how long after a person's action questions may be asked.
-	Attended time.Duration
-
 	// LoginSpacing is the least time between two automatic logins.
 	LoginSpacing time.Duration
-	// RetryMin and RetryMax bound the backoff between two tries.
-	RetryMin, RetryMax time.Duration
 	// StableAfter is how long a connection must have lasted for the backoff to start over
 	// after its loss.
 	StableAfter time.Duration
@@ -35,39 +61,13 @@ type Limits struct {
 	Refusals int
 	// BanWait is the wait after a suspected ban.
 	BanWait time.Duration
-
-	// KeepaliveEvery is the silence after which a keepalive is sent, and KeepaliveMax how
-	// many in a row may go unanswered.
-	KeepaliveEvery time.Duration
-	KeepaliveMax   int
-	// ProbeTimeout bounds the reply to the probe after a network change.
-	ProbeTimeout time.Duration
-	// WakeGrace is ProbeTimeout for a connection that only a person can restore.
-	WakeGrace time.Duration
-
 	// AskUnanswered is how long a client's bytes may stay unanswered before a keepalive is
 	// sent, and InUse how long after the client's last bytes that is done.
 	AskUnanswered time.Duration
 	InUse         time.Duration
-	// Unacknowledged is how long the host's system, and Unanswered how long its SSH server,
-	// may send nothing that was due before the host is shown as not responding. A stall of
-	// three seconds costs TCP up to seven.
-	Unacknowledged time.Duration
-	Unanswered     time.Duration
-	// LossyUnanswered replaces both on a link that loses many packets.
-	LossyUnanswered time.Duration
-	// CloseUnanswered is how much later the connection is closed, if a new login needs
-	// nobody.
-	CloseUnanswered time.Duration
-
-	// WaitedMin and WaitedMax bound the time between two dials that nobody answered while
-	// a person waits, for WaitedFor after the last sign of a person.
-	WaitedMin, WaitedMax time.Duration
-	WaitedFor            time.Duration
-	// WaitedBanner is BannerTimeout while a person waits: the connection is used as soon as
-	// the server responds.
-	WaitedBanner time.Duration
-
+	// Unanswered is how long its SSH server may send nothing that was due before the host is
+	// shown as not responding.
+	Unanswered time.Duration
 	// MaxSessions is how many commands run at once over one connection. sshd's
 	// own default limit is 10.
 	MaxSessions int
@@ -86,44 +86,59 @@ type Limits struct {
 	// MaxOutput bounds what one command may print, in bytes. A list of 20,000 jobs has up
 	// to 10 MB.
 	MaxOutput int
+
+	// For a person, and this computer.
+
+	// PromptTimeout bounds how long a person may take to answer one question.
+	PromptTimeout time.Duration
+	// Attended is how long after a person's action questions may be asked.
+	Attended time.Duration
+	// WaitedFor is how long after the last sign of a person somebody counts as waiting.
+	WaitedFor time.Duration
+	// WakeGrace is ProbeTimeout for a connection that only a person can restore, before they
+	// are asked to log in.
+	WakeGrace time.Duration
+	// SettingsTimeout bounds one run of `ssh -G`, which runs Match exec commands.
+	SettingsTimeout time.Duration
 }
 
 // DefaultLimits are the limits for real hosts.
 func DefaultLimits() Limits {
 	return Limits{
-		SettingsTimeout:  15 * time.Second,
-		DialTimeout:      15 * time.Second,
-		BannerTimeout:    10 * time.Second,
-		HandshakeTimeout: 30 * time.Second,
-		PromptTimeout:    2 * time.Minute,
-		Attended:         2 * time.Minute,
-		LoginSpacing:     time.Minute,
-		RetryMin:         5 * time.Second,
-		RetryMax:         15 * time.Minute,
-		StableAfter:      5 * time.Minute,
-		Refusals:         2,
-		BanWait:          time.Hour,
-		KeepaliveEvery:   30 * time.Second,
-		KeepaliveMax:     3,
-		ProbeTimeout:     3 * time.Second,
-		WakeGrace:        45 * time.Second,
-		AskUnanswered:    2 * time.Second,
-		InUse:            30 * time.Second,
-		Unacknowledged:   7 * time.Second,
-		Unanswered:       12 * time.Second,
-		LossyUnanswered:  30 * time.Second,
-		CloseUnanswered:  8 * time.Second,
-		WaitedMin:        10 * time.Second,
-		WaitedMax:        time.Minute,
-		WaitedFor:        30 * time.Minute,
-		WaitedBanner:     5 * time.Minute,
-		MaxSessions:      8,
-		SessionsAgain:    time.Minute,
-		NodeDial:         4 * time.Second,
-		NodeIdle:         time.Minute,
-		StepStart:        5 * time.Second,
-		StepIdle:         5 * time.Minute,
-		MaxOutput:        32 << 20,
+		SettingsTimeout:   15 * time.Second,
+		DialTimeout:       15 * time.Second,
+		BannerTimeout:     10 * time.Second,
+		HandshakeTimeout:  30 * time.Second,
+		PromptTimeout:     2 * time.Minute,
+		Attended:          2 * time.Minute,
+		LoginSpacing:      time.Minute,
+		RetryMin:          5 * time.Second,
+		RetryMax:          15 * time.Minute,
+		StableAfter:       5 * time.Minute,
+		Refusals:          2,
+		BanWait:           time.Hour,
+		KeepaliveEvery:    30 * time.Second,
+		KeepaliveMax:      3,
+		ProbeTimeout:      3 * time.Second,
+		WakeGrace:         45 * time.Second,
+		AskUnanswered:     2 * time.Second,
+		InUse:             30 * time.Second,
+		Unacknowledged:    7 * time.Second,
+		Unanswered:        12 * time.Second,
+		LossyUnanswered:   30 * time.Second,
+		ReplaceUnanswered: 8 * time.Second,
+		KeepReplaced:      2 * time.Minute,
+		WaitedMin:         10 * time.Second,
+		WaitedMax:         time.Minute,
+		WaitedFor:         30 * time.Minute,
+		WaitedBanner:      5 * time.Minute,
+		MaxSessions:       8,
+		SessionsAgain:     time.Minute,
+		NodeDial:          4 * time.Second,
+		NodeIdle:          time.Minute,
+		StepStart:         5 * time.Second,
+		StepIdle:          5 * time.Minute,
+		MaxOutput:         32 << 20,
 	}
 }
 
@@ -156,7 +171,7 @@ func PracticeLimits() Limits {
 	l.WakeGrace = 10 * time.Second
 	l.AskUnanswered = 500 * time.Millisecond
 	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 3*time.Second, 3*time.Second, 3*time.Second
-	l.CloseUnanswered = time.Second
+	l.ReplaceUnanswered = time.Second
 	l.WaitedMin, l.WaitedMax = 200*time.Millisecond, time.Second
 	l.StepStart = 20 * time.Second // as above: a program starts
 	return l

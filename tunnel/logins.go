@@ -58,6 +58,7 @@ func (h *Host) loginBegins(at time.Time) {
 		return
 	}
 	h.mu.Lock()
+	h.facts.loggingIn = true
 	l := h.loginsLocked()
 	h.mu.Unlock()
 	l.Last = at

@@ -121,9 +121,7 @@ func TestARestartDoesNotShortenASuspectedBan(t *testing.T) {
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
-		for h.Status().State != api.HostWaiting {
-			<-h.Changed()
-		}
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
 		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
 		_ = h.Await(t.Context())
 		said := h.Status().Cause
@@ -158,9 +156,7 @@ func TestASuspectedBanThatEndedBeforeTheRestartBlocksNothing(t *testing.T) {
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
-		for h.Status().State != api.HostWaiting {
-			<-h.Changed()
-		}
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
 		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
 		_ = h.Await(t.Context())
 		b.end()

@@ -23,9 +23,10 @@ type nodeHop struct {
 	login *Host
 	names []string
 	host  *Host         // represents the node; not in the pool, never published
-	lock  chan struct{} // guards conn and final
+	lock  chan struct{} // guards conn, old and final
 	conn  *conn
-	final error // why no more logins are tried
+	old   []*conn // replaced, with open channels
+	final error   // why no more logins are tried
 
 	failed atomic.Bool // the last login did not work
 }
@@ -43,13 +44,14 @@ func (n *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, 
 		if err != nil {
 			return nil, err
 		}
+		began := time.Now()
 		nc, err := c.dial(ctx, network, address)
 		switch {
 		case err == nil || errors.Is(err, api.ErrRefused):
 			return nc, err
 		case errors.Is(err, api.ErrDown) && again:
 			continue // it ended together with the host's connection or the job
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, context.DeadlineExceeded) && c.parent.responded(began):
 			n.drop(c) // the node may have died; the next dial finds out
 			return nil, fmt.Errorf("%w: %w", errTargetSilent, err)
 		case ctx.Err() != nil:
@@ -69,11 +71,18 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if n.conn != nil {
-		if !n.conn.ended() {
-			return n.conn, nil
+	if c := n.conn; c != nil {
+		switch {
+		case c.ended():
+			c.close(nil)
+		case c.worst() == standingUsed:
+			return c, nil
+		case c.worst() == standingAside:
+			return nil, errAside
+		default:
+			c.replace() // its channels continue
+			n.old = append(slices.DeleteFunc(n.old, (*conn).ended), c)
 		}
-		n.conn.close(nil)
 		n.conn = nil
 	}
 	if n.final != nil {
@@ -105,7 +114,7 @@ func (n *nodeHop) live() *conn {
 	default:
 		return nil
 	}
-	if n.conn == nil || n.conn.ended() {
+	if n.conn == nil || n.conn.ended() || n.conn.worst() != standingUsed {
 		return nil
 	}
 	return n.conn
@@ -120,10 +129,13 @@ func (n *nodeHop) drop(c *conn) { _ = c.wire.Close() }
 func (n *nodeHop) close() {
 	n.lock <- struct{}{}
 	defer func() { <-n.lock }()
+	for _, c := range n.old {
+		c.close(nil)
+	}
 	if n.conn != nil {
 		n.conn.close(nil)
-		n.conn = nil
 	}
+	n.conn, n.old = nil, nil
 }
 
 // connect logs in to the node with the person's keys. It asks nobody.

@@ -236,6 +236,32 @@ func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 	awaitEnd(t, f)
 }
 
+func TestAShellInsideAJobOutlivesTheReplacementOfItsConnection(t *testing.T) {
+	f := newFakeSlurm(t, "")
+	var login *sshServer
+	n, _ := insideJob(t, f, "refused", func(outer *Host, servers map[string]*sshServer) {
+		login = servers["outer"]
+		l := &outer.pool.o.Limits
+		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
+	})
+	shell, err := start(t, n, "cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(shell)
+	stillEchoes(t, shell)
+	resume := login.stall()
+	n.login.pool.NetworkChanged()
+	awaitHost(t, n.login, longest, func() bool { return n.login.Status().State != api.HostUp })
+	mustConnect(t, n.login)
+	mustPrint(t, n, "echo two", "two")
+	resume()
+	stillEchoes(t, shell)
+	if got := len(f.lines("runs")); got != 2 {
+		t.Errorf("%d steps", got)
+	}
+}
+
 // awaitEnd waits until no step runs.
 func awaitEnd(t *testing.T, f *fakeSlurm) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type sharedRelay struct {
 	mu       sync.Mutex
 	closed   bool
 	running  *runningRelay
+	old      map[*runningRelay]bool // over connections that were replaced
 	starting *relayStart
 	lived    time.Duration // of one that ended by itself and was not replaced yet
 	pause    pause
@@ -53,7 +55,7 @@ type relayStart struct {
 var errNodeClosed = errors.New("the connection to the node was closed")
 
 func newSharedRelay(limits *Limits, log *slog.Logger, server func() int, start func(context.Context) (*runningRelay, error)) *sharedRelay {
-	r := &sharedRelay{start: start, replaced: func(time.Duration) {}, server: server, limits: limits, log: log}
+	r := &sharedRelay{old: map[*runningRelay]bool{}, start: start, replaced: func(time.Duration) {}, server: server, limits: limits, log: log}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -80,15 +82,18 @@ func (r *sharedRelay) acquire(ctx context.Context) (*runningRelay, error) {
 func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.running != nil {
-		select {
-		case <-r.running.Done():
-			r.endedLocked(r.running)
+	if run := r.running; run != nil {
+		switch {
+		case run.over():
+			r.endedLocked(run)
+		case run.link.worst() == standingAside:
+			return nil, nil, errAside
+		case run.link.worst() == standingReplaced:
+			r.old[run], r.running = true, nil // its channels continue
+		case run.add():
+			return run, nil, nil
 		default:
-			if r.running.add() {
-				return r.running, nil, nil
-			}
-			r.endedLocked(r.running) // unused for too long
+			r.endedLocked(run) // unused for too long
 		}
 	}
 	switch {
@@ -148,6 +153,7 @@ func (r *sharedRelay) begin(s *relayStart) {
 // endedLocked takes in that a relay has ended. After the first that ended early, the next
 // one is started at once; after more, with pauses.
 func (r *sharedRelay) endedLocked(run *runningRelay) {
+	delete(r.old, run)
 	if r.running != run {
 		return
 	}
@@ -172,10 +178,14 @@ func (r *sharedRelay) endedLocked(run *runningRelay) {
 // end ends the relay, which is started again if it is needed.
 func (r *sharedRelay) end() {
 	r.mu.Lock()
-	run := r.running
+	all := maps.Clone(r.old)
+	if r.running != nil {
+		all[r.running] = true
+	}
 	r.running = nil
+	clear(r.old)
 	r.mu.Unlock()
-	if run != nil {
+	for run := range all {
 		run.leave()
 		_ = run.Close()
 	}
@@ -204,6 +214,7 @@ func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []by
 		ch, requests, err := run.OpenChannel(ctx, kind, payload)
 		wait.answered()
 		if err == nil {
+			wait.opened()
 			paced := &clientChannel{Channel: ch, wait: wait, in: flow{pacer: run.link.in}, out: flow{pacer: run.link.out}}
 			return &sharedSession{Channel: paced, release: sync.OnceFunc(run.remove)}, requests, nil
 		}
@@ -226,6 +237,7 @@ func (r *sharedRelay) dial(ctx context.Context, network, address string) (net.Co
 		c, err := run.Dial(ctx, network, address)
 		wait.answered()
 		if err == nil {
+			wait.opened()
 			paced := &channelConn{Conn: c, link: run.link, wait: wait}
 			paced.in.pacer, paced.out.pacer = run.link.in, run.link.out
 			return &relayedConn{channelConn: paced, release: sync.OnceFunc(run.remove)}, nil

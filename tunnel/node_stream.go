@@ -34,6 +34,7 @@ type stream struct {
 	status  int
 	err     error // why there is no status
 	closing sync.Once
+	wait    channelWait
 
 	unanswered atomic.Bool // closed because the node did not respond in time
 }
@@ -60,7 +61,7 @@ func (c *conn) stream(ctx context.Context, command, line string) (*stream, error
 		}
 		return nil, err
 	}
-	s := &stream{conn: c, slot: slot, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
+	s := &stream{conn: c, wait: channelWait{all: &c.clients}, slot: slot, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
 	started := make(chan error, 1)
 	if !c.spawn(func() { s.run(command, line, started) }) {
 		slot.release()
@@ -143,6 +144,7 @@ func (h *Host) startStream(ctx context.Context, line string, by readiness) (*str
 		_ = s.Close()
 		return nil, err
 	}
+	s.wait.opened()
 	return s, nil
 }
 
@@ -240,6 +242,7 @@ func (s *stream) CloseWrite() error { return s.in.Close() }
 // a Write.
 func (s *stream) Close() error {
 	s.closing.Do(func() { _ = s.session.Close() })
+	s.wait.ended()
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,8 @@ type Network struct {
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Watch calls changed after every change of the network, until ctx ends.
 	Watch func(ctx context.Context, changed func(), log *slog.Logger)
+	// HasAddress reports whether this computer has an address now; nil: it has all.
+	HasAddress func(netip.Addr) bool
 }
 
 // Pool owns the hosts and their connections.
@@ -62,6 +65,7 @@ type Pool struct {
 	dial    func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error)
 	lookup  func(ctx context.Context, host string) ([]string, error)
 	watch   func(ctx context.Context, changed func(), log *slog.Logger)
+	address func(netip.Addr) bool
 
 	using sync.Mutex // held while one host becomes a user of another
 
@@ -109,13 +113,13 @@ func NewPool(o Options) *Pool {
 	p := &Pool{
 		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
 		queued: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
-		watch: netwatch.Watch, lookup: net.DefaultResolver.LookupHost,
+		watch: netwatch.Watch, lookup: net.DefaultResolver.LookupHost, address: netwatch.HasAddress,
 	}
 	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		return d.DialContext(ctx, network, address)
 	}
 	if n := o.Network; n != nil {
-		p.dial, p.lookup, p.watch = n.Dial, n.Lookup, n.Watch
+		p.dial, p.lookup, p.watch, p.address = n.Dial, n.Lookup, n.Watch, n.HasAddress
 	}
 	return p
 }
@@ -276,8 +280,8 @@ func (p *Pool) allHosts() []*Host {
 	return slices.SortedFunc(maps.Values(p.hosts), func(a, b *Host) int { return strings.Compare(a.name, b.name) })
 }
 
-// NetworkChanged is called after a wake-up or a change of addresses or routes: live
-// connections are probed, and waits between tries start over.
+// NetworkChanged is called after a wake-up or a change of addresses or routes:
+// connections are probed, and waits after failures to reach a host start over.
 func (p *Pool) NetworkChanged() {
 	p.o.Log.Debug("network changed")
 	for _, h := range p.allHosts() {

@@ -15,6 +15,7 @@ func (h *Host) serve(ctx context.Context) {
 	defer h.stopServing()
 	h.recallLogins()
 	for ctx.Err() == nil {
+		h.closeDropped()
 		switch next, until := h.nextAction(time.Now()); next {
 		case actionTry:
 			h.try(ctx)
@@ -23,6 +24,7 @@ func (h *Host) serve(ctx context.Context) {
 		case actionWait:
 			h.sleep(ctx, until)
 		case actionIdle:
+			h.closeConnections()
 			h.pool.releaseHosts(h)
 			h.sleep(ctx, time.Time{})
 		}
@@ -46,7 +48,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
-	if f.live != nil {
+	if f.live != nil && f.wanted {
 		return actionHold, time.Time{}
 	}
 	if !f.wanted || f.stop != nil && h.leases == 0 && h.onlyLeasedLocked() {
@@ -123,16 +125,65 @@ func (h *Host) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
+// hold waits until the connection is no longer the host's.
+func (h *Host) hold(ctx context.Context) {
+	c, err := h.current()
+	if err != nil {
+		return
+	}
+	var sharedEnd <-chan struct{} // its owner keeps it
+	if c.owner != h {
+		sharedEnd = c.done
+	}
+	select {
+	case <-sharedEnd:
+		h.connectionLost(c)
+	case <-ctx.Done():
+	case <-h.woken:
+	}
+	h.mu.Lock()
+	ended := h.ended == c && h.facts.live == c
+	h.mu.Unlock()
+	if ended {
+		h.closeConnections()
+	}
+}
+
+// closeConnections closes the host's connections.
+func (h *Host) closeConnections() {
+	h.mu.Lock()
+	for c := range h.aside {
+		h.aside[c] = false
+	}
+	live := h.facts.live
+	h.mu.Unlock()
+	h.closeDropped()
+	if live != nil {
+		if live.owner == h {
+			live.close(nil)
+		}
+		h.connectionLost(live)
+	}
+}
+
 // try connects once.
-func (h *Host) try(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
+func (h *Host) try(serving context.Context) {
+	ctx, cancel := context.WithCancel(serving)
 	defer cancel()
 	t := h.beginTry(cancel)
 	if t == nil {
 		return
 	}
 	c, err := t.connect(ctx)
-	h.finishTry(t, c, err)
+	used := h.finishTry(t, c, err)
+	if c != nil && c.owner == h {
+		if used {
+			h.pool.wg.Go(func() { h.keep(serving, c) })
+			h.replaceOthers()
+		} else {
+			c.close(nil)
+		}
+	}
 	h.saveLogins()
 }
 
@@ -145,7 +196,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 		return nil
 	}
 	h.cancel = cancel
-	f.trying, f.lastTry = "reading the ssh settings", time.Now()
+	f.trying, f.loggingIn, f.lastTry = "reading the ssh settings", false, time.Now()
 	h.enterLocked()
 	now := time.Now()
 	attended := now.Before(f.attended)
@@ -180,32 +231,33 @@ func (h *Host) lastClient() string {
 	return h.facts.client
 }
 
-// finishTry records the result of a try.
-func (h *Host) finishTry(t *attempt, c *conn, err error) {
+// finishTry records the result of a try, and reports whether its connection became the
+// host's.
+func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	f := &h.facts
 	f.trying, f.asking, f.links, h.cancel = "", "", nil, nil
+	defer h.enterLocked()
 	if !t.loginAt.IsZero() {
 		f.lastLogin = t.loginAt
 	}
 	if !f.wanted {
-		h.enterLocked()
-		h.mu.Unlock()
-		if c != nil && c.owner == h {
-			c.close(nil)
-		}
-		return
+		return false
 	}
 	if err == nil {
-		f.live = c
-		f.failure, f.stop, f.refusals, f.ban = nil, nil, 0, time.Time{}
-		f.nextTry, f.attended = time.Time{}, time.Time{}
-		f.lostAt, f.waitedTry, f.waitedUntil = time.Time{}, time.Time{}, time.Time{}
-	} else {
-		h.failedLocked(t, asError(err))
+		f.stop, f.refusals, f.ban, f.attended = nil, 0, time.Time{}, time.Time{}
 	}
-	h.enterLocked()
-	h.mu.Unlock()
+	back := f.live != nil // the old one responds again
+	switch {
+	case err != nil && (!back || !t.loginAt.IsZero()):
+		h.failedLocked(t, asError(err))
+	case err != nil || back && f.live != c:
+	default:
+		h.connectedLocked(c)
+		return true
+	}
+	return false
 }
 
 // failedLocked decides between another try and a stop, only by the class of the failure.
@@ -213,8 +265,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f, l, now := &h.facts, h.limitsLocked(), time.Now()
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
-	f.failures++
-	f.nextTry = now.Add(backoff(f.failures, l.RetryMin, l.RetryMax))
+	f.failed(now, !t.loginAt.IsZero(), &l)
 	if f.lostAt.IsZero() {
 		f.lostAt = t.began
 	}
@@ -259,26 +310,39 @@ func (h *Host) connectionLost(c *conn) {
 	onlyLeased := h.onlyLeased()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f, l := &h.facts, h.limitsLocked()
-	f.live = nil
-	h.probe = false
-	byUs := h.ended == c // who wants the host since then wants a new connection
-	if onlyLeased && !h.asked && !byUs {
+	defer h.wake()
+	delete(h.aside, c)
+	if h.facts.live != c {
+		return
+	}
+	h.facts.live = nil
+	if onlyLeased && !h.asked && h.ended != c {
 		h.dropWantedLocked() // the users of the leases lost it too
 	}
+	h.lostLocked(c, nil)
+}
+
+// lostLocked records that the host lost its connection: it has ended or, if a reason is
+// given, does not respond.
+func (h *Host) lostLocked(c *conn, silent error) {
+	f, l, now := &h.facts, h.limitsLocked(), time.Now()
+	f.live, h.lost = nil, c
+	byUs := h.ended == c // who wants the host since then wants a new connection
 	if f.wanted && !byUs {
-		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost: %v", h.label(), c.endReason()), Err: classPassing.of(c.endReason())}
-		f.failures++
-		if time.Since(c.since) >= l.StableAfter {
-			f.failures = 0
+		why := silent
+		text := "%s does not respond: %v"
+		if silent == nil {
+			text, why = "the connection to %s was lost: %v", c.endReason()
 		}
-		f.lostAt = time.Now()
-		if c.clients.sentWithin(f.lostAt, l.InUse) {
-			f.noteWaiting(f.lostAt, true)
+		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf(text, h.label(), why), Err: classPassing.of(why)}
+		f.lostAt = now
+		if c.clients.sentWithin(now, l.InUse) {
+			f.noteWaiting(now, true)
 		}
-		f.nextTry = time.Time{}
-		if f.failures > 0 {
-			f.nextTry = time.Now().Add(backoff(f.failures, l.RetryMin, l.RetryMax))
+		if now.Sub(c.since) >= l.StableAfter {
+			f.forgetFailures()
+		} else {
+			f.failed(now, silent == nil, &l)
 		}
 	}
 	h.enterLocked()

@@ -164,9 +164,7 @@ func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
-		for h.Status().State != api.HostWaiting {
-			<-h.Changed()
-		}
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
 		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
 		s.config.PublicKeyCallback = accept
 		err := h.Await(t.Context())
@@ -278,9 +276,6 @@ func TestANetworkChangeFindsADeadLinkInSeconds(t *testing.T) {
 		}
 		s.pause(false)
 		mustConnect(t, h)
-		if _, _, n := s.counts(); n != 2 {
-			t.Errorf("%d logins", n)
-		}
 	})
 }
 

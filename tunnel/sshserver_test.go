@@ -228,6 +228,7 @@ func (s *sshServer) forward(nc ssh.NewChannel) {
 		}
 		ch, requests, err := nc.Accept()
 		if err != nil {
+			_ = inner.Close()
 			return
 		}
 		s.wg.Go(func() { ssh.DiscardRequests(requests) })
@@ -265,6 +266,30 @@ func (s *sshServer) pause(on bool) {
 	for c := range s.live {
 		c.link.setPaused(on)
 	}
+}
+
+// stall makes the live connections lose all bytes, and returns what ends that. New ones
+// are not affected, as after a change that only a firewall on the way has forgotten.
+func (s *sshServer) stall() (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var links []*link
+	for c := range s.live {
+		links = append(links, c.link)
+		c.link.setPaused(true)
+	}
+	return func() {
+		for _, l := range links {
+			l.setPaused(false)
+		}
+	}
+}
+
+// connections is how many there are.
+func (s *sshServer) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
 }
 
 // set changes the server's faults.
@@ -486,6 +511,7 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*sshconfig.S
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	b.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
+	b.address = nil // it has all
 	b.watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() }
 	return b
 }

@@ -8,9 +8,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// clientWaits says whether clients wait for bytes on the channels of a connection. The
-// commands of the agent itself do not count.
+// clientWaits says how many channels of clients a connection has, and whether they wait
+// for bytes. The commands of the agent itself do not count.
 type clientWaits struct {
+	open    atomic.Int64  // channels
+	unused  func()        // called when the last channel has ended
 	began   chan struct{} // receives when a client sends and nobody checks the connection
 	waiting atomic.Int64  // channels whose last bytes went to the host
 	lastAt  atomic.Int64  // when a client last sent, in Unix nanoseconds
@@ -29,7 +31,22 @@ func (w *clientWaits) sentWithin(now time.Time, within time.Duration) bool {
 // channelWait is one channel's part of clientWaits.
 type channelWait struct {
 	all     *clientWaits
+	counted atomic.Bool
 	waiting atomic.Bool
+}
+
+// opened counts the channel until it has ended.
+func (w *channelWait) opened() {
+	w.counted.Store(true)
+	w.all.open.Add(1)
+}
+
+// ended is called at the end of the channel, maybe more than once.
+func (w *channelWait) ended() {
+	w.answered()
+	if w.counted.Swap(false) && w.all.open.Add(-1) == 0 {
+		w.all.unused()
+	}
 }
 
 // sent is called for bytes that a client sends.
@@ -46,7 +63,7 @@ func (w *channelWait) sent() {
 	}
 }
 
-// answered is called for bytes that came for the client, and at the end of the channel.
+// answered is called for bytes that came for the client.
 func (w *channelWait) answered() {
 	if w.waiting.Load() && w.waiting.Swap(false) {
 		w.all.waiting.Add(-1)
@@ -155,8 +172,8 @@ func (k *keepalive) replyDue(now time.Time) bool {
 	return false
 }
 
-// checkStall shows whether the connection responds. A connection that does not, and can
-// be restored without a person, is closed once a new login is due.
+// checkStall shows whether the connection responds. One that does not, and can be
+// restored without a person, is set aside once a new login is due.
 func (h *Host) checkStall(k *keepalive) {
 	now := time.Now()
 	c := k.c
@@ -173,8 +190,8 @@ func (h *Host) checkStall(k *keepalive) {
 			user.refresh() // it may share the connection
 		}
 	}
-	if silent && now.Sub(k.stall.noticed) >= c.limits.CloseUnanswered && h.loginDue(now) {
-		c.close(fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
+	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && h.loginDue(now) && !h.onlyLeased() {
+		h.doubt(k, fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
 	}
 }
 

@@ -137,11 +137,11 @@ func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := connected(t, b)
-		s.pause(true)
+		defer s.stall()()
 		say(c, "anybody?")
 		awaitHost(t, h, 25*time.Second, func() bool { return h.Status().State != api.HostUp })
-		s.pause(false)
 		mustConnect(t, h)
+		echoThrough(t, h)
 		if _, logins, _ := s.counts(); logins != 2 {
 			t.Errorf("%d logins", logins)
 		}

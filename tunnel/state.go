@@ -18,6 +18,8 @@ type facts struct {
 	failure   *api.Error     // why the last try failed
 	failures  int            // tries and short-lived connections in a row
 	nextTry   time.Time      // not before then, unless a person acts
+	logins    loginFailures  // those that are not about the way to the host
+	loggingIn bool           // the try under way has begun to log in
 	attended  time.Time      // until then a person may be asked
 	client    string         // the client that the person last used
 	refusals  int            // refused logins since the last good one
@@ -30,6 +32,34 @@ type facts struct {
 	person      time.Time // the last sign of a person
 	waitedTry   time.Time // replaces nextTry while somebody waits; zero: it does not
 }
+
+// loginFailures are the failures that a network change does not excuse: the host has seen
+// logins.
+type loginFailures struct {
+	count   int
+	nextTry time.Time
+}
+
+// failed counts a failure, and sets when to try again. With login set, the host has seen a
+// login.
+func (f *facts) failed(now time.Time, login bool, l *Limits) {
+	f.failures++
+	if login {
+		f.logins.count++
+	}
+	f.nextTry = now.Add(backoff(f.failures, l.RetryMin, l.RetryMax))
+	if login {
+		f.logins.nextTry = f.nextTry
+	}
+}
+
+func (f *facts) forgetFailures() {
+	f.logins = loginFailures{}
+	f.forgetUnreached()
+}
+
+// forgetUnreached forgets the failures to reach the host.
+func (f *facts) forgetUnreached() { f.failures, f.nextTry = f.logins.count, f.logins.nextTry }
 
 // stop ends all automatic tries, for good or until a time.
 type stop struct {

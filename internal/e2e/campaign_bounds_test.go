@@ -37,7 +37,7 @@ func idleUnresponsive(l agent.Limits) time.Duration {
 // replaced is until a connection in use that does not respond is given up for a new
 // one, which keeps a distance from the last login.
 func replaced(l agent.Limits) time.Duration {
-	return max(unresponsive(l)+l.Tunnel.CloseUnanswered, relogin(l))
+	return max(unresponsive(l)+l.Tunnel.ReplaceUnanswered, relogin(l))
 }
 
 // noDial is until that new one has failed, too.

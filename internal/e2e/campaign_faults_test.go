@@ -82,13 +82,13 @@ var faults = []fault{
 	{
 		name:    "the laptop's address changes",
 		inflict: func(c *campaign) { c.lab.Roam() },
-		state:   api.SessionReconnecting, cause: "the connection to lab-named was lost: no response within … after the network changed", within: noticed,
+		state:   api.SessionReconnecting, cause: "lab-named does not respond: this computer no longer has the address of the connection…", within: noticed,
 		repair: nothing, again: relogin,
 	},
 	{
 		name:    "the laptop sleeps, and its clock jumps",
 		inflict: (*campaign).sleep,
-		state:   api.SessionReconnecting, cause: "the connection to … was lost: …", within: plus(15*time.Second, noticed),
+		state:   api.SessionReconnecting, cause: "lab-cert does not respond: no response within … after the network changed", within: plus(15*time.Second, noticed),
 		repair: func(c *campaign) { c.lab.ContConns(c.alias) }, again: relogin,
 		beside: func(t *testing.T) *campaign {
 			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-cert", "cn02", ""))

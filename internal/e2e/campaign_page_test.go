@@ -29,7 +29,10 @@ limit differs. ` + "`make campaign`" + ` runs it and writes this page; another t
   ` + "`tunctl up`" + ` tries at once. 1m1s is the time between two logins, or the longest pause while somebody waits; after an
   outage of less than two minutes, with the last login over a minute ago, it is less than 20 s.
 - **Measured** are the same two times of one run with the short limits of the practice cluster, for comparison only.
-- Where a session recovers automatically, open connections to the page are held and continue. The page's address never changes.
+- Where a session recovers automatically, new connections to the page are held until it is ready. Open ones continue with nothing
+  missing when the network was only silent or gone and the laptop has the same address again: TCP keeps them for about 15 minutes
+  while data is on its way, and longer if none is. If the address is another one, or the host's end was killed, they end, what was on
+  its way is lost, and the page reconnects. The page's address never changes.
 - ` + "`…`" + ` stands for names, numbers and times.
 
 `

@@ -147,12 +147,7 @@ func kernelSays(t *testing.T, base *url.URL, token, code string) string {
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(1 << 20)
-	ask := map[string]any{
-		"header":        map[string]any{"msg_id": "1", "msg_type": "execute_request", "session": "s", "username": "", "version": "5.3"},
-		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell",
-		"content": map[string]any{"code": code, "silent": false},
-	}
-	if err := wsjson.Write(ctx, conn, ask); err != nil {
+	if err := wsjson.Write(ctx, conn, executeRequest("1", code)); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -77,9 +78,24 @@ func wallClock() time.Time { return time.Now().Round(0) }
 // without a link: they keep their addresses for a while, but nothing is reached from them.
 func fingerprint() string {
 	parts := defaultRoutes()
+	for _, a := range addresses() {
+		parts = append(parts, a.String())
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}
+
+// HasAddress reports whether packets for an address reach this machine now.
+func HasAddress(a netip.Addr) bool {
+	return slices.ContainsFunc(addresses(), func(n *net.IPNet) bool { return n.IP.Equal(a.AsSlice()) })
+}
+
+// addresses are those from which other machines can be reached.
+func addresses() []*net.IPNet {
+	var list []*net.IPNet
 	links, err := net.Interfaces()
 	if err != nil {
-		return ""
+		return nil
 	}
 	for _, link := range links {
 		if link.Flags&net.FlagUp == 0 || link.Flags&net.FlagRunning == 0 {
@@ -89,18 +105,10 @@ func fingerprint() string {
 		if err != nil {
 			continue // it was removed meanwhile
 		}
-		parts = append(parts, global(addrs)...)
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, " ")
-}
-
-// global are the addresses from which other machines can be reached.
-func global(addrs []net.Addr) []string {
-	var list []string
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-			list = append(list, n.String())
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+				list = append(list, n)
+			}
 		}
 	}
 	return list

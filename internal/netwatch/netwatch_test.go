@@ -3,6 +3,7 @@ package netwatch
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,5 +60,16 @@ func TestOnlyADifferenceIsANetworkChange(t *testing.T) {
 func TestTheMachineHasAFingerprint(t *testing.T) {
 	if a, b := fingerprint(), fingerprint(); a != b {
 		t.Errorf("it differs at rest: %q, %q", a, b)
+	}
+}
+
+func TestAnAddressOfNoInterfaceIsNotThisMachines(t *testing.T) {
+	if HasAddress(netip.MustParseAddr("192.0.2.1")) { // for documentation only
+		t.Error("this machine has it")
+	}
+	for _, a := range addresses() {
+		if ip, _ := netip.AddrFromSlice(a.IP); !HasAddress(ip.Unmap()) {
+			t.Errorf("this machine does not have its own %v", a)
+		}
 	}
 }

@@ -33,7 +33,7 @@ const tolerance = 10 * time.Second
 
 // steady notices a stall of three seconds, by a question without an answer, and bears it.
 func steady(l *tunnel.Limits) {
-	l.KeepaliveEvery, l.KeepaliveMax, l.CloseUnanswered = keepalive, int(tolerance/keepalive), tolerance
+	l.KeepaliveEvery, l.KeepaliveMax, l.ReplaceUnanswered = keepalive, int(tolerance/keepalive), tolerance
 }
 
 // await waits for a host to be as wanted and returns how long that took.

@@ -22,7 +22,7 @@ func asOnRealHosts(l *tunnel.Limits) {
 	l.KeepaliveEvery, l.KeepaliveMax = d.KeepaliveEvery, d.KeepaliveMax
 	l.AskUnanswered, l.InUse = d.AskUnanswered, d.InUse
 	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = d.Unacknowledged, d.Unanswered, d.LossyUnanswered
-	l.CloseUnanswered = d.CloseUnanswered
+	l.ReplaceUnanswered = d.ReplaceUnanswered
 }
 
 // typist is a person at a shell of a host, who types and waits for the echo.

@@ -1,0 +1,234 @@
+package tunnel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// standing is what a connection is used for. One that does not respond may still live:
+// TCP survives an outage if the addresses stay. It is set aside and not closed, so that
+// what is under way in it continues when it responds again. Meanwhile a login beside it
+// follows the rules for all logins. Whichever comes first becomes the host's connection.
+type standing int32
+
+const (
+	standingUsed     standing = iota // new channels are opened on it
+	standingAside                    // it does not respond: no new channels
+	standingReplaced                 // another took its place: it ends with its last channel
+)
+
+var errAddressGone = errors.New("this computer no longer has the address of the connection")
+
+// errAside is why no channel is opened on a connection that does not respond.
+var errAside = fmt.Errorf("%w: it does not respond", api.ErrDown)
+
+// worst is the worst standing of a connection and those that it goes through.
+func (c *conn) worst() standing {
+	c.mu.Lock()
+	own := c.standing
+	c.mu.Unlock()
+	if c.parent == nil {
+		return own
+	}
+	return max(own, c.parent.worst())
+}
+
+func (c *conn) setStanding(to standing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.standing == standingUsed && to != standingUsed:
+		close(c.set)
+	case c.standing != standingUsed && to == standingUsed:
+		c.set = make(chan struct{})
+	}
+	c.standing = to
+}
+
+// whenAside is closed once no new channels are opened on the connection. What only waits
+// for its host to respond then fails, as after a loss.
+func (c *conn) whenAside() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.set
+}
+
+func (c *conn) isReplaced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.standing == standingReplaced
+}
+
+// responded reports whether bytes came after a time.
+func (c *conn) responded(since time.Time) bool {
+	last, _ := c.wire.heard()
+	return last.After(since)
+}
+
+// replace is called when another connection took its place.
+func (c *conn) replace() {
+	c.setStanding(standingReplaced)
+	c.endIfUnused()
+}
+
+func (c *conn) endIfUnused() {
+	if c.isReplaced() && c.clients.open.Load() == 0 {
+		c.end(errors.New("another connection replaced this one"))
+	}
+}
+
+// doubt is called when a connection does not respond.
+func (h *Host) doubt(k *keepalive, why error) {
+	c := k.c
+	if h.onlyLeased() { // there is no login beside it
+		if !errors.Is(why, errProbe) {
+			c.end(why)
+		}
+		return
+	}
+	k.setDoubted()
+	h.log.Warn("the connection is set aside", "err", why, "channels", c.clients.open.Load())
+	h.mu.Lock()
+	if h.facts.live == c {
+		c.setStanding(standingAside)
+		h.aside[c] = true
+		h.lostLocked(c, why)
+	}
+	h.mu.Unlock()
+	for _, user := range h.usersNow() {
+		user.stopSharing(c, why)
+	}
+	h.wake()
+}
+
+// stopSharing is doubt for a host that shares another's connection.
+func (h *Host) stopSharing(c *conn, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts.live == c {
+		h.lostLocked(c, why)
+		h.wake()
+	}
+}
+
+// checkDoubted finds out whether a connection that did not respond does so again, or, if
+// it was replaced, whether it is to be kept.
+func (h *Host) checkDoubted(k *keepalive, now time.Time) {
+	c := k.c
+	last, reads := c.wire.heard()
+	here := c.hasAddress()
+	if reads > k.reads && here && !c.heldBySSH {
+		h.respondsAgain(k)
+		return
+	}
+	k.reads = reads // without the address, these are bytes that were on their way
+	k.stall.timer.Reset(stallCheck)
+	if !c.isReplaced() {
+		return
+	}
+	if k.replaced.IsZero() {
+		k.replaced = now
+	}
+	switch silence := now.Sub(latest(last, k.replaced)); {
+	case !here:
+		c.end(errAddressGone)
+	case silence >= c.limits.KeepReplaced:
+		c.end(fmt.Errorf("no response for %s", api.DurationText(now.Sub(last))))
+	}
+}
+
+// respondsAgain makes a connection the host's again, unless another took its place.
+func (h *Host) respondsAgain(k *keepalive) {
+	c := k.c
+	k.setResponds()
+	h.mu.Lock()
+	f := &h.facts
+	back := h.aside[c] && f.live == nil && f.wanted && h.ended != c
+	if back {
+		delete(h.aside, c)
+		c.setStanding(standingUsed)
+		h.connectedLocked(c)
+		if h.cancel != nil && !f.loggingIn { // a login under way is not cut off
+			h.cancel()
+		}
+	}
+	h.mu.Unlock()
+	h.log.Info("the host responds again", "replaced", !back)
+	if !back {
+		return
+	}
+	for _, user := range h.usersNow() {
+		user.shareAgain(c)
+	}
+	h.wake()
+}
+
+// shareAgain is respondsAgain for a host that shared another's connection.
+func (h *Host) shareAgain(c *conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts.live == nil && h.facts.wanted && h.lost == c {
+		h.connectedLocked(c)
+		h.wake()
+	}
+}
+
+// connectedLocked makes a connection the host's.
+func (h *Host) connectedLocked(c *conn) {
+	f := &h.facts
+	f.live, h.lost = c, nil
+	f.failure, f.nextTry = nil, time.Time{}
+	f.lostAt, f.waitedTry, f.waitedUntil = time.Time{}, time.Time{}, time.Time{}
+	if f.stop != nil && f.stop.state == api.HostNeedsLogin {
+		f.stop = nil
+	}
+	h.enterLocked()
+}
+
+// replaceOthers is called when a connection became the host's.
+func (h *Host) replaceOthers() {
+	for _, c := range h.othersNow() {
+		c.replace()
+	}
+}
+
+// closeDropped closes the connections that nobody wants any more.
+func (h *Host) closeDropped() {
+	for _, c := range h.othersNow() {
+		h.mu.Lock()
+		kept := h.aside[c]
+		h.mu.Unlock()
+		if !kept {
+			c.close(nil)
+			h.connectionLost(c)
+		}
+	}
+}
+
+func (h *Host) othersNow() []*conn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.aside))
+}
+
+// setDoubted has the connection checked until it responds or ends.
+func (k *keepalive) setDoubted() {
+	_, k.reads = k.c.wire.heard()
+	k.doubted, k.probing, k.probeAgain, k.replaced = true, 0, false, time.Time{}
+	k.stall.timer.Reset(stallCheck)
+	k.resetTimer()
+}
+
+func (k *keepalive) setResponds() {
+	k.doubted, k.missed = false, 0
+	k.stall.due, k.stall.noticed = false, time.Time{}
+	k.stall.timer.Stop()
+	k.c.setStalled(time.Time{}, false)
+	k.c.clients.checked.Store(false)
+	k.resetTimer()
+}

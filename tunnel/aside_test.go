@@ -1,0 +1,416 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+)
+
+// wifi is the link of a bench's computer to all servers.
+type wifi struct {
+	b       *bench
+	servers []*sshServer
+	gone    atomic.Bool
+	offline atomic.Bool
+}
+
+// newWiFi makes it before the bench serves.
+func newWiFi(b *bench, servers ...*sshServer) *wifi {
+	w := &wifi{b: b, servers: servers}
+	dial := b.dial
+	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		if w.offline.Load() {
+			return nil, errors.New("network is unreachable")
+		}
+		return dial(ctx, d, network, address)
+	}
+	b.address = func(netip.Addr) bool { return !w.gone.Load() }
+	return w
+}
+
+// off loses the link, and returns what restores it with the same address.
+func (w *wifi) off() (on func()) {
+	set := func(off bool) {
+		w.gone.Store(off)
+		w.offline.Store(off)
+		for _, s := range w.servers {
+			s.pause(off)
+		}
+		w.b.NetworkChanged()
+		synctest.Wait()
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// roam gives the computer another address: the old connections hear nothing more.
+func (w *wifi) roam() {
+	w.gone.Store(true)
+	for _, s := range w.servers {
+		s.stall()
+	}
+	w.b.NetworkChanged()
+	synctest.Wait()
+}
+
+// stillEchoes checks that a channel carries bytes in both directions.
+func stillEchoes(t *testing.T, c io.ReadWriter) {
+	t.Helper()
+	say(c, "still there?")
+	got := make([]byte, len("still there?"))
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != "still there?" {
+		t.Errorf("the open channel: %q, %v", got, err)
+	}
+}
+
+// ended waits for the end of a channel, and returns how long that took.
+func ended(t *testing.T, c io.Reader, limit time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	end := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, c)
+		end <- err
+	}()
+	select {
+	case <-end:
+	case <-time.After(limit):
+		t.Fatalf("the channel is open after %v", limit)
+	}
+	return time.Since(began)
+}
+
+func TestALostWiFiEndsNoConnection(t *testing.T) {
+	for _, off := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute, 3 * time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, s := keyed(t)
+				w := newWiFi(b, s)
+				writes := countWrites(b)
+				h, c := connected(t, b)
+				time.Sleep(7 * time.Second) // no keepalive is under way
+				sent := writes.Load()
+				on := w.off()
+				if got := h.Status(); got.State == api.HostUp {
+					t.Errorf("shown at once: %+v", got)
+				}
+				time.Sleep(off)
+				if n := writes.Load() - sent; n != 0 {
+					t.Errorf("%d packets without an address", n)
+				}
+				on()
+				awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
+				stillEchoes(t, c)
+				echoThrough(t, h)
+				time.Sleep(time.Hour)
+				if _, logins, _ := s.counts(); logins != 1 {
+					t.Errorf("%d logins", logins)
+				}
+			})
+		})
+	}
+}
+
+func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		w := newWiFi(b, s)
+		s.config.PublicKeyCallback = acceptLate(5*time.Second, s.config.PublicKeyCallback)
+		h, c := connected(t, b)
+		w.roam()
+		took := ended(t, c, time.Minute)
+		if took < 5*time.Second || h.Status().State != api.HostUp {
+			t.Errorf("the old connection was closed after %v, before the login: %+v", took, h.Status())
+		}
+		echoThrough(t, h)
+		if _, logins, _ := s.counts(); logins != 2 {
+			t.Errorf("%d logins", logins)
+		}
+	})
+}
+
+// acceptLate has a login with a key take some time.
+func acceptLate(d time.Duration, f func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error)) func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+	return func(c ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+		time.Sleep(d)
+		return f(c, k)
+	}
+}
+
+func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, c := connected(t, b)
+		resume := s.stall()
+		b.NetworkChanged()
+		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
+		mustConnect(t, h)
+		echoThrough(t, h) // over the new one
+		time.Sleep(time.Minute)
+		resume()
+		stillEchoes(t, c)
+		time.Sleep(3 * time.Hour)
+		stillEchoes(t, c)
+		echoThrough(t, h)
+		if n := s.connections(); n != 2 {
+			t.Errorf("%d connections", n)
+		}
+		_ = c.Close()
+		synctest.Wait()
+		if n := s.connections(); n != 1 || h.Status().State != api.HostUp {
+			t.Errorf("%d connections after its last channel, %+v", n, h.Status())
+		}
+	})
+}
+
+func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
+	for name, test := range map[string]struct {
+		set   func(*sshconfig.Settings)
+		least time.Duration
+	}{
+		"by our limit":        {func(*sshconfig.Settings) {}, 2 * time.Minute},
+		"by the user's limit": {func(s *sshconfig.Settings) { s.ServerAliveInterval, s.ServerAliveCountMax = 10*time.Second, 4 }, 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, s := strictly(t, test.set)
+				h, c := connected(t, b)
+				defer s.stall()()
+				b.NetworkChanged()
+				awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
+				mustConnect(t, h)
+				if took := ended(t, c, time.Hour); took < test.least || took > test.least+time.Second {
+					t.Errorf("closed %v after it was replaced", took)
+				}
+			})
+		})
+	}
+}
+
+func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		shell, requests, err := h.OpenChannel(t.Context(), "session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(shell)
+		go ssh.DiscardRequests(requests)
+		if ok, err := shell.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"cat"})); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		stillEchoes(t, shell)
+		resume := s.stall()
+		say(shell, "x")
+		time.Sleep(100 * time.Second)
+		resume()
+		if _, err := io.ReadFull(shell, make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		stillEchoes(t, shell)
+	})
+}
+
+func TestAConnectionThatOnlyAPersonCanReplaceIsNeverClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		b, h, err := logIn(t, s, nil, "right")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Minute + 7*time.Second)
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(c)
+		s.pause(true)
+		b.NetworkChanged()
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostNeedsLogin })
+		time.Sleep(8 * time.Hour)
+		s.pause(false)
+		awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
+		stillEchoes(t, c)
+		if _, logins, _ := s.counts(); logins != 1 {
+			t.Errorf("%d logins", logins)
+		}
+	})
+}
+
+func TestAPersonIsNotAskedForALoginWhenTheWiFiIsLostForSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, acceptPassword("right"))
+		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		b.person.answers = []string{"right"}
+		w := newWiFi(b, s)
+		h, c := connected(t, b)
+		on := w.off()
+		awaitHost(t, h, time.Second, func() bool { return !responds(h) })
+		time.Sleep(40 * time.Second)
+		on()
+		awaitHost(t, h, time.Second, func() bool { return responds(h) })
+		stillEchoes(t, c)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, state := range b.states {
+			if state == api.HostNeedsLogin {
+				t.Error("a person was asked to log in")
+			}
+		}
+	})
+}
+
+func TestHostsThatShareAConnectionLoseAndRegainItTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEditable(t, "one")
+		w := newWiFi(e.bench, e.servers["one"])
+		e.serve(t)
+		var hosts []*Host
+		for _, name := range []string{"work", "cluster"} {
+			e.point(name, sshconfig.Settings{Hostname: "one"})
+			hosts = append(hosts, e.Host(name))
+			e.Host(name).Up()
+			mustConnect(t, e.Host(name))
+		}
+		time.Sleep(10 * time.Minute)
+		c, err := hosts[1].Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(c)
+		on := w.off()
+		for _, h := range hosts {
+			if h.Status().State == api.HostUp {
+				t.Errorf("%s is up", h.name)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		on()
+		for _, h := range hosts {
+			awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
+		}
+		stillEchoes(t, c)
+		if _, logins, _ := e.servers["one"].counts(); logins != 1 {
+			t.Errorf("%d logins", logins)
+		}
+	})
+}
+
+func TestALostWiFiEndsNothingBehindAJumpHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+		w := newWiFi(b, servers["outer"])
+		b.serve(t)
+		h := b.Host("inner")
+		h.Up()
+		mustConnect(t, h)
+		time.Sleep(10 * time.Minute)
+		c, err := h.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(c)
+		on := w.off()
+		time.Sleep(time.Minute)
+		on()
+		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State == api.HostUp })
+		stillEchoes(t, c)
+		echoThrough(t, h)
+		if _, logins, _ := servers["inner"].counts(); logins != 1 {
+			t.Errorf("%d logins", logins)
+		}
+	})
+}
+
+func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, servers := chain(t, nil, nil)
+		b.serve(t)
+		outer := b.Host("outer")
+		outer.Up()
+		mustConnect(t, outer)
+		time.Sleep(10 * time.Minute)
+		node := outer.Node(NodeOptions{Names: []string{"inner"}})
+		defer node.Close()
+		c, err := node.Dial(t.Context(), "tcp", "echo:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resume := servers["outer"].stall()
+		b.NetworkChanged()
+		awaitHost(t, outer, 5*time.Second, func() bool { return outer.Status().State != api.HostUp })
+		if _, err := node.Dial(t.Context(), "tcp", "echo:1"); !errors.Is(err, api.ErrDown) {
+			t.Errorf("a dial before there is another connection: %v", err)
+		}
+		mustConnect(t, outer)
+		echoThrough(t, node)
+		resume()
+		stillEchoes(t, c)
+		_ = c.Close()
+		synctest.Wait()
+		if n := servers["outer"].connections(); n != 1 {
+			t.Errorf("%d connections after the last channel of the old one", n)
+		}
+		echoThrough(t, node)
+	})
+}
+
+func TestADownEndsAConnectionThatIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, c := connected(t, b)
+		time.Sleep(7 * time.Second) // no keepalive is under way
+		s.pause(true)
+		b.NetworkChanged()
+		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
+		h.Down()
+		h.Up()
+		s.pause(false)
+		ended(t, c, time.Second)
+		mustConnect(t, h)
+		if _, logins, _ := s.counts(); logins != 2 {
+			t.Errorf("%d logins", logins)
+		}
+	})
+}
+
+func TestANetworkThatFlapsAddsNoLoginsToAServerThatDropsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.serve(t)
+		h := b.Host("login")
+		h.Up()
+		mustConnect(t, h)
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		go func() {
+			for ctx.Err() == nil {
+				time.Sleep(50 * time.Second)
+				b.NetworkChanged()
+			}
+		}()
+		for ctx.Err() == nil {
+			if h.Await(ctx) == nil {
+				time.Sleep(time.Second)
+				s.drop()
+				synctest.Wait()
+			}
+		}
+		time.Sleep(time.Minute)
+		if _, logins, _ := s.counts(); logins > 24*5 {
+			t.Errorf("%d logins in a day", logins)
+		}
+	})
+}
