@@ -203,7 +203,7 @@ func (c *cutter) startPlain() {
 	local := l.Addr().String()
 	_ = l.Close()
 	at := c.status().Endpoint
-	cmd := exec.CommandContext(c.t.Context(), "ssh", "-F", c.lab.SSHConfig(), "-N", "-o", "ExitOnForwardFailure=yes", //nolint:gosec // the lab's own names
+	cmd := exec.CommandContext(c.t.Context(), "ssh", "-F", c.lab.SSHConfig(), "-N", "-o", "ExitOnForwardFailure=yes",
 		"-L", fmt.Sprintf("%s:%s:%d", local, at.Host, at.Port), "lab-login")
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
