@@ -227,6 +227,13 @@ func (w *Watcher) beginQuery(jobs scope) {
 	}
 }
 
+// queryBegan is when the query began whose answer is being handled.
+func (w *Watcher) queryBegan() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lastQuery
+}
+
 // detailsPerRound limits how many details are queried after one list.
 const detailsPerRound = 8
 

@@ -270,12 +270,12 @@ func serving(t *testing.T, w *Watcher) {
 // until waits until the watched job fits.
 func until(t *testing.T, x *Watch, fits func(api.Job) bool) api.Job {
 	t.Helper()
-	for job := range x.C() {
-		if fits(job) {
-			return job
+	for r := range x.C() {
+		if fits(r.Job) {
+			return r.Job
 		}
-		if job.State.Ended() {
-			t.Fatalf("it ended: %+v", job)
+		if r.State.Ended() {
+			t.Fatalf("it ended: %+v", r.Job)
 		}
 	}
 	t.Fatal("the watch is closed")
@@ -320,8 +320,8 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 	}
 	m.file(t, "job.54", shown("55", "1", "COMPLETED")+shown("58", "4", "TIMEOUT"))
 	m.file(t, "queue", "")
-	for job = range x.C() {
-		if job.State.Ended() {
+	for r := range x.C() {
+		if job = r.Job; job.State.Ended() {
 			break
 		}
 	}

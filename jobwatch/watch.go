@@ -8,12 +8,19 @@ import (
 	"tunctl/internal/api"
 )
 
-// Watch reports the changes of one job. Its channel holds only the newest state, so that a
-// slow reader never delays the query that all watches share.
+// Report is a job as the scheduler reported it. Asked is when the query began: what happened
+// after that may not be in the report. It is zero if no answer of the scheduler is behind it.
+type Report struct {
+	api.Job
+	Asked time.Time
+}
+
+// Watch reports one job. Its channel holds only the newest report, so that a slow reader never
+// delays the query that all watches share.
 type Watch struct {
 	id string
 	w  *Watcher
-	c  chan api.Job
+	c  chan Report
 
 	mu         sync.Mutex
 	job        api.Job
@@ -37,7 +44,7 @@ type Watch struct {
 // Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
 // running task. Close ends it.
 func (w *Watcher) Watch(id string) *Watch {
-	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), began: time.Now()}
+	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now()}
 	x.job.ID, x.job.Cluster = splitRef(id)
 	x.job.State = api.JobUnknown
 	w.mu.Lock()
@@ -54,9 +61,9 @@ func (w *Watcher) Watch(id string) *Watch {
 	return x
 }
 
-// C delivers the first answer about the job, and the job after each change, only its newest
-// state. Close closes it.
-func (x *Watch) C() <-chan api.Job { return x.c }
+// C delivers the job after each answer of the scheduler, also if nothing has changed, and after
+// each other change; only the newest report. Close closes it.
+func (x *Watch) C() <-chan Report { return x.c }
 
 // Job returns the job as last reported; its state is unknown before that.
 func (x *Watch) Job() api.Job {
@@ -64,6 +71,9 @@ func (x *Watch) Job() api.Job {
 	defer x.mu.Unlock()
 	return x.job
 }
+
+// Nudge requests the next query as Watcher.Nudge does.
+func (x *Watch) Nudge() { x.w.Nudge() }
 
 // Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {
@@ -113,27 +123,22 @@ func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	return !sameRun
 }
 
-// update records the job as the scheduler reported it, and publishes it if it changed.
+// update records and publishes the job as the scheduler reported it.
 func (x *Watch) update(s scheduler, job api.Job) {
+	asked := x.w.queryBegan()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id, _ := splitRef(x.id)
 	job = s.asRequested(job, id)
-	x.misses = 0
+	x.misses, x.known = 0, true
 	if x.isOutdatedLocked(job) {
-		x.known = true
-		return
+		job = x.job
 	}
 	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
-	if !x.known { // whoever submitted it waits for an answer, also if nothing has changed
-		x.known = true
-		x.sendLocked(job)
-		return
-	}
-	x.publishLocked(job)
+	x.sendLocked(Report{job, asked})
 }
 
 // markUnknown keeps the facts about the job and sets its state to unknown.
@@ -145,23 +150,23 @@ func (x *Watch) markUnknown(reason, hint string) {
 	x.publishLocked(job)
 }
 
-// publishLocked delivers the job if it changed.
+// publishLocked delivers the job, without an answer of the scheduler, if it changed.
 func (x *Watch) publishLocked(job api.Job) {
 	if !reflect.DeepEqual(job, x.job) {
-		x.sendLocked(job)
+		x.sendLocked(Report{Job: job})
 	}
 }
 
-func (x *Watch) sendLocked(job api.Job) {
+func (x *Watch) sendLocked(r Report) {
 	if x.closed {
 		return
 	}
-	x.job = job
+	x.job = r.Job
 	select {
 	case <-x.c:
 	default:
 	}
-	x.c <- job
+	x.c <- r
 }
 
 // Grace and graceMisses are how long and how often the scheduler must not know a new job

@@ -70,6 +70,7 @@ type Agent struct {
 	paused      *api.Problem // after crashes, until a person acts
 	sessions    map[string]*session
 	jobWatchers map[watcherKey]*jobwatch.Watcher
+	unsettled   chan struct{} // signals settle that there may be something to do
 
 	sites        configs.Sites
 	sitesVersion string // of their folder when they were read
@@ -86,7 +87,7 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{
 		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
 		config:   &configs.Config{Path: o.Paths.Config},
-		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{},
+		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{}, unsettled: make(chan struct{}, 1),
 	}
 	a.prompts = newPrompts(a.hub)
 	a.waiters.enter(assistantWaiter) // what an assistant's up permits does not end with its request
@@ -151,7 +152,9 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 	a.work.Go(func() { sock.serve(ctx, a.limits.Socket) })
 	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
+	a.restoreJobs()
 	a.restore()
+	a.work.Go(func() { a.report("submissions", a.settle(ctx)) })
 	err := a.serveAPI(ctx, sock)
 	stop()
 	a.work.Wait()
@@ -197,10 +200,21 @@ func (a *Agent) restore() {
 	}
 }
 
+// restoreJobs lists the sessions with jobs that may wait or run, also those that the config no
+// longer has, and records that submit commands of the last agent were lost.
+func (a *Agent) restoreJobs() {
+	for _, name := range a.store.Live() {
+		if err := a.store.Update(name, func(r *state.Session) { r.Submissions = r.Submissions.Lost(time.Now().Round(0)) }); err != nil {
+			a.log.Error("cannot save the session", "session", name, "err", err)
+		}
+		_, _ = a.session(name) // which lists it
+	}
+}
+
 // saved are the sessions that were up when the last agent stopped.
 func (a *Agent) saved() []*session {
 	var all []*session
-	for _, name := range slices.Sorted(slices.Values(a.store.Wanted())) {
+	for _, name := range a.store.Wanted() {
 		s, err := a.session(name)
 		if err != nil {
 			a.log.Warn("a saved session is no longer in the config", "session", name)
@@ -276,6 +290,9 @@ func (a *Agent) hostChanged(h api.Host) {
 		if s.host() == h.Alias {
 			s.change(func(f *facts) { f.host = h })
 		}
+	}
+	if h.State == api.HostUp {
+		signal(a.unsettled)
 	}
 }
 

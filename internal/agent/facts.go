@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -42,6 +43,8 @@ type facts struct {
 	unsaved    error         // why the session cannot be saved
 	idle       bool          // a person was told that the job is idle, and it still is
 	lapsed     bool          // there is no job, and no person permits a submission any more
+
+	submissions state.Submissions // as they are recorded
 }
 
 // hostListeners are a session's forwards that listen on the host.
@@ -119,12 +122,18 @@ func (f *facts) choices(asked api.Choices) api.Choices {
 // seen: nobody watches it any more.
 func (f *facts) down(now time.Time) verdict {
 	v := verdict{state: api.SessionDown, cause: f.doing}
+	if f.submissions.Pending() {
+		v.cause = "the result of a submission is not known: its job may still appear, and is charged then"
+		v.hint = fmt.Sprintf("`tunctl down %s --cancel` ends it then; `tunctl jobs %s` shows whether it has appeared", f.name, f.host.Alias)
+	}
 	j := f.job
 	if j == nil || j.State.Ended() || pastLimit(*j, now) {
 		return v
 	}
 	v.hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.name, f.name)
 	switch {
+	case f.submissions.As(state.RoleJob).Cancel:
+		v.cause, v.hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 	case j.State.Waiting():
 		v.cause = fmt.Sprintf("job %s is still queued and will run", j.ID)
 	case j.End.IsZero():
@@ -190,12 +199,6 @@ func (f *facts) jobRuns() bool {
 
 // jobOver reports whether the session's job has ended.
 func (f *facts) jobOver() bool { return f.job != nil && f.job.State.Ended() }
-
-// lostServer reports whether what the job served no longer answers, although the host is
-// connected.
-func (f *facts) lostServer() bool {
-	return f.served && !f.answers && f.job != nil && f.host.State == api.HostUp && !f.suspended()
-}
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
 func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }

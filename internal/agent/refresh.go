@@ -84,15 +84,3 @@ func (s *session) caughtUp() bool {
 	return reported.ID != s.facts.job.ID || reported.State == api.JobUnknown ||
 		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.job)
 }
-
-// jobReported ends the permission to submit if the scheduler reports a live job: a
-// person who asked for one while its state was unknown has it. If its server is gone that
-// proves nothing: the scheduler may have been queried before the job ended.
-func (s *session) jobReported(job api.Job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	live := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
-	if live && !s.facts.lostServer() {
-		s.usePermitLocked()
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 )
@@ -113,6 +114,9 @@ func (s *session) withUnconfiguredHint(now api.Session) api.Session {
 // dropUnconfigured drops a session that was taken down and is not in the config, and
 // reports whether it did.
 func (a *Agent) dropUnconfigured(s *session) bool {
+	if slices.ContainsFunc(a.store.Session(s.name).Submissions, func(x state.Submission) bool { return x.Tag != "" && x.Live() }) {
+		return false // tunctl has started a job that may run
+	}
 	if !s.fromConfig() {
 		a.forget(s)
 		return true

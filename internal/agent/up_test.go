@@ -292,10 +292,7 @@ func (w *world) rememberedAs(job api.Job, account string) {
 		w.t.Fatal(err)
 	}
 	session := state["sessions"].(map[string]any)["jupyter"].(map[string]any)
-	session["job"], session["tag"] = job, ""
-	if account != "" {
-		session["account"] = account
-	}
+	session["submissions"] = []map[string]any{{"role": "job", "job": job, "host": "practice", "account": account}}
 	if data, err = json.Marshal(state); err != nil {
 		w.t.Fatal(err)
 	}
