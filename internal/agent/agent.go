@@ -216,7 +216,7 @@ func (a *Agent) saved() []*session {
 	var all []*session
 	for _, name := range a.store.Wanted() {
 		s, err := a.session(name)
-		if err != nil {
+		if err != nil || a.isRemoved(s) {
 			a.log.Warn("a saved session is no longer in the config", "session", name)
 			continue
 		}

@@ -127,7 +127,7 @@ func (f *facts) down(now time.Time) verdict {
 		v.hint = fmt.Sprintf("`tunctl down %s --cancel` ends it then; `tunctl jobs %s` shows whether it has appeared", f.name, f.host.Alias)
 	}
 	j := f.job
-	if j == nil || j.State.Ended() || pastLimit(*j, now) {
+	if j == nil || j.State.Ended() {
 		return v
 	}
 	v.hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.name, f.name)
@@ -136,6 +136,8 @@ func (f *facts) down(now time.Time) verdict {
 		v.cause, v.hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 	case j.State.Waiting():
 		v.cause = fmt.Sprintf("job %s is still queued and will run", j.ID)
+	case pastLimit(*j, now):
+		v.cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, clock(j.End, now))
 	case j.End.IsZero():
 		v.cause = fmt.Sprintf("job %s keeps running and is charged", j.ID)
 	default:

@@ -193,13 +193,17 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 
 // handleCancelJob ends a job.
 func (a *Agent) handleCancelJob(w http.ResponseWriter, r *http.Request) {
-	host, id := r.PathValue("host"), r.PathValue("id")
-	job, err := a.hostJob(r.Context(), host, id)
+	job, err := a.cancelJob(r.Context(), r.PathValue("host"), r.PathValue("id"))
+	replyOrFail(w, api.JobResponse{Job: job}, err)
+}
+
+func (a *Agent) cancelJob(ctx context.Context, host, id string) (api.Job, error) {
+	job, err := a.hostJob(ctx, host, id)
 	if err == nil && !job.State.Ended() {
 		a.markCancelled(host, job)
-		err = schedulerError(host, a.jobWatcher(host).Cancel(r.Context(), job.Ref()))
+		err = schedulerError(host, a.jobWatcher(host).Cancel(ctx, job.Ref()))
 	}
-	replyOrFail(w, api.JobResponse{Job: job}, err)
+	return job, err
 }
 
 // markCancelled records that a person cancels a job: the end of its session is then what they

@@ -107,6 +107,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		}
 		select {
 		case next := <-watch.C():
+			next.Job = r.session.asRecorded(next.Job)
 			r.session.settlePermit(next)
 			if reflect.DeepEqual(next.Job, job) {
 				continue

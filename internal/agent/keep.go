@@ -54,7 +54,7 @@ func (k *keeper) serve(ctx context.Context) {
 				k.session.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 			}
 		case next := <-updatesOf(watch):
-			k.handleNext(next.Job)
+			k.handleNext(k.session.asRecorded(next.Job))
 		case <-due:
 			k.submitWhenDue(ctx, job)
 		case <-ctx.Done():

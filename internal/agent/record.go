@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
 // record is the one writer of what survives a restart, once a session exists: it changes
@@ -89,6 +90,18 @@ func (s *session) setJob(job api.Job) {
 			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
 		}
 	})
+}
+
+// asRecorded is a job as it was reported or, if its number is another job's by now, the recorded
+// one as ended.
+func (s *session) asRecorded(job api.Job) api.Job {
+	sub := s.agent.store.Session(s.name).Submissions.Of(job)
+	if sub.Job == nil || sub.Matches(job, sub.Account) {
+		return job
+	}
+	job = *sub.Job
+	job.State, job.Reason, job.Hint = api.JobFinished, jobwatch.Gone, "its number is another job's now"
+	return job
 }
 
 // dropSubmission forgets a submission whose job is over, and adds it to the history. The job of

@@ -95,7 +95,7 @@ func (a *Agent) remembered(name string, now time.Time) facts {
 	rec := a.store.Session(name)
 	current := rec.Current()
 	f := facts{name: name, job: current.Job, next: rec.Next().Job, with: current.With, submissions: rec.Submissions}
-	if f.job != nil && (f.job.State.Ended() || pastLimit(*f.job, now)) {
+	if f.job != nil && f.job.State.Ended() {
 		f.job = nil
 	}
 	return f
@@ -116,9 +116,6 @@ func (s *session) status() api.Session {
 	defer s.mu.Unlock()
 	st := s.current
 	st.Forwards = s.forward.status()
-	if st.State == api.SessionDown && st.Job != nil && !st.Job.State.Ended() && pastLimit(*st.Job, time.Now()) {
-		st.Job, st.Cause, st.Hint = nil, "", "" // its time limit has passed since the down
-	}
 	return st
 }
 
@@ -358,8 +355,10 @@ func (s *session) enterLocked() {
 		Idle:      s.facts.idle && hasLive(s.facts.job),
 		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Others: s.facts.submissions.Others(), Pending: s.facts.submissions.Pending(), Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
 	}
-	if next.Job == nil && !next.MaySubmit && s.facts.failure == nil && s.facts.host.State != api.HostUp {
-		next.Job = s.facts.remembered // as far as is known it runs, and is charged
+	if next.Job == nil && !maySubmit && (s.facts.failure != nil || s.facts.host.State != api.HostUp) {
+		if known := s.facts.submissions.As(state.RoleJob).Job; hasLive(known) {
+			next.Job = known // as far as is known it runs, and is charged
+		}
 	}
 	if v.state != s.current.State {
 		next.Since = now

@@ -102,6 +102,12 @@ func (a *Agent) configured(name string) (configs.Session, bool) {
 // nor ad hoc, nor a second one of another.
 func (s *session) fromConfig() bool { return !s.attached && !s.adhoc && s.of == "" }
 
+// isRemoved reports whether the config had the session, and has it no longer.
+func (a *Agent) isRemoved(s *session) bool {
+	_, configured := a.configured(s.name)
+	return !configured && a.store.Session(s.name).Attached == ""
+}
+
 // withUnconfiguredHint says how to remove a session that is up and no longer in the
 // config. Reloading the config never takes one down.
 func (s *session) withUnconfiguredHint(now api.Session) api.Session {

@@ -39,6 +39,12 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 			return api.UpResponse{}, err
 		}
 	}
+	if a.isRemoved(s) {
+		return api.UpResponse{}, &api.Error{
+			Code: api.CodeUnknownSession, Message: fmt.Sprintf("session %q is no longer in %s", s.name, a.opt.Paths.Config),
+			Hint: fmt.Sprintf("`tunctl down %s --cancel` ends its job", s.name),
+		}
+	}
 	s.reconfigure()
 	if err := a.allowed(ctx, s.host()); err != nil {
 		return api.UpResponse{}, err
