@@ -29,7 +29,7 @@ const (
 // the drain time.
 func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
-		Handler:           guard(a.reloading(a.routes())),
+		Handler:           guard(a.sameConfig(a.reloading(a.routes()))),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       2 * headerTimeout,
 		IdleTimeout:       time.Minute,
