@@ -30,6 +30,7 @@ type Watch struct {
 	detailAt   time.Time // when it was last queried; zero: it must be
 	detailLost bool      // the last query for it failed
 	closed     bool
+	passive    bool // it causes no query; set before others see the watch
 
 	began     time.Time // when the watch began
 	submitted time.Time // when we submitted the job, if that was just before
@@ -41,12 +42,17 @@ type Watch struct {
 	waitedAs     api.JobState // its state until then
 }
 
-// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
-// running task. Close ends it.
-func (w *Watcher) Watch(id string) *Watch {
+func (w *Watcher) newWatch(id string) *Watch {
 	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now()}
 	x.job.ID, x.job.Cluster = splitRef(id)
 	x.job.State = api.JobUnknown
+	return x
+}
+
+// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
+// running task. Close ends it.
+func (w *Watcher) Watch(id string) *Watch {
+	x := w.newWatch(id)
 	w.mu.Lock()
 	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
 		x.job, x.submitted = s.job, s.at
@@ -58,6 +64,17 @@ func (w *Watcher) Watch(id string) *Watch {
 	w.soon = true
 	w.mu.Unlock()
 	signal(w.wake)
+	return x
+}
+
+// Observe is Watch without queries of its own: it reports the job whenever the scheduler is
+// queried for another reason.
+func (w *Watcher) Observe(id string) *Watch {
+	x := w.newWatch(id)
+	x.passive = true
+	w.mu.Lock()
+	w.watches[x] = struct{}{}
+	w.mu.Unlock()
 	return x
 }
 
@@ -102,7 +119,7 @@ func (x *Watch) JustSubmitted() bool {
 }
 
 // isUnplaced reports whether the scheduler has not said yet where the job runs.
-func (x *Watch) isUnplaced() bool { return !x.over() && x.Job().Node == "" }
+func (x *Watch) isUnplaced() bool { return !x.passive && !x.over() && x.Job().Node == "" }
 
 // over reports whether the watch was closed or the job has ended.
 func (x *Watch) over() bool {
@@ -116,7 +133,7 @@ func (x *Watch) over() bool {
 func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if now.Log != "" {
+	if now.Log != "" || x.passive {
 		return false
 	}
 	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && s.asRequested(now, x.job.ID).Task == x.job.Task
@@ -137,8 +154,24 @@ func (x *Watch) update(s scheduler, job api.Job) {
 	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}
+	if job.State.Ended() { // the accounting does not count its runs
+		job.Restarts = max(job.Restarts, x.job.Restarts)
+	}
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
-	x.sendLocked(Report{job, asked})
+	x.sendLocked(Report{x.withSeenLocked(job, asked), asked})
+}
+
+// seenEvery is how often the time of an unchanged job is set: each change of a job is saved and
+// published.
+const seenEvery = 5 * time.Minute
+
+// withSeenLocked is a job as an answer had it that was asked for at a time.
+func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
+	job.Seen = x.job.Seen
+	if at := asked.Round(0).UTC(); at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {
+		job.Seen = at
+	}
+	return job
 }
 
 // markUnknown keeps the facts about the job and sets its state to unknown.
@@ -256,6 +289,9 @@ func (x *Watch) gone(s scheduler) api.Job {
 	defer x.mu.Unlock()
 	job := x.job
 	job.Reason = Gone
+	if job.End.After(time.Now()) {
+		job.End = time.Time{} // it was the time limit; when it ended is not known
+	}
 	few, ok := s.(selective)
 	ran := x.ran || !x.logFound.IsZero()
 	switch {
