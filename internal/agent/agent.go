@@ -188,14 +188,16 @@ func (a *Agent) closeForwards() {
 // It submits nothing.
 func (a *Agent) restore() {
 	for _, s := range a.saved() {
-		why := a.pausedError(s.name)
+		why, rec := a.pausedError(s.name), a.store.Session(s.name)
 		switch {
 		case s.inProgress(): // a person was first
+		case rec.Failure != nil && !rec.Submissions.AnyLive(): // a new attempt could only say that there is no job
+			s.change(func(f *facts) { f.failure = rec.Failure })
 		case why != nil:
-			known := a.remembered(s.name, time.Now())
+			known := remembered(a.store, s.name)
 			s.change(func(f *facts) { f.failure, f.job, f.next = why, known.job, known.next })
 		default:
-			s.start(byAgent, "", "", nil)
+			s.start(byAgent, false, "", "", nil)
 		}
 	}
 }
@@ -245,19 +247,21 @@ func (a *Agent) Status() api.Status {
 		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log(), Paused: paused},
 		Config:   problem,
 		Hosts:    append([]api.Host{}, withoutUnknown(a.pool.Hosts())...),
-		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
+		Sessions: knownSessions(cfg, a.store, time.Now()),
 	}
-	place := make(map[string]int, len(cfg.Sessions))
-	for i, c := range cfg.Sessions { // in the order of the file
-		place[c.Name] = i
-		st.Sessions = append(st.Sessions, a.downSession(c))
+	place := make(map[string]int, len(st.Sessions))
+	for i, s := range st.Sessions {
+		place[s.Name] = i
 	}
 	for _, s := range a.live() {
 		now := s.status()
-		if i, configured := place[s.name]; configured {
+		if a.isRemoved(s) {
+			now = withUnconfiguredHint(now)
+		}
+		if i, known := place[s.name]; known {
 			st.Sessions[i] = now
 		} else {
-			st.Sessions = append(st.Sessions, s.withUnconfiguredHint(now))
+			st.Sessions = append(st.Sessions, now)
 		}
 	}
 	return st
@@ -292,6 +296,7 @@ func (a *Agent) hostChanged(h api.Host) {
 		}
 	}
 	if h.State == api.HostUp {
+		a.observeAll()
 		signal(a.unsettled)
 	}
 }

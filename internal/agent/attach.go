@@ -39,7 +39,7 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 	if err != nil {
 		return api.AttachResponse{}, err
 	}
-	now, at := s.start(byPerson, "", clientOf(ctx), nil)
+	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
 	a.resume()
 	return api.AttachResponse{Session: &now, At: at}, nil
 }

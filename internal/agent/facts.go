@@ -118,8 +118,7 @@ func (f *facts) choices(asked api.Choices) api.Choices {
 	return nil
 }
 
-// down says whether the job of a session that is down is still charged, as it was last
-// seen: nobody watches it any more.
+// down says when the job of a session that is down was last seen: it may have ended since.
 func (f *facts) down(now time.Time) verdict {
 	v := verdict{state: api.SessionDown, cause: f.doing}
 	if f.submissions.Pending() {
@@ -135,15 +134,23 @@ func (f *facts) down(now time.Time) verdict {
 	case f.submissions.As(state.RoleJob).Cancel:
 		v.cause, v.hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 	case j.State.Waiting():
-		v.cause = fmt.Sprintf("job %s is still queued and will run", j.ID)
+		v.cause = fmt.Sprintf("job %s was last seen queued%s, and will run", j.ID, seenAt(j, now))
 	case pastLimit(*j, now):
 		v.cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, clock(j.End, now))
 	case j.End.IsZero():
-		v.cause = fmt.Sprintf("job %s keeps running and is charged", j.ID)
+		v.cause = fmt.Sprintf("job %s was last seen running%s, and is charged while it runs", j.ID, seenAt(j, now))
 	default:
-		v.cause = fmt.Sprintf("job %s keeps running and is charged until %s", j.ID, clock(j.End, now))
+		v.cause = fmt.Sprintf("job %s was last seen running%s; it is charged until %s at most", j.ID, seenAt(j, now), clock(j.End, now))
 	}
 	return v
+}
+
+// seenAt is when a job was last seen, if that is known.
+func seenAt(j *api.Job, now time.Time) string {
+	if j.Seen.IsZero() {
+		return ""
+	}
+	return " at " + clock(j.Seen, now)
 }
 
 // pastLimit reports whether a job's time limit has passed since it was last seen.
@@ -363,6 +370,14 @@ func endText(j *api.Job) string {
 		what += " at " + clock(j.End, now)
 	}
 	return fmt.Sprintf("job %s %s", j.ID, what)
+}
+
+// endedBy is a job that is over by now. While it ran, its end was the time limit.
+func endedBy(j api.Job, now time.Time) api.Job {
+	if j.End.IsZero() || j.End.After(now) {
+		j.End = now
+	}
+	return j
 }
 
 // asGone is a remembered job that no longer exists: how it ended is not known.

@@ -77,6 +77,7 @@ func (a *Agent) hostJobs(ctx context.Context, host string, ended bool) ([]api.Jo
 	if err != nil {
 		return nil, err
 	}
+	a.observeAll() // the host may have been connected just now
 	list, err := jobs.Jobs(ctx)
 	if err != nil {
 		return nil, schedulerError(host, err)

@@ -207,7 +207,7 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 }
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
-	a := &Agent{hub: newHub()}
+	a := &Agent{hub: newHub(), store: &state.Store{}}
 	heard := a.hub.subscribe(api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}

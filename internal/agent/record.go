@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,6 +33,9 @@ func (s *session) record(remember func(*state.Session), show func(*facts)) error
 // adopt makes a job of an account, and what is known of its submission, the session's.
 func (s *session) adopt(job api.Job, sub state.Submission, account string) error {
 	waits := s.waitsBefore(job)
+	if job.Seen.IsZero() { // it was found or submitted just now
+		job.Seen = time.Now().Round(0).UTC()
+	}
 	sub.Role, sub.Job, sub.Host, sub.Account, sub.Doubt = state.RoleJob, &job, s.host(), account, false
 	present := s.presentIn(sub)
 	was := s.agent.store.Session(s.name).Current().Job
@@ -81,6 +85,9 @@ func (s *session) recordSubmission(sub state.Submission, change func(*state.Subm
 
 // setJob records the current state of the session's job.
 func (s *session) setJob(job api.Job) {
+	if was := s.agent.store.Session(s.name).Current().Job; was != nil && job.Seen.IsZero() {
+		job.Seen = was.Seen // its log showed the change, and not the scheduler
+	}
 	_ = s.record(func(r *state.Session) {
 		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Job = &job })
 		r.Asked = cmp.Or(timeLimit(job), r.Asked)
@@ -107,17 +114,25 @@ func (s *session) asRecorded(job api.Job) api.Job {
 // dropSubmission forgets a submission whose job is over, and adds it to the history. The job of
 // a session is shown until there is another.
 func (s *session) dropSubmission(sub state.Submission, job api.Job) {
-	if sub.Live() { // else it was added already
-		s.recordRun(job)
-	}
-	_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, func(f *facts) {
+	var rec state.Session
+	_ = s.record(func(r *state.Session) {
+		rec = *r
+		r.Submissions = r.Submissions.Drop(sub)
+	}, func(f *facts) {
 		if f.next != nil && f.next.Ref() == job.Ref() {
 			f.next = nil
 		}
-		if !f.wanted && f.job != nil && f.job.Ref() == job.Ref() {
+		switch {
+		case f.job == nil || f.job.Ref() != job.Ref():
+		case !f.wanted:
 			f.job = nil
+		case !f.job.State.Ended():
+			f.job = &job
 		}
 	})
+	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
+		s.addRun(rec, job)
+	}
 }
 
 // promoteNext makes the job that follows the session's.
@@ -130,15 +145,15 @@ func (s *session) promoteNext(sub state.Submission) {
 	})
 }
 
-// recordRun adds a job that is over to the history. A history that cannot be written
-// stops nothing.
-func (s *session) recordRun(job api.Job) {
+// recordRun adds a job that is over to the history.
+func (s *session) recordRun(job api.Job) { s.addRun(s.agent.store.Session(s.name), job) }
+
+// addRun adds a job that is over to the history, with what is remembered of the session. A
+// history that cannot be written stops nothing.
+func (s *session) addRun(rec state.Session, job api.Job) {
 	now := time.Now()
-	if job.End.IsZero() || job.End.After(now) {
-		job.End = now // of a job that was still running, it was the time limit
-	}
-	job.Script = ""
-	rec := s.agent.store.Session(s.name)
+	job = endedBy(job, now)
+	job.Script, job.Seen = "", time.Time{}
 	with := rec.Submissions.Of(job).With
 	gpus, _ := strconv.Atoi(cmp.Or(with["gpus"], s.config().With["gpus"]))
 	run := api.Run{

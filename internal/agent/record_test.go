@@ -23,6 +23,11 @@ func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 	if waited, ok := runs[0].Waited(); !ok || waited != time.Minute {
 		t.Errorf("it waited for %v", waited)
 	}
+	requeued := runs[0]
+	requeued.Job.Restarts = 1
+	if waited, ok := requeued.Waited(); ok {
+		t.Errorf("requeued, it waited for %v", waited)
+	}
 	if runs[0].Job.Script != "" || !strings.Contains(runs[0].Why, "cancelled") {
 		t.Errorf("written down: %+v", runs[0])
 	}

@@ -77,10 +77,16 @@ func (s *session) setWatch(w *jobwatch.Watch) {
 func (s *session) caughtUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, x := range s.observed {
+		if x.Job().State.Ended() {
+			return false
+		}
+	}
 	if s.attempt == nil || s.watch == nil || s.facts.job == nil {
 		return true
 	}
 	reported := s.watch.Job()
+	reported.Seen = s.facts.job.Seen
 	return reported.ID != s.facts.job.ID || reported.State == api.JobUnknown ||
 		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.job)
 }

@@ -52,9 +52,10 @@ type session struct {
 	others       []*otherPage // the other pages that the job announces
 	attempt      *attempt     // the attempt in progress
 	watch        *jobwatch.Watch
-	nodes        *jobNodes // of the job, while it is followed
-	cancelledJob string    // the ID of the job that a person cancelled through tunctl
-	unfollowed   string    // the ref of the job that none is submitted to follow
+	observed     map[observation]*jobwatch.Watch // while no attempt follows them
+	nodes        *jobNodes                       // of the job, while it is followed
+	cancelledJob string                          // the ID of the job that a person cancelled through tunctl
+	unfollowed   string                          // the ref of the job that none is submitted to follow
 }
 
 // attempt is one attempt to bring a session up and keep it up.
@@ -70,35 +71,11 @@ type attempt struct {
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
-	s.facts = a.remembered(cfg.Name, time.Now())
-	s.current = a.downSession(cfg)
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
+	s.facts = remembered(a.store, cfg.Name)
+	s.current = lastKnown(a.store, cfg, time.Now())
 	s.meter = newMeter(s)
 	return s
-}
-
-// downSession is a session of the config that is not up. Its job may still run, also
-// after a restart of the agent.
-func (a *Agent) downSession(cfg configs.Session) api.Session {
-	now := time.Now()
-	f := a.remembered(cfg.Name, now)
-	v := f.derive(now)
-	return api.Session{
-		Name: cfg.Name, Host: cfg.Host, App: cfg.App, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
-		With: f.choices(nil), Recent: a.store.Session(cfg.Name).Recent,
-		Job: f.job, Next: f.next, Others: f.submissions.Others(), Pending: f.submissions.Pending(), Forwards: []api.Forward{},
-	}
-}
-
-// remembered are the facts about a session that is not up: its jobs, unless they are over.
-func (a *Agent) remembered(name string, now time.Time) facts {
-	rec := a.store.Session(name)
-	current := rec.Current()
-	f := facts{name: name, job: current.Job, next: rec.Next().Job, with: current.With, submissions: rec.Submissions}
-	if f.job != nil && f.job.State.Ended() {
-		f.job = nil
-	}
-	return f
 }
 
 // config is the session's config as it was taken for the attempt in progress.
@@ -116,18 +93,22 @@ func (s *session) status() api.Session {
 	defer s.mu.Unlock()
 	st := s.current
 	st.Forwards = s.forward.status()
+	if st.State == api.SessionDown { // the time limit of its job may have passed since
+		v := s.facts.derive(time.Now())
+		st.Cause, st.Hint = s.redactLocked(v.cause), s.redactLocked(v.hint)
+	}
 	return st
 }
 
-// start brings the session up unless an attempt is in progress, for the command that
-// waits, if any. The client, if any, gets the questions of a login. The choices, if any, are
-// those of the submission that this permits. It returns the state right after; events older
-// than at are about the time before.
-func (s *session) start(who requester, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
+// start brings the session up unless an attempt is in progress. With permits, a job may be
+// submitted, for the command that waits, if any, and with the choices, if any. The client, if
+// any, gets the questions of a login. It returns the state right after; events older than at are
+// about the time before.
+func (s *session) start(who requester, permits bool, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.register(s)
-	_ = s.record(func(r *state.Session) { r.Wanted = true }, nil)
+	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
 	host := s.agent.pool.Host(s.host())
 	connectFor(host, who, client)
 	s.mu.Lock()
@@ -135,7 +116,7 @@ func (s *session) start(who requester, waiter, client string, with api.Choices) 
 	at = time.Now()
 	if s.attempt != nil {
 		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
-		if who == byPerson && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
+		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
 			s.grantLocked(s.attempt, waiter)
 			if with != nil {
 				s.asked = with
@@ -152,7 +133,7 @@ func (s *session) start(who requester, waiter, client string, with api.Choices) 
 	}
 	r := s.newAttemptLocked(host, who, client)
 	s.asked = with
-	if who == byPerson {
+	if permits {
 		s.grantLocked(r, waiter)
 	}
 	s.launchLocked(r)
@@ -209,7 +190,7 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
-	s.facts.remembered = s.agent.remembered(s.name, time.Now()).job
+	s.facts.remembered = remembered(s.agent.store, s.name).job
 	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
 }
 
@@ -224,6 +205,8 @@ func (s *session) launchLocked(r *attempt) {
 		defer close(r.done)
 		defer cancel()
 		s.finish(r, s.stayUp(ctx, r.host))
+		s.saveFailure()
+		s.observe()
 	})
 }
 
@@ -283,6 +266,20 @@ func (s *session) finish(r *attempt, err error) {
 	s.enterLocked()
 }
 
+// saveFailure remembers why the session has no job, for the next agent: that can submit none
+// either.
+func (s *session) saveFailure() {
+	s.mu.Lock()
+	failed := s.attempt == nil && s.facts.wanted && s.cfg.Submit != "" && s.facts.failure != nil
+	shown := s.current // without secrets
+	s.mu.Unlock()
+	if failed {
+		_ = s.record(func(r *state.Session) {
+			r.Failure = &api.Error{Code: shown.Code, Message: shown.Cause, Hint: shown.Hint}
+		}, nil)
+	}
+}
+
 // stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
 // first, so that an up need not wait for the end, and no interruption loses it.
 func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
@@ -290,24 +287,26 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.halt()
 	job := s.agent.store.Session(s.name).Current().Job
 	_ = s.record(func(r *state.Session) {
-		r.Wanted, r.Added, r.Opened = false, nil, nil
+		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
 		if cancel {
 			r.Submissions = r.Submissions.CancelAll()
 		}
 	}, func(f *facts) {
-		known := s.agent.remembered(s.name, time.Now())
+		known := remembered(s.agent.store, s.name)
 		known.host = f.host
 		*f, s.asked = known, nil
 	})
 	s.acting.Unlock()
+	s.observe()
 	if !cancel {
 		return s.status(), nil
 	}
 	err := s.endSubmissions(ctx)
 	now := s.status()
 	if err == nil && hasLive(job) {
-		job.State = api.JobCancelled
-		now.Job = job
+		cancelled := endedBy(*job, time.Now())
+		cancelled.State = api.JobCancelled
+		now.Job = &cancelled
 	}
 	return now, err
 }

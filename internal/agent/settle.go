@@ -40,6 +40,10 @@ func (a *Agent) settleSession(ctx context.Context, name string) {
 	s, err := a.session(name)
 	if err == nil {
 		err = s.settleOnce(ctx)
+		if s.acting.TryLock() {
+			a.dropIfDone(s)
+			s.acting.Unlock()
+		}
 	}
 	if err != nil {
 		a.log.Debug("a submission is not settled yet", "session", name, "err", err)

@@ -17,8 +17,9 @@ import (
 	"tunctl/tunnel"
 )
 
-// up brings a session up for a person. It permits one submission, as long as the command
-// that asked for it waits; without a waiter, as after a click, for a limited time.
+// up brings a session up for a person. Unless it is only to adopt a job, it permits one
+// submission, as long as the command that asked for it waits; without a waiter, as after a
+// click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api.UpResponse, err error) {
 	if !a.waiters.has(waiter) {
 		return api.UpResponse{}, &api.Error{
@@ -34,16 +35,13 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 			a.dropUnused(s)
 		}
 	}()
-	if (s.fromConfig() || s.of != "") && !s.inProgress() {
+	if (s.fromConfig() || s.of != "" || s.orphaned()) && !s.inProgress() {
 		if err := a.validConfig(); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
-	if a.isRemoved(s) {
-		return api.UpResponse{}, &api.Error{
-			Code: api.CodeUnknownSession, Message: fmt.Sprintf("session %q is no longer in %s", s.name, a.opt.Paths.Config),
-			Hint: fmt.Sprintf("`tunctl down %s --cancel` ends its job", s.name),
-		}
+	if err := a.removedError(s); err != nil {
+		return api.UpResponse{}, err
 	}
 	s.reconfigure()
 	if err := a.allowed(ctx, s.host()); err != nil {
@@ -65,7 +63,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, waiter, clientOf(ctx), with)
+	now, at := s.start(byPerson, !req.Adopt, waiter, clientOf(ctx), with)
 	if !a.waiters.has(waiter) { // it has left meanwhile
 		s.revoke(waiter)
 	}
@@ -177,6 +175,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
 	rec := s.agent.store.Session(s.name)
 	var unlisted state.Submission
+	last := rec.Current()
 	for _, sub := range byRole(rec.Submissions) {
 		job, found, err := jobs.Find(ctx, s.queryFor(sub, account))
 		found = found && sub.Matches(job, account)
@@ -192,6 +191,9 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 			s.dropSubmission(sub, asGone(*sub.Job))
 		case job.State.Ended():
 			s.dropSubmission(sub, job)
+			if sub.Role == state.RoleJob {
+				last.Job = &job
+			}
 		}
 	}
 	if job, sub, err := s.findByName(ctx, jobs); err != nil || job.ID != "" {
@@ -201,7 +203,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		return *unlisted.Job, s.adopt(*unlisted.Job, unlisted, account)
 	}
 	if !s.permitted() {
-		return api.Job{}, s.noJobError(rec.Current(), account)
+		return api.Job{}, s.noJobError(last, account)
 	}
 	if text := jobOnOtherAccount(rec.Current(), s.host(), account); text != "" {
 		s.tell(fmt.Sprintf("job %s may still be running: %s", rec.Current().Job.ID, text))
@@ -312,6 +314,9 @@ func (s *session) noJobError(was state.Submission, account string) error {
 		e = &api.Error{
 			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s no longer exists", was.Job.ID),
 			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
+		}
+		if was.Job.State.Ended() {
+			e.Message = endText(was.Job)
 		}
 	case cfg.Submit == "":
 		e = noSuchJobError(cfg, api.CodeJobEnded)

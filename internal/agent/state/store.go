@@ -54,6 +54,8 @@ type content struct {
 type Session struct {
 	// Wanted says that the session was up; it is brought up when the agent starts.
 	Wanted bool `json:"wanted,omitempty"`
+	// Failure is why the last attempt ended to bring up a session whose job is submitted.
+	Failure *api.Error `json:"failure,omitempty"`
 	// Port is the session's local port.
 	Port int `json:"port,omitempty"`
 	// Submissions are the session's jobs, and what may become one.
