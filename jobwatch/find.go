@@ -73,16 +73,30 @@ func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.
 		}
 		return job, found, err
 	}
-	unlock, err := w.lockHost(ctx)
+	job, found, err := w.FindTag(ctx, q)
+	return job, found && !job.State.Ended(), err
+}
+
+// FindTag finds the job of a submission, also an ended one, for which it asks the accounting.
+// The boolean is false if the host knows of none, which may still be created.
+func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
+	s, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
 	defer unlock()
+	if c, ok := s.(multiCluster); ok {
+		c.addClusters(q.Args)
+	}
 	job, err := s.findTagged(ctx, w.sh, q.Tag)
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
 	}
-	return w.markCancelled(job), err == nil && !job.State.Ended(), err
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	id, _ := splitRef(wholeJob(s, job))
+	return w.markCancelled(s.asRequested(job, id)), true, nil
 }
 
 func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {

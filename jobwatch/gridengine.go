@@ -357,11 +357,11 @@ func (gridEngine) filterByName(_ context.Context, _ *shell, jobs []api.Job, name
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
 // person's jobs.
 func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	res, err := sh.inFolders(ctx, "cat "+sh.tagFolder(tag)+"/tunctl.out 2>/dev/null\n:")
+	answer, err := sh.submitOutput(ctx, tag)
 	if err != nil {
 		return api.Job{}, err
 	}
-	if id, err := g.parseSubmit(Result{Stdout: res.Stdout}); err == nil {
+	if id, err := g.parseSubmit(answer); err == nil {
 		return g.detail(ctx, sh, id)
 	}
 	jobs, err := g.list(ctx, sh)

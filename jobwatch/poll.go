@@ -70,7 +70,7 @@ func (w *Watcher) isEarlyLocked() bool { return !w.early.IsZero() && !time.Now()
 
 func (w *Watcher) anyActiveLocked() bool {
 	for x := range w.watches {
-		if !x.over() {
+		if !x.passive && !x.over() {
 			return true
 		}
 	}
@@ -227,6 +227,13 @@ func (w *Watcher) beginQuery(jobs scope) {
 	}
 }
 
+// queryBegan is when the query began whose answer is being handled.
+func (w *Watcher) queryBegan() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lastQuery
+}
+
 // detailsPerRound limits how many details are queried after one list.
 const detailsPerRound = 8
 
@@ -267,6 +274,10 @@ func (w *Watcher) updateWithinBudget(ctx context.Context, s selective, jobs []ap
 			x.update(s, job)
 		}
 	}
+	watches = slices.DeleteFunc(watches, func(x *Watch) bool {
+		_, listed := pick(s, jobs, x.id)
+		return x.passive && listed
+	})
 	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
 	left := w.limits.Connections - 1
 	for _, x := range watches[:min(left, len(watches))] {
@@ -329,7 +340,7 @@ func (w *Watcher) queryIntervalLocked() time.Duration {
 		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
 	for x := range w.watches {
-		if job := x.Job(); !job.State.Ended() && !w.waitsLong(job) {
+		if job := x.Job(); !x.passive && !job.State.Ended() && !w.waitsLong(job) {
 			return w.limits.Query
 		}
 	}

@@ -97,8 +97,9 @@ func schedulerNamed(name string) (scheduler, error) {
 
 // queryPrelude precedes every query. It makes words and times independent of the person's
 // settings, and its function limit ends commands that wait for a hung server. It is not for
-// commands that submit: a job inherits their environment.
+// commands that submit: a job inherits their environment. It prints the host's time first.
 const queryPrelude = `export LC_ALL=C TZ=UTC0
+printf '` + clockWord + `%s\n' "$(date +%s)"
 limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
 `
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -26,7 +27,8 @@ var ErrLost = errors.New("the connection was lost before the host answered")
 type shell struct {
 	run     Runner
 	limit   time.Duration
-	private string // Options.Private
+	private string        // Options.Private
+	skew    *atomic.Int64 // how far the host's clock is ahead of ours, in nanoseconds; nil: nobody asks
 }
 
 // folder is the folder of the submissions, as a word of sh.
@@ -54,6 +56,12 @@ func (s *shell) login(ctx context.Context, script string) (Result, error) {
 	return s.framed(ctx, posixsh.LoginScript, script)
 }
 
+// submitOutput is what the submit command of a tag printed; empty if it printed nothing yet.
+func (s *shell) submitOutput(ctx context.Context, tag string) (Result, error) {
+	res, err := s.inFolders(ctx, "cat "+s.tagFolder(tag)+"/tunctl.out 2>/dev/null\n:")
+	return Result{Stdout: res.Stdout}, err
+}
+
 // query runs script like login. program is the command in it that may fail, and problem reads
 // what it answered.
 func (s *shell) query(ctx context.Context, script, program string, problem func(string, Result) error) (Result, error) {
@@ -63,6 +71,22 @@ func (s *shell) query(ctx context.Context, script, program string, problem func(
 	}
 	return res, problem(program, res)
 }
+
+// readClock takes the host's time from the first line of an answer, if it is there.
+func (s *shell) readClock(res *Result) {
+	line, rest, ok := bytes.Cut(res.Stdout, []byte("\n"))
+	if !ok || !bytes.HasPrefix(line, []byte(clockWord)) {
+		return
+	}
+	res.Stdout = rest
+	if at, err := strconv.ParseInt(string(line[len(clockWord):]), 10, 64); err == nil && s.skew != nil {
+		s.skew.Store(int64(time.Until(time.Unix(at, 0))))
+	}
+}
+
+// clockWord begins the line in which a query prints the host's time: the times of jobs are by
+// the host's clock.
+const clockWord = "tunctl.clock "
 
 // plain runs script in sh alone. That is cheap, and enough without the site's software.
 func (s *shell) plain(ctx context.Context, script string) (Result, error) {
@@ -83,7 +107,9 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 		}
 		return Result{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
-	return unframe(mark, res)
+	res, err = unframe(mark, res)
+	s.readClock(&res)
+	return res, err
 }
 
 // RunLogin runs a script on the host with the environment of a login shell, for commands

@@ -245,13 +245,25 @@ func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, e
 	return jobs, nil
 }
 
-// findTagged: -t all includes jobs that have just ended.
+// findTagged: -t all includes jobs that have just ended. The accounting knows earlier ones, only
+// by the id in sbatch's answer.
 func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
 	jobs, err := s.squeue(ctx, sh, "--me -t all")
 	if err != nil {
 		return api.Job{}, err
 	}
-	return withTag(jobs, tag)
+	job, err := withTag(jobs, tag)
+	if err == nil {
+		return job, nil
+	}
+	answer, lost := sh.submitOutput(ctx, tag)
+	if lost != nil {
+		return api.Job{}, lost
+	}
+	if id, e := s.parseSubmit(answer); e == nil {
+		return s.detail(ctx, sh, id)
+	}
+	return api.Job{}, err
 }
 
 func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }

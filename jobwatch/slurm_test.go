@@ -119,6 +119,17 @@ func TestSacctIsReadWithPipesInTheName(t *testing.T) {
 	}
 }
 
+func TestAJobWithoutANodeNeverStarted(t *testing.T) {
+	for program, jobs := range map[string][]api.Job{
+		"sacct":    parseSacct("9|CANCELLED by 2001|0:0|1794702600|1794702700|1794702700|None assigned|cpu|x\n"),
+		"scontrol": parseScontrol("JobId=9 JobName=x\n   UserId=u(2001) GroupId=g(2001)\n   JobState=CANCELLED Reason=None\n   SubmitTime=1794702600\n   StartTime=1794702700 EndTime=1794702700\n   NodeList=\n"),
+	} {
+		if len(jobs) != 1 || jobs[0].State != api.JobCancelled || !jobs[0].Start.IsZero() || jobs[0].End != at(1794702700) {
+			t.Errorf("%s: %+v", program, jobs)
+		}
+	}
+}
+
 func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 	for word, never := range map[string]bool{
 		"Resources": false, "Priority": false, "BeginTime": false, "QOSMaxJobsPerUserLimit": false, "AssocGrpCpuLimit": false, "AssocGrpGRES": false,
@@ -270,12 +281,12 @@ func serving(t *testing.T, w *Watcher) {
 // until waits until the watched job fits.
 func until(t *testing.T, x *Watch, fits func(api.Job) bool) api.Job {
 	t.Helper()
-	for job := range x.C() {
-		if fits(job) {
-			return job
+	for r := range x.C() {
+		if fits(r.Job) {
+			return r.Job
 		}
-		if job.State.Ended() {
-			t.Fatalf("it ended: %+v", job)
+		if r.State.Ended() {
+			t.Fatalf("it ended: %+v", r.Job)
 		}
 	}
 	t.Fatal("the watch is closed")
@@ -320,8 +331,8 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 	}
 	m.file(t, "job.54", shown("55", "1", "COMPLETED")+shown("58", "4", "TIMEOUT"))
 	m.file(t, "queue", "")
-	for job = range x.C() {
-		if job.State.Ended() {
+	for r := range x.C() {
+		if job = r.Job; job.State.Ended() {
 			break
 		}
 	}

@@ -62,8 +62,8 @@ func slurmState(word string) api.JobState {
 	return api.JobUnknown
 }
 
-// setSlurmTimes sets the times. The start of a job that waits is a forecast, and its end is
-// meaningless.
+// setSlurmTimes sets the times, after state and node. The start of a job that waits is a
+// forecast, and its end is meaningless; the start of one that ended without a node is its end.
 func setSlurmTimes(job *api.Job, submit, start, end string) {
 	job.Submitted = slurmTime(submit)
 	if job.State == api.JobHeld || job.State == api.JobQueued {
@@ -71,6 +71,9 @@ func setSlurmTimes(job *api.Job, submit, start, end string) {
 		return
 	}
 	job.Start, job.End = slurmTime(start), slurmTime(end)
+	if job.State.Ended() && job.Node == "" {
+		job.Start = time.Time{}
+	}
 }
 
 // slurmTime reads seconds since 1970, or the format of a Slurm that does not know

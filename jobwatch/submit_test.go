@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -199,6 +200,45 @@ func TestOldSubmissionsAreTidiedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"gone": false, "alive": true, "foreign": true, "new": true} {
+		if _, err := os.Stat(m.path(".tunctl/" + name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheFolderOfAQuietProcessStaysWhileItRuns(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	old := time.Now().Add(-40 * 24 * time.Hour)
+	node, err := exec.Command("uname", "-n").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const gone = 99999999
+	for name, files := range map[string]map[string]string{
+		"runs":      {"tunctl.pid": fmt.Sprintf("%d 1 2 %s", os.Getpid(), node)},
+		"elsewhere": {"tunctl.pid": fmt.Sprintf("%d 1 2 another\n", gone)},
+		"killed":    {"tunctl.pid": fmt.Sprintf("%d 1 2 %s", gone, node)},
+		"ended":     {"tunctl.pid": fmt.Sprintf("%d 1 2 %s", os.Getpid(), node), "tunctl.status": "0 2\n"}, // the number is another's now
+	} {
+		folder := ".tunctl/" + name
+		if err := os.MkdirAll(m.path(folder+"/tunctl.lock"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range files {
+			m.file(t, folder+"/"+file, text)
+			if err := os.Chtimes(m.path(folder+"/"+file), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(os.Chtimes(m.path(folder+"/tunctl.lock"), old, old), os.Chtimes(m.path(folder), old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "new", Content: []byte("#!/bin/sh\n"), Base: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"runs": true, "elsewhere": true, "killed": false, "ended": false} {
 		if _, err := os.Stat(m.path(".tunctl/" + name)); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}

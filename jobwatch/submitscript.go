@@ -31,8 +31,9 @@ const (
 // a link, that too: another's could be changed between the checks and the submission.
 //
 // Old folders are removed: those of submissions after 30 days, and those of jobs that were
-// killed, so that they could not remove theirs, after 90, unless a process of that number,
-// as on a host without a scheduler, still runs on this node.
+// killed, so that they could not remove theirs, after 90. On a host without a scheduler the
+// job itself is a process, which may be quiet for longer: its folders stay while a process of
+// that number runs on this node, or if it was started on another.
 //
 // Variables have our prefix, because the job would inherit one that the person exports
 // under the same name. The script waits for the answer for most of a command's time limit.
@@ -80,7 +81,12 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 		mv "$tunctl_dir/tunctl.exit.new" "$tunctl_dir/tunctl.exit"
 	) </dev/null >/dev/null 2>&1 3<&- &
 	find "$tunctl_root" -mindepth 1 -maxdepth 1 -type d -mtime +30 2>/dev/null | head -n 50 | while IFS= read -r tunctl_old; do
-		test -d "$tunctl_old/tunctl.lock" && test -z "$(find "$tunctl_old" -mtime -30 2>/dev/null | head -n 1)" && rm -rf "$tunctl_old"
+		test -d "$tunctl_old/tunctl.lock" && test -z "$(find "$tunctl_old" -mtime -30 2>/dev/null | head -n 1)" || continue
+		if test -f "$tunctl_old/tunctl.pid" && test ! -f "$tunctl_old/tunctl.status"; then
+			read -r tunctl_pid tunctl_stamp tunctl_since tunctl_node <"$tunctl_old/tunctl.pid"
+			test "$tunctl_node" = "$(uname -n)" && ! kill -0 "$tunctl_pid" 2>/dev/null || continue
+		fi
+		rm -rf "$tunctl_old"
 	done
 	tunctl_i=0
 	for tunctl_old in "$tunctl_root"/job.[0-9]*; do

@@ -8,12 +8,19 @@ import (
 	"tunctl/internal/api"
 )
 
-// Watch reports the changes of one job. Its channel holds only the newest state, so that a
-// slow reader never delays the query that all watches share.
+// Report is a job as the scheduler reported it. Asked is when the query began: what happened
+// after that may not be in the report. It is zero if no answer of the scheduler is behind it.
+type Report struct {
+	api.Job
+	Asked time.Time
+}
+
+// Watch reports one job. Its channel holds only the newest report, so that a slow reader never
+// delays the query that all watches share.
 type Watch struct {
 	id string
 	w  *Watcher
-	c  chan api.Job
+	c  chan Report
 
 	mu         sync.Mutex
 	job        api.Job
@@ -23,6 +30,7 @@ type Watch struct {
 	detailAt   time.Time // when it was last queried; zero: it must be
 	detailLost bool      // the last query for it failed
 	closed     bool
+	passive    bool // it causes no query; set before others see the watch
 
 	began     time.Time // when the watch began
 	submitted time.Time // when we submitted the job, if that was just before
@@ -34,12 +42,17 @@ type Watch struct {
 	waitedAs     api.JobState // its state until then
 }
 
+func (w *Watcher) newWatch(id string) *Watch {
+	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now()}
+	x.job.ID, x.job.Cluster = splitRef(id)
+	x.job.State = api.JobUnknown
+	return x
+}
+
 // Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
 // running task. Close ends it.
 func (w *Watcher) Watch(id string) *Watch {
-	x := &Watch{id: id, w: w, c: make(chan api.Job, 1), began: time.Now()}
-	x.job.ID, x.job.Cluster = splitRef(id)
-	x.job.State = api.JobUnknown
+	x := w.newWatch(id)
 	w.mu.Lock()
 	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
 		x.job, x.submitted = s.job, s.at
@@ -54,9 +67,20 @@ func (w *Watcher) Watch(id string) *Watch {
 	return x
 }
 
-// C delivers the first answer about the job, and the job after each change, only its newest
-// state. Close closes it.
-func (x *Watch) C() <-chan api.Job { return x.c }
+// Observe is Watch without queries of its own: it reports the job whenever the scheduler is
+// queried for another reason.
+func (w *Watcher) Observe(id string) *Watch {
+	x := w.newWatch(id)
+	x.passive = true
+	w.mu.Lock()
+	w.watches[x] = struct{}{}
+	w.mu.Unlock()
+	return x
+}
+
+// C delivers the job after each answer of the scheduler, also if nothing has changed, and after
+// each other change; only the newest report. Close closes it.
+func (x *Watch) C() <-chan Report { return x.c }
 
 // Job returns the job as last reported; its state is unknown before that.
 func (x *Watch) Job() api.Job {
@@ -64,6 +88,9 @@ func (x *Watch) Job() api.Job {
 	defer x.mu.Unlock()
 	return x.job
 }
+
+// Nudge requests the next query as Watcher.Nudge does.
+func (x *Watch) Nudge() { x.w.Nudge() }
 
 // Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {
@@ -92,7 +119,7 @@ func (x *Watch) JustSubmitted() bool {
 }
 
 // isUnplaced reports whether the scheduler has not said yet where the job runs.
-func (x *Watch) isUnplaced() bool { return !x.over() && x.Job().Node == "" }
+func (x *Watch) isUnplaced() bool { return !x.passive && !x.over() && x.Job().Node == "" }
 
 // over reports whether the watch was closed or the job has ended.
 func (x *Watch) over() bool {
@@ -106,34 +133,45 @@ func (x *Watch) over() bool {
 func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if now.Log != "" {
+	if now.Log != "" || x.passive {
 		return false
 	}
 	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && s.asRequested(now, x.job.ID).Task == x.job.Task
 	return !sameRun
 }
 
-// update records the job as the scheduler reported it, and publishes it if it changed.
+// update records and publishes the job as the scheduler reported it.
 func (x *Watch) update(s scheduler, job api.Job) {
+	asked := x.w.queryBegan()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id, _ := splitRef(x.id)
 	job = s.asRequested(job, id)
-	x.misses = 0
+	x.misses, x.known = 0, true
 	if x.isOutdatedLocked(job) {
-		x.known = true
-		return
+		job = x.job
 	}
 	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}
-	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
-	if !x.known { // whoever submitted it waits for an answer, also if nothing has changed
-		x.known = true
-		x.sendLocked(job)
-		return
+	if job.State.Ended() { // the accounting does not count its runs
+		job.Restarts = max(job.Restarts, x.job.Restarts)
 	}
-	x.publishLocked(job)
+	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
+	x.sendLocked(Report{x.withSeenLocked(job, asked), asked})
+}
+
+// seenEvery is how often the time of an unchanged job is set: each change of a job is saved and
+// published.
+const seenEvery = 5 * time.Minute
+
+// withSeenLocked is a job as an answer had it that was asked for at a time.
+func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
+	job.Seen = x.job.Seen
+	if at := asked.Round(0).UTC(); at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {
+		job.Seen = at
+	}
+	return job
 }
 
 // markUnknown keeps the facts about the job and sets its state to unknown.
@@ -145,23 +183,23 @@ func (x *Watch) markUnknown(reason, hint string) {
 	x.publishLocked(job)
 }
 
-// publishLocked delivers the job if it changed.
+// publishLocked delivers the job, without an answer of the scheduler, if it changed.
 func (x *Watch) publishLocked(job api.Job) {
 	if !reflect.DeepEqual(job, x.job) {
-		x.sendLocked(job)
+		x.sendLocked(Report{Job: job})
 	}
 }
 
-func (x *Watch) sendLocked(job api.Job) {
+func (x *Watch) sendLocked(r Report) {
 	if x.closed {
 		return
 	}
-	x.job = job
+	x.job = r.Job
 	select {
 	case <-x.c:
 	default:
 	}
-	x.c <- job
+	x.c <- r
 }
 
 // Grace and graceMisses are how long and how often the scheduler must not know a new job
@@ -251,6 +289,9 @@ func (x *Watch) gone(s scheduler) api.Job {
 	defer x.mu.Unlock()
 	job := x.job
 	job.Reason = Gone
+	if job.End.After(time.Now()) {
+		job.End = time.Time{} // it was the time limit; when it ended is not known
+	}
 	few, ok := s.(selective)
 	ran := x.ran || !x.logFound.IsZero()
 	switch {

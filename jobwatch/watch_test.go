@@ -194,7 +194,10 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 		next := func(want api.JobState, within time.Duration) api.Job {
 			t.Helper()
 			began := time.Now()
-			got := <-x.C()
+			got := (<-x.C()).Job
+			for got.State != want && time.Since(began) <= within {
+				got = (<-x.C()).Job
+			}
 			if got.State != want || time.Since(began) > within {
 				t.Fatalf("got %+v after %s", got, time.Since(began))
 			}
@@ -255,6 +258,19 @@ func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
 	})
 }
 
+func TestTheEndOfAJobKeepsWhatOnlyTheQueueKnew(t *testing.T) {
+	running := api.Job{ID: "7", State: api.JobRunning, Restarts: 1, End: time.Now().Add(time.Hour)}
+	x := &Watch{id: "7", c: make(chan Report, 1), w: &Watcher{}}
+	x.update(slurm{}, running)
+	if got := x.gone(slurm{}); !got.State.Ended() || !got.End.IsZero() {
+		t.Errorf("it left the queue: %+v", got)
+	}
+	x.update(slurm{}, api.Job{ID: "7", State: api.JobTimeout}) // as the accounting has it
+	if got := x.Job(); got.Restarts != 1 {
+		t.Errorf("it ended: %+v", got)
+	}
+}
+
 func TestTheStartOfAJobIsSeenByItsLogWithinFifteenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -291,6 +307,35 @@ func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		if len(c.commands()) != 0 {
 			t.Errorf("ran %v", c.commands())
+		}
+	})
+}
+
+func TestAnObservedJobCausesNoQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		w := serve(t, c)
+		job := api.Job{ID: "7", State: api.JobRunning, Node: "cn1", Submitted: time.Now(), Start: time.Now()}
+		c.set(job)
+		x := w.Observe("7")
+		defer x.Close()
+		time.Sleep(time.Hour)
+		if n := len(c.queries()); n != 0 {
+			t.Errorf("%d queries", n)
+		}
+		for _, state := range []api.JobState{api.JobRunning, api.JobTimeout} {
+			job.State = state
+			c.set(job)
+			if _, err := w.Jobs(t.Context()); err != nil { // a person asks
+				t.Fatal(err)
+			}
+			if got := <-x.C(); got.State != state {
+				t.Errorf("got %+v, want %s", got, state)
+			}
+			time.Sleep(time.Hour)
+		}
+		if n := len(c.queries()); n != 2 {
+			t.Errorf("%d queries for two answers", n)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -56,7 +57,7 @@ type Watcher struct {
 // NewWatcher returns the Watcher of the host that r reaches.
 func NewWatcher(r Runner, o Options) *Watcher {
 	limits := o.Limits.orDefault()
-	sh := &shell{run: r, limit: limits.Command, private: o.Private}
+	sh := &shell{run: r, limit: limits.Command, private: o.Private, skew: new(atomic.Int64)}
 	return &Watcher{
 		sh:          sh,
 		wanted:      o.Scheduler,
@@ -94,6 +95,10 @@ func (w *Watcher) KnownScheduler() string {
 	}
 	return w.wanted
 }
+
+// Skew is how far the host's clock was ahead of ours at the last query; 0 if it is not known. The
+// times of jobs are by the host's clock.
+func (w *Watcher) Skew() time.Duration { return time.Duration(w.sh.skew.Load()) }
 
 // User returns the person's name on the host.
 func (w *Watcher) User(ctx context.Context) (string, error) {

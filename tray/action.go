@@ -42,6 +42,12 @@ func (c *companion) act(ctx context.Context, id string) {
 	})
 }
 
+// up requests a session, whose page opens once it is ready.
+func (c *companion) up(req api.UpRequest) func(ctx context.Context) error {
+	c.requested[req.Session] = time.Now()
+	return func(ctx context.Context) error { return c.Agent.Up(ctx, req) }
+}
+
 // actionFor returns the action of a verb; nil for entries that only show something. It
 // runs on the goroutine of Serve, the action does not.
 func (c *companion) actionFor(verb, name string) func(ctx context.Context) error {
@@ -57,13 +63,11 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 		return func(ctx context.Context) error { return c.copyAddress(ctx, name) }
 	case verbLog:
 		return func(ctx context.Context) error { return c.Terminal(ctx, "logs", "-f", name) }
-	case verbUp:
-		c.requested[name] = time.Now()
-		return func(ctx context.Context) error { return c.Agent.Up(ctx, name) }
+	case verbUp, verbReconnect:
+		return c.up(api.UpRequest{Session: name, Adopt: verb == verbReconnect})
 	case verbUpWith:
 		session, with := splitChoices(name)
-		c.requested[session] = time.Now()
-		return func(ctx context.Context) error { return c.Agent.UpWith(ctx, session, with) }
+		return c.up(api.UpRequest{Session: session, With: with})
 	case verbDown, verbCancel:
 		delete(c.requested, name)
 		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
@@ -214,7 +218,7 @@ func (c *companion) settings(ctx context.Context) error {
 
 // attempts complete "Could not …" for each verb; a name may follow.
 var attempts = map[string]string{
-	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start", verbUpWith: "start",
+	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start", verbUpWith: "start", verbReconnect: "reconnect to",
 	verbDown: "disconnect", verbCancel: "end the job of", verbEnd: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
 	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
 	verbDashboard: "open the dashboard", verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",

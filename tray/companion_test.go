@@ -78,10 +78,14 @@ func (s *script) Watch(ctx context.Context, each func(api.Event)) error {
 	}
 }
 
-func (s *script) Up(_ context.Context, name string) error { return s.note("up", name) }
-
-func (s *script) UpWith(_ context.Context, name string, with api.Choices) error {
-	return s.note("up", name, with.String())
+func (s *script) Up(_ context.Context, req api.UpRequest) error {
+	switch {
+	case req.Adopt:
+		return s.note("adopt", req.Session)
+	case req.With != nil:
+		return s.note("up", req.Session, req.With.String())
+	}
+	return s.note("up", req.Session)
 }
 
 func (s *script) Down(_ context.Context, name string, cancel bool) error {
@@ -298,6 +302,8 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 			"copy:jupyter":          {"page jupyter", "copy " + whole("jupyter")},
 			"log:jupyter":           {"terminal logs -f jupyter"},
 			"up:jupyter":            {"up jupyter"},
+			"reconnect:jupyter":     {"adopt jupyter"},
+			"top-reconnect:nb":      {"adopt nb"},
 			"up-with:nb?hours=8":    {"up nb hours=8"},
 			"down:jupyter":          {"down jupyter"},
 			"cancel:jupyter":        {"cancel jupyter"},

@@ -49,7 +49,8 @@ const (
 	verbCopy       = "copy"
 	verbLog        = "log"
 	verbUp         = "up"
-	verbUpWith     = "up-with" // with earlier choices: SESSION?NAME=VALUE&…
+	verbReconnect  = "reconnect" // up that submits nothing
+	verbUpWith     = "up-with"   // with earlier choices: SESSION?NAME=VALUE&…
 	verbDown       = "down"
 	verbCancel     = "cancel"
 	verbExtend     = "extend"  // from a notification
@@ -184,7 +185,7 @@ func resumeItems(v view) []menuItem {
 	if !isPaused(v) || i < 0 {
 		return nil
 	}
-	return []menuItem{entry(atTop+verbUp, v.Status.Sessions[i].Name, "Reconnect"+because("the agent crashed several times"), true)}
+	return []menuItem{entry(atTop+verbReconnect, v.Status.Sessions[i].Name, api.MenuReconnect+because("the agent crashed several times"), true)}
 }
 
 // isPaused reports whether the agent restores nothing until a person acts.
@@ -233,22 +234,25 @@ func startItem(v view) menuItem {
 	case len(idle) == 0:
 		return text("status", "Everything is connected")
 	case len(idle) == 1:
-		title := map[string]string{api.MenuStart: "Start ", api.MenuReconnect: "Reconnect to "}[startTitle(idle[0], v.Now)]
-		return entry(atTop+verbUp, idle[0].Name, title+pageName(idle[0]), true)
+		verb, _ := startVerb(idle[0], v.Now)
+		title := map[string]string{verbUp: "Start ", verbReconnect: "Reconnect to "}[verb]
+		return entry(atTop+verb, idle[0].Name, title+pageName(idle[0]), true)
 	}
 	choice := menuItem{ID: "choice", Title: api.MenuStart + "…", Enabled: true}
 	for _, s := range idle {
-		choice.Children = append(choice.Children, entry(atTop+verbUp, s.Name, s.Name, true))
+		verb, _ := startVerb(s, v.Now)
+		title := map[string]string{verbReconnect: "Reconnect to "}[verb] + s.Name
+		choice.Children = append(choice.Children, entry(atTop+verb, s.Name, title, true))
 	}
 	return choice
 }
 
-// startTitle says whether a start submits a job or reconnects to a running one.
-func startTitle(s api.Session, now time.Time) string {
+// startVerb says whether a start submits a job or reconnects to a running one.
+func startVerb(s api.Session, now time.Time) (verb, title string) {
 	if s.State == api.SessionDown && jobAlive(s, now) {
-		return api.MenuReconnect
+		return verbReconnect, api.MenuReconnect
 	}
-	return api.MenuStart
+	return verbUp, api.MenuStart
 }
 
 // readyPages are the sessions with a page to open now, the most recent first.
@@ -277,9 +281,10 @@ func sessionItems(v view) []menuItem {
 		if s.App != api.AppShell {
 			children = append(children, entry(verbCopy, s.Name, "Copy address", openable(s)))
 		}
+		verb, title := startVerb(s, v.Now)
 		children = append(children,
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
-			entry(verbUp, s.Name, startTitle(s, v.Now), !up || s.State == api.SessionNeedsLogin),
+			entry(verb, s.Name, title, !up || s.State == api.SessionNeedsLogin),
 		)
 		children = append(children, startWithItems(s, !up && !jobAlive(s, v.Now))...)
 		children = append(children,

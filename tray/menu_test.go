@@ -39,7 +39,7 @@ func shell(s *api.Session) { s.App = api.AppShell }
 func dueTo(cause string) func(*api.Session) { return func(s *api.Session) { s.Cause = cause } }
 
 func runsFor(d time.Duration) func(*api.Session) {
-	return job(func(j *api.Job) { j.Start, j.End = noon.Add(-time.Hour), noon.Add(d) })
+	return job(func(j *api.Job) { j.Start, j.End, j.Seen = noon.Add(-time.Hour), noon.Add(d), noon.Add(-time.Minute) })
 }
 
 func narval(state api.HostState, cause string) []api.Host {
@@ -213,16 +213,16 @@ func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsDownSaysThatItsJobIsCharged(t *testing.T) {
+func TestASessionThatIsDownSaysWhenItsJobWasSeen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*api.Job)
 		want   string
 	}{
-		"until a time": {func(j *api.Job) { j.End = noon.Add(time.Hour) }, "jupyter: disconnected, job 4242 is charged until 13:00"},
-		"for ever":     {func(*api.Job) {}, "jupyter: disconnected, job 4242 still runs and is charged"},
-		"not yet":      {func(j *api.Job) { j.State = api.JobQueued }, "jupyter: disconnected, job 4242 stays in the queue"},
-		"no more":      {func(j *api.Job) { j.State = api.JobTimeout }, "jupyter: not running"},
-		"over":         {func(j *api.Job) { j.End = noon.Add(-time.Hour) }, "jupyter: not running"},
+		"running":   {func(j *api.Job) { j.Seen = noon.Add(-time.Hour) }, "jupyter: disconnected, job 4242 last seen running at 11:00"},
+		"not known": {func(*api.Job) {}, "jupyter: disconnected, job 4242 last seen running"},
+		"queued":    {func(j *api.Job) { j.State = api.JobQueued }, "jupyter: disconnected, job 4242 last seen queued"},
+		"no more":   {func(j *api.Job) { j.State = api.JobTimeout }, "jupyter: not running"},
+		"over":      {func(j *api.Job) { j.End = noon.Add(-time.Hour) }, "jupyter: not running"},
 	} {
 		if got := sessionLine(session("jupyter", api.SessionDown, job(tt.change)), noon); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)

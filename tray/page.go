@@ -38,7 +38,7 @@ func troublePage(s api.Session, now time.Time) detailsPage {
 	text, output, _ := strings.Cut(s.Cause, "\n")
 	return detailsPage{
 		Title: s.Name + " failed", Text: asSentence(text, s.Name, s.Host), Output: output,
-		Hint: s.Hint, Tray: s.Name + " ▸ " + startTitle(s, now), When: clock(s.Since, now),
+		Hint: s.Hint, Tray: s.Name + " ▸ " + api.MenuStart, When: clock(s.Since, now),
 	}
 }
 

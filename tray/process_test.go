@@ -45,10 +45,11 @@ func (p *piped) Watch(ctx context.Context, each func(api.Event)) error {
 	}
 }
 
-func (p *piped) Up(_ context.Context, name string) error { return p.say("up", name) }
-
-func (p *piped) UpWith(_ context.Context, name string, with api.Choices) error {
-	return p.say("up", name, with.String())
+func (p *piped) Up(_ context.Context, req api.UpRequest) error {
+	if req.With != nil {
+		return p.say("up", req.Session, req.With.String())
+	}
+	return p.say("up", req.Session)
 }
 
 func (p *piped) Down(_ context.Context, name string, cancel bool) error {

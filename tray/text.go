@@ -76,15 +76,17 @@ func timeLeft(s api.Session, now time.Time) string {
 
 // downText describes a session that is down. Its job may still run, and costs.
 func downText(s api.Session, now time.Time) string {
-	switch {
-	case !jobAlive(s, now):
+	if !jobAlive(s, now) {
 		return "not running"
-	case s.Job.State.Waiting():
-		return fmt.Sprintf("disconnected, job %s stays in the queue", s.Job.ID)
-	case !s.Job.End.IsZero():
-		return fmt.Sprintf("disconnected, job %s is charged until %s", s.Job.ID, clock(s.Job.End, now))
 	}
-	return fmt.Sprintf("disconnected, job %s still runs and is charged", s.Job.ID)
+	state, at := "running", ""
+	if s.Job.State.Waiting() {
+		state = "queued"
+	}
+	if !s.Job.Seen.IsZero() {
+		at = " at " + clock(s.Job.Seen, now)
+	}
+	return fmt.Sprintf("disconnected, job %s last seen %s%s", s.Job.ID, state, at)
 }
 
 // jobAlive reports whether a session has a job that runs or waits. The job of a session

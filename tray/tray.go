@@ -22,9 +22,7 @@ type Agent interface {
 	// Watch calls each with the whole status and then with every change, until the
 	// agent or ctx ends.
 	Watch(ctx context.Context, each func(api.Event)) error
-	Up(ctx context.Context, session string) error
-	// UpWith is Up with choices for this run.
-	UpWith(ctx context.Context, session string, with api.Choices) error
+	Up(ctx context.Context, req api.UpRequest) error
 	Down(ctx context.Context, session string, cancel bool) error
 	// Page is the whole address of a session's page, token included, and the password for
 	// its login page.

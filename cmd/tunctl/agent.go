@@ -118,10 +118,18 @@ func agentStart(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
+// anyAgent is a client of the agent that is running, whatever its config file is.
+func (inv *invocation) anyAgent() *client.Client {
+	p := inv.paths
+	p.Chosen = false
+	return client.New(p)
+}
+
 func agentStop(ctx context.Context, inv *invocation) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	err := inv.client.Stop(ctx)
+	running := inv.anyAgent()
+	err := running.Stop(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		inv.Say("the agent is not running")
 		return nil
@@ -129,7 +137,7 @@ func agentStop(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := inv.client.AwaitGone(ctx); err != nil {
+	if err := running.AwaitGone(ctx); err != nil {
 		return err
 	}
 	inv.Say("the agent has stopped; jobs keep running")
@@ -149,7 +157,7 @@ func agentRestart(ctx context.Context, inv *invocation) error {
 // warnAboutLogins names the hosts that need an interactive login again after a restart,
 // and asks for confirmation on a terminal.
 func warnAboutLogins(ctx context.Context, inv *invocation) error {
-	st, err := inv.client.Status(ctx)
+	st, err := inv.anyAgent().Status(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil // nothing runs that could lose a login
 	}
@@ -177,7 +185,7 @@ func warnAboutLogins(ctx context.Context, inv *invocation) error {
 }
 
 func agentStatus(ctx context.Context, inv *invocation) error {
-	st, err := inv.client.Status(ctx)
+	st, err := inv.anyAgent().Status(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		inv.Say("the agent is not running")
 		if inv.Bool("json") {

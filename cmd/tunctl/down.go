@@ -36,8 +36,8 @@ func downCommand(t *term.Terminal) *cli.Command {
 
 func down(ctx context.Context, inv *invocation) error {
 	if inv.Bool("cancel") { // a job may still run, and be charged
-		if _, err := inv.client.Status(ctx); errors.Is(err, client.ErrNotRunning) {
-			return notCancelled(err)
+		if _, err := inv.ensureAgent(ctx); err != nil {
+			return err
 		}
 	}
 	requests, err := downRequests(ctx, inv)
@@ -52,15 +52,16 @@ func down(ctx context.Context, inv *invocation) error {
 	before := wereDown(ctx, inv.client)
 	var errs []error
 	for _, req := range requests {
-		res, err := inv.client.Down(ctx, req)
+		err := connectToCancel(ctx, inv, req)
+		var res api.DownResponse
+		if err == nil {
+			res, err = inv.client.Down(ctx, req)
+		}
 		if ctx.Err() != nil {
 			inv.Say("stopped waiting; `tunctl status` shows what was done")
 			return err
 		}
-		if errors.Is(err, client.ErrNotRunning) {
-			if req.Cancel {
-				return notCancelled(err)
-			}
+		if errors.Is(err, client.ErrNotRunning) && !req.Cancel {
 			inv.Say(noAgent)
 			return nil
 		}
@@ -77,20 +78,13 @@ func down(ctx context.Context, inv *invocation) error {
 // noAgent is what status and down say where no agent is running.
 const noAgent = "the agent is not running: nothing is up; jobs are not affected"
 
-func notCancelled(err error) error {
-	return &api.Error{
-		Code: api.CodeAgent, Message: "the agent is not running, so no job was cancelled", Err: err,
-		Hint: "`tunctl login HOST` starts it and connects to the job's host; then repeat this command",
-	}
-}
-
 // downText says what became of a session and its jobs.
 func downText(s api.Session, wasDown bool, now time.Time) []string {
 	already := ""
 	if wasDown {
 		already = "already "
 	}
-	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, now))}
+	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, wasDown, now))}
 	if s.Next != nil {
 		lines = append(lines, fmt.Sprintf("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next)))
 	}
@@ -207,8 +201,24 @@ func confirmCancel(ctx context.Context, inv *invocation, requests []api.DownRequ
 	return confirm(ctx, inv.Terminal, false, "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
-// keepsRunning says that the job keeps running without its session, and how to end it.
-func keepsRunning(s api.Session, now time.Time) string {
+// connectToCancel connects to the host of the job that a request would end.
+func connectToCancel(ctx context.Context, inv *invocation, req api.DownRequest) error {
+	if !req.Cancel {
+		return nil
+	}
+	st, err := inv.client.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if s, ok := st.Session(req.Session); ok && hasLiveJob(s) && !isConnected(st, s.Host) {
+		return inv.authenticate(ctx, s.Host, api.KeepNot)
+	}
+	return nil
+}
+
+// keepsRunning says that the job keeps running without its session, and how to end it. Of a
+// session that was down already, it says when the job was last seen.
+func keepsRunning(s api.Session, wasDown bool, now time.Time) string {
 	j := s.Job
 	switch {
 	case j == nil:
@@ -217,6 +227,8 @@ func keepsRunning(s api.Session, now time.Time) string {
 		return fmt.Sprintf("; job %s was cancelled", j.ID)
 	case j.State.Ended():
 		return ""
+	case wasDown && s.Cause != "":
+		return fmt.Sprintf("; %s: `%s` ends it", s.Cause, howToEnd(s, j))
 	case j.State.Waiting():
 		return fmt.Sprintf("; job %s is still queued and will run: `%s` removes it", j.ID, howToEnd(s, j))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
@@ -58,6 +59,9 @@ func setUp(ctx context.Context, inv *invocation) error {
 	cfg, err := configToAddTo(inv.paths)
 	if err != nil {
 		return err
+	}
+	if _, err := inv.client.Status(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) && !inv.Bool("print") {
+		return err // as of an agent with another config: it would not know what is added
 	}
 	i, err := newInterview(inv, cfg, loadSites(inv.Terminal, inv.paths))
 	if err != nil {

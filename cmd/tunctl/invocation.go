@@ -65,7 +65,7 @@ func findPaths(config string) (home.Paths, error) {
 		return p, err
 	}
 	if config != "" {
-		p.Config = config
+		p.Config, p.Chosen = config, true
 	}
 	// The agent runs in another folder than the command that names the file.
 	p.Config, err = filepath.Abs(p.Config)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
+	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/suggest"
@@ -22,7 +24,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 		ArgsUsage: "[SESSION]",
 		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
 			"--refresh asks now. With the name of a session, it also measures for a moment what the job uses;\n" +
-			"--json does so only with --refresh.\n\n" +
+			"--json does so only with --refresh. Without an agent, jobs are shown as they were last seen.\n\n" +
 			"--watch on a terminal is a screen with the sessions, jobs, use, hosts and a job's log (keys 1 to 5).\n" +
 			"j and k choose a row, Enter shows all about it, o opens its page, u starts and d disconnects it, e asks\n" +
 			"for more time, c ends the job, L logs in. ? lists all keys, q quits and changes nothing. Elsewhere\n" +
@@ -51,7 +53,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// status is the agent's status, or the sessions of the config where no agent is running: it
+// status is the agent's status or, where no agent is running, what is known without one: it
 // never starts one.
 func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 	if inv.Bool("refresh") {
@@ -68,11 +70,16 @@ func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 	if err != nil {
 		return api.Status{}, err
 	}
-	st = api.Status{Version: api.Version, Hosts: []api.Host{}, Sessions: []api.Session{}}
-	for _, s := range cfg.Sessions {
-		st.Sessions = append(st.Sessions, api.Session{Name: s.Name, Host: s.Host, App: s.App, State: api.SessionDown, Forwards: []api.Forward{}})
+	return inv.lastKnown(cfg), nil
+}
+
+// lastKnown is what is known without an agent.
+func (inv *invocation) lastKnown(cfg *configs.Config) api.Status {
+	st, err := agent.LastKnown(cfg, inv.paths.StateFile())
+	if err != nil {
+		inv.Say("tunctl: warning: no job is known: %v", err)
 	}
-	return st, nil
+	return st
 }
 
 func showStatus(inv *invocation, st api.Status) error {

@@ -31,7 +31,7 @@ func sessionsTable(list []api.Session, now time.Time) *term.Table {
 	for _, s := range list {
 		sessions.Add(sessionNotes(s, now),
 			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},
-			term.Cell{Text: jobText(s.Job)}, leftCell(s.Job, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
+			term.Cell{Text: jobText(s.Job)}, leftCell(s, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
 	}
 	return sessions
 }
@@ -152,9 +152,11 @@ func jobText(j *api.Job) string {
 	return j.ID
 }
 
-// leftCell is how long the job may still run; the last minutes are coloured.
-func leftCell(j *api.Job, now time.Time) term.Cell {
-	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
+// leftCell is how long the job may still run; the last minutes are coloured. Whether that of a
+// session that is down still runs is not known.
+func leftCell(s api.Session, now time.Time) term.Cell {
+	j := s.Job
+	if j == nil || s.State == api.SessionDown || j.State != api.JobRunning || j.End.Before(now) {
 		return term.Cell{Text: "-"}
 	}
 	left := j.End.Sub(now)

@@ -68,12 +68,10 @@ const aliasSuffix = sshconfig.OwnSuffix
 // git reconnect by timers.
 func (inv *invocation) destination(ctx context.Context, name string) (api.StreamRequest, error) {
 	cfg := inv.readConfig()
-	if req := parseDestination(cfg, api.Status{}, name); req.Session != "" {
-		if _, err := inv.client.Status(ctx); errors.Is(err, client.ErrNotRunning) {
-			return req, &api.Error{
-				Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down", req.Session),
-				Hint: fmt.Sprintf("`tunctl up %s` starts it", req.Session),
-			}
+	if _, err := inv.client.Status(ctx); errors.Is(err, client.ErrNotRunning) {
+		st := inv.lastKnown(cfg)
+		if req := parseDestination(cfg, st, name); req.Session != "" {
+			return req, downError(st, req.Session)
 		}
 	}
 	st, err := inv.ensureAgent(ctx)
@@ -81,6 +79,18 @@ func (inv *invocation) destination(ctx context.Context, name string) (api.Stream
 		return api.StreamRequest{}, err
 	}
 	return parseDestination(cfg, st, name), nil
+}
+
+// downError says that a session is down and, if it has a job, when that was last seen.
+func downError(st api.Status, session string) error {
+	e := &api.Error{
+		Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down", session),
+		Hint: fmt.Sprintf("`tunctl up %s` starts it", session),
+	}
+	if s, ok := st.Session(session); ok && s.Cause != "" {
+		e.Message, e.Hint = e.Message+": "+s.Cause, s.Hint
+	}
+	return e
 }
 
 // loginNode is the host of a destination: that of the session, not inside its job.

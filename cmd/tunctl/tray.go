@@ -167,14 +167,8 @@ func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 }
 
 // Up implements tray.Agent.
-func (a trayAgent) Up(ctx context.Context, session string) error {
-	_, err := a.client.Up(ctx, session)
-	return err
-}
-
-// UpWith implements tray.Agent.
-func (a trayAgent) UpWith(ctx context.Context, session string, with api.Choices) error {
-	_, err := a.client.UpWaiting(ctx, api.UpRequest{Session: session, With: with}, "")
+func (a trayAgent) Up(ctx context.Context, req api.UpRequest) error {
+	_, err := a.client.UpWaiting(ctx, req, "")
 	return err
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -27,8 +26,7 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
 		s.mu.Lock()
 		if s.attempt != nil {
-			s.attempt.permit, s.attempt.who, s.asked = nil, byAgent, nil
-			s.facts.lapsed = s.wouldSubmitLocked()
+			s.attempt.permit, s.attempt.who, s.asked = permit{}, byAgent, nil
 			s.enterLocked()
 		}
 		s.mu.Unlock()
@@ -83,42 +81,11 @@ func awaitAccountChange(ctx context.Context, host *tunnel.Host, first string) er
 	}
 }
 
-// isRecorded reports whether a job with a remembered ID is the remembered job. On another
-// account the ID alone means nothing.
-func isRecorded(r state.Session, q jobwatch.Query, job api.Job, account string) bool {
-	if q.ID == "" || !r.Elsewhere(account) {
-		return true
-	}
-	for _, was := range []*api.Job{r.Job, r.Next} {
-		if was != nil && was.ID == job.ID && was.Name == job.Name && !was.Submitted.IsZero() && was.Submitted.Equal(job.Submitted) {
-			return true
-		}
-	}
-	return false
-}
-
-// jobOnOtherAccount says that the remembered job is on another account than the current
-// one; "" if it is not.
-func (s *session) jobOnOtherAccount(rec state.Session, now string) string {
-	if rec.Job == nil || !rec.Elsewhere(now) {
+// jobOnOtherAccount says that a remembered job is on another account than the current one; "" if
+// it is not.
+func jobOnOtherAccount(sub state.Submission, host, now string) string {
+	if sub.Job == nil || !sub.Elsewhere(now) {
 		return ""
 	}
-	return fmt.Sprintf("job %s was started as %s, and %s is now %s", rec.Job.ID, rec.Account, s.host(), now)
-}
-
-// watcherToCancel is the watcher that can cancel the session's job. A job is never
-// cancelled by its ID on another account than its own.
-func (s *session) watcherToCancel(rec state.Session) (*jobwatch.Watcher, error) {
-	host := s.host()
-	jobs, account := s.agent.jobWatcherOn(host)
-	if s.agent.pool.Host(host).Status().State != api.HostUp {
-		if rec.Job == nil {
-			return nil, notConnected(host, ", so it is not known whether the interrupted submission became a job")
-		}
-		return nil, jobOutOfReach(host, rec.Job.ID, "cancelled")
-	}
-	if text := s.jobOnOtherAccount(rec, account); text != "" {
-		return nil, &api.Error{Code: api.CodeFailed, Message: text, Hint: fmt.Sprintf("cancel the job as that account; `tunctl down %s` leaves it running", s.name)}
-	}
-	return jobs, nil
+	return fmt.Sprintf("job %s was started as %s, and %s is now %s", sub.Job.ID, sub.Account, host, now)
 }

@@ -33,7 +33,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
-	now, at := s.start(byPerson, "", clientOf(ctx), nil)
+	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
 	a.resume()
 	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: []api.Forward{}}, nil
 }

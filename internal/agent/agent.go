@@ -70,6 +70,7 @@ type Agent struct {
 	paused      *api.Problem // after crashes, until a person acts
 	sessions    map[string]*session
 	jobWatchers map[watcherKey]*jobwatch.Watcher
+	unsettled   chan struct{} // signals settle that there may be something to do
 
 	sites        configs.Sites
 	sitesVersion string // of their folder when they were read
@@ -86,7 +87,7 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{
 		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
 		config:   &configs.Config{Path: o.Paths.Config},
-		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{},
+		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{}, unsettled: make(chan struct{}, 1),
 	}
 	a.prompts = newPrompts(a.hub)
 	a.waiters.enter(assistantWaiter) // what an assistant's up permits does not end with its request
@@ -151,7 +152,9 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 	a.work.Go(func() { sock.serve(ctx, a.limits.Socket) })
 	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
+	a.restoreJobs()
 	a.restore()
+	a.work.Go(func() { a.report("submissions", a.settle(ctx)) })
 	err := a.serveAPI(ctx, sock)
 	stop()
 	a.work.Wait()
@@ -185,24 +188,37 @@ func (a *Agent) closeForwards() {
 // It submits nothing.
 func (a *Agent) restore() {
 	for _, s := range a.saved() {
-		why := a.pausedError(s.name)
+		why, rec := a.pausedError(s.name), a.store.Session(s.name)
 		switch {
 		case s.inProgress(): // a person was first
+		case rec.Failure != nil && !rec.Submissions.AnyLive(): // a new attempt could only say that there is no job
+			s.change(func(f *facts) { f.failure = rec.Failure })
 		case why != nil:
-			known := a.remembered(s.name, time.Now())
+			known := remembered(a.store, s.name)
 			s.change(func(f *facts) { f.failure, f.job, f.next = why, known.job, known.next })
 		default:
-			s.start(byAgent, "", "", nil)
+			s.start(byAgent, false, "", "", nil)
 		}
+	}
+}
+
+// restoreJobs lists the sessions with jobs that may wait or run, also those that the config no
+// longer has, and records that submit commands of the last agent were lost.
+func (a *Agent) restoreJobs() {
+	for _, name := range a.store.Live() {
+		if err := a.store.Update(name, func(r *state.Session) { r.Submissions = r.Submissions.Lost(time.Now().Round(0)) }); err != nil {
+			a.log.Error("cannot save the session", "session", name, "err", err)
+		}
+		_, _ = a.session(name) // which lists it
 	}
 }
 
 // saved are the sessions that were up when the last agent stopped.
 func (a *Agent) saved() []*session {
 	var all []*session
-	for _, name := range slices.Sorted(slices.Values(a.store.Wanted())) {
+	for _, name := range a.store.Wanted() {
 		s, err := a.session(name)
-		if err != nil {
+		if err != nil || a.isRemoved(s) {
 			a.log.Warn("a saved session is no longer in the config", "session", name)
 			continue
 		}
@@ -231,19 +247,21 @@ func (a *Agent) Status() api.Status {
 		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log(), Paused: paused},
 		Config:   problem,
 		Hosts:    append([]api.Host{}, withoutUnknown(a.pool.Hosts())...),
-		Sessions: make([]api.Session, 0, len(cfg.Sessions)),
+		Sessions: knownSessions(cfg, a.store, time.Now()),
 	}
-	place := make(map[string]int, len(cfg.Sessions))
-	for i, c := range cfg.Sessions { // in the order of the file
-		place[c.Name] = i
-		st.Sessions = append(st.Sessions, a.downSession(c))
+	place := make(map[string]int, len(st.Sessions))
+	for i, s := range st.Sessions {
+		place[s.Name] = i
 	}
 	for _, s := range a.live() {
 		now := s.status()
-		if i, configured := place[s.name]; configured {
+		if a.isRemoved(s) {
+			now = withUnconfiguredHint(now)
+		}
+		if i, known := place[s.name]; known {
 			st.Sessions[i] = now
 		} else {
-			st.Sessions = append(st.Sessions, s.withUnconfiguredHint(now))
+			st.Sessions = append(st.Sessions, now)
 		}
 	}
 	return st
@@ -276,6 +294,10 @@ func (a *Agent) hostChanged(h api.Host) {
 		if s.host() == h.Alias {
 			s.change(func(f *facts) { f.host = h })
 		}
+	}
+	if h.State == api.HostUp {
+		a.observeAll()
+		signal(a.unsettled)
 	}
 }
 

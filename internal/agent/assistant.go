@@ -157,7 +157,7 @@ func (s *session) permittedByPerson() bool {
 		return false
 	}
 	now := time.Now()
-	for waiter, until := range s.attempt.permit {
+	for waiter, until := range s.attempt.permit.until {
 		if waiter != assistantWaiter && now.Before(until) {
 			return true
 		}

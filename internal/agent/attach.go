@@ -39,7 +39,7 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 	if err != nil {
 		return api.AttachResponse{}, err
 	}
-	now, at := s.start(byPerson, "", clientOf(ctx), nil)
+	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
 	a.resume()
 	return api.AttachResponse{Session: &now, At: at}, nil
 }
@@ -138,7 +138,7 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	defer a.mu.Unlock()
 	_, configured := a.config.Session(name)
 	rec := a.store.Session(name)
-	known := rec.Attached != "" && rec.Job != nil && rec.Job.Ref() == job.Ref()
+	known := rec.Attached != "" && rec.Submissions.Of(job).Job != nil
 	s, live := a.sessions[name]
 	switch {
 	case live && known:
@@ -146,7 +146,9 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	case live || configured:
 		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: "choose another name with --save"}
 	}
-	err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Attached: req.Host, Job: &job, Port: r.Port} })
+	err := a.store.Update(name, func(r *state.Session) {
+		*r = state.Session{Attached: req.Host, Port: r.Port, Submissions: state.Submissions{{Role: state.RoleJob, Job: &job, Host: req.Host}}}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +174,10 @@ func attachedName(host, id string) string {
 func (a *Agent) restoreLocked(name string) (*session, bool) {
 	rec := a.store.Session(name)
 	switch {
-	case rec.Attached == "":
+	case rec.Attached == "" && !rec.Submissions.AnyLive():
 		return nil, false
+	case rec.Attached == "": // no longer in the config, but not its jobs
+		return a.attachedLocked(name, rec.Submissions[0].Host), true
 	case rec.Of != "":
 		if cfg, configured := a.config.Session(rec.Of); configured {
 			return a.secondLocked(name, cfg), true

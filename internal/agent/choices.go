@@ -173,12 +173,12 @@ type presentChoices struct {
 }
 
 func (s *session) presentChoices() presentChoices {
-	return s.presentIn(s.agent.store.Session(s.name))
+	return s.presentIn(s.agent.store.Session(s.name).Current())
 }
 
-func (s *session) presentIn(rec state.Session) presentChoices {
+func (s *session) presentIn(sub state.Submission) presentChoices {
 	cfg := s.config()
-	p := presentChoices{known: rec.Tag != "", with: rec.With, others: api.Choices{}}
+	p := presentChoices{known: sub.Tag != "", with: sub.With, others: api.Choices{}}
 	questions, _, _ := s.agent.runQuestions(cfg)
 	for _, q := range questions {
 		p.others[q.Name] = q.Default
@@ -239,19 +239,18 @@ func (s *session) interruptedLocked(present presentChoices, with api.Choices) er
 }
 
 // beginSubmission returns the choices of the submission that begins now. From then on, no
-// others are accepted. An interrupted submission is finished as it was begun: its job may
-// exist.
-func (s *session) beginSubmission(rec state.Session, doing string) (api.Choices, error) {
-	present := s.presentIn(rec)
+// others are accepted. An interrupted one is finished as it was begun: its job may exist.
+func (s *session) beginSubmission(interrupted state.Submission, doing string) (api.Choices, error) {
+	present := s.presentIn(interrupted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	with := s.asked
-	if rec.Tag != "" && rec.Job == nil && !rec.Doubted {
+	if interrupted.Tag != "" {
 		if !present.have(with) {
 			s.asked = nil
 			return nil, s.interruptedLocked(present, with)
 		}
-		with = rec.With
+		with = interrupted.With
 	}
 	s.asked = nil
 	s.facts.submitting, s.facts.doing, s.facts.with = true, doing, with

@@ -38,7 +38,9 @@ func TestAnInterruptedSubmissionIsFinishedWithItsOwnChoices(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As an agent leaves it that ended just before the scheduler's answer.
-	err = store.Update("jupyter", func(r *state.Session) { r.Tag, r.With = "jupyter-interrupted", api.Choices{"hours": "3"} })
+	err = store.Update("jupyter", func(r *state.Session) {
+		r.Submissions = state.Submissions{{Tag: "jupyter-interrupted", Role: state.RoleJob, Host: "practice", With: api.Choices{"hours": "3"}}}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +236,9 @@ func TestASecondSessionThatCannotBeStartedLeavesNothing(t *testing.T) {
 	if rec := store.Session("more"); rec.Of != "" {
 		t.Errorf("it is remembered: %+v", rec)
 	}
-	err = store.Update("more", func(r *state.Session) { r.Job = &api.Job{ID: "7", State: api.JobRunning} })
+	err = store.Update("more", func(r *state.Session) {
+		r.Submissions = state.Submissions{{Role: state.RoleJob, Host: "practice", Job: &api.Job{ID: "7", State: api.JobRunning}}}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -42,6 +43,8 @@ type facts struct {
 	unsaved    error         // why the session cannot be saved
 	idle       bool          // a person was told that the job is idle, and it still is
 	lapsed     bool          // there is no job, and no person permits a submission any more
+
+	submissions state.Submissions // as they are recorded
 }
 
 // hostListeners are a session's forwards that listen on the host.
@@ -115,24 +118,39 @@ func (f *facts) choices(asked api.Choices) api.Choices {
 	return nil
 }
 
-// down says whether the job of a session that is down is still charged, as it was last
-// seen: nobody watches it any more.
+// down says when the job of a session that is down was last seen: it may have ended since.
 func (f *facts) down(now time.Time) verdict {
 	v := verdict{state: api.SessionDown, cause: f.doing}
+	if f.submissions.Pending() {
+		v.cause = "the result of a submission is not known: its job may still appear, and is charged then"
+		v.hint = fmt.Sprintf("`tunctl down %s --cancel` ends it then; `tunctl jobs %s` shows whether it has appeared", f.name, f.host.Alias)
+	}
 	j := f.job
-	if j == nil || j.State.Ended() || pastLimit(*j, now) {
+	if j == nil || j.State.Ended() {
 		return v
 	}
 	v.hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.name, f.name)
 	switch {
+	case f.submissions.As(state.RoleJob).Cancel:
+		v.cause, v.hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 	case j.State.Waiting():
-		v.cause = fmt.Sprintf("job %s is still queued and will run", j.ID)
+		v.cause = fmt.Sprintf("job %s was last seen queued%s, and will run", j.ID, seenAt(j, now))
+	case pastLimit(*j, now):
+		v.cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, clock(j.End, now))
 	case j.End.IsZero():
-		v.cause = fmt.Sprintf("job %s keeps running and is charged", j.ID)
+		v.cause = fmt.Sprintf("job %s was last seen running%s, and is charged while it runs", j.ID, seenAt(j, now))
 	default:
-		v.cause = fmt.Sprintf("job %s keeps running and is charged until %s", j.ID, clock(j.End, now))
+		v.cause = fmt.Sprintf("job %s was last seen running%s; it is charged until %s at most", j.ID, seenAt(j, now), clock(j.End, now))
 	}
 	return v
+}
+
+// seenAt is when a job was last seen, if that is known.
+func seenAt(j *api.Job, now time.Time) string {
+	if j.Seen.IsZero() {
+		return ""
+	}
+	return " at " + clock(j.Seen, now)
 }
 
 // pastLimit reports whether a job's time limit has passed since it was last seen.
@@ -190,12 +208,6 @@ func (f *facts) jobRuns() bool {
 
 // jobOver reports whether the session's job has ended.
 func (f *facts) jobOver() bool { return f.job != nil && f.job.State.Ended() }
-
-// lostServer reports whether what the job served no longer answers, although the host is
-// connected.
-func (f *facts) lostServer() bool {
-	return f.served && !f.answers && f.job != nil && f.host.State == api.HostUp && !f.suspended()
-}
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
 func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }
@@ -358,6 +370,14 @@ func endText(j *api.Job) string {
 		what += " at " + clock(j.End, now)
 	}
 	return fmt.Sprintf("job %s %s", j.ID, what)
+}
+
+// endedBy is a job that is over by now. While it ran, its end was the time limit.
+func endedBy(j api.Job, now time.Time) api.Job {
+	if j.End.IsZero() || j.End.After(now) {
+		j.End = now
+	}
+	return j
 }
 
 // asGone is a remembered job that no longer exists: how it ended is not known.

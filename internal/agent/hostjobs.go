@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -76,6 +77,7 @@ func (a *Agent) hostJobs(ctx context.Context, host string, ended bool) ([]api.Jo
 	if err != nil {
 		return nil, err
 	}
+	a.observeAll() // the host may have been connected just now
 	list, err := jobs.Jobs(ctx)
 	if err != nil {
 		return nil, schedulerError(host, err)
@@ -192,25 +194,34 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 
 // handleCancelJob ends a job.
 func (a *Agent) handleCancelJob(w http.ResponseWriter, r *http.Request) {
-	host, id := r.PathValue("host"), r.PathValue("id")
-	job, err := a.hostJob(r.Context(), host, id)
-	if err == nil && !job.State.Ended() {
-		a.markCancelled(host, job.ID)
-		err = schedulerError(host, a.jobWatcher(host).Cancel(r.Context(), job.Ref()))
-	}
+	job, err := a.cancelJob(r.Context(), r.PathValue("host"), r.PathValue("id"))
 	replyOrFail(w, api.JobResponse{Job: job}, err)
 }
 
-// markCancelled records that a person cancels a job: the end of its session is then what
-// they wanted.
-func (a *Agent) markCancelled(host, id string) {
+func (a *Agent) cancelJob(ctx context.Context, host, id string) (api.Job, error) {
+	job, err := a.hostJob(ctx, host, id)
+	if err == nil && !job.State.Ended() {
+		a.markCancelled(host, job)
+		err = schedulerError(host, a.jobWatcher(host).Cancel(ctx, job.Ref()))
+	}
+	return job, err
+}
+
+// markCancelled records that a person cancels a job: the end of its session is then what they
+// wanted, no job is submitted in its place, and what was to follow it is cancelled too.
+func (a *Agent) markCancelled(host string, job api.Job) {
 	for _, s := range a.live() {
-		if s.host() != host {
+		rec := a.store.Session(s.name)
+		if s.host() != host || rec.Submissions.Of(job).Job == nil {
 			continue
 		}
 		s.mu.Lock()
-		s.cancelledJob = id
+		s.cancelledJob = job.ID
+		s.endPermitLocked()
 		s.mu.Unlock()
+		if rec.Submissions.Of(job).Role == state.RoleJob {
+			s.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
+		}
 	}
 }
 

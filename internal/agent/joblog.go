@@ -152,7 +152,7 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	}
 	job, ep := s.jobAndEndpoint()
 	if job == nil {
-		job = a.store.Session(name).Job
+		job = a.store.Session(name).Current().Job
 	}
 	if job == nil {
 		return logSource{}, &api.Error{

@@ -31,10 +31,10 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 			facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts it",
 		},
 		"down, and its job runs": {
-			facts{job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 keeps running and is charged until ", "`tunctl up jupyter` reconnects",
+			facts{job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
 		},
 		"down, and its job is queued": {
-			facts{job: queued}, api.CodeNotReady, "session jupyter is down: job 48213 is still queued and will run", "`tunctl up jupyter` reconnects",
+			facts{job: queued}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
 		},
 		"connecting": {
 			facts{wanted: true, needsJob: true, host: api.Host{State: api.HostConnecting}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -85,7 +86,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for job %s", job.ID) })
 	r.work.Go(func() { r.prober.serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
-	if r.session.config().Keep {
+	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
 		r.work.Go(func() { r.keep.serve(ctx) })
 	}
 	link := watchReconnects(r.host)
@@ -106,14 +107,18 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		}
 		select {
 		case next := <-watch.C():
-			if moved(job, next) {
-				return next, errMoved
+			next.Job = r.session.asRecorded(next.Job)
+			r.session.settlePermit(next)
+			if reflect.DeepEqual(next.Job, job) {
+				continue
+			}
+			if moved(job, next.Job) {
+				return next.Job, errMoved
 			}
 			if job.State.Waiting() && next.State == api.JobRunning {
 				r.nudgeFollower()
 			}
-			job = next
-			r.session.jobReported(job)
+			job = next.Job
 			r.resume(job)
 			r.handleFinding(r.finding, job) // the node may be new
 		case job = <-r.session.jobUpdates:

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,10 @@ import (
 
 // keepWindow is the day of Limits.KeepPerDay.
 const keepWindow = 24 * time.Hour
+
+// keepSlack is how much too early the next job may be: the end of a job may be reported
+// differently by a few seconds.
+const keepSlack = 2 * time.Minute
 
 // keeper submits the next job of a session with keep = true, early enough to have left
 // the queue when the running job ends, and watches it. Until then the forward stays with
@@ -38,20 +43,18 @@ func (k *keeper) serve(ctx context.Context) {
 	var watch *jobwatch.Watch
 	defer func() { closeWatch(watch) }()
 	for {
-		if watch == nil {
-			watch = k.watchNextJob()
-		}
+		watch = k.watchNextJob(watch)
 		var due <-chan time.Time
-		if watch == nil {
+		if watch == nil && !k.session.isFollowed(job) {
 			due = wallTimer(k.due(job))
 		}
 		select {
 		case job = <-k.updates:
-		case next := <-updatesOf(watch):
-			if k.handleNext(next); next.State.Ended() {
-				closeWatch(watch)
-				watch = nil
+			if k.due(job).After(time.Now().Add(keepSlack)) {
+				k.session.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 			}
+		case next := <-updatesOf(watch):
+			k.handleNext(k.session.asRecorded(next.Job))
 		case <-due:
 			k.submitWhenDue(ctx, job)
 		case <-ctx.Done():
@@ -60,13 +63,13 @@ func (k *keeper) serve(ctx context.Context) {
 	}
 }
 
-// due is when to submit the next job: before the end by one and a half times as long as
-// this job waited, but not in the first half of its run time. Zero means never.
+// due is when to submit the next job, by our clock: before the end by one and a half times as long
+// as this job waited, but not in the first half of its run time. Zero means never.
 func (k *keeper) due(job api.Job) time.Time {
-	if job.State != api.JobRunning || job.End.IsZero() || k.session.agent.store.Session(k.session.name).KeptFor == job.ID {
+	if !k.session.config().Keep || job.State != api.JobRunning || job.End.IsZero() {
 		return time.Time{}
 	}
-	at := keepAt(job, k.session.agent.limits.KeepLead)
+	at := keepAt(job, k.session.agent.limits.KeepLead).Add(-k.jobs.Skew()) // the times of jobs are by the host's clock
 	if at.Before(k.retry) {
 		return k.retry
 	}
@@ -97,31 +100,55 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 	k.session.notify(fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
 }
 
-// watchNextJob watches the next job, if any.
-func (k *keeper) watchNextJob() *jobwatch.Watch {
-	next := k.session.agent.store.Session(k.session.name).Next
-	if next == nil {
+// watchNextJob watches the next job, if any; watch is the present one.
+func (k *keeper) watchNextJob(watch *jobwatch.Watch) *jobwatch.Watch {
+	next := k.session.agent.store.Session(k.session.name).Next()
+	switch {
+	case next.Job == nil:
+		closeWatch(watch)
 		return nil
+	case watch != nil:
+		return watch
 	}
-	k.session.change(func(f *facts) { f.next = next })
-	return k.jobs.Watch(next.Ref())
+	k.session.change(func(f *facts) { f.next = next.Job })
+	return k.jobs.Watch(next.Job.Ref())
 }
 
 // handleNext records the current state of the next job. One that ended early follows nothing.
 func (k *keeper) handleNext(next api.Job) {
-	if next.State == api.JobUnknown {
-		return
+	s := k.session
+	sub := s.agent.store.Session(s.name).Submissions.Of(next)
+	switch {
+	case next.State == api.JobUnknown || sub.Role != state.RoleNext:
+	case next.State.Ended():
+		s.dropSubmission(sub, next)
+		if job := s.agent.store.Session(s.name).Current().Job; job != nil {
+			s.leaveUnfollowed(*job)
+		}
+		s.notify(fmt.Sprintf("the next job of %s ended early: %s", s.name, endText(&next)))
+	default:
+		s.showSubmission(sub, next)
 	}
-	kept := &next
-	if next.State.Ended() {
-		kept = nil
-		k.session.recordRun(next)
-		k.session.notify(fmt.Sprintf("the next job of %s ended early: %s", k.session.name, endText(&next)))
-	}
-	k.session.setNext(kept)
 }
 
-func updatesOf(w *jobwatch.Watch) <-chan api.Job {
+// isFollowed reports whether a job is submitted to follow a job, or none is to be.
+func (s *session) isFollowed(job api.Job) bool {
+	s.mu.Lock()
+	unfollowed := s.unfollowed
+	s.mu.Unlock()
+	rec := s.agent.store.Session(s.name)
+	next := rec.Next()
+	return unfollowed == nextTag(job, rec.Asked) || next.Live() && (next.Job != nil || next.Doubt)
+}
+
+// leaveUnfollowed has no job submitted to follow a job, unless it is extended.
+func (s *session) leaveUnfollowed(job api.Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unfollowed = nextTag(job, s.agent.store.Session(s.name).Asked)
+}
+
+func updatesOf(w *jobwatch.Watch) <-chan jobwatch.Report {
 	if w == nil {
 		return nil
 	}
@@ -138,29 +165,36 @@ func closeWatch(w *jobwatch.Watch) {
 // allows. Its tag is saved first.
 func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
 	cfg := s.config()
-	if s.agent.store.Session(s.name).Assisted {
+	rec := s.agent.store.Session(s.name)
+	if rec.Assisted {
 		return api.Job{}, s.skipNext(job, fmt.Errorf("an assistant started it; `tunctl up %s` starts the next one", s.name))
 	}
-	tag, err := s.permitNext(job)
+	sub, err := s.permitNext(job, rec)
 	if errors.Is(err, errKeepLimit) {
 		return api.Job{}, s.skipNext(job, fmt.Errorf("%w; start the session yourself when you need it", err))
 	}
 	if err != nil {
 		return api.Job{}, err
 	}
-	sub, err := s.agent.submission(ctx, cfg, jobs, tag, s.agent.store.Session(s.name).With)
+	order, err := s.agent.submission(ctx, cfg, jobs, sub.Tag, sub.With)
 	if err != nil {
+		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
 		return api.Job{}, s.skipNext(job, err)
 	}
-	next, err := s.agent.submitFor(ctx, cfg, jobs, sub)
-	if e, ok := asAPI(err); ok && (e.Code == api.CodeSubmit || e.Code == api.CodeNeedsPerson) {
-		return api.Job{}, s.skipNext(job, err)
+	next, err := s.agent.submitFor(ctx, cfg, jobs, order)
+	if err != nil {
+		s.recordLost(sub, err)
 	}
-	if err != nil { // a lost connection: the next attempt uses the same tag
+	switch e, ok := asAPI(err); {
+	case isUncertain(err): // it follows if it appears
+		return api.Job{}, s.skipNext(job, fmt.Errorf("%w; it is used if it appears", err))
+	case ok && e.Code == api.CodeSubmit:
+		return api.Job{}, s.skipNext(job, err)
+	case err != nil: // a lost connection: the next attempt uses the same tag
 		s.agent.log.Warn("cannot submit the next job", "session", s.name, "err", err)
 		return api.Job{}, err
 	}
-	_ = s.record(func(r *state.Session) { r.Next, r.KeptFor = &next, job.ID }, func(f *facts) { f.next = &next })
+	s.recordSubmission(sub, func(x *state.Submission) { x.Job = &next }, func(f *facts) { f.next = &next })
 	return next, nil
 }
 
@@ -170,74 +204,91 @@ var errKeepLimit = errors.New("keep = true has reached its limit of jobs per day
 // nextTag is the tag of the job that follows job. It depends on that job alone, so that
 // another agent, as on another laptop, gets the same tag and finds the one next job.
 // Clusters with a common home may use the same job IDs, and a reinstalled cluster starts
-// again at 1: the time of submission, which is the same for everybody, tells them apart.
-func nextTag(job api.Job) string {
+// again at 1: the time of submission, which is the same for everybody, tells them apart. Its time
+// limit, in seconds, is another after an extension, which may have cancelled the next job.
+func nextTag(job api.Job, limit int64) string {
 	number, _, _ := strings.Cut(job.ID, ".") // PBS may add the name of its server
-	return fmt.Sprintf("after-%s-%d", notInTags.ReplaceAllString(number, "-"), job.Submitted.Unix())
+	return fmt.Sprintf("after-%s-%d-%d", notInTags.ReplaceAllString(number, "-"), job.Submitted.Unix(), (cmp.Or(timeLimit(job), limit)+30)/60)
 }
 
 var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 
-// permitNext returns the tag of the job that follows job, and counts it.
-func (s *session) permitNext(job api.Job) (string, error) {
-	rec := s.agent.store.Session(s.name)
-	if rec.NextTag != "" {
-		return rec.NextTag, nil // counted already
+// permitNext records the submission of the job that follows job, and counts it. One that was
+// interrupted is continued.
+func (s *session) permitNext(job api.Job, rec state.Session) (state.Submission, error) {
+	current, sub := rec.Current(), rec.Next()
+	if sub.Tag != "" && sub.Job == nil && !sub.Cancel {
+		s.recordSubmission(sub, func(x *state.Submission) { x.When = time.Time{} }, nil)
+		return sub, nil // counted already
 	}
 	now := time.Now()
 	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepWindow })
 	if len(today) >= s.agent.limits.KeepPerDay {
-		return "", errKeepLimit
+		return sub, errKeepLimit
 	}
-	tag := nextTag(job)
+	sub = state.Submission{Tag: nextTag(job, rec.Asked), Role: state.RoleNext, Host: current.Host, Account: current.Account, With: current.With}
 	today = append(today, now)
-	if err := s.record(func(r *state.Session) { r.NextTag, r.Kept = tag, today }, nil); err != nil {
-		return "", fmt.Errorf("the next job was not submitted: %w", err)
+	if err := s.record(func(r *state.Session) { r.Submissions, r.Kept = r.Submissions.Put(sub), today }, nil); err != nil {
+		return sub, fmt.Errorf("the next job was not submitted: %w", err)
 	}
-	return tag, nil
+	return sub, nil
 }
 
 // skipNext gives up the job that would follow this one, and says why.
 func (s *session) skipNext(job api.Job, why error) error {
-	_ = s.record(func(r *state.Session) { r.KeptFor, r.NextTag = job.ID, "" }, nil)
+	s.leaveUnfollowed(job)
 	s.notify(fmt.Sprintf("no job follows job %s: %v", job.ID, why))
 	return why
 }
 
 // successor is the job that takes over from one that is over: the one that the keeper has
-// submitted or, if it could not before the end, one submitted now.
+// submitted or, if it could not before the end, one submitted now. None follows a job that was
+// cancelled.
 func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, bool) {
-	if !s.config().Keep || ctx.Err() != nil {
+	if ctx.Err() != nil || !job.State.Ended() {
 		return api.Job{}, false
 	}
-	rec := s.agent.store.Session(s.name)
-	for job.State == api.JobTimeout && rec.Next == nil && rec.KeptFor != job.ID {
+	s.mu.Lock()
+	cancelled := job.State == api.JobCancelled || s.cancelledJob == job.ID
+	s.mu.Unlock()
+	if cancelled {
+		s.cancelNext(fmt.Sprintf("job %s was cancelled", job.ID))
+		return api.Job{}, false
+	}
+	for job.State == api.JobTimeout && s.config().Keep && !s.isFollowed(job) {
 		s.change(func(f *facts) {
 			f.submitting, f.doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
 		})
 		if _, err := s.submitNext(ctx, jobs, job); err != nil && ctxtime.Sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false
 		}
-		rec = s.agent.store.Session(s.name)
 	}
-	if rec.Next == nil {
+	if next := s.agent.store.Session(s.name).Next(); next.InDoubt() {
+		_ = s.settleSubmission(ctx, next) // it may have appeared
+	}
+	next := s.agent.store.Session(s.name).Next()
+	if next.Job == nil || next.Cancel || next.Job.State.Ended() {
 		return api.Job{}, false
 	}
-	next := *rec.Next
 	s.promoteNext(next)
-	s.notify(fmt.Sprintf("job %s has ended: job %s takes over", job.ID, next.ID))
-	return next, true
+	s.notify(fmt.Sprintf("job %s has ended: job %s takes over", job.ID, next.Job.ID))
+	return *next.Job, true
 }
 
-// cancelNext cancels the next job, after the one that it follows was cancelled.
-func (s *session) cancelNext(ctx context.Context, jobs *jobwatch.Watcher) error {
-	next := s.agent.store.Session(s.name).Next
-	if next == nil {
-		return nil
+// cancelNext has the next job cancelled, and says why. If it has not appeared yet, it is cancelled
+// then.
+func (s *session) cancelNext(why string) {
+	next := s.agent.store.Session(s.name).Next()
+	if !next.Live() || next.Cancel {
+		return
 	}
-	if err := jobs.Cancel(ctx, next.Ref()); err != nil {
-		return err
+	_ = s.record(func(r *state.Session) {
+		r.Submissions = r.Submissions.Change(next, func(x *state.Submission) { x.Cancel, x.Role = true, state.RoleOther })
+	}, func(f *facts) { f.next = nil })
+	signal(s.agent.unsettled)
+	what := "the job that was to follow is cancelled if it appears"
+	if next.Job != nil {
+		what = fmt.Sprintf("job %s, which was to follow, is cancelled", next.Job.ID)
 	}
-	_ = s.record(func(r *state.Session) { r.Next, r.NextTag = nil, "" }, nil)
-	return nil
+	s.tell(why + ": " + what)
 }

@@ -55,6 +55,8 @@ func TestNoticesFitANotification(t *testing.T) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: midnight.Add(-2 * time.Hour), End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
+	next := api.Job{ID: "48300012", State: api.JobQueued}
+	_ = s.record(func(r *state.Session) { r.Submissions = state.Submissions{{Role: state.RoleNext, Job: &next}} }, nil)
 	newKeeper(s, nil).handleNext(api.Job{ID: "48300012", State: api.JobCancelled})
 	_ = s.skipNext(ending, errKeepLimit)
 	texts := notices(heard)
@@ -205,7 +207,7 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 }
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
-	a := &Agent{hub: newHub()}
+	a := &Agent{hub: newHub(), store: &state.Store{}}
 	heard := a.hub.subscribe(api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}

@@ -1,16 +1,21 @@
 package agent
 
 import (
-	"context"
 	"sync"
 	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
-// permit is a person's permission to submit a session's job once: until when, by the name
-// of the command that gave it. A command permits as long as it waits; a click, which has
-// no name, until the time is over. The times are wall clock times: they also pass while
-// a laptop sleeps.
-type permit map[string]time.Time
+// permit is a person's permission to submit a session's job once. A command permits as long as
+// it waits; a click, which has no name, until the time is over. The first answer of the
+// scheduler to a query that began after it was given settles it: the session has a job, or one
+// is submitted.
+type permit struct {
+	given time.Time            // the last time
+	until map[string]time.Time // by the name of the command; wall clock times, which also pass while a laptop sleeps
+}
 
 // live reports whether a job may be submitted.
 func (p permit) live(now time.Time) bool { return now.Before(p.end()) }
@@ -18,12 +23,19 @@ func (p permit) live(now time.Time) bool { return now.Before(p.end()) }
 // end is when the last permission ends; zero without any.
 func (p permit) end() time.Time {
 	var end time.Time
-	for _, until := range p {
+	for _, until := range p.until {
 		if until.After(end) {
 			end = until
 		}
 	}
 	return end
+}
+
+// settledBy reports whether an answer of the scheduler says that the session has a job. One to
+// an earlier query does not, nor one about a job that is about to end.
+func (p permit) settledBy(r jobwatch.Report) bool {
+	live := !r.State.Ended() && r.State != api.JobUnknown && r.State != api.JobCompleting
+	return live && !r.Asked.IsZero() && !r.Asked.Before(p.given)
 }
 
 // permitted reports whether the agent may submit the session's job.
@@ -39,36 +51,46 @@ func (s *session) grantLocked(r *attempt, waiter string) {
 	if s.attached || !s.hasJobLocked() {
 		return
 	}
-	if r.permit == nil {
-		r.permit = permit{}
+	if r.permit.until == nil {
+		r.permit.until = map[string]time.Time{}
 	}
-	r.permit[waiter] = time.Now().Round(0).Add(s.agent.limits.Permit)
-	s.facts.lapsed = false
-	offer(r.granted, struct{}{})
+	r.permit.given = time.Now()
+	r.permit.until[waiter] = r.permit.given.Round(0).Add(s.agent.limits.Permit)
+	s.expireLocked(r)
 }
 
-// usePermitLocked ends the permission to submit: the session has its job.
-func (s *session) usePermitLocked() {
-	if s.attempt != nil {
-		s.attempt.permit = nil
-	}
-}
-
-// expire ends the permission of an attempt when its time is over.
-func (s *session) expire(ctx context.Context, r *attempt) {
-	for {
-		s.mu.Lock()
-		end := r.permit.end()
-		s.mu.Unlock()
-		select {
-		case <-r.granted:
-		case <-wallTimer(end):
-			s.mu.Lock()
-			s.lapseLocked(r)
-			s.mu.Unlock()
-		case <-ctx.Done():
-			return
+// expireLocked ends the permission of an attempt when its time is over.
+func (s *session) expireLocked(r *attempt) {
+	end := r.permit.end()
+	s.agent.work.Go(func() {
+		for time.Now().Before(end) {
+			select {
+			case <-wallTimer(end):
+			case <-r.done:
+				return
+			}
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lapseLocked(r)
+	})
+}
+
+// endPermitLocked ends the permission to submit: it was used, is not needed, or a person has
+// cancelled the job.
+func (s *session) endPermitLocked() {
+	if s.attempt != nil && s.attempt.permit.until != nil {
+		s.attempt.permit, s.asked = permit{}, nil
+	}
+}
+
+// settlePermit ends the permission if the scheduler says that the session has a job.
+func (s *session) settlePermit(r jobwatch.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt != nil && s.attempt.permit.settledBy(r) {
+		s.endPermitLocked()
+		s.enterLocked()
 	}
 }
 
@@ -79,8 +101,8 @@ func (s *session) revoke(waiter string) {
 	if s.attempt == nil {
 		return
 	}
-	if _, gave := s.attempt.permit[waiter]; gave {
-		delete(s.attempt.permit, waiter)
+	if _, gave := s.attempt.permit.until[waiter]; gave {
+		delete(s.attempt.permit.until, waiter)
 		s.lapseLocked(s.attempt)
 	}
 }
@@ -88,17 +110,18 @@ func (s *session) revoke(waiter string) {
 // lapseLocked ends the permission of an attempt once no command waits any more: from then
 // on the agent only adopts an existing job.
 func (s *session) lapseLocked(r *attempt) {
-	if s.attempt != r || r.permit == nil || r.permit.live(time.Now()) {
+	if s.attempt != r || r.permit.until == nil || r.permit.live(time.Now()) {
 		return // of an earlier attempt, used, or still valid
 	}
-	r.permit, r.who, s.asked = nil, byAgent, nil
-	s.facts.lapsed = s.wouldSubmitLocked()
+	r.permit, r.who, s.asked = permit{}, byAgent, nil
 	s.agent.log.Info("nobody waits for the job any more: it will not be submitted", "session", s.name)
 	s.enterLocked()
 }
 
 // wouldSubmitLocked reports whether the session needs a submission to get a job.
-func (s *session) wouldSubmitLocked() bool { return s.facts.job == nil && s.cfg.Submit != "" }
+func (s *session) wouldSubmitLocked() bool {
+	return s.facts.job == nil && s.facts.remembered == nil && s.cfg.Submit != ""
+}
 
 // waiters are the commands that wait for sessions. Each keeps a stream of events open
 // under its own name.

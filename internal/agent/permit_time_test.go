@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"context"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +13,8 @@ import (
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
-	r := &attempt{granted: make(chan struct{}, 1)}
+	r := &attempt{done: make(chan struct{})}
+	defer close(r.done)
 	if r.permit.live(time.Now()) {
 		t.Error("nobody permitted anything")
 	}
@@ -37,7 +36,8 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
 	s.attached = true
-	r := &attempt{granted: make(chan struct{}, 1)}
+	r := &attempt{done: make(chan struct{})}
+	defer close(r.done)
 	s.grantLocked(r, "")
 	if r.permit.live(time.Now()) {
 		t.Error("a job may be submitted")
@@ -49,12 +49,9 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 func permittedSession(t *testing.T) (*session, *attempt) {
 	t.Helper()
 	s := quietSession(t)
-	r := &attempt{granted: make(chan struct{}, 1)}
+	r := &attempt{done: make(chan struct{})}
 	s.attempt, s.facts.answers = r, false
-	ctx, cancel := context.WithCancel(t.Context())
-	var expiring sync.WaitGroup
-	expiring.Go(func() { s.expire(ctx, r) })
-	t.Cleanup(func() { cancel(); expiring.Wait() })
+	t.Cleanup(func() { close(r.done); s.agent.work.Wait() })
 	return s, r
 }
 
@@ -85,18 +82,18 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 
 func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	s := quietSession(t)
-	old := &attempt{permit: permit{"": time.Now().Add(-time.Second)}}
-	s.attempt = &attempt{permit: permit{"": time.Now().Add(time.Hour)}}
+	old := &attempt{permit: permit{until: map[string]time.Time{"": time.Now().Add(-time.Second)}}}
+	s.attempt = &attempt{permit: permit{until: map[string]time.Time{"": time.Now().Add(time.Hour)}}}
 	s.lapseLocked(old)
-	if s.facts.lapsed {
-		t.Error("the session is said to be without permission")
+	if !s.permitted() {
+		t.Error("the session is without permission")
 	}
 }
 
 func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 	s := quietSession(t)
 	s.attempt = &attempt{}
-	_, err := s.submit(t.Context(), nil, "", state.Session{}) // which has nobody to submit to
+	_, err := s.submit(t.Context(), nil, "") // which has nobody to submit to
 	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
 		t.Errorf("err = %v", err)
 	}
@@ -109,7 +106,7 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 	if s.wouldSubmitLocked() {
 		t.Error("a permission is said to be over for which there is no use")
 	}
-	for name, rec := range map[string]state.Session{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
+	for name, rec := range map[string]state.Submission{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
 		e, ok := asAPI(s.noJobError(rec, "a@c"))
 		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)

@@ -3,11 +3,13 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
 // record is the one writer of what survives a restart, once a session exists: it changes
@@ -28,34 +30,35 @@ func (s *session) record(remember func(*state.Session), show func(*facts)) error
 	return err
 }
 
-// adopt makes a job of an account the session's.
-func (s *session) adopt(job api.Job, tag, account string) error {
+// adopt makes a job of an account, and what is known of its submission, the session's.
+func (s *session) adopt(job api.Job, sub state.Submission, account string) error {
 	waits := s.waitsBefore(job)
-	rec := s.agent.store.Session(s.name)
-	rec.Tag = tag
-	present := s.presentIn(rec)
+	if job.Seen.IsZero() { // it was found or submitted just now
+		job.Seen = time.Now().Round(0).UTC()
+	}
+	sub.Role, sub.Job, sub.Host, sub.Account, sub.Doubt = state.RoleJob, &job, s.host(), account, false
+	present := s.presentIn(sub)
+	was := s.agent.store.Session(s.name).Current().Job
+	isNew := was == nil || was.Ref() != job.Ref()
 	var conflict error
-	isNew := rec.Job == nil || rec.Job.Ref() != job.Ref()
 	err := s.record(func(r *state.Session) {
-		if isNew { // the next job, if any, was this one or is outdated
-			r.Next, r.NextTag, r.Asked = nil, "", 0
+		if isNew {
+			r.Asked = 0
 		}
-		r.Job, r.Tag, r.Account = &job, tag, account
-		if tag == "" {
-			r.With = nil // of another job
-		}
-		present.with = r.With
-		r.Asked = cmp.Or(timeLimit(job), r.Asked)
+		r.Submissions, r.Asked = r.Submissions.Put(sub), cmp.Or(timeLimit(job), r.Asked)
 	}, func(f *facts) {
 		if s.asked != nil {
-			conflict = s.conflictLocked(job, present, s.asked)
+			if conflict = s.conflictLocked(job, present, s.asked); conflict != nil {
+				s.asked = nil
+			}
 		}
-		s.asked = nil
-		f.job, f.submitting, f.waits, f.lapsed, f.with = &job, false, waits, false, present.with
-		s.usePermitLocked()
+		f.job, f.submitting, f.waits, f.with = &job, false, waits, sub.With
+		if f.next != nil && f.next.Ref() == job.Ref() {
+			f.next = nil
+		}
 	})
 	if isNew {
-		s.rememberChoices(present.with)
+		s.rememberChoices(sub.With)
 	}
 	return cmp.Or(err, conflict)
 }
@@ -75,9 +78,20 @@ func (s *session) rememberChoices(with api.Choices) {
 	_ = base.record(func(r *state.Session) { r.AddRecent(with) }, nil)
 }
 
+// recordSubmission changes what is remembered of one submission; show may be nil.
+func (s *session) recordSubmission(sub state.Submission, change func(*state.Submission), show func(*facts)) {
+	_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Change(sub, change) }, show)
+}
+
 // setJob records the current state of the session's job.
 func (s *session) setJob(job api.Job) {
-	_ = s.record(func(r *state.Session) { r.Job, r.Asked = &job, cmp.Or(timeLimit(job), r.Asked) }, func(f *facts) {
+	if was := s.agent.store.Session(s.name).Current().Job; was != nil && job.Seen.IsZero() {
+		job.Seen = was.Seen // its log showed the change, and not the scheduler
+	}
+	_ = s.record(func(r *state.Session) {
+		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Job = &job })
+		r.Asked = cmp.Or(timeLimit(job), r.Asked)
+	}, func(f *facts) {
 		f.job = &job
 		if job.State.Ended() { // before anybody asks for the page of a job that is over
 			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
@@ -85,40 +99,66 @@ func (s *session) setJob(job api.Job) {
 	})
 }
 
-// forgetJob forgets a job that is over. It is shown until the session has another. Its choices
-// stay, for the job that follows it.
-func (s *session) forgetJob() {
-	_ = s.record(func(r *state.Session) { r.Job, r.Tag = nil, "" }, nil)
+// asRecorded is a job as it was reported or, if its number is another job's by now, the recorded
+// one as ended.
+func (s *session) asRecorded(job api.Job) api.Job {
+	sub := s.agent.store.Session(s.name).Submissions.Of(job)
+	if sub.Job == nil || sub.Matches(job, sub.Account) {
+		return job
+	}
+	job = *sub.Job
+	job.State, job.Reason, job.Hint = api.JobFinished, jobwatch.Gone, "its number is another job's now"
+	return job
 }
 
-// setNext records the current state of the job that follows; nil if none does.
-func (s *session) setNext(next *api.Job) {
-	_ = s.record(func(r *state.Session) { r.Next = next }, func(f *facts) { f.next = next })
+// dropSubmission forgets a submission whose job is over, and adds it to the history. The job of
+// a session is shown until there is another.
+func (s *session) dropSubmission(sub state.Submission, job api.Job) {
+	var rec state.Session
+	_ = s.record(func(r *state.Session) {
+		rec = *r
+		r.Submissions = r.Submissions.Drop(sub)
+	}, func(f *facts) {
+		if f.next != nil && f.next.Ref() == job.Ref() {
+			f.next = nil
+		}
+		switch {
+		case f.job == nil || f.job.Ref() != job.Ref():
+		case !f.wanted:
+			f.job = nil
+		case !f.job.State.Ended():
+			f.job = &job
+		}
+	})
+	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
+		s.addRun(rec, job)
+	}
 }
 
 // promoteNext makes the job that follows the session's.
-func (s *session) promoteNext(next api.Job) {
-	_ = s.record(func(r *state.Session) {
-		r.Job, r.Asked, r.Tag, r.Next, r.NextTag = &next, timeLimit(next), r.NextTag, nil, ""
-	}, func(f *facts) {
+func (s *session) promoteNext(sub state.Submission) {
+	next := *sub.Job
+	sub.Role = state.RoleJob
+	_ = s.record(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(next) }, func(f *facts) {
 		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
-		s.usePermitLocked() // a person who asked for a job meanwhile has this one
+		s.endPermitLocked() // a person who asked for a job meanwhile has this one
 	})
 }
 
-// recordRun adds a job that is over to the history. A history that cannot be written
-// stops nothing.
-func (s *session) recordRun(job api.Job) {
+// recordRun adds a job that is over to the history.
+func (s *session) recordRun(job api.Job) { s.addRun(s.agent.store.Session(s.name), job) }
+
+// addRun adds a job that is over to the history, with what is remembered of the session. A
+// history that cannot be written stops nothing.
+func (s *session) addRun(rec state.Session, job api.Job) {
 	now := time.Now()
-	if job.End.IsZero() || job.End.After(now) {
-		job.End = now // of a job that was still running, it was the time limit
-	}
-	job.Script = ""
-	rec := s.agent.store.Session(s.name)
-	gpus, _ := strconv.Atoi(cmp.Or(rec.With["gpus"], s.config().With["gpus"]))
+	job = endedBy(job, now)
+	job.Script, job.Seen = "", time.Time{}
+	with := rec.Submissions.Of(job).With
+	gpus, _ := strconv.Atoi(cmp.Or(with["gpus"], s.config().With["gpus"]))
 	run := api.Run{
 		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now,
-		With: rec.With, Asked: limitOf(rec, job), GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
+		With: with, Asked: limitOf(rec, job), GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
@@ -127,8 +167,8 @@ func (s *session) recordRun(job api.Job) {
 
 // limitOf is the time limit of a job that is over, in seconds; 0 if it is not known.
 func limitOf(rec state.Session, job api.Job) int64 {
-	if rec.Next != nil && rec.Next.Ref() == job.Ref() {
-		return timeLimit(*rec.Next)
+	if was := rec.Submissions.Of(job); was.Job != nil && was.Role != state.RoleJob {
+		return timeLimit(*was.Job)
 	}
 	return rec.Asked
 }

@@ -23,6 +23,11 @@ func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 	if waited, ok := runs[0].Waited(); !ok || waited != time.Minute {
 		t.Errorf("it waited for %v", waited)
 	}
+	requeued := runs[0]
+	requeued.Job.Restarts = 1
+	if waited, ok := requeued.Waited(); ok {
+		t.Errorf("requeued, it waited for %v", waited)
+	}
 	if runs[0].Job.Script != "" || !strings.Contains(runs[0].Why, "cancelled") {
 		t.Errorf("written down: %+v", runs[0])
 	}
@@ -42,7 +47,9 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 		{map[string]string{"gpus": "2"}, api.Choices{"hours": "8"}, 2},
 	} {
 		s.cfg.With = tt.config
-		if err := s.record(func(r *state.Session) { r.With = tt.chosen }, nil); err != nil {
+		if err := s.record(func(r *state.Session) {
+			r.Submissions = state.Submissions{{Role: state.RoleJob, Job: &api.Job{ID: "7"}, With: tt.chosen}}
+		}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.recordRun(api.Job{ID: "7", State: api.JobFinished})
@@ -59,7 +66,7 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	run := func(end func(job api.Job)) api.Run {
 		t.Helper()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(4 * time.Hour)}
-		if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, "", ""); err != nil {
+		if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{}, ""); err != nil {
 			t.Fatal(err)
 		}
 		s.setJob(job)
@@ -76,7 +83,6 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	finished := run(func(job api.Job) {
 		job.State, job.End = api.JobFinished, start.Add(time.Minute)
 		s.setJob(job)
-		s.forgetJob()
 		s.recordRun(job)
 	})
 	if finished.Asked != want {
@@ -89,7 +95,7 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	if ran, _ := cancelled.Ran(); cancelled.Asked != want || ran > 2*time.Hour {
 		t.Errorf("cancelled: asked for %d s, want %d; it ran for %v", cancelled.Asked, want, ran)
 	}
-	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, "", ""); err != nil {
+	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	s.recordRun(api.Job{ID: "8", State: api.JobNeverRan})
@@ -103,7 +109,7 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	submitted := time.Now().Add(-time.Hour)
 	s.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
 	s.change(func(f *facts) { f.wanted, f.needsJob, f.host = true, true, api.Host{State: api.HostUp} })
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, "", ""); err != nil {
+	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min") {
@@ -114,19 +120,16 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 func TestTheChoicesOfAJobThatIsFoundAfterItsAnswerWasLostAreRemembered(t *testing.T) {
 	s := quietSession(t)
 	with := api.Choices{"hours": "3"}
-	if err := s.agent.store.Update(s.name, func(r *state.Session) { r.Tag, r.With = "tag", with }); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, "tag", ""); err != nil {
+	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{Tag: "tag", With: with}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if recent := s.agent.store.Session(s.name).Recent; len(recent) != 1 || recent[0].String() != with.String() {
 		t.Errorf("recent choices %v", recent)
 	}
-	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, "", ""); err != nil { // started by hand
+	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, ""); err != nil { // started by hand
 		t.Fatal(err)
 	}
-	if rec := s.agent.store.Session(s.name); len(rec.Recent) != 1 || rec.With != nil {
+	if rec := s.agent.store.Session(s.name); len(rec.Recent) != 1 || rec.Current().With != nil {
 		t.Errorf("after another job: %+v", rec)
 	}
 }

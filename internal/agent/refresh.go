@@ -77,22 +77,16 @@ func (s *session) setWatch(w *jobwatch.Watch) {
 func (s *session) caughtUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, x := range s.observed {
+		if x.Job().State.Ended() {
+			return false
+		}
+	}
 	if s.attempt == nil || s.watch == nil || s.facts.job == nil {
 		return true
 	}
 	reported := s.watch.Job()
+	reported.Seen = s.facts.job.Seen
 	return reported.ID != s.facts.job.ID || reported.State == api.JobUnknown ||
 		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.job)
-}
-
-// jobReported ends the permission to submit if the scheduler reports a live job: a
-// person who asked for one while its state was unknown has it. If its server is gone that
-// proves nothing: the scheduler may have been queried before the job ended.
-func (s *session) jobReported(job api.Job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	live := !job.State.Ended() && job.State != api.JobUnknown && job.State != api.JobCompleting
-	if live && !s.facts.lostServer() {
-		s.usePermitLocked()
-	}
 }

@@ -3,8 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
+	"os"
 	"time"
 
 	"tunctl/configs"
@@ -28,6 +31,32 @@ func (a *Agent) reload() {
 	a.pool.Reload(a.sshConfig())
 	a.dropAllUnconfigured()
 	a.hub.publish(api.Event{Type: api.EventStatus})
+}
+
+// sameConfig refuses a client that insists on another config file than the agent's.
+func (a *Agent) sameConfig(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ours := a.opt.Paths.Config
+		theirs, err := url.QueryUnescape(r.Header.Get(api.ConfigHeader))
+		if err == nil && theirs != "" && !sameFile(theirs, ours) {
+			fail(w, &api.Error{
+				Code: api.CodeConfig, Message: fmt.Sprintf("the agent is running with the config %s, not with %s", ours, theirs),
+				Hint: "`tunctl agent restart` with the same --config or TUNCTL_CONFIG changes that; without both, commands use the agent's file",
+			})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sameFile reports whether two paths are of one file.
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := os.Stat(a) //nolint:gosec // the user's own client names it
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // reloading reloads the config before each request: the watch of the file may be behind a

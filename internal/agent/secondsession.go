@@ -51,7 +51,7 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 	switch {
 	case live && s.of == base:
 		return s, nil
-	case live, taken, rec.Of == "" && rec.Attached != "", rec.Of != base && hasLiveJob(rec):
+	case live, taken, rec.Of == "" && rec.Attached != "", rec.Of != base && rec.Submissions.AnyLive():
 		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: fmt.Sprintf("choose another name: --as %s", a.freeNameLocked(base))}
 	}
 	if other, same := a.sameJobLocked(name, cfg.Host); same {
@@ -80,7 +80,7 @@ func (a *Agent) secondLocked(name string, base configs.Session) *session {
 // dropUnused drops a second session that was never started: its first request was refused.
 func (a *Agent) dropUnused(s *session) {
 	rec := a.store.Session(s.name)
-	if s.of != "" && !s.inProgress() && !rec.Wanted && rec.Job == nil && rec.Tag == "" {
+	if s.of != "" && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
 		a.forget(s)
 	}
 }
@@ -120,7 +120,7 @@ func (a *Agent) freeNameLocked(base string) string {
 		_, configured := a.config.Session(name)
 		_, live := a.sessions[name]
 		_, same := a.sameJobLocked(name, cfg.Host)
-		if rec := a.store.Session(name); !configured && !live && !same && rec.Attached == "" && !hasLiveJob(rec) {
+		if rec := a.store.Session(name); !configured && !live && !same && rec.Attached == "" && !rec.Submissions.AnyLive() {
 			return name
 		}
 	}

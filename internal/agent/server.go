@@ -29,7 +29,7 @@ const (
 // the drain time.
 func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
-		Handler:           guard(a.reloading(a.routes())),
+		Handler:           guard(a.sameConfig(a.reloading(a.routes()))),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       2 * headerTimeout,
 		IdleTimeout:       time.Minute,
@@ -61,7 +61,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /v1/usage", a.handleUsage)
 	mux.HandleFunc("POST /v1/up", a.handleUp)
 	mux.HandleFunc("POST /v1/preview", withoutReadDeadline(a.handlePreview))
-	mux.HandleFunc("POST /v1/down", handle(a.handleDown))
+	mux.HandleFunc("POST /v1/down", withoutReadDeadline(handle(a.handleDown)))
 	mux.HandleFunc("POST /v1/assistant/up", withoutReadDeadline(handle(a.handleAssistantUp)))
 	mux.HandleFunc("POST /v1/assistant/down", withoutReadDeadline(handle(a.handleAssistantDown)))
 	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))

@@ -52,52 +52,30 @@ type session struct {
 	others       []*otherPage // the other pages that the job announces
 	attempt      *attempt     // the attempt in progress
 	watch        *jobwatch.Watch
-	nodes        *jobNodes // of the job, while it is followed
-	cancelledJob string    // the ID of the job that a person cancelled through tunctl
+	observed     map[observation]*jobwatch.Watch // while no attempt follows them
+	nodes        *jobNodes                       // of the job, while it is followed
+	cancelledJob string                          // the ID of the job that a person cancelled through tunctl
+	unfollowed   string                          // the ref of the job that none is submitted to follow
 }
 
 // attempt is one attempt to bring a session up and keep it up.
 type attempt struct {
-	host    *tunnel.Host
-	granted chan struct{} // receives when a permit is granted
-	cancel  context.CancelFunc
-	done    chan struct{}
+	host   *tunnel.Host
+	cancel context.CancelFunc
+	done   chan struct{}
 
 	// Guarded by session.mu:
 	who    requester // a person may ask for what the agent has started
 	client string    // through which a person last asked
-	permit permit    // to submit a job; a live job ends it
+	permit permit    // to submit a job
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
-	s.facts = a.remembered(cfg.Name, time.Now())
-	s.current = a.downSession(cfg)
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
+	s.facts = remembered(a.store, cfg.Name)
+	s.current = lastKnown(a.store, cfg, time.Now())
 	s.meter = newMeter(s)
 	return s
-}
-
-// downSession is a session of the config that is not up. Its job may still run, also
-// after a restart of the agent.
-func (a *Agent) downSession(cfg configs.Session) api.Session {
-	now := time.Now()
-	f := a.remembered(cfg.Name, now)
-	v := f.derive(now)
-	return api.Session{
-		Name: cfg.Name, Host: cfg.Host, App: cfg.App, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
-		With: f.choices(nil), Recent: a.store.Session(cfg.Name).Recent,
-		Job: f.job, Next: f.next, Forwards: []api.Forward{},
-	}
-}
-
-// remembered are the facts about a session that is not up: its jobs, unless they are over.
-func (a *Agent) remembered(name string, now time.Time) facts {
-	rec := a.store.Session(name)
-	f := facts{name: name, job: rec.Job, next: rec.Next, with: rec.With}
-	if f.job != nil && (f.job.State.Ended() || pastLimit(*f.job, now)) {
-		f.job = nil
-	}
-	return f
 }
 
 // config is the session's config as it was taken for the attempt in progress.
@@ -115,21 +93,22 @@ func (s *session) status() api.Session {
 	defer s.mu.Unlock()
 	st := s.current
 	st.Forwards = s.forward.status()
-	if st.State == api.SessionDown && st.Job != nil && !st.Job.State.Ended() && pastLimit(*st.Job, time.Now()) {
-		st.Job, st.Cause, st.Hint = nil, "", "" // its time limit has passed since the down
+	if st.State == api.SessionDown { // the time limit of its job may have passed since
+		v := s.facts.derive(time.Now())
+		st.Cause, st.Hint = s.redactLocked(v.cause), s.redactLocked(v.hint)
 	}
 	return st
 }
 
-// start brings the session up unless an attempt is in progress, for the command that
-// waits, if any. The client, if any, gets the questions of a login. The choices, if any, are
-// those of the submission that this permits. It returns the state right after; events older
-// than at are about the time before.
-func (s *session) start(who requester, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
+// start brings the session up unless an attempt is in progress. With permits, a job may be
+// submitted, for the command that waits, if any, and with the choices, if any. The client, if
+// any, gets the questions of a login. It returns the state right after; events older than at are
+// about the time before.
+func (s *session) start(who requester, permits bool, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.register(s)
-	_ = s.record(func(r *state.Session) { r.Wanted = true }, nil)
+	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
 	host := s.agent.pool.Host(s.host())
 	connectFor(host, who, client)
 	s.mu.Lock()
@@ -137,12 +116,13 @@ func (s *session) start(who requester, waiter, client string, with api.Choices) 
 	at = time.Now()
 	if s.attempt != nil {
 		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
-		// The state of a job is not known if its host is not connected or its server is
-		// gone. If the job is over, the person wants another.
-		if who == byPerson && (s.facts.job == nil || s.facts.jobOver() || s.facts.host.State != api.HostUp || s.facts.lostServer()) {
+		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
 			s.grantLocked(s.attempt, waiter)
 			if with != nil {
 				s.asked = with
+			}
+			if s.watch != nil {
+				s.watch.Nudge()
 			}
 		}
 		// The response has the current state: the event that the host is dialled again may
@@ -153,7 +133,7 @@ func (s *session) start(who requester, waiter, client string, with api.Choices) 
 	}
 	r := s.newAttemptLocked(host, who, client)
 	s.asked = with
-	if who == byPerson {
+	if permits {
 		s.grantLocked(r, waiter)
 	}
 	s.launchLocked(r)
@@ -210,9 +190,8 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
-	s.facts.remembered = s.agent.remembered(s.name, time.Now()).job
-	s.facts.lapsed = who == byAgent && s.cfg.Submit != "" && s.agent.store.Session(s.name).Job == nil
-	return &attempt{who: who, client: client, host: host, granted: make(chan struct{}, 1), done: make(chan struct{})}
+	s.facts.remembered = remembered(s.agent.store, s.name).job
+	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
 }
 
 // launchLocked begins an attempt.
@@ -220,13 +199,14 @@ func (s *session) launchLocked(r *attempt) {
 	ctx, cancel := context.WithCancel(s.agent.ctx)
 	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
-	s.agent.work.Go(func() { s.expire(ctx, r) })
 	s.agent.work.Go(func() { s.meter.serve(ctx) })
 	s.agent.work.Go(func() {
 		defer s.dropFailed(r) // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
 		s.finish(r, s.stayUp(ctx, r.host))
+		s.saveFailure()
+		s.observe()
 	})
 }
 
@@ -274,6 +254,7 @@ func (s *session) finish(r *attempt, err error) {
 	if (failure.Code == api.CodeJobEnded || s.facts.jobOver()) && r.permit.live(time.Now()) {
 		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
 		again.permit = r.permit
+		s.expireLocked(again)
 		s.launchLocked(again)
 		return
 	}
@@ -285,72 +266,53 @@ func (s *session) finish(r *attempt, err error) {
 	s.enterLocked()
 }
 
-// stop takes the session down and, with cancel, ends its job too.
+// saveFailure remembers why the session has no job, for the next agent: that can submit none
+// either.
+func (s *session) saveFailure() {
+	s.mu.Lock()
+	failed := s.attempt == nil && s.facts.wanted && s.cfg.Submit != "" && s.facts.failure != nil
+	shown := s.current // without secrets
+	s.mu.Unlock()
+	if failed {
+		_ = s.record(func(r *state.Session) {
+			r.Failure = &api.Error{Code: shown.Code, Message: shown.Cause, Hint: shown.Hint}
+		}, nil)
+	}
+}
+
+// stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
+// first, so that an up need not wait for the end, and no interruption loses it.
 func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
-	defer s.acting.Unlock()
-	rec := s.agent.store.Session(s.name)
-	if cancel && hasLiveJob(rec) { // an error leaves everything as it is
-		if _, err := s.watcherToCancel(rec); err != nil {
-			return s.status(), err
+	s.halt()
+	job := s.agent.store.Session(s.name).Current().Job
+	_ = s.record(func(r *state.Session) {
+		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
+		if cancel {
+			r.Submissions = r.Submissions.CancelAll()
 		}
-	}
-	submitting := s.halt()
-	_ = s.record(func(r *state.Session) { r.Wanted, r.Added, r.Opened = false, nil, nil }, nil)
-	rec = s.agent.store.Session(s.name)
-	job, err := rec.Job, error(nil)
-	if cancel {
-		job, err = s.cancelJob(ctx, submitting)
-	}
-	next := s.agent.store.Session(s.name).Next
-	s.change(func(f *facts) {
-		*f = facts{name: s.name, job: job, next: next, host: f.host, with: rec.With}
-		s.asked = nil
+	}, func(f *facts) {
+		known := remembered(s.agent.store, s.name)
+		known.host = f.host
+		*f, s.asked = known, nil
 	})
-	return s.status(), err
+	s.acting.Unlock()
+	s.observe()
+	if !cancel {
+		return s.status(), nil
+	}
+	err := s.endSubmissions(ctx)
+	now := s.status()
+	if err == nil && hasLive(job) {
+		cancelled := endedBy(*job, time.Now())
+		cancelled.State = api.JobCancelled
+		now.Job = &cancelled
+	}
+	return now, err
 }
 
-// cancelJob ends the session's job and the one that was to follow it. It returns the
-// session's job as it is then. submitting says that a submission was interrupted: its job,
-// if it made one, is found by its tag.
-func (s *session) cancelJob(ctx context.Context, submitting bool) (*api.Job, error) {
-	rec := s.agent.store.Session(s.name)
-	submitting = submitting && rec.Job == nil && rec.Tag != ""
-	if !hasLiveJob(rec) && !submitting {
-		return rec.Job, nil
-	}
-	jobs, err := s.watcherToCancel(rec)
-	if err != nil {
-		return rec.Job, err
-	}
-	if submitting {
-		submitted, found, err := jobs.Find(ctx, jobwatch.Query{Tag: rec.Tag})
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return nil, &api.Error{
-				Code: api.CodeFailed, Message: fmt.Sprintf("the submission of %s was interrupted, and no job of it is on %s yet", s.name, s.host()),
-				Hint: fmt.Sprintf("`tunctl jobs %s` shows whether one appears", s.host()),
-			}
-		}
-		rec.Job = &submitted
-	}
-	if err := jobs.Cancel(ctx, rec.Job.Ref()); err != nil {
-		return rec.Job, err
-	}
-	cancelled := *rec.Job
-	cancelled.State = api.JobCancelled
-	s.recordRun(cancelled)
-	s.forgetJob()
-	return &cancelled, s.cancelNext(ctx, jobs)
-}
-
-func hasLiveJob(rec state.Session) bool { return rec.Job != nil && !rec.Job.State.Ended() }
-
-// halt ends the attempt in progress and closes the listeners. It reports whether a job
-// may have been submitted that is not known yet.
-func (s *session) halt() (submitting bool) {
+// halt ends the attempt in progress and closes the listeners.
+func (s *session) halt() {
 	s.mu.Lock()
 	s.facts.wanted = false
 	s.enterLocked()
@@ -362,9 +324,6 @@ func (s *session) halt() (submitting bool) {
 		<-r.done // every wait of the attempt has its ctx
 	}
 	fwd.close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.facts.submitting
 }
 
 // change changes facts, and enters the state that follows from all of them.
@@ -379,22 +338,26 @@ func (s *session) change(apply func(*facts)) {
 // publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
 	now := time.Now()
-	s.facts.listeners = s.forward.remoteListeners()
+	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now)
+	s.facts.listeners, s.facts.submissions = s.forward.remoteListeners(), s.agent.store.Session(s.name).Submissions
+	s.facts.lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
 	v := s.facts.derive(now)
 	if v.state == api.SessionReady {
 		s.facts.served = true
-		s.usePermitLocked()
+		s.endPermitLocked() // its job answers
 	}
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.choices(s.asked), Recent: s.agent.recentChoices(s),
 		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
 		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.cancelledJob,
-		MaySubmit: s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now),
+		MaySubmit: maySubmit && v.state != api.SessionReady,
 		Idle:      s.facts.idle && hasLive(s.facts.job),
-		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
+		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Others: s.facts.submissions.Others(), Pending: s.facts.submissions.Pending(), Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
 	}
-	if next.Job == nil && !next.MaySubmit && s.facts.failure == nil && s.facts.host.State != api.HostUp {
-		next.Job = s.facts.remembered // as far as is known it runs, and is charged
+	if next.Job == nil && !maySubmit && (s.facts.failure != nil || s.facts.host.State != api.HostUp) {
+		if known := s.facts.submissions.As(state.RoleJob).Job; hasLive(known) {
+			next.Job = known // as far as is known it runs, and is charged
+		}
 	}
 	if v.state != s.current.State {
 		next.Since = now

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 )
@@ -101,34 +102,70 @@ func (a *Agent) configured(name string) (configs.Session, bool) {
 // nor ad hoc, nor a second one of another.
 func (s *session) fromConfig() bool { return !s.attached && !s.adhoc && s.of == "" }
 
-// withUnconfiguredHint says how to remove a session that is up and no longer in the
-// config. Reloading the config never takes one down.
-func (s *session) withUnconfiguredHint(now api.Session) api.Session {
-	if s.fromConfig() && now.Hint == "" {
-		now.Hint = fmt.Sprintf("the session is no longer in the config: `tunctl down %s` removes it", s.name)
+// isRemoved reports whether the config had the session, and has it no longer.
+func (a *Agent) isRemoved(s *session) bool {
+	_, configured := a.configured(s.name)
+	return !configured && a.store.Session(s.name).Attached == ""
+}
+
+// orphaned reports whether the session was created for a job whose section of the config was
+// gone.
+func (s *session) orphaned() bool {
+	return s.attached && s.agent.store.Session(s.name).Attached == ""
+}
+
+// removedError is the error for an up of a session whose section of the config is gone; nil if
+// it is not.
+func (a *Agent) removedError(s *session) error {
+	base := cmp.Or(a.store.Session(s.name).Of, s.name)
+	if _, configured := a.configured(base); configured || base == s.name && !a.isRemoved(s) {
+		return nil
 	}
-	return now
+	e := &api.Error{
+		Code: api.CodeUnknownSession, Message: fmt.Sprintf("session %q is no longer in %s", base, a.opt.Paths.Config),
+		Hint: "`tunctl config edit` opens the file",
+	}
+	if now := s.status(); hasLive(now.Job) {
+		e.Hint = fmt.Sprintf("its job %s may still run: `tunctl attach %s %s` opens it, `tunctl down %s --cancel` ends it", now.Job.ID, now.Host, now.Job.Ref(), s.name)
+	}
+	return e
 }
 
 // dropUnconfigured drops a session that was taken down and is not in the config, and
 // reports whether it did.
 func (a *Agent) dropUnconfigured(s *session) bool {
-	if !s.fromConfig() {
+	_, configured := a.configured(s.name)
+	orphaned := s.orphaned()
+	if configured && orphaned {
+		a.unregister(s) // it has a section again, which the next request uses
+		return false
+	}
+	if slices.ContainsFunc(a.store.Session(s.name).Submissions, func(x state.Submission) bool { return x.Tag != "" && x.Live() }) {
+		return false // tunctl has started a job that may run
+	}
+	if !s.fromConfig() && !orphaned {
 		a.forget(s)
 		return true
 	}
-	if _, configured := a.configured(s.name); configured {
+	if configured {
 		return false
 	}
 	a.unregister(s) // the state file keeps it: its job is found again if the config has it again
 	return true
 }
 
+// dropIfDone drops a session that is down and not in the config once its last job has ended.
+func (a *Agent) dropIfDone(s *session) {
+	if _, configured := a.configured(s.name); !configured && s.status().State == api.SessionDown {
+		a.dropUnconfigured(s)
+	}
+}
+
 // dropAllUnconfigured drops the sessions that are down and no longer in the config. It
 // skips those that are just being brought up or taken down.
 func (a *Agent) dropAllUnconfigured() {
 	for _, s := range a.live() {
-		if !s.fromConfig() || !s.acting.TryLock() {
+		if !s.fromConfig() && !s.orphaned() || !s.acting.TryLock() {
 			continue
 		}
 		if s.status().State == api.SessionDown {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,8 +17,9 @@ import (
 	"tunctl/tunnel"
 )
 
-// up brings a session up for a person. It permits one submission, as long as the command
-// that asked for it waits; without a waiter, as after a click, for a limited time.
+// up brings a session up for a person. Unless it is only to adopt a job, it permits one
+// submission, as long as the command that asked for it waits; without a waiter, as after a
+// click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api.UpResponse, err error) {
 	if !a.waiters.has(waiter) {
 		return api.UpResponse{}, &api.Error{
@@ -33,10 +35,13 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 			a.dropUnused(s)
 		}
 	}()
-	if (s.fromConfig() || s.of != "") && !s.inProgress() {
+	if (s.fromConfig() || s.of != "" || s.orphaned()) && !s.inProgress() {
 		if err := a.validConfig(); err != nil {
 			return api.UpResponse{}, err
 		}
+	}
+	if err := a.removedError(s); err != nil {
+		return api.UpResponse{}, err
 	}
 	s.reconfigure()
 	if err := a.allowed(ctx, s.host()); err != nil {
@@ -58,7 +63,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, waiter, clientOf(ctx), with)
+	now, at := s.start(byPerson, !req.Adopt, waiter, clientOf(ctx), with)
 	if !a.waiters.has(waiter) { // it has left meanwhile
 		s.revoke(waiter)
 	}
@@ -91,6 +96,9 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	for {
 		last, err := s.follow(ctx, host, jobs, job)
 		next, kept := s.successor(ctx, jobs, last)
+		if last.State.Ended() {
+			s.dropSubmission(s.agent.store.Session(s.name).Submissions.Of(last), last)
+		}
 		if !kept {
 			return err
 		}
@@ -166,42 +174,93 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
 	rec := s.agent.store.Session(s.name)
-	unknown := rec.Job != nil && recentlySubmitted(*rec.Job) && !rec.Elsewhere(account)
-	for _, q := range s.queries(rec, account) {
-		job, found, err := jobs.Find(ctx, q)
-		if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-			return api.Job{}, s.ambiguousError(several)
-		}
-		if err != nil {
+	var unlisted state.Submission
+	last := rec.Current()
+	for _, sub := range byRole(rec.Submissions) {
+		job, found, err := jobs.Find(ctx, s.queryFor(sub, account))
+		found = found && sub.Matches(job, account)
+		switch {
+		case err != nil:
 			return api.Job{}, err
+		case found && usable(job):
+			return job, s.adopt(job, sub, account)
+		case sub.Job == nil || sub.Elsewhere(account): // it may still appear
+		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
+			unlisted = sub
+		case !found:
+			s.dropSubmission(sub, asGone(*sub.Job))
+		case job.State.Ended():
+			s.dropSubmission(sub, job)
+			if sub.Role == state.RoleJob {
+				last.Job = &job
+			}
 		}
-		if found && !job.State.Ended() && job.State != api.JobCompleting && isRecorded(rec, q, job, account) {
-			return job, s.adopt(job, tagOf(rec, q, job), account)
-		}
-		unknown = unknown && !found
 	}
-	if unknown { // the scheduler does not list it yet: the watch will see it, and nothing is submitted
-		return *rec.Job, s.adopt(*rec.Job, rec.Tag, account)
+	if job, sub, err := s.findByName(ctx, jobs); err != nil || job.ID != "" {
+		return job, cmp.Or(err, s.adopt(job, sub, account))
+	}
+	if unlisted.Job != nil { // the watch will see it, and nothing is submitted
+		return *unlisted.Job, s.adopt(*unlisted.Job, unlisted, account)
 	}
 	if !s.permitted() {
-		return api.Job{}, s.noJobError(rec, account)
+		return api.Job{}, s.noJobError(last, account)
 	}
-	if text := s.jobOnOtherAccount(rec, account); text != "" {
-		s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: fmt.Sprintf("job %s may still be running: %s", rec.Job.ID, text)}})
+	if text := jobOnOtherAccount(rec.Current(), s.host(), account); text != "" {
+		s.tell(fmt.Sprintf("job %s may still be running: %s", rec.Current().Job.ID, text))
 	}
-	return s.submit(ctx, jobs, account, rec)
+	return s.submit(ctx, jobs, account)
 }
 
-// tagOf is the tag of a job that was found by a query, "" if another than tunctl may have
-// submitted it.
-func tagOf(rec state.Session, q jobwatch.Query, job api.Job) string {
-	switch {
-	case rec.Next != nil && q.ID == rec.Next.Ref(), rec.NextTag != "" && q.Tag == rec.NextTag:
-		return rec.NextTag
-	case q.Name != "" && rec.Job != nil && rec.Job.Ref() != job.Ref(): // the recorded tag is of that job
-		return ""
+// byRole are the submissions whose job may be used, the session's first.
+func byRole(l state.Submissions) state.Submissions {
+	l = slices.DeleteFunc(slices.Clone(l), func(s state.Submission) bool { return s.Cancel })
+	order := []state.Role{state.RoleJob, state.RoleNext, state.RoleOther}
+	slices.SortStableFunc(l, func(a, b state.Submission) int {
+		return cmp.Compare(slices.Index(order, a.Role), slices.Index(order, b.Role))
+	})
+	return l
+}
+
+// queryFor finds the job of a submission. On another account, its ID may be another job's.
+func (s *session) queryFor(sub state.Submission, account string) jobwatch.Query {
+	args := s.config().Args
+	if sub.Job == nil || sub.Tag != "" && sub.Elsewhere(account) {
+		return jobwatch.Query{Tag: sub.Tag, Args: args}
 	}
-	return rec.Tag
+	return jobwatch.Query{ID: sub.Job.Ref(), Args: args}
+}
+
+func usable(job api.Job) bool { return !job.State.Ended() && job.State != api.JobCompleting }
+
+// findByName finds a job of the session's name, and the submission that made it, if tunctl's. The
+// job is zero if there is none.
+func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.Job, state.Submission, error) {
+	s.mu.Lock()
+	cfg, attached, second := s.cfg, s.attached, s.of != ""
+	s.mu.Unlock()
+	if cfg.Job == "" || attached {
+		return api.Job{}, state.Submission{}, nil
+	}
+	name := cfg.Job
+	if second {
+		name = s.agent.acceptedJobName(cfg.Host, name)
+	}
+	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
+	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
+		return api.Job{}, state.Submission{}, s.ambiguousError(several)
+	}
+	if err != nil || !found || !usable(job) {
+		return api.Job{}, state.Submission{}, err
+	}
+	rec := s.agent.store.Session(s.name)
+	sub := rec.Submissions.Of(job)
+	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil { // the scheduler may not tell the script
+		sub = current
+	}
+	if sub.Cancel {
+		return api.Job{}, state.Submission{}, nil
+	}
+	return job, sub, nil
 }
 
 // recentlySubmitted reports whether a job was submitted so recently that the scheduler
@@ -229,60 +288,35 @@ func (s *session) chooseJob(ref string) error {
 	if i < 0 {
 		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one of the jobs that session %s can use", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
 	}
-	account := s.agent.pool.Host(s.host()).Account()
-	return s.record(func(r *state.Session) { r.Job, r.Tag, r.Account = &candidates[i], "", account }, nil)
-}
-
-// queries are the ways to recognise the session's job, the surest first.
-func (s *session) queries(rec state.Session, account string) []jobwatch.Query {
-	var qs []jobwatch.Query
-	if rec.Job != nil {
-		qs = append(qs, jobwatch.Query{ID: rec.Job.Ref()})
-	}
-	elsewhere := rec.Elsewhere(account)
-	if rec.Tag != "" && (rec.Job == nil || elsewhere) {
-		qs = append(qs, jobwatch.Query{Tag: rec.Tag})
-	}
-	if rec.Next != nil {
-		qs = append(qs, jobwatch.Query{ID: rec.Next.Ref()})
-	}
-	if rec.NextTag != "" && (rec.Next == nil || elsewhere) {
-		qs = append(qs, jobwatch.Query{Tag: rec.NextTag})
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if name := s.cfg.Job; name != "" && !s.attached {
-		if s.of != "" {
-			name = s.agent.acceptedJobName(s.cfg.Host, name)
-		}
-		qs = append(qs, jobwatch.Query{Name: name})
-	}
-	for i := range qs {
-		qs[i].Args = s.cfg.Args
-	}
-	return qs
+	chosen := state.Submission{Role: state.RoleJob, Job: &candidates[i], Host: s.host(), Account: s.agent.pool.Host(s.host()).Account()}
+	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(chosen) }, nil)
 }
 
 // startedByHandHint is why no job follows an attached one.
 const startedByHandHint = "the job was not started by tunctl, so tunctl does not start it again"
 
 // noJobError says that the session has no job, and that no person permits a submission.
-func (s *session) noJobError(rec state.Session, account string) error {
+func (s *session) noJobError(was state.Submission, account string) error {
 	cfg := s.config()
-	elsewhere := s.jobOnOtherAccount(rec, account)
-	if rec.Job != nil && elsewhere == "" {
-		s.recordRun(asGone(*rec.Job))
-	}
+	elsewhere := jobOnOtherAccount(was, s.host(), account)
 	var e *api.Error
 	switch {
 	case elsewhere != "":
 		e = &api.Error{Code: api.CodeJobEnded, Message: elsewhere, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
 	case s.attached:
 		e = &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("the job of %s no longer exists", s.name), Hint: startedByHandHint}
-	case rec.Job != nil:
+	case was.InDoubt():
 		e = &api.Error{
-			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s no longer exists", rec.Job.ID),
+			Code: api.CodeJobEnded, Message: fmt.Sprintf("the result of the last submission of %s is not known, and no job of it is on %s yet", s.name, cfg.Host),
+			Hint: fmt.Sprintf("`tunctl jobs %s` shows whether it appears; `tunctl up %s` uses it, or starts one", cfg.Host, s.name),
+		}
+	case was.Job != nil:
+		e = &api.Error{
+			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s no longer exists", was.Job.ID),
 			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
+		}
+		if was.Job.State.Ended() {
+			e.Message = endText(was.Job)
 		}
 	case cfg.Submit == "":
 		e = noSuchJobError(cfg, api.CodeJobEnded)
@@ -309,49 +343,62 @@ func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
 // submit submits the job once. The tag is saved before the submission: if the connection
 // or the agent breaks in between, the next attempt with the same tag finds the job instead
 // of submitting another.
-func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string, rec state.Session) (api.Job, error) {
+func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	cfg := s.config()
 	if cfg.Submit == "" {
 		return api.Job{}, noSuchJobError(cfg, api.CodeFailed)
 	}
-	with, err := s.beginSubmission(rec, "submitting "+cfg.Submit)
+	was := s.agent.store.Session(s.name).Current()
+	interrupted := was
+	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
+		interrupted = state.Submission{}
+	}
+	with, err := s.beginSubmission(interrupted, "submitting "+cfg.Submit)
 	if err != nil {
 		return api.Job{}, err
 	}
-	tag := rec.Tag
-	if tag == "" || rec.Job != nil || rec.Doubted {
-		tag = s.newTag()
-	}
-	if err := s.record(func(r *state.Session) { r.Tag, r.With, r.Job, r.Doubted, r.Assisted = tag, with, nil, false, false }, nil); err != nil {
+	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.newTag()), Role: state.RoleJob, Host: cfg.Host, Account: account, With: with}
+	if err := s.record(func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false }, nil); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
-	sub, err := s.agent.submission(ctx, cfg, jobs, tag, with)
+	order, err := s.agent.submission(ctx, cfg, jobs, sub.Tag, with)
 	if err == nil && !s.permitted() { // it may have ended meanwhile
-		err = s.noJobError(rec, account)
+		err = s.noJobError(was, account)
 	}
 	if err == nil && !s.permittedByPerson() {
-		err = s.chargeAssistant(ctx, jobs, sub)
+		err = s.chargeAssistant(ctx, jobs, order)
 	}
 	if err != nil {
-		if tag != rec.Tag { // nothing was submitted with it
-			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil)
+		if sub.Tag != interrupted.Tag { // nothing was submitted with it
+			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
 			s.keepChoices(with)
+		} else {
+			s.recordLost(sub, err)
 		}
 		return api.Job{}, err
 	}
-	sub.Awaited = true
-	job, err := s.agent.submitFor(ctx, cfg, jobs, sub)
+	order.Awaited = true
+	job, err := s.agent.submitFor(ctx, cfg, jobs, order)
 	if err != nil {
-		if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
-			_ = s.record(func(r *state.Session) { r.Tag = "" }, nil) // refused for certain: the tag is not used again
-			s.agent.dropAssistantJob(tag)
-		}
-		if isUncertain(err) {
-			_ = s.record(func(r *state.Session) { r.Doubted = true }, nil)
-		}
+		s.recordLost(sub, err)
 		return api.Job{}, err
 	}
-	return job, s.adopt(job, tag, account)
+	s.mu.Lock()
+	s.endPermitLocked()
+	s.mu.Unlock()
+	return job, s.adopt(job, sub, account)
+}
+
+// recordLost records that a submit command gave no job. One that was refused for certain is
+// forgotten, and its tag not used again.
+func (s *session) recordLost(sub state.Submission, err error) {
+	if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
+		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
+		s.agent.dropAssistantJob(sub.Tag)
+		return
+	}
+	s.recordSubmission(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now().Round(0), x.Doubt || isUncertain(err) }, nil)
+	signal(s.agent.unsettled)
 }
 
 // isUncertain reports whether a person has to check that a job was submitted.
@@ -363,7 +410,7 @@ func isUncertain(err error) bool {
 // newTag names a submission.
 func (s *session) newTag() string { return s.name + "-" + strings.ToLower(rand.Text()[:10]) }
 
-// finishJob forgets a job that is over, and says why it ended, with the end of its log
+// finishJob adds a job that is over to the history, and says why it ended, with the end of its log
 // if it never served.
 func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	s.mu.Lock()
@@ -373,7 +420,6 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	if !served || !isOrdinaryEnd(job.State) {
 		excerpt = s.logTail(ctx, job)
 	}
-	s.forgetJob()
 	s.recordRun(job)
 	if !served {
 		fix = s.agent.fixFor(ctx, cfg, job, excerpt)

@@ -96,6 +96,51 @@ func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	}
 }
 
+func TestAReconnectSubmitsNothing(t *testing.T) {
+	w := newWorld(t)
+	before := w.up()
+	reconnect := func(meanwhile func()) {
+		t.Helper()
+		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
+			t.Fatal(err)
+		}
+		meanwhile()
+		if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter", Adopt: true}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconnect(func() {})
+	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
+		t.Errorf("connected to job %s, not %s", after.Job.ID, before.Job.ID)
+	}
+	reconnect(func() {
+		if err := w.cluster.KillJob(before.Job.ID); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s := w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
+	if !strings.HasPrefix(s.Cause, "job "+before.Job.ID+" ") || strings.Contains(s.Cause, "no longer exists") || !strings.Contains(s.Hint, "`tunctl up jupyter` starts a new one") {
+		t.Errorf("%q, %q", s.Cause, s.Hint)
+	}
+	if n := len(w.cluster.Jobs()); n != 1 {
+		t.Errorf("%d jobs were submitted", n)
+	}
+}
+
+func TestACancelledJobHasEnded(t *testing.T) {
+	w := newWorld(t)
+	if job := w.up().Job; !job.End.After(time.Now()) {
+		t.Fatalf("the job has no time limit: %+v", job)
+	}
+	res, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job := res.Sessions[0].Job; job.State != api.JobCancelled || job.End.After(time.Now()) {
+		t.Errorf("cancelled: %+v", job)
+	}
+}
+
 func TestACancelAfterASubmissionThatNeverBeganLooksForNoJob(t *testing.T) {
 	w := newWorld(t)
 	w.restart(strings.Replace(config, "~/jupyter.sh", "local:/nonexistent/jupyter.sh", 1), nil)
@@ -208,7 +253,7 @@ func TestANewAgentKnowsTheJobOfASessionThatIsDown(t *testing.T) {
 		if s.State != api.SessionDown || s.Job == nil || s.Job.ID != before.Job.ID {
 			t.Fatalf("%s: %+v", when, s)
 		}
-		if !strings.Contains(s.Cause, "job "+before.Job.ID+" keeps running and is charged") || !strings.Contains(s.Hint, "--cancel") {
+		if !strings.Contains(s.Cause, "job "+before.Job.ID+" was last seen running at ") || !strings.Contains(s.Hint, "--cancel") {
 			t.Errorf("%s: cause %q, hint %q", when, s.Cause, s.Hint)
 		}
 	}
@@ -292,10 +337,7 @@ func (w *world) rememberedAs(job api.Job, account string) {
 		w.t.Fatal(err)
 	}
 	session := state["sessions"].(map[string]any)["jupyter"].(map[string]any)
-	session["job"], session["tag"] = job, ""
-	if account != "" {
-		session["account"] = account
-	}
+	session["submissions"] = []map[string]any{{"role": "job", "job": job, "host": "practice", "account": account}}
 	if data, err = json.Marshal(state); err != nil {
 		w.t.Fatal(err)
 	}

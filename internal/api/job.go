@@ -53,6 +53,7 @@ type Job struct {
 	Start         time.Time `json:"start,omitzero"`
 	End           time.Time `json:"end,omitzero"` // when it ended; of a running job, its time limit
 	ExpectedStart time.Time `json:"expectedStart,omitzero"`
+	Seen          time.Time `json:"seen,omitzero"` // of a session's job: when the scheduler last reported it
 	Log           string    `json:"log,omitempty"`
 	// OtherLogs are other files that it writes: its standard error if that is separate,
 	// and what its script redirects.
@@ -84,8 +85,14 @@ type Run struct {
 	GPUs    int       `json:"gpus,omitempty"`  // as With or else the config asked for; 0: none, or not known
 }
 
-// Waited is how long the job was queued, if that is known.
-func (r *Run) Waited() (time.Duration, bool) { return span(r.Job.Submitted, r.Job.Start) }
+// Waited is how long the job was queued, if that is known. Of a job that was requeued, only
+// the start of its last run is.
+func (r *Run) Waited() (time.Duration, bool) {
+	if r.Job.Restarts > 0 {
+		return 0, false
+	}
+	return span(r.Job.Submitted, r.Job.Start)
+}
 
 // Ran is how long the job ran, if that is known.
 func (r *Run) Ran() (time.Duration, bool) { return span(r.Job.Start, r.Job.End) }

@@ -3,7 +3,7 @@ package api
 // Entries of the tray's menu that other texts mention.
 const (
 	MenuStart     = "Start"
-	MenuReconnect = "Reconnect" // start, if the job runs already
+	MenuReconnect = "Reconnect" // if the job runs already: it submits nothing
 	MenuLog       = "Show log"
 	MenuTrouble   = "See what went wrong…"
 )

@@ -75,6 +75,10 @@ func (s Status) WithoutLogins() Status {
 // every request: a random text. Prompts go to the client that caused them.
 const ClientHeader = "Tunctl-Client"
 
+// ConfigHeader is the HTTP header with the config file, escaped as in the query of a URL, that
+// a client insists on: an agent with another refuses the request.
+const ConfigHeader = "Tunctl-Config"
+
 // Answer is a person's answer to a prompt. It is sent in clear text over the agent's
 // private socket, and nowhere else.
 type Answer struct {

@@ -29,7 +29,9 @@ var EnvNames = []string{
 // while a watch with that name is open, else for an hour.
 type UpRequest struct {
 	Session string `json:"session"`
-	Job     string `json:"job,omitempty"` // one of the session's Candidates
+	// Adopt permits none: the session finds its job, or says that it has ended.
+	Adopt bool   `json:"adopt,omitempty"`
+	Job   string `json:"job,omitempty"` // one of the session's Candidates
 	// With are choices for this run; Again asks for those of the last run, which With adds to.
 	With  Choices `json:"with,omitempty"`
 	Again bool    `json:"again,omitempty"`

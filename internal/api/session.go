@@ -59,6 +59,11 @@ type Session struct {
 	Since     time.Time `json:"since,omitzero"`
 	Job       *Job      `json:"job,omitempty"`
 	Next      *Job      `json:"next,omitempty"`
+	// Others are further jobs that tunctl has submitted for the session and that wait or run: the
+	// result of their submission was not known when another was submitted.
+	Others []Job `json:"others,omitempty"`
+	// Pending says that the result of a submission is not known: its job may still appear.
+	Pending bool `json:"pending,omitempty"`
 	// Candidates are the running jobs of the session's name, if there are several: an up
 	// that names one continues with it.
 	Candidates []Job     `json:"candidates,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -144,7 +145,7 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set(api.ClientHeader, c.name)
+	c.setHeaders(req)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
@@ -154,6 +155,14 @@ func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Res
 	}
 	defer func() { _ = res.Body.Close() }()
 	return nil, refusal(res)
+}
+
+// setHeaders says who sends a request, and which config file the user has chosen, if any.
+func (c *Client) setHeaders(req *http.Request) {
+	req.Header.Set(api.ClientHeader, c.name)
+	if c.paths.Chosen {
+		req.Header.Set(api.ConfigHeader, url.QueryEscape(c.paths.Config))
+	}
 }
 
 // refusal is the error in the agent's response.

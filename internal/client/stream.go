@@ -39,7 +39,7 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 	}
 	hr.Header.Set("Connection", "Upgrade")
 	hr.Header.Set("Upgrade", api.StreamUpgrade)
-	hr.Header.Set(api.ClientHeader, c.name)
+	c.setHeaders(hr)
 	ctx, end := c.whileResponding(ctx)
 	defer end()
 	conn, err := dial(ctx, c.paths)

@@ -62,6 +62,7 @@ type actRequest struct {
 	Endpoint string      `json:"endpoint,omitempty"` // to open or copy, in place of the main one
 	With     api.Choices `json:"with,omitempty"`     // of a start
 	Job      string      `json:"job,omitempty"`      // of a start: one of the session's candidates
+	Adopt    bool        `json:"adopt,omitempty"`    // of a start: submit nothing
 	Seconds  int64       `json:"seconds,omitempty"`  // of an extension
 }
 
@@ -163,7 +164,7 @@ func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 }
 
 func (s *Server) start(r *http.Request, req actRequest) (string, error) {
-	_, err := s.Client.UpWaiting(r.Context(), api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job}, "")
+	_, err := s.Client.UpWaiting(r.Context(), api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job, Adopt: req.Adopt}, "")
 	return "", err
 }
 

@@ -280,7 +280,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	v.examine("an error")
 
 	v.click("Disconnect jupyter")
-	v.shows("#cards .state", "Disconnected, the job goes on")
+	v.shows("#cards .state", "Disconnected, the job may still run")
 	v.click("Reconnect jupyter")
 	v.shows("#cards .state", "Ready")
 	if again := l.status(); again.Job.ID != s.Job.ID {
@@ -435,6 +435,26 @@ func TestAPageOfTheDashboardThatTunctlDidNotOpenSaysHowToGetOne(t *testing.T) {
 	v.until(live)
 	if problems := v.page.Problems(); len(problems) > 0 {
 		t.Errorf("the page has problems: %q", problems)
+	}
+}
+
+func TestReconnectInTheDashboardSubmitsNothing(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "browser")
+	t.Parallel()
+	l := newQuietLaptop(t, notebookConfig)
+	v := openDashboard(t, l, withoutTerminal(t))
+	l.run("up", "jupyter", "--no-open")
+	job := l.status().Job.ID
+	l.run("down", "jupyter")
+	l.lab.Cancel(job) // by another than tunctl
+	l.lab.WaitJob(job, "CANCELLED", "")
+	v.click("Reconnect jupyter")
+	v.shows("#cards .state", "Ended")
+	v.shows("#cards", "job "+job)
+	v.click("Start jupyter")
+	v.shows("#cards .state", "Ready")
+	if s := l.status(); s.Job.ID == job {
+		t.Errorf("the session has job %s, which was cancelled", job)
 	}
 }
 

@@ -20,6 +20,7 @@ const maxSocketPath = 100
 // Paths are the paths of tunctl for one person on one machine.
 type Paths struct {
 	Config string // the config file
+	Chosen bool   // Config is the one that --config or TUNCTL_CONFIG names
 	State  string // the folder of state, log and locks
 	Socket string // the agent's socket
 	Sites  string // the folder of the sites that an administrator installed, for everybody on this machine
@@ -54,7 +55,7 @@ func Find() (Paths, error) {
 		return Paths{}, err
 	}
 	if c := os.Getenv("TUNCTL_CONFIG"); c != "" {
-		p.Config = c
+		p.Config, p.Chosen = c, true
 	}
 	return p, nil
 }

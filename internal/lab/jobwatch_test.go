@@ -74,8 +74,8 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 			wg.Go(func() { _ = w.Serve(serving) })
 			watch := w.Watch(job.ID)
 			defer watch.Close()
-			for job = range watch.C() {
-				if job.State == api.JobRunning && job.Log != "" {
+			for r := range watch.C() {
+				if job = r.Job; job.State == api.JobRunning && job.Log != "" {
 					break
 				}
 				if job.State.Ended() || ctx.Err() != nil {
@@ -113,8 +113,8 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 			if err := w.Cancel(ctx, job.ID); err != nil {
 				t.Fatal(err)
 			}
-			for job = range watch.C() {
-				if job.State.Ended() {
+			for r := range watch.C() {
+				if job = r.Job; job.State.Ended() {
 					break
 				}
 			}

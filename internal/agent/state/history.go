@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -38,9 +39,12 @@ func (h *History) Add(r api.Run) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("write history: %w", err)
+	}
+	if endsUnfinished(f) {
+		line = append([]byte("\n"), line...)
 	}
 	_, werr := f.Write(append(line, '\n'))
 	info, serr := f.Stat()
@@ -51,6 +55,17 @@ func (h *History) Add(r api.Run) error {
 		return h.shrink()
 	}
 	return nil
+}
+
+// endsUnfinished reports whether a crash or a full disk cut the last line short. One that
+// follows it would be lost with it.
+func endsUnfinished(f *os.File) bool {
+	end, err := f.Seek(0, io.SeekEnd)
+	last := []byte{'\n'}
+	if err == nil && end > 0 {
+		_, err = f.ReadAt(last, end-1)
+	}
+	return err == nil && last[0] != '\n'
 }
 
 // shrink keeps the newer half.

@@ -38,13 +38,18 @@ func TestTheHistoryStaysSmallAndKeepsTheNewest(t *testing.T) {
 
 func TestAnUnfinishedLineCostsOnlyItself(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.jsonl")
-	text := `{"session":"a","host":"h","job":{"id":"1","state":"timeout"},"noted":"2026-03-02T13:00:00Z"}` + "\n" + `{"session":"b","ho` + "\n" +
-		`{"session":"c","host":"h","job":{"id":"3","state":"failed"},"noted":"2026-03-02T14:00:00Z"}` + "\n"
+	text := `{"session":"a","host":"h","job":{"id":"1","state":"timeout"},"noted":"2026-03-02T13:00:00Z"}` + "\n" + `{"session":"b","ho`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runs, err := NewHistory(path).Runs()
-	if err != nil || len(runs) != 2 || runs[1].Session != "c" {
+	h := NewHistory(path)
+	for _, name := range []string{"c", "d"} {
+		if err := h.Add(api.Run{Session: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, err := h.Runs()
+	if err != nil || len(runs) != 3 || runs[1].Session != "c" || runs[2].Session != "d" {
 		t.Errorf("runs %+v, err %v", runs, err)
 	}
 	if none, err := NewHistory(filepath.Join(t.TempDir(), "none")).Runs(); err != nil || none != nil {

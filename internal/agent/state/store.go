@@ -22,8 +22,9 @@ import (
 	"tunctl/internal/atomicfile"
 )
 
-// fileVersion is the version of the file format.
-const fileVersion = 1
+// fileVersion is the version of the file format. Of a file of version 1, which no release wrote,
+// the jobs are not read.
+const fileVersion = 2
 
 // Store is the state file: a small JSON file that is replaced as a whole at each
 // change. It implements tunnel.Memory.
@@ -55,38 +56,24 @@ type content struct {
 type Session struct {
 	// Wanted says that the session was up; it is brought up when the agent starts.
 	Wanted bool `json:"wanted,omitempty"`
+	// Failure is why the last attempt ended to bring up a session whose job is submitted.
+	Failure *api.Error `json:"failure,omitempty"`
 	// Port is the session's local port.
 	Port int `json:"port,omitempty"`
-	// Tag names the submission in progress, or the one that made the job. It is saved
-	// before the submission, for which it is the idempotency key.
-	Tag string `json:"tag,omitempty"`
-	// Doubted says that it is not known whether Tag became a job. A person who brings
-	// the session up again has checked that, so the next submission gets a new tag.
-	Doubted bool `json:"doubted,omitempty"`
-	// Job is the job as last seen; nil while the result of a submission is not known.
-	Job *api.Job `json:"job,omitempty"`
-	// With are the choices that Tag was submitted with. They stay after the job's end, for
-	// the job that follows it.
-	With api.Choices `json:"with,omitempty"`
+	// Submissions are the session's jobs, and what may become one.
+	Submissions Submissions `json:"submissions,omitempty"`
 	// Recent are the choices of earlier runs, the newest first.
 	Recent []api.Choices `json:"recent,omitempty"`
 	// Of is the session of the config that this one is a second of. Attached is its host.
 	Of string `json:"of,omitempty"`
-	// Asked is the time limit of Job in seconds, as last seen while it ran: the end of a
+	// Asked is the time limit of the job in seconds, as last seen while it ran: the end of a
 	// job that is over replaces its limit.
 	Asked int64 `json:"asked,omitempty"`
 	// Assisted says that an assistant asked for the job, and no person.
 	Assisted bool `json:"assisted,omitempty"`
-	// Account is where Job and Next are: user@address, and the way there.
-	Account string `json:"account,omitempty"`
-	// Next is the job that keep = true has submitted to follow Job, NextTag its tag,
-	// KeptFor the job that Next was submitted or given up for, and Kept the times of the
-	// last day's submissions.
-	Next    *api.Job    `json:"next,omitempty"`
-	NextTag string      `json:"nextTag,omitempty"`
-	KeptFor string      `json:"keptFor,omitempty"`
-	Kept    []time.Time `json:"kept,omitempty"`
-	// Attached is the host of a session that is in no config: Job was started by hand.
+	// Kept are the times of the last day's submissions by keep = true.
+	Kept []time.Time `json:"kept,omitempty"`
+	// Attached is the host of a session that is in no config: its job was started by hand.
 	Attached string `json:"attached,omitempty"`
 	// Forwards are those of a session that is in no config and has no job.
 	Forwards []string `json:"forwards,omitempty"`
@@ -134,8 +121,11 @@ func (s *Session) AddRecent(with api.Choices) {
 	s.Recent = recent
 }
 
-// Elsewhere reports whether the jobs are on another account.
-func (s Session) Elsewhere(account string) bool { return s.Account != "" && s.Account != account }
+// Current is the session's job; zero if it has none.
+func (s Session) Current() Submission { return s.Submissions.As(RoleJob) }
+
+// Next is the job that follows it; zero if none does.
+func (s Session) Next() Submission { return s.Submissions.As(RoleNext) }
 
 // login is what is remembered of logging in to a host.
 type login struct {
@@ -188,16 +178,30 @@ func (s *Store) Session(name string) Session {
 	return s.data.Sessions[name]
 }
 
+// Unsettled lists the sessions with submissions that somebody has to look after.
+func (s *Store) Unsettled() []string {
+	return s.names(func(r Session) bool { return len(r.Submissions.Unsettled()) > 0 })
+}
+
+// Live lists the sessions with jobs that may wait or run.
+func (s *Store) Live() []string {
+	return s.names(func(r Session) bool { return r.Submissions.AnyLive() })
+}
+
 // Wanted lists the sessions that were up.
-func (s *Store) Wanted() []string {
+func (s *Store) Wanted() []string { return s.names(func(r Session) bool { return r.Wanted }) }
+
+// names are the sessions whose record fits, sorted.
+func (s *Store) names(fits func(Session) bool) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
 	for name, r := range s.data.Sessions {
-		if r.Wanted {
+		if fits(r) {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -227,7 +231,7 @@ const maxAttached = 50
 func (s *Store) forgetOldestLocked() {
 	var names []string
 	for name, r := range s.data.Sessions {
-		if r.Attached != "" && !r.Wanted {
+		if r.Attached != "" && !r.Wanted && (r.Of == "" || !r.Submissions.AnyLive()) {
 			names = append(names, name)
 		}
 	}
@@ -245,8 +249,8 @@ func (s *Store) forgetOldestLocked() {
 // lastTime is the last thing known about the job; zero without one.
 func (s Session) lastTime() time.Time {
 	var last time.Time
-	if s.Job != nil {
-		for _, t := range []time.Time{s.Job.Submitted, s.Job.Start, s.Job.End} {
+	if job := s.Current().Job; job != nil {
+		for _, t := range []time.Time{job.Submitted, job.Start, job.End} {
 			if t.After(last) {
 				last = t
 			}

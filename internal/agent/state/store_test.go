@@ -21,7 +21,9 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Update("jupyter", func(r *Session) { *r = Session{Wanted: true, Port: 8888, Tag: "t", Job: &api.Job{ID: "7"}} }); err != nil {
+	if err := s.Update("jupyter", func(r *Session) {
+		*r = Session{Wanted: true, Port: 8888, Submissions: Submissions{{Tag: "t", Role: RoleJob, Job: &api.Job{ID: "7"}}}}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.SetSilent("narval", true)
@@ -34,7 +36,7 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := again.Session("jupyter"); r.Port != 8888 || r.Tag != "t" || r.Job == nil || r.Job.ID != "7" {
+	if r := again.Session("jupyter"); r.Port != 8888 || r.Current().Tag != "t" || r.Current().Job == nil || r.Current().Job.ID != "7" {
 		t.Errorf("session = %+v", r)
 	}
 	if w := again.Wanted(); len(w) != 1 || w[0] != "jupyter" {
@@ -116,7 +118,8 @@ func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
 	const jobs = 10 * maxNodes
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	attached := func(i int) Session {
-		return Session{Attached: "narval", Job: &api.Job{ID: fmt.Sprint(i), Start: begin.Add(time.Duration(i) * time.Hour)}}
+		job := api.Job{ID: fmt.Sprint(i), Start: begin.Add(time.Duration(i) * time.Hour)}
+		return Session{Attached: "narval", Submissions: Submissions{{Role: RoleJob, Job: &job}}}
 	}
 	for i := range jobs - 1 { // an older version left them
 		s.data.Sessions[fmt.Sprintf("narval-%d", i+1)] = attached(i)
@@ -133,7 +136,7 @@ func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
 	if n := len(again.data.Sessions); n != maxAttached+2 {
 		t.Errorf("%d sessions are remembered", n)
 	}
-	if again.Session("notebook").Port != 8888 || !again.Session("narval-0").Wanted || again.Session(fmt.Sprintf("narval-%d", jobs)).Job == nil {
+	if again.Session("notebook").Port != 8888 || !again.Session("narval-0").Wanted || again.Session(fmt.Sprintf("narval-%d", jobs)).Current().Job == nil {
 		t.Error("a session of the config, one that is up, or the newest is forgotten")
 	}
 	if n := len(again.data.Hosts); n != maxNodes+1 || !again.Silent("narval") || !again.Silent(fmt.Sprintf("narval,ng%d", jobs-1)) {

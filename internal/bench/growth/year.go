@@ -59,7 +59,8 @@ func live(ctx context.Context, days int) ([]float64, error) {
 		for i := range jobsPerDay {
 			job := yearJob(day*jobsPerDay+i, today)
 			asked := time.Now()
-			if err := store.Update("narval-"+job.ID, func(r *state.Session) { *r = state.Session{Attached: "narval", Job: &job} }); err != nil {
+			attached := state.Submissions{{Role: state.RoleJob, Job: &job, Host: "narval"}}
+			if err := store.Update("narval-"+job.ID, func(r *state.Session) { *r = state.Session{Attached: "narval", Submissions: attached} }); err != nil {
 				return nil, err
 			}
 			saved.Add("save", float64(time.Since(asked))/float64(time.Millisecond))

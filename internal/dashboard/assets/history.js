@@ -22,13 +22,13 @@ export function drawHistory(now) {
 
 const total = (t) => t.waited + t.used + t.idle;
 
-// times are the spans of a run, in milliseconds.
+// times are the spans of a run, in milliseconds. How long a requeued job waited is not known.
 function times(run) {
-  const { submitted, start, end } = run.job;
+  const { submitted, start, end, restarts } = run.job;
   const span = (from, to) => (from && to ? Math.max(0, Date.parse(to) - Date.parse(from)) : 0);
   const ran = span(start, end);
   const idle = Math.min(ran, 1000 * (run.idle ?? 0));
-  return { run, at: Date.parse(end ?? run.noted), waited: span(submitted, start), used: ran - idle, idle };
+  return { run, at: Date.parse(end ?? run.noted), waited: restarts ? 0 : span(submitted, start), used: ran - idle, idle };
 }
 
 // perWeek sums up the last weeks, the oldest first. A week begins on Monday.

@@ -57,7 +57,7 @@ function card(name) {
 
 function drawTimeLeft(left, s, now) {
   const { start, end } = s.job ?? {};
-  const visible = !!end && Date.parse(end) > now && jobAlive(s, now) && !jobWaits(s.job);
+  const visible = !!end && Date.parse(end) > now && jobAlive(s, now) && !jobWaits(s.job) && s.state !== "down";
   show(left.root, visible);
   if (!visible) return;
   const rest = Date.parse(end) - now;
@@ -163,7 +163,8 @@ function makeButtons(name) {
   const session = () => model.sessions.get(name);
   const open = simple("Open", "Open", "open");
   open.className = "main";
-  const start = make("Start", "Start", (b) => startJob(b, session()));
+  let reconnects = false; // what the button says: it never submits a job that the user did not ask for
+  const start = make("Start", "Start", (b) => startJob(b, session(), reconnects));
   start.className = "main";
   const login = make("Log in…", "Log in for", (b) => act(b, `log in to ${session().host}`, `/api/hosts/${encodeURIComponent(session().host)}/login`));
   login.className = "main";
@@ -185,10 +186,11 @@ function makeButtons(name) {
       show(copy, page);
       show(login, s.state === "needs-login" && model.canLogin);
       show(start, settled);
-      const word = s.state === "down" && alive ? "Reconnect" : "Start";
+      reconnects = s.state === "down" && alive;
+      const word = reconnects ? "Reconnect" : "Start";
       setText(start, word);
       setAttribute(start, "aria-label", `${word} ${name}`);
-      show(choose, settled && !(s.state === "down" && alive));
+      show(choose, settled && !reconnects);
       show(log, !!s.job);
       show(extend, alive && s.job.state === "running" && !!s.job.end);
       show(disconnect, !settled);
@@ -199,7 +201,7 @@ function makeButtons(name) {
 }
 
 // startJob asks which job is meant, if several run under the session's name.
-async function startJob(button, s) {
+async function startJob(button, s, adopt) {
   const candidates = (s.candidates ?? []).map((j) => [j.id, `${j.id}${j.node ? ` on ${j.node}` : ""}${j.start ? `, since ${clock(j.start)}` : ""}`]);
   let answer = {};
   if (candidates.length) {
@@ -208,7 +210,7 @@ async function startJob(button, s) {
       fields: [{ name: "job", label: "Job", value: candidates[0][0], choices: candidates }],
     });
   }
-  if (answer) await act(button, `start ${s.name}`, path(s.name, "start"), answer);
+  if (answer) await act(button, `${adopt ? "reconnect to" : "start"} ${s.name}`, path(s.name, "start"), { ...answer, adopt });
 }
 
 async function startWith(button, name) {

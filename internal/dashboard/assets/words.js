@@ -44,7 +44,7 @@ const sessionStates = {
 };
 
 export function sessionState(s, now) {
-  if (s.state === "down" && jobAlive(s, now)) return ["quiet", "Disconnected, the job goes on"];
+  if (s.state === "down" && jobAlive(s, now)) return ["quiet", "Disconnected, the job may still run"];
   return sessionStates[s.state] ?? ["quiet", s.state];
 }
 

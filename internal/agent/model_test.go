@@ -1,0 +1,505 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+	"tunctl/tunnel"
+)
+
+// model is a person with two laptops and one cluster, on a simulated clock and network. It does
+// what people and networks do, in random order, and knows what may be submitted and what must
+// have ended.
+type model struct {
+	t       *testing.T
+	random  *rand.Rand
+	cluster *modelCluster
+	laptops []*modelLaptop
+	log     []string // what was done
+	since   time.Time
+	failed  bool
+	job     string // the job's name in the configs, by which a laptop adopts another's
+}
+
+// modelLaptop is an agent with its own files and its own way to the cluster.
+type modelLaptop struct {
+	m     *model
+	name  string
+	paths home.Paths
+	ssh   string // its ssh config
+	host  *simHost
+	agent *Agent
+
+	keep, section bool      // of its config
+	kept          bool      // keep was on at some time: a session uses its new settings at its next up
+	waiting       bool      // a command waits for the session
+	granted       time.Time // when the up was that permits a submission; zero: none does
+	ended         time.Time // when a person last wanted all jobs ended, and none since; zero: not
+}
+
+const modelSession = "nb"
+
+func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, key ssh.PublicKey) *model {
+	t.Helper()
+	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()} //nolint:gosec // a sequence to repeat
+	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
+	m.cluster.skew = []time.Duration{0, 0, -3 * time.Hour, 40 * time.Minute}[m.random.IntN(4)]
+	m.job = []string{"", "nb"}[m.random.IntN(2)]
+	for i := range 1 + m.random.IntN(2) {
+		l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", i+1), section: true, keep: m.random.IntN(2) == 0}
+		dir := t.TempDir()
+		l.paths, l.ssh = home.In(dir), filepath.Join(dir, "ssh_config")
+		l.host = newSimHost(t, "hpc", key, "")
+		l.host.config.KeyExchanges = []string{ssh.KeyExchangeCurve25519} // the cheapest
+		l.host.scheduler = func(script string) (string, string, int) { return m.cluster.run(l, script) }
+		known := filepath.Join(dir, "known_hosts")
+		m.write(known, "hpc "+string(ssh.MarshalAuthorizedKey(l.host.key.PublicKey())))
+		m.write(l.ssh, fmt.Sprintf("Host *\n  User alice\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  IdentityAgent none\n", keyFile, known))
+		if err := home.MakePrivate(l.paths.State); err != nil {
+			t.Fatal(err)
+		}
+		l.writeConfig()
+		l.start()
+		m.laptops = append(m.laptops, l)
+	}
+	return m
+}
+
+func (m *model) write(path, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *model) did(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf("%9s  ", time.Since(m.since).Round(time.Second))+fmt.Sprintf(format, args...))
+}
+
+func (m *model) wrong(format string, args ...any) {
+	m.did("WRONG: "+format, args...)
+	m.failed = true
+}
+
+// writeConfig writes the config. Without its section the session has another name.
+func (l *modelLaptop) writeConfig() {
+	name := modelSession
+	if !l.section {
+		name = "renamed"
+	}
+	l.kept = l.kept || l.keep
+	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/nb.sh\"\njob = %q\nkeep = %v\n", l.m.cluster.dialect.name(), name, l.m.job, l.keep))
+}
+
+// start runs an agent without its socket, which would hold the simulated clock.
+func (l *modelLaptop) start() {
+	l.m.t.Helper()
+	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		l.m.t.Fatal(err)
+	}
+	o := a.poolOptions()
+	o.Network = &tunnel.Network{
+		Dial:   dialSim(map[string]*simHost{"hpc": l.host}),
+		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
+		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
+	}
+	a.pool = tunnel.NewPool(o)
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.work.Go(func() { a.report("pool", a.pool.Serve(a.ctx)) })
+	a.restoreJobs()
+	a.restore()
+	a.work.Go(func() { a.report("submissions", a.settle(a.ctx)) })
+	l.agent = a
+}
+
+func (l *modelLaptop) stop() {
+	l.agent.stop()
+	l.agent.hub.close()
+	l.agent.work.Wait()
+}
+
+// crash ends the agent with the state file of this moment, and starts another.
+func (l *modelLaptop) crash() {
+	state, err := os.ReadFile(l.paths.StateFile())
+	l.stop()
+	if err == nil {
+		l.m.write(l.paths.StateFile(), string(state))
+	}
+	l.granted, l.waiting = time.Time{}, false
+	l.start()
+}
+
+// status is the session as the laptop shows it.
+func (l *modelLaptop) status() api.Session {
+	for _, s := range l.agent.Status().Sessions {
+		if s.Name == modelSession {
+			return s
+		}
+	}
+	return api.Session{}
+}
+
+// checkSubmission checks that a person, or keep, permits a submit command that begins. It holds
+// the lock of the cluster.
+func (m *model) checkSubmission(tag *modelTag) {
+	l := tag.laptop
+	m.did("%s submits %s", l.name, tag.tag)
+	after, kept := strings.CutPrefix(tag.tag, "after-")
+	if !kept {
+		if l.granted.IsZero() || time.Since(l.granted) > time.Hour+time.Minute {
+			m.wrong("nobody permitted %s", tag.tag)
+		}
+		l.granted = time.Time{}
+		return
+	}
+	id, _, _ := strings.Cut(after, "-")
+	var was *modelJob
+	for _, j := range m.cluster.jobs {
+		if number, _, _ := strings.Cut(j.id, "."); number == id && j.tag != nil {
+			was = j
+		}
+	}
+	due := keepAt(api.Job{Submitted: was.submitted, Start: was.start, End: was.start.Add(was.limit)}, DefaultLimits().KeepLead)
+	switch {
+	case !l.kept:
+		m.wrong("%s follows a job although keep is off", tag.tag)
+	case was.byTunctl:
+		m.wrong("%s follows a job that a person cancelled", tag.tag)
+	case time.Now().Before(due.Add(-keepSlack)):
+		m.wrong("%s is %s too early", tag.tag, time.Until(due))
+	}
+}
+
+var modelWaits = []time.Duration{0, time.Second, 5 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 40 * time.Minute}
+
+// act does one thing.
+func (m *model) act() {
+	l := m.laptops[m.random.IntN(len(m.laptops))]
+	switch m.random.IntN(18) {
+	case 0, 1, 2:
+		l.up()
+	case 3:
+		l.down(false)
+	case 4, 5:
+		l.down(true)
+	case 6:
+		l.cancel()
+	case 7:
+		l.extend()
+	case 8:
+		m.did("%s loses its network", l.name)
+		l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+	case 9, 10:
+		l.restore()
+	case 11:
+		m.did("the connection of %s breaks", l.name)
+		l.host.restart()
+		l.host.unreachable(nil)
+	case 12:
+		m.did("the agent of %s crashes", l.name)
+		l.crash()
+	case 13:
+		l.edit()
+	case 14, 15, 16:
+		m.oddSubmission()
+	case 17:
+		m.endJob()
+	}
+	wait := modelWaits[m.random.IntN(len(modelWaits))]
+	time.Sleep(wait)
+	synctest.Wait()
+}
+
+func (l *modelLaptop) up() {
+	l.granted, l.ended = time.Now(), time.Time{}
+	waiter := ""
+	if l.waiting = l.m.random.IntN(2) == 0; l.waiting {
+		waiter = "command"
+		l.agent.waiters.enter(waiter)
+	}
+	if !l.section {
+		l.granted = time.Time{}
+	}
+	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession}, waiter)
+	l.m.did("%s: up, waiting %v: %v", l.name, l.waiting, err)
+	if err != nil {
+		l.granted = time.Time{}
+	}
+}
+
+// leave ends the command that waits.
+func (l *modelLaptop) leave() {
+	if l.waiting {
+		l.waiting, l.granted = false, time.Time{}
+		l.agent.waiterLeft("command")
+	}
+}
+
+func (l *modelLaptop) down(cancel bool) {
+	patience := []time.Duration{2 * time.Second, time.Minute, 15 * time.Minute}[l.m.random.IntN(3)]
+	ctx, stop := context.WithTimeout(context.Background(), patience) // then Ctrl-C
+	defer stop()
+	before := time.Now()
+	res, err := l.agent.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: cancel})
+	l.m.did("%s: down, cancel %v, after %v: %v", l.name, cancel, time.Since(before), err)
+	l.granted, l.waiting = time.Time{}, false
+	if cancel && (err != nil || len(res.Sessions) > 0) && !unknownSession(err) {
+		l.ended = before
+		if err == nil {
+			l.m.checkEnded(l, "right after down --cancel")
+		}
+	}
+}
+
+func unknownSession(err error) bool {
+	e, ok := asAPI(err)
+	return ok && e.Code == api.CodeUnknownSession
+}
+
+// cancel is `tunctl cancel` of the session's job.
+func (l *modelLaptop) cancel() {
+	s := l.status()
+	if s.Job == nil || s.Job.State.Ended() {
+		return
+	}
+	l.m.cluster.mu.Lock()
+	real := l.m.cluster.find(s.Job.ID)
+	l.m.cluster.mu.Unlock()
+	if real == nil || real.tag == nil {
+		return // the person sees that it is another job
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	job, err := l.agent.cancelJob(ctx, "hpc", s.Job.ID)
+	l.m.did("%s: cancel job %s: %s, %v", l.name, s.Job.ID, job.State, err)
+	if err == nil {
+		l.granted = time.Time{}
+	}
+}
+
+func (l *modelLaptop) extend() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	_, err := l.agent.handleExtend(ctx, api.ExtendRequest{Session: modelSession, Seconds: 3 * 3600})
+	l.m.did("%s: extend: %v", l.name, err)
+}
+
+func (l *modelLaptop) restore() {
+	l.m.did("%s has its network", l.name)
+	l.host.unreachable(nil)
+	l.agent.pool.NetworkChanged()
+}
+
+// edit changes the config: keep, or the name of the section.
+func (l *modelLaptop) edit() {
+	if l.m.random.IntN(2) == 0 {
+		l.keep = !l.keep
+	} else {
+		l.section = !l.section
+	}
+	l.m.did("%s: keep is %v, the section is there: %v", l.name, l.keep, l.section)
+	l.writeConfig()
+	l.agent.reload()
+}
+
+// oddSubmission has the next submit command behave in an odd way.
+func (m *model) oddSubmission() {
+	odd := []modelSubmit{
+		{name: "slow", answers: 8 * time.Second, appears: 8 * time.Second},
+		{name: "hangs, and makes the job", answers: 2 * time.Minute, appears: 100 * time.Second, lost: true},
+		{name: "hangs, and makes none", answers: 2 * time.Minute, appears: -1, lost: true},
+		{name: "times out, and the job comes later", lost: true, appears: 90 * time.Second},
+		{name: "times out, and the job comes much later", lost: true, appears: 8 * time.Minute},
+		{name: "times out, and makes none", lost: true, appears: -1},
+		{name: "is refused", refused: true},
+		{name: "loses its answer", cut: true},
+		{name: "answers late into a lost connection", cut: true, answers: 20 * time.Second, appears: 20 * time.Second},
+		{name: "never begins", notBegun: true},
+	}[m.random.IntN(10)]
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	m.cluster.next = append(m.cluster.next, odd)
+	m.cluster.queue = []time.Duration{0, 10 * time.Second, 10 * time.Minute, 5 * time.Hour}[m.random.IntN(4)]
+	m.did("the next submission %s; jobs wait %s", odd.name, m.cluster.queue)
+}
+
+// endJob ends a job behind tunctl's back, and may give its number to another job of the person.
+func (m *model) endJob() {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	now := time.Now()
+	for _, j := range m.cluster.jobs {
+		if j.tag == nil || !j.live(now) {
+			continue
+		}
+		m.cluster.end(j, []string{"FAILED", "COMPLETED", "CANCELLED"}[m.random.IntN(3)], false)
+		m.did("job %s ends: %s", j.id, j.how)
+		if m.random.IntN(2) == 0 {
+			again := &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: now.Add(time.Second), start: now.Add(time.Second), limit: 100 * time.Hour}
+			m.cluster.jobs = append(m.cluster.jobs, again)
+			m.did("job %s is another one now", j.id)
+		}
+		return
+	}
+}
+
+// finish lets everything settle, and checks what is left.
+func (m *model) finish() {
+	for _, l := range m.laptops {
+		l.restore()
+		l.leave()
+	}
+	time.Sleep(25 * time.Minute)
+	synctest.Wait()
+	for _, l := range m.laptops { // a host may need a person by now
+		if l.agent.pool.Host("hpc").Status().State != api.HostUp {
+			_, err := l.agent.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"})
+			m.did("%s: login: %v", l.name, err)
+		}
+	}
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
+	m.check()
+	for _, l := range m.laptops {
+		l.stop()
+		l.host.restart()
+		l.host.wg.Wait()
+	}
+}
+
+func (m *model) check() {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	now := time.Now()
+	shown := map[string]bool{}
+	for _, l := range m.laptops {
+		s := l.status()
+		jobs := s.Others
+		for _, j := range []*api.Job{s.Job, s.Next} {
+			if j != nil {
+				jobs = append(jobs, *j)
+			}
+		}
+		for _, j := range jobs {
+			shown[j.ID] = true
+			if job := m.cluster.find(j.ID); job != nil && job.tag == nil && j.Name != "nb" {
+				m.wrong("%s shows job %s of the person as its own: %+v", l.name, j.ID, j)
+			}
+		}
+		m.did("%s shows %s: %s; %d jobs, pending %v", l.name, s.State, s.Cause, len(jobs), s.Pending)
+	}
+	for _, j := range m.cluster.jobs {
+		switch {
+		case j.tag == nil && j.byTunctl:
+			m.wrong("job %s of the person was cancelled", j.id)
+		case j.tag == nil || !j.live(now):
+		case !shown[j.id]:
+			m.wrong("job %s of %s runs, and nobody knows", j.id, j.tag.laptop.name)
+		default:
+			m.checkSuccessor(j, now)
+		}
+	}
+	m.cluster.mu.Unlock()
+	for _, l := range m.laptops {
+		m.checkEnded(l, "in the end")
+	}
+	m.cluster.mu.Lock()
+	for _, script := range m.cluster.unknown {
+		m.wrong("a script that the cluster does not know: %s", script)
+	}
+}
+
+// checkSuccessor checks that a live job that follows another still should.
+func (m *model) checkSuccessor(j *modelJob, now time.Time) {
+	after, kept := strings.CutPrefix(j.tag.tag, "after-")
+	if !kept {
+		return
+	}
+	id, _, _ := strings.Cut(after, "-")
+	for _, was := range m.cluster.jobs {
+		number, _, _ := strings.Cut(was.id, ".")
+		if number != id || was.tag == nil {
+			continue
+		}
+		due := keepAt(api.Job{Submitted: was.submitted, Start: was.start, End: was.start.Add(was.limit)}, DefaultLimits().KeepLead)
+		switch {
+		case was.byTunctl:
+			m.wrong("job %s follows job %s, which a person cancelled", j.id, was.id)
+		case was.extended && was.live(now) && now.Before(due.Add(-keepSlack)):
+			m.wrong("job %s runs beside job %s, which was extended", j.id, was.id)
+		}
+	}
+}
+
+// checkEnded checks that no job of a laptop is left that a person wanted ended.
+func (m *model) checkEnded(l *modelLaptop, when string) {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	for _, j := range m.cluster.jobs {
+		if !l.ended.IsZero() && j.tag != nil && j.tag.laptop == l && j.tag.at.Before(l.ended) && j.live(time.Now()) {
+			m.wrong("%s: job %s of %s is left", when, j.id, l.name)
+		}
+	}
+}
+
+// modelSequences is how many sequences are tried; `make campaign` sets TUNCTL_SEQUENCES.
+func modelSequences(t *testing.T) (first, n uint64) {
+	t.Helper()
+	read := func(name string, otherwise uint64) uint64 {
+		if text := os.Getenv(name); text != "" {
+			v, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		return otherwise
+	}
+	return read("TUNCTL_SEED", 1), read("TUNCTL_SEQUENCES", 300)
+}
+
+// TestEveryChargedJobIsKnown does random things to two laptops and a cluster. TUNCTL_SEED and
+// TUNCTL_SEQUENCES=1 repeat one sequence.
+func TestEveryChargedJobIsKnown(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no ssh that would be asked for settings
+	if shm := "/dev/shm"; os.Getenv("TMPDIR") == "" {
+		if info, err := os.Stat(shm); err == nil && info.IsDir() {
+			t.Setenv("TMPDIR", shm) // thousands of small files are written, and synced
+		}
+	}
+	keyFile, key := guestKey(t, t.TempDir())
+	dialects := []modelDialect{modelSlurm{}}
+	first, n := modelSequences(t)
+	t.Logf("seeds %d to %d", first, first+n-1)
+	for seed := first; seed < first+n; seed++ {
+		var m *model
+		synctest.Test(t, func(t *testing.T) {
+			m = newModel(t, seed, dialects[seed%uint64(len(dialects))], keyFile, key)
+			for range 6 + m.random.IntN(12) {
+				m.act()
+			}
+			m.finish()
+		})
+		if m.failed || n == 1 {
+			t.Errorf("seed %d, %s:\n%s", seed, m.cluster.dialect.name(), strings.Join(m.log, "\n"))
+			return
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package agent
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// modelCluster is a scheduler in memory that answers the scripts of jobwatch, by a clock that
+// may differ from the laptops'.
+type modelCluster struct {
+	skew    time.Duration // how far its clock is ahead
+	dialect modelDialect
+	checks  func(tag *modelTag) // is called when a submit command begins
+
+	mu      sync.Mutex
+	numbers int
+	jobs    []*modelJob
+	tags    map[string]*modelTag
+	next    []modelSubmit // how the next submit commands behave; then they succeed at once
+	queue   time.Duration // how long a job waits
+	unknown []string      // scripts that it cannot run
+}
+
+// modelDialect is how one scheduler is asked and answers.
+type modelDialect interface {
+	name() string
+	// answer runs a script, under the lock; false if it is not one of the dialect's.
+	answer(c *modelCluster, script string) (out, errOut string, exit int, ok bool)
+	// id is the whole id of a job, submitted what the submit command prints.
+	id(number int) string
+	submitted(j *modelJob) string
+	// lost and refused are what it prints when the answer is lost, or when it refuses a job.
+	lost() string
+	refused() string
+}
+
+// modelSubmit is how a submit command behaves.
+type modelSubmit struct {
+	name     string
+	answers  time.Duration // when the command ends
+	lost     bool          // without the id
+	refused  bool
+	appears  time.Duration // when the job is made; negative: never
+	cut      bool          // the connection is lost once the job is made
+	notBegun bool          // the connection is lost before the command begins
+}
+
+// modelTag is the folder of a submission.
+type modelTag struct {
+	tag     string
+	laptop  *modelLaptop
+	at      time.Time
+	answers time.Time
+	out     string
+	errOut  string
+	exit    int
+	job     *modelJob
+}
+
+// modelJob is a job. Its times are by the laptops' clock.
+type modelJob struct {
+	id, name, script string
+	tag              *modelTag // nil: the person's own
+	submitted        time.Time // when it appears
+	start            time.Time
+	limit            time.Duration
+	ended            time.Time // before its limit; zero: not
+	how              string    // it ended then
+	byTunctl         bool      // a command of tunctl has cancelled it
+	extended         bool
+}
+
+func (j *modelJob) end() time.Time {
+	if !j.ended.IsZero() {
+		return j.ended
+	}
+	return j.start.Add(j.limit)
+}
+
+func (j *modelJob) exists(now time.Time) bool { return !now.Before(j.submitted) }
+func (j *modelJob) live(now time.Time) bool   { return j.exists(now) && now.Before(j.end()) }
+
+// state is in Slurm's words.
+func (j *modelJob) state(now time.Time) string {
+	switch {
+	case !j.live(now) && j.ended.IsZero():
+		return "TIMEOUT"
+	case !j.live(now):
+		return j.how
+	case now.Before(j.start):
+		return "PENDING"
+	}
+	return "RUNNING"
+}
+
+func (c *modelCluster) find(id string) *modelJob {
+	for i := len(c.jobs) - 1; i >= 0; i-- { // the newest with that number
+		if j := c.jobs[i]; j.id == id && j.exists(time.Now()) {
+			return j
+		}
+	}
+	return nil
+}
+
+// unix writes a time by the cluster's clock.
+func (c *modelCluster) unix(t time.Time) string { return strconv.FormatInt(t.Add(c.skew).Unix(), 10) }
+
+func (c *modelCluster) end(j *modelJob, how string, byTunctl bool) {
+	if now := time.Now(); j.live(now) {
+		j.ended, j.how, j.byTunctl = now, how, byTunctl
+	}
+}
+
+// run answers a script that a laptop sends.
+func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, exit int) {
+	if strings.Contains(script, "tunctl_dir=$tunctl_root/") {
+		return c.submit(l, script)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clock := ""
+	if strings.Contains(script, "tunctl.clock") {
+		clock = "tunctl.clock " + c.unix(time.Now()) + "\n"
+	}
+	if m := modelFolder.FindStringSubmatch(script); m != nil && !strings.Contains(script, "tunctl.since") {
+		if tag := c.tags[m[1]]; tag != nil && !time.Now().Before(tag.answers) {
+			return tag.out, "", 0
+		}
+		return "", "", 0
+	}
+	out, errOut, exit, ok := c.dialect.answer(c, script)
+	if !ok {
+		c.unknown = append(c.unknown, script)
+		return "", "unknown", 1
+	}
+	return clock + out, errOut, exit
+}
+
+var (
+	modelDir    = regexp.MustCompile(`tunctl_dir=\$tunctl_root/'?([\w.-]+)`)
+	modelFolder = regexp.MustCompile(`cat "\$HOME"/\.tunctl/'?([\w.-]+?)'?/tunctl\.out`)
+	modelMark   = regexp.MustCompile(`'\\n%s %s\\n' (tunctl-\w+) "\$tunctl_i"`)
+)
+
+// submit runs the submit script: once for each tag, and it waits for the answer for 18 s.
+func (c *modelCluster) submit(l *modelLaptop, script string) (out, errOut string, exit int) {
+	name := modelDir.FindStringSubmatch(script)[1]
+	c.mu.Lock()
+	tag := c.tags[name]
+	if tag == nil {
+		how := modelSubmit{name: "at once"}
+		if len(c.next) > 0 {
+			how, c.next = c.next[0], c.next[1:]
+		}
+		if how.notBegun {
+			c.mu.Unlock()
+			l.host.restart()
+			l.host.unreachable(nil)
+			time.Sleep(time.Minute)
+			return "", "", 1
+		}
+		tag = c.create(l, name, how)
+		if how.cut {
+			c.mu.Unlock()
+			l.host.restart()
+			l.host.unreachable(nil)
+			return "", "", 1
+		}
+	}
+	wait := time.Until(tag.answers)
+	c.mu.Unlock()
+	if wait > 18*time.Second {
+		time.Sleep(18 * time.Second)
+		return "", "", 10
+	}
+	time.Sleep(wait)
+	mark := modelMark.FindStringSubmatch(script)[1]
+	return fmt.Sprintf("\n%s exit\n%d\n\n%s out\n%s\n\n%s err\n%s\n\n%s note\n", mark, tag.exit, mark, tag.out, mark, tag.errOut, mark), "", 0
+}
+
+func (c *modelCluster) create(l *modelLaptop, name string, how modelSubmit) *modelTag {
+	now := time.Now()
+	tag := &modelTag{tag: name, laptop: l, at: now, answers: now.Add(how.answers)}
+	c.tags[name] = tag
+	c.checks(tag)
+	if how.appears >= 0 && !how.refused {
+		c.numbers++
+		tag.job = &modelJob{
+			id: c.dialect.id(c.numbers), name: "nb", script: "/home/alice/.tunctl/" + name + "/nb.sh", tag: tag,
+			submitted: now.Add(how.appears), start: now.Add(how.appears + c.queue), limit: time.Hour,
+		}
+		c.jobs = append(c.jobs, tag.job)
+	}
+	switch {
+	case how.refused:
+		tag.exit, tag.errOut = 1, c.dialect.refused()
+	case how.lost:
+		tag.exit, tag.errOut = 1, c.dialect.lost()
+	default:
+		tag.out = c.dialect.submitted(tag.job)
+	}
+	return tag
+}
+
+// modelSlurm is Slurm with accounting. The controller forgets an ended job after five minutes.
+type modelSlurm struct{}
+
+func (modelSlurm) name() string                 { return "slurm" }
+func (modelSlurm) id(n int) string              { return strconv.Itoa(n) }
+func (modelSlurm) submitted(j *modelJob) string { return j.id }
+func (modelSlurm) lost() string {
+	return "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+}
+
+func (modelSlurm) refused() string {
+	return "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy"
+}
+
+var (
+	modelShow   = regexp.MustCompile(`show job '?(\w+)'?`)
+	modelCancel = regexp.MustCompile(`limit scancel '?(\w+)'?`)
+	modelUpdate = regexp.MustCompile(`update JobId='?(\w+)'? TimeLimit=(\d+):(\d+):(\d+)`)
+	modelAcct   = regexp.MustCompile(`-j '?(\w+)'?`)
+)
+
+const modelInvalid = "slurm_load_jobs error: Invalid job id specified"
+
+func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, exit int, ok bool) {
+	now := time.Now()
+	switch {
+	case strings.Contains(script, "has sbatch squeue"):
+		return "slurm\nalice\nhpc\nslurm\n", "", 0, true
+	case strings.Contains(script, "limit squeue"):
+		all := strings.Contains(script, "-t all")
+		for _, j := range c.jobs {
+			if j.live(now) || all && j.exists(now) && now.Sub(j.end()) < 5*time.Minute {
+				out += s.row(c, j, now)
+			}
+		}
+		return out, "", 0, true
+	case modelUpdate.MatchString(script):
+		m := modelUpdate.FindStringSubmatch(script)
+		if j := c.find(m[1]); j != nil && j.live(now) {
+			hours, _ := strconv.Atoi(m[2])
+			minutes, _ := strconv.Atoi(m[3])
+			j.limit, j.extended = time.Duration(hours*60+minutes)*time.Minute, true
+			return "", "", 0, true
+		}
+		return "", modelInvalid, 1, true
+	case modelShow.MatchString(script):
+		j := c.find(modelShow.FindStringSubmatch(script)[1])
+		if j == nil || !j.live(now) && now.Sub(j.end()) >= 5*time.Minute {
+			return "", modelInvalid, 1, true
+		}
+		return s.record(c, j, now), "", 0, true
+	case modelCancel.MatchString(script):
+		j := c.find(modelCancel.FindStringSubmatch(script)[1])
+		if j == nil {
+			return "", "scancel: error: Kill job error on job id: Invalid job id specified", 1, true
+		}
+		c.end(j, "CANCELLED", true)
+		return "", "", 0, true
+	case strings.Contains(script, "limit sacct"):
+		m := modelAcct.FindStringSubmatch(script)
+		for _, j := range c.jobs {
+			if j.exists(now) && (m == nil || m[1] == j.id) {
+				out += strings.Join([]string{j.id, j.state(now), "0:0", c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), "", "normal", j.name}, "|") + "\n"
+			}
+		}
+		return out, "", 0, true
+	case strings.Contains(script, "grep -E '>|tee '"):
+		return "", "", 0, true
+	}
+	return "", "", 0, false
+}
+
+// row is a job in the list. It runs on no known node: then nothing looks for a server.
+func (modelSlurm) row(c *modelCluster, j *modelJob, now time.Time) string {
+	fields := []string{
+		j.id, j.id, "N/A", j.state(now), "normal", "", c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), "0", "None", j.script, "", "1", "alice", "", "hpc", j.name,
+	}
+	return strings.Join(fields, "\x1f") + "\x1e\n"
+}
+
+func (modelSlurm) record(c *modelCluster, j *modelJob, now time.Time) string {
+	return fmt.Sprintf("JobId=%s JobName=%s UserId=alice(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=None Dependency=(null) Restarts=0 ExitCode=0:0 SubmitTime=%s StartTime=%s EndTime=%s Partition=normal NodeList= BatchHost= Command=%s WorkDir=/home/alice StdErr=/dev/null StdIn=/dev/null StdOut=/dev/null Power=\n",
+		j.id, j.name, j.state(now), c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), j.script)
+}
