@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -412,5 +413,24 @@ func TestANetworkThatFlapsAddsNoLoginsToAServerThatDropsThem(t *testing.T) {
 		if _, logins, _ := s.counts(); logins > 24*5 {
 			t.Errorf("%d logins in a day", logins)
 		}
+	})
+}
+
+func TestALoginWhoseAddressIsGoneIsGivenUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		b.memory.SetSilent("login", true)
+		w := newWiFi(b, s)
+		s.config.PublicKeyCallback = acceptLate(20*time.Second, s.config.PublicKeyCallback)
+		b.serve(t)
+		h := b.Host("login")
+		h.Want()
+		awaitHost(t, h, 5*time.Second, func() bool { return strings.HasPrefix(h.Status().Cause, "logging in") })
+		w.roam()
+		if st := h.Status(); strings.HasPrefix(st.Cause, "logging in") || b.memory.Logins("login").Refusals != 0 {
+			t.Errorf("after the address changed: %+v, %+v", st, b.memory.Logins("login"))
+		}
+		w.gone.Store(false) // the next login comes from the new address
+		awaitHost(t, h, 2*time.Minute, func() bool { return h.Status().State == api.HostUp })
 	})
 }

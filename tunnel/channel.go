@@ -185,6 +185,7 @@ func (l *channelListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &channelConn{Conn: nc, link: l.link, wait: &channelWait{all: &l.link.clients}}
+	c.wait.opened()
 	c.in.pacer, c.out.pacer = l.link.in, l.link.out
 	return c, nil
 }

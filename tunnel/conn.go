@@ -157,13 +157,7 @@ func (c *conn) end(why error) {
 
 // hasAddress reports whether this computer still has the address that the connection
 // comes from. Without it nothing arrives, and TCP continues when it is back.
-func (c *conn) hasAddress() bool {
-	if c.parent != nil {
-		return c.parent.hasAddress()
-	}
-	at, ok := c.wire.LocalAddr().(*net.TCPAddr)
-	return !ok || c.address == nil || !at.IP.IsGlobalUnicast() || c.address(at.AddrPort().Addr().Unmap())
-}
+func (c *conn) hasAddress() bool { return c.wire.hasAddress(c.address) }
 
 // closeTimeout bounds the wait for a connection's goroutines. All end with the stream;
 // if one does not, the host must still reconnect.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -31,6 +32,14 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		})
 		defer t.host.setShortenBanner(nil)
 	}
+	var moved atomic.Bool // no answer can come any more
+	t.host.setMoved(func() {
+		if !wire.hasAddress(t.pool.address) {
+			moved.Store(true)
+			_ = wire.Close()
+		}
+	})
+	defer t.host.setMoved(nil)
 	t.wire.onGreeting = t.awaitHost
 	t.wire.onEnd = cancel // ends a prompt when the server hangs up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
@@ -47,6 +56,9 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	t.host.step("waiting for " + t.settings.Address())
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), config)
 	login.page.withdraw()
+	if err != nil && moved.Load() {
+		return nil, classPassing.of(fmt.Errorf("%s: %w", t.host.label(), errAddressGone))
+	}
 	if err != nil {
 		return nil, t.explain(login, err)
 	}

@@ -41,6 +41,8 @@ type Host struct {
 	cancel   context.CancelFunc
 	// shortenBanner ends a long wait for the server's first line soon; nil: there is none.
 	shortenBanner func()
+	// moved ends a handshake whose address this computer has lost; nil: there is none.
+	moved func()
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
 	// them once the try under way has ended.
 	outdated, recheckDue bool
@@ -96,6 +98,12 @@ func (h *Host) setShortenBanner(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shortenBanner = f
+}
+
+func (h *Host) setMoved(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moved = f
 }
 
 // shortenBannerLocked is called when a new dial may do better than the one that waits.
@@ -198,8 +206,11 @@ func (h *Host) wake() {
 
 func (h *Host) networkChanged() {
 	h.mu.Lock()
-	all := h.connectionsLocked()
+	all, moved := h.connectionsLocked(), h.moved
 	h.mu.Unlock()
+	if moved != nil {
+		moved()
+	}
 	for c := range all {
 		all[c] = c.hasAddress()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,16 @@ type wire struct {
 
 func newWire(raw net.Conn) *wire {
 	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), onGreeting: func() {}, onEnd: func() {}, lastRead: time.Now()}
+}
+
+// hasAddress reports whether the stream's own address is one of this computer's, by has;
+// nil: all are.
+func (w *wire) hasAddress(has func(netip.Addr) bool) bool {
+	if through, ok := w.Conn.(*channelConn); ok {
+		return through.link.hasAddress()
+	}
+	at, ok := w.LocalAddr().(*net.TCPAddr)
+	return !ok || has == nil || !at.IP.IsGlobalUnicast() || has(at.AddrPort().Addr().Unmap())
 }
 
 // Read implements net.Conn. Only the library's one reader calls it. It returns nothing
