@@ -132,7 +132,7 @@ vuln: ## look for known vulnerabilities in the dependencies
 fmt: ## format the code
 	$(GO) run $(GOFUMPT) -l -w $$(git ls-files '*.go')
 
-bench: build ## run the benchmarks, compared with OpenSSH where possible, and how costs grow; about 15 minutes
+bench: build ## run the benchmarks, compared with OpenSSH where possible, and how costs grow; about 20 minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 	$(GO) run ./internal/bench
 	TUNCTL_WHOLE_DAY=1 $(GO) test -count=1 -v -run 'TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing' ./internal/agent

@@ -18,11 +18,20 @@ import (
 // socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
 // api.ErrRefused or api.ErrProhibited where one applies.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialCurrent(h, func(c *conn) (net.Conn, error) { return c.dial(ctx, network, address) })
+}
+
+// dialHop is Dial for another SSH connection.
+func (h *Host) dialHop(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialCurrent(h, func(c *conn) (*channelConn, error) { return c.dialHop(ctx, network, address) })
+}
+
+func dialCurrent[T net.Conn](h *Host, dial func(*conn) (T, error)) (net.Conn, error) {
 	c, err := h.current()
 	if err != nil {
 		return nil, err
 	}
-	nc, err := c.dial(ctx, network, address)
+	nc, err := dial(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", h.label(), err)
 	}

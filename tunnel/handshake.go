@@ -70,7 +70,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	login.keepPassword()
 	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.certificateEnd()
 	c.hostKey, c.algorithms = hostKeys.shown, negotiated(sc)
-	c.in, c.out = newPacer(c, c.wire.received.Load), newPacer(c, c.wire.sent.Load)
+	c.in, c.out = newPacers(c)
 	return c, nil
 }
 

@@ -2,7 +2,6 @@ package tunnel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -267,36 +266,6 @@ func (k *keepalive) sendRequest() {
 			k.replies <- rtt
 		}
 	})
-}
-
-var errHeldBySSH = errors.New("a connection that the ssh program holds cannot be measured")
-
-// Ping measures the round trip of a request on the live connection, with the queues on
-// the way.
-func (h *Host) Ping(ctx context.Context) (time.Duration, error) {
-	c, err := h.current()
-	if err != nil {
-		return 0, err
-	}
-	if c.heldBySSH {
-		return 0, errHeldBySSH
-	}
-	var rtt time.Duration
-	answered := make(chan error, 1)
-	started := c.spawn(func() {
-		var err error
-		rtt, err = c.roundTrip()
-		answered <- err
-	})
-	if !started {
-		return 0, c.downError()
-	}
-	select {
-	case err := <-answered:
-		return rtt, err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
 }
 
 // CertificateWarning is how long before the end of a certificate the warning comes.

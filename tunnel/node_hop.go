@@ -290,7 +290,7 @@ func (n *nodeHop) dialName(ctx context.Context, address string) (net.Conn, error
 	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	raw, err := n.login.Dial(dialing, "tcp", address)
+	raw, err := n.login.dialHop(dialing, "tcp", address)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}

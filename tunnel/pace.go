@@ -2,7 +2,6 @@ package tunnel
 
 import (
 	"io"
-	"slices"
 	"sync"
 	"time"
 )
@@ -10,31 +9,33 @@ import (
 const (
 	// bulkSize is how many bytes without a pause of bulkPause make a transfer a bulk one.
 	// bulkLeast a second do not count: a stream of small messages is never one.
-	bulkSize  = 512 << 10
+	bulkSize  = 256 << 10
 	bulkPause = time.Second
 	bulkLeast = 16 << 10
 	// measureEvery is how often a link with a bulk transfer is measured.
-	measureEvery = 100 * time.Millisecond
+	measureEvery = 50 * time.Millisecond
 	// paceIdle is how long after the last bulk data the measuring ends.
 	paceIdle = 2 * time.Second
-	// minQueue is how long data may wait in the queues of a link, even to a near host.
-	minQueue = 10 * time.Millisecond
-	// nearHost is a round trip to a host so near that its link is fast, and that the round
-	// trips of a busy computer tell nothing about queues.
-	nearHost = 3 * time.Millisecond
-	// maxPaced is the speed, in bytes a second, beyond which a channel's window is no
-	// queue that anybody would notice.
-	maxPaced = 125e6
-	// pacedPiece is how much a paced transfer moves at once.
-	pacedPiece = 32 << 10
-	// minRate is the slowest that a transfer is made, in bytes a second.
-	minRate = 64 << 10
+	// A paced transfer moves what takes pieceTime at once: a page waits behind it.
+	pieceTime          = time.Millisecond
+	minPiece, maxPiece = 1 << 10, 32 << 10
 	// paceSlack is how much time a late piece may make up for.
-	paceSlack = 5 * time.Millisecond
+	paceSlack = 50 * time.Millisecond
 )
 
-// pacer keeps the queues of a link short while bulk data moves in one direction, so that
-// a page beside a download does not wait behind it.
+// linkMeter measures a connection while bulk data moves in one or both directions.
+type linkMeter struct {
+	ping  func() (time.Duration, error) // a round trip with the queues on the way
+	sent  func() int64
+	spawn func(func()) bool
+	done  <-chan struct{} // closed when the connection has ended
+
+	mu       sync.Mutex
+	watching bool
+	in, out  pacer
+}
+
+// pacer holds back the bulk transfers in one direction of a connection.
 //
 // A channel's window is 2 MiB (x/crypto and OpenSSH), which is a queue of 170 ms before
 // a link of 100 Mbit/s. The window cannot be made smaller, but data that arrived and was
@@ -42,201 +43,180 @@ const (
 // faster: the data that would wait before the link then waits in the channel's buffer,
 // where nobody waits behind it, and arrives no later.
 type pacer struct {
-	ping  func() (time.Duration, error) // a round trip with the queues on the way
-	moved func() int64                  // bytes of the whole connection in this direction
-	spawn func(func()) bool
-	done  <-chan struct{} // closed when the connection has ended
+	meter   *linkMeter
+	arrived func() int64 // bytes of the whole connection
 
-	mu       sync.Mutex
-	queue    queueControl
-	watching bool
-	bulkAt   time.Time // when bulk data last moved
-	next     time.Time // when the link is free for the next piece
-	limited  bool      // somebody waited for that since the last measurement
+	// Guarded by the meter.
+	control rateControl
+	bulkAt  time.Time // when bulk data last moved
+	next    time.Time // when the link is free for the next piece
+	waited  bool      // somebody waited for that since the last measurement
+	known   int64     // what had arrived at the last measurement
+	knownAt time.Time
+	askedAt time.Time // when that was asked for
 }
 
-func newPacer(c *conn, moved func() int64) *pacer {
-	ping := func() (time.Duration, error) {
+// newPacers returns those of what comes and of what is sent.
+func newPacers(c *conn) (in, out *pacer) {
+	m := &linkMeter{sent: c.wire.sent.Load, spawn: c.spawn, done: c.done}
+	m.ping = func() (time.Duration, error) {
 		wait := &channelWait{all: &c.clients} // a client waits for the transfer
 		wait.sent()
 		defer wait.answered()
 		return c.roundTrip()
 	}
-	return &pacer{ping: ping, moved: moved, spawn: c.spawn, done: c.done}
+	m.in, m.out = pacer{meter: m, arrived: c.wire.received.Load}, pacer{meter: m}
+	m.in.reset()
+	m.out.reset()
+	return &m.in, &m.out
+}
+
+// reset forgets all but the shortest round trip.
+func (p *pacer) reset() {
+	other := &p.meter.in
+	if p == other {
+		other = &p.meter.out
+	}
+	p.control = rateControl{base: p.control.base, out: p == &p.meter.out, other: &other.control}
+	p.knownAt, p.waited = time.Time{}, false
 }
 
 // wait waits for the turn of a bulk transfer that wants to move n bytes, and returns how
 // many it may.
 func (p *pacer) wait(n int) int {
-	p.mu.Lock()
-	rate, next := p.queue.rate, p.next
-	p.mu.Unlock()
+	p.meter.mu.Lock()
+	rate, next := p.control.rate, p.next
+	late := time.Until(next)
+	p.waited = p.waited || rate > 0 && late > 0
+	p.meter.mu.Unlock()
 	if rate == 0 {
 		return n
 	}
-	if d := time.Until(next); d > 0 {
-		p.mu.Lock()
-		p.limited = true
-		p.mu.Unlock()
-		t := time.NewTimer(d)
+	if late > 0 {
+		t := time.NewTimer(late)
 		defer t.Stop()
 		select {
 		case <-t.C:
-		case <-p.done:
+		case <-p.meter.done:
 		}
 	}
-	return min(n, pacedPiece)
+	return min(n, pieceSize(rate))
+}
+
+// pieceSize is how much is moved at once.
+func pieceSize(rate float64) int {
+	return int(min(max(rate*pieceTime.Seconds(), minPiece), maxPiece))
 }
 
 // add counts n bytes that a bulk transfer has moved.
 func (p *pacer) add(n int, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	m := p.meter
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	p.bulkAt = now
-	if !p.watching {
-		p.watching = p.spawn(p.watch)
+	if !m.watching {
+		m.watching = m.spawn(m.watch)
 	}
-	if p.queue.rate > 0 {
+	if rate := p.control.rate; rate > 0 {
 		if earliest := now.Add(-paceSlack); p.next.Before(earliest) {
 			p.next = earliest
 		}
-		p.next = p.next.Add(time.Duration(float64(n) / p.queue.rate * float64(time.Second)))
+		p.next = p.next.Add(seconds(float64(n) / rate))
 	}
 }
 
 // noteRoundTrip takes in how long the opening of a channel took, which is often before
 // there is a queue.
 func (c *conn) noteRoundTrip(d time.Duration) {
-	for _, p := range []*pacer{c.in, c.out} {
-		if p != nil {
-			p.mu.Lock()
-			p.queue.setBase(d)
-			p.mu.Unlock()
-		}
+	if c.in == nil {
+		return
 	}
+	c.in.meter.mu.Lock()
+	defer c.in.meter.mu.Unlock()
+	c.in.control.setBase(d)
+	c.out.control.setBase(d)
 }
 
 // watch measures the link while bulk data moves.
-func (p *pacer) watch() {
+func (m *linkMeter) watch() {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
-	for {
-		rtt, err := p.ping()
-		if err != nil || !p.measured(rtt, time.Now()) {
-			return
+	answers := make(chan time.Duration, 1)
+	var asked time.Time // zero: no request is on its way
+	var sent int64      // before it
+	for !m.idle(time.Now()) {
+		if asked.IsZero() {
+			asked, sent = time.Now(), m.sent()
+			m.spawn(func() {
+				if rtt, err := m.ping(); err == nil {
+					answers <- rtt
+				}
+			})
 		}
 		select {
-		case <-tick.C:
-		case <-p.done:
+		case rtt := <-answers:
+			m.measured(time.Now(), rtt, true, sent)
+			asked = time.Time{}
+			select {
+			case <-tick.C:
+			case <-m.done:
+				return
+			}
+		case now := <-tick.C:
+			m.measured(now, now.Sub(asked), false, sent)
+		case <-m.done:
 			return
 		}
 	}
 }
 
-// measured takes in a round trip. It reports false when no bulk data moves any more.
-func (p *pacer) measured(rtt time.Duration, now time.Time) bool {
-	moved := p.moved()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now.Sub(p.bulkAt) > paceIdle {
-		p.watching = false
-		p.queue.reset()
-		return false
+// idle reports whether no bulk data moves any more; then the measuring ends.
+func (m *linkMeter) idle(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range []*pacer{&m.in, &m.out} {
+		if now.Sub(p.bulkAt) > paceIdle && p.control.phase != free {
+			p.reset()
+		}
 	}
-	p.queue.measured(rtt, moved, p.limited, now)
-	p.limited = false
-	return true
+	m.watching = now.Sub(latest(m.in.bulkAt, m.out.bulkAt)) <= paceIdle
+	if !m.watching {
+		m.in.reset()
+		m.out.reset()
+	}
+	return !m.watching
 }
 
-const (
-	// A queue is what all of the last shortestOf round trips had to wait: one that is late
-	// may have other reasons.
-	shortestOf = 3
-	// The link's speed is the best of the last fastestOf measurements. Before two of
-	// probeEach the transfer tries to be faster than the link: so it becomes known when
-	// the link has become faster, and a queue that is not ours does not slow it for long.
-	// It takes two, since what is granted now arrives a round trip later.
-	fastestOf, probeEach = 10, 8
-	// How fast a transfer may be, as a part of the link's speed.
-	probing    = 1.05 // to see whether the link carries more
-	rising     = 1.25 // if it did
-	afterProbe = 0.9
-	draining   = 0.75 // while there is a queue
-	emptying   = 0.4  // while it is a long one, for the first emptyingFor measurements
-
-	emptyingFor = 16
-)
-
-// queueControl decides how fast a bulk transfer may be, from round trips and the bytes
-// that moved between them. Without a queue it is unlimited. Once there was one, it is as
-// fast as the link, and slower until the queue is empty.
-type queueControl struct {
-	rate float64 // bytes a second; 0: unlimited
-
-	base   time.Duration // the shortest round trip; 0: not known
-	trips  []time.Duration
-	speeds []float64
-	at     time.Time // of the last measurement
-	moved  int64     // until then
-	count  int       // measurements since the rate was unlimited
-	free   int       // the last of them in which the rate limited nothing
-}
-
-func (q *queueControl) setBase(rtt time.Duration) {
-	if q.base == 0 || rtt < q.base {
-		q.base = rtt
+// measured takes in a round trip, or how long one takes so far. What was sent before the
+// request has arrived when it is answered.
+func (m *linkMeter) measured(now time.Time, rtt time.Duration, answered bool, sent int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range []*pacer{&m.in, &m.out} {
+		if now.Sub(p.bulkAt) > paceIdle {
+			continue
+		}
+		found := measurement{at: now, rtt: rtt, answered: answered, waited: p.waited}
+		p.waited = false
+		if p == &m.in {
+			found.moved, found.took = p.arrivals(p.arrived(), now, now)
+		} else if answered {
+			found.moved, found.took = p.arrivals(sent, now, now.Add(-rtt))
+		}
+		p.control.measured(found)
 	}
 }
 
-// reset forgets all but the shortest round trip.
-func (q *queueControl) reset() { *q = queueControl{base: q.base} }
-
-// measured takes in a round trip, how much the connection has moved so far, and whether
-// the transfer was limited since the last measurement.
-func (q *queueControl) measured(rtt time.Duration, moved int64, limited bool, now time.Time) {
-	q.setBase(rtt)
-	q.trips = last(append(q.trips, rtt), shortestOf)
-	if !q.at.IsZero() {
-		q.speeds = last(append(q.speeds, float64(moved-q.moved)/now.Sub(q.at).Seconds()), fastestOf)
+// arrivals is how much has arrived since the last measurement, and in which time. Requests
+// that were sent further apart than they were answered met a queue that became shorter: it
+// may be that of the other direction, and must not look like speed.
+func (p *pacer) arrivals(total int64, now, asked time.Time) (moved int64, took time.Duration) {
+	if !p.knownAt.IsZero() {
+		moved, took = total-p.known, max(now.Sub(p.knownAt), asked.Sub(p.askedAt))
 	}
-	q.at, q.moved = now, moved
-	if q.free++; limited {
-		q.free = 0
-	}
-	if len(q.trips) < shortestOf {
-		return
-	}
-	queue, allowed := slices.Min(q.trips)-q.base, max(q.base/2, minQueue)
-	switch fastest := slices.Max(q.speeds); {
-	case q.rate == 0 && queue <= allowed:
-	case q.base < nearHost || fastest > maxPaced || q.rate > 0 && q.free > probeEach && queue <= allowed:
-		q.rate, q.count = 0, 0
-	default:
-		q.rate = max(fastest*q.part(queue, allowed), minRate)
-		q.count++
-	}
+	p.known, p.knownAt, p.askedAt = total, now, asked
+	return moved, took
 }
-
-// part is how fast the transfer may be until the next measurement.
-func (q *queueControl) part(queue, allowed time.Duration) float64 {
-	n := len(q.speeds)
-	switch {
-	case q.count >= probeEach && q.count%probeEach <= 1:
-		return probing
-	case queue > 4*allowed && q.count < emptyingFor:
-		return emptying
-	case queue > allowed:
-		return draining
-	case n > 1 && q.speeds[n-1] > 1.03*slices.Max(q.speeds[:n-1]):
-		return rising
-	case q.count%probeEach == 2:
-		return afterProbe
-	}
-	return 1
-}
-
-// last are the last n of some.
-func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
 
 // flow is one direction of one channel. Only its one reader or writer uses it.
 type flow struct {

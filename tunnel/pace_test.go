@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"math/rand/v2"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,148 +12,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 )
-
-// slowLink is a link of a rate and a round trip, with a queue without end before it, and
-// the window of one channel.
-type slowLink struct {
-	rate   float64 // bytes a second
-	rtt    time.Duration
-	window float64
-
-	moved    float64              // bytes so far
-	inFlight float64              // what was granted and has not arrived
-	unread   float64              // what has arrived and is not read
-	late     func() time.Duration // what other things add to a round trip; nil: nothing
-}
-
-// roundTrip is what a ping takes now.
-func (l *slowLink) roundTrip() time.Duration {
-	queue := max(0, l.inFlight-l.rate*l.rtt.Seconds())
-	d := l.rtt + time.Duration(queue/l.rate*float64(time.Second))
-	if l.late != nil {
-		d += l.late()
-	}
-	return d
-}
-
-// pass lets time pass in which a transfer reads at a limit, 0 for none.
-func (l *slowLink) pass(d time.Duration, limit float64) {
-	const step = time.Millisecond
-	for ; d > 0; d -= step {
-		full := l.rate * l.rtt.Seconds() // with less in flight the link is not full
-		arrived := min(l.inFlight, l.rate*step.Seconds()*min(1, l.inFlight/full))
-		l.inFlight -= arrived
-		l.unread += arrived
-		l.moved += arrived
-		read := l.unread
-		if limit > 0 {
-			read = min(read, limit*step.Seconds())
-		}
-		l.unread -= read
-		l.inFlight = l.window - l.unread
-	}
-}
-
-// run measures a link for some time, and returns how much it moved and the round trips,
-// without the first seconds.
-func (l *slowLink) run(q *queueControl, total, skip time.Duration) (moved float64, trips []time.Duration) {
-	start := time.Now()
-	before := 0.0
-	for at := time.Duration(0); at < total; {
-		rtt := l.roundTrip()
-		l.pass(rtt, q.rate)
-		at += rtt
-		q.measured(rtt, int64(l.moved), l.unread > 0, start.Add(at))
-		if rest := measureEvery - rtt; rest > 0 {
-			l.pass(rest, q.rate)
-			at += rest
-		}
-		if at <= skip {
-			before = l.moved
-			continue
-		}
-		trips = append(trips, rtt)
-	}
-	return l.moved - before, trips
-}
-
-// channelWindow is x/crypto's and OpenSSH's.
-const channelWindow = 2 << 20
-
-func TestADownloadFillsTheLinkButNotItsQueue(t *testing.T) {
-	for name, l := range map[string]*slowLink{
-		"at home":            {rate: 12.5e6, rtt: 20 * time.Millisecond, window: channelWindow},
-		"at home, six":       {rate: 12.5e6, rtt: 20 * time.Millisecond, window: 6 * channelWindow},
-		"far":                {rate: 12.5e6, rtt: 100 * time.Millisecond, window: 6 * channelWindow},
-		"narrow":             {rate: 1.25e6, rtt: 40 * time.Millisecond, window: channelWindow},
-		"fast and far":       {rate: 125e6, rtt: 100 * time.Millisecond, window: 8 * channelWindow},
-		"less than the link": {rate: 60e6, rtt: 100 * time.Millisecond, window: channelWindow},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := &queueControl{base: l.rtt}
-			const total, skip = 30 * time.Second, 3 * time.Second
-			moved, trips := l.run(q, total, skip)
-			late := 0
-			limit := l.rtt + 2*max(l.rtt/2, minQueue)
-			for _, rtt := range trips {
-				if rtt > limit {
-					late++
-				}
-			}
-			if late*20 > len(trips) {
-				t.Errorf("%d of %d round trips took more than %v", late, len(trips), limit)
-			}
-			could := min(l.rate, l.window/l.rtt.Seconds()) * (total - skip).Seconds()
-			if moved < 0.9*could {
-				t.Errorf("%.0f %% of the link was used", 100*moved/could)
-			}
-		})
-	}
-}
-
-func TestALinkThatIsLateForOtherReasonsIsUsedAllTheSame(t *testing.T) {
-	for name, late := range map[string]func() time.Duration{
-		"round trips vary":     func() time.Duration { return time.Duration(rand.Int64N(int64(40 * time.Millisecond))) },
-		"a few are very late":  func() time.Duration { return time.Duration(rand.IntN(5)/4) * 300 * time.Millisecond },
-		"the queue of others":  func() time.Duration { return 60 * time.Millisecond },
-		"others and they vary": func() time.Duration { return time.Duration(30+rand.IntN(60)) * time.Millisecond },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := &slowLink{rate: 12.5e6, rtt: 20 * time.Millisecond, window: channelWindow, late: late}
-			q := &queueControl{base: l.rtt}
-			const total, skip = 60 * time.Second, 10 * time.Second
-			moved, _ := l.run(q, total, skip)
-			if could := l.rate * (total - skip).Seconds(); moved < 0.8*could {
-				t.Errorf("%.0f %% of the link was used", 100*moved/could)
-			}
-		})
-	}
-}
-
-func TestALinkThatBecomesFasterIsUsed(t *testing.T) {
-	l := &slowLink{rate: 5e6, rtt: 20 * time.Millisecond, window: channelWindow}
-	q := &queueControl{base: l.rtt}
-	l.run(q, 10*time.Second, 0)
-	l.rate *= 4
-	const total, skip = 10 * time.Second, 3 * time.Second
-	moved, _ := l.run(q, total, skip)
-	if could := l.rate * (total - skip).Seconds(); moved < 0.9*could {
-		t.Errorf("%.0f %% of the link was used", 100*moved/could)
-	}
-}
-
-func TestATransferToANearOrFastHostIsNotLimited(t *testing.T) {
-	for name, l := range map[string]*slowLink{
-		"near": {rate: 60e6, rtt: time.Millisecond, window: channelWindow},
-		"fast": {rate: 500e6, rtt: 10 * time.Millisecond, window: 16 * channelWindow},
-	} {
-		q := &queueControl{base: l.rtt}
-		l.run(q, 5*time.Second, 0)
-		if q.rate != 0 {
-			t.Errorf("%s: limited to %.0f bytes a second", name, q.rate)
-		}
-	}
-}
 
 // slowWire delivers so many bytes a second; what came before waits in a queue. The host
 // behind it is not near: what is written arrives later. A sleep in Write would hold the
@@ -236,7 +92,17 @@ func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshServer, 
 // download reads from the host without end, and counts the bytes.
 func download(t *testing.T, h *Host) (ch ssh.Channel, got *atomic.Int64) {
 	t.Helper()
-	ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
+	got = flood(t, func(ctx context.Context, kind string, payload []byte) (_ ssh.Channel, requests <-chan *ssh.Request, err error) {
+		ch, requests, err = h.OpenChannel(ctx, kind, payload)
+		return ch, requests, err
+	})
+	return ch, got
+}
+
+// flood reads without end from a session that is opened so, and counts the bytes.
+func flood(t *testing.T, open func(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)) *atomic.Int64 {
+	t.Helper()
+	ch, requests, err := open(t.Context(), "session", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +111,7 @@ func download(t *testing.T, h *Host) (ch ssh.Channel, got *atomic.Int64) {
 	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"flood"})); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	got = new(atomic.Int64)
+	got := new(atomic.Int64)
 	go func() {
 		for buf := make([]byte, 256<<10); ; {
 			n, err := ch.Read(buf)
@@ -255,35 +121,45 @@ func download(t *testing.T, h *Host) (ch ssh.Channel, got *atomic.Int64) {
 			}
 		}
 	}()
-	return ch, got
+	return got
 }
 
 func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
 	const rate = 2e6 // a channel's window would be a queue of one second
 	overSlowHost(t, rate, func(t *testing.T, _ *sshServer, h *Host, _ *atomic.Int64) {
 		_, got := download(t, h)
-		time.Sleep(8 * time.Second) // the first window's queue is gone
-		page, err := h.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
+		pageBesideDownload(t, h.Dial, got, rate)
+	})
+}
+
+// pageBesideDownload visits a page while a download goes on.
+func pageBesideDownload(t *testing.T, dial func(ctx context.Context, network, address string) (net.Conn, error), got *atomic.Int64, rate float64) {
+	t.Helper()
+	time.Sleep(8 * time.Second) // the first window's queue is gone
+	page, err := dial(t.Context(), "tcp", "echo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(page)
+	before, start, late := got.Load(), time.Now(), 0
+	const visits = 100
+	for range visits {
+		asked := time.Now()
+		say(page, "page")
+		if _, err := io.ReadFull(page, make([]byte, 4)); err != nil {
 			t.Fatal(err)
 		}
-		defer closing(page)
-		before, start := got.Load(), time.Now()
-		for range 40 {
-			asked := time.Now()
-			say(page, "page")
-			if _, err := io.ReadFull(page, make([]byte, 4)); err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(asked); took > 100*time.Millisecond {
-				t.Errorf("the page took %v", took)
-			}
-			time.Sleep(50 * time.Millisecond)
+		if time.Since(asked) > 100*time.Millisecond {
+			late++
 		}
-		if speed := float64(got.Load()-before) / time.Since(start).Seconds(); speed < 0.8*rate {
-			t.Errorf("the download had %.0f bytes a second, of %.0f", speed, float64(rate))
-		}
-	})
+		time.Sleep(50 * time.Millisecond)
+	}
+	if late*20 > visits {
+		t.Errorf("%d of %d visits took more than 100 ms", late, visits)
+	}
+	if speed := float64(got.Load()-before) / time.Since(start).Seconds(); speed < 0.8*rate {
+		t.Errorf("the download had %.0f bytes a second, of %.0f", speed, rate)
+	}
 }
 
 func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
@@ -315,7 +191,8 @@ func TestALossDuringADownloadIsShownWithinSeconds(t *testing.T) {
 func TestAStreamOfSmallMessagesIsNoBulkTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		measured := false
-		f := flow{pacer: &pacer{spawn: func(func()) bool { measured = true; return true }}}
+		meter := &linkMeter{spawn: func(func()) bool { measured = true; return true }}
+		f := flow{pacer: &pacer{meter: meter}}
 		for range 24 * 3600 * 2 { // a day of a page's messages
 			f.add(2 << 10)
 			time.Sleep(time.Second / 2)
@@ -336,7 +213,7 @@ func TestAStreamOfSmallMessagesIsNoBulkTransfer(t *testing.T) {
 func TestATransferThatWaitsForItsTurnEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
-		p := &pacer{done: done, queue: queueControl{rate: 1}, next: time.Now().Add(time.Hour)}
+		p := &pacer{meter: &linkMeter{done: done}, control: rateControl{rate: 1}, next: time.Now().Add(time.Hour)}
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { close(done) })
 		p.wait(1)
@@ -346,43 +223,29 @@ func TestATransferThatWaitsForItsTurnEndsWithTheConnection(t *testing.T) {
 	})
 }
 
-// lateWire delivers everything some time later.
-type lateWire struct {
-	net.Conn
-	late time.Duration
-}
-
-func (w lateWire) Read(p []byte) (int, error) {
-	n, err := w.Conn.Read(p)
-	time.Sleep(w.late)
-	return n, err
-}
-
-func TestMeasurementsOfBothDirectionsDoNotCountEachOther(t *testing.T) {
+func TestAPageOnANodeDoesNotWaitBehindADownload(t *testing.T) {
+	const rate = 2e6
 	synctest.Test(t, func(t *testing.T) {
-		const rtt = 100 * time.Millisecond
-		b, s := keyed(t)
+		b, _ := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+		direct := b.dial
 		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-			c, err := s.dial(ctx, d, network, address)
-			return lateWire{c, rtt}, err
+			c, err := direct(ctx, d, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return newSlowWire(c, rate), nil
 		}
 		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
-		time.Sleep(time.Second)
-		c, err := h.current()
+		outer := b.Host("outer")
+		outer.Up()
+		mustConnect(t, outer)
+		node := outer.Node(NodeOptions{Names: []string{"inner"}})
+		defer node.Close()
+		c, err := node.hop.connection(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var both sync.WaitGroup
-		for _, p := range []*pacer{c.in, c.out} {
-			both.Go(func() {
-				if took, err := p.ping(); err != nil || took > rtt {
-					t.Errorf("%v, %v", took, err)
-				}
-			})
-		}
-		both.Wait()
+		got := flood(t, c.openChannel)
+		pageBesideDownload(t, node.Dial, got, rate)
 	})
 }

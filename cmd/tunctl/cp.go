@@ -73,7 +73,7 @@ func copyFiles(ctx context.Context, inv *invocation) error {
 		if err != nil {
 			return err
 		}
-		h := transfer.NewHost(d.dial, d.ping)
+		h := transfer.NewHost(d.dial)
 		defer func() { _ = h.Close() }()
 		*end.place = h
 	}

@@ -8,7 +8,6 @@ import (
 	"os/user"
 	"strings"
 	"sync"
-	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
@@ -68,11 +67,6 @@ func (d *fileDialer) request() api.StreamRequest {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.to
-}
-
-// ping measures the round trip to where the streams go.
-func (d *fileDialer) ping(ctx context.Context) (time.Duration, error) {
-	return d.client.Ping(ctx, d.request().Host)
 }
 
 func (d *fileDialer) dial(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {

@@ -75,7 +75,6 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc("GET /v1/history", a.handleHistory)
 	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
 	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
-	mux.HandleFunc("POST /v1/ping", withoutReadDeadline(handle(a.handlePing)))
 	mux.HandleFunc("POST "+stopPath, handle(a.handleStop))
 	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
 	mux.HandleFunc("POST /v1/sessions/{name}/endpoints/{endpoint}/open", withoutReadDeadline(a.handleOpenEndpoint))

@@ -422,12 +422,3 @@ func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend,
 	// limit, must end when the client does.
 	return dialBackend{struct{ io.ReadWriteCloser }{ch}}, nil
 }
-
-// handlePing measures the round trip to a host; a copy uses it to leave room for others.
-func (a *Agent) handlePing(ctx context.Context, req api.PingRequest) (api.PingResponse, error) {
-	if !a.isConnected(req.Host) { // the pool would list a name that was mistyped
-		return api.PingResponse{}, notConnected(req.Host, "")
-	}
-	rtt, err := a.pool.Host(req.Host).Ping(ctx)
-	return api.PingResponse{RTTMs: float64(rtt) / float64(time.Millisecond)}, err
-}

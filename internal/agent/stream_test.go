@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -79,24 +78,6 @@ func TestALogoutThatEndsNothingSaysWhoUsesTheConnection(t *testing.T) {
 	}
 }
 
-func TestAPingMeasuresAConnectionAndNeverMakesOne(t *testing.T) {
-	w := newWorld(t)
-	if rtt, err := w.client.Ping(t.Context(), "practice"); err == nil {
-		t.Errorf("a host that is not connected answered within %v", rtt)
-	}
-	if n := w.cluster.Logins(); n != 0 {
-		t.Errorf("%d logins", n)
-	}
-	s, err := w.client.Stream(t.Context(), api.StreamRequest{Kind: api.StreamSFTP, Host: "practice"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	if rtt, err := w.client.Ping(t.Context(), "practice"); err != nil || rtt <= 0 {
-		t.Errorf("a connected host: %v, %v", rtt, err)
-	}
-}
-
 // inside opens a stream inside the job of the session.
 func (w *world) inside(req api.StreamRequest) (*client.Stream, error) {
 	w.t.Helper()
@@ -127,17 +108,6 @@ func (w *world) refusesInside(state api.SessionState, code api.Code, hint string
 	}
 	if w.cluster.Logins() != before || len(w.cluster.Jobs()) != jobs {
 		w.t.Errorf("while %s: %d logins and %d jobs, there were %d and %d", state, w.cluster.Logins(), len(w.cluster.Jobs()), before, jobs)
-	}
-}
-
-func TestAHostThatWasOnlyMeasuredIsNotListed(t *testing.T) {
-	w := newWorld(t)
-	if rtt, err := w.client.Ping(t.Context(), "jupiter"); err == nil {
-		t.Errorf("a host that is not connected responds in %v", rtt)
-	}
-	st, err := w.client.Status(t.Context())
-	if err != nil || slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == "jupiter" }) {
-		t.Errorf("the hosts are %+v, %v", st.Hosts, err)
 	}
 }
 

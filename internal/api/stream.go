@@ -45,13 +45,3 @@ type StreamRequest struct {
 	Connected bool `json:"connected,omitempty"`
 	Env       Env  `json:"env,omitempty"`
 }
-
-// PingRequest asks for the round trip to a connected host.
-type PingRequest struct {
-	Host string `json:"host"`
-}
-
-// PingResponse is the round trip, including what is queued on the way.
-type PingResponse struct {
-	RTTMs float64 `json:"rttMs"`
-}

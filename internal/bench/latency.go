@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tunctl/internal/bench/ground"
 	"tunctl/internal/bench/table"
 	"tunctl/internal/ctxtime"
 )
@@ -28,6 +29,7 @@ func dialPage(ctx context.Context, address string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	context.AfterFunc(ctx, func() { _ = c.Close() }) // no answer is waited for longer
 	return &connection{c, bufio.NewReader(c)}, nil
 }
 
@@ -148,39 +150,70 @@ const (
 	goingOn  = 2 * time.Second       // before the first visit, so that the download has its speed
 )
 
-// measureBeside visits a page again and again, without and with a download over the same
-// connection that takes the whole narrow link.
+// measureBeside measures on the machine as it is, and beside two busy processes.
 func measureBeside(ctx context.Context, t *testbed) ([]table.Row, error) {
-	all, stop, err := t.sides(ctx, "narrow", "http", t.servers.pageAt, false)
+	noise := ground.WatchNoise()
+	b, err := besideDownload(ctx, t)
+	busy := noise.Busy(time.Duration(b.idle.P95(ours)*float64(time.Millisecond)), narrowRTT)
 	if err != nil {
 		return nil, err
 	}
+	const name, load = "first byte (p95) beside a download, 100 Mbit/s, 20 ms", ", two busy processes"
+	rows := append(
+		table.NotJudged(busy, table.AtMost(name, "idle", "ms", b.idle.P95(ours), b.busy.P95(ours), 2)),
+		b.againstSSH(name, 0.75)...)
+	stop, err := ground.Load(ctx, busyProcesses)
+	if err != nil {
+		return rows, err
+	}
 	defer stop()
-	idle, busy, speed := table.Samples{}, table.Samples{}, table.Samples{}
+	if b, err = besideDownload(ctx, t); err != nil {
+		return rows, err
+	}
+	return append(rows, b.againstSSH(name+load, 1)...), nil
+}
+
+// busyProcesses is how many take processor time beside a measurement.
+const busyProcesses = 2
+
+// besideTimes are those to a first byte, idle and beside a download, and its speeds.
+type besideTimes struct{ idle, busy, speed table.Samples }
+
+func (b besideTimes) againstSSH(name string, goal float64) []table.Row {
+	return []table.Row{
+		table.AtMost(name, plainSSH, "ms", b.busy.P95(plainSSH), b.busy.P95(ours), goal),
+		table.AtLeast("… that download", plainSSH, "MB/s", b.speed.Median(plainSSH), b.speed.Median(ours), 0.9),
+	}
+}
+
+// besideDownload visits a page again and again, without and with a download over the same
+// connection that takes the whole narrow link.
+func besideDownload(ctx context.Context, t *testbed) (b besideTimes, err error) {
+	b = besideTimes{table.Samples{}, table.Samples{}, table.Samples{}}
+	all, stop, err := t.sides(ctx, "narrow", "http", t.servers.pageAt, false)
+	if err != nil {
+		return b, err
+	}
+	defer stop()
 	for _, s := range all {
-		if err := visit(ctx, s, idle); err != nil {
-			return nil, err
+		if err := visit(ctx, s, b.idle); err != nil {
+			return b, err
 		}
 		d, err := startDownload(ctx, s.address)
 		if err != nil {
-			return nil, err
+			return b, err
 		}
 		err = ctxtime.Sleep(ctx, goingOn)
 		begun, before := time.Now(), d.got.Load()
 		if err == nil {
-			err = visit(ctx, s, busy)
+			err = visit(ctx, s, b.busy)
 		}
-		speed.Add(s.name, float64(d.got.Load()-before)/1e6/time.Since(begun).Seconds())
+		b.speed.Add(s.name, float64(d.got.Load()-before)/1e6/time.Since(begun).Seconds())
 		if err := errors.Join(err, d.stop()); err != nil {
-			return nil, err
+			return b, err
 		}
 	}
-	const name = "first byte (p95) beside a download, 100 Mbit/s, 20 ms"
-	return []table.Row{
-		table.AtMost(name, "idle", "ms", idle.P95(ours), busy.P95(ours), 2),
-		table.AtMost(name, plainSSH, "ms", busy.P95(plainSSH), busy.P95(ours), 0.75),
-		table.AtLeast("… that download", plainSSH, "MB/s", speed.Median(plainSSH), speed.Median(ours), 0.9),
-	}, nil
+	return b, nil
 }
 
 // visit takes the times to a page's first byte.

@@ -252,9 +252,3 @@ func (c *Client) Check(ctx context.Context, req api.CheckRequest) ([]api.Check, 
 	r, err := requestRemote[api.CheckResponse](ctx, c, "/v1/check", req)
 	return r.Checks, err
 }
-
-// Ping measures the round trip to a connected host. It never connects.
-func (c *Client) Ping(ctx context.Context, host string) (time.Duration, error) {
-	r, err := requestRemote[api.PingResponse](ctx, c, "/v1/ping", api.PingRequest{Host: host})
-	return time.Duration(r.RTTMs * float64(time.Millisecond)), err
-}

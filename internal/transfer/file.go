@@ -24,11 +24,7 @@ func (c *copier) partOf(j job) string {
 
 // copySmall copies a file in one piece.
 func (c *copier) copySmall(ctx context.Context, j job) error {
-	part, size := c.partOf(j), int(j.info.Size())
-	if err := c.pace.acquire(ctx, size); err != nil {
-		return err
-	}
-	defer c.pace.release(size)
+	part := c.partOf(j)
 	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		if c.Resume && c.finished(from, to, j) {
 			c.Progress.skipped.Add(j.info.Size())

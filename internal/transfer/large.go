@@ -53,7 +53,7 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 	c.Progress.skipped.Add(start)
 	f.upTo = start
 	for off := start; off < j.info.Size() && f.awaitWindow(ctx, off); {
-		ch := chunk{f, off, int(min(int64(c.pace.chunkLen()), j.info.Size()-off))}
+		ch := chunk{f, off, int(min(chunkSize, j.info.Size()-off))}
 		select {
 		case c.chunks <- ch:
 		case <-ctx.Done():
@@ -162,10 +162,6 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 	buf := make([]byte, chunkSize)
 	for ch := range c.chunks {
 		f := ch.file
-		if err := c.pace.acquire(ctx, ch.n); err != nil {
-			f.finishChunk(ch, err)
-			continue
-		}
 		err := c.with(ctx, lane, func(from files, to writable) error {
 			src, err := f.source(from)
 			if err != nil {
@@ -185,7 +181,6 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 			_, err = dst.WriteAt(buf[:ch.n], ch.off)
 			return writeError(err, to, f.part, f.to)
 		})
-		c.pace.release(ch.n)
 		if err == nil {
 			c.Progress.copied.Add(int64(ch.n))
 		}

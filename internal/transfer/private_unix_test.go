@@ -117,7 +117,7 @@ func TestNothingIsOpenToOthersOnItsWayToAHost(t *testing.T) {
 			}
 			s := newServer(t)
 			s.stream = watched{stream, look}
-			h := NewHost(s.dial, nil)
+			h := NewHost(s.dial)
 			err = Copy(ctx, Options{
 				From: Local(), Sources: []string{private}, To: h, Target: ".", Progress: new(Progress),
 				Warn: func(format string, args ...any) { t.Errorf(format, args...) },
@@ -379,7 +379,7 @@ func TestAFileServerThatEndsEachTimeIsGivenUp(t *testing.T) {
 		}
 		servers.Add(1)
 		return realServer(t, there, "ulimit -f 4096;") // the system ends it when it writes more
-	}, nil)
+	})
 	defer func() { _ = h.Close() }()
 	begun := time.Now()
 	err := Copy(t.Context(), Options{From: Local(), Sources: []string{large}, To: h, Target: "large", Progress: new(Progress), Warn: func(string, ...any) {}})
@@ -400,7 +400,7 @@ func TestChannelsThatAreLostAreMadeAgainEverMoreSlowly(t *testing.T) {
 			near, far := net.Pipe()
 			_ = far.Close()
 			return near, nil
-		}, nil)
+		})
 		err := h.use(t.Context(), 0, func(files) error { return nil })
 		want := []time.Duration{0, 250, 750, 1750, 3750, 7750}
 		for i := range want {

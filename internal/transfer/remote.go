@@ -25,14 +25,12 @@ type Dial func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, erro
 // Host is a host as one end of a copy. Close ends its channels.
 type Host struct {
 	dial  Dial
-	pace  *pace
 	lanes [lanes]lane
 }
 
-// NewHost returns a host; it dials nothing yet. Without a ping, a copy uses all of the
-// link.
-func NewHost(dial Dial, ping Ping) *Host {
-	h := &Host{dial: dial, pace: newPace(ping)}
+// NewHost returns a host; it dials nothing yet.
+func NewHost(dial Dial) *Host {
+	h := &Host{dial: dial}
 	for i := range h.lanes {
 		h.lanes[i].opening = make(chan struct{}, 1)
 	}

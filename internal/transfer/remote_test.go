@@ -37,7 +37,7 @@ func TestAChannelThatIsBeingOpenedDelaysNoCancelAndSurvivesNoClose(t *testing.T)
 				h := NewHost(func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
 					<-answered
 					return s.dial(ctx, again, spare)
-				}, nil)
+				})
 				used := make(chan error, 1)
 				go func() { used <- h.use(t.Context(), 0, func(files) error { return nil }) }()
 				synctest.Wait()

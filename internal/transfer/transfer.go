@@ -49,15 +49,9 @@ func Copy(ctx context.Context, o Options) error {
 		large:  make(chan struct{}, largeFiles),
 		lists:  make(chan struct{}, listings),
 		chunks: make(chan chunk),
-		pace:   pacesOf(o.From, o.To),
 	}
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	watching, done := context.WithCancel(ctx)
-	defer done()
-	for _, p := range c.pace {
-		workers.Go(func() { p.watch(watching) }) // beginning while the link is still empty
-	}
 	jobs, dir, err := c.resolve(ctx)
 	if err != nil {
 		return err
@@ -83,7 +77,6 @@ func Copy(ctx context.Context, o Options) error {
 	c.Progress.listing.Add(-1)
 	c.work.Wait()
 	close(c.chunks)
-	done()
 	workers.Wait()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -99,7 +92,6 @@ type copier struct {
 	stop                context.CancelCauseFunc
 	small, large, lists chan struct{} // limits for what is done at once
 	chunks              chan chunk
-	pace                paces
 	openLanes           bool
 	work                sync.WaitGroup
 	next                sync.Mutex

@@ -110,7 +110,7 @@ func (c *cutting) Read(p []byte) (int, error) {
 }
 
 func (s *server) copy(o Options) error {
-	h := NewHost(s.dial, nil)
+	h := NewHost(s.dial)
 	defer func() { _ = h.Close() }()
 	if o.From == nil {
 		o.From = h
@@ -392,7 +392,7 @@ func TestACancelledCopyLeavesNothingUnderItsName(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.cutAfter, s.cuts, s.instead = 5*chunkSize, 1, cancel
-	h := NewHost(s.dial, nil)
+	h := NewHost(s.dial)
 	defer func() { _ = h.Close() }()
 	err := Copy(ctx, Options{From: Local(), To: h, Sources: []string{here}, Target: "up", Progress: new(Progress), Warn: t.Logf})
 	if !errors.Is(err, context.Canceled) {

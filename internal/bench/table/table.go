@@ -20,6 +20,16 @@ type Row struct {
 	Unit    string
 	Goal    string
 	Reached bool
+	Busy    string // why the row cannot be judged; "": it can
+}
+
+// NotJudged marks rows that were measured on a machine that was busy for a reason; "" leaves
+// them as they are.
+func NotJudged(busy string, rows ...Row) []Row {
+	for i := range rows {
+		rows[i].Busy = busy
+	}
+	return rows
 }
 
 // AtLeast compares what should be more, such as a throughput.
@@ -45,6 +55,9 @@ func Print(out io.Writer, rows []Row) {
 		verdict := "reached"
 		if !r.Reached {
 			verdict = "MISSED"
+		}
+		if r.Busy != "" {
+			verdict = "not judged: the machine was busy (" + r.Busy + ")"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Measure, cmp.Or(r.Peer, "-"), theirs, figure(r.Ours)+" "+r.Unit, ratio, r.Goal, verdict)
 	}

@@ -129,6 +129,7 @@ func firstByte(ctx context.Context, local string) (time.Duration, error) {
 		return 0, err
 	}
 	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	if _, err = fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err == nil {
 		_, err = bufio.NewReader(c).ReadByte()
 	}
