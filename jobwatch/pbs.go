@@ -59,7 +59,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest, size: pbsSizeOf, sharedLog: qsubSharedLog,
+	program: "qsub", jobName: "N", choices: pbsChoices, demand: pbsDemand, sharedLog: qsubSharedLog,
 	logFolders: true, logHint: "remove -o from the script, or let it name a folder",
 }
 

@@ -67,8 +67,8 @@ type schedulerKind struct {
 	jobName string
 	// choices are the words for a person's choices, by their names.
 	choices map[string]choiceWord
-	// request reads what a job asks for from its options.
-	request func([]option) Request
+	// demand reads what a job asks for from its options.
+	demand func(givenOptions) demand
 	// sharedLog is the log in its options that all its jobs have in common; "" if each has its
 	// own, or if that is not known.
 	sharedLog func([]option) string
@@ -76,8 +76,6 @@ type schedulerKind struct {
 	logHint string
 	// logFolders: a log in its options may be a folder, in which each job has its own.
 	logFolders bool
-	// size reads how large a job may be at most.
-	size func(repeated) Size
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.
