@@ -65,6 +65,24 @@ func TestFilesThatAPersonSavesHaveTheModeTheyWouldHaveAnyway(t *testing.T) {
 	wantAll(t, out, "umask 0027", "drwx------")
 }
 
+func TestAServerThatSrunStartsHasTheCPUsOfTheJob(t *testing.T) {
+	out := scripted(t, siteJob(t, "dfki", map[string]string{"image": "~/a.sqsh"}), map[string]string{"srun": `echo "srun has $SRUN_CPUS_PER_TASK CPUs"`}, "SLURM_CPUS_PER_TASK=8")
+	wantAll(t, out, "srun has 8 CPUs")
+}
+
+func TestATypeOfGPUCanBeChosenOnAnySlurm(t *testing.T) {
+	for with, want := range map[string]string{"h100": "#SBATCH --gres=gpu:h100:2\n", "": "#SBATCH --gres=gpu:2\n"} {
+		text, err := siteJob(t, "slurm", map[string]string{"gpus": "2", "gpu_type": with}).Script()
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%q: %v\n%s", with, err, text)
+		}
+	}
+	// A site with directives of its own has no question that it does not use.
+	if _, err := siteJob(t, "euler", map[string]string{"gpu_type": "h100"}).Script(); err == nil {
+		t.Error("the type of GPU of a site without that question has no effect")
+	}
+}
+
 func TestAContainerSeesTheGPUsAndTheSitesFolders(t *testing.T) {
 	scratch := t.TempDir()
 	for _, c := range []struct {

@@ -313,6 +313,9 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	}
 	s.Name, s.Path = name, ""
 	readTable(src, root, siteFields(), &s)
+	if !strings.Contains(strings.Join(s.Job.Directives, ""), "."+gpuTypeQuestion) { // the question of "like" is about its directives
+		s.Questions = slices.DeleteFunc(s.Questions, func(q Question) bool { return q.Name == gpuTypeQuestion })
+	}
 	if s.Charge != (Charge{}) && s.Charge.Unit == "" {
 		src.addFileError(`add: unit = "SU"`, "[charge] has no unit")
 	}
