@@ -47,17 +47,23 @@ func slurmGPUs(c chosen) (option, error) {
 		return option{}, c.refuse("the job has both --"+has[0].name+" and --"+has[1].name, "remove one of them from the script")
 	}
 	o := has[0]
-	m := oneGPUType.FindStringSubmatch(o.value)
-	if m == nil {
+	if strings.Contains(o.value, ",") {
 		return option{}, c.refuse("--"+o.name+"="+o.value+" asks for several kinds", "change the script")
 	}
-	o.value = m[1] + c.value
+	kind, _ := splitGPUs(o.value)
+	o.value = kind + c.value
 	return o, nil
 }
 
-// oneGPUType matches the value of an option for GPUs of one type; its group is what the number
-// follows. "gpu" alone is one GPU.
-var oneGPUType = regexp.MustCompile(`^((?:gpu:|gres/gpu:)?(?:[A-Za-z][\w.-]*:)?)\d+$`)
+// splitGPUs splits "2", "a100:2" or "gpu:2080ti:2" into what the number follows and the number.
+// Without a number it is one; a type may begin with a digit.
+func splitGPUs(item string) (kind string, n int) {
+	at := strings.LastIndexByte(item, ':') + 1
+	if n, err := strconv.Atoi(item[at:]); err == nil {
+		return item[:at], n
+	}
+	return item + ":", 1
+}
 
 // sizeOptions are those that say how large a job is. sbatch also accepts their beginnings.
 var sizeOptions = []string{"array", "gpus", "nodelist", "nodes", "ntasks", "time"}
@@ -94,14 +100,14 @@ func isShortened(o option) bool {
 	return o.name != "" && slices.ContainsFunc(sizeOptions, func(name string) bool { return o.name != name && strings.HasPrefix(name, o.name) })
 }
 
-// gpusOf reads how many GPUs "2", "a100:2" or "gpu:a100:2" are; "gpu" alone is one. Other generic
-// resources are none.
+// gpusOf reads how many GPUs the value of an option is. Other generic resources are none.
 func gpusOf(name string) func(string) (int, bool) {
 	return sumOf(",", func(item string) (int, bool) {
 		if item == "" || name == "gres" && !strings.HasPrefix(strings.TrimPrefix(item, "gres/"), "gpu") {
 			return 0, true
 		}
-		return count(item[strings.LastIndexByte(item, ':')+1:], 1), true
+		_, n := splitGPUs(item)
+		return n, n >= 0 && n <= 1e6
 	})
 }
 
