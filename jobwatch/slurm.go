@@ -382,6 +382,12 @@ func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result,
 	return sh.query(ctx, slurmPrelude+script, program, slurmProblem)
 }
 
+var errOldSlurm = &api.Error{
+	Code:    api.CodeFailed,
+	Message: "the Slurm of the host is older than 20.02: its squeue does not know --me",
+	Hint:    "tunctl needs Slurm 20.02 or newer: ask the site, or forward a port that you know with `tunctl forward`",
+}
+
 // slurmProblem is the error for a command's status and messages, nil for success.
 func slurmProblem(command string, res Result) error {
 	words := lastErrorLine(res)
@@ -392,6 +398,8 @@ func slurmProblem(command string, res Result) error {
 		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
 	case strings.Contains(string(res.Stderr), "Invalid job id"):
 		return errNoJob
+	case strings.Contains(string(res.Stderr), "unrecognized option '--me'"):
+		return errOldSlurm
 	}
 	return commandError(command, res.Exit, words)
 }

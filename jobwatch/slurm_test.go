@@ -174,6 +174,15 @@ func TestAJobThatAnotherClusterRunsIsNotCancelled(t *testing.T) {
 	}
 }
 
+func TestASlurmThatIsTooOldIsNamed(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.file(t, "squeue.fails", "squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information\n")
+	if _, err := slurmWatcher(m).Jobs(t.Context()); err == nil || !strings.Contains(err.Error(), "older than 20.02") {
+		t.Error(err)
+	}
+}
+
 func TestAJobWithoutItsEnvironmentIsHeld(t *testing.T) {
 	if job := slurmSampleJob(t, "held-without-environment"); job.State != api.JobHeld || !strings.Contains(job.Hint, ".bashrc") {
 		t.Errorf("%s, %q", job.State, job.Hint)
