@@ -20,8 +20,9 @@ type Watch struct {
 	known      bool      // the scheduler has reported the job at least once
 	ran        bool      // it was seen running
 	detailed   bool      // the detail of this run of the job is known
-	detailAt   time.Time // when it was last queried; zero: it must be
+	detailAt   time.Time // when it was last queried
 	detailLost bool      // the last query for it failed
+	row        api.Job   // the job in the list when its detail was queried
 	closed     bool
 
 	began     time.Time // when the watch began
@@ -101,17 +102,24 @@ func (x *Watch) over() bool {
 	return x.closed || x.job.State.Ended()
 }
 
-// wantsDetail reports whether the list does not have enough about the job: Slurm's never
-// has the log, and while a job waits the log's name may lack the node.
+// wantsDetail reports whether the list does not have enough about the job: Slurm's never has
+// the log, and while a job waits the log's name may lack the node. A detail is compared with the
+// list that it followed, since PBS's list does not have the tasks of an array.
 func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if now.Log != "" {
 		return false
 	}
-	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && s.asRequested(now, x.job.ID).Task == x.job.Task
-	return !sameRun
+	sameRun := now.Restarts == x.row.Restarts && now.Node == x.row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(x.row, x.job.ID).Task
+	if _, few := s.(selective); few {
+		sameRun = sameRun && now.State == x.row.State
+	}
+	return !x.detailed || !sameRun || isVague(now) && x.job.State == api.JobUnknown
 }
+
+// isVague recognises an array in a list that does not have its tasks.
+func isVague(listed api.Job) bool { return listed.State == api.JobRunning && listed.Node == "" }
 
 // update records the job as the scheduler reported it, and publishes it if it changed.
 func (x *Watch) update(s scheduler, job api.Job) {
@@ -189,11 +197,12 @@ func (x *Watch) isKnown() bool {
 	return x.known
 }
 
-// detailSucceeded records that the detail of this run of the job is known.
-func (x *Watch) detailSucceeded() {
+// detailSucceeded records that the detail of this run of the job is known; row is the job in the
+// list, if there is one.
+func (x *Watch) detailSucceeded(row api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailed, x.detailAt, x.detailLost = true, time.Now(), false
+	x.detailed, x.detailAt, x.detailLost, x.row = true, time.Now(), false, row
 }
 
 // detailFailed records a failed query for the detail: the other jobs come first now.
@@ -203,22 +212,11 @@ func (x *Watch) detailFailed() {
 	x.detailAt, x.detailLost = time.Now(), true
 }
 
-// requireDetail marks the detail as outdated, and reports whether to query it before that
-// of other jobs: not if that just failed.
-func (x *Watch) requireDetail() bool {
+// lastDetail is when the detail was last queried, and whether that failed.
+func (x *Watch) lastDetail() (at time.Time, failed bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.detailLost {
-		x.detailAt = time.Time{}
-	}
-	return !x.detailLost
-}
-
-// lastDetail is when the detail was last queried; zero: it must be.
-func (x *Watch) lastDetail() time.Time {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.detailAt
+	return x.detailAt, x.detailLost
 }
 
 // withKnownFacts adds to a job from a short list what is known of this run.
@@ -226,8 +224,11 @@ func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	x.mu.Lock()
 	known := x.job
 	x.mu.Unlock()
-	if !x.isKnown() || known.Submitted.IsZero() {
+	switch {
+	case !x.isKnown() || known.Submitted.IsZero():
 		return job
+	case isVague(job) && !known.State.Ended():
+		return known
 	}
 	job.Name, job.Script, job.Submitted, job.Restarts = known.Name, known.Script, known.Submitted, known.Restarts
 	switch {
