@@ -486,6 +486,8 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 	return true
 }
 
+func (gridEngine) unseenHint() string { return "" }
+
 // geQuery runs a script in which program is the command that may fail.
 func geQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
 	return sh.query(ctx, queryPrelude+script, program, geProblem)

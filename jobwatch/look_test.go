@@ -136,6 +136,13 @@ func TestNothingThatAHostPrintsLeavesALookAsMoreThanAWord(t *testing.T) {
 	}
 }
 
+func TestTheNameOfAJobIsNotTheRangeOfAnArray(t *testing.T) {
+	look := readLook("MARK", "\nMARK person\npbs\nstudent\n/home/student\nusers\n\nMARK scripts\nscript\t/home/student/arr.sh\n#PBS -N sweep\n#PBS -J 1-3\n#PBS -P phys\n")
+	if want := (api.JobScript{Path: "/home/student/arr.sh", Job: "sweep", Account: "phys"}); len(look.Scripts) != 1 || look.Scripts[0] != want {
+		t.Errorf("%+v", look.Scripts)
+	}
+}
+
 // furnishHome puts environments, images and scripts in a home.
 func furnishHome(t *testing.T, m *machine) {
 	t.Helper()

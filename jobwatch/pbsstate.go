@@ -48,9 +48,9 @@ func pbsHold(types, depend string) string {
 	case types == "": // a table does not have them
 		return "the job is held: release your own hold with qrls; otherwise it waits for another job, or the site holds it"
 	case strings.Contains(types, "u"):
-		return reason{words: "held by you: release it with qrls", never: true}.hint()
+		return "held by you: release it with qrls"
 	}
-	return reason{words: "held by an administrator or the scheduler: ask the site", never: true}.hint()
+	return "held by an administrator or the scheduler: ask the site"
 }
 
 // pbsDying reports whether a job that still runs has been deleted: its comment says so at
@@ -137,6 +137,8 @@ func (r pbsRecord) setNeverRan(job *api.Job) {
 		job.State, job.Hint = api.JobCancelled, "the job was deleted before it ran"
 	case r["depend"] != "":
 		job.Hint = "the job that this job depends on did not end as required"
+	case r["substate"] == "92" && job.Reason == "": // it ended in its routing queue
+		job.Hint = notRouted
 	default:
 		job.Hint = "the job ended before it ran"
 	}

@@ -311,7 +311,7 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, l listing) 
 
 // updateMissing marks the watch's job as gone, once that is certain.
 func (w *Watcher) updateMissing(s scheduler, x *Watch) {
-	if !x.confirmMissing() {
+	if !x.confirmMissing(s) {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}

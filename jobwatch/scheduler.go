@@ -158,6 +158,9 @@ type selective interface {
 	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
 	// and reports whether it could. ran says that the job was seen running.
 	explainGone(job *api.Job, ran bool) bool
+	// unseenHint is what it means if the server has never known a job that it accepted, even
+	// after unseenFor; "" if that means nothing.
+	unseenHint() string
 }
 
 // multiCluster is a scheduler that may have several clusters.

@@ -180,14 +180,34 @@ const (
 	graceMisses = 3
 )
 
+// unseenFor is Grace for a job of which the scheduler has said nothing since it accepted it: the
+// caches of sites are a minute old at most.
+const unseenFor = 65 * time.Second
+
 // confirmMissing records that the scheduler does not know the job, and reports whether that
 // is certain by now.
-func (x *Watch) confirmMissing() bool {
+func (x *Watch) confirmMissing(s scheduler) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	old := time.Since(x.began) >= Grace
 	x.misses++
-	return x.ran || old && (x.misses == 1 || x.misses >= graceMisses)
+	age := time.Since(x.began)
+	if hint := x.unseenHintLocked(s); hint != "" {
+		job := x.job
+		job.Hint = "the scheduler does not know the job yet; if that stays, " + hint
+		x.publishLocked(job)
+		return age >= unseenFor && x.misses > 1
+	}
+	return x.ran || age >= Grace && (x.misses == 1 || x.misses >= graceMisses)
+}
+
+// unseenHintLocked is what it means that the scheduler has said nothing of a job that we
+// submitted; "" if it has, or if that means nothing.
+func (x *Watch) unseenHintLocked(s scheduler) string {
+	few, ok := s.(selective)
+	if !ok || x.submitted.IsZero() || x.ran || x.job.Queue != "" || !x.logFound.IsZero() {
+		return ""
+	}
+	return few.unseenHint()
 }
 
 // isKnown reports whether the scheduler has ever reported the job.
@@ -237,8 +257,8 @@ func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	case job.Node == known.Node && !known.Start.IsZero():
 		job.Start, job.End = known.Start, known.End
 	}
-	if job.Hint == "" && job.State == known.State {
-		job.Hint = known.Hint
+	if (job.Hint == "" || job.State == api.JobHeld) && job.State == known.State {
+		job.Hint = known.Hint // the list does not have the kind of a hold
 	}
 	return job
 }
@@ -254,7 +274,9 @@ func (x *Watch) gone(s scheduler) api.Job {
 	job.Reason = Gone
 	few, ok := s.(selective)
 	ran := x.ran || !x.logFound.IsZero()
-	switch {
+	switch hint := x.unseenHintLocked(s); {
+	case hint != "":
+		job.State, job.Hint = api.JobNeverRan, hint
 	case ok && few.explainGone(&job, ran):
 	case x.known || ran:
 		job.State = api.JobFinished

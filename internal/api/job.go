@@ -84,8 +84,14 @@ type Run struct {
 	GPUs    int       `json:"gpus,omitempty"`  // as With or else the config asked for; 0: none, or not known
 }
 
-// Waited is how long the job was queued, if that is known.
-func (r *Run) Waited() (time.Duration, bool) { return span(r.Job.Submitted, r.Job.Start) }
+// Waited is how long the job was queued, if that is known: after a requeue, the time since its
+// submission has its first run.
+func (r *Run) Waited() (time.Duration, bool) {
+	if r.Job.Restarts > 0 {
+		return 0, false
+	}
+	return span(r.Job.Submitted, r.Job.Start)
+}
 
 // Ran is how long the job ran, if that is known.
 func (r *Run) Ran() (time.Duration, bool) { return span(r.Job.Start, r.Job.End) }
