@@ -70,6 +70,18 @@ func TestAServerThatSrunStartsHasTheCPUsOfTheJob(t *testing.T) {
 	wantAll(t, out, "srun has 8 CPUs")
 }
 
+func TestSoftwareOutsideTheSitesContainerIsRefused(t *testing.T) {
+	for _, name := range []string{"modules", "conda", "venv", "container"} {
+		j := siteJob(t, "pegasus", map[string]string{"image": "~/a.sqsh", name: "x"})
+		if _, err := j.Script(); err == nil {
+			t.Errorf("%s is accepted and has no effect", name)
+		}
+	}
+	// Variables of the environment must not take their place.
+	out := scripted(t, siteJob(t, "pegasus", map[string]string{"image": "~/a.sqsh"}), map[string]string{"srun": enters}, "modules=x", "conda=x", "venv=x", "container=x")
+	wantAll(t, out, "entered: srun")
+}
+
 func TestATypeOfGPUCanBeChosenOnAnySlurm(t *testing.T) {
 	for with, want := range map[string]string{"h100": "#SBATCH --gres=gpu:h100:2\n", "": "#SBATCH --gres=gpu:2\n"} {
 		text, err := siteJob(t, "slurm", map[string]string{"gpus": "2", "gpu_type": with}).Script()

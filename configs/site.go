@@ -392,10 +392,17 @@ func hms(hours string) (string, error) {
 	return fmt.Sprintf("%02d:%02d:00", minutes/60, minutes%60), nil
 }
 
+// ownContainer reports whether the site's jobs enter a container of the site, in which nothing
+// has an effect that is loaded or activated outside.
+func (s *Site) ownContainer() bool { return strings.Contains(s.Job.Setup, "run=(") }
+
 // allQuestions are the questions of the site and those of every job.
 func (s *Site) allQuestions(app string) []Question {
-	all := slices.Clone(s.Questions)
-	for _, q := range append(softwareQuestions(), appQuestions(app)...) {
+	all, others := slices.Clone(s.Questions), appQuestions(app)
+	if !s.ownContainer() {
+		others = append(softwareQuestions(), others...)
+	}
+	for _, q := range others {
 		if app == ShellApp && q.Name == "container" {
 			continue // a shell inside the job is outside of every container
 		}
