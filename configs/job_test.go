@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,6 +69,24 @@ func TestFilesThatAPersonSavesHaveTheModeTheyWouldHaveAnyway(t *testing.T) {
 func TestAServerThatSrunStartsHasTheCPUsOfTheJob(t *testing.T) {
 	out := scripted(t, siteJob(t, "dfki", map[string]string{"image": "~/a.sqsh"}), map[string]string{"srun": `echo "srun has $SRUN_CPUS_PER_TASK CPUs"`}, "SLURM_CPUS_PER_TASK=8")
 	wantAll(t, out, "srun has 8 CPUs")
+}
+
+func TestAspireSaysWhatItStartsWithoutSoftware(t *testing.T) {
+	job := func(answers map[string]string) *Job {
+		j := siteJob(t, "aspire2a", answers)
+		j.Site.Scheduler = "slurm" // whose script does not redirect its output
+		return j
+	}
+	const chosen = "no software was chosen"
+	wantAll(t, scripted(t, job(map[string]string{}), nil), chosen+": set container, modules, conda or venv")
+	wantNone(t, scripted(t, job(map[string]string{"container": "~/a.sif"}), map[string]string{"singularity": enters}), chosen)
+	j := job(map[string]string{})
+	image := filepath.Join(t.TempDir(), "image.sif")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.Site.Job.Setup = regexp.MustCompile(`container=/\S+`).ReplaceAllLiteralString(j.Site.Job.Setup, "container="+image)
+	wantAll(t, scripted(t, j, map[string]string{"singularity": enters}), chosen+", so the server runs in the workshop's image", "entered: singularity exec")
 }
 
 func TestSoftwareOutsideTheSitesContainerIsRefused(t *testing.T) {
