@@ -25,7 +25,7 @@ func lazyPattern(pattern string) func() *regexp.Regexp {
 
 // siteRuleHint is the hint for an unknown refusal: every site has its own rules, and its
 // submit filter its own messages.
-const siteRuleHint = "this is a rule of the site: follow the message, in args of the session or in the script, or ask the support"
+const siteRuleHint = "the site requires this: change it in the script, or in args of the session, or ask its support"
 
 // refusal is the error of a job that was not accepted: the scheduler's message, with the
 // hint of the first known refusal that matches.

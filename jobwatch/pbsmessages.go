@@ -43,7 +43,7 @@ var pbsRefusals = refusalHints([][2]string{
 	{`invalid option|directive error|illegal -`, "an option in the script or in args of the session is wrong: see man qsub"},
 	{`No such file`, "check that the script is where submit of the session says"},
 	{`Unauthorized`, "you may not use this queue: change -q; qstat -Qf shows its acl_users and acl_groups. Or your account is not set up, or submits from a directory that PBS does not accept: try from your home folder"},
-	{`project|account`, "the project is missing, or is not yours: set -P PROJECT in args of the session or in the script; at NSCC, myprojects lists yours"},
+	{`project|account`, "the project is missing, or is not yours: set -P PROJECT in args of the session or in the script; the guide of the site says how to list yours"},
 })
 
 // pbsDoubt matches failures after the request was sent.

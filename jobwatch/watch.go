@@ -1,7 +1,9 @@
 package jobwatch
 
 import (
+	"fmt"
 	"reflect"
+	"regexp"
 	"sync"
 	"time"
 
@@ -127,6 +129,7 @@ func (x *Watch) update(s scheduler, job api.Job) {
 	defer x.mu.Unlock()
 	id, _ := splitRef(x.id)
 	job = s.asRequested(job, id)
+	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.w.host, job.ID))
 	x.misses = 0
 	if x.isOutdatedLocked(job) {
 		x.known = true
@@ -143,6 +146,9 @@ func (x *Watch) update(s scheduler, job api.Job) {
 	}
 	x.publishLocked(job)
 }
+
+// releaseWords are the end of the hint of a job whose hold a person can release.
+var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)
 
 // markUnknown keeps the facts about the job and sets its state to unknown.
 func (x *Watch) markUnknown(reason, hint string) {
