@@ -72,6 +72,9 @@ func (s *Site) AccessHint(host string, answers func(address string) bool) string
 	case answers(probe):
 		return fmt.Sprintf("%s responds, so the site accepts your network; `tunctl sites %s` lists its entrances", probe, s.Name)
 	}
+	if s.Probe == "" { // it is the host of which the error has said so
+		return s.Before
+	}
 	return fmt.Sprintf("%s does not respond from this network. %s", probe, s.Before)
 }
 
