@@ -126,10 +126,10 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 
 // checkGPUs reports a number of GPUs that the queue does not have, or that needs more cores.
 func (s *Site) checkGPUs(queue *Queue, answers map[string]string) error {
-	n, err := strconv.Atoi(answers[gpusQuestion])
+	n, _ := strconv.Atoi(answers[gpusQuestion])
 	cpus, _ := strconv.Atoi(answers[cpusQuestion])
 	switch {
-	case err != nil || n == 0:
+	case n == 0:
 	case queue.NoGPUs:
 		return configError(s.queuesWithGPUs(), "gpus = %d, but queue %s has no GPUs", n, queue.Name)
 	case queue.GPUs > 0 && n > queue.GPUs:

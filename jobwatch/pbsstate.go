@@ -62,18 +62,13 @@ func pbsDying(comment string) bool { return strings.Contains(comment, " and term
 func pbsEndReason(comment string) string {
 	for _, begins := range []string{"Not Running", "Can Never Run", "Job run at", "Job started on", "Job Array Began"} {
 		if strings.HasPrefix(comment, begins) {
-			_, end, _ := cutLast(comment, " and ")
-			return end
+			if at := strings.LastIndex(comment, " and "); at >= 0 {
+				return comment[at+len(" and "):]
+			}
+			return ""
 		}
 	}
 	return comment
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 // setEnd reads Exit_status: a negative one is PBS's own, above 256 it is a signal. A finished

@@ -161,9 +161,9 @@ func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) 
 // in a colon, the line before it has the cause.
 func submitScriptError(res Result) error {
 	words := lastErrorLine(res)
-	if text := strings.TrimSpace(string(res.Stderr)); strings.HasSuffix(words, ":") {
-		before, _, _ := cutLast(text, "\n")
-		words += " " + lastErrorLine(Result{Stderr: []byte(before), Exit: res.Exit})
+	text := bytes.TrimSpace(res.Stderr)
+	if at := bytes.LastIndexByte(text, '\n'); at > 0 && strings.HasSuffix(words, ":") {
+		words += " " + lastErrorLine(Result{Stderr: text[:at]})
 	}
 	return &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + words, Hint: hintOf(words, noRoom)}
 }
