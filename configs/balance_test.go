@@ -8,6 +8,9 @@ import (
 	"tunctl/internal/api"
 )
 
+// recentHours is the unit of sshare's RawUsage, which Slurm lets decay.
+const recentHours = "billing hours (older use may count less)"
+
 func TestTheNumbersOfASitesToolsAreRead(t *testing.T) {
 	for _, tt := range []struct {
 		name, site, command, output string
@@ -52,7 +55,7 @@ tails1:/nfs/exports/sonic_home
 proj1                       ann          1    0.500000      180000      0.000000   0.000000
 proj2                       ann     parent    0.500000        7200      0.000000   0.000000
  proj3                      ann          1                   36000      0.000000   0.000000
-`, []api.Balance{{Name: "proj1", Used: 50, Unit: "billing hours"}, {Name: "proj2", Used: 2, Unit: "billing hours"}, {Name: "proj3", Used: 10, Unit: "billing hours"}}},
+`, []api.Balance{{Name: "proj1", Used: 50, Unit: recentHours}, {Name: "proj2", Used: 2, Unit: recentHours}, {Name: "proj3", Used: 10, Unit: recentHours}}},
 		{"NCAR", "derecho", "gladequota", `Current GLADE space usage: ann
 
   Space                                       Used        Quota      % Full    # Files

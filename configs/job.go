@@ -97,8 +97,10 @@ func (j *Job) Script() ([]byte, error) {
 	for _, q := range j.Questions() {
 		s.Variables = append(s.Variables, q.Name+"="+q.shell(answers[q.Name]))
 	}
-	if j.App == ShellApp {
-		s.Variables = append(s.Variables, "container=") // which the sites' commands ask for
+	for _, q := range softwareQuestions() { // the script and the sites' commands use their answers
+		if !slices.ContainsFunc(j.Questions(), func(x Question) bool { return x.Name == q.Name }) {
+			s.Variables = append(s.Variables, q.Name+"=")
+		}
 	}
 	var b strings.Builder
 	if err := jobTemplates.ExecuteTemplate(&b, j.App+".sh.tmpl", s); err != nil {

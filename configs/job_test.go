@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,6 +64,54 @@ func TestFilesThatAPersonSavesHaveTheModeTheyWouldHaveAnyway(t *testing.T) {
 		"jupyter": `case $* in *--version*) echo 4.0.0; exit ;; esac; echo "umask $(umask)"; ls -ld "$private" | cut -c1-10`,
 	})
 	wantAll(t, out, "umask 0027", "drwx------")
+}
+
+func TestAServerThatSrunStartsHasTheCPUsOfTheJob(t *testing.T) {
+	out := scripted(t, siteJob(t, "dfki", map[string]string{"image": "~/a.sqsh"}), map[string]string{"srun": `echo "srun has $SRUN_CPUS_PER_TASK CPUs"`}, "SLURM_CPUS_PER_TASK=8")
+	wantAll(t, out, "srun has 8 CPUs")
+}
+
+func TestAspireSaysWhatItStartsWithoutSoftware(t *testing.T) {
+	job := func(answers map[string]string) *Job {
+		j := siteJob(t, "aspire2a", answers)
+		j.Site.Scheduler = "slurm" // whose script does not redirect its output
+		return j
+	}
+	const chosen = "no software was chosen"
+	wantAll(t, scripted(t, job(map[string]string{}), nil), chosen+": set container, modules, conda or venv")
+	wantNone(t, scripted(t, job(map[string]string{"container": "~/a.sif"}), map[string]string{"singularity": enters}), chosen)
+	j := job(map[string]string{})
+	image := filepath.Join(t.TempDir(), "image.sif")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.Site.Job.Setup = regexp.MustCompile(`container=/\S+`).ReplaceAllLiteralString(j.Site.Job.Setup, "container="+image)
+	wantAll(t, scripted(t, j, map[string]string{"singularity": enters}), chosen+", so the server runs in the workshop's image", "entered: singularity exec")
+}
+
+func TestSoftwareOutsideTheSitesContainerIsRefused(t *testing.T) {
+	for _, name := range []string{"modules", "conda", "venv", "container"} {
+		j := siteJob(t, "pegasus", map[string]string{"image": "~/a.sqsh", name: "x"})
+		if _, err := j.Script(); err == nil {
+			t.Errorf("%s is accepted and has no effect", name)
+		}
+	}
+	// Variables of the environment must not take their place.
+	out := scripted(t, siteJob(t, "pegasus", map[string]string{"image": "~/a.sqsh"}), map[string]string{"srun": enters}, "modules=x", "conda=x", "venv=x", "container=x")
+	wantAll(t, out, "entered: srun")
+}
+
+func TestATypeOfGPUCanBeChosenOnAnySlurm(t *testing.T) {
+	for with, want := range map[string]string{"h100": "#SBATCH --gres=gpu:h100:2\n", "": "#SBATCH --gres=gpu:2\n"} {
+		text, err := siteJob(t, "slurm", map[string]string{"gpus": "2", "gpu_type": with}).Script()
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%q: %v\n%s", with, err, text)
+		}
+	}
+	// A site with directives of its own has no question that it does not use.
+	if _, err := siteJob(t, "euler", map[string]string{"gpu_type": "h100"}).Script(); err == nil {
+		t.Error("the type of GPU of a site without that question has no effect")
+	}
 }
 
 func TestAContainerSeesTheGPUsAndTheSitesFolders(t *testing.T) {

@@ -13,7 +13,11 @@ import (
 type Queue struct {
 	Name  string `json:"name"`
 	Limit Period `json:"limit,omitempty"` // the longest that a job may run
-	GPUs  int    `json:"gpus,omitempty"`  // of one node
+	GPUs  int    `json:"gpus,omitempty"`  // of one node; 0: not known
+	// NoGPUs: its nodes have none.
+	NoGPUs bool `json:"noGpus,omitempty"`
+	// CPUsPerGPU is how many cores a job must ask for with each GPU; 0: any number.
+	CPUsPerGPU int `json:"cpusPerGpu,omitempty"`
 	// GPUTypes are the names of the types of its GPUs, as the scheduler knows them.
 	GPUTypes []string `json:"gpuTypes,omitempty"`
 	About    string   `json:"about,omitempty"`
@@ -27,6 +31,12 @@ func (q *Queue) Limits() string {
 	}
 	if q.GPUs > 0 {
 		parts = append(parts, fmt.Sprintf("%d GPUs per node", q.GPUs))
+	}
+	if q.NoGPUs {
+		parts = append(parts, "no GPUs")
+	}
+	if q.CPUsPerGPU > 0 {
+		parts = append(parts, fmt.Sprintf("%d cores for each GPU", q.CPUsPerGPU))
 	}
 	if len(q.GPUTypes) > 0 {
 		parts = append(parts, "GPU types "+strings.Join(q.GPUTypes, ", "))
@@ -53,20 +63,30 @@ func (in *input) queues(s *Site) {
 		readTable(in.src, t, []field[Queue]{
 			{"limit", `"48h"`, setPeriod(func(q *Queue) *Period { return &q.Limit })},
 			{"gpus", `4`, func(in *input, q *Queue) {
-				if text, ok := in.scalar(in.entry.value); ok {
-					n, err := strconv.Atoi(text)
-					if err != nil || n < 1 {
-						in.addError(in.entry.value.at, "write: gpus = 4", "%q is not a number of GPUs", text)
-						return
-					}
-					q.GPUs = n
+				if n, ok := in.countOf("GPUs"); ok {
+					q.GPUs, q.NoGPUs = n, n == 0
 				}
 			}},
+			{"cpus_per_gpu", `12`, func(in *input, q *Queue) { q.CPUsPerGPU, _ = in.countOf("cores") }},
 			{"gpu_types", `["a100", "v100"]`, (*input).gpuTypes},
 			{"about", `"for tests"`, setText(func(q *Queue) *string { return &q.About })},
 		}, &q)
 		s.Queues = append(s.Queues, q)
 	})
+}
+
+// countOf reads a number of things.
+func (in *input) countOf(things string) (int, bool) {
+	text, ok := in.scalar(in.entry.value)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		in.addError(in.entry.value.at, fmt.Sprintf("write: %s = %s", in.entry.key, in.example), "%q is not a number of %s", text, things)
+		return 0, false
+	}
+	return n, true
 }
 
 func (in *input) gpuTypes(q *Queue) {
@@ -95,17 +115,48 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 			if d, err := time.ParseDuration(answers[q.Name] + "h"); err == nil && d > time.Duration(queue.Limit) {
 				problems = append(problems, answerProblem{q.Name, configError(s.longerQueues(d), "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
 			}
-		case q.Name == gpusQuestion && queue.GPUs > 0:
-			if n, err := strconv.Atoi(answers[q.Name]); err == nil && n > queue.GPUs {
-				problems = append(problems, answerProblem{q.Name, configError(fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs), "%s = %d is more than a node of queue %s has (%d)", q.Name, n, queue.Name, queue.GPUs)})
+		case q.Name == gpusQuestion:
+			if err := s.checkGPUs(&queue, answers); err != nil {
+				problems = append(problems, answerProblem{q.Name, err})
 			}
 		}
 	}
 	return problems
 }
 
-// The names of the questions for the number and the type of GPUs on every site.
+// checkGPUs reports a number of GPUs that the queue does not have, or that needs more cores.
+func (s *Site) checkGPUs(queue *Queue, answers map[string]string) error {
+	n, _ := strconv.Atoi(answers[gpusQuestion])
+	cpus, _ := strconv.Atoi(answers[cpusQuestion])
+	switch {
+	case n == 0:
+	case queue.NoGPUs:
+		return configError(s.queuesWithGPUs(), "gpus = %d, but queue %s has no GPUs", n, queue.Name)
+	case queue.GPUs > 0 && n > queue.GPUs:
+		return configError(fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs), "gpus = %d is more than a node of queue %s has (%d)", n, queue.Name, queue.GPUs)
+	case cpus > 0 && cpus < n*queue.CPUsPerGPU:
+		return configError(fmt.Sprintf("set cpus = %d", n*queue.CPUsPerGPU), "gpus = %d in queue %s needs %d cores, and cpus = %d", n, queue.Name, n*queue.CPUsPerGPU, cpus)
+	}
+	return nil
+}
+
+// queuesWithGPUs names the queues that may have GPUs.
+func (s *Site) queuesWithGPUs() string {
+	var names []string
+	for _, q := range s.Queues {
+		if !q.NoGPUs {
+			names = append(names, q.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "choose a queue that has some, as the guide of the site says"
+	}
+	return "choose another queue: " + strings.Join(names, ", ")
+}
+
+// The names of the questions for cores, and for the number and the type of GPUs, on every site.
 const (
+	cpusQuestion    = "cpus"
 	gpusQuestion    = "gpus"
 	gpuTypeQuestion = "gpu_type"
 )

@@ -45,6 +45,34 @@ func TestAQueuesLimitsAreCheckedBeforeAnythingIsSubmitted(t *testing.T) {
 	}
 }
 
+func TestAJobForGPUsIsNotSubmittedWhereThereAreNone(t *testing.T) {
+	for _, c := range []struct {
+		site    string
+		answers map[string]string
+		want    string // of the error; "": none
+	}{
+		{"lumi", map[string]string{"account": "p", "gpus": "1"}, "queue small has no GPUs"},
+		{"lumi", map[string]string{"account": "p", "gpus": "1", "partition": "small-g"}, ""},
+		{"lumi", map[string]string{"account": "p"}, ""},
+		{"leonardo", map[string]string{"account": "p", "gpus": "1"}, "queue lrd_all_serial has no GPUs"},
+		{"leonardo", map[string]string{"account": "p", "gpus": "1", "partition": "boost_usr_prod"}, ""},
+		{"setonix", map[string]string{"account": "p", "gpus": "1"}, "queue work has no GPUs"},
+		{"setonix", map[string]string{"account": "p", "gpus": "1", "partition": "other"}, ""},
+		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "1"}, "queue normal has no GPUs"},
+		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "2", "queue": "gpuvolta"}, "needs 24 cores, and cpus = "},
+		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "2", "queue": "gpuvolta", "cpus": "24"}, ""},
+	} {
+		_, err := siteJob(t, c.site, c.answers).Script()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s %v: %v", c.site, c.answers, err)
+		}
+	}
+	_, err := siteJob(t, "lumi", map[string]string{"account": "p", "gpus": "1"}).Script()
+	if e, ok := err.(*api.Error); !ok || e.Hint != "choose another queue: small-g, dev-g" { //nolint:errorlint // the outermost one carries the hint
+		t.Errorf("%#v", err)
+	}
+}
+
 func TestAnAnswerIsCheckedAgainstTheQueueThatWasChosenBefore(t *testing.T) {
 	j := sdumontJob(t, map[string]string{"partition": "nvidia_dev"})
 	hours := Question{Name: "hours", Kind: AskHours}

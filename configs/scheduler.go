@@ -23,11 +23,12 @@ var dialects = []dialect{
 	{
 		name: "slurm", prefix: "#SBATCH ", jobName: anyName,
 		header: func(job string) []string { return []string{"--job-name=" + job, "--output=%x.%j.log"} },
-		begin:  func(bool) string { return privateLog },
+		begin:  func(bool) string { return privateLog + "\n" + srunCPUs },
 	},
 	{
+		// PBS ignores the script's first line and starts the login shell, which may be csh.
 		name: "pbs", prefix: "#PBS ", jobName: pbsName,
-		header: func(job string) []string { return []string{"-N " + job, "-j oe"} },
+		header: func(job string) []string { return []string{"-N " + job, "-S /bin/bash", "-j oe"} },
 		begin:  func(bool) string { return "cd \"$PBS_O_WORKDIR\" || exit\nexec >>\"$PBS_JOBNAME.$PBS_JOBID.log\" 2>&1" },
 	},
 	{
@@ -49,6 +50,10 @@ var dialects = []dialect{
 // privateLog is for schedulers that create the log with a umask of their own.
 const privateLog = `# The scheduler created the log with a umask of its own.
 test -f /proc/self/fd/1 && chmod go= /proc/self/fd/1`
+
+// srunCPUs is for sites and people whose server is started by srun.
+const srunCPUs = `# Since Slurm 22.05, srun does not get the number of CPUs from the job.
+test -z "$SLURM_CPUS_PER_TASK" || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"`
 
 // Schedulers are the names of the schedulers in the config, in the order to show them.
 func Schedulers() []string {

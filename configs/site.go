@@ -72,6 +72,9 @@ func (s *Site) AccessHint(host string, answers func(address string) bool) string
 	case answers(probe):
 		return fmt.Sprintf("%s responds, so the site accepts your network; `tunctl sites %s` lists its entrances", probe, s.Name)
 	}
+	if s.Probe == "" { // it is the host of which the error has said so
+		return s.Before
+	}
 	return fmt.Sprintf("%s does not respond from this network. %s", probe, s.Before)
 }
 
@@ -313,6 +316,9 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	}
 	s.Name, s.Path = name, ""
 	readTable(src, root, siteFields(), &s)
+	if !strings.Contains(strings.Join(s.Job.Directives, ""), "."+gpuTypeQuestion) { // the question of "like" is about its directives
+		s.Questions = slices.DeleteFunc(s.Questions, func(q Question) bool { return q.Name == gpuTypeQuestion })
+	}
 	if s.Charge != (Charge{}) && s.Charge.Unit == "" {
 		src.addFileError(`add: unit = "SU"`, "[charge] has no unit")
 	}
@@ -389,10 +395,17 @@ func hms(hours string) (string, error) {
 	return fmt.Sprintf("%02d:%02d:00", minutes/60, minutes%60), nil
 }
 
+// ownContainer reports whether the site's jobs enter a container of the site, in which nothing
+// has an effect that is loaded or activated outside.
+func (s *Site) ownContainer() bool { return strings.Contains(s.Job.Setup, "run=(") }
+
 // allQuestions are the questions of the site and those of every job.
 func (s *Site) allQuestions(app string) []Question {
-	all := slices.Clone(s.Questions)
-	for _, q := range append(softwareQuestions(), appQuestions(app)...) {
+	all, others := slices.Clone(s.Questions), appQuestions(app)
+	if !s.ownContainer() {
+		others = append(softwareQuestions(), others...)
+	}
+	for _, q := range others {
 		if app == ShellApp && q.Name == "container" {
 			continue // a shell inside the job is outside of every container
 		}

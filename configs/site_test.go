@@ -239,7 +239,7 @@ func checkDirectives(t *testing.T, scheduler, text string) {
 	case "slurm":
 		wantAll(t, all, "--job-name=jupyter", "--output=%x.%j.log", "--time=0")
 	case "pbs":
-		wantAll(t, all, "-N jupyter", "-j oe", "-l walltime=0")
+		wantAll(t, all, "-N jupyter", "-S /bin/bash", "-j oe", "-l walltime=0")
 		if !strings.Contains(all, "-l select=1") && !strings.Contains(all, "-l ncpus=") {
 			t.Errorf("the job asks for no node:\n%s", all)
 		}

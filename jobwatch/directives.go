@@ -57,10 +57,42 @@ func (d *directiveSyntax) words(script string) []string {
 		options, ok := strings.CutPrefix(line, d.prefix)
 		switch {
 		case ok:
-			words = append(words, strings.Fields(strings.NewReplacer(`"`, "", "'", "").Replace(options))...)
+			words = append(words, splitOptions(options)...)
 		case line != "" && !strings.HasPrefix(line, "#") && !d.anywhere:
 			return words // the first command
 		}
+	}
+	return words
+}
+
+// splitOptions splits a line of options into words. Quotes join words, and a word that begins
+// with # begins a comment.
+func splitOptions(line string) []string {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	inside := false // a word
+	for _, c := range line {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, inside = c, true
+		case quote == 0 && (c == ' ' || c == '\t'):
+			if inside {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			inside = false
+		case quote == 0 && c == '#' && !inside:
+			return words
+		default:
+			word.WriteRune(c)
+			inside = true
+		}
+	}
+	if inside {
+		words = append(words, word.String())
 	}
 	return words
 }

@@ -65,7 +65,7 @@ var gridEngineKind = schedulerKind{
 		prefix: "#$", anywhere: true, wholeWords: true,
 		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
 	},
-	program: "qsub", jobName: "N", choices: geChoices, request: geRequest, size: geSize, sharedLog: qsubSharedLog,
+	program: "qsub", jobName: "N", choices: geChoices, demand: geDemand, sharedLog: qsubSharedLog,
 	logFolders: true, logHint: "write $JOB_ID in -o of the script",
 }
 
@@ -485,6 +485,8 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 	}
 	return true
 }
+
+func (gridEngine) unseenHint() string { return "" }
 
 // geQuery runs a script in which program is the command that may fail.
 func geQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {

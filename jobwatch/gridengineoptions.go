@@ -16,12 +16,15 @@ var geChoices = map[string]choiceWord{
 	"hours":     hoursAs(resourceWord("h_rt")),
 	"cpus":      geSlots,
 	"memory":    geResource("h_vmem", "mem_free", "mem", "mem_req", "rmem", "h_rss"),
-	"gpus":      geResource("gpu", "gpus", "ngpus", "gpu_card"),
+	"gpus":      geResource(geGPUs...),
 	"account":   optionWord("A"),
 	"project":   optionWord("P"),
 	"partition": optionWord("q"),
 	"queue":     optionWord("q"),
 }
+
+// geGPUs are the names that sites have for GPUs.
+var geGPUs = []string{"gpu", "gpus", "ngpus", "gpu_card"}
 
 // geSlots changes the number of slots of the job's parallel environment.
 func geSlots(c chosen) (option, error) {
@@ -45,34 +48,26 @@ func geResource(names ...string) choiceWord {
 	}
 }
 
-// geRequest reads what a job asks for. A resource for GPUs counts for each slot on most sites,
-// but not on all: it is taken for the whole job.
-func geRequest(list []option) Request {
-	limit, _ := resource(list, "h_rt")
-	pe, _ := lastOption(list, "pe")
-	_, slots, _ := strings.Cut(pe, " ")
-	r := Request{Time: parseClockTime(limit), CPUs: count(slots, 1)}
-	for _, name := range []string{"gpu", "gpus", "ngpus", "gpu_card"} {
-		if text, ok := resource(list, name); ok {
-			r.GPUs = count(text, 0)
-		}
+// geDemand: the slots of a parallel environment may all be on nodes of their own, unless its
+// name says that they are on one. A resource for GPUs counts for each slot on most sites, but
+// not on all: it is taken for the whole job.
+func geDemand(g givenOptions) demand {
+	slots := func(text string) (int, bool) {
+		_, n, _ := strings.Cut(text, " ")
+		return number(n)
 	}
-	return r
-}
-
-// geSize: the slots of a parallel environment may all be on nodes of their own, unless its
-// name says that they are on one.
-func geSize(r repeated) Size {
-	limit, _ := r.resource("h_rt", seconds(parseClockTime))
-	nodes, _ := r.option("pe", func(text string) int {
-		name, slots, _ := strings.Cut(text, " ")
-		if oneNode.MatchString(name) {
-			return 1
+	d := demand{jobs: g.number("t", 1, arrayJobs), most: g.number("pe", 1, func(text string) (int, bool) {
+		if oneNode.MatchString(text) {
+			return 1, true
 		}
-		return lastNumber(slots)
-	})
-	jobs, _ := r.option("t", arrayJobs)
-	return sizeOf(limit, nodes, jobs)
+		return slots(text)
+	})}
+	d.Time = time.Duration(g.resource("h_rt", 0, seconds(parseClockTime))) * time.Second
+	d.CPUs = g.number("pe", 1, slots)
+	for _, name := range geGPUs {
+		d.GPUs = max(d.GPUs, g.resource(name, 0, number))
+	}
+	return d
 }
 
 // oneNode matches the names that sites give to parallel environments of one node.

@@ -262,7 +262,8 @@ func readScripts(a *lookAnswer, scheduler string) []api.JobScript {
 	if i < 0 || schedulerKinds[i].directives.prefix == "" {
 		return nil
 	}
-	syntax := &schedulerKinds[i].directives
+	kind := &schedulerKinds[i]
+	syntax := &kind.directives
 	var list []api.JobScript
 	for text := range strings.SplitSeq("\n"+a.parts["scripts"], "\nscript\t") {
 		file, lines, _ := strings.Cut(text, "\n")
@@ -272,16 +273,12 @@ func readScripts(a *lookAnswer, scheduler string) []api.JobScript {
 			continue
 		}
 		s := api.JobScript{Path: file}
-		for i, word := range words {
-			option, value, joined := strings.Cut(word, "=")
-			if !joined && i+1 < len(words) {
-				value = words[i+1]
-			}
-			switch syntax.longForm(strings.TrimLeft(option, "-")) {
-			case "job-name", "J", "N":
-				s.Job = lookWord(value)
+		for _, o := range syntax.options(words) {
+			switch o.name {
+			case kind.jobName:
+				s.Job = lookWord(o.value)
 			case "account", "A", "P":
-				s.Account = lookWord(value)
+				s.Account = lookWord(o.value)
 			}
 		}
 		list = append(list, s)

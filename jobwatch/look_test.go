@@ -55,7 +55,7 @@ func partitionNamed(t *testing.T, look api.Look, name string) api.Partition {
 
 func TestALookAtSlurmHasThePartitionsThatThePersonMayUse(t *testing.T) {
 	look := readAnswers(t, Slurm, map[string]string{"accounts": "slurm-associations", "partitions": "slurm-partitions", "nodes": "slurm-nodes"})
-	if got, want := names(look.Partitions), []string{"batch", "long", "gpu", "debug", "free"}; !slices.Equal(got, want) {
+	if got, want := names(look.Partitions), []string{"batch", "long", "gpu", "turing", "debug", "free"}; !slices.Equal(got, want) {
 		t.Errorf("partitions %v, want %v", got, want)
 	}
 	batch, gpu, long, debug := partitionNamed(t, look, "batch"), partitionNamed(t, look, "gpu"), partitionNamed(t, look, "long"), partitionNamed(t, look, "debug")
@@ -65,6 +65,9 @@ func TestALookAtSlurmHasThePartitionsThatThePersonMayUse(t *testing.T) {
 	if gpu.LimitSeconds != 36*3600 || !slices.Equal(gpu.GPUTypes, []string{"a100", "h100"}) || gpu.GPUs != 32 || gpu.FreeGPUs != 4+8 || !gpu.GPUOnly ||
 		!slices.Equal(gpu.Accounts, []string{"phys-gpu"}) || gpu.QoS != "" {
 		t.Errorf("gpu is %+v", gpu)
+	}
+	if turing := partitionNamed(t, look, "turing"); turing.GPUs != 4*(8+2) || turing.FreeGPUs != 4*(3+2) || !slices.Equal(turing.GPUTypes, []string{"2080ti", "1080"}) {
+		t.Errorf("turing is %+v", turing)
 	}
 	if long.QoS != "long" || !slices.Equal(long.Accounts, []string{"def-lab"}) {
 		t.Errorf("long is %+v", long)
@@ -130,6 +133,13 @@ func TestNothingThatAHostPrintsLeavesALookAsMoreThanAWord(t *testing.T) {
 		if n := len(look.Accounts) + len(look.Partitions) + len(look.Environments) + len(look.Scripts) + len(look.Parallel); n > 0 || look.User != "" || look.Home != "" {
 			t.Errorf("%s: %+v", scheduler, look)
 		}
+	}
+}
+
+func TestTheNameOfAJobIsNotTheRangeOfAnArray(t *testing.T) {
+	look := readLook("MARK", "\nMARK person\npbs\nstudent\n/home/student\nusers\n\nMARK scripts\nscript\t/home/student/arr.sh\n#PBS -N sweep\n#PBS -J 1-3\n#PBS -P phys\n")
+	if want := (api.JobScript{Path: "/home/student/arr.sh", Job: "sweep", Account: "phys"}); len(look.Scripts) != 1 || look.Scripts[0] != want {
+		t.Errorf("%+v", look.Scripts)
 	}
 }
 

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,20 +25,24 @@ func lazyPattern(pattern string) func() *regexp.Regexp {
 
 // siteRuleHint is the hint for an unknown refusal: every site has its own rules, and its
 // submit filter its own messages.
-const siteRuleHint = "this is a rule of the site: follow the message, in args of the session or in the script, or ask the support"
+const siteRuleHint = "the site requires this: change it in the script, or in args of the session, or ask its support"
 
 // refusal is the error of a job that was not accepted: the scheduler's message, with the
 // hint of the first known refusal that matches.
 func refusal(res Result, known []refusalHint) error {
 	words := errorLines(res)
-	err := &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: siteRuleHint}
-	for _, k := range slices.Concat(known, commonRefusals) {
+	hint := hintOf(words, slices.Concat(known, commonRefusals))
+	return &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: cmp.Or(hint, siteRuleHint)}
+}
+
+// hintOf is the hint of the first known refusal that matches; "" if none does.
+func hintOf(words string, known []refusalHint) string {
+	for _, k := range known {
 		if k.words().MatchString(words) {
-			err.Hint = k.hint
-			break
+			return k.hint
 		}
 	}
-	return err
+	return ""
 }
 
 // submitFailure is the error of a submit command that failed: doubt matches the messages
@@ -91,6 +96,8 @@ func refusalHints(rows [][2]string) []refusalHint {
 
 const (
 	windowsLines = "the script has Windows line endings: convert it with dos2unix"
+	diskFull     = `quota|disk (?:space|full)|no space left`
+	diskFullHint = "your quota is used up, or the disk is full: free disk space"
 	fromLogin    = "this host may not submit jobs: submit from the login node"
 )
 
@@ -102,7 +109,7 @@ var commonRefusals = refusalHints([][2]string{
 	{`-P flag|project not specified|specify a project`, "the project is missing: set -P PROJECT"},
 	{`user group`, "the queue requires another group: set -G GROUP"},
 	{`maintenance`, "a maintenance is in progress or coming: try again later, or ask for less time"},
-	{`quota|disk (?:space|full)`, "your quota is used up, or the disk is full: free disk space"},
+	{diskFull, diskFullHint},
 	{`line ends|line endings|line breaks`, windowsLines},
 })
 

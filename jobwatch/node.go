@@ -14,7 +14,7 @@ import (
 
 // errOwnerUnknown means that a server may belong to any of several jobs.
 var errOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
-	"let the job write a log (sbatch -o, or > FILE)")
+	"redirect the output of the job to a file (> FILE)")
 
 // OwnsProcess reports whether the server with that process id belongs to the job, and not to
 // another job of the same person. It does if no other job runs on the node; otherwise the

@@ -59,7 +59,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, request: pbsRequest, size: pbsSizeOf, sharedLog: qsubSharedLog,
+	program: "qsub", jobName: "N", choices: pbsChoices, demand: pbsDemand, sharedLog: qsubSharedLog,
 	logFolders: true, logHint: "remove -o from the script, or let it name a folder",
 }
 
@@ -316,12 +316,20 @@ const (
 )
 
 // submitCommand makes PBS write the output to its final place from the start (-k oed), unless
-// the script or the arguments have -k or -o.
+// the script or the arguments have -k. Torque and old versions of PBS refuse that before they
+// submit anything, so that there is no job yet when it is left out.
 func (pbs) submitCommand() string {
 	return `tunctl_keep='-k oed'
-for tunctl_i; do case $tunctl_i in -k*|-o*) tunctl_keep=;; esac; done
-if grep -Eq '^#PBS[[:space:]](.*[[:space:]])?-[ko]' "$tunctl_script"; then tunctl_keep=; fi
-tunctl_limit qsub $tunctl_keep "$@" "$tunctl_script"`
+for tunctl_i; do case $tunctl_i in -k*) tunctl_keep=;; esac; done
+if grep -Eq '^#PBS[[:space:]](.*[[:space:]])?-k' "$tunctl_script"; then tunctl_keep=; fi
+{ tunctl_said=$(tunctl_limit qsub $tunctl_keep "$@" "$tunctl_script" 2>&1 >&3); } 3>&1
+set -- $? "$@"
+case $tunctl_keep$1$tunctl_said in
+"-k oed0"*) ;;
+"-k oed"*"illegal -k value"*) shift; tunctl_limit qsub "$@" "$tunctl_script"; exit ;;
+esac
+test -z "$tunctl_said" || printf '%s\n' "$tunctl_said" >&2
+exit $1`
 }
 
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
@@ -412,6 +420,10 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 	}
 	return true
 }
+
+// unseenHint: a routing queue deletes a job that no destination accepts, and not even the history
+// has it.
+func (pbs) unseenHint() string { return notRouted }
 
 // pbsQuery runs a script in which program is the command that may fail.
 func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {

@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -104,12 +105,38 @@ func TestHowAPBSJobEnded(t *testing.T) {
 
 func TestPBSReasonsInWords(t *testing.T) {
 	for comment, want := range map[string]string{
-		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":     "waiting for free nodes",
-		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)": "will never start as submitted",
-		"Not Running: User has reached queue normal running job limit.":            "reached your job limit",
-		"Not Running: Queue not started.":                                          "the queue starts no jobs",
+		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":           "waiting for free nodes",
+		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)":       NeverStarts + ": no node has the requested resources: ask for less",
+		"Not Running: Insufficient amount of server resource: matlab (R: 1 A: 0 T: 4)":   "a resource of the whole server, such as a licence, is in use",
+		"Can Never Run: Insufficient amount of server resource: matlab (R: 9 A: 0 T: 4)": NeverStarts + ": it asks for more of a resource than the whole server has: ask for less",
+		"Not Running: User has reached queue normal running job limit.":                  ownLimit,
+		"Not Running: Group has reached server running limit.":                           groupLimit,
+		"Not Running: Project has reached queue gpu's running limit.":                    projectLimit,
+		"Not Running: would exceed user mira's limit on resource ngpus in complex":       ownLimit,
+		"Not Running: would exceed project p1's limit on resource ncpus in queue normal": projectLimit,
+		"Not Running: would exceed overall limit on resource ngpus in queue gpu":         "the queue or the server has reached its limit of all users",
+		"Not Running: Server per-group limit reached on resource ncpus":                  groupLimit,
+		"Not Running: Queue gpu job limit reached for user mira":                         ownLimit,
+		"Not Running: Queue gpu job limit has been reached.":                             "the queue has reached its limit of running jobs",
+		"Not Running: Server job limit has been reached.":                                "the server has reached its limit of running jobs",
+		"Not Running: Job would conflict with reservation or top job":                    topJob,
+		"Not Running: Job would interfere with a confirmed reservation":                  topJob,
+		"Not Running: switch set r1i2 has too few free resources":                        "waiting for free nodes that belong together",
+		"Can Never Run: can't fit in the largest placement set, and can't span psets":    NeverStarts + ": no group of nodes that belong together is large enough: ask for fewer nodes",
+		"Not Running: Node is in an ineligible state: offline":                           "waiting for nodes; some are down or offline",
+		"Not Running: Not enough of the right type of nodes are available":               "waiting for free nodes",
+		"Not Running: Job would cross dedicated time boundary":                           "a maintenance is coming: a shorter walltime may fit before it",
+		"Not Running: Dedicated time conflict":                                           "a maintenance is coming: a shorter walltime may fit before it",
+		"Not Running: Job will run in nonprimetime only":                                 certainHours,
+		"Not Running: Job would break strict sorted order":                               "jobs before it in the queue start first",
+		"Not Running: Job is requesting an exclusive node and node is in use":            "waiting for a free node that is not shared",
+		"Can Never Run: Specified host does not exist: e99":                              NeverStarts + ": the job names a node or host that does not exist: change its select",
+		"Can Never Run: a rule of tomorrow":                                              NeverStarts + ": no node has the requested resources: ask for less",
+		"Not Running: PBS Error: execution server rejected request":                      "PBS could not start the job, and tries again; if this stays, ask the site",
+		"Not Running: Cannot provision, provisioning disabled on server":                 "", // PBS's own words are shown
+		"Not Running: Queue not started.":                                                "the queue starts no jobs now",
 	} {
-		if got := pbsReason(comment).hint(); !strings.Contains(got, want) {
+		if got := pbsReason(comment).hint(); got != want {
 			t.Errorf("%q: %q", comment, got)
 		}
 	}
@@ -207,6 +234,92 @@ EOF`)
 	m.program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
 }
 
+func TestAQsubThatDoesNotKnowWhereToKeepOutputGetsTheJobOnce(t *testing.T) {
+	m := newMachine(t)
+	fakePBS(t, m)
+	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
+case $* in *"-k oed"*) printf 'qsub: illegal -k value\nusage: qsub [-a date_time]\n' >&2; exit 2;; esac
+echo "a notice" >&2; echo 7.vm`)
+	w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Args: []string{"-N", "a b"}})
+	if words := strings.Fields(m.read(t, "qsub.words")); err != nil || job.ID != "7.vm" || strings.Count(strings.Join(words, " "), "job.sh") != 2 {
+		t.Errorf("%+v, %v, %q", job, err, words)
+	}
+	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo "qsub: Unknown queue" >&2; exit 170`)
+	before := m.read(t, "qsub.words")
+	_, err = w.Submit(t.Context(), Submission{Tag: "u", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+	if refused, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(refused.Hint, "-q") || strings.Count(m.read(t, "qsub.words"), "\n") != strings.Count(before, "\n")+1 {
+		t.Errorf("another refusal: %v, after %q", err, m.read(t, "qsub.words"))
+	}
+}
+
+func TestAHeldJobSaysWhoReleasesIt(t *testing.T) {
+	for types, want := range map[string]string{"u": "held by you: release it with qrls", "s": "held by an administrator or the scheduler: ask the site"} {
+		r := pbsRecord{"Job Id": "7.srv", "job_state": "H", "Hold_Types": types}
+		if job := r.job(); job.State != api.JobHeld || job.Hint != want {
+			t.Errorf("%s: %s, %q", types, job.State, job.Hint)
+		}
+	}
+}
+
+func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
+	x := &Watch{id: "7.srv", w: &Watcher{host: "aspire"}, c: make(chan api.Job, 1)}
+	x.update(newPBS(), pbsRecord{"Job Id": "7.srv", "job_state": "H", "Hold_Types": "u"}.job())
+	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh aspire qrls 7.srv`" {
+		t.Errorf("%q", job.Hint)
+	}
+	x = &Watch{id: "104", w: &Watcher{host: "narval"}, c: make(chan api.Job, 1)}
+	x.update(slurm{}, api.Job{ID: "104", State: api.JobHeld, Hint: slurmReason("JobHeldUser").hint()})
+	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh narval scontrol release 104`" {
+		t.Errorf("%q", job.Hint)
+	}
+}
+
+func TestTheKindOfAHoldStaysKnownWithSeveralSessions(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		held := p.add("7.srv", "notebook", "Q")
+		for _, id := range []string{"8.srv", "9.srv"} {
+			p.add(id, "other", "R")
+			defer w.Watch(id).Close()
+		}
+		x := w.Watch("7.srv")
+		defer x.Close()
+		time.Sleep(5 * time.Minute)
+		p.set(held, "H", "Hold_Types", "s")
+		for range 5 {
+			time.Sleep(75 * time.Second)
+			if job := x.Job(); job.State != api.JobHeld || !strings.HasPrefix(job.Hint, "held by an administrator") {
+				t.Errorf("%s, %q", job.State, job.Hint)
+			}
+		}
+	})
+}
+
+func TestARunningJobWithoutAStartHasAnEnd(t *testing.T) {
+	r := pbsRecord{"Job Id": "7.srv", "job_state": "R", "Resource_List.walltime": "02:00:00", "resources_used.walltime": "00:30:00"}
+	if left := time.Until(r.job().End).Round(5 * time.Minute); left != 90*time.Minute {
+		t.Errorf("it ends in %s", left)
+	}
+}
+
+func TestAJobThatItsRoutingQueueGaveUpSaysThatNoQueueAcceptsIt(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "samples", "pbs", "rejected-by-the-route.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if jobs := parseQstat(string(data)); len(jobs) != 1 || jobs[0].State != api.JobNeverRan || jobs[0].Hint != notRouted {
+		t.Errorf("%+v", jobs)
+	}
+}
+
+func TestDiscardedOutputIsNoLog(t *testing.T) {
+	r := pbsRecord{"Job Id": "7.srv", "job_state": "R", "Output_Path": "login1:/dev/null", "Keep_Files": "oed"}
+	if file, readable := r.output(r.job()); file != "" || !readable {
+		t.Errorf("%q, %v", file, readable)
+	}
+}
+
 func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -216,7 +329,8 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 	}{
 		"nothing said":          {"#!/bin/sh\n#PBS -l walltime=1:00:00\n", nil, true, "job.sh.o7"},
 		"-k in the script":      {"#!/bin/sh\n#PBS -j oe -k n\n", nil, false, ""},
-		"-o in the words":       {"#!/bin/sh\n", []string{"-o", "x.log"}, false, ""},
+		"-o in the words":       {"#!/bin/sh\n", []string{"-o", "x.log"}, true, "job.sh.o7"},
+		"-o in the script":      {"#!/bin/sh\n#PBS -o x.log\n", nil, true, "job.sh.o7"},
 		"redirected by itself":  {"#!/bin/sh\njupyter lab >> ${PBS_JOBNAME}.${PBS_JOBID}.log\n", nil, true, "job.sh.7.vm.log"},
 		"-k only in a comment":  {"#!/bin/sh\n# PBS -k oed is nice\n", nil, true, "job.sh.o7"},
 		"a name with -o inside": {"#!/bin/sh\n#PBS -N my-own\n", nil, true, "job.sh.o7"},

@@ -59,6 +59,9 @@ func (r pbsRecord) output(job api.Job) (file string, readable bool) {
 		file = rest
 	}
 	file = strings.ReplaceAll(file, "^array_index^", r["array_index"])
+	if file == "/dev/null" {
+		return "", true
+	}
 	switch keep := r["Keep_Files"]; {
 	case strings.Contains(keep, "d") || job.State.Ended():
 		return file, true

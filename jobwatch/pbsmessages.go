@@ -25,6 +25,9 @@ var pbsRefusals = refusalHints([][2]string{
 	{`would exceed .*per-(?:project|group)`, "your project has reached its job limit: wait for one to end"},
 	{`would exceed .*'Q' state`, "you have reached your limit of queued jobs: wait for one to start, or cancel one"},
 	{`would exceed`, "you have reached your job limit: wait for one to end, or cancel one"},
+	{`Maximum number of jobs for user`, "you have reached your limit of jobs: wait for one to end, or cancel one"},
+	{`Maximum number of jobs for (?:group|project)`, "your group or project has reached its limit of jobs: wait for one to end, or cancel one"},
+	{`Maximum number of jobs already in complex`, "the server has reached its limit of jobs of all users: try again later"},
 	{`Maximum number of jobs`, "the queue is full: wait, or change -q"},
 	{`Array job exceeds`, "the array is longer than the server allows: shorten -J"},
 	{`conflicting specification|job and reservation`, "the job conflicts with its reservation: remove the place or the queue"},
@@ -39,42 +42,99 @@ var pbsRefusals = refusalHints([][2]string{
 	{`Unknown resource|Illegal attribute or resource`, "a resource in -l is wrong: see the guide of the site"},
 	{`invalid option|directive error|illegal -`, "an option in the script or in args of the session is wrong: see man qsub"},
 	{`No such file`, "check that the script is where submit of the session says"},
-	{`Unauthorized`, "your account may not submit this job: it is not set up, is in the wrong group, or submits from a directory that PBS does not accept: see the guide of the site, and try from your home folder"},
-	{`project|account`, "the project is missing, or is not yours: set -P PROJECT in args of the session or in the script; at NSCC, myprojects lists yours"},
+	{`Unauthorized`, "you may not use this queue: change -q; qstat -Qf shows its acl_users and acl_groups. Or your account is not set up, or submits from a directory that PBS does not accept: try from your home folder"},
+	{`project|account`, "the project is missing, or is not yours: set -P PROJECT in args of the session or in the script; the guide of the site says how to list yours"},
 })
 
 // pbsDoubt matches failures after the request was sent.
 var pbsDoubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No reply|Broken pipe|Connection reset`)
 
-// pbsReason explains the comment of a waiting job.
+// pbsReason explains the comment of a waiting job: "Not Running: …" or "Can Never Run: …". Comments
+// that say nothing to a person stay as PBS has them.
 func pbsReason(comment string) reason {
+	_, never := strings.CutPrefix(comment, "Can Never Run")
 	for _, p := range pbsReasons {
-		if strings.Contains(comment, p.part) {
-			return p.reason
+		if !strings.Contains(comment, p.part) {
+			continue
 		}
+		r := p.reason
+		if r.never = r.never || never; never && p.forever != "" {
+			r.words = p.forever
+		}
+		return r
+	}
+	if never {
+		return reason{words: noNodeWords, never: true}
 	}
 	return reason{}
 }
 
+const (
+	freeNodesWords = "waiting for free nodes"
+	noNodeWords    = "no node has the requested resources: ask for less"
+	ownLimit       = "you have reached your limit; the job starts when another one of yours ends"
+	groupLimit     = "your group has reached its limit; the job starts when another one of the group ends"
+	projectLimit   = "your project has reached its limit; the job starts when another one of the project ends"
+	topJob         = "the nodes are kept for a reservation or for a job with a higher priority: a shorter walltime may start sooner"
+	certainHours   = "such jobs run only at certain hours: a shorter walltime or another queue may start sooner"
+)
+
+// pbsReasons are parts of comments of OpenPBS's scheduler, and of others, in the order to try
+// them. forever are the words if the job can never run.
 var pbsReasons = []struct {
-	part string
+	part, forever string
 	reason
 }{
-	{"Can Never Run", reason{words: "no node has the requested resources: ask for less", never: true}},
-	{"Insufficient amount of resource", reason{words: "waiting for free nodes"}},
-	{"Not enough free nodes", reason{words: "waiting for free nodes"}},
-	{"Not enough total nodes", reason{words: "the job asks for more nodes than the cluster has: ask for less", never: true}},
-	{"Queue not started", reason{words: "the queue starts no jobs now"}},
-	{"running job limit", reason{words: "you have reached your job limit; this job starts when another one ends"}},
-	{"would exceed", reason{words: "you have reached your limit; the job starts when another one of yours ends"}},
-	{"limit reached", reason{words: "you have reached your limit; the job starts when another one of yours ends"}},
-	{"Job is requesting an exclusive node", reason{words: "waiting for a free node that is not shared"}},
-	{"dedicated time", reason{words: "a maintenance is coming: a shorter walltime may fit before it"}},
-	{"Draining system", reason{words: "nodes are being drained for a larger job"}},
-	{"starving", reason{words: "nodes are reserved for a job that has waited longer"}},
-	{"has higher priority", reason{words: "other jobs have a higher priority"}},
-	{"held", reason{words: "the job is held: release it with qrls", held: true, never: true}},
-	{"Job held", reason{words: "the job is held: release it with qrls", held: true, never: true}},
+	{"Insufficient amount of server resource", "the job asks for more of a resource than the whole server has: ask for less", reason{words: "a resource of the whole server, such as a licence, is in use"}},
+	{"Insufficient amount of queue resource", "the job asks for more of a resource than its queue has: ask for less, or change -q", reason{words: "a resource of the queue is in use"}},
+	{"Insufficient amount of resource", noNodeWords, reason{words: freeNodesWords}},
+	{"too few free resources", "", reason{words: "waiting for free nodes that belong together"}},
+	{"largest placement set", "", reason{words: "no group of nodes that belong together is large enough: ask for fewer nodes", never: true}},
+	{"Not enough total nodes", "", reason{words: "the job asks for more nodes than the cluster has: ask for less", never: true}},
+	{"Not enough free nodes", noNodeWords, reason{words: freeNodesWords}},
+	{"right type of nodes", noNodeWords, reason{words: freeNodesWords}},
+	{"No available resources on nodes", noNodeWords, reason{words: freeNodesWords}},
+	{"in an ineligible state", "", reason{words: "waiting for nodes; some are down or offline"}},
+	{"requesting an exclusive node", "", reason{words: "waiting for a free node that is not shared"}},
+	{"pack placement", "no node is large enough for the whole job: ask for less, or for place=free", reason{words: "waiting for one node that has room for the whole job"}},
+	{"Node has reached", "", reason{words: "waiting for a node with fewer jobs"}},
+	{"Specified", "", reason{words: "the job names a node or host that does not exist: change its select", never: true}},
+	{"No Select", "", reason{words: "the select of the job is not valid; resources have names in lower case", never: true}},
+	{"invalid chunk", "", reason{words: "the select of the job is not valid; resources have names in lower case", never: true}},
+
+	{"User has reached", "", reason{words: ownLimit}},
+	{"Group has reached", "", reason{words: groupLimit}},
+	{"Project has reached", "", reason{words: projectLimit}},
+	{"reached for user", "", reason{words: ownLimit}},
+	{"reached for group", "", reason{words: groupLimit}},
+	{"reached for project", "", reason{words: projectLimit}},
+	{"exceed user", "", reason{words: ownLimit}},
+	{"exceed group", "", reason{words: groupLimit}},
+	{"exceed project", "", reason{words: projectLimit}},
+	{"per-user", "", reason{words: ownLimit}},
+	{"per-group", "", reason{words: groupLimit}},
+	{"per-project", "", reason{words: projectLimit}},
+	{"exceed overall limit", "", reason{words: "the queue or the server has reached its limit of all users"}},
+	{"Server job limit", "", reason{words: "the server has reached its limit of running jobs"}},
+	{"job limit has been reached", "", reason{words: "the queue has reached its limit of running jobs"}},
+	{"running job limit", "", reason{words: ownLimit}},
+	{"would exceed", "", reason{words: "a limit is reached; the job starts when others end"}},
+	{"limit reached", "", reason{words: "a limit is reached; the job starts when others end"}},
+
+	{"conflict with reservation", "", reason{words: topJob}},
+	{"would interfere with", "", reason{words: topJob}},
+	{"strict sorted order", "", reason{words: "jobs before it in the queue start first"}},
+	{"Can't preempt", "", reason{words: "other jobs have a higher priority"}},
+	{"has higher priority", "", reason{words: "other jobs have a higher priority"}},
+	{"job_sort_formula threshold", "", reason{words: "the priority of the job is too low yet; it may rise while the job waits"}},
+	{"zero shares", "", reason{words: "your group or project has no share of the machine: ask the site, or change -P"}},
+	{"edicated time", "", reason{words: "a maintenance is coming: a shorter walltime may fit before it"}},
+	{"primetime", "", reason{words: certainHours}},
+	{"Queue not started", "", reason{words: "the queue starts no jobs now"}},
+	{"Draining system", "", reason{words: "nodes are being drained for a larger job"}},
+	{"starving", "", reason{words: "nodes are reserved for a job that has waited longer"}},
+	{"PBS Error", "", reason{words: "PBS could not start the job, and tries again; if this stays, ask the site"}},
+	{"held", "", reason{words: "the job is held: release it with qrls", held: true, never: true}},
 }
 
 var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +

@@ -82,41 +82,24 @@ func (c *chosen) onlyChunk() (chunk string, has bool, err error) {
 	return chunk, has, nil
 }
 
-// pbsRequest reads what a job asks for.
-func pbsRequest(list []option) Request {
-	walltime, _ := resource(list, "walltime")
-	place, _ := resource(list, "place")
-	r := Request{Time: parseClockTime(walltime), Exclusive: strings.Contains(place, "excl")}
-	for _, c := range pbsChunks(list) {
-		r.Nodes += c.count
-		r.CPUs += c.count * max(c.cpus, 1)
-		r.GPUs += c.count * c.gpus
+// pbsDemand: each chunk may be on a node of its own, as each of Torque's procs.
+func pbsDemand(g givenOptions) demand {
+	d := demand{jobs: max(g.number("J", 1, arrayJobs), g.number("t", 1, arrayJobs))} // Torque's word is -t
+	d.Time = time.Duration(g.resource("walltime", 0, seconds(parseClockTime))) * time.Second
+	place, _ := resource(g.all(), "place")
+	d.Exclusive = strings.Contains(place, "excl")
+	sum := func(part func(pbsChunk) int, other int) int {
+		read := sumOf("+", func(text string) (int, bool) {
+			c, ok := parseChunk(text)
+			return c.count * part(c), ok
+		})
+		return g.resource("select", g.resource("nodes", other, read), read)
 	}
-	return r
-}
-
-// pbsSizeOf reads how large a job may be: each chunk may be on a node of its own, as each of
-// Torque's procs.
-func pbsSizeOf(r repeated) Size {
-	limit, _ := r.resource("walltime", seconds(parseClockTime))
-	chunks := func(text string) (sum int) {
-		for chunk := range strings.SplitSeq(text, "+") {
-			first, _, _ := strings.Cut(chunk, ":")
-			switch {
-			case leadingNumber.FindString(first) == first && first != "":
-				sum += number(first)
-			default: // the name of a node, or a resource: one
-				sum++
-			}
-		}
-		return sum
-	}
-	selected, _ := r.resource("select", chunks)
-	nodes, _ := r.resource("nodes", chunks)
-	procs, _ := r.resource("procs", number)
-	jobs, _ := r.option("J", arrayJobs)
-	tasks, _ := r.option("t", arrayJobs) // Torque's word
-	return sizeOf(limit, min(max(selected, nodes, procs), unknownSize), max(jobs, tasks))
+	d.Nodes = sum(func(pbsChunk) int { return 1 }, 1)
+	d.CPUs = sum(func(c pbsChunk) int { return max(c.cpus, 1) }, g.resource("ncpus", 1, number))
+	d.GPUs = sum(func(c pbsChunk) int { return c.gpus }, g.resource("ngpus", 0, number))
+	d.most = max(d.Nodes, g.resource("procs", 1, number))
+	return d
 }
 
 // pbsChunk is a kind of chunk of a job.
@@ -125,37 +108,40 @@ type pbsChunk struct {
 	memory            int64 // bytes
 }
 
-// pbsChunks are the chunks of a job: those of its select, else one of the whole job.
-func pbsChunks(list []option) []pbsChunk {
+// parseChunk reads 2:ncpus=4:mem=16gb, or Torque's 2:ppn=4. Without a number it is one, also with
+// the name of a node.
+func parseChunk(text string) (c pbsChunk, ok bool) {
+	c, ok = pbsChunk{count: 1}, true
+	for i, part := range strings.Split(text, ":") {
+		name, value, _ := strings.Cut(part, "=")
+		switch {
+		case i == 0 && isNumber(part):
+			c.count, ok = number(part)
+		case name == "ncpus" || name == "ppn":
+			c.cpus = count(value, 0)
+		case name == "ngpus" || name == "gpus":
+			c.gpus = count(value, 0)
+		case name == "mem":
+			c.memory = pbsSize(value)
+		}
+	}
+	return c, ok
+}
+
+// firstChunk is the first chunk of a job's select, else the whole job.
+func firstChunk(list []option) pbsChunk {
 	text, has := resource(list, "select")
 	if !has {
-		var parts []string
+		text = "1"
 		for _, name := range []string{"ncpus", "ngpus", "mem"} {
 			if value, ok := resource(list, name); ok {
-				parts = append(parts, name+"="+value)
+				text += ":" + name + "=" + value
 			}
 		}
-		text = strings.Join(append([]string{"1"}, parts...), ":")
 	}
-	var chunks []pbsChunk
-	for chunk := range strings.SplitSeq(text, "+") {
-		c := pbsChunk{count: 1}
-		for i, part := range strings.Split(chunk, ":") {
-			name, value, _ := strings.Cut(part, "=")
-			switch {
-			case i == 0 && isNumber(part):
-				c.count = count(part, 1)
-			case name == "ncpus":
-				c.cpus = count(value, 0)
-			case name == "ngpus":
-				c.gpus = count(value, 0)
-			case name == "mem":
-				c.memory = pbsSize(value)
-			}
-		}
-		chunks = append(chunks, c)
-	}
-	return chunks
+	text, _, _ = strings.Cut(text, "+")
+	c, _ := parseChunk(text)
+	return c
 }
 
 // pbsSize reads an amount of memory, such as 16gb; 0 if it is none.
@@ -185,8 +171,8 @@ func (p pbs) testStart(ctx context.Context, sh *shell, t startTest) (Start, erro
 		return Start{Words: "PBS does not tell when a job would start"}, nil
 	}
 	d := &pbsKind.directives
-	chunks := pbsChunks(slices.Concat(d.options(d.words(t.script)), d.options(t.job.Args)))
-	return Start{Words: "PBS does not tell when a job would start; " + freeNodes(table, chunks)}, nil
+	chunk := firstChunk(slices.Concat(d.options(d.words(t.script)), d.options(t.job.Args)))
+	return Start{Words: "PBS does not tell when a job would start; " + freeNodes(table, chunk)}, nil
 }
 
 // nodesFor is how long an answer about all nodes serves.
@@ -217,9 +203,9 @@ func (p pbs) nodesTable(ctx context.Context, sh *shell, t startTest) (string, er
 	return table, nil
 }
 
-// freeNodes says how many nodes have room for the job's first chunk.
-func freeNodes(table string, chunks []pbsChunk) string {
-	want, free, all := chunks[0], 0, 0
+// freeNodes says how many nodes have room for a chunk.
+func freeNodes(table string, want pbsChunk) string {
+	free, all := 0, 0
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
 		if len(f) < 9 || leadingNumber.FindString(f[6]) == "" || !strings.Contains(f[6], "/") {

@@ -162,6 +162,9 @@ func (r pbsRecord) setTimes(job *api.Job) {
 		return
 	}
 	job.Start = pbsTime(r["stime"])
+	if used, counted := r["resources_used.walltime"]; counted && job.Start.IsZero() && job.State == api.JobRunning {
+		job.Start = time.Now().UTC().Add(-parseClockTime(used)).Truncate(time.Minute) // of a server that does not wait for the node
+	}
 	switch limit := parseClockTime(r["Resource_List.walltime"]); {
 	case job.State.Ended():
 		job.End = pbsTime(r["obittime"])

@@ -478,6 +478,48 @@ func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
 	}
 }
 
+func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
+	for name, forgets := range map[string]bool{"with a history": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			p := &pbsServer{forgets: forgets}
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := w.Watch(job.ID)
+				defer x.Close()
+				time.Sleep(15 * time.Second)
+				if job := x.Job(); job.State != api.JobQueued || !strings.Contains(job.Hint, "does not know the job yet; if that stays, no queue accepts the job") {
+					t.Errorf("at first: %s, %q", job.State, job.Hint)
+				}
+				time.Sleep(75 * time.Second)
+				if job := x.Job(); job.State != api.JobNeverRan || job.Hint != notRouted {
+					t.Errorf("in the end: %s, %q", job.State, job.Hint)
+				}
+			})
+		})
+	}
+}
+
+func TestAJobThatACacheDoesNotHaveYetIsNotGivenUp(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := w.Watch(job.ID)
+		defer x.Close()
+		time.Sleep(time.Minute)
+		p.add(job.ID, "x", "Q", "comment", "Not Running: Not enough free nodes")
+		time.Sleep(time.Minute)
+		if job := x.Job(); job.State != api.JobQueued || job.Hint != "waiting for free nodes" {
+			t.Errorf("the job is %s, %q", job.State, job.Hint)
+		}
+	})
+}
+
 func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
 	p := &pbsServer{forgets: true}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {

@@ -48,9 +48,9 @@ func pbsHold(types, depend string) string {
 	case types == "": // a table does not have them
 		return "the job is held: release your own hold with qrls; otherwise it waits for another job, or the site holds it"
 	case strings.Contains(types, "u"):
-		return reason{words: "held by you: release it with qrls", never: true}.hint()
+		return "held by you: release it with qrls"
 	}
-	return reason{words: "held by an administrator or the scheduler: ask the site", never: true}.hint()
+	return "held by an administrator or the scheduler: ask the site"
 }
 
 // pbsDying reports whether a job that still runs has been deleted: its comment says so at
@@ -62,18 +62,13 @@ func pbsDying(comment string) bool { return strings.Contains(comment, " and term
 func pbsEndReason(comment string) string {
 	for _, begins := range []string{"Not Running", "Can Never Run", "Job run at", "Job started on", "Job Array Began"} {
 		if strings.HasPrefix(comment, begins) {
-			_, end, _ := cutLast(comment, " and ")
-			return end
+			if at := strings.LastIndex(comment, " and "); at >= 0 {
+				return comment[at+len(" and "):]
+			}
+			return ""
 		}
 	}
 	return comment
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 // setEnd reads Exit_status: a negative one is PBS's own, above 256 it is a signal. A finished
@@ -137,6 +132,8 @@ func (r pbsRecord) setNeverRan(job *api.Job) {
 		job.State, job.Hint = api.JobCancelled, "the job was deleted before it ran"
 	case r["depend"] != "":
 		job.Hint = "the job that this job depends on did not end as required"
+	case r["substate"] == "92" && job.Reason == "": // it ended in its routing queue
+		job.Hint = notRouted
 	default:
 		job.Hint = "the job ended before it ran"
 	}

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -30,11 +31,13 @@ func (p pbs) keepUsage(records []pbsRecord) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
 	maps.DeleteFunc(p.cache.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
-	for _, r := range records {
-		if u, ok := r.usage(); ok {
-			p.cache.usages[r["Job Id"]] = u
-		} else {
-			delete(p.cache.usages, r["Job Id"])
+	for _, r := range slices.Backward(records) { // of an array's tasks, the first that runs represents it
+		for _, id := range []string{r["Job Id"], r["array_id"]} {
+			if u, ok := r.usage(); ok && id != "" {
+				p.cache.usages[id] = u
+			} else {
+				delete(p.cache.usages, id)
+			}
 		}
 	}
 }

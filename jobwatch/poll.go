@@ -193,7 +193,7 @@ func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watc
 	w.recordAnswer()
 	for _, x := range watches {
 		if job, found := pick(s, jobs, x.id); found {
-			x.detailSucceeded()
+			x.detailSucceeded(api.Job{})
 			x.update(s, job)
 		} else {
 			w.updateMissing(s, x)
@@ -237,62 +237,66 @@ func (w *Watcher) queryBegan() time.Time {
 // detailsPerRound limits how many details are queried after one list.
 const detailsPerRound = 8
 
-// updateWatches updates each watch from the list, and queries the details of jobs that are
-// missing from it or whose log is not known.
-func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
-	if few, ok := s.(selective); ok {
-		w.updateWithinBudget(ctx, few, jobs)
-		return
-	}
-	queried := 0
-	for _, x := range w.activeWatches() {
-		job, listed := pick(s, jobs, x.id)
-		if s.listLacksFiles() {
-			job.Log = "" // the list's guess is not certain enough to read
-		}
-		if listed && !x.wantsDetail(s, job) {
-			x.update(s, job)
-			continue
-		}
-		if queried++; queried > detailsPerRound {
-			w.Nudge()
-			return
-		}
-		w.updateFromDetail(ctx, s, x, job, listed)
-	}
+// listing is a watch and its job in a list.
+type listing struct {
+	watch  *Watch
+	listed bool
+	row    api.Job // as listed
+	job    api.Job // with what is known besides
 }
 
-// updateWithinBudget updates each watch from the list, and spends the remaining connections
-// of this round on the jobs whose details are unknown or oldest.
-func (w *Watcher) updateWithinBudget(ctx context.Context, s selective, jobs []api.Job) {
-	watches := w.activeWatches()
-	for _, x := range watches {
-		job, listed := pick(s, jobs, x.id)
-		job = x.withKnownFacts(job)
-		first := (!listed || x.wantsDetail(s, job)) && x.requireDetail()
-		if listed && !first {
-			x.update(s, job)
+// updateWatches updates each watch from the list, and queries the details of jobs that are
+// missing from it or whose log is not known. Those whose last detail is oldest come first, so
+// that none takes the turns of others; one that has no detail waits for the others. A selective
+// scheduler has few turns, and none is left unused.
+func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
+	_, few := s.(selective)
+	turns := detailsPerRound
+	if few {
+		turns = w.limits.Connections - 1
+	}
+	var due, others []listing
+	for _, x := range w.activeWatches() {
+		l := listing{watch: x}
+		l.row, l.listed = pick(s, jobs, x.id)
+		if s.listLacksFiles() {
+			l.row.Log = "" // the list's guess is not certain enough to read
+		}
+		if l.job = l.row; few {
+			l.job = x.withKnownFacts(l.row)
+		}
+		wanted := !l.listed || x.wantsDetail(s, l.row)
+		switch _, failed := x.lastDetail(); {
+		case wanted && !failed:
+			due = append(due, l)
+			continue
+		case wanted || few && !x.passive:
+			others = append(others, l)
+		}
+		if l.listed {
+			x.update(s, l.job)
 		}
 	}
-	watches = slices.DeleteFunc(watches, func(x *Watch) bool {
-		_, listed := pick(s, jobs, x.id)
-		return x.passive && listed
-	})
-	slices.SortStableFunc(watches, func(a, b *Watch) int { return a.lastDetail().Compare(b.lastDetail()) })
-	left := w.limits.Connections - 1
-	for _, x := range watches[:min(left, len(watches))] {
-		job, listed := pick(s, jobs, x.id)
-		w.updateFromDetail(ctx, s, x, x.withKnownFacts(job), listed)
+	byTurn := func(a, b listing) int {
+		at, _ := a.watch.lastDetail()
+		other, _ := b.watch.lastDetail()
+		return at.Compare(other)
 	}
-	if len(watches) > left && watches[left].lastDetail().IsZero() {
+	slices.SortStableFunc(due, byTurn)
+	slices.SortStableFunc(others, byTurn)
+	all := slices.Concat(due, others)
+	for _, l := range all[:min(turns, len(all))] {
+		w.updateFromDetail(ctx, s, l)
+	}
+	if len(due) > turns {
 		w.Nudge() // for the next round
 	}
 }
 
-func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, job api.Job, listed bool) {
-	id := x.id
-	if listed {
-		id = job.Ref()
+func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, l listing) {
+	x, id := l.watch, l.watch.id
+	if l.listed {
+		id = l.row.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
 	if err != nil {
@@ -300,11 +304,11 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, j
 	}
 	switch {
 	case err == nil:
-		x.detailSucceeded()
+		x.detailSucceeded(l.row)
 		x.update(s, detail)
-	case listed:
+	case l.listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
-		x.update(s, job)
+		x.update(s, l.job)
 	case errors.Is(err, errNoJob):
 		w.updateMissing(s, x)
 	default:
@@ -314,7 +318,7 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, x *Watch, j
 
 // updateMissing marks the watch's job as gone, once that is certain.
 func (w *Watcher) updateMissing(s scheduler, x *Watch) {
-	if !x.confirmMissing() {
+	if !x.confirmMissing(s) {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}

@@ -2,11 +2,14 @@ package jobwatch
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // undecided is a host with the programs of two schedulers, neither of which answers.
@@ -34,5 +37,107 @@ func TestAHostWhoseSchedulerIsNotKnownYetIsAskedSeldom(t *testing.T) {
 		x.Close()
 		stop()
 		serving.Wait()
+	})
+}
+
+func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
+	t.Run("pbs", func(t *testing.T) {
+		p := &pbsServer{}
+		watchPBS(t, p, func(t *testing.T, w *Watcher) {
+			for _, array := range []string{"20", "22"} { // before the others, which are asked for by their numbers
+				p.add(array+"[].srv", "arr", "B")
+				p.add(array+"[1].srv", "arr", "R", "array_id", array+"[].srv", "array_index", "1")
+				defer w.Watch(array + "[].srv").Close()
+			}
+			var jobs []pbsRecord
+			var watches []*Watch
+			for i := range 3 {
+				id := fmt.Sprintf("%d.srv", 30+i)
+				jobs = append(jobs, p.add(id, "notebook", "R"))
+				watches = append(watches, w.Watch(id))
+				defer watches[i].Close()
+			}
+			time.Sleep(10 * time.Minute)
+			before := len(p.connections())
+			time.Sleep(10 * time.Minute)
+			if n := len(p.connections()) - before; n > 20 {
+				t.Errorf("%d connections in ten minutes in which nothing changed", n)
+			}
+			p.set(jobs[2], "F", "Exit_status", "0")
+			time.Sleep(75 * time.Second)
+			if job := watches[2].Job(); job.State != api.JobFinished {
+				t.Errorf("after it ended, the job is %+v", job)
+			}
+			if most := p.mostWithin(DefaultLimits().QueryMin); most > DefaultLimits().Connections {
+				t.Errorf("%d connections in one round", most)
+			}
+		})
+	})
+	t.Run("slurm", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			w := serve(t, c)
+			running := api.Job{Name: "nb", State: api.JobRunning, Node: "cn1", Submitted: time.Now(), Start: time.Now(), End: time.Now().Add(9 * time.Hour)}
+			c.mute = map[string]bool{}
+			for i := range detailsPerRound { // arrays without a detail, before the job
+				job := running
+				job.ID = fmt.Sprintf("%d_1", 20+i)
+				c.set(job)
+				c.mute[job.ID] = true
+				defer w.Watch(fmt.Sprint(20 + i)).Close()
+			}
+			job := running
+			job.ID = "40"
+			c.set(job)
+			x := w.Watch("40")
+			defer x.Close()
+			time.Sleep(5 * time.Minute)
+			if x.Job().Log == "" {
+				t.Errorf("without its turn, the job is %+v", x.Job())
+			}
+			before := len(c.queries())
+			time.Sleep(10 * time.Minute)
+			if n := len(c.queries()) - before; n > 10 {
+				t.Errorf("%d queries in ten minutes in which nothing changed", n)
+			}
+			job.State = api.JobFinished
+			c.set(job)
+			time.Sleep(75 * time.Second)
+			if x.Job().State != api.JobFinished {
+				t.Errorf("after it ended, the job is %+v", x.Job())
+			}
+		})
+	})
+	t.Run("gridengine", func(t *testing.T) {
+		m := newMachine(t)
+		fakeGridEngine(t, m)
+		m.file(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r", "6 r"))
+		m.file(t, "details", geDetails("2", "3", "4", "5", "6"))
+		w := geWatcher(t, m)
+		var last *Watch
+		for _, id := range []string{"2", "3", "4", "5", "6"} {
+			last = w.Watch(id)
+			t.Cleanup(last.Close)
+		}
+		last.SeenRunning()
+		round := func() {
+			t.Helper()
+			w.changed()
+			if err := w.query(t.Context(), watchedOnly); err != nil {
+				t.Fatal(err)
+			}
+			if got := m.asked(t); len(got) > DefaultLimits().Connections {
+				t.Errorf("one round asked %q", got)
+			}
+		}
+		round()
+		m.file(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r"))
+		m.file(t, "details", geDetails("2", "3", "4", "5"))
+		m.file(t, "account", "=====\nqname all.q\nhostname c07\njobname n6\njobnumber 6\ntaskid undefined\nstart_time Mon Mar  2 08:00:00 2026\nend_time Mon Mar  2 09:00:00 2026\nfailed 0\nexit_status 0\n")
+		round()
+		round()
+		if job := last.Job(); job.State != api.JobFinished {
+			t.Errorf("after it ended, the job is %+v", job)
+		}
 	})
 }

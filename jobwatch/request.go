@@ -4,7 +4,6 @@ import (
 	"context"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,20 +22,39 @@ type Request struct {
 	Exclusive bool
 }
 
+// Size is the most that a submission may take, as far as its options say it. Zero is not
+// said, or not understood.
+type Size struct {
+	Time  time.Duration // of each job
+	Nodes int           // of all jobs of an array together
+}
+
 // RequestOf reads what a submission asks for from its arguments and its script.
 func (w *Watcher) RequestOf(ctx context.Context, s Submission, script string) (Request, error) {
+	r, err := w.demandOf(ctx, s, script, lastValue)
+	return r.Request, err
+}
+
+// SizeOf reads the size of a submission from its arguments and its script. Unlike RequestOf
+// it is never too small: of an option that a script repeats, the largest value counts.
+func (w *Watcher) SizeOf(ctx context.Context, s Submission, script string) (Size, error) {
+	r, err := w.demandOf(ctx, s, script, largestValue)
+	return r.size(), err
+}
+
+func (w *Watcher) demandOf(ctx context.Context, s Submission, script string, counts whichValue) (demand, error) {
 	sched, err := w.scheduler(ctx)
 	if err != nil {
-		return Request{}, err
+		return demand{}, err
 	}
 	k := kindOf(sched.name())
-	if k.request == nil {
-		return Request{}, nil
+	words := k.directives.words(script)
+	if k.demand == nil || counts == largestValue && slices.ContainsFunc(slices.Concat(words, s.Args), isSeveralJobs) {
+		return demand{}, nil
 	}
-	d := &k.directives
-	options := slices.Concat(d.options(d.words(script)), d.options(s.Args))
-	r := k.request(options)
-	r.Name, _ = lastOption(options, k.jobName)
+	o := givenOptions{script: k.directives.options(words), args: k.directives.options(s.Args), counts: counts}
+	r := k.demand(o)
+	r.Name, _ = lastOption(o.all(), k.jobName)
 	return r, nil
 }
 
@@ -123,12 +141,3 @@ func (w *Watcher) CommandOf(ctx context.Context, s Submission) (string, error) {
 
 // plainWord matches words that mean themselves to a shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
-
-// count reads a number; other if the text is none.
-func count(text string, other int) int {
-	n, err := strconv.Atoi(leadingNumber.FindString(text))
-	if err != nil || n < 0 || n > 1e6 {
-		return other
-	}
-	return n
-}

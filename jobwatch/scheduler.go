@@ -67,8 +67,8 @@ type schedulerKind struct {
 	jobName string
 	// choices are the words for a person's choices, by their names.
 	choices map[string]choiceWord
-	// request reads what a job asks for from its options.
-	request func([]option) Request
+	// demand reads what a job asks for from its options.
+	demand func(givenOptions) demand
 	// sharedLog is the log in its options that all its jobs have in common; "" if each has its
 	// own, or if that is not known.
 	sharedLog func([]option) string
@@ -76,8 +76,6 @@ type schedulerKind struct {
 	logHint string
 	// logFolders: a log in its options may be a folder, in which each job has its own.
 	logFolders bool
-	// size reads how large a job may be at most.
-	size func(repeated) Size
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.
@@ -161,6 +159,9 @@ type selective interface {
 	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
 	// and reports whether it could. ran says that the job was seen running.
 	explainGone(job *api.Job, ran bool) bool
+	// unseenHint is what it means if the server has never known a job that it accepted, even
+	// after unseenFor; "" if that means nothing.
+	unseenHint() string
 }
 
 // multiCluster is a scheduler that may have several clusters.

@@ -49,7 +49,7 @@ var slurmKind = schedulerKind{
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
-	program: "sbatch", jobName: "job-name", choices: slurmChoices, request: slurmRequest, size: slurmSize, sharedLog: slurmSharedLog,
+	program: "sbatch", jobName: "job-name", choices: slurmChoices, demand: slurmDemand, sharedLog: slurmSharedLog,
 	logHint: "write %j in --output of the script",
 }
 
@@ -394,6 +394,12 @@ func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result,
 	return sh.query(ctx, slurmPrelude+script, program, slurmProblem)
 }
 
+var errOldSlurm = &api.Error{
+	Code:    api.CodeFailed,
+	Message: "the Slurm of the host is older than 20.02: its squeue does not know --me",
+	Hint:    "tunctl needs Slurm 20.02 or newer: ask the site, or forward a port that you know with `tunctl forward`",
+}
+
 // slurmProblem is the error for a command's status and messages, nil for success.
 func slurmProblem(command string, res Result) error {
 	words := lastErrorLine(res)
@@ -404,6 +410,8 @@ func slurmProblem(command string, res Result) error {
 		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
 	case strings.Contains(string(res.Stderr), "Invalid job id"):
 		return errNoJob
+	case strings.Contains(string(res.Stderr), "unrecognized option '--me'"):
+		return errOldSlurm
 	}
 	return commandError(command, res.Exit, words)
 }

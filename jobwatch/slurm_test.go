@@ -135,7 +135,10 @@ func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 		"Resources": false, "Priority": false, "BeginTime": false, "QOSMaxJobsPerUserLimit": false, "AssocGrpCpuLimit": false, "AssocGrpGRES": false,
 		"ReqNodeNotAvail, UnavailableNodes:cn02": false, "ReqNodeNotAvail,_Reserved_for_maintenance": false,
 		"PartitionConfig": true, "AssocGrpBillingMinutes": true, "AssocGrpCPUMinutesLimit": true, "DependencyNeverSatisfied": true,
-		"QOSMaxWallDurationPerJobLimit": true, "QOSMaxCpuPerJobLimit": true, "QOSMinGRES": true, "BadConstraints": true,
+		"QOSMaxWallDurationPerJobLimit": true, "QOSMaxCpuPerJobLimit": true, "QOSMinGRES": true, "QOSMaxCpuMinutesPerJobLimit": true, "MaxMemPerLimit": true,
+		"AssocGrpCPURunMinutesLimit": false, "AssocGrpBillingRunMinutes": false, "QOSGrpCPURunMinutesLimit": false, // they pass as jobs end
+		"BadConstraints": false, "PartitionNodeLimit": false, // drained nodes cause these too
+		"QOSUsageThreshold": false, "MaxCpuPerAccount": false, "MaxGRESPerAccount": false, "AccountingPolicy": false,
 		"Job's_account_not_permitted_to_use_this_partition_(staff_allows_staff_not_proj1)": true,
 	} {
 		r := slurmReason(word)
@@ -145,6 +148,55 @@ func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 	}
 	if hint := slurmReason("SomethingNew").hint(); hint != "" {
 		t.Errorf("an unknown reason became %q", hint)
+	}
+}
+
+// slurmSampleJob is the only job of a sample.
+func slurmSampleJob(t *testing.T, name string) api.Job {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "samples", "slurm", name+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := parseScontrol(string(parseCapture(name, data).res.Stdout))
+	if len(jobs) != 1 {
+		t.Fatalf("%s has %d jobs", name, len(jobs))
+	}
+	return jobs[0]
+}
+
+func TestAJobThatMayStartIsNotSaidToNeverStart(t *testing.T) {
+	for name, want := range map[string]string{
+		"several-partitions":              "the job may start in another of its partitions; in one, it asks for more time",
+		"forecast-in-spite-of-the-reason": "Slurm expects to start the job, although it says: it asks for more time",
+	} {
+		if job := slurmSampleJob(t, name); !strings.HasPrefix(job.Hint, want) || job.State != api.JobQueued {
+			t.Errorf("%s: %s, %q", name, job.State, job.Hint)
+		}
+	}
+}
+
+func TestAJobThatAnotherClusterRunsIsNotCancelled(t *testing.T) {
+	if job := slurmSampleJob(t, "revoked-at-the-origin"); job.State.Ended() || !strings.HasPrefix(job.Hint, "cluster south of the federation runs the job") {
+		t.Errorf("%s, %q", job.State, job.Hint)
+	}
+	if jobs := parseSacct("7|REVOKED|0:0|1794702600|1794702650|1794702700|None assigned|gpu|nb\n"); jobs[0].State.Ended() {
+		t.Errorf("the accounting's record is %s", jobs[0].State)
+	}
+}
+
+func TestASlurmThatIsTooOldIsNamed(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.file(t, "squeue.fails", "squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information\n")
+	if _, err := slurmWatcher(m).Jobs(t.Context()); err == nil || !strings.Contains(err.Error(), "older than 20.02") {
+		t.Error(err)
+	}
+}
+
+func TestAJobWithoutItsEnvironmentIsHeld(t *testing.T) {
+	if job := slurmSampleJob(t, "held-without-environment"); job.State != api.JobHeld || !strings.Contains(job.Hint, ".bashrc") {
+		t.Errorf("%s, %q", job.State, job.Hint)
 	}
 }
 

@@ -128,8 +128,8 @@ type partitionUsage struct {
 	nodes, gpuNodes int
 }
 
-// slurmGPU matches a kind of GPU in a list of generic resources: gpu:a100:4(S:0-1), gpu:2.
-var slurmGPU = regexp.MustCompile(`(?:^|,)gpu(?::([A-Za-z][^:,()]*))?:(\d+)`)
+// slurmGPU matches a kind of GPU in a list of generic resources: gpu:a100:4(S:0-1), gpu:2080ti:8, gpu:2.
+var slurmGPU = regexp.MustCompile(`(?:^|,)gpu(?::([^:,()]+))?:(\d+)\b`)
 
 // slurmUsage sums up sinfo's lines, each of which stands for nodes that are alike.
 func slurmUsage(lines []string) map[string]*partitionUsage {

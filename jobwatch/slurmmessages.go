@@ -16,7 +16,9 @@ var slurmRefusals = refusalHints([][2]string{
 	{`Incompatible versions`, "the Slurm versions of this login node and the controller do not match: use another login node, and tell the site"},
 	{`I/O error writing script`, "the controller cannot store the job, often because its disk is full: tell the site"},
 
-	{`(?:QOS|Assoc)\w*(?:Minutes|RunMins)`, "the allocation is used up: use another account with --account, or apply for more hours"},
+	{`(?:QOS|Assoc)\w*Run(?:Minutes|Mins)`, "the running jobs of your group, or of the QOS, hold too many hours: wait for one to end, or lower --time"},
+	{`(?:QOS|Assoc)Max\w*MinutesPerJob`, "the job asks for more hours of CPUs or GPUs than one job may use: lower --time, or ask for less"},
+	{`(?:QOS|Assoc)\w*Minutes`, "the allocation is used up: use another account with --account, or apply for more hours"},
 	{`QOSMaxSubmitJobPerUser|QOSMaxSubmitJobPerAccount`, "you have reached the job limit of this QOS: wait for a job to end, cancel one, or use another --qos"},
 	{`QOSGrpSubmitJobs`, "this QOS has reached its job limit for all users: try again later, or use another --qos"},
 	{`MaxSubmitJobsPerAccount|AssocGrpSubmitJobs`, "your group has reached its job limit: wait for one of its jobs to end, or cancel one"},
@@ -105,13 +107,13 @@ var slurmReasons = map[string]reason{
 	"PartitionDown":               {words: "the partition is down"},
 	"PartitionInactive":           {words: "the partition starts no jobs now"},
 	"PartitionConfig":             {words: "no node of the partition has the requested resources: change --partition, or ask for less", never: true},
-	"PartitionNodeLimit":          {words: "the job asks for more nodes than the partition allows: lower --nodes, or change --partition", never: true},
+	"PartitionNodeLimit":          {words: "the partition does not have that many nodes now, or allows fewer for one job: wait for drained nodes, lower --nodes, or change --partition"},
 	"PartitionTimeLimit":          {words: "the job asks for more time than the partition allows: lower --time, or change --partition", never: true},
 	"AccountNotAllowed":           {words: "your account may not use this partition: change --account or --partition", never: true},
 	"InvalidAccount":              {words: "the account is not valid: set --account", never: true},
 	"InvalidQOS":                  {words: "the QOS is not valid: change --qos", never: true},
 	"QOSNotAllowed":               {words: "the QOS is not allowed here: change --qos or --partition", never: true},
-	"BadConstraints":              {words: "no node satisfies the constraints: change --constraint, or ask for less", never: true},
+	"BadConstraints":              {words: "no node satisfies the constraints now, perhaps because some are drained: if this stays, change --constraint, or ask for less"},
 	"ReservationDeleted":          {words: "the reservation was deleted: submit without --reservation", never: true},
 	"Reservation":                 {words: "waiting for the reservation to begin"},
 	"Licenses":                    {words: "waiting for a licence"},
@@ -121,6 +123,9 @@ var slurmReasons = map[string]reason{
 	"NodeDown":                    {words: "a required node is down"},
 	"SystemFailure":               {words: "Slurm reports a system failure: ask the site"},
 	"MaxPowerAvail":               {words: "the power budget of the cluster is used up"},
+	"MaxMemPerLimit":              {words: "the job asks for more memory per CPU or node than the partition allows: lower --mem, or ask for more CPUs", never: true},
+	"QOSUsageThreshold":           {words: "your account has used more than its share, so this QOS starts no job of it now: wait, or change --qos"},
+	"AccountingPolicy":            {words: "a limit of your account or QOS is reached: sacctmgr show assoc user=$USER shows the limits"},
 	"None":                        {},
 	"launch failed requeued held": {words: "held after the launch failed: release it with scontrol release", held: true, never: true},
 	"job requeued in held state":  {words: "requeued and held: release it with scontrol release", held: true, never: true},
@@ -132,12 +137,22 @@ var slurmReasons = map[string]reason{
 	"AssocGrpJobsLimit":           {words: "your group has reached its job limit; this job starts when another one ends"},
 }
 
+// A limit of run minutes counts what the running jobs may still use, so it passes as they end.
+var (
+	groupRunMinutes = reason{words: "your group's running jobs hold too many hours; a shorter --time may start sooner"}
+	qosRunMinutes   = reason{words: "the running jobs of this QOS hold too many hours; a shorter --time may start sooner"}
+)
+
 // slurmReasonParts are families of reasons, the most specific first. Waiting helps neither
 // against a limit per job nor against a used-up allocation.
 var slurmReasonParts = []struct {
 	prefix, suffix string
 	reason
 }{
+	{"QOS", "RunMinutesLimit", qosRunMinutes},
+	{"QOS", "RunMinutes", qosRunMinutes},
+	{"", "RunMinutesLimit", groupRunMinutes},
+	{"", "RunMinutes", groupRunMinutes},
 	{"", "MinutesLimit", reason{words: "the allocation is used up: check your quota, or use another account", never: true}},
 	{"", "Minutes", reason{words: "the allocation is used up: check your quota, or use another account", never: true}},
 	{"", "PerJobLimit", reason{words: "the job asks for more than one job may use: ask for less, or change --qos", never: true}},
@@ -152,12 +167,16 @@ var slurmReasonParts = []struct {
 	{"QOSMax", "", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
 	{"AssocGrp", "", reason{words: "your group has reached its limit; the job starts when another one of the group ends"}},
 	{"Assoc", "", reason{words: "you have reached the limit of your account; the job starts when another one of yours ends"}},
+	{"Max", "PerAccount", reason{words: "your account has reached its limit of this QOS; the job starts when another one of the account ends"}},
 	{"MaxJobsPer", "", reason{words: "you have reached your job limit; this job starts when another one ends"}},
 	{"ReqNodeNotAvail, Reserved", "", reason{words: "the nodes are reserved, often for a maintenance: a shorter --time may fit before it"}},
 	{"ReqNodeNotAvail", "", reason{words: "the requested nodes are down, drained or reserved: a shorter --time or other nodes may help"}},
 	{"Nodes required for job are DOWN", "", reason{words: "waiting for nodes; some are down, or reserved for jobs with a higher priority"}},
 	{"Job's account not permitted", "", reason{words: "your account may not use this partition: change --account or --partition", never: true}},
 	{"Job's QOS not permitted", "", reason{words: "the QOS is not allowed in this partition: change --qos or --partition", never: true}},
+	{"user env retrieval failed", "", reason{
+		words: "held: Slurm could not read your login environment, often because ~/.bashrc or ~/.profile is slow or fails; then release it with scontrol release", held: true, never: true,
+	}},
 	{"Reserved for maintenance", "", reason{words: "a maintenance is coming: a shorter --time may fit before it"}},
 }
 

@@ -47,46 +47,73 @@ func slurmGPUs(c chosen) (option, error) {
 		return option{}, c.refuse("the job has both --"+has[0].name+" and --"+has[1].name, "remove one of them from the script")
 	}
 	o := has[0]
-	m := oneGPUType.FindStringSubmatch(o.value)
-	if m == nil {
+	if strings.Contains(o.value, ",") {
 		return option{}, c.refuse("--"+o.name+"="+o.value+" asks for several kinds", "change the script")
 	}
-	o.value = m[1] + c.value
+	kind, _ := splitGPUs(o.value)
+	o.value = kind + c.value
 	return o, nil
 }
 
-// oneGPUType matches the value of an option for GPUs of one type; its group is what the number
-// follows. "gpu" alone is one GPU.
-var oneGPUType = regexp.MustCompile(`^((?:gpu:|gres/gpu:)?(?:[A-Za-z][\w.-]*:)?)\d+$`)
+// splitGPUs splits "2", "a100:2" or "gpu:2080ti:2" into what the number follows and the number.
+// Without a number it is one; a type may begin with a digit.
+func splitGPUs(item string) (kind string, n int) {
+	at := strings.LastIndexByte(item, ':') + 1
+	if n, err := strconv.Atoi(item[at:]); err == nil {
+		return item[:at], n
+	}
+	return item + ":", 1
+}
 
-// slurmRequest reads what a job asks for.
-func slurmRequest(list []option) Request {
-	value := func(name string) string {
-		text, _ := lastOption(list, name)
-		return text
+// sizeOptions are those that say how large a job is. sbatch also accepts their beginnings.
+var sizeOptions = []string{"array", "gpus", "nodelist", "nodes", "ntasks", "time"}
+
+// slurmDemand: a task, and a GPU, is on one node, so that there are no more nodes than tasks or
+// GPUs if their number is not said.
+func slurmDemand(g givenOptions) demand {
+	if g.counts == largestValue && slices.ContainsFunc(g.all(), isShortened) {
+		return demand{}
 	}
-	_, exclusive := lastOption(list, "exclusive")
-	nodes := count(value("nodes"), 1)
-	tasks := count(value("ntasks"), nodes*count(value("ntasks-per-node"), 1))
-	r := Request{
-		Time: slurmLimit(value("time")), Nodes: nodes, CPUs: tasks * count(value("cpus-per-task"), 1), Exclusive: exclusive,
-	}
+	nodes := g.number("nodes", 0, number)
+	tasks := g.number("ntasks", max(nodes, 1)*g.number("ntasks-per-node", 1, number), number)
+	d := demand{jobs: g.number("array", 1, arrayJobs), most: nodes}
+	d.Time = time.Duration(g.number("time", 0, seconds(slurmLimit))) * time.Second
+	d.Nodes, d.CPUs = max(nodes, 1), tasks*g.number("cpus-per-task", 1, number)
+	_, d.Exclusive = lastOption(g.all(), "exclusive")
 	for _, name := range gpuOptions {
-		n := 0
-		for item := range strings.SplitSeq(value(name), ",") {
-			if name != "gres" || strings.HasPrefix(strings.TrimPrefix(item, "gres/"), "gpu") {
-				n += gpusOf(item)
-			}
-		}
+		gpus := g.number(name, 0, gpusOf(name))
 		switch name {
 		case "gres", "gpus-per-node":
-			n *= nodes
+			gpus *= d.Nodes
 		case "gpus-per-task":
-			n *= tasks
+			gpus *= tasks
 		}
-		r.GPUs = max(r.GPUs, n)
+		d.GPUs = max(d.GPUs, gpus)
 	}
-	return r
+	if nodes == 0 {
+		d.most = max(g.number("ntasks", 1, number), g.number("gpus", 0, gpusOf("gpus")), g.number("nodelist", 0, namesOf))
+	}
+	return d
+}
+
+func isShortened(o option) bool {
+	return o.name != "" && slices.ContainsFunc(sizeOptions, func(name string) bool { return o.name != name && strings.HasPrefix(name, o.name) })
+}
+
+// gpusOf reads how many GPUs the value of an option is. Other generic resources are none.
+func gpusOf(name string) func(string) (int, bool) {
+	return sumOf(",", func(item string) (int, bool) {
+		if item == "" || name == "gres" && !strings.HasPrefix(strings.TrimPrefix(item, "gres/"), "gpu") {
+			return 0, true
+		}
+		_, n := splitGPUs(item)
+		return n, n >= 0 && n <= 1e6
+	})
+}
+
+// namesOf reads how many nodes a list has, unless that is a range or a file.
+func namesOf(text string) (int, bool) {
+	return strings.Count(text, ",") + 1, !strings.ContainsAny(text, "[/")
 }
 
 // slurmSharedLog is the --output of a job without its id or its name.
@@ -99,49 +126,6 @@ func slurmSharedLog(list []option) string {
 }
 
 var differingLog = regexp.MustCompile(`%\d*[jJAx]`)
-
-// sizeOptions are those that say how large a job is. sbatch also accepts their beginnings.
-var sizeOptions = []string{"array", "gpus", "nodelist", "nodes", "ntasks", "time"}
-
-// slurmSize: a task, and a GPU, is on one node, so that there are no more nodes than tasks or
-// GPUs if their number is not said.
-func slurmSize(r repeated) Size {
-	for _, o := range slices.Concat(r.script, r.args) {
-		for _, name := range sizeOptions {
-			if o.name != name && o.name != "" && strings.HasPrefix(name, o.name) {
-				return Size{}
-			}
-		}
-	}
-	limit, _ := r.option("time", seconds(slurmLimit))
-	jobs, _ := r.option("array", arrayJobs)
-	nodes, given := r.option("nodes", lastNumber)
-	if !given {
-		tasks, _ := r.option("ntasks", number)
-		gpus, _ := r.option("gpus", func(text string) (sum int) {
-			for item := range strings.SplitSeq(text, ",") {
-				sum += gpusOf(item)
-			}
-			return sum
-		})
-		names, _ := r.option("nodelist", func(text string) int {
-			if strings.Contains(text, "[") || strings.Contains(text, "/") { // a range, or a file
-				return unknownSize
-			}
-			return strings.Count(text, ",") + 1
-		})
-		nodes = max(tasks, gpus, names)
-	}
-	return sizeOf(limit, nodes, jobs)
-}
-
-// gpusOf reads how many GPUs "2", "a100:2" or "gpu:a100:2" are; "gpu" alone is one.
-func gpusOf(item string) int {
-	if item == "" {
-		return 0
-	}
-	return count(item[strings.LastIndexByte(item, ':')+1:], 1)
-}
 
 // slurmLimit reads a time limit: minutes, minutes:seconds, hours:minutes:seconds, and all
 // after days- with the hours first.

@@ -191,6 +191,9 @@ func (r slurmRecord) job() api.Job {
 	}
 	job.Restarts, _ = strconv.Atoi(r["Restarts"])
 	setSlurmState(&job, r["JobState"])
+	if cluster := slurmValue(r["FedActiveSiblings"]); job.Reason == revoked && cluster != "" {
+		job.Hint = strings.Replace(job.Hint, "another cluster", "cluster "+cluster, 1)
+	}
 	setSlurmTimes(&job, r["SubmitTime"], r["StartTime"], r["EndTime"])
 	setSlurmExit(&job, r["ExitCode"])
 	return job

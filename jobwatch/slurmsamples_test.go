@@ -45,7 +45,7 @@ var sampleStates = map[string]api.JobState{
 	"NODE_FAIL": api.JobNodeFail, "NF": api.JobNodeFail, "BOOT_FAIL": api.JobNodeFail, "BF": api.JobNodeFail,
 	"PREEMPTED": api.JobPreempted, "PR": api.JobPreempted, "DEADLINE": api.JobTimeout, "DL": api.JobTimeout,
 	"REQUEUED": api.JobQueued, "REQUEUE_HOLD": api.JobHeld, "SPECIAL_EXIT": api.JobHeld, "STOPPED": api.JobRunning,
-	"RESIZING": api.JobRunning, "SIGNALING": api.JobRunning, "REVOKED": api.JobCancelled, "STAGE_OUT": api.JobCompleting,
+	"RESIZING": api.JobRunning, "SIGNALING": api.JobRunning, "REVOKED": api.JobRunning, "STAGE_OUT": api.JobCompleting,
 }
 
 // sampleState compares a state. A waiting job may be held, which only its reason shows.
@@ -85,7 +85,7 @@ func scontrolSample(r slurmRecord) sampleRecord {
 		case "stdout":
 			return r["StdOut"], r["StdOut"] == want && (job.Log == want || job.Log == "" || strings.Contains(want, "%")), true
 		case "stderr":
-			there := job.Log == want || slices.Contains(job.OtherLogs, want) || want == "/dev/null" || strings.Contains(want, "%")
+			there := r.waitsTogether() || job.Log == want || slices.Contains(job.OtherLogs, want) || want == "/dev/null" || strings.Contains(want, "%")
 			return r["StdErr"], r["StdErr"] == want && there, true
 		case "command":
 			return r["Command"], r["Command"] == want || job.Script == want, true

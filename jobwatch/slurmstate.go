@@ -20,6 +20,9 @@ func setSlurmState(job *api.Job, state string) {
 			job.State = api.JobHeld
 		}
 		job.Hint = r.hint()
+	case word == revoked:
+		job.Reason = word
+		job.Hint = "another cluster of the federation runs the job, and tunctl does not follow it there: log in to that cluster, or choose one with -M"
 	case job.State == api.JobRunning && job.Reason == "Prolog":
 		job.Hint = slurmReason(job.Reason).hint()
 	case word == Suspended || word == "STOPPED":
@@ -32,6 +35,9 @@ func setSlurmState(job *api.Job, state string) {
 	}
 }
 
+// revoked is the state of a job at its origin while another cluster of the federation runs it.
+const revoked = "REVOKED"
+
 func slurmState(word string) api.JobState {
 	switch word {
 	case "PENDING", "REQUEUED", "REQUEUE_FED":
@@ -40,7 +46,7 @@ func slurmState(word string) api.JobState {
 		return api.JobHeld
 	case "CONFIGURING", "POWER_UP_NODE":
 		return api.JobConfiguring
-	case "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING":
+	case "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", revoked:
 		return api.JobRunning
 	case "COMPLETING", "STAGE_OUT":
 		return api.JobCompleting
@@ -48,7 +54,7 @@ func slurmState(word string) api.JobState {
 		return api.JobFinished
 	case "FAILED", "LAUNCH_FAILED", "RECONFIG_FAIL":
 		return api.JobFailed
-	case "CANCELLED", "REVOKED":
+	case "CANCELLED":
 		return api.JobCancelled
 	case "TIMEOUT", "DEADLINE":
 		return api.JobTimeout
@@ -68,11 +74,25 @@ func setSlurmTimes(job *api.Job, submit, start, end string) {
 	job.Submitted = slurmTime(submit)
 	if job.State == api.JobHeld || job.State == api.JobQueued {
 		job.ExpectedStart = slurmTime(start)
+		withdrawNever(job)
 		return
 	}
 	job.Start, job.End = slurmTime(start), slurmTime(end)
 	if job.State.Ended() && job.Node == "" {
 		job.Start = time.Time{}
+	}
+}
+
+// withdrawNever: the reason is about one partition and about the nodes that are up, so a job that
+// has other partitions or a forecast may start all the same.
+func withdrawNever(job *api.Job) {
+	why, never := strings.CutPrefix(job.Hint, NeverStarts+": ")
+	switch {
+	case !never:
+	case strings.Contains(job.Queue, ","):
+		job.Hint = "the job may start in another of its partitions; in one, " + why
+	case !job.ExpectedStart.IsZero():
+		job.Hint = "Slurm expects to start the job, although it says: " + why
 	}
 }
 

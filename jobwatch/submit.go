@@ -152,10 +152,24 @@ func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) 
 		case submitPending:
 			continue
 		}
-		return Result{}, "", &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + lastErrorLine(res)}
+		return Result{}, "", submitScriptError(res)
 	}
 	return Result{}, "", errDoubt
 }
+
+// submitScriptError is the error of a submit script that submitted nothing. If its own message ends
+// in a colon, the line before it has the cause.
+func submitScriptError(res Result) error {
+	words := lastErrorLine(res)
+	text := bytes.TrimSpace(res.Stderr)
+	if at := bytes.LastIndexByte(text, '\n'); at > 0 && strings.HasSuffix(words, ":") {
+		words += " " + lastErrorLine(Result{Stderr: text[:at]})
+	}
+	return &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + words, Hint: hintOf(words, noRoom)}
+}
+
+// noRoom are the messages of a full disk.
+var noRoom = refusalHints([][2]string{{diskFull, diskFullHint}})
 
 func readAnswer(res Result, mark string) (Result, string, error) {
 	parts := sections(string(res.Stdout), mark)

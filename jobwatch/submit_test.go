@@ -419,3 +419,20 @@ func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
 		t.Errorf("%+v, %v, %v", ended, found, err)
 	}
 }
+
+func TestAFullDiskIsNamedAsTheCause(t *testing.T) {
+	m := newMachine(t)
+	fakeSlurm(t, m)
+	m.program(t, "sed", `echo "sed: couldn't flush stdout: Disk quota exceeded" >&2; exit 4`)
+	m.file(t, "job.sh", "#!/bin/sh\n")
+	_, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "t", Script: "~/job.sh"})
+	refused, ok := errors.AsType[*api.Error](err)
+	if !ok || !strings.HasSuffix(refused.Message, ".tunctl: sed: couldn't flush stdout: Disk quota exceeded") || !strings.Contains(refused.Message, "cannot copy the job script") ||
+		refused.Hint != diskFullHint {
+		t.Errorf("%#v", err)
+	}
+	_, err = slurmWatcher(m).Submit(t.Context(), Submission{Tag: "u", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Workdir: "~/none"})
+	if err == nil || !strings.Contains(err.Error(), "cannot enter the working directory: ") || !strings.Contains(err.Error(), "/none") {
+		t.Errorf("a missing folder: %v", err)
+	}
+}

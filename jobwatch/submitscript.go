@@ -14,7 +14,7 @@ import (
 const (
 	submitDone    = 0  // the scheduler's answer follows
 	submitPending = 10 // it was submitted; the answer is not there yet
-	submitFailed  = 11 // nothing was submitted; standard error says why
+	submitFailed  = 11 // nothing was submitted; standard error says why, in its last line or two
 )
 
 // submitScript is the script of Watcher.Submit. The tag's folder on the host makes a
@@ -60,17 +60,17 @@ tunctl_dir=$tunctl_root/@TAG@
 tunctl_script=$tunctl_dir/@BASE@
 tunctl_limit() { if command -v timeout >/dev/null 2>&1; then timeout 120 "$@"; else command "$@"; fi; }
 tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
-(umask 077; mkdir -p "$tunctl_root") || tunctl_fail "cannot write to $tunctl_root"
+(umask 077; mkdir -p "$tunctl_root") || tunctl_fail "cannot write to $tunctl_root:"
 test -O "$tunctl_root" && { test ! -L "$tunctl_root" || test -n "$(find "$tunctl_root" -prune \( -user "$(id -u)" -o -user 0 \))"; } || tunctl_fail "the folder $tunctl_root belongs to another user: remove it, or set private in the [host] section of the config"
 chmod 700 "$tunctl_root"
-(umask 077; mkdir -p "$tunctl_dir") || tunctl_fail "cannot write to $tunctl_root"
+(umask 077; mkdir -p "$tunctl_dir") || tunctl_fail "cannot write to $tunctl_root:"
 if test ! -d "$tunctl_dir/tunctl.lock"; then
-	cd @WORKDIR@ || tunctl_fail 'cannot enter the working directory'
+	cd @WORKDIR@ || tunctl_fail 'cannot enter the working directory:'
 	@CHECK@
 	tunctl_new=$tunctl_dir/tunctl.new.$$
-	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail "cannot copy the job script to $tunctl_root"; }
+	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail "cannot copy the job script to $tunctl_root:"; }
 	@NOTE@
-	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail "cannot copy the job script to $tunctl_root"
+	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail "cannot copy the job script to $tunctl_root:"
 	printf '%s\n' @SESSION@ >"$tunctl_dir/tunctl.session"
 	(
 		trap '' HUP

@@ -1,7 +1,9 @@
 package jobwatch
 
 import (
+	"fmt"
 	"reflect"
+	"regexp"
 	"sync"
 	"time"
 
@@ -27,8 +29,9 @@ type Watch struct {
 	known      bool      // the scheduler has reported the job at least once
 	ran        bool      // it was seen running
 	detailed   bool      // the detail of this run of the job is known
-	detailAt   time.Time // when it was last queried; zero: it must be
+	detailAt   time.Time // when it was last queried
 	detailLost bool      // the last query for it failed
+	row        api.Job   // the job in the list when its detail was queried
 	closed     bool
 	passive    bool // it causes no query; set before others see the watch
 
@@ -128,17 +131,24 @@ func (x *Watch) over() bool {
 	return x.closed || x.job.State.Ended()
 }
 
-// wantsDetail reports whether the list does not have enough about the job: Slurm's never
-// has the log, and while a job waits the log's name may lack the node.
+// wantsDetail reports whether the list does not have enough about the job: Slurm's never has
+// the log, and while a job waits the log's name may lack the node. A detail is compared with the
+// list that it followed, since PBS's list does not have the tasks of an array.
 func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if now.Log != "" || x.passive {
 		return false
 	}
-	sameRun := x.detailed && now.Restarts == x.job.Restarts && now.Node == x.job.Node && s.asRequested(now, x.job.ID).Task == x.job.Task
-	return !sameRun
+	sameRun := now.Restarts == x.row.Restarts && now.Node == x.row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(x.row, x.job.ID).Task
+	if _, few := s.(selective); few {
+		sameRun = sameRun && now.State == x.row.State
+	}
+	return !x.detailed || !sameRun || isVague(now) && x.job.State == api.JobUnknown
 }
+
+// isVague recognises an array in a list that does not have its tasks.
+func isVague(listed api.Job) bool { return listed.State == api.JobRunning && listed.Node == "" }
 
 // update records and publishes the job as the scheduler reported it.
 func (x *Watch) update(s scheduler, job api.Job) {
@@ -147,6 +157,7 @@ func (x *Watch) update(s scheduler, job api.Job) {
 	defer x.mu.Unlock()
 	id, _ := splitRef(x.id)
 	job = s.asRequested(job, id)
+	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.w.host, job.ID))
 	x.misses, x.known = 0, true
 	if x.isOutdatedLocked(job) {
 		job = x.job
@@ -173,6 +184,9 @@ func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
 	}
 	return job
 }
+
+// releaseWords are the end of the hint of a job whose hold a person can release.
+var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)
 
 // markUnknown keeps the facts about the job and sets its state to unknown.
 func (x *Watch) markUnknown(reason, hint string) {
@@ -210,14 +224,34 @@ const (
 	graceMisses = 3
 )
 
+// unseenFor is Grace for a job of which the scheduler has said nothing since it accepted it: the
+// caches of sites are a minute old at most.
+const unseenFor = 65 * time.Second
+
 // confirmMissing records that the scheduler does not know the job, and reports whether that
 // is certain by now.
-func (x *Watch) confirmMissing() bool {
+func (x *Watch) confirmMissing(s scheduler) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	old := time.Since(x.began) >= Grace
 	x.misses++
-	return x.ran || old && (x.misses == 1 || x.misses >= graceMisses)
+	age := time.Since(x.began)
+	if hint := x.unseenHintLocked(s); hint != "" {
+		job := x.job
+		job.Hint = "the scheduler does not know the job yet; if that stays, " + hint
+		x.publishLocked(job)
+		return age >= unseenFor && x.misses > 1
+	}
+	return x.ran || age >= Grace && (x.misses == 1 || x.misses >= graceMisses)
+}
+
+// unseenHintLocked is what it means that the scheduler has said nothing of a job that we
+// submitted; "" if it has, or if that means nothing.
+func (x *Watch) unseenHintLocked(s scheduler) string {
+	few, ok := s.(selective)
+	if !ok || x.submitted.IsZero() || x.ran || x.job.Queue != "" || !x.logFound.IsZero() {
+		return ""
+	}
+	return few.unseenHint()
 }
 
 // isKnown reports whether the scheduler has ever reported the job.
@@ -227,11 +261,12 @@ func (x *Watch) isKnown() bool {
 	return x.known
 }
 
-// detailSucceeded records that the detail of this run of the job is known.
-func (x *Watch) detailSucceeded() {
+// detailSucceeded records that the detail of this run of the job is known; row is the job in the
+// list, if there is one.
+func (x *Watch) detailSucceeded(row api.Job) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.detailed, x.detailAt, x.detailLost = true, time.Now(), false
+	x.detailed, x.detailAt, x.detailLost, x.row = true, time.Now(), false, row
 }
 
 // detailFailed records a failed query for the detail: the other jobs come first now.
@@ -241,22 +276,11 @@ func (x *Watch) detailFailed() {
 	x.detailAt, x.detailLost = time.Now(), true
 }
 
-// requireDetail marks the detail as outdated, and reports whether to query it before that
-// of other jobs: not if that just failed.
-func (x *Watch) requireDetail() bool {
+// lastDetail is when the detail was last queried, and whether that failed.
+func (x *Watch) lastDetail() (at time.Time, failed bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.detailLost {
-		x.detailAt = time.Time{}
-	}
-	return !x.detailLost
-}
-
-// lastDetail is when the detail was last queried; zero: it must be.
-func (x *Watch) lastDetail() time.Time {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.detailAt
+	return x.detailAt, x.detailLost
 }
 
 // withKnownFacts adds to a job from a short list what is known of this run.
@@ -264,8 +288,11 @@ func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	x.mu.Lock()
 	known := x.job
 	x.mu.Unlock()
-	if !x.isKnown() || known.Submitted.IsZero() {
+	switch {
+	case !x.isKnown() || known.Submitted.IsZero():
 		return job
+	case isVague(job) && !known.State.Ended():
+		return known
 	}
 	job.Name, job.Script, job.Submitted, job.Restarts = known.Name, known.Script, known.Submitted, known.Restarts
 	switch {
@@ -274,8 +301,8 @@ func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	case job.Node == known.Node && !known.Start.IsZero():
 		job.Start, job.End = known.Start, known.End
 	}
-	if job.Hint == "" && job.State == known.State {
-		job.Hint = known.Hint
+	if (job.Hint == "" || job.State == api.JobHeld) && job.State == known.State {
+		job.Hint = known.Hint // the list does not have the kind of a hold
 	}
 	return job
 }
@@ -294,7 +321,9 @@ func (x *Watch) gone(s scheduler) api.Job {
 	}
 	few, ok := s.(selective)
 	ran := x.ran || !x.logFound.IsZero()
-	switch {
+	switch hint := x.unseenHintLocked(s); {
+	case hint != "":
+		job.State, job.Hint = api.JobNeverRan, hint
 	case ok && few.explainGone(&job, ran):
 	case x.known || ran:
 		job.State = api.JobFinished

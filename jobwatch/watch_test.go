@@ -21,8 +21,9 @@ type cluster struct {
 	mu     sync.Mutex
 	jobs   map[string]api.Job
 	order  []string
-	silent bool // the controller does not answer
-	broken bool // the link is down
+	silent bool            // the controller does not answer
+	broken bool            // the link is down
+	mute   map[string]bool // the jobs of which scontrol says nothing that can be read
 	busy   int
 	count  map[string]int
 	asked  []time.Time // of the queries
@@ -145,6 +146,9 @@ func (c *cluster) answer(name, script string) (out, errout string, exit int) {
 	case name == "scontrol":
 		id := jobOf.FindStringSubmatch(script)[1]
 		job, ok := c.jobs[id]
+		if c.mute[id] {
+			return "", "scontrol: error: internal error", 1
+		}
 		if !ok {
 			return "", "slurm_load_jobs error: Invalid job id specified", 1
 		}

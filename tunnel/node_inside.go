@@ -265,7 +265,7 @@ func (i *inside) startOnHop(ctx context.Context) (*runningRelay, error) {
 }
 
 // hopCommand starts the relay in a login. On PBS, pbs_attach makes it a part of the job
-// where that program exists and works. This was not tried on a live PBS.
+// where that program exists and works. It was tried on a live OpenPBS only.
 func (i *inside) hopCommand() string {
 	if i.pbsJob == "" || !safeWord(i.pbsJob) {
 		return step.Command()

@@ -161,6 +161,24 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 	return site.AccessHint(settings.Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 }
 
+// withSiteAdvice adds to the error of a host that cannot be reached what its site requires.
+func withSiteAdvice(ctx context.Context, p home.Paths, host string, err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeUnreachable {
+		return err
+	}
+	cfg, unread := loadConfig(p)
+	if unread != nil {
+		return err
+	}
+	if advice := siteAdvice(ctx, p, cfg, host, resolver(p, cfg)); advice != "" {
+		hinted := *e
+		hinted.Hint = advice
+		return &hinted
+	}
+	return err
+}
+
 // checkList prints checks as they come, under their subjects.
 type checkList struct {
 	term   *term.Terminal

@@ -28,7 +28,10 @@ func (i *interview) askSoftware(ctx context.Context, job *configs.Job, p *plan) 
 	if i.app != "jupyter" || given || p.submit != "" || p.adopts {
 		return nil
 	}
-	all := i.software(p.site)
+	all := slices.DeleteFunc(i.software(p.site), func(s software) bool {
+		_, ok := question(job, s.answer)
+		return s.answer != "" && !ok // it has no effect at this site
+	})
 	if len(all) == 0 {
 		if p.site.Generic() {
 			i.showInstall(job, p.host)
@@ -45,7 +48,10 @@ func (i *interview) askSoftware(ctx context.Context, job *configs.Job, p *plan) 
 		}
 		o, err := i.choose(ctx, fmt.Sprintf("What should `tunctl up %s` start? A folder, a module, a .sif image or a job script on the host will do, too", p.session), offers, job, func(text string) error {
 			s := typedSoftware(text)
-			q, _ := question(job, cmp.Or(s.answer, "venv"))
+			q, ok := question(job, cmp.Or(s.answer, "venv"))
+			if !ok && !s.script {
+				return fmt.Errorf("%s runs jobs in its own containers: set prepare in the session for what is inside", p.site.Name)
+			}
 			_, err := q.Check(s.value)
 			return err
 		})

@@ -103,7 +103,7 @@ func isConnected(st api.Status, host string) bool {
 // login connects to a host and says so. The agent must be running.
 func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) error {
 	if err := inv.authenticate(ctx, host, keep); err != nil {
-		return err
+		return withSiteAdvice(ctx, inv.paths, host, err)
 	}
 	inv.Say("%s connected to %s", inv.Paint(term.Green, "✓"), host)
 	return nil

@@ -132,7 +132,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	fact("transfer", s.Transfer)
 	fact("portal", s.Portal)
-	fact("first", s.Before)
+	fact("before login", s.Before)
 	fact("login", s.Login)
 	fact("login page", strings.Join(s.LoginPages, ", "))
 	fact("certificate", certificateText(s.Certificate))

@@ -217,6 +217,9 @@ func (u *up) timedOut(s api.Session) error {
 	if unsubmitted(s) {
 		e.Hint = fmt.Sprintf("no job is submitted unless a command waits: `tunctl up %s` waits again", u.name)
 	}
+	if s.Hint != "" { // what to do about it
+		e.Hint = s.Hint + "; " + e.Hint
+	}
 	return e
 }
 
@@ -236,12 +239,16 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	events, gone := u.watch(ctx)
 	defer func() { cancel(); <-gone }()
-	if _, ok := <-events; !ok && ctx.Err() != nil {
+	first, ok := <-events
+	if !ok && ctx.Err() != nil {
 		return api.Session{}, ctx.Err()
 	} else if !ok {
 		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent has stopped"}
 	}
 	answer, err := u.send(ctx)
+	if errors.Is(err, context.DeadlineExceeded) { // it may query the scheduler before it answers
+		return u.known(first), err
+	}
 	if err != nil {
 		return api.Session{}, err
 	}
@@ -274,6 +281,18 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 			session = answer.Session
 		}
 	}
+}
+
+// known is the session in an event with all of them.
+func (u *up) known(e api.Event) api.Session {
+	if e.Status != nil {
+		for _, s := range e.Status.Sessions {
+			if s.Name == u.name {
+				return s
+			}
+		}
+	}
+	return api.Session{}
 }
 
 // looksForJob reports whether a session has yet to find or submit its job.

@@ -21,6 +21,7 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
+	"tunctl/jobwatch"
 )
 
 func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
@@ -61,6 +62,7 @@ type played struct {
 
 	shown   chan struct{} // if set, what is told after the first waits for it
 	mu      sync.Mutex
+	hangs   bool     // no up is answered
 	watched string   // the waiter that watches
 	asked   []string // the waiters of each up
 	answers []api.Session
@@ -81,7 +83,7 @@ func playAgent(t *testing.T, tells ...api.Session) *played {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	status := api.Status{Version: api.Version, Agent: &api.Agent{PID: os.Getpid(), Version: version()}}
+	status := api.Status{Version: api.Version, Agent: &api.Agent{PID: os.Getpid(), Version: version()}, Sessions: []api.Session{spooled}}
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status) })
 	mux.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
@@ -99,6 +101,10 @@ func playAgent(t *testing.T, tells ...api.Session) *played {
 		}
 	})
 	mux.HandleFunc("POST /v1/up", func(w http.ResponseWriter, r *http.Request) {
+		if a.hangs {
+			<-r.Context().Done()
+			return
+		}
 		a.mu.Lock()
 		answer := a.answers[len(a.asked)]
 		a.asked = append(a.asked, r.URL.Query().Get("waiter"))
@@ -127,6 +133,7 @@ func playAgent(t *testing.T, tells ...api.Session) *played {
 
 var (
 	waitingFor = api.Session{Name: "jupyter", Host: "narval", State: api.SessionConnecting, MaySubmit: true}
+	spooled    = api.Session{Name: "jupyter", Host: "narval", State: api.SessionStarting, Job: &api.Job{ID: "7", State: api.JobRunning}, Hint: jobwatch.Spooled}
 	lapsed     = api.Session{Name: "jupyter", Host: "narval", State: api.SessionConnecting, Cause: "no route"}
 	broughtUp  = api.Session{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "7", State: api.JobRunning}}
 )
@@ -190,6 +197,16 @@ func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
 	}
 }
 
+func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
+	a := playAgent(t)
+	a.hangs = true
+	u := &up{term: &term.Terminal{Out: io.Discard, Err: io.Discard}, name: "jupyter", wait: 3 * time.Second}
+	_, err := u.bringUp(t.Context(), a.paths)
+	if exitCode(err) != exitTimeout || !strings.Contains(err.Error(), `session "jupyter" is still starting`) {
+		t.Error(err)
+	}
+}
+
 // signalling keeps what is written to it, and closes shown once that has a text.
 type signalling struct {
 	bytes.Buffer
@@ -218,6 +235,7 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 		{submitting, "shows whether the job has just been submitted", "no job is submitted unless a command waits"},
 		{queued, "job 7 stays", "it continues in the background"},
 		{reconnecting, "job 7 stays", "it continues in the background"},
+		{spooled, "job 7 stays", jobwatch.Spooled + "; it continues in the background"},
 		{lapsed, "the agent continues in the background", "it continues in the background"},
 	} {
 		var said bytes.Buffer

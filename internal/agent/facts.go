@@ -96,7 +96,7 @@ func (f *facts) derive(now time.Time) verdict {
 		case f.silent != "" && v.cause == f.silent:
 			v.hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.name)
 		case f.notInside != "" && v.cause == f.notInside:
-			v.hint = fmt.Sprintf("this needs job steps (srun) or ssh to the nodes, if the site allows them; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.name)
+			v.hint = fmt.Sprintf("this needs ssh to the nodes, or Slurm's job steps (srun), if the site allows them; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.name)
 		}
 		return v
 	case f.listeners.pending != "":

@@ -91,6 +91,10 @@ func (f *facts) queued(r forward.Reason, host string, now time.Time) forward.Rea
 		return r
 	}
 	r.Title = "Waiting in the queue"
+	if neverStarts(j) {
+		r.Kind, r.Title, r.Facts = forward.ReasonAttention, "The job will not start", f.jobFacts()
+		return r
+	}
 	r.Text = fmt.Sprintf("%s starts the job when it is its turn. You may close this page: the job keeps its place.", host)
 	r.Hint = ""
 	add := func(name, value string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/tunnel/forward"
 )
 
@@ -16,7 +17,8 @@ func pageFacts(now time.Time) map[string]facts {
 	job := func(state api.JobState) *api.Job {
 		return &api.Job{ID: "4242", State: state, Node: "nc10", Submitted: now.Add(-25 * time.Minute)}
 	}
-	queued, held := job(api.JobQueued), job(api.JobHeld)
+	queued, never, held := job(api.JobQueued), job(api.JobQueued), job(api.JobHeld)
+	never.Hint = jobwatch.NeverStarts + ": it asks for too much"
 	queued.Reason, queued.Hint, queued.ExpectedStart = "Priority", "other jobs come first", now.Add(95*time.Minute)
 	held.Reason, held.Hint = "JobHeldUser", "held by yourself: release it with scontrol release"
 	all := map[string]facts{
@@ -28,6 +30,7 @@ func pageFacts(now time.Time) map[string]facts {
 		"logged-out":   {host: api.Host{Alias: "narval", State: api.HostDown}, served: true},
 		"submitting":   {host: up, needsJob: true, submitting: true, doing: "asking the scheduler"},
 		"queued":       {host: up, needsJob: true, job: queued, waits: "earlier jobs like this waited 5 to 40 min here (8 runs)"},
+		"never":        {host: up, needsJob: true, job: never},
 		"held":         {host: up, needsJob: true, job: held},
 		"starting":     {host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting for the server's address in the log"},
 		"silent":       {host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "asking the server"},
@@ -72,6 +75,7 @@ func TestTheWaitingPageNamesEveryStateInWords(t *testing.T) {
 		"logged-out":   {forward.ReasonAttention, "Log in to continue", "Log in to narval…"},
 		"submitting":   {forward.ReasonProgress, "Submitting the job", ""},
 		"queued":       {forward.ReasonProgress, "Waiting in the queue", ""},
+		"never":        {forward.ReasonAttention, "The job will not start", ""},
 		"held":         {forward.ReasonAttention, "The job is on hold", ""},
 		"starting":     {forward.ReasonProgress, "Your notebook is starting", ""},
 		"reconnecting": {forward.ReasonProgress, "Reconnecting to narval", ""},
@@ -106,6 +110,11 @@ func TestTheQueuesPageSaysWhyAndHowLong(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, facts[name], want)
 		}
 	}
+	f = pageFacts(now)["never"]
+	if r := f.reason(f.derive(now), now, now); strings.Contains(r.Text, "keeps its place") || !strings.Contains(r.Text, "it asks for too much") || !strings.Contains(r.Hint, "--cancel") {
+		t.Errorf("of a job that never starts: %+v", r)
+	}
+	f = pageFacts(now)["queued"]
 	f.job.ExpectedStart = time.Time{}
 	if r := f.reason(f.derive(now), now, now); r.Facts[1].Value != "Not known yet" {
 		t.Errorf("without an expected start: %+v", r.Facts)

@@ -81,7 +81,7 @@ func (f Finding) Explain(w io.Writer, secrets bool) {
 		fmt.Fprintf(w, "  file   %s\n", f.RuntimeFile)
 	}
 	if f.Doubt {
-		fmt.Fprintln(w, "  note   the log is incomplete: the runtime file decides")
+		fmt.Fprintln(w, "  note   the log has no address yet; using Jupyter's own file on the node")
 	}
 	for _, o := range f.Others {
 		fmt.Fprintf(w, "  also   %s: %s\n", o.Name, o.summary())
@@ -97,6 +97,11 @@ func (f Finding) Explain(w io.Writer, secrets bool) {
 		}
 		fmt.Fprintf(w, "  %-9s %s: %s\n", where, verb, n.text)
 	}
+}
+
+// reachWords are the ways to an endpoint in words.
+var reachWords = map[api.Reach]string{
+	api.ReachLogin: "reached from the login node", api.ReachNode: "reached from its own node", api.ReachHere: "on the login node itself",
 }
 
 // summary is the finding in one line.
@@ -115,11 +120,11 @@ func (f Finding) summary() string {
 	default:
 		text += fmt.Sprintf("%s://%s%s", f.Scheme, f.Address(), f.Path)
 	}
-	if f.Reach != "" {
-		text += ", reach " + string(f.Reach)
+	if way := reachWords[f.Reach]; way != "" {
+		text += ", " + way
 	}
 	if f.NeedsNode {
-		text += ", on the job's node"
+		text += ", on the node of the job"
 	}
 	if f.Guess {
 		text += " (a guess)"

@@ -25,7 +25,7 @@ func TestASummaryAddsUpTheHoursOfEachWeek(t *testing.T) {
 		run("nb", monday, time.Hour, 3*time.Hour, func(r *api.Run) { r.Idle = 1800 }),
 		run("nb", monday, time.Hour, 3*time.Hour, func(r *api.Run) { r.GPUs, r.Idle = 2, 5*3600 }), // measured longer than it ran
 		run("nb", monday, 0, time.Hour, func(r *api.Run) { r.GPUs = 4 }),
-		run("nb", monday, 0, time.Hour, func(r *api.Run) { r.Host = "fir" }),
+		run("nb", monday, 5*time.Hour, time.Hour, func(r *api.Run) { r.Host, r.Job.Restarts = "fir", 1 }), // it had run before
 		{Session: "gone", Host: "narval", Noted: monday, Job: api.Job{State: api.JobNeverRan}},
 	})
 	const h = 3600
