@@ -263,12 +263,12 @@ func TestAHeldJobSaysWhoReleasesIt(t *testing.T) {
 }
 
 func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
-	x := &Watch{id: "7.srv", w: &Watcher{host: "aspire"}, c: make(chan api.Job, 1)}
+	x := &Watch{id: "7.srv", w: &Watcher{host: "aspire"}, c: make(chan Report, 1)}
 	x.update(newPBS(), pbsRecord{"Job Id": "7.srv", "job_state": "H", "Hold_Types": "u"}.job())
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh aspire qrls 7.srv`" {
 		t.Errorf("%q", job.Hint)
 	}
-	x = &Watch{id: "104", w: &Watcher{host: "narval"}, c: make(chan api.Job, 1)}
+	x = &Watch{id: "104", w: &Watcher{host: "narval"}, c: make(chan Report, 1)}
 	x.update(slurm{}, api.Job{ID: "104", State: api.JobHeld, Hint: slurmReason("JobHeldUser").hint()})
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh narval scontrol release 104`" {
 		t.Errorf("%q", job.Hint)
