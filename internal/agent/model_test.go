@@ -20,6 +20,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -187,7 +188,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 	}
 }
 
-var modelWaits = []time.Duration{0, time.Second, 5 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 40 * time.Minute}
+var modelWaits = []time.Duration{0, time.Second, 3 * time.Second, 5 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 40 * time.Minute}
 
 // act does one thing.
 func (m *model) act() {
@@ -219,6 +220,9 @@ func (m *model) act() {
 		l.edit()
 	case 14, 15, 16:
 		m.oddSubmission()
+		if m.random.IntN(2) == 0 {
+			l.up()
+		}
 	case 17:
 		m.endJob()
 	}
@@ -247,8 +251,9 @@ func (l *modelLaptop) up() {
 // leave ends the command that waits.
 func (l *modelLaptop) leave() {
 	if l.waiting {
-		l.waiting, l.granted = false, time.Time{}
 		l.agent.waiterLeft("command")
+		synctest.Wait() // a submission may have begun just before
+		l.waiting, l.granted = false, time.Time{}
 	}
 }
 
@@ -502,4 +507,113 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 			return
 		}
 	}
+}
+
+// withModel runs a test on one laptop of a model, whose cluster is Slurm without skew.
+func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
+	t.Setenv("PATH", t.TempDir())
+	keyFile, key := guestKey(t, t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, modelSlurm{}, keyFile, key)
+		m.cluster.skew = 0
+		test(m, m.laptops[0])
+		m.finish()
+		if m.failed {
+			t.Error(strings.Join(m.log, "\n"))
+		}
+	})
+}
+
+func (l *modelLaptop) mustUp() {
+	l.m.t.Helper()
+	if l.up(); l.granted.IsZero() {
+		l.m.t.Fatal(strings.Join(l.m.log, "\n"))
+	}
+	time.Sleep(30 * time.Second)
+}
+
+func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		first := m.cluster.jobs[0]
+		m.cluster.slowCancel = 20 * time.Second
+		ended := make(chan error)
+		go func() {
+			_, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+			ended <- err
+		}()
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		l.up()
+		if took := time.Since(began); took > time.Second {
+			m.t.Errorf("the up took %s", took)
+		}
+		if err := <-ended; err != nil {
+			m.t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID == first.id || first.live(time.Now()) {
+			m.t.Errorf("the first job is live: %v; the session has %+v", first.live(time.Now()), s.Job)
+		}
+	})
+}
+
+func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		time.Sleep(5 * time.Minute)
+		listed := len(m.cluster.lists)
+		l.up()
+		time.Sleep(DefaultLimits().Jobs.QueryMin)
+		if len(m.cluster.lists) == listed {
+			m.t.Error("no query of the scheduler")
+		}
+		if l.status().MaySubmit {
+			m.t.Error("the answer, which changed nothing, has not settled the permission")
+		}
+	})
+}
+
+func TestOnlyAnAnswerToALaterQuerySettlesAPermission(t *testing.T) {
+	now := time.Now()
+	p := permit{given: now}
+	for name, tt := range map[string]struct {
+		report jobwatch.Report
+		want   bool
+	}{
+		"a later query":    {jobwatch.Report{Job: api.Job{State: api.JobQueued}, Asked: now.Add(time.Second)}, true},
+		"one under way":    {jobwatch.Report{Job: api.Job{State: api.JobRunning}, Asked: now.Add(-time.Second)}, false},
+		"no query":         {jobwatch.Report{Job: api.Job{State: api.JobRunning}}, false},
+		"about to end":     {jobwatch.Report{Job: api.Job{State: api.JobCompleting}, Asked: now.Add(time.Second)}, false},
+		"no answer":        {jobwatch.Report{Job: api.Job{State: api.JobUnknown}, Asked: now.Add(time.Second)}, false},
+		"ended, so submit": {jobwatch.Report{Job: api.Job{State: api.JobFinished}, Asked: now.Add(time.Second)}, false},
+	} {
+		if got := p.settledBy(tt.report); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+		time.Sleep(5 * time.Minute)
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		_, err := l.agent.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
+		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
+			m.t.Errorf("err = %v", err)
+		}
+		l.granted = time.Time{}
+		l.crash()
+		l.restore()
+		if _, err := l.agent.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {
+			m.t.Error(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if m.cluster.jobs[0].live(time.Now()) || l.status().Job != nil {
+			m.t.Errorf("the job was not ended: %+v", l.status())
+		}
+	})
 }

@@ -22,7 +22,10 @@ type modelCluster struct {
 	tags    map[string]*modelTag
 	next    []modelSubmit // how the next submit commands behave; then they succeed at once
 	queue   time.Duration // how long a job waits
+	lists   []time.Time   // when all jobs were listed
 	unknown []string      // scripts that it cannot run
+
+	slowCancel time.Duration // how long a cancel takes
 }
 
 // modelDialect is how one scheduler is asked and answers.
@@ -119,6 +122,9 @@ func (c *modelCluster) end(j *modelJob, how string, byTunctl bool) {
 func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, exit int) {
 	if strings.Contains(script, "tunctl_dir=$tunctl_root/") {
 		return c.submit(l, script)
+	}
+	if modelCancel.MatchString(script) {
+		time.Sleep(c.slowCancel)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,6 +242,7 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		return "slurm\nalice\nhpc\nslurm\n", "", 0, true
 	case strings.Contains(script, "limit squeue"):
 		all := strings.Contains(script, "-t all")
+		c.lists = append(c.lists, now)
 		for _, j := range c.jobs {
 			if j.live(now) || all && j.exists(now) && now.Sub(j.end()) < 5*time.Minute {
 				out += s.row(c, j, now)
