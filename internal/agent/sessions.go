@@ -134,17 +134,24 @@ func (a *Agent) dropUnconfigured(s *session) bool {
 	return true
 }
 
-// dropAllUnconfigured drops the sessions that are down and no longer in the config. It
-// skips those that are just being brought up or taken down.
+// dropAllUnconfigured drops the sessions that are down and no longer in the config.
 func (a *Agent) dropAllUnconfigured() {
 	for _, s := range a.live() {
-		if !s.fromConfig() || !s.acting.TryLock() {
-			continue
+		if s.fromConfig() {
+			a.dropIfDown(s)
 		}
-		if s.status().State == api.SessionDown {
-			a.dropUnconfigured(s)
-		}
-		s.acting.Unlock()
+	}
+}
+
+// dropIfDown is dropUnconfigured for a session that is down, unless it is just being brought up
+// or taken down.
+func (a *Agent) dropIfDown(s *session) {
+	if !s.acting.TryLock() {
+		return
+	}
+	defer s.acting.Unlock()
+	if s.status().State == api.SessionDown {
+		a.dropUnconfigured(s)
 	}
 }
 

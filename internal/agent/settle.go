@@ -40,6 +40,7 @@ func (a *Agent) settleSession(ctx context.Context, name string) {
 	s, err := a.session(name)
 	if err == nil {
 		err = s.settleOnce(ctx)
+		a.dropIfDown(s)
 	}
 	if err != nil {
 		a.log.Debug("a submission is not settled yet", "session", name, "err", err)
