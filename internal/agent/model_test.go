@@ -35,7 +35,7 @@ type model struct {
 	log     []string // what was done
 	since   time.Time
 	failed  bool
-	job     string // the job's name in the configs, by which a laptop adopts another's
+	job     string // the line in the configs with the job's name, by which a laptop adopts another's
 }
 
 // modelLaptop is an agent with its own files and its own way to the cluster.
@@ -61,7 +61,9 @@ func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, k
 	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()} //nolint:gosec // a sequence to repeat
 	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
 	m.cluster.skew = []time.Duration{0, 0, -3 * time.Hour, 40 * time.Minute}[m.random.IntN(4)]
-	m.job = []string{"", "nb"}[m.random.IntN(2)]
+	if dialect == (modelSlurm{}) { // the list of the others is not modelled
+		m.job = []string{"", "job = \"nb\"\n"}[m.random.IntN(2)]
+	}
 	for i := range 1 + m.random.IntN(2) {
 		l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", i+1), section: true, keep: m.random.IntN(2) == 0}
 		dir := t.TempDir()
@@ -105,7 +107,7 @@ func (l *modelLaptop) writeConfig() {
 		name = "renamed"
 	}
 	l.kept = l.kept || l.keep
-	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/nb.sh\"\njob = %q\nkeep = %v\n", l.m.cluster.dialect.name(), name, l.m.job, l.keep))
+	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/nb.sh\"\nkeep = %v\n%s", l.m.cluster.dialect.name(), name, l.keep, l.m.job))
 }
 
 // start runs an agent without its socket, which would hold the simulated clock.
@@ -243,6 +245,9 @@ func (l *modelLaptop) up() {
 	}
 	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession}, waiter)
 	l.m.did("%s: up, waiting %v: %v", l.name, l.waiting, err)
+	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
+		l.m.t.Fatal(err)
+	}
 	if err != nil {
 		l.granted = time.Time{}
 	}
@@ -490,7 +495,7 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 		}
 	}
 	keyFile, key := guestKey(t, t.TempDir())
-	dialects := []modelDialect{modelSlurm{}}
+	dialects := []modelDialect{modelSlurm{}, modelPBS{}}
 	first, n := modelSequences(t)
 	t.Logf("seeds %d to %d", first, first+n-1)
 	for seed := first; seed < first+n; seed++ {
@@ -614,6 +619,25 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if m.cluster.jobs[0].live(time.Now()) || l.status().Job != nil {
 			m.t.Errorf("the job was not ended: %+v", l.status())
+		}
+	})
+}
+
+func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.keep = true
+		l.writeConfig()
+		l.agent.reload()
+		l.mustUp()
+		m.cluster.next = []modelSubmit{{name: "loses its answer", cut: true}}
+		time.Sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
+		if len(m.cluster.jobs) != 2 || l.status().Next != nil {
+			m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
+		}
+		m.cluster.end(m.cluster.jobs[0], "COMPLETED", false)
+		time.Sleep(5 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
+			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
 		}
 	})
 }
