@@ -192,7 +192,7 @@ func (a *Agent) restore() {
 		switch {
 		case s.inProgress(): // a person was first
 		case why != nil:
-			known := a.remembered(s.name, time.Now())
+			known := a.remembered(s.name)
 			s.change(func(f *facts) { f.failure, f.job, f.next = why, known.job, known.next })
 		default:
 			s.start(byAgent, "", "", nil)

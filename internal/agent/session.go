@@ -71,7 +71,7 @@ type attempt struct {
 
 func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
-	s.facts = a.remembered(cfg.Name, time.Now())
+	s.facts = a.remembered(cfg.Name)
 	s.current = a.downSession(cfg)
 	s.meter = newMeter(s)
 	return s
@@ -81,7 +81,7 @@ func newSession(a *Agent, cfg configs.Session) *session {
 // after a restart of the agent.
 func (a *Agent) downSession(cfg configs.Session) api.Session {
 	now := time.Now()
-	f := a.remembered(cfg.Name, now)
+	f := a.remembered(cfg.Name)
 	v := f.derive(now)
 	return api.Session{
 		Name: cfg.Name, Host: cfg.Host, App: cfg.App, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
@@ -91,7 +91,7 @@ func (a *Agent) downSession(cfg configs.Session) api.Session {
 }
 
 // remembered are the facts about a session that is not up: its jobs, unless they are over.
-func (a *Agent) remembered(name string, now time.Time) facts {
+func (a *Agent) remembered(name string) facts {
 	rec := a.store.Session(name)
 	current := rec.Current()
 	f := facts{name: name, job: current.Job, next: rec.Next().Job, with: current.With, submissions: rec.Submissions}
@@ -209,7 +209,7 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
-	s.facts.remembered = s.agent.remembered(s.name, time.Now()).job
+	s.facts.remembered = s.agent.remembered(s.name).job
 	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
 }
 
@@ -295,7 +295,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 			r.Submissions = r.Submissions.CancelAll()
 		}
 	}, func(f *facts) {
-		known := s.agent.remembered(s.name, time.Now())
+		known := s.agent.remembered(s.name)
 		known.host = f.host
 		*f, s.asked = known, nil
 	})

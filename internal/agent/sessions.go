@@ -21,10 +21,11 @@ func (a *Agent) session(name string) (*session, error) {
 	defer a.mu.Unlock()
 	cfg, configured := a.config.Session(name)
 	s, live := a.sessions[name]
+	wasRemoved := live && s.attached && a.store.Session(name).Attached == ""
 	switch {
-	case live:
+	case live && !(configured && wasRemoved):
 		return s, nil
-	case configured:
+	case configured: // also one that the config has again
 		s = newSession(a, cfg)
 		a.sessions[name] = s
 		return s, nil

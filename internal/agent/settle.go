@@ -155,7 +155,7 @@ func (s *session) showSubmission(sub state.Submission, job api.Job) {
 
 // tell publishes a notice about the session.
 func (s *session) tell(text string) {
-	s.agent.log.Info(text, "session", s.name)
+	s.agent.log.Info("told the person", "session", s.name, "text", text)
 	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text}})
 }
 

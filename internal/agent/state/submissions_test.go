@@ -38,6 +38,10 @@ func TestANewSubmissionLeavesTheOneInDoubtInTheList(t *testing.T) {
 	if len(list) != 2 || list.As(RoleJob).Tag != "b" || list.As(RoleOther).Tag != "a" || !list.Pending() {
 		t.Errorf("%+v", list)
 	}
+	alone := Submissions{{Tag: "c", Role: RoleNext, Job: &api.Job{ID: "8", State: api.JobQueued}}}.CancelAll()
+	if !alone.As(RoleNext).Cancel || len(alone.Unsettled()) != 1 {
+		t.Errorf("one that follows nothing any more is not ended: %+v", alone)
+	}
 	list = list.CancelAll()
 	if len(list.Unsettled()) != 2 || !list.AnyLive() {
 		t.Errorf("a person wants them ended: %+v", list)
