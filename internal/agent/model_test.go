@@ -644,3 +644,26 @@ func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 		}
 	})
 }
+
+func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
+	for name, act := range map[string]func(*modelLaptop){"cancelled": (*modelLaptop).cancel, "extended": (*modelLaptop).extend} {
+		t.Run(name, func(t *testing.T) {
+			withModel(t, func(m *model, l *modelLaptop) {
+				l.keep = true
+				l.writeConfig()
+				l.agent.reload()
+				l.mustUp()
+				m.cluster.queue = 5 * time.Hour
+				time.Sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+				if len(m.cluster.jobs) != 2 || l.status().Next == nil {
+					m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
+				}
+				act(l)
+				time.Sleep(2 * time.Minute)
+				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil {
+					m.t.Errorf("%s: next %+v\n%s", s.State, s.Next, strings.Join(m.log, "\n"))
+				}
+			})
+		})
+	}
+}
