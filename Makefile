@@ -148,7 +148,8 @@ screenshots: install-parts ## pictures of every menu, notification, dialog and p
 	TUNCTL_REAL=1 TUNCTL_SCREENSHOTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS)/screenshots \
 	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent ./internal/dashboard ./cmd/tunctl
 
-campaign: ## run every fault against a session on real parts and write docs/faults.md; needs root
+campaign: ## run every fault against a session on real parts and write docs/faults.md; 10,000 random sequences of the model; needs root
+	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run TestEveryChargedJobIsKnown ./internal/agent
 	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 30m -run 'TestTheSessionOutlivesEveryFault|TestWhatALostWiFiCosts' ./internal/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks

@@ -55,7 +55,11 @@ func down(ctx context.Context, inv *invocation) error {
 		err := connectToCancel(ctx, inv, req)
 		var res api.DownResponse
 		if err == nil {
+			if req.Cancel {
+				inv.Draw("ending the jobs of " + req.Session + "; after Ctrl-C the agent continues…")
+			}
 			res, err = inv.client.Down(ctx, req)
+			inv.Draw("")
 		}
 		if ctx.Err() != nil {
 			inv.Say("stopped waiting; `tunctl status` shows what was done")
@@ -85,6 +89,12 @@ func downText(s api.Session, wasDown bool, now time.Time) []string {
 		already = "already "
 	}
 	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, wasDown, now))}
+	for _, j := range s.Others {
+		lines = append(lines, fmt.Sprintf("job %s of an earlier submission is %s: `tunctl cancel %s %s` ends it", j.ID, j.State, s.Host, j.ID))
+	}
+	if s.Pending {
+		lines = append(lines, fmt.Sprintf("a submission was interrupted: its job may still appear, and is charged then; `tunctl down %s --cancel` ends it", s.Name))
+	}
 	if s.Next != nil {
 		lines = append(lines, fmt.Sprintf("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next)))
 	}

@@ -52,6 +52,9 @@ func extend(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	inv.Say("%s job %s runs%s", inv.Paint(term.Green, "✓"), job.ID, untilText(&job, time.Now()))
+	if job.Hint != "" {
+		inv.Say("  %s", job.Hint)
+	}
 	return nil
 }
 

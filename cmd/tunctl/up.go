@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 			"server's address in the job's log, forwards it to a port on this machine and opens the page.\n\n" +
 			"SESSION may be left out if the config has only one. Ctrl-C only stops waiting: the job and the\n" +
 			"agent keep running, and `tunctl up` continues where it was. A job is submitted only while this\n" +
-			"command waits; after an hour without a job it asks again, or exits if it cannot ask.\n\n" +
+			"command waits, and after an hour without a job it exits.\n\n" +
 			"  tunctl up                      the only session in the config\n" +
 			"  tunctl up jupyter --no-open    only print the page's address\n" +
 			"  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays\n\n" +
@@ -275,10 +276,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 			return session, err
 		}
 		if unsubmitted(was) && !session.MaySubmit && looksForJob(session) {
-			if answer, err = u.renewPermission(ctx, events, answer, session); err != nil {
-				return session, err
-			}
-			session = answer.Session
+			return session, u.permissionEnded(session, api.DurationText(time.Since(answer.At)))
 		}
 	}
 }
@@ -298,49 +296,6 @@ func (u *up) known(e api.Event) api.Session {
 // looksForJob reports whether a session has yet to find or submit its job.
 func looksForJob(s api.Session) bool {
 	return s.Job == nil && !s.State.Settled() && s.State != api.SessionReady
-}
-
-// renewPermission asks the person whether to submit the job: the permission that an up gives
-// the agent ends after an hour. The session may come up meanwhile, which ends the question.
-func (u *up) renewPermission(ctx context.Context, events <-chan api.Event, last api.UpResponse, now api.Session) (api.UpResponse, error) {
-	waited := api.DurationText(time.Since(last.At))
-	if !u.term.Interactive {
-		return last, u.permissionEnded(now, waited)
-	}
-	asking, withdraw := context.WithCancelCause(ctx)
-	defer withdraw(nil)
-	var answer string
-	var unread error
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		defer withdraw(nil)
-		answer, unread = u.term.ReadLine(asking, fmt.Sprintf("still waiting for %s after %s; submit its job as soon as possible? [Y/n] ", u.name, waited), true)
-	}()
-	for looksForJob(now) {
-		next, err := u.next(asking, events, last.At, now)
-		if err != nil && asking.Err() == nil { // the agent is gone
-			return last, err
-		}
-		if err != nil {
-			break
-		}
-		now = next
-	}
-	if !looksForJob(now) { // it has its job, or cannot have one: the question is obsolete
-		withdraw(term.ErrWithdrawn)
-		<-answered
-		last.Session = now
-		return last, nil
-	}
-	<-answered
-	switch {
-	case ctx.Err() != nil:
-		return last, ctx.Err()
-	case unread != nil, strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n"):
-		return last, u.permissionEnded(now, waited)
-	}
-	return u.send(ctx)
 }
 
 // permissionEnded is the error when the agent may no longer submit the job, which it may
@@ -470,6 +425,9 @@ func (u *up) announce(s api.Session) {
 	}
 	if text := openToText(s); text != "" {
 		u.term.Say("! %s", text)
+	}
+	if ep := s.Endpoint; s.App == "" && ep != nil && slices.Contains([]string{"tensorboard", "mlflow", "dask", "ray", "spark"}, ep.App) {
+		u.term.Say("  the job has announced %s first, and may announce more: `tunctl status %s` lists all; app = \"jupyter\" in the session waits for the notebook", ep.App, s.Name)
 	}
 	if text := connectText(s); text != "" {
 		u.term.Say("  %s", text)

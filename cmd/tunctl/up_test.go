@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -138,7 +137,7 @@ var (
 	broughtUp  = api.Session{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "7", State: api.JobRunning}}
 )
 
-func TestAnUpWithoutATerminalEndsWhenItsPermissionDoes(t *testing.T) {
+func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
 	a := playAgent(t, lapsed)
 	var said bytes.Buffer
 	u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
@@ -162,41 +161,6 @@ func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *t
 	}
 }
 
-func TestAnUpOnATerminalAsksAgainWhenItsPermissionEnds(t *testing.T) {
-	question := regexp.MustCompile(`still waiting for jupyter after \d+ s; submit its job as soon as possible\? \[Y/n\] `)
-	for name, tt := range map[string]struct {
-		types string
-		tells []api.Session // while the question is open
-		ups   int
-		code  int
-	}{
-		"yes":                    {types: "y\n", ups: 2},
-		"return":                 {types: "\n", ups: 2},
-		"no":                     {types: "No\n", ups: 1, code: exitTimeout},
-		"it comes up by itself":  {tells: []api.Session{broughtUp}, ups: 1},
-		"it says something else": {tells: []api.Session{lapsed}, types: "y\n", ups: 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := playAgent(t, append([]api.Session{lapsed}, tt.tells...)...)
-			typed, types := io.Pipe()
-			defer func() { _ = types.Close() }()
-			if tt.types != "" {
-				go func() { _, _ = io.WriteString(types, tt.types) }()
-			}
-			a.shown = make(chan struct{})
-			said := &signalling{until: "[Y/n] ", shown: a.shown}
-			u := &up{term: &term.Terminal{In: typed, Out: io.Discard, Err: said, Interactive: true}, name: "jupyter"}
-			s, err := u.bringUp(t.Context(), a.paths)
-			if code := exitCode(err); code != tt.code || code == 0 && s.State != api.SessionReady {
-				t.Errorf("exit code %d, %s: %v", code, s.State, err)
-			}
-			if len(a.asked) != tt.ups || !question.MatchString(said.String()) {
-				t.Errorf("%d ups; said %q", len(a.asked), said.String())
-			}
-		})
-	}
-}
-
 func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
 	a := playAgent(t)
 	a.hangs = true
@@ -205,22 +169,6 @@ func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
 	if exitCode(err) != exitTimeout || !strings.Contains(err.Error(), `session "jupyter" is still starting`) {
 		t.Error(err)
 	}
-}
-
-// signalling keeps what is written to it, and closes shown once that has a text.
-type signalling struct {
-	bytes.Buffer
-	until string
-	shown chan struct{}
-	once  sync.Once
-}
-
-func (s *signalling) Write(p []byte) (int, error) {
-	n, err := s.Buffer.Write(p)
-	if strings.Contains(s.String(), s.until) {
-		s.once.Do(func() { close(s.shown) })
-	}
-	return n, err
 }
 
 func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {

@@ -43,6 +43,9 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 			Hint: "the site may limit how far a job can be extended",
 		}
 	}
+	if s.nextDue(jobs, after).After(time.Now().Add(keepSlack)) {
+		after.Hint = s.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
+	}
 	s.updateJob(ctx, after)
 	return after, nil
 }

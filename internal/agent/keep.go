@@ -66,14 +66,18 @@ func (k *keeper) serve(ctx context.Context) {
 // due is when to submit the next job, by our clock: before the end by one and a half times as long
 // as this job waited, but not in the first half of its run time. Zero means never.
 func (k *keeper) due(job api.Job) time.Time {
-	if !k.session.config().Keep || job.State != api.JobRunning || job.End.IsZero() {
-		return time.Time{}
-	}
-	at := keepAt(job, k.session.agent.limits.KeepLead).Add(-k.jobs.Skew()) // the times of jobs are by the host's clock
-	if at.Before(k.retry) {
+	at := k.session.nextDue(k.jobs, job)
+	if !at.IsZero() && at.Before(k.retry) {
 		return k.retry
 	}
 	return at
+}
+
+func (s *session) nextDue(jobs *jobwatch.Watcher, job api.Job) time.Time {
+	if !s.config().Keep || job.State != api.JobRunning || job.End.IsZero() {
+		return time.Time{}
+	}
+	return keepAt(job, s.agent.limits.KeepLead).Add(-jobs.Skew()) // the times of jobs are by the host's clock
 }
 
 func keepAt(job api.Job, lead time.Duration) time.Time {
@@ -275,12 +279,12 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 	return *next.Job, true
 }
 
-// cancelNext has the next job cancelled, and says why. If it has not appeared yet, it is cancelled
-// then.
-func (s *session) cancelNext(why string) {
+// cancelNext has the next job cancelled, if any, and says why. If it has not appeared yet, it is
+// cancelled then. It returns what was done, in words.
+func (s *session) cancelNext(why string) string {
 	next := s.agent.store.Session(s.name).Next()
 	if !next.Live() || next.Cancel {
-		return
+		return ""
 	}
 	_ = s.record(func(r *state.Session) {
 		r.Submissions = r.Submissions.Change(next, func(x *state.Submission) { x.Cancel, x.Role = true, state.RoleOther })
@@ -291,4 +295,5 @@ func (s *session) cancelNext(why string) {
 		what = fmt.Sprintf("job %s, which was to follow, is cancelled", next.Job.ID)
 	}
 	s.tell(why + ": " + what)
+	return what
 }

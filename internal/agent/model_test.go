@@ -20,6 +20,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -34,7 +35,7 @@ type model struct {
 	log     []string // what was done
 	since   time.Time
 	failed  bool
-	job     string // the job's name in the configs, by which a laptop adopts another's
+	job     string // the line in the configs with the job's name, by which a laptop adopts another's
 }
 
 // modelLaptop is an agent with its own files and its own way to the cluster.
@@ -57,10 +58,12 @@ const modelSession = "nb"
 
 func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, key ssh.PublicKey) *model {
 	t.Helper()
-	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()} //nolint:gosec // a sequence to repeat
+	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()}
 	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
 	m.cluster.skew = []time.Duration{0, 0, -3 * time.Hour, 40 * time.Minute}[m.random.IntN(4)]
-	m.job = []string{"", "nb"}[m.random.IntN(2)]
+	if dialect == (modelSlurm{}) { // the list of the others is not modelled
+		m.job = []string{"", "job = \"nb\"\n"}[m.random.IntN(2)]
+	}
 	for i := range 1 + m.random.IntN(2) {
 		l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", i+1), section: true, keep: m.random.IntN(2) == 0}
 		dir := t.TempDir()
@@ -104,7 +107,7 @@ func (l *modelLaptop) writeConfig() {
 		name = "renamed"
 	}
 	l.kept = l.kept || l.keep
-	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/nb.sh\"\njob = %q\nkeep = %v\n", l.m.cluster.dialect.name(), name, l.m.job, l.keep))
+	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/nb.sh\"\nkeep = %v\n%s", l.m.cluster.dialect.name(), name, l.keep, l.m.job))
 }
 
 // start runs an agent without its socket, which would hold the simulated clock.
@@ -187,7 +190,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 	}
 }
 
-var modelWaits = []time.Duration{0, time.Second, 5 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 40 * time.Minute}
+var modelWaits = []time.Duration{0, time.Second, 3 * time.Second, 5 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 40 * time.Minute}
 
 // act does one thing.
 func (m *model) act() {
@@ -219,6 +222,9 @@ func (m *model) act() {
 		l.edit()
 	case 14, 15, 16:
 		m.oddSubmission()
+		if m.random.IntN(2) == 0 {
+			l.up()
+		}
 	case 17:
 		m.endJob()
 	}
@@ -239,6 +245,9 @@ func (l *modelLaptop) up() {
 	}
 	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession}, waiter)
 	l.m.did("%s: up, waiting %v: %v", l.name, l.waiting, err)
+	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
+		l.m.t.Fatal(err)
+	}
 	if err != nil {
 		l.granted = time.Time{}
 	}
@@ -247,8 +256,9 @@ func (l *modelLaptop) up() {
 // leave ends the command that waits.
 func (l *modelLaptop) leave() {
 	if l.waiting {
-		l.waiting, l.granted = false, time.Time{}
 		l.agent.waiterLeft("command")
+		synctest.Wait() // a submission may have begun just before
+		l.waiting, l.granted = false, time.Time{}
 	}
 }
 
@@ -280,9 +290,9 @@ func (l *modelLaptop) cancel() {
 		return
 	}
 	l.m.cluster.mu.Lock()
-	real := l.m.cluster.find(s.Job.ID)
+	now := l.m.cluster.find(s.Job.ID)
 	l.m.cluster.mu.Unlock()
-	if real == nil || real.tag == nil {
+	if now == nil || now.tag == nil {
 		return // the person sees that it is another job
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -485,7 +495,7 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 		}
 	}
 	keyFile, key := guestKey(t, t.TempDir())
-	dialects := []modelDialect{modelSlurm{}}
+	dialects := []modelDialect{modelSlurm{}, modelPBS{}}
 	first, n := modelSequences(t)
 	t.Logf("seeds %d to %d", first, first+n-1)
 	for seed := first; seed < first+n; seed++ {
@@ -497,9 +507,163 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 			}
 			m.finish()
 		})
-		if m.failed || n == 1 {
-			t.Errorf("seed %d, %s:\n%s", seed, m.cluster.dialect.name(), strings.Join(m.log, "\n"))
-			return
+		text := fmt.Sprintf("seed %d, %s:\n%s", seed, m.cluster.dialect.name(), strings.Join(m.log, "\n"))
+		if m.failed {
+			t.Fatal(text)
 		}
+		if n == 1 {
+			t.Log(text)
+		}
+	}
+}
+
+// withModel runs a test on one laptop of a model, whose cluster is Slurm without skew.
+func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
+	t.Setenv("PATH", t.TempDir())
+	keyFile, key := guestKey(t, t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t, 1, modelSlurm{}, keyFile, key)
+		m.cluster.skew = 0
+		test(m, m.laptops[0])
+		m.finish()
+		if m.failed {
+			t.Error(strings.Join(m.log, "\n"))
+		}
+	})
+}
+
+func (l *modelLaptop) mustUp() {
+	l.m.t.Helper()
+	if l.up(); l.granted.IsZero() {
+		l.m.t.Fatal(strings.Join(l.m.log, "\n"))
+	}
+	time.Sleep(30 * time.Second)
+}
+
+func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		first := m.cluster.jobs[0]
+		m.cluster.slowCancel = 20 * time.Second
+		ended := make(chan error)
+		go func() {
+			_, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+			ended <- err
+		}()
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		l.up()
+		if took := time.Since(began); took > time.Second {
+			m.t.Errorf("the up took %s", took)
+		}
+		if err := <-ended; err != nil {
+			m.t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID == first.id || first.live(time.Now()) {
+			m.t.Errorf("the first job is live: %v; the session has %+v", first.live(time.Now()), s.Job)
+		}
+	})
+}
+
+func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		time.Sleep(5 * time.Minute)
+		listed := len(m.cluster.lists)
+		l.up()
+		time.Sleep(DefaultLimits().Jobs.QueryMin)
+		if len(m.cluster.lists) == listed {
+			m.t.Error("no query of the scheduler")
+		}
+		if l.status().MaySubmit {
+			m.t.Error("the answer, which changed nothing, has not settled the permission")
+		}
+	})
+}
+
+func TestOnlyAnAnswerToALaterQuerySettlesAPermission(t *testing.T) {
+	now := time.Now()
+	p := permit{given: now}
+	for name, tt := range map[string]struct {
+		report jobwatch.Report
+		want   bool
+	}{
+		"a later query":    {jobwatch.Report{Job: api.Job{State: api.JobQueued}, Asked: now.Add(time.Second)}, true},
+		"one under way":    {jobwatch.Report{Job: api.Job{State: api.JobRunning}, Asked: now.Add(-time.Second)}, false},
+		"no query":         {jobwatch.Report{Job: api.Job{State: api.JobRunning}}, false},
+		"about to end":     {jobwatch.Report{Job: api.Job{State: api.JobCompleting}, Asked: now.Add(time.Second)}, false},
+		"no answer":        {jobwatch.Report{Job: api.Job{State: api.JobUnknown}, Asked: now.Add(time.Second)}, false},
+		"ended, so submit": {jobwatch.Report{Job: api.Job{State: api.JobFinished}, Asked: now.Add(time.Second)}, false},
+	} {
+		if got := p.settledBy(tt.report); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+		time.Sleep(5 * time.Minute)
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		_, err := l.agent.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
+		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
+			m.t.Errorf("err = %v", err)
+		}
+		l.granted = time.Time{}
+		l.crash()
+		l.restore()
+		if _, err := l.agent.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {
+			m.t.Error(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if m.cluster.jobs[0].live(time.Now()) || l.status().Job != nil {
+			m.t.Errorf("the job was not ended: %+v", l.status())
+		}
+	})
+}
+
+func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.keep = true
+		l.writeConfig()
+		l.agent.reload()
+		l.mustUp()
+		m.cluster.next = []modelSubmit{{name: "loses its answer", cut: true}}
+		time.Sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
+		if len(m.cluster.jobs) != 2 || l.status().Next != nil {
+			m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
+		}
+		m.cluster.end(m.cluster.jobs[0], "COMPLETED", false)
+		time.Sleep(5 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
+			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
+		}
+	})
+}
+
+func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
+	for name, act := range map[string]func(*modelLaptop){"cancelled": (*modelLaptop).cancel, "extended": (*modelLaptop).extend} {
+		t.Run(name, func(t *testing.T) {
+			withModel(t, func(m *model, l *modelLaptop) {
+				l.keep = true
+				l.writeConfig()
+				l.agent.reload()
+				l.mustUp()
+				m.cluster.queue = 5 * time.Hour
+				time.Sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+				if len(m.cluster.jobs) != 2 || l.status().Next == nil {
+					m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
+				}
+				act(l)
+				time.Sleep(2 * time.Minute)
+				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil {
+					m.t.Errorf("%s: next %+v\n%s", s.State, s.Next, strings.Join(m.log, "\n"))
+				}
+			})
+		})
 	}
 }

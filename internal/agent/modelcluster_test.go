@@ -22,7 +22,10 @@ type modelCluster struct {
 	tags    map[string]*modelTag
 	next    []modelSubmit // how the next submit commands behave; then they succeed at once
 	queue   time.Duration // how long a job waits
+	lists   []time.Time   // when all jobs were listed
 	unknown []string      // scripts that it cannot run
+
+	slowCancel time.Duration // how long a cancel takes
 }
 
 // modelDialect is how one scheduler is asked and answers.
@@ -119,6 +122,9 @@ func (c *modelCluster) end(j *modelJob, how string, byTunctl bool) {
 func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, exit int) {
 	if strings.Contains(script, "tunctl_dir=$tunctl_root/") {
 		return c.submit(l, script)
+	}
+	if c.slowCancel > 0 && modelCancel.MatchString(script) {
+		time.Sleep(c.slowCancel)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,6 +242,7 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		return "slurm\nalice\nhpc\nslurm\n", "", 0, true
 	case strings.Contains(script, "limit squeue"):
 		all := strings.Contains(script, "-t all")
+		c.lists = append(c.lists, now)
 		for _, j := range c.jobs {
 			if j.live(now) || all && j.exists(now) && now.Sub(j.end()) < 5*time.Minute {
 				out += s.row(c, j, now)
@@ -289,4 +296,88 @@ func (modelSlurm) row(c *modelCluster, j *modelJob, now time.Time) string {
 func (modelSlurm) record(c *modelCluster, j *modelJob, now time.Time) string {
 	return fmt.Sprintf("JobId=%s JobName=%s UserId=alice(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=None Dependency=(null) Restarts=0 ExitCode=0:0 SubmitTime=%s StartTime=%s EndTime=%s Partition=normal NodeList= BatchHost= Command=%s WorkDir=/home/alice StdErr=/dev/null StdIn=/dev/null StdOut=/dev/null Power=\n",
 		j.id, j.name, j.state(now), c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), j.script)
+}
+
+// modelPBS is PBS with history.
+type modelPBS struct{}
+
+func (modelPBS) name() string                 { return "pbs" }
+func (modelPBS) id(n int) string              { return strconv.Itoa(n) + ".pbs01" }
+func (modelPBS) submitted(j *modelJob) string { return j.id }
+func (modelPBS) lost() string                 { return "qsub: Connection reset by peer" }
+func (modelPBS) refused() string              { return "qsub: Job violates queue and/or server resource limits" }
+
+var (
+	modelQstat  = regexp.MustCompile(`qstat (?:-x )?-f (?:-t )?([^)]*)\)`)
+	modelQdel   = regexp.MustCompile(`limit qdel '?([\w.]+)`)
+	modelQalter = regexp.MustCompile(`walltime=(\d+):(\d+):(\d+) '?([\w.]+)`)
+	modelSince  = regexp.MustCompile(`\.tunctl/'?([\w.-]+?)'?/tunctl\.out`)
+)
+
+func (p modelPBS) answer(c *modelCluster, script string) (out, errOut string, exit int, ok bool) {
+	now := time.Now()
+	switch {
+	case strings.Contains(script, "tunctl.since"):
+		tag := c.tags[modelSince.FindStringSubmatch(script)[1]]
+		if tag == nil {
+			return "\ntunctl.since\n", "", 0, true
+		}
+		if !now.Before(tag.answers) {
+			out = tag.out
+		}
+		return out + "\ntunctl.since\n" + tag.at.Add(c.skew).UTC().Format("200601021504") + "\n", "", 0, true
+	case modelQstat.MatchString(script):
+		for id := range strings.FieldsSeq(modelQstat.FindStringSubmatch(script)[1]) {
+			id = strings.Trim(id, "'")
+			if j := c.find(id); j != nil {
+				out += p.record(c, j, now)
+			} else {
+				errOut, exit = "qstat: Unknown Job Id "+id, 153
+			}
+		}
+		return out, errOut, exit, true
+	case modelQdel.MatchString(script):
+		j := c.find(modelQdel.FindStringSubmatch(script)[1])
+		if j == nil || !j.live(now) {
+			return "", "qdel: Unknown Job Id", 153, true
+		}
+		c.end(j, "CANCELLED", true)
+		return "", "", 0, true
+	case modelQalter.MatchString(script):
+		m := modelQalter.FindStringSubmatch(script)
+		j := c.find(m[4])
+		if j == nil || !j.live(now) {
+			return "", "qalter: Unknown Job Id", 153, true
+		}
+		hours, _ := strconv.Atoi(m[1])
+		minutes, _ := strconv.Atoi(m[2])
+		j.limit, j.extended = time.Duration(hours*60+minutes)*time.Minute, true
+		return "", "", 0, true
+	case strings.Contains(script, "limit qselect"):
+		for _, j := range c.jobs {
+			if j.live(now) {
+				out += j.id + "\n"
+			}
+		}
+		return out, "", 0, true
+	case strings.Contains(script, "grep -E '>|tee '"):
+		return "", "", 0, true
+	}
+	return "", "", 0, false
+}
+
+func (modelPBS) record(c *modelCluster, j *modelJob, now time.Time) string {
+	at := func(t time.Time) string { return t.Add(c.skew).UTC().Format(time.ANSIC) }
+	state := map[string]string{"PENDING": "Q", "RUNNING": "R"}[j.state(now)]
+	text := fmt.Sprintf("Job Id: %s\n    Job_Name = %s\n    Job_Owner = alice@hpc\n    queue = normal\n    ctime = %s\n    Submit_arguments = %s\n    Resource_List.walltime = %02d:%02d:00\n",
+		j.id, j.name, at(j.submitted), j.script, int(j.limit.Hours()), int(j.limit.Minutes())%60)
+	if !now.Before(j.start) {
+		text += "    stime = " + at(j.start) + "\n"
+	}
+	if state == "" {
+		state = "F"
+		exit := map[string]string{"TIMEOUT": "-29", "CANCELLED": "271", "FAILED": "1", "COMPLETED": "0"}[j.state(now)]
+		text += "    obittime = " + at(j.end()) + "\n    Exit_status = " + exit + "\n"
+	}
+	return text + "    job_state = " + state + "\n\n"
 }

@@ -21,10 +21,11 @@ func (a *Agent) session(name string) (*session, error) {
 	defer a.mu.Unlock()
 	cfg, configured := a.config.Session(name)
 	s, live := a.sessions[name]
+	wasRemoved := live && s.attached && a.store.Session(name).Attached == ""
 	switch {
-	case live:
+	case live && !(configured && wasRemoved):
 		return s, nil
-	case configured:
+	case configured: // also one that the config has again
 		s = newSession(a, cfg)
 		a.sessions[name] = s
 		return s, nil
@@ -161,17 +162,24 @@ func (a *Agent) dropIfDone(s *session) {
 	}
 }
 
-// dropAllUnconfigured drops the sessions that are down and no longer in the config. It
-// skips those that are just being brought up or taken down.
+// dropAllUnconfigured drops the sessions that are down and no longer in the config.
 func (a *Agent) dropAllUnconfigured() {
 	for _, s := range a.live() {
-		if !s.fromConfig() && !s.orphaned() || !s.acting.TryLock() {
-			continue
+		if s.fromConfig() || s.orphaned() {
+			a.dropIfDown(s)
 		}
-		if s.status().State == api.SessionDown {
-			a.dropUnconfigured(s)
-		}
-		s.acting.Unlock()
+	}
+}
+
+// dropIfDown is dropUnconfigured for a session that is down, unless it is just being brought up
+// or taken down.
+func (a *Agent) dropIfDown(s *session) {
+	if !s.acting.TryLock() {
+		return
+	}
+	defer s.acting.Unlock()
+	if s.status().State == api.SessionDown {
+		a.dropUnconfigured(s)
 	}
 }
 

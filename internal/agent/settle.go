@@ -40,10 +40,7 @@ func (a *Agent) settleSession(ctx context.Context, name string) {
 	s, err := a.session(name)
 	if err == nil {
 		err = s.settleOnce(ctx)
-		if s.acting.TryLock() {
-			a.dropIfDone(s)
-			s.acting.Unlock()
-		}
+		a.dropIfDown(s)
 	}
 	if err != nil {
 		a.log.Debug("a submission is not settled yet", "session", name, "err", err)
@@ -158,7 +155,7 @@ func (s *session) showSubmission(sub state.Submission, job api.Job) {
 
 // tell publishes a notice about the session.
 func (s *session) tell(text string) {
-	s.agent.log.Info(text, "session", s.name)
+	s.agent.log.Info("told the person", "session", s.name, "text", text)
 	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text}})
 }
 

@@ -107,7 +107,7 @@ func TestASmallFileThatShrankIsNotPutInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	file(t, here, 500)
-	h := NewHost(s.dial, nil)
+	h := NewHost(s.dial)
 	defer func() { _ = h.Close() }()
 	c := &copier{Options: Options{From: Local(), To: h, Progress: new(Progress), Warn: t.Logf}, dst: h}
 	if err := c.copySmall(t.Context(), job{from: here, to: s.path("up"), info: stale}); !errors.Is(err, errShrank) {

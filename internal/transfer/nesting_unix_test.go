@@ -51,7 +51,7 @@ func TestAFolderIsNotCopiedIntoItself(t *testing.T) {
 				}
 				s := newServer(t)
 				s.stream = stream
-				h := NewHost(s.dial, nil)
+				h := NewHost(s.dial)
 				from, to := ends(h)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // it may not end
 				err = Copy(ctx, Options{
@@ -111,7 +111,7 @@ func TestAFolderIsCopiedIntoOneOfThatNameElsewhere(t *testing.T) {
 	defer func() { _ = srv.Close() }()
 	s := newServer(t)
 	s.stream = near
-	h := NewHost(s.dial, nil)
+	h := NewHost(s.dial)
 	defer func() { _ = h.Close() }()
 	backup := filepath.Join(dir, "data/backup")
 	err := h.do(t.Context(), 0, func(r *remoteFiles) error { return r.c.MkdirAll(backup) })

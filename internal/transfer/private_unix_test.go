@@ -298,7 +298,7 @@ func TestAPartThatBecameALinkIsNotReopened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = done() }()
-	host := NewHost(s.dial, nil)
+	host := NewHost(s.dial)
 	defer func() { _ = host.Close() }()
 	for _, to := range []target{here, host} {
 		err := to.write(t.Context(), 0, func(to writable) error {
