@@ -111,14 +111,18 @@ func (s *session) asRecorded(job api.Job) api.Job {
 	return job
 }
 
-// dropSubmission forgets a submission whose job is over, and adds it to the history. The job of
-// a session is shown until there is another.
+// dropSubmission forgets a submission whose job is over, and adds it to the history before that
+// is shown. The job of a session is shown until there is another.
 func (s *session) dropSubmission(sub state.Submission, job api.Job) {
 	var rec state.Session
 	_ = s.record(func(r *state.Session) {
 		rec = *r
 		r.Submissions = r.Submissions.Drop(sub)
-	}, func(f *facts) {
+	}, nil)
+	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
+		s.addRun(rec, job)
+	}
+	s.change(func(f *facts) {
 		if f.next != nil && f.next.Ref() == job.Ref() {
 			f.next = nil
 		}
@@ -130,9 +134,6 @@ func (s *session) dropSubmission(sub state.Submission, job api.Job) {
 			f.job = &job
 		}
 	})
-	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
-		s.addRun(rec, job)
-	}
 }
 
 // promoteNext makes the job that follows the session's.

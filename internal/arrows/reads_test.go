@@ -40,6 +40,7 @@ var bounded = []struct{ file, read, why string }{
 	{"jobwatch/gridenginexml.go", "xml.NewDecoder", "of a Result, which is bounded"},
 	{"jobwatch/local.go", "cmd.Stdout", "a program on this computer"},
 	{"jobwatch/local.go", "cmd.Stderr", "a program on this computer"},
+	{"jobwatch/shell.go", "res.Stdout", "a Result, which is bounded"},
 	{"tunnel/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/attempt.go", "cmd.Stdout", "a tail"},
