@@ -23,7 +23,7 @@ func (a *Agent) session(name string) (*session, error) {
 	s, live := a.sessions[name]
 	wasRemoved := live && s.attached && a.store.Session(name).Attached == ""
 	switch {
-	case live && !(configured && wasRemoved):
+	case live && (!configured || !wasRemoved):
 		return s, nil
 	case configured: // also one that the config has again
 		s = newSession(a, cfg)

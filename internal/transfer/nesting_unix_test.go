@@ -4,6 +4,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -128,7 +129,7 @@ func TestAFolderIsCopiedIntoOneOfThatNameElsewhere(t *testing.T) {
 			return err
 		}
 		got := make([]byte, 20)
-		if n, err := f.ReadAt(got, 0); err != io.EOF || string(got[:n]) != string(data) {
+		if n, err := f.ReadAt(got, 0); !errors.Is(err, io.EOF) || string(got[:n]) != string(data) {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 		names, err := there.ReadDir(backup)

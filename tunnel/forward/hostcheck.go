@@ -55,7 +55,7 @@ func (a allowedHosts) allowOrigin(origin, hostport string) bool {
 		return true
 	case host == own && scheme == "http" && cmp.Or(port, "80") == cmp.Or(ownPort, "80"):
 		return true
-	case host != own && !(isLoopback(host) && isLoopback(own)):
+	case host != own && (!isLoopback(host) || !isLoopback(own)):
 		return false
 	}
 	return a.ports != nil && slices.ContainsFunc(a.ports(), func(p int) bool { return strconv.Itoa(p) == port })

@@ -208,8 +208,7 @@ func TestAMasterThatTakesNoMoreRequestsHasEnded(t *testing.T) {
 func TestOnlyALiveMasterMakesAStreamsEndComplete(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		to := make(chan string, 1)
-		var m master
-		m = answers(t, func(l link, request []byte) {
+		m := answers(t, func(l link, request []byte) {
 			var f struct {
 				ID, Type uint32
 				Listen   string
