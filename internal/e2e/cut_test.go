@@ -169,14 +169,6 @@ func (c *countingCell) result(restored time.Time) cutResult {
 	return r
 }
 
-func executeRequest(id, code string) map[string]any {
-	return map[string]any{
-		"header":        map[string]any{"msg_id": id, "msg_type": "execute_request", "session": "s", "username": "", "version": "5.3"},
-		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell",
-		"content": map[string]any{"code": code, "silent": false},
-	}
-}
-
 // cutter is a notebook on a laptop that is reached by tunctl and, beside that, by
 // `ssh -L`.
 type cutter struct {

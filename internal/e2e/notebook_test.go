@@ -275,3 +275,11 @@ func fetch(base *url.URL, token string, timeout time.Duration) error {
 	}
 	return nil
 }
+
+func executeRequest(id, code string) map[string]any {
+	return map[string]any{
+		"header":        map[string]any{"msg_id": id, "msg_type": "execute_request", "session": "s", "username": "", "version": "5.3"},
+		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell",
+		"content": map[string]any{"code": code, "silent": false},
+	}
+}
