@@ -76,7 +76,9 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		<-c.preread.done
 		return
 	}
-	relay(ctx, c.preread.stop(), target, &f.buffers, &f.counters)
+	local := c.preread.stop()
+	local.away = func() bool { return f.current().target == nil }
+	relay(ctx, local, target, &f.buffers, &f.counters)
 }
 
 // checkRequests has the hosts and origins of the client's requests checked, unless the

@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"io"
+	"net"
 	"testing"
 	"time"
 )
@@ -31,6 +33,34 @@ func TestWhoWaitsForATargetIsReportedAndAPersonIsToldFromAProgram(t *testing.T) 
 			}
 			if person != tt.person {
 				t.Errorf("a person: %v", person)
+			}
+		})
+	}
+}
+
+func TestARequestOnAnOpenConnectionDoesNotWaitForALinkThatIsDown(t *testing.T) {
+	const request = "GET /lab HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for name, tt := range map[string]struct {
+		sent string
+		ends bool
+	}{
+		"a page is reloaded":           {request, true},
+		"a form is sent":               {"POST /lab HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", false},
+		"a frame of an open websocket": {"\x81\x85mask", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := listen(t, ListenOptions{Name: "jupyter"})
+			f.Open(Target{Dialer: direct, Network: "tcp", Address: far(t, func(c *net.TCPConn) { echo(c) }), HasToken: true})
+			c := dialForward(t, f)
+			say(c, request)
+			if _, err := io.ReadFull(c, make([]byte, len(request))); err != nil {
+				t.Fatal(err)
+			}
+			f.Withdraw(Reason{Title: "Reconnecting", Transient: true})
+			say(c, tt.sent)
+			got := make([]byte, len(tt.sent)) // the connection to the server still lives
+			if _, err := io.ReadFull(c, got); (err != nil) != tt.ends || err == nil && string(got) != tt.sent {
+				t.Errorf("read %q, %v", got, err)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -53,9 +54,17 @@ type relayConn struct {
 	net.Conn
 	buffered []byte // read before the relay began
 	readErr  error  // how reading ended before the relay began; nil if it did not
+	// away reports whether the other end cannot be reached now, though the connection to it
+	// may still live; nil: never.
+	away func() bool
 
+	answered    atomic.Bool // bytes came for it since it last sent some
 	writeClosed atomic.Bool
 }
+
+// errAway ends a client's connection on which a request would wait for a link that is down.
+// A browser sends it again over another connection, which gets the waiting page.
+var errAway = errors.New("the link is down, and the request can be repeated")
 
 // Read returns what is buffered, then reads from the connection.
 func (c *relayConn) Read(p []byte) (int, error) {
@@ -69,7 +78,19 @@ func (c *relayConn) Read(p []byte) (int, error) {
 	if c.readErr != nil {
 		return 0, c.readErr
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.away != nil && c.answered.Swap(false) && c.away() {
+		if r := classify(p[:n]); r.kind == repeatable && r.http != nil {
+			return 0, errAway
+		}
+	}
+	return n, err
+}
+
+// Write notes that the other end answered.
+func (c *relayConn) Write(p []byte) (int, error) {
+	c.answered.Store(true)
+	return c.Conn.Write(p)
 }
 
 // wasReset reports whether an end of file from c was in fact a reset. The system reports
