@@ -147,7 +147,7 @@ func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, erro
 		question, none, tests := "Disconnect which session?", "no session is up", []func(api.Session) bool{isNotDown}
 		if req.Cancel {
 			question, none = "Disconnect which session and end its job?", nothingToCancel
-			tests = []func(api.Session) bool{hasLiveJob, isNotDown}
+			tests = []func(api.Session) bool{mayBeCharged, isNotDown}
 		}
 		name, err := inv.fittingSession(ctx, question, none, tests...)
 		if errors.Is(err, errNoneFits) {
@@ -179,7 +179,7 @@ func cancelAll(ctx context.Context, inv *invocation) ([]api.DownRequest, error) 
 	}
 	var requests []api.DownRequest
 	for _, s := range st.Sessions {
-		if isNotDown(s) || hasLiveJob(s) {
+		if isNotDown(s) || mayBeCharged(s) {
 			requests = append(requests, api.DownRequest{Session: s.Name, Cancel: true})
 		}
 	}
@@ -187,6 +187,18 @@ func cancelAll(ctx context.Context, inv *invocation) ([]api.DownRequest, error) 
 		inv.Say(nothingToCancel)
 	}
 	return requests, nil
+}
+
+// mayBeCharged reports whether a job of the session waits or runs, or may still appear. One that
+// was cancelled and is about to end does not count.
+func mayBeCharged(s api.Session) bool {
+	jobs := slices.Clone(s.Others)
+	for _, j := range []*api.Job{s.Job, s.Next} {
+		if j != nil {
+			jobs = append(jobs, *j)
+		}
+	}
+	return s.Pending || slices.ContainsFunc(jobs, func(j api.Job) bool { return !j.State.Ended() && j.State != api.JobCompleting })
 }
 
 // confirmCancel asks whether to end the jobs that --cancel would end.
@@ -220,7 +232,7 @@ func connectToCancel(ctx context.Context, inv *invocation, req api.DownRequest) 
 	if err != nil {
 		return err
 	}
-	if s, ok := st.Session(req.Session); ok && hasLiveJob(s) && !isConnected(st, s.Host) {
+	if s, ok := st.Session(req.Session); ok && mayBeCharged(s) && !isConnected(st, s.Host) {
 		return inv.authenticate(ctx, s.Host, api.KeepNot)
 	}
 	return nil
