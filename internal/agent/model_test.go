@@ -61,7 +61,7 @@ func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, k
 	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()}
 	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
 	m.cluster.skew = []time.Duration{0, 0, -3 * time.Hour, 40 * time.Minute}[m.random.IntN(4)]
-	if dialect == (modelSlurm{}) { // the list of the others is not modelled
+	if dialect != (modelPBS{}) { // its list is not modelled
 		m.job = []string{"", "job = \"nb\"\n"}[m.random.IntN(2)]
 	}
 	for i := range 1 + m.random.IntN(2) {
@@ -495,7 +495,7 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 		}
 	}
 	keyFile, key := guestKey(t, t.TempDir())
-	dialects := []modelDialect{modelSlurm{}, modelPBS{}}
+	dialects := []modelDialect{modelSlurm{}, modelPBS{}, modelGridEngine{}}
 	first, n := modelSequences(t)
 	t.Logf("seeds %d to %d", first, first+n-1)
 	for seed := first; seed < first+n; seed++ {
