@@ -582,6 +582,39 @@ func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
 	})
 }
 
+func TestAJobThatIsFoundSettlesThePermission(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.cluster.queue = 5 * time.Hour
+		l.mustUp()
+		l.down(false)
+		l.up()
+		time.Sleep(time.Second)
+		if s := l.status(); s.Job == nil || s.MaySubmit {
+			m.t.Errorf("job %+v, may submit %v", s.Job, s.MaySubmit)
+		}
+		m.cluster.end(m.cluster.jobs[0], "CANCELLED", false)
+		time.Sleep(time.Minute)
+		if len(m.cluster.jobs) != 1 {
+			m.t.Error("the job that was cancelled came back")
+		}
+	})
+}
+
+func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.job = "job = \"nb\"\n"
+		l.writeConfig()
+		l.agent.reload()
+		for _, id := range []string{"7", "8"} {
+			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: id, name: "nb", script: "/home/alice/nb.sh", submitted: time.Now(), start: time.Now(), limit: time.Hour})
+		}
+		l.mustUp()
+		if s := l.status(); len(s.Candidates) != 2 || s.Job != nil || len(l.agent.store.Session(modelSession).Submissions) != 0 {
+			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.store.Session(modelSession).Submissions)
+		}
+	})
+}
+
 func TestOnlyAnAnswerToALaterQuerySettlesAPermission(t *testing.T) {
 	now := time.Now()
 	p := permit{given: now}
