@@ -54,6 +54,25 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 	}
 }
 
+func TestABoardIsAnnouncedAsWhatTheJobServesFirst(t *testing.T) {
+	for _, tt := range []struct {
+		app, served string
+		first       bool
+	}{
+		{"", "tensorboard", true},
+		{"", "jupyter", false},
+		{"tensorboard", "tensorboard", false},
+	} {
+		var said bytes.Buffer
+		u := &up{term: term.New(nil, io.Discard, &said)}
+		u.announce(api.Session{Name: "nb", App: tt.app, Endpoint: &api.Endpoint{App: tt.served}, Job: &api.Job{ID: "7"}})
+		first := strings.Contains(said.String(), "announced "+tt.served+" first, and may announce more: `tunctl status nb` lists all")
+		if first != tt.first {
+			t.Errorf("app = %q, the job serves %s: %q", tt.app, tt.served, said.String())
+		}
+	}
+}
+
 // played is an agent with the events of a test.
 type played struct {
 	paths  home.Paths

@@ -61,7 +61,7 @@ func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, k
 	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()}
 	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
 	m.cluster.skew = []time.Duration{0, 0, -3 * time.Hour, 40 * time.Minute}[m.random.IntN(4)]
-	if dialect == (modelSlurm{}) { // the list of the others is not modelled
+	if dialect != (modelPBS{}) { // its list is not modelled
 		m.job = []string{"", "job = \"nb\"\n"}[m.random.IntN(2)]
 	}
 	for i := range 1 + m.random.IntN(2) {
@@ -495,7 +495,7 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 		}
 	}
 	keyFile, key := guestKey(t, t.TempDir())
-	dialects := []modelDialect{modelSlurm{}, modelPBS{}}
+	dialects := []modelDialect{modelSlurm{}, modelPBS{}, modelGridEngine{}}
 	first, n := modelSequences(t)
 	t.Logf("seeds %d to %d", first, first+n-1)
 	for seed := first; seed < first+n; seed++ {
@@ -578,6 +578,39 @@ func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
 		}
 		if l.status().MaySubmit {
 			m.t.Error("the answer, which changed nothing, has not settled the permission")
+		}
+	})
+}
+
+func TestAJobThatIsFoundSettlesThePermission(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.cluster.queue = 5 * time.Hour
+		l.mustUp()
+		l.down(false)
+		l.up()
+		time.Sleep(time.Second)
+		if s := l.status(); s.Job == nil || s.MaySubmit {
+			m.t.Errorf("job %+v, may submit %v", s.Job, s.MaySubmit)
+		}
+		m.cluster.end(m.cluster.jobs[0], "CANCELLED", false)
+		time.Sleep(time.Minute)
+		if len(m.cluster.jobs) != 1 {
+			m.t.Error("the job that was cancelled came back")
+		}
+	})
+}
+
+func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.job = "job = \"nb\"\n"
+		l.writeConfig()
+		l.agent.reload()
+		for _, id := range []string{"7", "8"} {
+			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: id, name: "nb", script: "/home/alice/nb.sh", submitted: time.Now(), start: time.Now(), limit: time.Hour})
+		}
+		l.mustUp()
+		if s := l.status(); len(s.Candidates) != 2 || s.Job != nil || len(l.agent.store.Session(modelSession).Submissions) != 0 {
+			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.store.Session(modelSession).Submissions)
 		}
 	})
 }

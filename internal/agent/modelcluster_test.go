@@ -118,6 +118,17 @@ func (c *modelCluster) end(j *modelJob, how string, byTunctl bool) {
 	}
 }
 
+func (c *modelCluster) extend(id, hours, minutes string) bool {
+	j := c.find(id)
+	if j == nil || !j.live(time.Now()) {
+		return false
+	}
+	h, _ := strconv.Atoi(hours)
+	m, _ := strconv.Atoi(minutes)
+	j.limit, j.extended = time.Duration(h*60+m)*time.Minute, true
+	return true
+}
+
 // run answers a script that a laptop sends.
 func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, exit int) {
 	if strings.Contains(script, "tunctl_dir=$tunctl_root/") {
@@ -136,6 +147,9 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 		if tag := c.tags[m[1]]; tag != nil && !time.Now().Before(tag.answers) {
 			return tag.out, "", 0
 		}
+		return "", "", 0
+	}
+	if strings.Contains(script, "grep -E '>|tee '") { // what the job script redirects
 		return "", "", 0
 	}
 	out, errOut, exit, ok := c.dialect.answer(c, script)
@@ -251,13 +265,10 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		return out, "", 0, true
 	case modelUpdate.MatchString(script):
 		m := modelUpdate.FindStringSubmatch(script)
-		if j := c.find(m[1]); j != nil && j.live(now) {
-			hours, _ := strconv.Atoi(m[2])
-			minutes, _ := strconv.Atoi(m[3])
-			j.limit, j.extended = time.Duration(hours*60+minutes)*time.Minute, true
-			return "", "", 0, true
+		if !c.extend(m[1], m[2], m[3]) {
+			return "", modelInvalid, 1, true
 		}
-		return "", modelInvalid, 1, true
+		return "", "", 0, true
 	case modelShow.MatchString(script):
 		j := c.find(modelShow.FindStringSubmatch(script)[1])
 		if j == nil || !j.live(now) && now.Sub(j.end()) >= 5*time.Minute {
@@ -279,8 +290,6 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 			}
 		}
 		return out, "", 0, true
-	case strings.Contains(script, "grep -E '>|tee '"):
-		return "", "", 0, true
 	}
 	return "", "", 0, false
 }
@@ -345,13 +354,9 @@ func (p modelPBS) answer(c *modelCluster, script string) (out, errOut string, ex
 		return "", "", 0, true
 	case modelQalter.MatchString(script):
 		m := modelQalter.FindStringSubmatch(script)
-		j := c.find(m[4])
-		if j == nil || !j.live(now) {
+		if !c.extend(m[4], m[1], m[2]) {
 			return "", "qalter: Unknown Job Id", 153, true
 		}
-		hours, _ := strconv.Atoi(m[1])
-		minutes, _ := strconv.Atoi(m[2])
-		j.limit, j.extended = time.Duration(hours*60+minutes)*time.Minute, true
 		return "", "", 0, true
 	case strings.Contains(script, "limit qselect"):
 		for _, j := range c.jobs {
@@ -360,8 +365,6 @@ func (p modelPBS) answer(c *modelCluster, script string) (out, errOut string, ex
 			}
 		}
 		return out, "", 0, true
-	case strings.Contains(script, "grep -E '>|tee '"):
-		return "", "", 0, true
 	}
 	return "", "", 0, false
 }
@@ -380,4 +383,100 @@ func (modelPBS) record(c *modelCluster, j *modelJob, now time.Time) string {
 		text += "    obittime = " + at(j.end()) + "\n    Exit_status = " + exit + "\n"
 	}
 	return text + "    job_state = " + state + "\n\n"
+}
+
+// modelGridEngine is Grid Engine, which writes how a job ended a little later.
+type modelGridEngine struct{}
+
+func (modelGridEngine) name() string                 { return "gridengine" }
+func (modelGridEngine) id(n int) string              { return strconv.Itoa(n) }
+func (modelGridEngine) submitted(j *modelJob) string { return j.id }
+func (modelGridEngine) lost() string {
+	return "error: failed receiving gdi request response for mid=1 (got syncron message receive timeout error)."
+}
+
+func (modelGridEngine) refused() string {
+	return "Unable to run job: Job was rejected because job requests unknown queue \"nosuch.q\"\nExiting."
+}
+
+var (
+	modelListed    = regexp.MustCompile(`qstat -u .* -r -xml [^\n]*\nprintf '\\n%s\\n' (tunctl-\w+)`)
+	modelDescribed = regexp.MustCompile(`qstat -j '?([\d,]+)`)
+	modelQacct     = regexp.MustCompile(`limit qacct -j '?(\d+)`)
+)
+
+func (g modelGridEngine) answer(c *modelCluster, script string) (out, errOut string, exit int, ok bool) {
+	now := time.Now()
+	if m := modelQdel.FindStringSubmatch(script); m != nil {
+		j := c.find(m[1])
+		if j == nil || !j.live(now) {
+			return "denied: job \"" + m[1] + "\" does not exist", "", 1, true
+		}
+		c.end(j, "CANCELLED", true)
+		return "alice has registered the job " + m[1] + " for deletion", "", 0, true
+	}
+	if m := modelQacct.FindStringSubmatch(script); m != nil {
+		for _, j := range c.jobs {
+			if j.id == m[1] && j.end().After(j.start) && now.Sub(j.end()) > 15*time.Second {
+				out += g.account(c, j, now)
+			}
+		}
+		if out == "" {
+			return "", "error: job id " + m[1] + " not found", 1, true
+		}
+		return out, "", 0, true
+	}
+	list, described := modelListed.FindStringSubmatch(script), modelDescribed.FindStringSubmatch(script)
+	if list != nil {
+		out = g.list(c, now) + "\n" + list[1] + "\n\nalice\n"
+	}
+	switch {
+	case described != nil:
+		out += g.records(c, described[1], now)
+	case strings.Contains(script, "limit qalter -w v"):
+		out += "verification: found suitable queue(s)\n"
+	}
+	return out, "", 0, list != nil || described != nil
+}
+
+// list is all jobs that wait or run, on no known node.
+func (modelGridEngine) list(c *modelCluster, now time.Time) string {
+	out := "<?xml version='1.0'?>\n<job_info>\n<queue_info>\n"
+	for _, j := range c.jobs {
+		if !j.live(now) {
+			continue
+		}
+		group, letters, label, at := "running", "r", "JAT_start_time", j.start
+		if now.Before(j.start) {
+			group, letters, label, at = "pending", "qw", "JB_submission_time", j.submitted
+		}
+		out += fmt.Sprintf(`<job_list state="%s"><JB_job_number>%s</JB_job_number><JB_name>%s</JB_name><JB_owner>alice</JB_owner><state>%s</state><%s>%s</%[5]s><hard_request name="h_rt">%[7]d</hard_request></job_list>`+"\n",
+			group, j.id, j.name, letters, label, at.Add(c.skew).UTC().Format("2006-01-02T15:04:05"), int(j.limit.Seconds()))
+	}
+	return out + "</queue_info>\n</job_info>\n"
+}
+
+// records describe jobs, which write no log.
+func (modelGridEngine) records(c *modelCluster, ids string, now time.Time) string {
+	out := ""
+	for id := range strings.SplitSeq(ids, ",") {
+		if j := c.find(id); j != nil && j.live(now) {
+			out += fmt.Sprintf("<element><JB_job_number>%s</JB_job_number><JB_job_name>%s</JB_job_name><JB_submission_time>%s</JB_submission_time><JB_owner>alice</JB_owner><JB_merge_stderr>true</JB_merge_stderr><JB_stdout_path_list><path_list><PN_path>/dev/null</PN_path></path_list></JB_stdout_path_list><JB_script_file>%s</JB_script_file></element>\n",
+				j.id, j.name, c.unix(j.submitted), j.script)
+		}
+	}
+	if out == "" {
+		return "<?xml version='1.0'?>\n<unknown_jobs >\n</unknown_jobs>\n"
+	}
+	return "<?xml version='1.0'?>\n<detailed_job_info>\n<djob_info>\n" + out + "</djob_info>\n</detailed_job_info>\n"
+}
+
+func (modelGridEngine) account(c *modelCluster, j *modelJob, now time.Time) string {
+	at := func(t time.Time) string { return t.Add(c.skew).UTC().Format(time.ANSIC) }
+	how := map[string]string{
+		"TIMEOUT":   "failed 37 : qmaster enforced h_rt, h_cpu, or h_vmem limit\nexit_status 137",
+		"CANCELLED": "failed 100 : assumedly after job\nexit_status 137", "FAILED": "failed 0\nexit_status 1", "COMPLETED": "failed 0\nexit_status 0",
+	}[j.state(now)]
+	return fmt.Sprintf("=====\nqname all.q\nowner alice\njobname %s\njobnumber %s\ntaskid undefined\nqsub_time %s\nstart_time %s\nend_time %s\n%s\nru_wallclock %d\ncategory -l h_rt=%d\n",
+		j.name, j.id, at(j.submitted), at(j.start), at(j.end()), how, int(j.end().Sub(j.start).Seconds()), int(j.limit.Seconds()))
 }

@@ -51,8 +51,8 @@ func (a *Agent) settleSession(ctx context.Context, name string) {
 func (s *session) settleOnce(ctx context.Context) error {
 	var errs []error
 	for _, sub := range s.agent.store.Session(s.name).Submissions.Unsettled() {
-		if sub.Role == state.RoleJob && sub.Job != nil && s.inProgress() {
-			continue // the attempt sees its end
+		if sub.Role == state.RoleJob && !sub.Cancel && s.inProgress() {
+			continue // the attempt finds it, and sees its end
 		}
 		errs = append(errs, s.settleSubmission(ctx, sub))
 	}

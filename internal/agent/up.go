@@ -173,6 +173,7 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 // person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
 	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
+	began := time.Now()
 	rec := s.agent.store.Session(s.name)
 	var unlisted state.Submission
 	last := rec.Current()
@@ -183,6 +184,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		case err != nil:
 			return api.Job{}, err
 		case found && usable(job):
+			defer s.settlePermit(jobwatch.Report{Job: job, Asked: began})
 			return job, s.adopt(job, sub, account)
 		case sub.Job == nil || sub.Elsewhere(account): // it may still appear
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
@@ -196,8 +198,13 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 			}
 		}
 	}
-	if job, sub, err := s.findByName(ctx, jobs); err != nil || job.ID != "" {
-		return job, cmp.Or(err, s.adopt(job, sub, account))
+	job, sub, err := s.findByName(ctx, jobs)
+	switch {
+	case err != nil:
+		return api.Job{}, err
+	case job.ID != "":
+		defer s.settlePermit(jobwatch.Report{Job: job, Asked: began})
+		return job, s.adopt(job, sub, account)
 	}
 	if unlisted.Job != nil { // the watch will see it, and nothing is submitted
 		return *unlisted.Job, s.adopt(*unlisted.Job, unlisted, account)
