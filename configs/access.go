@@ -20,6 +20,8 @@ type Entrance struct {
 	Jump    string   `json:"jump,omitempty"`    // the host to go through, an ssh destination
 	Aliases []string `json:"aliases,omitempty"` // its other names; * stands for any characters
 	About   string   `json:"about,omitempty"`
+	// HostKeys are the fingerprints that the site publishes.
+	HostKeys []string `json:"hostKeys,omitempty"`
 }
 
 // Is reports whether host is a name of the entrance.
@@ -53,24 +55,33 @@ func entranceFields() []field[Entrance] {
 		{"host", `"login.example.org"`, func(in *input, e *Entrance) { e.Host, _ = in.destination() }},
 		{"port", `2222`, func(in *input, e *Entrance) { in.port(&e.Port) }},
 		{"jump", `"gateway.example.org"`, func(in *input, e *Entrance) { e.Jump, _ = in.destination() }},
-		{"aliases", `["login*.example.org"]`, func(in *input, e *Entrance) {
-			e.Aliases = nil
-			in.list(func(v value) {
-				text, ok := in.line(v)
-				switch {
-				case !ok:
-				case validAlias.MatchString(text):
-					e.Aliases = append(e.Aliases, text)
-				default:
-					in.addError(v.at, "write: aliases = "+in.example, "%q is not a host name", text)
-				}
-			})
-		}},
+		{"aliases", `["login*.example.org"]`, setMatching(validAlias, "a host name", func(e *Entrance) *[]string { return &e.Aliases })},
+		{"host_keys", `["SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"]`, setMatching(validFingerprint, "a fingerprint as ssh shows it", func(e *Entrance) *[]string { return &e.HostKeys })},
 		{"about", `"from the campus network"`, setText(func(e *Entrance) *string { return &e.About })},
 	}
 }
 
-var validAlias = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9*._-]*$`)
+var (
+	validAlias       = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9*._-]*$`)
+	validFingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}$`)
+)
+
+// setMatching makes the reader of a list of texts of one form.
+func setMatching[T any](form *regexp.Regexp, what string, where func(*T) *[]string) func(*input, *T) {
+	return func(in *input, into *T) {
+		*where(into) = nil
+		in.list(func(v value) {
+			text, ok := in.line(v)
+			switch {
+			case !ok:
+			case form.MatchString(text):
+				*where(into) = append(*where(into), text)
+			default:
+				in.addError(v.at, "write: "+in.entry.key+" = "+in.example, "%q is not %s", text, what)
+			}
+		})
+	}
+}
 
 // SiteLimits are a site's wishes that are stricter than tunctl's own limits. Zero: none.
 type SiteLimits struct {

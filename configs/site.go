@@ -114,7 +114,7 @@ func siteFields() []field[Site] {
 		{"before", `"Connect to the VPN first."`, setText(func(s *Site) *string { return &s.Before })},
 		{"probe", `"login.example.org:22"`, setText(func(s *Site) *string { return &s.Probe })},
 		{"login", `"a password, then a code"`, setText(func(s *Site) *string { return &s.Login })},
-		{"login_pages", `["login.example.org"]`, (*input).loginPages},
+		{"login_pages", `["login.example.org"]`, setMatching(validWebHost, "the name of a web host, in lowercase and without https://, port and path", func(s *Site) *[]string { return &s.LoginPages })},
 		{"reach", `["login", "node"]`, (*input).siteReach},
 		{"dial", `["{node}.cluster.example.org"]`, (*input).dial},
 		{"log", `"slurm-{id}.out"`, setText(func(s *Site) *string { return &s.Log })},
@@ -154,7 +154,7 @@ func recipeFields() []field[Recipe] {
 		}},
 		{"setup", `"""module load python"""`, setBlock(func(r *Recipe) *string { return &r.Setup })},
 		{"environment", `"""virtualenv "$SLURM_TMPDIR/env""""`, setBlock(func(r *Recipe) *string { return &r.Environment })},
-		{"binds", `["/scratch", "$PROJECT"]`, (*input).binds},
+		{"binds", `["/scratch", "$PROJECT"]`, setMatching(validBind, `a folder such as "/scratch" or "$PROJECT"`, func(r *Recipe) *[]string { return &r.Binds })},
 		{"login_shell", `true`, setFlag(func(r *Recipe) *bool { return &r.LoginShell })},
 		{"private", `"$SCRATCH/.tunctl"`, setText(func(r *Recipe) *string { return &r.Private })},
 	}
@@ -173,36 +173,8 @@ func setBlock(where func(*Recipe) *string) func(*input, *Recipe) {
 // with a variable.
 var validBind = regexp.MustCompile(`^(/|\$[A-Za-z_])[A-Za-z0-9_./-]*$`)
 
-func (in *input) binds(r *Recipe) {
-	r.Binds = nil
-	in.list(func(v value) {
-		text, ok := in.line(v)
-		switch {
-		case !ok:
-		case validBind.MatchString(text):
-			r.Binds = append(r.Binds, text)
-		default:
-			in.addError(v.at, "write: binds = "+in.example, "%q is not a folder such as \"/scratch\" or \"$PROJECT\"", text)
-		}
-	})
-}
-
 // validWebHost matches the name of a web host, without scheme, port and path.
 var validWebHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`)
-
-func (in *input) loginPages(s *Site) {
-	s.LoginPages = nil
-	in.list(func(v value) {
-		text, ok := in.line(v)
-		switch {
-		case !ok:
-		case validWebHost.MatchString(text):
-			s.LoginPages = append(s.LoginPages, text)
-		default:
-			in.addError(v.at, "write: login_pages = "+in.example, "%q is not the name of a web host, in lowercase and without https://, port and path", text)
-		}
-	})
-}
 
 // template checks that text is a template.
 func (in *input) template(v value, text string) bool {

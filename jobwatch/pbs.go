@@ -287,21 +287,24 @@ func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.J
 
 // history reads the table of all jobs that the server keeps, which does not have the times
 // at which they ended. qselect finds those that changed within the last day; if it cannot,
-// as with Torque, the newest of the table are returned.
+// the newest of the table are returned. A server without a history has no more than its list
+// of jobs. The table cannot replace that list: it is cut, and what a list lacks has ended.
 func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	option := "-x"
 	if p.lacksHistory() {
-		option = ""
+		return nil, nil
 	}
-	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"out=$(table "+option+") || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
+	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"out=$(table -x) || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
 printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the headings, and the newest`)
 	if err != nil {
 		return nil, err
 	}
-	jobs := parseTable(string(res.Stdout), time.Now().UTC())
+	jobs := slices.DeleteFunc(parseTable(string(res.Stdout), time.Now().UTC()), func(j api.Job) bool { return !j.State.Ended() })
+	if len(jobs) == 0 {
+		return nil, nil
+	}
 	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
 	since := time.Now().UTC().Add(-recently)
-	ids, err := p.qselect(ctx, sh, option+" -tm.ge."+since.Format("200601021504"))
+	ids, err := p.qselect(ctx, sh, "-x -tm.ge."+since.Format("200601021504"))
 	if err != nil {
 		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table alone is an answer
 	}

@@ -247,6 +247,37 @@ func watchPBS(t *testing.T, p *pbsServer, test func(t *testing.T, w *Watcher)) {
 	})
 }
 
+func TestEndedJobsTakeNoMoreConnectionsThanTheyNeed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state         string
+		forgets, told bool // there is no history; that is known
+		ended, want   int  // jobs, connections for a list with ended jobs
+	}{
+		"an ended job":            {"F", false, false, 1, 3},
+		"no ended job":            {"R", false, false, 0, 2},
+		"no history":              {"R", true, false, 0, 2},
+		"no history, as is known": {"R", true, true, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pbsServer{forgets: tt.forgets}
+			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				p.add("7.srv", "notebook", tt.state)
+				if tt.told {
+					if _, _, err := w.Detail(t.Context(), "7.srv"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := len(p.connections())
+				_, err := w.Jobs(t.Context())
+				ended, err2 := w.Recent(t.Context())
+				if got := len(p.connections()) - before; err != nil || err2 != nil || len(ended) != tt.ended || got != tt.want {
+					t.Errorf("%d ended jobs, %v, %v, over %d connections", len(ended), err, err2, got)
+				}
+			})
+		})
+	}
+}
+
 func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
 	for _, watched := range []int{1, 2, 3, 7} {
 		t.Run(fmt.Sprintf("%d watched", watched), func(t *testing.T) {

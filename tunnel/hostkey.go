@@ -290,17 +290,53 @@ func (k *hostKeys) accept(key ssh.PublicKey) error {
 	if k.s.HashKnownHosts {
 		name = xknownhosts.HashHostname(name)
 	}
-	line := name + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + "\n"
-	if err := appendLine(k.s.UserKnownHosts[0], line); err != nil {
+	if err := appendLine(k.s.UserKnownHosts[0], knownLine(name, key)); err != nil {
 		k.try.warn(fmt.Sprintf("the host key could not be saved: %v", err))
 	}
 	return nil
 }
 
+// changed refuses a key where known_hosts has others. Removing those does not help if several
+// machines share the name: each of them shows its own.
 func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error {
-	message := fmt.Sprintf("the host key of %s has changed: the server offers %s, known_hosts has %s", k.display(), describeKey(key), k.list(old))
-	return k.refuse(message, fmt.Sprintf("someone may be intercepting the connection. If the site announced a new key, remove the old one with `ssh-keygen -R %q -f %q`",
-		xknownhosts.Normalize(k.name()), k.db.origin(old[0].Filename)))
+	name, file := k.display(), k.db.origin(old[0].Filename)
+	message := fmt.Sprintf("the host key of %s has changed: the server offers %s, known_hosts has %s", name, describeKey(key), k.list(old))
+	add := fmt.Sprintf("add this line to %q: %s", file, strings.TrimSpace(knownLine(name, key)))
+	published := k.s.PublishedHostKeys
+	switch {
+	case !k.isShared(old):
+		return k.refuse(message, fmt.Sprintf("someone may be intercepting the connection. If the site announced a new key, remove the old one with `ssh-keygen -R %q -f %q`", name, file))
+	case slices.Contains(published, ssh.FingerprintSHA256(key)):
+		return k.refuse(message, "several machines share this name, and the site publishes this key: add the other key too. To do so, "+add)
+	case len(published) > 0:
+		return k.refuse(message, "several machines share this name, but the site does not publish this key: someone may be intercepting the connection. Ask the site's support. It publishes "+strings.Join(published, ", "))
+	}
+	return k.refuse(message, "several machines share this name: add the other key too. Someone may also be intercepting the connection, so compare the fingerprint with those that the site publishes; then "+add)
+}
+
+// isShared reports whether several machines share the host's name: known_hosts has several keys
+// of one type for it, or DNS several addresses of one family.
+func (k *hostKeys) isShared(old []xknownhosts.KnownKey) bool {
+	for i, known := range old {
+		if slices.ContainsFunc(old[:i], func(x xknownhosts.KnownKey) bool {
+			return x.Key.Type() == known.Key.Type() && !sameKey(x.Key, known.Key)
+		}) {
+			return true
+		}
+	}
+	if len(k.s.ProxyJump) > 0 || k.s.ProxyCommand != "" {
+		return false // the name is looked up elsewhere
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, reachableTimeout)
+	defer cancel()
+	addresses, _ := k.try.pool.lookup(ctx, k.s.Hostname)
+	ipv6 := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return !strings.Contains(a, ":") })
+	return len(ipv6) > 1 || len(addresses)-len(ipv6) > 1
+}
+
+// knownLine is the line of known_hosts for a key.
+func knownLine(name string, key ssh.PublicKey) string {
+	return name + " " + string(ssh.MarshalAuthorizedKey(key))
 }
 
 // list describes known keys and where they are.

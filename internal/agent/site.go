@@ -140,6 +140,7 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 	s.MaxSessions, s.Refusals = site.Limits.Sessions, site.Limits.Refusals
 	s.LoginSpacing, s.RetryMin = time.Duration(site.Limits.LoginSpacing), time.Duration(site.Limits.Retry)
 	if e, ok := site.EntranceAt(s.Hostname); ok {
+		s.PublishedHostKeys = e.HostKeys
 		enterBy(s, e)
 	}
 	if file := configs.LocalPath(site.Certificate.File); file != "" && len(s.CertificateFiles) == 0 {

@@ -67,6 +67,17 @@ func TestASiteFillsInWhatThePersonLeavesOpen(t *testing.T) {
 	}
 }
 
+func TestTheHostKeysThatASitePublishesAreThoseOfItsEntrance(t *testing.T) {
+	site := configs.Site{Entrances: []configs.Entrance{{Host: "login.example.org", HostKeys: []string{"SHA256:a"}}, {Host: "gpu.example.org"}}}
+	for host, want := range map[string]int{"login.example.org": 1, "gpu.example.org": 0, "other.example.org": 0} {
+		s := sshconfig.Settings{Hostname: host}
+		preset(&s, configs.Host{}, site)
+		if len(s.PublishedHostKeys) != want {
+			t.Errorf("%s: %q", host, s.PublishedHostKeys)
+		}
+	}
+}
+
 func TestTheConfigWinsOverTheSite(t *testing.T) {
 	a := agentAt(t, sites)
 	if got := a.watchOptions("brazil").Scheduler; got != "slurm" {

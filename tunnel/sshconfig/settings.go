@@ -79,6 +79,8 @@ type Settings struct {
 	Transport   string
 	// LoginPages are the hosts of web pages that a login may ask a person to open.
 	LoginPages []string
+	// PublishedHostKeys are the fingerprints of the host's keys that its site publishes.
+	PublishedHostKeys []string
 	// RenewCertificate is the site's command for a new certificate, as a hint.
 	RenewCertificate string
 
@@ -146,7 +148,7 @@ func (s Settings) SameDial(other Settings) bool {
 		x.Warnings, x.SSHConfig = nil, ""
 		x.IdentityAgent = ""                                                 // it depends on the environment
 		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // these are not about the connection
-		x.LoginPages, x.RenewCertificate = nil, ""
+		x.LoginPages, x.PublishedHostKeys, x.RenewCertificate = nil, nil, ""
 	}
 	return reflect.DeepEqual(s, other)
 }
