@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -32,6 +33,7 @@ type model struct {
 	random  *rand.Rand
 	cluster *modelCluster
 	laptops []*modelLaptop
+	logging sync.Mutex
 	log     []string // what was done
 	since   time.Time
 	failed  bool
@@ -91,7 +93,23 @@ func (m *model) write(path, text string) {
 	}
 }
 
+// sync makes what the cluster did visible here, and what is done here visible there. Nothing runs
+// at the same time: the clock is simulated.
+func (m *model) sync() {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+}
+
+func (m *model) sleep(d time.Duration) {
+	m.sync()
+	time.Sleep(d)
+	synctest.Wait()
+	m.sync()
+}
+
 func (m *model) did(format string, args ...any) {
+	m.logging.Lock()
+	defer m.logging.Unlock()
 	m.log = append(m.log, fmt.Sprintf("%9s  ", time.Since(m.since).Round(time.Second))+fmt.Sprintf(format, args...))
 }
 
@@ -229,8 +247,7 @@ func (m *model) act() {
 		m.endJob()
 	}
 	wait := modelWaits[m.random.IntN(len(modelWaits))]
-	time.Sleep(wait)
-	synctest.Wait()
+	m.sleep(wait)
 }
 
 func (l *modelLaptop) up() {
@@ -244,6 +261,7 @@ func (l *modelLaptop) up() {
 		l.granted = time.Time{}
 	}
 	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession}, waiter)
+	l.m.sync()
 	l.m.did("%s: up, waiting %v: %v", l.name, l.waiting, err)
 	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
 		l.m.t.Fatal(err)
@@ -376,7 +394,7 @@ func (m *model) finish() {
 		l.restore()
 		l.leave()
 	}
-	time.Sleep(25 * time.Minute)
+	m.sleep(25 * time.Minute)
 	synctest.Wait()
 	for _, l := range m.laptops { // a host may need a person by now
 		if l.agent.pool.Host("hpc").Status().State != api.HostUp {
@@ -384,7 +402,7 @@ func (m *model) finish() {
 			m.did("%s: login: %v", l.name, err)
 		}
 	}
-	time.Sleep(5 * time.Minute)
+	m.sleep(5 * time.Minute)
 	synctest.Wait()
 	m.check()
 	for _, l := range m.laptops {
@@ -534,10 +552,12 @@ func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
 
 func (l *modelLaptop) mustUp() {
 	l.m.t.Helper()
-	if l.up(); l.granted.IsZero() {
+	l.up()
+	l.m.sync()
+	if l.granted.IsZero() {
 		l.m.t.Fatal(strings.Join(l.m.log, "\n"))
 	}
-	time.Sleep(30 * time.Second)
+	l.m.sleep(30 * time.Second)
 }
 
 func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
@@ -550,7 +570,7 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 			_, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
 			ended <- err
 		}()
-		time.Sleep(2 * time.Second)
+		m.sleep(2 * time.Second)
 		began := time.Now()
 		l.up()
 		if took := time.Since(began); took > time.Second {
@@ -559,7 +579,7 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 		if err := <-ended; err != nil {
 			m.t.Error(err)
 		}
-		time.Sleep(time.Minute)
+		m.sleep(time.Minute)
 		if s := l.status(); s.Job == nil || s.Job.ID == first.id || first.live(time.Now()) {
 			m.t.Errorf("the first job is live: %v; the session has %+v", first.live(time.Now()), s.Job)
 		}
@@ -569,10 +589,10 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.mustUp()
-		time.Sleep(5 * time.Minute)
+		m.sleep(5 * time.Minute)
 		listed := len(m.cluster.lists)
 		l.up()
-		time.Sleep(DefaultLimits().Jobs.QueryMin)
+		m.sleep(DefaultLimits().Jobs.QueryMin)
 		if len(m.cluster.lists) == listed {
 			m.t.Error("no query of the scheduler")
 		}
@@ -588,12 +608,12 @@ func TestAJobThatIsFoundSettlesThePermission(t *testing.T) {
 		l.mustUp()
 		l.down(false)
 		l.up()
-		time.Sleep(time.Second)
+		m.sleep(time.Second)
 		if s := l.status(); s.Job == nil || s.MaySubmit {
 			m.t.Errorf("job %+v, may submit %v", s.Job, s.MaySubmit)
 		}
 		m.cluster.end(m.cluster.jobs[0], "CANCELLED", false)
-		time.Sleep(time.Minute)
+		m.sleep(time.Minute)
 		if len(m.cluster.jobs) != 1 {
 			m.t.Error("the job that was cancelled came back")
 		}
@@ -639,7 +659,7 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.mustUp()
 		l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
-		time.Sleep(5 * time.Minute)
+		m.sleep(5 * time.Minute)
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		_, err := l.agent.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
@@ -652,7 +672,7 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 		if _, err := l.agent.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {
 			m.t.Error(err)
 		}
-		time.Sleep(2 * time.Minute)
+		m.sleep(2 * time.Minute)
 		if m.cluster.jobs[0].live(time.Now()) || l.status().Job != nil {
 			m.t.Errorf("the job was not ended: %+v", l.status())
 		}
@@ -666,12 +686,12 @@ func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 		l.agent.reload()
 		l.mustUp()
 		m.cluster.next = []modelSubmit{{name: "loses its answer", cut: true}}
-		time.Sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
+		m.sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
 		if len(m.cluster.jobs) != 2 || l.status().Next != nil {
 			m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
 		}
 		m.cluster.end(m.cluster.jobs[0], "COMPLETED", false)
-		time.Sleep(5 * time.Minute)
+		m.sleep(5 * time.Minute)
 		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
 			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
 		}
@@ -687,12 +707,12 @@ func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
 				l.agent.reload()
 				l.mustUp()
 				m.cluster.queue = 5 * time.Hour
-				time.Sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+				m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
 				if len(m.cluster.jobs) != 2 || l.status().Next == nil {
 					m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
 				}
 				act(l)
-				time.Sleep(2 * time.Minute)
+				m.sleep(2 * time.Minute)
 				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil {
 					m.t.Errorf("%s: next %+v\n%s", s.State, s.Next, strings.Join(m.log, "\n"))
 				}

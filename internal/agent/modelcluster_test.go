@@ -134,10 +134,12 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 	if strings.Contains(script, "tunctl_dir=$tunctl_root/") {
 		return c.submit(l, script)
 	}
-	if c.slowCancel > 0 && modelCancel.MatchString(script) {
-		time.Sleep(c.slowCancel)
-	}
 	c.mu.Lock()
+	if c.slowCancel > 0 && modelCancel.MatchString(script) {
+		c.mu.Unlock()
+		time.Sleep(c.slowCancel)
+		c.mu.Lock()
+	}
 	defer c.mu.Unlock()
 	clock := ""
 	if strings.Contains(script, "tunctl.clock") {
