@@ -402,7 +402,10 @@ func (u *up) failure(s api.Session) error {
 	if e.Code == "" {
 		e.Code = api.CodeFailed
 	}
-	if e.Message == "" {
+	switch {
+	case s.State == api.SessionDown:
+		e.Message = s.Name + " was taken down meanwhile"
+	case e.Message == "":
 		e.Message = fmt.Sprintf("session %q is %s", s.Name, s.State)
 	}
 	if s.State == api.SessionNeedsLogin && unsubmitted(s) { // the permission ends with this command

@@ -169,6 +169,13 @@ func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
 	}
 }
 
+func TestAnUpThatAnotherCommandTookDownSaysSo(t *testing.T) {
+	down := api.Session{Name: "jupyter", State: api.SessionDown, Cause: "submitting ~/jupyter.sh"}
+	if err := (&up{name: "jupyter"}).failure(down); err.Error() != "jupyter was taken down meanwhile" {
+		t.Error(err)
+	}
+}
+
 func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
 	a := playAgent(t, submitting)
