@@ -187,6 +187,7 @@ func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, s := strictly(t, test.set)
 				h, c := connected(t, b)
+				time.Sleep(7 * time.Second) // no keepalive is under way
 				defer s.stall()()
 				b.NetworkChanged()
 				awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
