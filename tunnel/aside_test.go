@@ -65,6 +65,14 @@ func (w *wifi) roam() {
 	synctest.Wait()
 }
 
+// betweenKeepalives is connected at a time when no keepalive is under way.
+func betweenKeepalives(t *testing.T, b *bench) (*Host, net.Conn) {
+	t.Helper()
+	h, c := connected(t, b)
+	time.Sleep(7 * time.Second)
+	return h, c
+}
+
 // stillEchoes checks that a channel carries bytes in both directions.
 func stillEchoes(t *testing.T, c io.ReadWriter) {
 	t.Helper()
@@ -99,8 +107,7 @@ func TestALostWiFiEndsNoConnection(t *testing.T) {
 				b, s := keyed(t)
 				w := newWiFi(b, s)
 				writes := countWrites(b)
-				h, c := connected(t, b)
-				time.Sleep(7 * time.Second) // no keepalive is under way
+				h, c := betweenKeepalives(t, b)
 				sent := writes.Load()
 				on := w.off()
 				if got := h.Status(); got.State == api.HostUp {
@@ -128,7 +135,7 @@ func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
 		b, s := keyed(t)
 		w := newWiFi(b, s)
 		s.config.PublicKeyCallback = acceptLate(5*time.Second, s.config.PublicKeyCallback)
-		h, c := connected(t, b)
+		h, c := betweenKeepalives(t, b)
 		w.roam()
 		took := ended(t, c, time.Minute)
 		if took < 5*time.Second || h.Status().State != api.HostUp {
@@ -152,7 +159,7 @@ func acceptLate(d time.Duration, f func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.P
 func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		h, c := connected(t, b)
+		h, c := betweenKeepalives(t, b)
 		resume := s.stall()
 		b.NetworkChanged()
 		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
@@ -186,8 +193,7 @@ func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, s := strictly(t, test.set)
-				h, c := connected(t, b)
-				time.Sleep(7 * time.Second) // no keepalive is under way
+				h, c := betweenKeepalives(t, b)
 				defer s.stall()()
 				b.NetworkChanged()
 				awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
@@ -203,7 +209,7 @@ func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
 func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		h, _ := connected(t, b)
+		h, _ := betweenKeepalives(t, b)
 		shell, requests, err := h.OpenChannel(t.Context(), "session", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +263,7 @@ func TestAPersonIsNotAskedForALoginWhenTheWiFiIsLostForSeconds(t *testing.T) {
 		b := newBench(t, map[string]*sshServer{"login": s}, nil)
 		b.person.answers = []string{"right"}
 		w := newWiFi(b, s)
-		h, c := connected(t, b)
+		h, c := betweenKeepalives(t, b)
 		on := w.off()
 		awaitHost(t, h, time.Second, func() bool { return !responds(h) })
 		time.Sleep(40 * time.Second)
@@ -372,7 +378,7 @@ func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
 func TestADownEndsAConnectionThatIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		h, c := connected(t, b)
+		h, c := betweenKeepalives(t, b)
 		time.Sleep(7 * time.Second) // no keepalive is under way
 		s.pause(true)
 		b.NetworkChanged()
