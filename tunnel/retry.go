@@ -254,6 +254,9 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 		h.failedLocked(t, asError(err))
 	case err != nil || back && f.live != c:
 	default:
+		for old := range h.aside { // before anybody sees that the host is connected
+			old.setStanding(standingReplaced)
+		}
 		h.connectedLocked(c)
 		return true
 	}
