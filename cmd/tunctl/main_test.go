@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"get":     get,
 			"until":   until,
+			"finally": finally,
 			"leaks":   leaks,
 
 			"screen": recordScreen,
@@ -279,6 +280,24 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	if got := strconv.Itoa(res.StatusCode); got != args[0] {
 		ts.Fatalf("%s answers %s, want %s:\n%s", url, got, args[0], body)
+	}
+}
+
+// finally runs a command of tunctl again and again until its output has a text, or with ! has
+// it no longer: ! finally own2 status.
+func finally(ts *testscript.TestScript, neg bool, args []string) {
+	text := regexp.MustCompile(args[0])
+	env := []string{"TUNCTL_HOME=" + ts.Getenv("TUNCTL_HOME"), "HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH")}
+	for began := time.Now(); ; {
+		cmd := exec.Command(program, args[1:]...)
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		if err == nil && text.Match(out) != neg {
+			return
+		}
+		if time.Since(began) > patience {
+			ts.Fatalf("%q: %v\n%s", args, err, out)
+		}
 	}
 }
 
