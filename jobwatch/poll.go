@@ -262,7 +262,7 @@ func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job
 		if s.listLacksFiles() {
 			l.row.Log = "" // the list's guess is not certain enough to read
 		}
-		if l.job = l.row; few {
+		if l.job = x.withKnownNode(l.row); few {
 			l.job = x.withKnownFacts(l.row)
 		}
 		wanted := !l.listed || x.wantsDetail(s, l.row)

@@ -141,3 +141,15 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 		}
 	})
 }
+
+func TestTheListDoesNotMoveAJobAwayFromTheNodeOfItsDetail(t *testing.T) {
+	detail := api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
+	row := api.Job{ID: "7", State: api.JobRunning, Node: "login1"} // where srun was typed
+	x := &Watch{id: "7", job: detail, row: row, detailed: true}
+	if got := x.withKnownNode(row); got.Node != "cn01" {
+		t.Errorf("the node is %q", got.Node)
+	}
+	if row.Node = "login2"; x.withKnownNode(row).Node != "login2" || !x.wantsDetail(slurm{}, row) {
+		t.Error("another node in the list is not noticed")
+	}
+}

@@ -283,6 +283,17 @@ func (x *Watch) lastDetail() (at time.Time, failed bool) {
 	return x.detailAt, x.detailLost
 }
 
+// withKnownNode sets the node of a listed job to that of its detail: the list of Slurm names the
+// host on which srun was typed.
+func (x *Watch) withKnownNode(row api.Job) api.Job {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.detailed && x.job.Node != "" && row.Node == x.row.Node && row.Restarts == x.row.Restarts {
+		row.Node, row.Nodes = x.job.Node, x.job.Nodes
+	}
+	return row
+}
+
 // withKnownFacts adds to a job from a short list what is known of this run.
 func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	x.mu.Lock()

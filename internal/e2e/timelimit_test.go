@@ -55,19 +55,22 @@ func TestKeepHasTheNextJobReadyThroughTwoEndsOnRealSlurm(t *testing.T) {
 	l.nothingLeft(third)
 }
 
-// wantHistory checks how jobs ended, by id.
+// wantHistory checks how jobs ended, by id. One that was just cancelled may take a while to end.
 func (l *laptop) wantHistory(want map[string]api.JobState) {
 	l.t.Helper()
-	out, _ := l.run("history", "--json")
-	var runs []api.Run
-	if err := json.Unmarshal([]byte(out), &runs); err != nil {
-		l.t.Fatal(err)
-	}
-	for _, r := range runs {
-		if state, ok := want[r.Job.ID]; ok && state != r.Job.State {
-			l.t.Errorf("job %s is in the history as %s, want %s", r.Job.ID, r.Job.State, state)
+	var out string
+	for begun := time.Now(); len(want) > 0 && time.Since(begun) < patience; pause(l.t, 100*time.Millisecond) {
+		out, _ = l.run("history", "--json")
+		var runs []api.Run
+		if err := json.Unmarshal([]byte(out), &runs); err != nil {
+			l.t.Fatal(err)
 		}
-		delete(want, r.Job.ID)
+		for _, r := range runs {
+			if state, ok := want[r.Job.ID]; ok && state != r.Job.State {
+				l.t.Errorf("job %s is in the history as %s, want %s", r.Job.ID, r.Job.State, state)
+			}
+			delete(want, r.Job.ID)
+		}
 	}
 	if len(want) > 0 {
 		l.t.Errorf("the history lacks %v:\n%s", want, out)
