@@ -77,7 +77,10 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		return
 	}
 	local := c.preread.stop()
-	local.away = func() bool { return f.current().target == nil }
+	local.away = func() bool {
+		state := f.current()
+		return state.target == nil && state.reason.Transient
+	}
 	relay(ctx, local, target, &f.buffers, &f.counters)
 }
 
