@@ -131,6 +131,20 @@ func (j *Job) Workdir() (string, error) {
 	return fill(j.Site.Workdir, answers)
 }
 
+// Container reports whether the job's server runs in a container, which programs inside the job
+// do not, and the command that enters it; "": that is not known.
+func (j *Job) Container() (enter string, ok bool) {
+	if j.App == ShellApp {
+		return "", false // it has no server
+	}
+	if j.Site.ownContainer() {
+		return j.Site.Job.Enter, true
+	}
+	answers, _ := j.check()
+	image := answers["container"]
+	return "apptainer shell " + posixsh.QuotePath(image), image != ""
+}
+
 // answers are the given answers, checked, and the defaults of the others.
 func (j *Job) answers() (map[string]string, error) {
 	all, problems := j.check()

@@ -58,6 +58,10 @@ func TestAJobForGPUsIsNotSubmittedWhereThereAreNone(t *testing.T) {
 		{"leonardo", map[string]string{"account": "p", "gpus": "1", "partition": "boost_usr_prod"}, ""},
 		{"setonix", map[string]string{"account": "p", "gpus": "1"}, "queue work has no GPUs"},
 		{"setonix", map[string]string{"account": "p", "gpus": "1", "partition": "other"}, ""},
+		{"sherlock", map[string]string{"gpus": "1", "partition": "normal"}, "queue normal has no GPUs"},
+		{"sherlock", map[string]string{"gpus": "1", "partition": "owners"}, ""},
+		{"bridges2", map[string]string{"partition": "RM-shared"}, "queue RM-shared has no GPUs"},
+		{"bridges2", map[string]string{"partition": "RM-shared", "gpus": "0"}, ""},
 		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "1"}, "queue normal has no GPUs"},
 		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "2", "queue": "gpuvolta"}, "needs 24 cores, and cpus = "},
 		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "2", "queue": "gpuvolta", "cpus": "24"}, ""},
@@ -70,6 +74,24 @@ func TestAJobForGPUsIsNotSubmittedWhereThereAreNone(t *testing.T) {
 	_, err := siteJob(t, "lumi", map[string]string{"account": "p", "gpus": "1"}).Script()
 	if e, ok := err.(*api.Error); !ok || e.Hint != "choose another queue: small-g, dev-g" { //nolint:errorlint // the outermost one carries the hint
 		t.Errorf("%#v", err)
+	}
+}
+
+func TestAJobHasTheDirectivesOfItsSite(t *testing.T) {
+	for _, c := range []struct {
+		site      string
+		answers   map[string]string
+		want, not string // in the script
+	}{
+		{"sherlock", map[string]string{"gpus": "1"}, "#SBATCH --partition=gpu\n", ""},
+		{"sherlock", map[string]string{"gpus": "1", "partition": "owners"}, "#SBATCH --partition=owners\n", "--partition=gpu"},
+		{"sherlock", nil, "#SBATCH --cpus-per-task=2\n", "--partition"},
+		{"myriad", map[string]string{"memory": "4G"}, "#$ -l mem=4G\n", "h_vmem"},
+	} {
+		script, err := siteJob(t, c.site, c.answers).Script()
+		if text := string(script); err != nil || !strings.Contains(text, c.want) || c.not != "" && strings.Contains(text, c.not) {
+			t.Errorf("%s %v: %v\n%.600s", c.site, c.answers, err, text)
+		}
 	}
 }
 

@@ -98,6 +98,7 @@ type Recipe struct {
 	Environment string
 	Private     string   // the folder for private files, in the shell's words
 	Binds       []string // folders outside the home that a container needs, in the shell's words
+	Enter       string   // the command that enters the site's container from a shell inside the job
 	LoginShell  bool     // the job's shell reads the profile: without it there is no `module`
 }
 
@@ -155,6 +156,7 @@ func recipeFields() []field[Recipe] {
 		{"setup", `"""module load python"""`, setBlock(func(r *Recipe) *string { return &r.Setup })},
 		{"environment", `"""virtualenv "$SLURM_TMPDIR/env""""`, setBlock(func(r *Recipe) *string { return &r.Environment })},
 		{"binds", `["/scratch", "$PROJECT"]`, setMatching(validBind, `a folder such as "/scratch" or "$PROJECT"`, func(r *Recipe) *[]string { return &r.Binds })},
+		{"enter", `"enroot exec PID bash"`, setText(func(r *Recipe) *string { return &r.Enter })},
 		{"login_shell", `true`, setFlag(func(r *Recipe) *bool { return &r.LoginShell })},
 		{"private", `"$SCRATCH/.tunctl"`, setText(func(r *Recipe) *string { return &r.Private })},
 	}

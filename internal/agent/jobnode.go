@@ -289,6 +289,26 @@ func (n *jobNodes) addNotice(text string) {
 	n.notices = append(n.notices, text)
 }
 
+// containerNotice says that programs inside the session's job are not in the container of its
+// server; "": there is none.
+func (s *session) containerNotice() string {
+	s.mu.Lock()
+	cfg := withAnswers(s.cfg, s.facts.with)
+	s.mu.Unlock()
+	if cfg.Builtin() == "" {
+		return ""
+	}
+	site, _ := s.agent.configuredSite(cfg.Host)
+	enter, ok := cfg.BuiltinJob(s.agent.hostConfig(cfg.Host), site, site.Scheduler).Container()
+	switch {
+	case !ok:
+		return ""
+	case enter == "":
+		return "this is outside the container that the job's server runs in"
+	}
+	return "this is outside the container that the job's server runs in; to enter it: " + enter
+}
+
 // takeNotices returns what was not told yet.
 func (n *jobNodes) takeNotices() []string {
 	n.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 )
 
@@ -135,6 +136,30 @@ func TestASchedulerThatDoesNotRespondEndsNoJob(t *testing.T) {
 	nodes.setJob(api.Job{ID: "7", State: api.JobCompleting, Node: "cn01"})
 	if _, err := s.runningNodes(); err == nil {
 		t.Error("a job that ends counts as running")
+	}
+}
+
+func TestAProgramInsideAJobIsToldThatItIsOutsideTheContainer(t *testing.T) {
+	a := agentAt(t, "[host.dfki]\nssh = \"u@example.org\"\nsite = \"pegasus\"\n\n[host.other]\nssh = \"u@example.org\"\n")
+	for name, tt := range map[string]struct {
+		host, submit string
+		config, run  map[string]string // answers of the config, and for this run
+		want         string
+	}{
+		"no container":                 {"other", "builtin:jupyter", nil, nil, ""},
+		"a container of the config":    {"other", "builtin:jupyter", map[string]string{"container": "/img/a.sif"}, nil, "apptainer shell '/img/a.sif'"},
+		"a container of this run":      {"other", "builtin:jupyter", map[string]string{"container": "/img/a.sif"}, map[string]string{"container": "~/b.sif"}, `apptainer shell "$HOME"/'b.sif'`},
+		"the site's own container":     {"dfki", "builtin:jupyter", map[string]string{"image": "/img/c.sqsh"}, nil, "enroot exec PID"},
+		"a job without a server":       {"dfki", "builtin:shell", nil, nil, ""},
+		"a script of the person's own": {"dfki", "~/job.sh", nil, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSession(a, configs.Session{Name: "x", Host: tt.host, Submit: tt.submit, With: tt.config})
+			s.facts.with = tt.run
+			if got := s.containerNotice(); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("told %q", got)
+			}
+		})
 	}
 }
 

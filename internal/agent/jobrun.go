@@ -74,6 +74,9 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	defer r.nodes.close()
 	defer r.work.Wait()
 	defer cancel()
+	if text := r.session.containerNotice(); text != "" {
+		r.nodes.addNotice(text)
+	}
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
 	defer r.session.setOthers(nil)
