@@ -131,6 +131,8 @@ func (f *facts) down(now time.Time) verdict {
 	}
 	v.hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.name, f.name)
 	switch {
+	case j.State == api.JobCompleting:
+		v.cause, v.hint = fmt.Sprintf("job %s is about to end", j.ID), ""
 	case f.submissions.As(state.RoleJob).Cancel:
 		v.cause, v.hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 	case j.State.Waiting():

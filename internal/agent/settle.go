@@ -14,12 +14,15 @@ import (
 )
 
 // settle looks after the submissions that no attempt follows: whose result is not known, which a
-// person wants ended, and those left behind by another. It connects to no host.
+// person wants ended, and those left behind by another. It connects to no host. A job that was
+// cancelled ends within seconds, or takes long.
 func (a *Agent) settle(ctx context.Context) error {
+	pause := a.limits.Jobs.QueryMin
 	for {
 		var next <-chan time.Time
 		if names := a.store.Unsettled(); len(names) > 0 {
-			next = time.After(state.MissApart)
+			next = time.After(pause)
+			pause = min(2*pause, state.MissApart)
 			var looks sync.WaitGroup
 			for _, name := range names {
 				looks.Go(func() { a.settleSession(ctx, name) })
@@ -30,6 +33,7 @@ func (a *Agent) settle(ctx context.Context) error {
 		select {
 		case <-next:
 		case <-a.unsettled:
+			pause = a.limits.Jobs.QueryMin
 		case <-ctx.Done():
 			return ctx.Err()
 		}
