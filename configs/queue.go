@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,7 +114,9 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 		switch {
 		case q.Kind == AskHours && queue.Limit > 0:
 			if d, err := time.ParseDuration(answers[q.Name] + "h"); err == nil && d > time.Duration(queue.Limit) {
-				problems = append(problems, answerProblem{q.Name, configError(s.longerQueues(d), "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
+				longer := s.otherQueues(func(o *Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d })
+				longer = cmp.Or(longer, "no queue of this site allows jobs that long")
+				problems = append(problems, answerProblem{q.Name, configError(longer, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
 			}
 		case q.Name == gpusQuestion:
 			if err := s.checkGPUs(&queue, answers); err != nil {
@@ -131,7 +134,8 @@ func (s *Site) checkGPUs(queue *Queue, answers map[string]string) error {
 	switch {
 	case n == 0:
 	case queue.NoGPUs:
-		return configError(s.queuesWithGPUs(), "gpus = %d, but queue %s has no GPUs", n, queue.Name)
+		others := s.otherQueues(func(o *Queue) bool { return !o.NoGPUs })
+		return configError(cmp.Or(others, "choose a queue that has some, as the guide of the site says"), "gpus = %d, but queue %s has no GPUs", n, queue.Name)
 	case queue.GPUs > 0 && n > queue.GPUs:
 		return configError(fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs), "gpus = %d is more than a node of queue %s has (%d)", n, queue.Name, queue.GPUs)
 	case cpus > 0 && cpus < n*queue.CPUsPerGPU:
@@ -140,18 +144,19 @@ func (s *Site) checkGPUs(queue *Queue, answers map[string]string) error {
 	return nil
 }
 
-// queuesWithGPUs names the queues that may have GPUs.
-func (s *Site) queuesWithGPUs() string {
+// otherQueues says how to choose a queue that fits; empty if none does.
+func (s *Site) otherQueues(fits func(*Queue) bool) string {
 	var names []string
 	for _, q := range s.Queues {
-		if !q.NoGPUs {
+		if fits(&q) {
 			names = append(names, q.Name)
 		}
 	}
-	if len(names) == 0 {
-		return "choose a queue that has some, as the guide of the site says"
+	i := slices.IndexFunc(s.Questions, func(q Question) bool { return q.Kind == AskQueue })
+	if len(names) == 0 || i < 0 {
+		return ""
 	}
-	return "choose another queue: " + strings.Join(names, ", ")
+	return fmt.Sprintf("choose another queue: set %s to %s", s.Questions[i].Name, alternatives(names))
 }
 
 // The names of the questions for cores, and for the number and the type of GPUs, on every site.
@@ -182,18 +187,4 @@ func (s *Site) queueOf(answers map[string]string) (Queue, bool) {
 		}
 	}
 	return Queue{}, false
-}
-
-// longerQueues names the queues that allow so long a job.
-func (s *Site) longerQueues(d time.Duration) string {
-	var names []string
-	for _, q := range s.Queues {
-		if q.Limit == 0 || time.Duration(q.Limit) >= d {
-			names = append(names, q.Name)
-		}
-	}
-	if len(names) == 0 {
-		return "no queue of this site allows jobs that long"
-	}
-	return "ask for less, or choose another queue: " + strings.Join(names, ", ")
 }

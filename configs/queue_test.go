@@ -72,7 +72,7 @@ func TestAJobForGPUsIsNotSubmittedWhereThereAreNone(t *testing.T) {
 		}
 	}
 	_, err := siteJob(t, "lumi", map[string]string{"account": "p", "gpus": "1"}).Script()
-	if e, ok := err.(*api.Error); !ok || e.Hint != "choose another queue: small-g, dev-g" { //nolint:errorlint // the outermost one carries the hint
+	if e, ok := err.(*api.Error); !ok || e.Hint != `choose another queue: set partition to "small-g" or "dev-g"` { //nolint:errorlint // the outermost one carries the hint
 		t.Errorf("%#v", err)
 	}
 }

@@ -105,6 +105,14 @@ const (
 
 	// If a lower rate for trialFor does not shorten the queue, it is not ours.
 	trialFor = time.Second
+	// A queue that seems long may be a busy computer that answers late: a slowdown for a
+	// moment shows which, and meanwhile the transfer loses little.
+	noisePart = 0.88
+	// If less than usedPart of the rate arrives for usedOver, the rest is for data that came
+	// before, as at the end of a file, and the link could do more.
+	usedOver     = 100 * time.Millisecond
+	usedPart     = 0.55
+	unusedGrowth = 2
 	// A link that delivers more than is granted drains a queue.
 	drainsBy = 1.4
 	// The shortest round trip is looked for again, since the route may have changed. That
@@ -292,9 +300,13 @@ func (c *rateControl) pace(m measurement, l linkState) {
 	}
 }
 
-// follow sets the rate to that of the link: a little more while the queue is too short, a
-// little less while it is too long, and never less than half of the best.
+// follow sets the rate to that of the link: a little more while the queue is too short, and a
+// little less while it is too long.
 func (c *rateControl) follow(m measurement, l linkState, passed time.Duration) {
+	if !c.out && m.waited && l.queue < l.aim && l.latest < 2*l.aim && m.at.Sub(c.since) > usedOver+2*c.base && c.arrivedIn(usedOver) < usedPart*c.rate {
+		c.rate = min(unusedGrowth*c.rate, 4*l.recent)
+		return
+	}
 	short := float64(l.aim-l.queue) / float64(max(settleIn, 3*c.base))
 	if max(l.latest, l.queue) < l.aim/2 {
 		if m.answered && m.asked().After(c.grown) {
@@ -317,7 +329,7 @@ func (c *rateControl) follow(m measurement, l linkState, passed time.Duration) {
 	if m.at.Before(c.heldUntil) {
 		least = heldPart
 	}
-	c.rate = max(c.rate, least*l.best)
+	c.rate = max(c.rate, least*l.best, noisePart*l.recent)
 }
 
 // othersTurn reports whether only the other direction adjusts its rate now. In turns, each knows that a
@@ -381,6 +393,16 @@ func (c *rateControl) add(m measurement) {
 	for len(c.speeds) > 1 && m.at.Sub(c.speeds[0].at) > bestFor {
 		c.speeds = c.speeds[1:]
 	}
+}
+
+// arrivedIn is the speed over the last moment.
+func (c *rateControl) arrivedIn(d time.Duration) float64 {
+	var sum arrival
+	for i := len(c.arrivals) - 1; i >= 0 && sum.took < d; i-- {
+		sum.moved += c.arrivals[i].moved
+		sum.took += c.arrivals[i].took
+	}
+	return sum.speed()
 }
 
 func (a arrival) speed() float64 { return float64(a.moved) / a.took.Seconds() }
