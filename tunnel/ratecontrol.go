@@ -105,9 +105,6 @@ const (
 
 	// If a lower rate for trialFor does not shorten the queue, it is not ours.
 	trialFor = time.Second
-	// A queue that seems long may be a busy computer that answers late: a slowdown for a
-	// moment shows which, and meanwhile the transfer loses little.
-	noisePart = 0.88
 	// If less than usedPart of the rate arrives for usedOver, the rest is for data that came
 	// before, as at the end of a file, and the link could do more.
 	usedOver     = 100 * time.Millisecond
@@ -300,8 +297,8 @@ func (c *rateControl) pace(m measurement, l linkState) {
 	}
 }
 
-// follow sets the rate to that of the link: a little more while the queue is too short, and a
-// little less while it is too long.
+// follow sets the rate to that of the link: a little more while the queue is too short, a
+// little less while it is too long, and never less than half of the best.
 func (c *rateControl) follow(m measurement, l linkState, passed time.Duration) {
 	if !c.out && m.waited && l.queue < l.aim && l.latest < 2*l.aim && m.at.Sub(c.since) > usedOver+2*c.base && c.arrivedIn(usedOver) < usedPart*c.rate {
 		c.rate = min(unusedGrowth*c.rate, 4*l.recent)
@@ -329,7 +326,7 @@ func (c *rateControl) follow(m measurement, l linkState, passed time.Duration) {
 	if m.at.Before(c.heldUntil) {
 		least = heldPart
 	}
-	c.rate = max(c.rate, least*l.best, noisePart*l.recent)
+	c.rate = max(c.rate, least*l.best)
 }
 
 // othersTurn reports whether only the other direction adjusts its rate now. In turns, each knows that a
