@@ -29,8 +29,9 @@ type rateControl struct {
 	since time.Time // of the phase
 	last  time.Time // the last measurement while pacing
 
-	base      time.Duration // a round trip without our queue
-	trips     []time.Duration
+	base      time.Duration   // a round trip without our queue
+	trips     []time.Duration // the last shortestOf
+	paced     []time.Duration // the last jitterOf while pacing
 	arrivals  []arrival
 	speeds    []speedAt
 	reference float64 // the fastest over costOver since it was free
@@ -85,6 +86,7 @@ const (
 	// A queue is what all of the last shortestOf round trips had to wait: one that is late
 	// may have other reasons.
 	shortestOf = 3
+	jitterOf   = 12
 	// Speeds are averages: arrivals come in bursts.
 	firstSpeed = 200 * time.Millisecond
 	speedOver  = 500 * time.Millisecond
@@ -92,7 +94,7 @@ const (
 	bestFor    = 10 * time.Second
 
 	// The aim is a queue of a quarter of the round trip. Between two measurements it must
-	// also hold what is granted at once.
+	// also hold what is granted at once, and where round trips differ much, half of that.
 	aimPart = 4
 	minAim  = time.Millisecond
 	// It is reached in this time, or in three round trips: what is granted now arrives one
@@ -178,7 +180,7 @@ func (c *rateControl) link(at time.Time) linkState {
 		queue: slices.Min(c.trips) - c.base, latest: c.trips[len(c.trips)-1] - c.base,
 		shared: c.other != nil && c.other.phase != free,
 	}
-	l.aim = max(c.base/aimPart, minAim, seconds(1.25*minPiece/l.recent))
+	l.aim = max(c.base/aimPart, minAim, seconds(1.25*minPiece/l.recent), min((c.jitter()-c.base/2)/2, c.base))
 	if l.shared {
 		l.aim = max(l.aim/2, minAim)
 	}
@@ -361,6 +363,10 @@ func (c *rateControl) add(m measurement) {
 	}
 	if m.answered {
 		c.setBase(m.rtt)
+		if c.phase == pacing {
+			c.paced = append(c.paced, m.rtt)
+			c.paced = c.paced[max(0, len(c.paced)-jitterOf):]
+		}
 	}
 	if m.took == 0 {
 		return
@@ -403,6 +409,15 @@ func (c *rateControl) arrivedIn(d time.Duration) float64 {
 }
 
 func (a arrival) speed() float64 { return float64(a.moved) / a.took.Seconds() }
+
+// jitter is how much the last round trips differ: a computer that is late by as much leaves
+// the link without data, unless the queue is longer.
+func (c *rateControl) jitter() time.Duration {
+	if len(c.paced) == 0 {
+		return 0
+	}
+	return slices.Max(c.paced) - slices.Min(c.paced)
+}
 
 // fastest is the fastest since a time, or the last.
 func (c *rateControl) fastest(since time.Time) float64 {
