@@ -97,8 +97,7 @@ export OF_PREPARE="it's here"
 			t.Errorf("the kernel says %q", said)
 		}
 		tab := openTab(t)
-		tab.navigate(base.JoinPath("tree").String() + "?token=" + token)
-		tab.until("the notebook's page is drawn", `document.body.innerText.includes("Running")`)
+		tab.untilLoaded(base.JoinPath("tree").String()+"?token="+token, "the notebook's page is drawn", `document.body.innerText.includes("Running")`)
 		tab.picture(artifact(t, "jupyter-prepare.png"))
 		l.run("down", "--cancel")
 	})

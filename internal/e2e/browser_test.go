@@ -20,8 +20,7 @@ func TestAnOpenNotebookOutlivesACutAtOneAddress(t *testing.T) {
 	page := newNotebook(t, base, token)
 	tab := openTab(t)
 
-	tab.navigate(page + "?token=" + token)
-	tab.until("the notebook's kernel is connected", kernelConnected)
+	tab.untilLoaded(page+"?token="+token, "the notebook's kernel is connected", kernelConnected)
 	at := tab.address()
 
 	// A page that stays open gets its kernel back by itself.

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -179,21 +181,54 @@ func (b *tab) evaluate(expression string, value any) error {
 // until waits until a condition holds.
 func (b *tab) until(what, condition string) {
 	b.t.Helper()
-	deadline := time.NewTimer(patience)
+	if err := b.await(condition, patience); err != nil {
+		b.never(what, err)
+	}
+}
+
+// untilLoaded opens a page whose scripts give up if one of them does not load in time, as
+// those of a notebook do after 30 s: a person loads it again.
+func (b *tab) untilLoaded(address, what, condition string) {
+	b.t.Helper()
+	var err error
+	for range 3 {
+		b.navigate(address)
+		if err = b.await(condition, 40*time.Second); err == nil {
+			return
+		}
+		b.t.Logf("not yet: %s (%v)", what, err)
+	}
+	b.never(what, err)
+}
+
+var errNotYet = errors.New("the condition does not hold")
+
+func (b *tab) await(condition string, limit time.Duration) error {
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for {
 		holds := false
 		err := b.evaluate(condition, &holds) // which fails while a page is on its way
 		if err == nil && holds {
-			return
+			return nil
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-deadline.C:
-			b.picture(artifact(b.t, "never.png"))
-			b.t.Fatalf("never: %s (%v)", what, err)
+			return cmp.Or(err, errNotYet)
 		}
 	}
+}
+
+// never fails the test, with a picture and the files of the page that did not come or were slow.
+func (b *tab) never(what string, why error) {
+	b.t.Helper()
+	b.picture(artifact(b.t, "never.png"))
+	var files string
+	_ = b.evaluate(`document.readyState + "\n" + performance.getEntriesByType("resource")
+		.filter(r => r.responseStatus != 200 || r.duration > 5000)
+		.map(r => [r.responseStatus, Math.round(r.duration) + " ms", new URL(r.name).pathname].join(" ")).join("\n")`, &files)
+	b.t.Fatalf("never: %s (%v)\n%s", what, why, files)
 }
 
 func (b *tab) text(expression string) (text string) {
