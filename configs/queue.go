@@ -114,9 +114,11 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 		switch {
 		case q.Kind == AskHours && queue.Limit > 0:
 			if d, err := time.ParseDuration(answers[q.Name] + "h"); err == nil && d > time.Duration(queue.Limit) {
-				longer := s.otherQueues(func(o *Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d })
-				longer = cmp.Or(longer, "no queue of this site allows jobs that long")
-				problems = append(problems, answerProblem{q.Name, configError(longer, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
+				hint := "no queue of this site allows jobs that long"
+				if longer := s.otherQueues(func(o *Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
+					hint = "ask for less, or " + longer
+				}
+				problems = append(problems, answerProblem{q.Name, configError(hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
 			}
 		case q.Name == gpusQuestion:
 			if err := s.checkGPUs(&queue, answers); err != nil {

@@ -23,7 +23,7 @@ func TestAQueuesLimitsAreCheckedBeforeAnythingIsSubmitted(t *testing.T) {
 		message, hint      string
 	}{
 		{"nvidia_dev", "0.25", "1", "", ""},
-		{"nvidia_dev", "0.5", "1", "hours = 0.5 is more than queue nvidia_dev allows (20 min)", "nvidia_small"},
+		{"nvidia_dev", "0.5", "1", "hours = 0.5 is more than queue nvidia_dev allows (20 min)", `ask for less, or choose another queue: set partition to "nvidia", "nvidia_small"`},
 		{"nvidia_small", "1", "2", "", ""},
 		{"nvidia_small", "2", "1", "allows (1 h)", "sequana_gpu_shared"},
 		{"nvidia_long", "800", "1", "allows (744 h)", "no queue of this site allows jobs that long"},

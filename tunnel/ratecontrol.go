@@ -94,7 +94,8 @@ const (
 	bestFor    = 10 * time.Second
 
 	// The aim is a queue of a quarter of the round trip. Between two measurements it must
-	// also hold what is granted at once, and where round trips differ much, half of that.
+	// also hold what is granted at once. On a busy computer, where round trips differ much, it
+	// is longer: up to a whole round trip.
 	aimPart = 4
 	minAim  = time.Millisecond
 	// It is reached in this time, or in three round trips: what is granted now arrives one
@@ -302,7 +303,7 @@ func (c *rateControl) pace(m measurement, l linkState) {
 // follow sets the rate to that of the link: a little more while the queue is too short, a
 // little less while it is too long, and never less than half of the best.
 func (c *rateControl) follow(m measurement, l linkState, passed time.Duration) {
-	if !c.out && m.waited && l.queue < l.aim && l.latest < 2*l.aim && m.at.Sub(c.since) > usedOver+2*c.base && c.arrivedIn(usedOver) < usedPart*c.rate {
+	if c.unused(m, l) {
 		c.rate = min(unusedGrowth*c.rate, 4*l.recent)
 		return
 	}
@@ -329,6 +330,14 @@ func (c *rateControl) follow(m measurement, l linkState, passed time.Duration) {
 		least = heldPart
 	}
 	c.rate = max(c.rate, least*l.best)
+}
+
+// unused reports whether a download's rate is for data that has arrived before: somebody waits
+// for the rate, the link delivers much less, and there is no queue.
+func (c *rateControl) unused(m measurement, l linkState) bool {
+	settled := m.at.Sub(c.since) > usedOver+2*c.base
+	noQueue := l.queue < l.aim && l.latest < 2*l.aim
+	return !c.out && settled && noQueue && m.waited && c.arrivedIn(usedOver) < usedPart*c.rate
 }
 
 // othersTurn reports whether only the other direction adjusts its rate now. In turns, each knows that a

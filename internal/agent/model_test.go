@@ -679,6 +679,24 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 	})
 }
 
+func TestACancelledJobIsLookedAfterUntilItHasEnded(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		m.cluster.slowEnd = 15 * time.Second
+		if _, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true}); err != nil {
+			m.t.Fatal(err)
+		}
+		l.granted = time.Time{}
+		if s := l.status(); s.Cause != "job 101 is about to end" {
+			m.t.Errorf("%s: %s", s.State, s.Cause)
+		}
+		m.sleep(40 * time.Second)
+		if s := l.status(); s.Job != nil {
+			m.t.Errorf("%s: %s", s.State, s.Cause)
+		}
+	})
+}
+
 func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.keep = true

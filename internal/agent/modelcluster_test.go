@@ -26,6 +26,7 @@ type modelCluster struct {
 	unknown []string      // scripts that it cannot run
 
 	slowCancel time.Duration // how long a cancel takes
+	slowEnd    time.Duration // of a job that is cancelled
 }
 
 // modelDialect is how one scheduler is asked and answers.
@@ -94,6 +95,8 @@ func (j *modelJob) state(now time.Time) string {
 		return "TIMEOUT"
 	case !j.live(now):
 		return j.how
+	case !j.ended.IsZero():
+		return "COMPLETING"
 	case now.Before(j.start):
 		return "PENDING"
 	}
@@ -113,8 +116,8 @@ func (c *modelCluster) find(id string) *modelJob {
 func (c *modelCluster) unix(t time.Time) string { return strconv.FormatInt(t.Add(c.skew).Unix(), 10) }
 
 func (c *modelCluster) end(j *modelJob, how string, byTunctl bool) {
-	if now := time.Now(); j.live(now) {
-		j.ended, j.how, j.byTunctl = now, how, byTunctl
+	if now := time.Now(); j.live(now) && j.ended.IsZero() {
+		j.ended, j.how, j.byTunctl = now.Add(c.slowEnd), how, byTunctl
 	}
 }
 

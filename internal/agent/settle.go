@@ -124,8 +124,8 @@ func (s *session) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub state.
 		s.tell(fmt.Sprintf("job %s appeared and was cancelled: an interrupted submission of %s made it, and you wanted its job to end", job.ID, s.name))
 	}
 	job.State, job.Hint = api.JobCompleting, "the job was cancelled and is about to end"
-	s.recordSubmission(sub, func(x *state.Submission) { x.Job = &job }, nil)
 	sub.Job = &job
+	s.showSubmission(sub, job)
 	if after, found, err := jobs.Detail(ctx, job.Ref()); err == nil && (!found || after.State.Ended()) {
 		after.State = api.JobCancelled
 		if !found {
