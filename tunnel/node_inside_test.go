@@ -455,19 +455,22 @@ func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
 }
 
 func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
-	for hook, want := range map[string]string{
-		`echo "srun: error: Access denied" >&2; exit 1`: "Access denied",
-		`sleep 1; exit 1`: errStepSlow.Error(),
+	for _, tt := range []struct {
+		hook, want string
+		limit      time.Duration
+	}{
+		{`echo "srun: error: Access denied" >&2; exit 1`, "Access denied", time.Minute},
+		{`sleep 1; exit 1`, errStepSlow.Error(), 200 * time.Millisecond},
 	} {
-		f := newFakeSlurm(t, hook)
+		f := newFakeSlurm(t, tt.hook)
 		n, told := insideJob(t, f, "inner", func(outer *Host, servers map[string]*sshServer) {
-			outer.pool.o.Limits.StepStart = 200 * time.Millisecond
+			outer.pool.o.Limits.StepStart = tt.limit
 			withNodeLogin(f, "WHERE=node")(outer, servers)
 		})
 		mustPrint(t, n, "echo $WHERE", "node")
 		mustPrint(t, n, "echo $WHERE", "node")
-		if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, want) {
-			t.Errorf("told %q, want %q", text, want)
+		if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, tt.want) {
+			t.Errorf("told %q, want %q", text, tt.want)
 		}
 		if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[0], "--mem=0") || !strings.Contains(runs[1], "--mem=0") {
 			t.Errorf("%q", runs)

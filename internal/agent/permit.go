@@ -88,10 +88,18 @@ func (s *session) endPermitLocked() {
 func (s *session) settlePermit(r jobwatch.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.attempt != nil && s.attempt.permit.settledBy(r) {
-		s.endPermitLocked()
+	if s.settlePermitLocked(r) {
 		s.enterLocked()
 	}
+}
+
+// settlePermitLocked reports whether it ended the permission.
+func (s *session) settlePermitLocked(r jobwatch.Report) bool {
+	settled := s.attempt != nil && s.attempt.permit.settledBy(r)
+	if settled {
+		s.endPermitLocked()
+	}
+	return settled
 }
 
 // revoke ends the permission of a command that no longer waits.

@@ -144,6 +144,44 @@ func TestOneCommandsEndLeavesTheOthersPermission(t *testing.T) {
 	w.until("ready", ready)
 }
 
+// A command gives up when no job is there and none may be submitted any more.
+func TestAPermissionEndsNotBeforeItsJobIsShown(t *testing.T) {
+	w := newWorld(t)
+	permitted, wrong := false, make(chan api.Session, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		_ = w.client.WatchWaiting(ctx, api.AnswersNone, "up", func(e api.Event) { // it ends by our cancel
+			if s := e.Session; s != nil {
+				permitted = permitted || s.MaySubmit
+				if permitted && !s.MaySubmit && s.Job == nil {
+					select {
+					case wrong <- *s:
+					default:
+					}
+				}
+			}
+		})
+	}()
+	reentered := make(chan struct{})
+	go func() {
+		defer close(reentered)
+		for ctx.Err() == nil {
+			w.agent.Reenter("jupyter") // as news of the host have it
+		}
+	}()
+	w.up()
+	cancel()
+	<-watched
+	<-reentered
+	select {
+	case s := <-wrong:
+		t.Errorf("it is %s without a job and without a permission", s.State)
+	default:
+	}
+}
+
 func TestWhoDoesNotWaitCannotSayThatTheyDo(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()

@@ -30,8 +30,9 @@ func (s *session) record(remember func(*state.Session), show func(*facts)) error
 	return err
 }
 
-// adopt makes a job of an account, and what is known of its submission, the session's.
-func (s *session) adopt(job api.Job, sub state.Submission, account string) error {
+// adopt makes a job of an account, and what is known of its submission, the session's. The
+// scheduler was asked then; zero if it has not said that the job exists.
+func (s *session) adopt(job api.Job, sub state.Submission, account string, asked time.Time) error {
 	waits := s.waitsBefore(job)
 	if job.Seen.IsZero() { // it was found or submitted just now
 		job.Seen = time.Now().Round(0).UTC()
@@ -53,6 +54,7 @@ func (s *session) adopt(job api.Job, sub state.Submission, account string) error
 			}
 		}
 		f.job, f.submitting, f.waits, f.with = &job, false, waits, sub.With
+		s.settlePermitLocked(jobwatch.Report{Job: job, Asked: asked}) // never before the job is shown
 		if f.next != nil && f.next.Ref() == job.Ref() {
 			f.next = nil
 		}

@@ -66,7 +66,7 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	run := func(end func(job api.Job)) api.Run {
 		t.Helper()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(4 * time.Hour)}
-		if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{}, ""); err != nil {
+		if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		s.setJob(job)
@@ -95,7 +95,7 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	if ran, _ := cancelled.Ran(); cancelled.Asked != want || ran > 2*time.Hour {
 		t.Errorf("cancelled: asked for %d s, want %d; it ran for %v", cancelled.Asked, want, ran)
 	}
-	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, ""); err != nil {
+	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	s.recordRun(api.Job{ID: "8", State: api.JobNeverRan})
@@ -109,7 +109,7 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	submitted := time.Now().Add(-time.Hour)
 	s.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
 	s.change(func(f *facts) { f.wanted, f.needsJob, f.host = true, true, api.Host{State: api.HostUp} })
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, ""); err != nil {
+	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min") {
@@ -120,13 +120,13 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 func TestTheChoicesOfAJobThatIsFoundAfterItsAnswerWasLostAreRemembered(t *testing.T) {
 	s := quietSession(t)
 	with := api.Choices{"hours": "3"}
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{Tag: "tag", With: with}, ""); err != nil {
+	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{Tag: "tag", With: with}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if recent := s.agent.store.Session(s.name).Recent; len(recent) != 1 || recent[0].String() != with.String() {
 		t.Errorf("recent choices %v", recent)
 	}
-	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, ""); err != nil { // started by hand
+	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil { // started by hand
 		t.Fatal(err)
 	}
 	if rec := s.agent.store.Session(s.name); len(rec.Recent) != 1 || rec.Current().With != nil {

@@ -184,8 +184,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		case err != nil:
 			return api.Job{}, err
 		case found && usable(job):
-			defer s.settlePermit(jobwatch.Report{Job: job, Asked: began})
-			return job, s.adopt(job, sub, account)
+			return job, s.adopt(job, sub, account, began)
 		case sub.Job == nil || sub.Elsewhere(account): // it may still appear
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
 			unlisted = sub
@@ -203,11 +202,10 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 	case err != nil:
 		return api.Job{}, err
 	case job.ID != "":
-		defer s.settlePermit(jobwatch.Report{Job: job, Asked: began})
-		return job, s.adopt(job, sub, account)
+		return job, s.adopt(job, sub, account, began)
 	}
 	if unlisted.Job != nil { // the watch will see it, and nothing is submitted
-		return *unlisted.Job, s.adopt(*unlisted.Job, unlisted, account)
+		return *unlisted.Job, s.adopt(*unlisted.Job, unlisted, account, time.Time{})
 	}
 	if !s.permitted() {
 		return api.Job{}, s.noJobError(last, account)
@@ -390,10 +388,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		s.recordLost(sub, err)
 		return api.Job{}, err
 	}
-	s.mu.Lock()
-	s.endPermitLocked()
-	s.mu.Unlock()
-	return job, s.adopt(job, sub, account)
+	return job, s.adopt(job, sub, account, time.Now())
 }
 
 // recordLost records that a submit command gave no job. One that was refused for certain is
