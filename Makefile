@@ -5,7 +5,7 @@ GO          ?= go
 PREFIX      ?= /usr/local
 SHARE       := $(DESTDIR)$(PREFIX)/share
 BIN         := bin/tunctl
-RACE        := $(CURDIR)/bin/race/tunctl
+PROGRAM     := $(CURDIR)/bin/test/tunctl
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT      := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X main.stamped=$(VERSION) -X main.commit=$(COMMIT)
@@ -90,10 +90,12 @@ check-style:
 check-tests:
 	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
 
-test: install-parts ## run all tests; as root on Debian also those on real parts, whose packages it installs
-	GOGC=400 $(GO) build $(RACEFLAG) -ldflags='-s -w' -o $(RACE) ./cmd/tunctl
+# The programs that the tests run are built as they are shipped, and compiled for the
+# release test anyway.
+test: install-parts ## run all tests; as root on Debian also those on real parts, whose packages it installs; RACE=all has the race detector in the program, too
+	GOGC=400 $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
-	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(RACE) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
+	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
 	  $(GOTEST) $(RACEFLAG) -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
 
 install-parts:

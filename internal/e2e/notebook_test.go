@@ -150,18 +150,26 @@ func kernelSays(t *testing.T, base *url.URL, token, code string) string {
 	if err := wsjson.Write(ctx, conn, executeRequest("1", code)); err != nil {
 		t.Fatal(err)
 	}
+	said := ""
 	for {
 		var msg struct {
-			Type    string `json:"msg_type"`
+			Type   string `json:"msg_type"`
+			Parent struct {
+				ID string `json:"msg_id"`
+			} `json:"parent_header"`
 			Content struct {
-				Text string `json:"text"`
+				Text  string `json:"text"`
+				State string `json:"execution_state"`
 			} `json:"content"`
 		}
 		if err := wsjson.Read(ctx, conn, &msg); err != nil {
 			t.Fatalf("no answer of the kernel: %v", err)
 		}
-		if msg.Type == "stream" {
-			return msg.Content.Text
+		switch {
+		case msg.Type == "stream": // a line may come in parts
+			said += msg.Content.Text
+		case msg.Parent.ID == "1" && msg.Content.State == "idle":
+			return said
 		}
 	}
 }
