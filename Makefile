@@ -28,7 +28,7 @@ GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/testreport
 # so more packages run at once than there are processors.
 LONGEST     := ./internal/e2e ./cmd/tunctl ./jobwatch/realtest ./tunnel/realtest ./internal/release ./tunnel ./internal/lab/real
 LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/release ./internal/transfer
-PACKAGES    := 4
+PACKAGES    := 3
 
 # Of a release: where it will be found, and who answers for its packages.
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')

@@ -33,11 +33,12 @@ type model struct {
 	random  *rand.Rand
 	cluster *modelCluster
 	laptops []*modelLaptop
-	logging sync.Mutex
-	log     []string // what was done
 	since   time.Time
-	failed  bool
 	job     string // the line in the configs with the job's name, by which a laptop adopts another's
+
+	mu     sync.Mutex
+	log    []string // what was done
+	failed bool
 }
 
 // modelLaptop is an agent with its own files and its own way to the cluster.
@@ -51,8 +52,9 @@ type modelLaptop struct {
 
 	keep, section bool      // of its config
 	kept          bool      // keep was on at some time: a session uses its new settings at its next up
-	waiting       bool      // a command waits for the session
+	commands      int       // that wait for the session
 	granted       time.Time // when the up was that permits a submission; zero: none does
+	clicked       time.Time // when the up without a command was that does
 	ended         time.Time // when a person last wanted all jobs ended, and none since; zero: not
 }
 
@@ -63,9 +65,8 @@ func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, k
 	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()}
 	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
 	m.cluster.skew = []time.Duration{0, 0, -3 * time.Hour, 40 * time.Minute}[m.random.IntN(4)]
-	if dialect != (modelPBS{}) { // its list is not modelled
-		m.job = []string{"", "job = \"nb\"\n"}[m.random.IntN(2)]
-	}
+	m.cluster.limit = []time.Duration{40 * time.Minute, time.Hour}[m.random.IntN(2)]
+	m.job = []string{"", "job = \"nb\"\n"}[m.random.IntN(2)]
 	for i := range 1 + m.random.IntN(2) {
 		l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", i+1), section: true, keep: m.random.IntN(2) == 0}
 		dir := t.TempDir()
@@ -108,13 +109,15 @@ func (m *model) sleep(d time.Duration) {
 }
 
 func (m *model) did(format string, args ...any) {
-	m.logging.Lock()
-	defer m.logging.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.log = append(m.log, fmt.Sprintf("%9s  ", time.Since(m.since).Round(time.Second))+fmt.Sprintf(format, args...))
 }
 
 func (m *model) wrong(format string, args ...any) {
 	m.did("WRONG: "+format, args...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.failed = true
 }
 
@@ -163,7 +166,8 @@ func (l *modelLaptop) crash() {
 	if err == nil {
 		l.m.write(l.paths.StateFile(), string(state))
 	}
-	l.granted, l.waiting = time.Time{}, false
+	l.endPermit()
+	l.commands = 0
 	l.start()
 }
 
@@ -187,7 +191,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 		if l.granted.IsZero() || time.Since(l.granted) > time.Hour+time.Minute {
 			m.wrong("nobody permitted %s", tag.tag)
 		}
-		l.granted = time.Time{}
+		l.endPermit()
 		return
 	}
 	id, _, _ := strings.Cut(after, "-")
@@ -213,7 +217,7 @@ var modelWaits = []time.Duration{0, time.Second, 3 * time.Second, 5 * time.Secon
 // act does one thing.
 func (m *model) act() {
 	l := m.laptops[m.random.IntN(len(m.laptops))]
-	switch m.random.IntN(18) {
+	switch m.random.IntN(21) {
 	case 0, 1, 2:
 		l.up()
 	case 3:
@@ -245,6 +249,10 @@ func (m *model) act() {
 		}
 	case 17:
 		m.endJob()
+	case 18, 19:
+		l.awaitSuccessor()
+	case 20:
+		l.upDuringDown()
 	}
 	wait := modelWaits[m.random.IntN(len(modelWaits))]
 	m.sleep(wait)
@@ -253,31 +261,36 @@ func (m *model) act() {
 func (l *modelLaptop) up() {
 	l.granted, l.ended = time.Now(), time.Time{}
 	waiter := ""
-	if l.waiting = l.m.random.IntN(2) == 0; l.waiting {
+	if l.m.random.IntN(2) == 0 {
 		waiter = "command"
 		l.agent.waiters.enter(waiter)
+		l.commands++
+	} else {
+		l.clicked = l.granted
 	}
 	if !l.section {
-		l.granted = time.Time{}
+		l.endPermit()
 	}
 	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession}, waiter)
 	l.m.sync()
-	l.m.did("%s: up, waiting %v: %v", l.name, l.waiting, err)
+	l.m.did("%s: up, waiting %v: %v", l.name, waiter != "", err)
 	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
 		l.m.t.Fatal(err)
 	}
 	if err != nil {
-		l.granted = time.Time{}
+		l.endPermit()
 	}
 }
 
-// leave ends the command that waits.
+func (l *modelLaptop) endPermit() { l.granted, l.clicked = time.Time{}, time.Time{} }
+
+// leave ends the commands that wait.
 func (l *modelLaptop) leave() {
-	if l.waiting {
+	for ; l.commands > 0; l.commands-- {
 		l.agent.waiterLeft("command")
-		synctest.Wait() // a submission may have begun just before
-		l.waiting, l.granted = false, time.Time{}
 	}
+	synctest.Wait() // a submission may have begun just before
+	l.granted = l.clicked
 }
 
 func (l *modelLaptop) down(cancel bool) {
@@ -287,7 +300,7 @@ func (l *modelLaptop) down(cancel bool) {
 	before := time.Now()
 	res, err := l.agent.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: cancel})
 	l.m.did("%s: down, cancel %v, after %v: %v", l.name, cancel, time.Since(before), err)
-	l.granted, l.waiting = time.Time{}, false
+	l.endPermit()
 	if cancel && (err != nil || len(res.Sessions) > 0) && !unknownSession(err) {
 		l.ended = before
 		if err == nil {
@@ -317,8 +330,8 @@ func (l *modelLaptop) cancel() {
 	defer stop()
 	job, err := l.agent.cancelJob(ctx, "hpc", s.Job.ID)
 	l.m.did("%s: cancel job %s: %s, %v", l.name, s.Job.ID, job.State, err)
-	if err == nil {
-		l.granted = time.Time{}
+	if err == nil && !job.State.Ended() {
+		l.endPermit()
 	}
 }
 
@@ -368,6 +381,41 @@ func (m *model) oddSubmission() {
 	m.did("the next submission %s; jobs wait %s", odd.name, m.cluster.queue)
 }
 
+// awaitSuccessor lets time pass until keep submits the next job, to which the next thing happens.
+func (l *modelLaptop) awaitSuccessor() {
+	if s := l.status(); s.Job == nil || s.Job.State.Ended() {
+		l.up()
+		l.m.sleep(30 * time.Second)
+	}
+	s := l.status()
+	if s.Job == nil || s.Job.State != api.JobRunning {
+		return
+	}
+	if l.m.random.IntN(2) == 0 {
+		l.m.oddSubmission()
+	}
+	l.m.sleep(time.Until(keepAt(*s.Job, DefaultLimits().KeepLead).Add(10*time.Second - l.m.cluster.skew)))
+	l.m.did("%s: the next job is due", l.name)
+	[]func(){l.cancel, l.extend, l.m.endJob, l.crash, func() { l.down(true) }}[l.m.random.IntN(5)]()
+}
+
+// upDuringDown is an up while the cancel of a down takes long.
+func (l *modelLaptop) upDuringDown() {
+	l.m.cluster.setSlowCancel(20 * time.Second)
+	defer l.m.cluster.setSlowCancel(0)
+	var down sync.WaitGroup
+	down.Go(func() {
+		_, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+		l.m.did("%s: down behind an up: %v", l.name, err)
+	})
+	l.m.sleep(2 * time.Second)
+	began := time.Now()
+	if l.up(); time.Since(began) > 5*time.Second {
+		l.m.wrong("the up waited %s for the cancel", time.Since(began))
+	}
+	down.Wait()
+}
+
 // endJob ends a job behind tunctl's back, and may give its number to another job of the person.
 func (m *model) endJob() {
 	m.cluster.mu.Lock()
@@ -380,9 +428,9 @@ func (m *model) endJob() {
 		m.cluster.end(j, []string{"FAILED", "COMPLETED", "CANCELLED"}[m.random.IntN(3)], false)
 		m.did("job %s ends: %s", j.id, j.how)
 		if m.random.IntN(2) == 0 {
-			again := &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: now.Add(time.Second), start: now.Add(time.Second), limit: 100 * time.Hour}
+			again := &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: now.Add(time.Minute), start: now.Add(time.Minute), limit: 100 * time.Hour}
 			m.cluster.jobs = append(m.cluster.jobs, again)
-			m.did("job %s is another one now", j.id)
+			m.did("job %s is another one soon", j.id)
 		}
 		return
 	}
@@ -394,7 +442,7 @@ func (m *model) finish() {
 		l.restore()
 		l.leave()
 	}
-	m.sleep(25 * time.Minute)
+	m.sleep(15 * time.Minute)
 	synctest.Wait()
 	for _, l := range m.laptops { // a host may need a person by now
 		if l.agent.pool.Host("hpc").Status().State != api.HostUp {
@@ -402,7 +450,7 @@ func (m *model) finish() {
 			m.did("%s: login: %v", l.name, err)
 		}
 	}
-	m.sleep(5 * time.Minute)
+	m.sleep(3 * time.Minute)
 	synctest.Wait()
 	m.check()
 	for _, l := range m.laptops {
@@ -520,7 +568,7 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 		var m *model
 		synctest.Test(t, func(t *testing.T) {
 			m = newModel(t, seed, dialects[seed%uint64(len(dialects))], keyFile, key)
-			for range 6 + m.random.IntN(12) {
+			for range 4 + m.random.IntN(5) {
 				m.act()
 			}
 			m.finish()
@@ -541,7 +589,7 @@ func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
 	keyFile, key := guestKey(t, t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1, modelSlurm{}, keyFile, key)
-		m.cluster.skew = 0
+		m.cluster.skew, m.cluster.limit = 0, time.Hour
 		test(m, m.laptops[0])
 		m.finish()
 		if m.failed {
@@ -564,7 +612,7 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.mustUp()
 		first := m.cluster.jobs[0]
-		m.cluster.slowCancel = 20 * time.Second
+		m.cluster.setSlowCancel(20 * time.Second)
 		ended := make(chan error)
 		go func() {
 			_, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
@@ -666,7 +714,7 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
 			m.t.Errorf("err = %v", err)
 		}
-		l.granted = time.Time{}
+		l.endPermit()
 		l.crash()
 		l.restore()
 		if _, err := l.agent.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {

@@ -13,6 +13,7 @@ import (
 // may differ from the laptops'.
 type modelCluster struct {
 	skew    time.Duration // how far its clock is ahead
+	limit   time.Duration // of its jobs
 	dialect modelDialect
 	checks  func(tag *modelTag) // is called when a submit command begins
 
@@ -112,6 +113,12 @@ func (c *modelCluster) find(id string) *modelJob {
 	return nil
 }
 
+func (c *modelCluster) setSlowCancel(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slowCancel = d
+}
+
 // unix writes a time by the cluster's clock.
 func (c *modelCluster) unix(t time.Time) string { return strconv.FormatInt(t.Add(c.skew).Unix(), 10) }
 
@@ -138,11 +145,12 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 		return c.submit(l, script)
 	}
 	c.mu.Lock()
-	if c.slowCancel > 0 && modelCancel.MatchString(script) {
-		c.mu.Unlock()
-		time.Sleep(c.slowCancel)
-		c.mu.Lock()
+	slow := c.slowCancel
+	c.mu.Unlock()
+	if modelCancel.MatchString(script) || modelQdel.MatchString(script) {
+		time.Sleep(slow)
 	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
 	clock := ""
 	if strings.Contains(script, "tunctl.clock") {
@@ -216,7 +224,7 @@ func (c *modelCluster) create(l *modelLaptop, name string, how modelSubmit) *mod
 		c.numbers++
 		tag.job = &modelJob{
 			id: c.dialect.id(c.numbers), name: "nb", script: "/home/alice/.tunctl/" + name + "/nb.sh", tag: tag,
-			submitted: now.Add(how.appears), start: now.Add(how.appears + c.queue), limit: time.Hour,
+			submitted: now.Add(how.appears), start: now.Add(how.appears + c.queue), limit: c.limit,
 		}
 		c.jobs = append(c.jobs, tag.job)
 	}
@@ -263,7 +271,7 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		all := strings.Contains(script, "-t all")
 		c.lists = append(c.lists, now)
 		for _, j := range c.jobs {
-			if j.live(now) || all && j.exists(now) && now.Sub(j.end()) < 5*time.Minute {
+			if j.live(now) || all && c.find(j.id) == j && now.Sub(j.end()) < 5*time.Minute {
 				out += s.row(c, j, now)
 			}
 		}
@@ -363,6 +371,8 @@ func (p modelPBS) answer(c *modelCluster, script string) (out, errOut string, ex
 			return "", "qalter: Unknown Job Id", 153, true
 		}
 		return "", "", 0, true
+	case strings.Contains(script, "\ntable"):
+		return p.table(c, now), "", 0, true
 	case strings.Contains(script, "limit qselect"):
 		for _, j := range c.jobs {
 			if j.live(now) {
@@ -372,6 +382,22 @@ func (p modelPBS) answer(c *modelCluster, script string) (out, errOut string, ex
 		return out, "", 0, true
 	}
 	return "", "", 0, false
+}
+
+// table is all jobs that wait or run.
+func (modelPBS) table(c *modelCluster, now time.Time) string {
+	clock := func(d time.Duration) string { return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60) }
+	out := "Job ID           Username Queue    Jobname      Time  S Time\n---------------- -------- -------- ------------ ----- - -----\n"
+	for _, j := range c.jobs {
+		state, ran := "R", clock(now.Sub(j.start))
+		if now.Before(j.start) {
+			state, ran = "Q", "--"
+		}
+		if j.live(now) {
+			out += fmt.Sprintf("%-16s alice    normal   %-12s %s %s %s\n", j.id, j.name, clock(j.limit), state, ran)
+		}
+	}
+	return out
 }
 
 func (modelPBS) record(c *modelCluster, j *modelJob, now time.Time) string {

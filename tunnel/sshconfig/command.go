@@ -26,12 +26,16 @@ func FindSSH(env api.Env) (string, error) {
 	return exec.LookPath("ssh")
 }
 
+// outputDelay is how long a command's last output may take to arrive after its end: on a
+// computer that just woke up everything is slow.
+const outputDelay = 5 * time.Second
+
 // ShellCommand runs a line as ssh runs the commands of its settings: by the person's
 // shell, in their newest environment. Ending it ends the programs that it started.
 func ShellCommand(ctx context.Context, line string, env api.Env) *exec.Cmd {
 	cmd := shell(ctx, line)
 	cmd.Env = env.Environ()
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = outputDelay
 	return cmd
 }
 

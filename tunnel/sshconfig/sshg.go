@@ -53,7 +53,7 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 	cmd := exec.CommandContext(running, program, append(args, "--", destination)...)
 	endAsGroup(cmd) // with its Match exec commands
 	cmd.Env = r.Env.Environ()
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = outputDelay
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"tunctl/internal/atomicfile"
 )
@@ -171,7 +170,7 @@ func (c *Cluster) Down() error {
 	}
 	// A kept lab has no ownerPipe; another may be half started.
 	err := c.record.Keeper.signal(syscall.SIGTERM)
-	if c.record.Keeper.PID != 0 && !c.record.Keeper.gone(20*time.Second) {
+	if c.record.Keeper.PID != 0 && !c.record.Keeper.gone() {
 		err = errors.Join(err, fmt.Errorf("the keeper of %s does not end", c.dir))
 	}
 	for _, cmd := range c.own {

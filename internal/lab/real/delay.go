@@ -65,7 +65,7 @@ func (c *Cluster) endDelay() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if !p.gone(5 * time.Second) {
+	if !p.gone() {
 		return errors.New("the delay does not end")
 	}
 	return c.save()

@@ -37,7 +37,7 @@ func clearLeftover(dir string) error {
 		return nil
 	}
 	// A keeper whose owner is gone is about to remove its lab.
-	if !r.Keeper.gone(20 * time.Second) {
+	if !r.Keeper.gone() {
 		return fmt.Errorf("the keeper of %s does not end: kill process %d", dir, r.Keeper.PID)
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func (r record) remove(dir string, run func(input string, argv ...string) (strin
 		problems = append(problems, p.signal(syscall.SIGKILL))
 	}
 	for _, p := range parts {
-		if !p.gone(10 * time.Second) {
+		if !p.gone() {
 			problems = append(problems, fmt.Errorf("process %d of %s does not end", p.PID, dir))
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 func (c *Cluster) startNodes() error {
@@ -152,7 +151,7 @@ func (c *Cluster) Crash(name string) error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if !p.gone(10 * time.Second) {
+	if !p.gone() {
 		return fmt.Errorf("node %q does not end", name)
 	}
 	// An orphaned socket can hold the node's namespace, and with it its devices.

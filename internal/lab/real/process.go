@@ -66,9 +66,9 @@ func (p process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// gone waits until the process has ended, at most for limit.
-func (p process) gone(limit time.Duration) bool {
-	return poll(limit, func() bool { return !p.alive() })
+// gone waits until the process has ended, which may take long on a busy machine.
+func (p process) gone() bool {
+	return poll(time.Minute, func() bool { return !p.alive() })
 }
 
 // stat is the part of /proc/PID/stat that matters here; see proc_pid_stat(5).

@@ -160,7 +160,7 @@ func (c *Cluster) stopService(s service) error {
 	if err := cmp.Or(p.signal(syscall.SIGTERM), p.signal(sigCont)); err != nil {
 		return err
 	}
-	if !p.gone(20 * time.Second) {
+	if !p.gone() {
 		return fmt.Errorf("%s does not stop on %s", s.name, s.node)
 	}
 	// sshd leaves its file when it ends in a hurry.
