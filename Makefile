@@ -96,7 +96,7 @@ test: install-parts ## run all tests; as root on Debian also those on real parts
 	GOGC=400 $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
 	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
-	  $(GOTEST) $(RACEFLAG) -count=1 -p $(PACKAGES) -timeout 20m $(LONGEST) ./...
+	  $(GOTEST) $(RACEFLAG) -count=1 -p $(PACKAGES) -timeout 40m $(LONGEST) ./...
 
 install-parts:
 	@$(if $(REAL),,echo "Tests on real parts are skipped: they need root on Debian.")
