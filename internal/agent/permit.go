@@ -84,6 +84,17 @@ func (s *session) endPermitLocked() {
 	}
 }
 
+// usePermit ends what was permitted before a submission began. Its job may have ended already, and
+// is not submitted again.
+func (s *session) usePermit(began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt != nil && !s.attempt.permit.given.After(began) {
+		s.endPermitLocked()
+		s.enterLocked()
+	}
+}
+
 // settlePermit ends the permission if the scheduler says that the session has a job.
 func (s *session) settlePermit(r jobwatch.Report) {
 	s.mu.Lock()

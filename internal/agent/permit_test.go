@@ -225,6 +225,19 @@ func TestAnUpWhileAnEndIsSeenToStartsAnotherJob(t *testing.T) {
 	w.until("ready", ready)
 }
 
+func TestAJobThatEndsAtOnceIsSubmittedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.Slow(500 * time.Millisecond) // so that it is over before the answer to its submission
+	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\n#SBATCH --job-name=broken\nexit 3\n")
+	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("failed", failed)
+	if n := len(w.cluster.Jobs()); n != 1 {
+		t.Errorf("jobs: %q", states(w.cluster.Jobs()))
+	}
+}
+
 func TestAnUpWhileAFailureIsSeenToTriesOnceMore(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\n#SBATCH --job-name=broken\nexit 3\n")

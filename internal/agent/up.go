@@ -383,12 +383,15 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		return api.Job{}, err
 	}
 	order.Awaited = true
+	began := time.Now()
 	job, err := s.agent.submitFor(ctx, cfg, jobs, order)
 	if err != nil {
 		s.recordLost(sub, err)
 		return api.Job{}, err
 	}
-	return job, s.adopt(job, sub, account, time.Now())
+	err = s.adopt(job, sub, account, time.Now())
+	s.usePermit(began)
+	return job, err
 }
 
 // recordLost records that a submit command gave no job. One that was refused for certain is
