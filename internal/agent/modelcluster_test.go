@@ -16,6 +16,7 @@ type modelCluster struct {
 	limit   time.Duration // of its jobs
 	dialect modelDialect
 	checks  func(tag *modelTag) // is called when a submit command begins
+	caller  *modelLaptop        // whose script is answered
 
 	mu      sync.Mutex
 	numbers int
@@ -52,6 +53,7 @@ type modelSubmit struct {
 	appears  time.Duration // when the job is made; negative: never
 	cut      bool          // the connection is lost once the job is made
 	notBegun bool          // the connection is lost before the command begins
+	fails    bool          // the job has ended before the command has
 }
 
 // modelTag is the folder of a submission.
@@ -73,9 +75,9 @@ type modelJob struct {
 	submitted        time.Time // when it appears
 	start            time.Time
 	limit            time.Duration
-	ended            time.Time // before its limit; zero: not
-	how              string    // it ended then
-	byTunctl         bool      // a command of tunctl has cancelled it
+	ended            time.Time    // before its limit; zero: not
+	how              string       // it ended then
+	endedBy          *modelLaptop // whose tunctl has cancelled it
 	extended         bool
 }
 
@@ -122,9 +124,9 @@ func (c *modelCluster) setSlowCancel(d time.Duration) {
 // unix writes a time by the cluster's clock.
 func (c *modelCluster) unix(t time.Time) string { return strconv.FormatInt(t.Add(c.skew).Unix(), 10) }
 
-func (c *modelCluster) end(j *modelJob, how string, byTunctl bool) {
+func (c *modelCluster) end(j *modelJob, how string, by *modelLaptop) {
 	if now := time.Now(); j.live(now) && j.ended.IsZero() {
-		j.ended, j.how, j.byTunctl = now.Add(c.slowEnd), how, byTunctl
+		j.ended, j.how, j.endedBy = now.Add(c.slowEnd), how, by
 	}
 }
 
@@ -165,6 +167,7 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 	if strings.Contains(script, "grep -E '>|tee '") { // what the job script redirects
 		return "", "", 0
 	}
+	c.caller = l
 	out, errOut, exit, ok := c.dialect.answer(c, script)
 	if !ok {
 		c.unknown = append(c.unknown, script)
@@ -227,6 +230,9 @@ func (c *modelCluster) create(l *modelLaptop, name string, how modelSubmit) *mod
 			submitted: now.Add(how.appears), start: now.Add(how.appears + c.queue), limit: c.limit,
 		}
 		c.jobs = append(c.jobs, tag.job)
+	}
+	if how.fails {
+		tag.job.start, tag.job.ended, tag.job.how = now, now.Add(time.Second), "FAILED"
 	}
 	switch {
 	case how.refused:
@@ -293,7 +299,7 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		if j == nil {
 			return "", "scancel: error: Kill job error on job id: Invalid job id specified", 1, true
 		}
-		c.end(j, "CANCELLED", true)
+		c.end(j, "CANCELLED", c.caller)
 		return "", "", 0, true
 	case strings.Contains(script, "limit sacct"):
 		m := modelAcct.FindStringSubmatch(script)
@@ -363,7 +369,7 @@ func (p modelPBS) answer(c *modelCluster, script string) (out, errOut string, ex
 		if j == nil || !j.live(now) {
 			return "", "qdel: Unknown Job Id", 153, true
 		}
-		c.end(j, "CANCELLED", true)
+		c.end(j, "CANCELLED", c.caller)
 		return "", "", 0, true
 	case modelQalter.MatchString(script):
 		m := modelQalter.FindStringSubmatch(script)
@@ -443,7 +449,7 @@ func (g modelGridEngine) answer(c *modelCluster, script string) (out, errOut str
 		if j == nil || !j.live(now) {
 			return "denied: job \"" + m[1] + "\" does not exist", "", 1, true
 		}
-		c.end(j, "CANCELLED", true)
+		c.end(j, "CANCELLED", c.caller)
 		return "alice has registered the job " + m[1] + " for deletion", "", 0, true
 	}
 	if m := modelQacct.FindStringSubmatch(script); m != nil {
