@@ -138,11 +138,11 @@ func (k *keeper) handleNext(next api.Job) {
 // isFollowed reports whether a job is submitted to follow a job, or none is to be.
 func (s *session) isFollowed(job api.Job) bool {
 	s.mu.Lock()
-	unfollowed := s.unfollowed
+	unfollowed, cancelled := s.unfollowed, s.cancelledJob == job.ID
 	s.mu.Unlock()
 	rec := s.agent.store.Session(s.name)
 	next := rec.Next()
-	return unfollowed == nextTag(job, rec.Asked) || next.Live() && (next.Job != nil || next.Doubt)
+	return cancelled || unfollowed == nextTag(job, rec.Asked) || next.Live() && (next.Job != nil || next.Doubt)
 }
 
 // leaveUnfollowed has no job submitted to follow a job, unless it is extended.
