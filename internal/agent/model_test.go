@@ -789,3 +789,20 @@ func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
 		})
 	}
 }
+
+func TestKeepSubmitsNothingAfterAJobThatWasJustCancelled(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.keep = true
+		l.writeConfig()
+		l.agent.reload()
+		l.mustUp()
+		m.cluster.slowEnd = 5 * time.Minute // the scheduler shows it as running for a while
+		due := keepAt(*l.status().Job, DefaultLimits().KeepLead)
+		m.sleep(time.Until(due.Add(-10 * time.Second)))
+		l.cancel()
+		m.sleep(2 * time.Minute)
+		if n := len(m.cluster.jobs); n != 1 {
+			m.t.Errorf("%d jobs\n%s", n, strings.Join(m.log, "\n"))
+		}
+	})
+}
