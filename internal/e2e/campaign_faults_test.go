@@ -88,7 +88,7 @@ var faults = []fault{
 	{
 		name:    "the laptop sleeps, and its clock jumps",
 		inflict: (*campaign).sleep,
-		state:   api.SessionReconnecting, cause: "lab-cert does not respond: no response within … after the network changed", within: plus(15*time.Second, noticed),
+		state:   api.SessionReconnecting, cause: "lab-cert does not respond: no response …", within: plus(15*time.Second, noticed),
 		repair: func(c *campaign) { c.lab.ContConns(c.alias) }, again: relogin,
 		beside: func(t *testing.T) *campaign {
 			l := newLaptop(t, fmt.Sprintf(campaignConfig, "lab-cert", "cn02", ""))
