@@ -95,7 +95,7 @@ func (m *machine) Run(ctx context.Context, command string, stdin []byte) (Result
 	cmd := m.command(ctx, command)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &stdout, &stderr
-	cmd.WaitDelay = time.Second // for what a killed shell leaves behind
+	cmd.WaitDelay = 10 * time.Second // for what a killed shell leaves behind
 	err := cmd.Run()
 	res := Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {

@@ -93,8 +93,8 @@ func keepAt(job api.Job, lead time.Duration) time.Time {
 // submitWhenDue submits the next job when it is due. After a lost connection it retries
 // with the same tag, which never makes a second job.
 func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
-	if due := k.due(job); due.IsZero() || due.After(time.Now()) {
-		return
+	if due := k.due(job); due.IsZero() || due.After(time.Now()) || k.session.isFollowed(job) {
+		return // a person may have cancelled it meanwhile
 	}
 	next, err := k.session.submitNext(ctx, k.jobs, job)
 	if err != nil {
