@@ -199,6 +199,19 @@ func (l *channelListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
+// Close implements net.Listener. The library locks all its listeners until somebody has accepted
+// what the host sends, of which few can be under way: they are accepted and closed.
+func (l *channelListener) Close() error {
+	go func() {
+		for range 16 {
+			if nc, err := l.Listener.Accept(); err == nil {
+				_ = nc.Close()
+			}
+		}
+	}()
+	return l.Listener.Close()
+}
+
 // reservedSessions is how many of a connection's sessions are reserved for our own
 // commands, so that a person's open shells never stop the watching of a job.
 const reservedSessions = 2
