@@ -47,7 +47,7 @@ func CheckChoices(questions []Question, choices api.Choices) (api.Choices, error
 		}
 		text, err := questions[i].Check(choices[name])
 		if err != nil {
-			return nil, &api.Error{Code: api.CodeUsage, Message: err.Error(), Hint: questions[i].Ask, Err: err}
+			return nil, api.Errorf(api.CodeUsage, "%w", err).WithHint("%s", questions[i].Ask)
 		}
 		checked[name] = text
 	}
@@ -63,7 +63,7 @@ func unknownChoice(name string, questions []Question) error {
 	if near := suggest.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q? %s", near[0], hint)
 	}
-	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is nothing that can be chosen for this session", name), Hint: hint}
+	return api.Errorf(api.CodeUsage, "%q is nothing that can be chosen for this session", name).WithHint("%s", hint)
 }
 
 // Listed are all valid answers of a question, if they can be listed: those of a choice, and

@@ -79,12 +79,7 @@ func parseForward(spec string) (ForwardSpec, *api.Error) {
 		err = errors.New("port 0, for any free one, works only on this computer")
 	}
 	if err != nil {
-		return ForwardSpec{}, &api.Error{
-			Code:    api.CodeUsage,
-			Message: fmt.Sprintf("bad forward %q: %v", spec, err),
-			Hint:    forwardHint,
-			Err:     err,
-		}
+		return ForwardSpec{}, api.Errorf(api.CodeUsage, "bad forward %q: %w", spec, err).WithHint("%s", forwardHint)
 	}
 	here := &listen
 	if kind == api.ForwardRemote {

@@ -293,5 +293,5 @@ func (q *Question) shell(answer string) string {
 }
 
 func configError(hint, format string, args ...any) error {
-	return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf(format, args...), Hint: hint}
+	return api.Errorf(api.CodeConfig, "%s", fmt.Sprintf(format, args...)).WithHint("%s", hint)
 }

@@ -35,17 +35,13 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	var r SiteReport
 	name, isSite := strings.CutSuffix(filepath.Base(file), ".toml")
 	if !isSite || !validName.MatchString(name) {
-		return r, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("%q cannot be the file of a site", filepath.Base(file)),
-			Hint: "call it NAME.toml: NAME becomes the name of the site, of letters, digits, '.', '_' and '-'",
-		}
+		return r, api.Errorf(api.CodeFailed, "%q cannot be the file of a site", filepath.Base(file)).
+			WithHint("call it NAME.toml: NAME becomes the name of the site, of letters, digits, '.', '_' and '-'")
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return r, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("cannot read the site: %v", err), Err: err,
-			Hint: fmt.Sprintf("name the file with its folder; your own sites are in %s", own),
-		}
+		return r, api.Errorf(api.CodeFailed, "cannot read the site: %w", err).
+			WithHint("name the file with its folder; your own sites are in %s", own)
 	}
 	l, err := newSiteLoader(own, installed)
 	if err != nil {
@@ -75,7 +71,7 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 
 // unusable is the error of a site file that cannot be used.
 func unusable(err error, format string, args ...any) error {
-	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
+	return api.Errorf(api.CodeFailed, "%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // schedulers are those that a site's jobs may be for: its own, or all of the generic sites.

@@ -152,7 +152,7 @@ func (all Sites) Find(name string) (Site, error) {
 	if near := suggest.Nearest(name, names); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q? %s", near[0], hint)
 	}
-	return Site{}, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no site %q", name), Hint: hint}
+	return Site{}, api.Errorf(api.CodeUsage, "no site %q", name).WithHint("%s", hint)
 }
 
 // WithEntrance returns the site that has an entrance of that name, if only one has. Many sites

@@ -39,10 +39,8 @@ func Append(path, text string) error {
 		addition = "\n\n" + text
 	}
 	if _, err := Parse(path, append(before, addition...)); err != nil {
-		return &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("nothing was added, because the config would become invalid: %v", err), Err: err,
-			Hint: "fix the file, then try again; `tunctl config check` checks it",
-		}
+		return api.Errorf(api.CodeConfig, "nothing was added, because the config would become invalid: %w", err).
+			WithHint("fix the file, then try again; `tunctl config check` checks it")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -105,7 +105,8 @@ func hoursAs(word choiceWord) choiceWord {
 
 // refuse is the error of a choice that has no word.
 func (c *chosen) refuse(why, hint string) error {
-	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%s=%s cannot be passed to the scheduler: %s", c.name, c.value, why), Hint: hint}
+	return api.Errorf(api.CodeUsage, "%s=%s cannot be passed to the scheduler: %s", c.name, c.value, why).
+		WithHint("%s", hint)
 }
 
 // ChoiceNames are the choices that become arguments of a scheduler's submit command.
@@ -280,7 +281,8 @@ func (w *Watcher) Script(ctx context.Context, s Submission) (string, error) {
 		return "", err
 	}
 	if res.Exit != 0 {
-		return "", &api.Error{Code: api.CodeSubmit, Message: fmt.Sprintf("cannot read the job script %q on the host: %s", s.Script, lastErrorLine(res)), Hint: "paths start in your home folder there; write local:FILE for a file on this machine"}
+		return "", api.Errorf(api.CodeSubmit, "cannot read the job script %q on the host: %s", s.Script, lastErrorLine(res)).
+			WithHint("paths start in your home folder there; write local:FILE for a file on this machine")
 	}
 	return strings.ReplaceAll(string(res.Stdout), "\r\n", "\n"), nil
 }

@@ -158,11 +158,8 @@ func (g gridEngine) forget() {
 }
 
 // errGEList: reading such an answer as "no jobs" would submit a second one.
-var errGEList = &api.Error{
-	Code:    api.CodeFailed,
-	Message: "qstat on the host does not print the XML requested with -xml",
-	Hint:    "a wrapper replaces the qstat of Grid Engine there: put the real one first in the PATH of your login shell",
-}
+var errGEList = api.Errorf(api.CodeFailed, "qstat on the host does not print the XML requested with -xml").
+	WithHint("a wrapper replaces the qstat of Grid Engine there: put the real one first in the PATH of your login shell")
 
 // sameRound is how old a list may be to serve for the details of a job on it.
 const sameRound = 2 * time.Second
@@ -509,7 +506,7 @@ func geProblem(command string, res Result) error {
 	case geNoJob.Match(said):
 		return errNoJob
 	case geNoHost.Match(said):
-		return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed: %s", command, words), Hint: fromLogin}
+		return api.Errorf(api.CodeFailed, "%s failed: %s", command, words).WithHint("%s", fromLogin)
 	}
 	return commandError(command, res.Exit, words)
 }

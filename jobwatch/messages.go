@@ -32,7 +32,8 @@ const siteRuleHint = "the site requires this: change it in the script, or in arg
 func refusal(res Result, known []refusalHint) error {
 	words := errorLines(res)
 	hint := hintOf(words, slices.Concat(known, commonRefusals))
-	return &api.Error{Code: api.CodeSubmit, Message: "the scheduler did not accept the job: " + words, Hint: cmp.Or(hint, siteRuleHint)}
+	return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", words).
+		WithHint("%s", cmp.Or(hint, siteRuleHint))
 }
 
 // hintOf is the hint of the first known refusal that matches; "" if none does.
@@ -143,13 +144,10 @@ func exitHint(status int) string {
 // commandError is the error of a command that failed, with its message.
 func commandError(command string, exit int, words string) error {
 	if exit == 127 {
-		return &api.Error{
-			Code:    api.CodeFailed,
-			Message: fmt.Sprintf("%q is not on the host's PATH", command),
-			Hint:    `set scheduler for this host in the config, or add the command to the PATH of your login shell there`,
-		}
+		return api.Errorf(api.CodeFailed, "%q is not on the host's PATH", command).
+			WithHint("set scheduler for this host in the config, or add the command to the PATH of your login shell there")
 	}
-	return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%s failed with status %d: %s", command, exit, words)}
+	return api.Errorf(api.CodeFailed, "%s failed with status %d: %s", command, exit, words)
 }
 
 // lastErrorLine is the most useful line of a failed command's output: the last one.

@@ -98,11 +98,8 @@ func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 }
 
 // errQstatTable: reading such an answer as "no jobs" would submit a second one.
-var errQstatTable = &api.Error{
-	Code:    api.CodeFailed,
-	Message: "qstat on the host does not print the table requested with -u",
-	Hint:    "a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell",
-}
+var errQstatTable = api.Errorf(api.CodeFailed, "qstat on the host does not print the table requested with -u").
+	WithHint("a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell")
 
 func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
 	records, err := p.status(ctx, sh, ids)

@@ -226,7 +226,7 @@ func readOneFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, er
 		return fileContent{}, err
 	}
 	if !list[0].found {
-		return fileContent{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("cannot read %q on the host: no such file, or no permission", a.pattern)}
+		return fileContent{}, api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
 	}
 	return list[0], nil
 }

@@ -170,12 +170,8 @@ func noFrameError(res Result) error {
 		words = api.NewRemoteText(string(res.Stdout))
 	}
 	err := fmt.Errorf("the host did not run the command (exit status %d): %q", res.Exit, words.FirstLine(200))
-	return &api.Error{
-		Code:    api.CodeFailed,
-		Message: api.Redact(err.Error()),
-		Hint:    "check the startup files of your login shell on the host: they must work without a terminal",
-		Err:     err,
-	}
+	return api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error())).Because(err).
+		WithHint("check the startup files of your login shell on the host: they must work without a terminal")
 }
 
 func firstLine(b []byte) string {

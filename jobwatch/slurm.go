@@ -112,11 +112,8 @@ var defaultClusters = regexp.MustCompile(`^SLURM_CLUSTERS=(.*)\n`)
 var squeueTable = regexp.MustCompile(`(?m)^\s*JOBID\s`)
 
 // errSqueueTable: reading such an answer as "no jobs" would submit a second one.
-var errSqueueTable = &api.Error{
-	Code:    api.CodeFailed,
-	Message: "squeue on the host prints a table instead of the columns requested with -O",
-	Hint:    "a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell",
-}
+var errSqueueTable = api.Errorf(api.CodeFailed, "squeue on the host prints a table instead of the columns requested with -O").
+	WithHint("a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell")
 
 // uniqueByCluster removes repeated jobs, and the cluster of a job unless it is one of others:
 // squeue names the host's own too.
@@ -394,11 +391,8 @@ func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result,
 	return sh.query(ctx, slurmPrelude+script, program, slurmProblem)
 }
 
-var errOldSlurm = &api.Error{
-	Code:    api.CodeFailed,
-	Message: "the Slurm of the host is older than 20.02: its squeue does not know --me",
-	Hint:    "tunctl needs Slurm 20.02 or newer: ask the site, or forward a port that you know with `tunctl forward`",
-}
+var errOldSlurm = api.Errorf(api.CodeFailed, "the Slurm of the host is older than 20.02: its squeue does not know --me").
+	WithHint("tunctl needs Slurm 20.02 or newer: ask the site, or forward a port that you know with `tunctl forward`")
 
 // slurmProblem is the error for a command's status and messages, nil for success.
 func slurmProblem(command string, res Result) error {

@@ -83,7 +83,7 @@ const (
 // api.CodeSubmit; a new attempt needs a new tag. After a DoubtError, a person must decide.
 func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := s.check(); err != nil {
-		return api.Job{}, &api.Error{Code: api.CodeSubmit, Message: err.Error(), Err: err}
+		return api.Job{}, api.Errorf(api.CodeSubmit, "%w", err)
 	}
 	sched, unlock, err := w.acquire(ctx)
 	if err != nil {
@@ -165,7 +165,7 @@ func submitScriptError(res Result) error {
 	if at := bytes.LastIndexByte(text, '\n'); at > 0 && strings.HasSuffix(words, ":") {
 		words += " " + lastErrorLine(Result{Stderr: text[:at]})
 	}
-	return &api.Error{Code: api.CodeSubmit, Message: "cannot submit the job: " + words, Hint: hintOf(words, noRoom)}
+	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", hintOf(words, noRoom))
 }
 
 // noRoom are the messages of a full disk.
@@ -196,12 +196,8 @@ func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string
 		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
 	doubt := &DoubtError{Tag: tag, Words: lastErrorLine(res)}
-	return api.Job{}, &api.Error{
-		Code:    api.CodeNeedsPerson,
-		Message: doubt.Error(),
-		Hint:    "list your jobs on the host when the scheduler responds; start the session again only if this job is not among them",
-		Err:     doubt,
-	}
+	return api.Job{}, api.Errorf(api.CodeNeedsPerson, "%w", doubt).
+		WithHint("list your jobs on the host when the scheduler responds; start the session again only if this job is not among them")
 }
 
 // wholeJob is what the submit command would have printed for a job: of a task, its array.

@@ -43,12 +43,10 @@ func unsupportedError(host, name string) error {
 		if k.name != name {
 			continue
 		}
-		return &api.Error{
-			Code:    api.CodeFailed,
-			Message: fmt.Sprintf("%s uses %s (it has %s): tunctl cannot submit or watch jobs there yet", host, k.title, k.program),
-			Hint: fmt.Sprintf("submit the job yourself, then `tunctl attach %[1]s NODE:PORT` opens its page; `tunctl forward %[1]s`, `tunctl ssh %[1]s` and `tunctl cp` work, too. "+
-				"To run jobs on %[1]s itself, without %[2]s, set scheduler = \"none\" in [host.%[1]s]", host, k.title),
-		}
+		return api.Errorf(api.CodeFailed, "%s uses %s (it has %s): tunctl cannot submit or watch jobs there yet",
+			host, k.title, k.program).
+			WithHint("submit the job yourself, then `tunctl attach %[1]s NODE:PORT` opens its page; `tunctl forward %[1]s`, `tunctl ssh %[1]s` and `tunctl cp` work, too. To run jobs on %[1]s itself, without %[2]s, set scheduler = \"none\" in [host.%[1]s]",
+				host, k.title)
 	}
 	return nil
 }

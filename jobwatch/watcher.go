@@ -274,20 +274,14 @@ func extendError(id string, err error) error {
 		return err
 	}
 	if errors.Is(err, errNoJob) {
-		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s is no longer running, so it cannot be extended", id), Err: err}
+		return api.Errorf(api.CodeJobEnded, "job %s is no longer running, so it cannot be extended", id).Because(err)
 	}
 	if errors.Is(err, errCannotExtend) {
-		return &api.Error{
-			Code: api.CodeFailed, Err: err,
-			Message: fmt.Sprintf("job %s cannot be extended: %v", id, err),
-			Hint:    "save your work and start a new job with more time; keep = true starts the next one automatically",
-		}
+		return api.Errorf(api.CodeFailed, "job %s cannot be extended: %w", id, err).
+			WithHint("save your work and start a new job with more time; keep = true starts the next one automatically")
 	}
-	return &api.Error{
-		Code: api.CodeFailed, Err: err,
-		Message: fmt.Sprintf("could not extend job %s: %s", id, api.Redact(err.Error())),
-		Hint:    "many sites let only their staff extend a job: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically",
-	}
+	return api.Errorf(api.CodeFailed, "could not extend job %s: %s", id, api.Redact(err.Error())).Because(err).
+		WithHint("many sites let only their staff extend a job: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically")
 }
 
 // HasSteps reports whether programs can be started inside a running job, as with srun.
@@ -410,7 +404,7 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 	}
 	s, err := schedulerNamed(name)
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
+		return nil, api.Errorf(api.CodeConfig, "%w", err)
 	}
 	w.mu.Lock()
 	w.sched = s

@@ -32,11 +32,8 @@ type instance struct{ conn *dbus.Conn }
 func acquireInstance(ctx context.Context, home string) (*instance, error) {
 	conn, err := desktop.SessionBus(ctx)
 	if err != nil {
-		return nil, &api.Error{
-			Code: api.CodeFailed, Err: err,
-			Message: "no desktop session: the session bus cannot be reached",
-			Hint:    "run the tray from a terminal on your desktop; over ssh, use `tunctl status --watch`",
-		}
+		return nil, api.Errorf(api.CodeFailed, "no desktop session: the session bus cannot be reached").Because(err).
+			WithHint("run the tray from a terminal on your desktop; over ssh, use `tunctl status --watch`")
 	}
 	name := busName
 	if home != "" {

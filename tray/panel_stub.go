@@ -12,10 +12,8 @@ import (
 // Available returns why this build cannot show the icon: macOS draws with Cocoa, which
 // needs cgo.
 func Available() error {
-	return &api.Error{
-		Code: api.CodeFailed, Message: "this build of tunctl has no tray icon on macOS",
-		Hint: "`make app` on a Mac builds tunctl.app with the icon; all commands work without it, and `tunctl status --watch` shows the same",
-	}
+	return api.Errorf(api.CodeFailed, "this build of tunctl has no tray icon on macOS").
+		WithHint("`make app` on a Mac builds tunctl.app with the icon; all commands work without it, and `tunctl status --watch` shows the same")
 }
 
 // panel of a build that cannot show an icon.

@@ -144,15 +144,12 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	case t.timeout.expiredForPerson():
 		return t.unconfirmed(err)
 	case t.timeout.expired(): // no class: the login may have begun
-		return &api.Error{
-			Code: api.CodeUnreachable, Err: err,
-			Message: fmt.Sprintf("%s did not finish the SSH handshake within %s", address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)),
-		}
+		return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake within %s",
+			address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(err)
 	case disagree:
-		return &api.Error{
-			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: "set transport = \"openssh\" for this host",
-			Message: fmt.Sprintf("%s and tunctl have no algorithm in common: %v", address, api.RemoteError(negotiation)),
-		}
+		return api.Errorf(api.CodeConfig, "%s and tunctl have no algorithm in common: %v",
+			address, api.RemoteError(negotiation)).Because(classPermanent.of(err)).
+			WithHint(`set transport = "openssh" for this host`)
 	case !t.loginAt.IsZero() && login.answered():
 		return login.refused(err)
 	}
@@ -160,10 +157,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	if said, ok := disconnectText(err); ok {
 		why = "the server said: " + said.String()
 	}
-	return &api.Error{
-		Code: api.CodeUnreachable, Err: classPassing.of(err),
-		Message: fmt.Sprintf("the connection to %s was interrupted: %s", address, why),
-	}
+	return api.Errorf(api.CodeUnreachable, "the connection to %s was interrupted: %s", address, why).Because(classPassing.of(err))
 }
 
 // negotiated are the algorithms of a connection; nil if it does not report them.

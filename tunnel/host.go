@@ -302,7 +302,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return &api.Error{Code: api.CodeUnreachable, Message: h.label() + " is not connected", Err: classPassing.of(api.ErrDown)}
+				return api.Errorf(api.CodeUnreachable, "%s is not connected", h.label()).Because(classPassing.of(api.ErrDown))
 			}
 			if f.stop != nil {
 				return f.stop.why
@@ -323,7 +323,8 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 func (h *Host) awaitError(cause error) *api.Error {
 	s := h.Status()
 	why := cmp.Or(s.Cause, string(s.State))
-	e := &api.Error{Code: api.CodeTimeout, Message: fmt.Sprintf("%s is not connected yet: %s", h.label(), why), Hint: s.Hint, Err: cause}
+	e := api.Errorf(api.CodeTimeout, "%s is not connected yet: %s", h.label(), why).Because(cause).
+		WithHint("%s", s.Hint)
 	if errors.Is(cause, context.Canceled) {
 		e.Code = api.CodeFailed
 	}

@@ -39,7 +39,7 @@ func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
 func (k *hostKeys) load() error {
 	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
-		return &api.Error{Code: api.CodeHostKey, Message: fmt.Sprintf("known_hosts cannot be read: %v", err), Err: classPermanent.of(err)}
+		return api.Errorf(api.CodeHostKey, "known_hosts cannot be read: %v", err).Because(classPermanent.of(err))
 	}
 	k.db = db
 	for _, w := range db.warnings {
@@ -261,23 +261,18 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	answer, err := k.try.promptText(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
-			return &api.Error{
-				Code:    api.CodeNeedsPerson,
-				Message: fmt.Sprintf("the host key of %s is unknown (%s), and there was no terminal or desktop to ask", k.display(), shown),
-				Hint:    "run `tunctl login " + k.try.host.name + "` in a terminal", Err: classNeedsPerson.of(err),
-			}
+			return api.Errorf(api.CodeNeedsPerson, "the host key of %s is unknown (%s), and there was no terminal or desktop to ask",
+				k.display(), shown).Because(classNeedsPerson.of(err)).
+				WithHint("run `tunctl login %s` in a terminal", k.try.host.name)
 		}
 		return err
 	}
 	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return &api.Error{
-		Code:    api.CodeNeedsPerson,
-		Message: fmt.Sprintf("you did not accept the host key of %s (%s)", k.display(), shown),
-		Hint:    "compare the fingerprint with the one that the site publishes; `tunctl login " + k.try.host.name + "` asks again",
-		Err:     classNeedsPerson.of(nil),
-	}
+	return api.Errorf(api.CodeNeedsPerson, "you did not accept the host key of %s (%s)",
+		k.display(), shown).Because(classNeedsPerson.of(nil)).
+		WithHint("compare the fingerprint with the one that the site publishes; `tunctl login %s` asks again", k.try.host.name)
 }
 
 // accept appends the key to the first known_hosts file, as OpenSSH does.
@@ -354,7 +349,7 @@ func (k *hostKeys) revoked(key ssh.PublicKey, r *xknownhosts.RevokedError) error
 }
 
 func (k *hostKeys) refuse(message, hint string) error {
-	return &api.Error{Code: api.CodeHostKey, Message: message, Hint: hint, Err: classPermanent.of(nil)}
+	return api.Errorf(api.CodeHostKey, "%s", message).Because(classPermanent.of(nil)).WithHint("%s", hint)
 }
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }

@@ -28,7 +28,8 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 		return nil, nil, t.jumpError(hop, err)
 	}
 	if t.identity != via(&t.settings, c.identity) {
-		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the settings of %s changed while connecting to %s", hop.label(), t.settings.Address()), Err: classPassing.of(nil)}
+		return nil, nil, api.Errorf(api.CodeUnreachable, "the settings of %s changed while connecting to %s",
+			hop.label(), t.settings.Address()).Because(classPassing.of(nil))
 	}
 	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
 	if err != nil {
@@ -47,7 +48,8 @@ func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, 
 // connected now. Its first failed try fails this one too, which has its own backoff.
 func (t *attempt) useHost(ctx context.Context, other *Host, identity string) error {
 	if !t.addUserOf(other, identity) {
-		return &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("%s jumps through itself", t.host.label()), Hint: "check its ProxyJump in the ssh settings", Err: classPermanent.of(nil)}
+		return api.Errorf(api.CodeConfig, "%s jumps through itself", t.host.label()).Because(classPermanent.of(nil)).
+			WithHint("check its ProxyJump in the ssh settings")
 	}
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
 		if f.failures > 0 {
@@ -117,7 +119,8 @@ func viaError(hop string, err error) error {
 
 // jumpError describes a failed dial from a hop.
 func (t *attempt) jumpError(hop *Host, err error) *api.Error {
-	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Message: fmt.Sprintf("%s cannot be reached from %s: %v", t.settings.Address(), hop.label(), err)}
+	e := api.Errorf(api.CodeUnreachable, "%s cannot be reached from %s: %v",
+		t.settings.Address(), hop.label(), err).Because(classPassing.of(err))
 	if errors.Is(err, api.ErrProhibited) {
 		e.Code, e.Err = api.CodeForward, classPermanent.of(err)
 		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.label(), t.settings.Address())

@@ -31,14 +31,12 @@ func (h *Host) recallLogins() {
 	}
 	switch {
 	case now.Before(f.ban):
-		why := &api.Error{Code: api.CodeUnreachable, Message: cmp.Or(known.Why, "seen before the agent was restarted")}
+		why := api.Errorf(api.CodeUnreachable, "%s", cmp.Or(known.Why, "seen before the agent was restarted"))
 		f.stop = &stop{state: api.HostBlocked, why: h.suspectedBan(why, f.ban), until: f.ban}
 	case known.BannedUntil.IsZero() && known.Why != "" || f.refusals >= l.Refusals:
-		f.stop = &stop{state: api.HostBlocked, why: &api.Error{
-			Code: api.CodeAuth, Err: classRefused.of(nil),
-			Message: cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.refusals)),
-			Hint:    "`tunctl login " + h.name + "` tries again",
-		}}
+		f.stop = &stop{state: api.HostBlocked, why: api.Errorf(api.CodeAuth, "%s",
+			cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.refusals))).Because(classRefused.of(nil)).
+			WithHint("`tunctl login %s` tries again", h.name)}
 	}
 	h.enterLocked()
 }

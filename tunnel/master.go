@@ -56,7 +56,7 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	if err := m.start(); err != nil {
 		stopAsking()
 		m.close()
-		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("cannot run ssh: %v", err), Err: classOfStart(err).of(err)}
+		return nil, api.Errorf(api.CodeConfig, "cannot run ssh: %v", err).Because(classOfStart(err).of(err))
 	}
 	t.loginAt = time.Now()
 	t.host.loginBegins(t.loginAt)
@@ -82,7 +82,8 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	s, env := &t.settings, t.pool.env(ctx)
 	program, err := sshconfig.FindSSH(env)
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeConfig, Message: "transport = \"openssh\" needs the ssh program", Hint: "install OpenSSH's client", Err: classPermanent.of(err)}
+		return nil, api.Errorf(api.CodeConfig, `transport = "openssh" needs the ssh program`).Because(classPermanent.of(err)).
+			WithHint("install OpenSSH's client")
 	}
 	dir, err := os.MkdirTemp("", "tunctl-ssh-")
 	if err != nil {
@@ -188,7 +189,8 @@ func (t *attempt) attachOwnMaster(ctx context.Context, raw net.Conn, m *master) 
 	}
 	if err != nil {
 		_ = t.wire.Close()
-		return nil, &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the ssh program does not share its connection: %v", err), Err: classPassing.of(err)}
+		return nil, api.Errorf(api.CodeUnreachable, "the ssh program does not share its connection: %v",
+			err).Because(classPassing.of(err))
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	c.heldBySSH = true
@@ -230,15 +232,14 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 		t.loginAt = time.Time{}
 	}
 	if expired {
-		return &api.Error{
-			Code: api.CodeUnreachable, Err: reason.class.of(err),
-			Message: fmt.Sprintf("ssh did not log in to %s within %s", t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout)),
-		}
+		return api.Errorf(api.CodeUnreachable, "ssh did not log in to %s within %s",
+			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(reason.class.of(err))
 	}
 	if reason.ask && !t.attended {
 		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
 	}
-	e := &api.Error{Code: reason.code, Hint: reason.hint, Err: reason.class.of(err), Message: fmt.Sprintf("ssh could not log in to %s: %s", t.host.label(), said)}
+	e := api.Errorf(reason.code, "ssh could not log in to %s: %s", t.host.label(), said).Because(reason.class.of(err)).
+		WithHint("%s", reason.hint)
 	switch {
 	case reason.code == api.CodeHostKey:
 		e.Hint = "`ssh " + t.settings.Destination + "` shows the host key and what is known of it"

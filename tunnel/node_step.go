@@ -207,7 +207,7 @@ func relayFailure(s *stream, err error, slow bool, way, job string) error {
 	case noPython.MatchString(said):
 		return &noWayError{way, errNoPython}
 	case jobIsOver.MatchString(said):
-		return &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s has ended", job), Err: err}
+		return api.Errorf(api.CodeJobEnded, "job %s has ended", job).Because(err)
 	case strings.Contains(said, "option") && strings.Contains(said, "--overlap'"):
 		return &noWayError{way, errNoOverlap}
 	case slow:

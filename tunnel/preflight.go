@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -48,7 +47,7 @@ var errHostKeySeen = errors.New("seen enough")
 // problem.
 func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, error) {
 	if len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
-		return PreflightResult{}, &api.Error{Code: api.CodeUsage, Message: s.Alias + " is reached through another host or a command, which needs a login"}
+		return PreflightResult{}, api.Errorf(api.CodeUsage, "%s is reached through another host or a command, which needs a login", s.Alias)
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := &attempt{host: &Host{name: s.Alias}, pool: &Pool{lookup: net.DefaultResolver.LookupHost}, log: slog.New(slog.DiscardHandler), settings: s}
@@ -105,5 +104,5 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 		return notSSH(t.settings.Address(), t.wire.badGreeting())
 	}
 	err = api.RemoteError(err)
-	return &api.Error{Code: api.CodeUnreachable, Err: err, Message: fmt.Sprintf("%s did not finish the SSH handshake: %v", t.settings.Address(), err)}
+	return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake: %w", t.settings.Address(), err)
 }

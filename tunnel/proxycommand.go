@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os/exec"
@@ -46,7 +45,8 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	}
 	if err != nil {
 		end()
-		return nil, &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("cannot run the ProxyCommand %q: %v", s.ProxyCommand, err), Err: classOfStart(err).of(err)}
+		return nil, api.Errorf(api.CodeConfig, "cannot run the ProxyCommand %q: %v",
+			s.ProxyCommand, err).Because(classOfStart(err).of(err))
 	}
 	return p, nil
 }
@@ -91,10 +91,8 @@ func (e *proxyError) class() failureClass { return cmp.Or(e.reason.class, classP
 
 // describe is the failure to reach a host by the command.
 func (e *proxyError) describe(address string) *api.Error {
-	described := &api.Error{
-		Code: e.reason.code, Err: e.class().of(e), Hint: e.reason.hint,
-		Message: fmt.Sprintf("%s cannot be reached: %v", address, e),
-	}
+	described := api.Errorf(e.reason.code, "%s cannot be reached: %v", address, e).Because(e.class().of(e)).
+		WithHint("%s", e.reason.hint)
 	if e.class() == classRefused {
 		described.Hint = cmp.Or(described.Hint, "run the ProxyCommand in a terminal: the host that it logs in to refuses your key, or asks for a password")
 	}
@@ -104,11 +102,9 @@ func (e *proxyError) describe(address string) *api.Error {
 // silentProxy describes a ProxyCommand that forwarded no banner in time; greeting is how
 // reading from it ended.
 func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
-	e := &api.Error{
-		Code: api.CodeUnreachable, Err: classPassing.of(cmp.Or(greeting, errSilent)),
-		Message: fmt.Sprintf("%s cannot be reached: its ProxyCommand passed on no SSH banner within %s", address, api.DurationText(limit)),
-		Hint:    "run the ProxyCommand in a terminal: it may be waiting for input",
-	}
+	e := api.Errorf(api.CodeUnreachable, "%s cannot be reached: its ProxyCommand passed on no SSH banner within %s",
+		address, api.DurationText(limit)).Because(classPassing.of(cmp.Or(greeting, errSilent))).
+		WithHint("run the ProxyCommand in a terminal: it may be waiting for input")
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		e.Err = proxy.class().of(proxy)
 		e.Message += "; its output: " + hideLinks(proxy.said)

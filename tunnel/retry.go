@@ -102,12 +102,8 @@ func (h *Host) loginMayAsk() *api.Error {
 
 // needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
-	return &api.Error{
-		Code:    api.CodeNeedsPerson,
-		Message: fmt.Sprintf("%s needs you: %s", h.label(), why),
-		Hint:    "run `tunctl login " + h.name + "` in a terminal",
-		Err:     classNeedsPerson.of(cause),
-	}
+	return api.Errorf(api.CodeNeedsPerson, "%s needs you: %s", h.label(), why).Because(classNeedsPerson.of(cause)).
+		WithHint("run `tunctl login %s` in a terminal", h.name)
 }
 
 // sleep waits until a time, if not zero, or until the host is woken, or ctx ends.
@@ -300,12 +296,9 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 }
 
 func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
-	return &api.Error{
-		Code:    api.CodeUnreachable,
-		Message: fmt.Sprintf("%s may have banned this address after refused logins (%s); no further tries until %s", h.label(), why.Message, until.Format(time.TimeOnly)),
-		Hint:    "a network change or the site's support can lift a ban; `tunctl login " + h.name + "` tries now",
-		Err:     why,
-	}
+	return api.Errorf(api.CodeUnreachable, "%s may have banned this address after refused logins (%s); no further tries until %s",
+		h.label(), why.Message, until.Format(time.TimeOnly)).Because(why).
+		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", h.name)
 }
 
 // connectionLost records the end of a connection.
@@ -337,7 +330,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if silent == nil {
 			text, why = "the connection to %s was lost: %v", c.endReason()
 		}
-		f.failure = &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf(text, h.label(), why), Err: classPassing.of(why)}
+		f.failure = api.Errorf(api.CodeUnreachable, "%s", fmt.Sprintf(text, h.label(), why)).Because(classPassing.of(why))
 		f.lostAt = now
 		if c.clients.sentWithin(now, l.InUse) {
 			f.noteWaiting(now, true)
@@ -413,5 +406,5 @@ func asError(err error) *api.Error {
 		return e
 	}
 	err = api.RemoteError(err)
-	return &api.Error{Code: api.CodeUnreachable, Message: err.Error(), Err: err}
+	return api.Errorf(api.CodeUnreachable, "%w", err)
 }

@@ -131,10 +131,8 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.denied = &api.Error{
-			Code: api.CodeConfig, Err: classPermanent.of(err), Hint: hint,
-			Message: fmt.Sprintf("%s needs the ssh program: %s", t.host.label(), why),
-		}
+		t.denied = api.Errorf(api.CodeConfig, "%s needs the ssh program: %s", t.host.label(), why).Because(classPermanent.of(err)).
+			WithHint("%s", hint)
 		return false, t.denied
 	}
 	t.whySSH = why

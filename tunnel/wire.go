@@ -177,11 +177,9 @@ func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		return proxy.describe(address)
 	}
-	e := &api.Error{
-		Code: api.CodeUnreachable, Err: classPassing.of(greeting),
-		Message: fmt.Sprintf("%s does not respond as an SSH server: %v", address, greeting),
-		Hint:    "a captive portal or a VPN that is off often looks like this: open a web page, and check the VPN",
-	}
+	e := api.Errorf(api.CodeUnreachable, "%s does not respond as an SSH server: %v",
+		address, greeting).Because(classPassing.of(greeting)).
+		WithHint("a captive portal or a VPN that is off often looks like this: open a web page, and check the VPN")
 	if errors.Is(greeting, io.EOF) || isConnReset(greeting) {
 		e.Message = fmt.Sprintf("%s closed the connection at once", address)
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"

@@ -171,7 +171,7 @@ func noCommand(c *cli.Context) error {
 }
 
 func unknownCommand(parent *cli.Command, root bool, typed string) error {
-	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("no command %q", typed), Hint: "`tunctl help all` lists every command"}
+	e := api.Errorf(api.CodeUsage, "no command %q", typed).WithHint("`tunctl help all` lists every command")
 	if !root {
 		e.Message = fmt.Sprintf("%s has no command %q", parent.Name, typed)
 		e.Hint = fmt.Sprintf("`%s --help` lists its commands", parent.HelpName)
@@ -188,7 +188,8 @@ func unknownCommand(parent *cli.Command, root bool, typed string) error {
 
 // unknownFlag is the error for an option that the command does not have.
 func unknownFlag(app *cli.App, name string, flags []cli.Flag, typed string) error {
-	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%s has no flag %s", name, typed), Hint: fmt.Sprintf("`tunctl %s --help` lists the flags", name)}
+	e := api.Errorf(api.CodeUsage, "%s has no flag %s", name, typed).
+		WithHint("`tunctl %s --help` lists the flags", name)
 	bare := strings.TrimLeft(typed, "-")
 	switch {
 	case name != app.Name && findFlag(app.Flags, typed) != nil:

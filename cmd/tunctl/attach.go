@@ -161,10 +161,8 @@ func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, 
 		for i, j := range jobs {
 			ids[i] = j.Job.ID
 		}
-		return "", &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("several jobs are running on %s: name one", a.host),
-			Hint: fmt.Sprintf("`tunctl attach %s JOB`; available: %s", a.host, strings.Join(ids, ", ")),
-		}
+		return "", api.Errorf(api.CodeUsage, "several jobs are running on %s: name one", a.host).
+			WithHint("`tunctl attach %s JOB`; available: %s", a.host, strings.Join(ids, ", "))
 	}
 	return chooseJob(ctx, a.term, jobs)
 }

@@ -48,10 +48,8 @@ func (inv *invocation) fittingSession(ctx context.Context, question, none string
 	if err == nil || len(st.Sessions) == 0 {
 		return name, err
 	}
-	return "", &api.Error{
-		Code: api.CodeUsage, Message: none, Err: errNoneFits,
-		Hint: fmt.Sprintf("name one: `tunctl %s SESSION`; available: %s", inv.Command.Name, strings.Join(sessionNames(st.Sessions), ", ")),
-	}
+	return "", api.Errorf(api.CodeUsage, "%s", none).Because(errNoneFits).
+		WithHint("name one: `tunctl %s SESSION`; available: %s", inv.Command.Name, strings.Join(sessionNames(st.Sessions), ", "))
 }
 
 // isUp reports whether a session is up, or coming up.
@@ -93,10 +91,8 @@ func sessionNames(list []api.Session) []string {
 func (inv *invocation) askSession(ctx context.Context, question string, list []api.Session) (string, error) {
 	names := sessionNames(list)
 	if !inv.Interactive {
-		return "", &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("%s needs the name of a session: there are several", inv.Command.Name),
-			Hint: "available: " + strings.Join(names, ", "),
-		}
+		return "", api.Errorf(api.CodeUsage, "%s needs the name of a session: there are several", inv.Command.Name).
+			WithHint("available: %s", strings.Join(names, ", "))
 	}
 	width := 0
 	for _, name := range names {
@@ -150,9 +146,11 @@ func onlySession(p home.Paths) (string, error) {
 		return cfg.Sessions[0].Name, nil
 	}
 	if len(cfg.Sessions) == 0 {
-		return "", &api.Error{Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", p.Config), Hint: "`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none"}
+		return "", api.Errorf(api.CodeConfig, "no sessions in %s", p.Config).
+			WithHint("`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none")
 	}
-	return "", &api.Error{Code: api.CodeUsage, Message: "the config has several sessions: name one", Hint: "available: " + strings.Join(configuredSessions(cfg), ", ")}
+	return "", api.Errorf(api.CodeUsage, "the config has several sessions: name one").
+		WithHint("available: %s", strings.Join(configuredSessions(cfg), ", "))
 }
 
 // configuredSessions are the names of the sessions in the config.
@@ -175,7 +173,9 @@ func (inv *invocation) onlyHost() (string, error) {
 	case 1:
 		return hosts[0], nil
 	case 0:
-		return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: fmt.Sprintf("name a host of your ssh config: `tunctl %s HOST`", name)}
+		return "", api.Errorf(api.CodeUsage, "%s needs a host", name).
+			WithHint("name a host of your ssh config: `tunctl %s HOST`", name)
 	}
-	return "", &api.Error{Code: api.CodeUsage, Message: name + " needs a host", Hint: "available: " + strings.Join(hosts, ", ")}
+	return "", api.Errorf(api.CodeUsage, "%s needs a host", name).
+		WithHint("available: %s", strings.Join(hosts, ", "))
 }

@@ -87,26 +87,24 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 	up := fmt.Sprintf("`tunctl up %s` starts it, or waits for it; then run this again", name)
 	switch {
 	case isHost && known: // the host has the name NAME.tun
-		return s, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("%s%s is the login node of host %s, not the job of session %s", name, aliasSuffix, name, name),
-			Hint: "rename the session in the config: `tunctl config edit`",
-		}
+		return s, api.Errorf(api.CodeConfig, "%s%s is the login node of host %s, not the job of session %s",
+			name, aliasSuffix, name, name).
+			WithHint("rename the session in the config: `tunctl config edit`")
 	case isHost:
-		return s, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("%s is a host: code opens an editor inside the job of a session", name),
-			Hint: "most centres forbid editors on login nodes; available: " + strings.Join(sessionNames(st.Sessions), ", "),
-		}
+		return s, api.Errorf(api.CodeUsage, "%s is a host: code opens an editor inside the job of a session", name).
+			WithHint("most centres forbid editors on login nodes; available: %s", strings.Join(sessionNames(st.Sessions), ", "))
 	case !known:
 		return s, unknownSession(name, st)
 	case configured && !configuresJob(set):
-		return s, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("session %s has only forwards: there is no job to open an editor in", name),
-			Hint: "`tunctl init` adds a session with a job",
-		}
+		return s, api.Errorf(api.CodeUsage, "session %s has only forwards: there is no job to open an editor in", name).
+			WithHint("`tunctl init` adds a session with a job")
 	case !isUp(s):
-		return s, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is %s%s", name, s.State, becauseText(s.Cause)), Hint: up}
+		return s, api.Errorf(api.CodeNotReady, "session %s is %s%s", name, s.State, becauseText(s.Cause)).
+			WithHint("%s", up)
 	case s.Job == nil || s.Job.State != api.JobRunning || s.Job.Node == "":
-		return s, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("the job of session %s does not run yet: it is %s%s", name, s.State, becauseText(s.Cause)), Hint: up}
+		return s, api.Errorf(api.CodeNotReady, "the job of session %s does not run yet: it is %s%s",
+			name, s.State, becauseText(s.Cause)).
+			WithHint("%s", up)
 	}
 	return s, nil
 }
@@ -118,10 +116,8 @@ func (inv *invocation) ensureSSHConfig(ctx context.Context, name string) error {
 	if err != nil || hasInclude(file, inv.paths) {
 		return err
 	}
-	missing := &api.Error{
-		Code: api.CodeConfig, Message: fmt.Sprintf("ssh does not know %s%s yet, which the editor connects to", name, aliasSuffix),
-		Hint: "`tunctl ssh-config install` adds one line to your ssh config, and keeps a backup",
-	}
+	missing := api.Errorf(api.CodeConfig, "ssh does not know %s%s yet, which the editor connects to", name, aliasSuffix).
+		WithHint("`tunctl ssh-config install` adds one line to your ssh config, and keeps a backup")
 	if !inv.Interactive {
 		return missing
 	}
@@ -165,10 +161,8 @@ func (inv *invocation) resolveInside(ctx context.Context, session, path string) 
 	_, answer, ok := strings.Cut("\n"+out, "\n"+resolved) // a start-up file may have printed something before
 	kind, found, _ := strings.Cut(strings.TrimSuffix(answer, "\n"), " ")
 	if !ok || kind != "folder" && kind != "file" {
-		return "", false, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("%s does not exist inside the job of %s", path, session),
-			Hint: fmt.Sprintf("a relative path starts at your home folder there: `tunctl ssh %s ls` lists it", session),
-		}
+		return "", false, api.Errorf(api.CodeFailed, "%s does not exist inside the job of %s", path, session).
+			WithHint("a relative path starts at your home folder there: `tunctl ssh %s ls` lists it", session)
 	}
 	return found, kind == "file", nil
 }

@@ -152,12 +152,10 @@ func configError(p home.Paths, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("%v at %s", errNoConfig, p.Config), Err: errors.Join(errNoConfig, err),
-			Hint: "`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
-		}
+		return api.Errorf(api.CodeConfig, "%v at %s", errNoConfig, p.Config).Because(errors.Join(errNoConfig, err)).
+			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
 	}
-	return &api.Error{Code: api.CodeConfig, Message: err.Error(), Err: err}
+	return api.Errorf(api.CodeConfig, "%w", err)
 }
 
 // existingConfig reads the config; where there is no file, it is empty.

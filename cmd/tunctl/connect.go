@@ -77,7 +77,7 @@ func checkConnect(c *cli.Context) error {
 	if n, e := strconv.ParseUint(port, 10, 16); err == nil && e == nil && n > 0 && name != "" {
 		return nil
 	}
-	e := &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is not an address with a port: connect takes a host and ADDR:PORT, %s", address, example)}
+	e := api.Errorf(api.CodeUsage, "%q is not an address with a port: connect takes a host and ADDR:PORT, %s", address, example)
 	if !strings.ContainsRune(address, ':') {
 		e.Hint = fmt.Sprintf("for a shell on that machine: `tunctl ssh %s.%s`", address, c.Args().First())
 	}

@@ -84,10 +84,8 @@ func copyFiles(ctx context.Context, inv *invocation) error {
 	err = transfer.Copy(ctx, o)
 	done()
 	if missing, ok := errors.AsType[*transfer.NoFolderError](err); ok {
-		return &api.Error{
-			Code: api.CodeFailed, Message: missing.Error() + " " + to.where(), Err: err,
-			Hint: "create it first, or copy into an existing folder",
-		}
+		return api.Errorf(api.CodeFailed, "%v %s", missing, to.where()).Because(err).
+			WithHint("create it first, or copy into an existing folder")
 	}
 	if missing, ok := errors.AsType[*transfer.NoSourceError](err); ok {
 		return noSource(missing, from)
@@ -97,7 +95,7 @@ func copyFiles(ctx context.Context, inv *invocation) error {
 
 // noSource says where a source is missing, and how its path was read.
 func noSource(missing *transfer.NoSourceError, from location) error {
-	e := &api.Error{Code: api.CodeFailed, Message: missing.Error() + " " + from.where(), Err: missing}
+	e := api.Errorf(api.CodeFailed, "%w %s", missing, from.where())
 	switch relative := !strings.HasPrefix(missing.Path, "/"); {
 	case from.host != "" && relative:
 		e.Hint = fmt.Sprintf("paths start in your home folder there: `tunctl ssh %s ls` lists it", from.host)
@@ -139,7 +137,7 @@ func withResumeHint(err error, c transfer.Counts) error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e // it has a hint of its own
 	}
-	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: "fix this, then rerun with --resume", Err: err}
+	return api.Errorf(api.CodeFailed, "%w", err).WithHint("fix this, then rerun with --resume")
 }
 
 // location is a path here or on a host.

@@ -85,10 +85,8 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 	case errors.Is(err, desktop.ErrNoBrowser):
 		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", server.Link())
 	case errors.Is(err, desktop.ErrNotOpened):
-		return &api.Error{
-			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
-			Hint: "`tunctl dashboard --print` shows an address to open yourself",
-		}
+		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).
+			WithHint("`tunctl dashboard --print` shows an address to open yourself")
 	case err != nil:
 		return err
 	default:
@@ -140,10 +138,8 @@ func loginInWindow(ctx context.Context, host string) error {
 	}
 	err = desktop.Terminal(ctx, []string{self, "login", host}, nil)
 	if errors.Is(err, desktop.ErrUnavailable) {
-		return &api.Error{
-			Code: api.CodeNeedsPerson, Message: "no terminal window can be opened to log in to " + host, Err: err,
-			Hint: "run `tunctl login " + host + "` in a terminal",
-		}
+		return api.Errorf(api.CodeNeedsPerson, "no terminal window can be opened to log in to %s", host).Because(err).
+			WithHint("run `tunctl login %s` in a terminal", host)
 	}
 	return err
 }

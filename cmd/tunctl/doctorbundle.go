@@ -34,7 +34,8 @@ func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, chec
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("cannot write the bundle: %v", err), Hint: "name a file that does not exist yet", Err: err}
+		return api.Errorf(api.CodeUsage, "cannot write the bundle: %w", err).
+			WithHint("name a file that does not exist yet")
 	}
 	packed, err := doctor.WriteBundle(f, items, scrubber(ctx, inv.paths, cfg, st, runs), time.Now())
 	if closed := f.Close(); err == nil {

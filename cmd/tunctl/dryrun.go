@@ -76,7 +76,7 @@ func (d *dryRun) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(list) < len(d.variants):
-		return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent log` shows why"}
+		return api.Errorf(api.CodeAgent, "the agent has stopped").WithHint("`tunctl agent log` shows why")
 	case d.Bool("json"):
 	case len(list) == 1:
 		printPreview(d.Out, list[0], time.Now())
@@ -119,7 +119,7 @@ func (d *dryRun) addRecent(ctx context.Context) error {
 		return err
 	}
 	if len(known.Recent) == 0 {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %s has no earlier choices to repeat", d.session)}
+		return api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", d.session)
 	}
 	for i, with := range d.variants {
 		d.variants[i] = maps.Clone(known.Recent[0])
@@ -136,9 +136,9 @@ func refusal(list []api.Preview) error {
 		}
 	}
 	if len(list) == 1 {
-		return &api.Error{Code: api.CodeSubmit, Message: list[0].Refused}
+		return api.Errorf(api.CodeSubmit, "%s", list[0].Refused)
 	}
-	return &api.Error{Code: api.CodeSubmit, Message: "the scheduler would accept none of these"}
+	return api.Errorf(api.CodeSubmit, "the scheduler would accept none of these")
 }
 
 // printPreview prints everything about one job.

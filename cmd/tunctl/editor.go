@@ -65,10 +65,8 @@ func findEditor(name string) (editor, string, error) {
 				return e, program, nil
 			}
 		}
-		return editor{}, "", &api.Error{
-			Code: api.CodeFailed, Message: "no editor is installed that can work inside a job: " + editorNames(),
-			Hint: "install " + editorLinks() + "; or name its program with --editor PATH",
-		}
+		return editor{}, "", api.Errorf(api.CodeFailed, "no editor is installed that can work inside a job: %s", editorNames()).
+			WithHint("install %s; or name its program with --editor PATH", editorLinks())
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".cmd")
 	known := slices.IndexFunc(editors, func(e editor) bool { return e.command == base })
@@ -76,7 +74,8 @@ func findEditor(name string) (editor, string, error) {
 	case strings.ContainsAny(name, `/\`):
 		program, err := exec.LookPath(name)
 		if err != nil {
-			return editor{}, "", &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("cannot run %s: %v", name, err), Err: err, Hint: "--editor takes the command-line program of the editor, such as …/bin/code"}
+			return editor{}, "", api.Errorf(api.CodeUsage, "cannot run %s: %w", name, err).
+				WithHint("--editor takes the command-line program of the editor, such as …/bin/code")
 		}
 		e := editor{command: base, title: name}
 		if known >= 0 {
@@ -84,15 +83,15 @@ func findEditor(name string) (editor, string, error) {
 		}
 		return e, program, nil
 	case known < 0:
-		return editor{}, "", &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("unknown editor %q", name), Hint: "available: " + editorNames() + "; or the path of another that is made from VS Code"}
+		return editor{}, "", api.Errorf(api.CodeUsage, "unknown editor %q", name).
+			WithHint("available: %s; or the path of another that is made from VS Code", editorNames())
 	}
 	e := editors[known]
 	program := e.find()
 	if program == "" {
-		return e, "", &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("%s is not installed: no program %q on the PATH or in the usual folders", e.title, e.command),
-			Hint: fmt.Sprintf("get it from %s; or name its program with --editor PATH", e.get),
-		}
+		return e, "", api.Errorf(api.CodeFailed, "%s is not installed: no program %q on the PATH or in the usual folders",
+			e.title, e.command).
+			WithHint("get it from %s; or name its program with --editor PATH", e.get)
 	}
 	return e, program, nil
 }

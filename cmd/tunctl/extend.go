@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -121,10 +120,8 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 func parseSpan(text string) (time.Duration, error) {
 	total, err := parseDays(text)
 	if err != nil || total <= 0 {
-		return 0, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("%q is not a time", text),
-			Hint: "write 30m, 2h, 1h30m, 2d, 1:30:00 or 1-00:00:00",
-		}
+		return 0, api.Errorf(api.CodeUsage, "%q is not a time", text).
+			WithHint("write 30m, 2h, 1h30m, 2d, 1:30:00 or 1-00:00:00")
 	}
 	return total, nil
 }

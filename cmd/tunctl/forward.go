@@ -87,10 +87,8 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest) error {
 	res, err := inv.client.Forward(ctx, req)
 	if errors.Is(err, client.ErrNotRunning) {
-		return &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down", req.Session),
-			Hint: fmt.Sprintf("`tunctl up %s` starts it", req.Session),
-		}
+		return api.Errorf(api.CodeNotReady, "session %s is down", req.Session).
+			WithHint("`tunctl up %s` starts it", req.Session)
 	}
 	if err != nil {
 		return err

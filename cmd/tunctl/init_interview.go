@@ -50,10 +50,8 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 		return nil, usagef("--app takes %s, not %q", strings.Join(configs.BuiltinJobs(), ", "), app)
 	}
 	if app == configs.CommandJob {
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: "init cannot know the command to run",
-			Hint: "add a session with submit = \"builtin:command\" and command = \"…\" to the config: `tunctl config edit`",
-		}
+		return nil, api.Errorf(api.CodeUsage, "init cannot know the command to run").
+			WithHint("add a session with submit = \"builtin:command\" and command = \"…\" to the config: `tunctl config edit`")
 	}
 	session := cmp.Or(inv.String("session"), app)
 	if err := checkSessionName(session); err != nil {
@@ -311,12 +309,13 @@ func (i *interview) needPerson(what, hint string) error {
 	if i.term.Interactive {
 		return nil
 	}
-	return &api.Error{Code: api.CodeNeedsPerson, Message: what + " is missing, and there is no terminal to ask for it", Hint: hint}
+	return api.Errorf(api.CodeNeedsPerson, "%s is missing, and there is no terminal to ask for it", what).
+		WithHint("%s", hint)
 }
 
 func asUsage(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &api.Error{Code: api.CodeUsage, Message: err.Error(), Err: err}
+	return api.Errorf(api.CodeUsage, "%w", err)
 }

@@ -155,7 +155,7 @@ var errLoggedIn = errors.New("logged in")
 
 // loginResult reports whether a host's state is the result of a login.
 func loginResult(h api.Host) (bool, error) {
-	e := &api.Error{Code: h.Code, Message: h.Cause, Hint: h.Hint}
+	e := api.Errorf(h.Code, "%s", h.Cause).WithHint("%s", h.Hint)
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s is %s", h.Alias, h.State)
 	}

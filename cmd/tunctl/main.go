@@ -139,11 +139,11 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	if c.Command != nil && c.Command.Name != "" {
 		name = c.Command.HelpName
 	}
-	return &api.Error{Code: api.CodeUsage, Message: err.Error(), Hint: fmt.Sprintf("`%s --help` lists the flags", name), Err: err}
+	return api.Errorf(api.CodeUsage, "%w", err).WithHint("`%s --help` lists the flags", name)
 }
 
 func usagef(format string, args ...any) error {
-	return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf(format, args...)}
+	return api.Errorf(api.CodeUsage, "%s", fmt.Sprintf(format, args...))
 }
 
 // silentError ends the program with an exit code; the message was printed before.

@@ -54,7 +54,8 @@ func (unclosed) Close() error { return nil }
 // approveRequests asks the person at this terminal whatever assistants want approved.
 func approveRequests(ctx context.Context, inv *invocation) error {
 	if !inv.Interactive {
-		return &api.Error{Code: api.CodeNeedsPerson, Message: "mcp approve needs a terminal", Hint: "run it in one, or start the tray: `tunctl tray`"}
+		return api.Errorf(api.CodeNeedsPerson, "mcp approve needs a terminal").
+			WithHint("run it in one, or start the tray: `tunctl tray`")
 	}
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err

@@ -141,10 +141,8 @@ func notOpened(ctx context.Context, t *term.Terminal, command, page string, err 
 		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")
 		return nil
 	case errors.Is(err, desktop.ErrNotOpened):
-		return &api.Error{
-			Code: api.CodeFailed, Message: "the browser started, but did not request the page", Err: err,
-			Hint: fmt.Sprintf("`%s` tries again; --print shows the full address, token included", command),
-		}
+		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).
+			WithHint("`%s` tries again; --print shows the full address, token included", command)
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 
@@ -63,10 +62,8 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 		for _, s := range sites {
 			names = append(names, s.Name)
 		}
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("no session and no site %q%s", name, didYouMean(name, names)),
-			Hint: "`tunctl status` lists the sessions, `tunctl sites` the sites",
-		}
+		return nil, api.Errorf(api.CodeUsage, "no session and no site %q%s", name, didYouMean(name, names)).
+			WithHint("`tunctl status` lists the sessions, `tunctl sites` the sites")
 	}
 	job := &configs.Job{App: inv.String("app"), Name: inv.String("app"), Site: site, Answers: with}
 	if job.App == configs.CommandJob {
@@ -81,10 +78,8 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 
 func sessionJob(ctx context.Context, cl *client.Client, sites configs.Sites, cfg *configs.Config, s configs.Session, with map[string]string) (*configs.Job, error) {
 	if s.Builtin() == "" {
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("session %q has no built-in job script: submit is %q", s.Name, s.Submit),
-			Hint: "this prints the scripts that tunctl writes itself, such as for submit = \"builtin:jupyter\"",
-		}
+		return nil, api.Errorf(api.CodeUsage, "session %q has no built-in job script: submit is %q", s.Name, s.Submit).
+			WithHint(`this prints the scripts that tunctl writes itself, such as for submit = "builtin:jupyter"`)
 	}
 	host := cfg.Host(s.Host)
 	scheduler, err := schedulerOf(ctx, cl, sites, host)
@@ -116,10 +111,9 @@ func schedulerOf(ctx context.Context, cl *client.Client, sites configs.Sites, ho
 	}
 	name, err := cl.Scheduler(ctx, host.Name)
 	if err != nil {
-		return "", &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("the scheduler of %s is not known: %v", host.Name, err), Err: err,
-			Hint: fmt.Sprintf("`tunctl login %s` connects, which finds out; or set scheduler to %s in [host.%s]", host.Name, configs.SchedulerChoice(), host.Name),
-		}
+		return "", api.Errorf(api.CodeNotReady, "the scheduler of %s is not known: %w", host.Name, err).
+			WithHint("`tunctl login %s` connects, which finds out; or set scheduler to %s in [host.%s]",
+				host.Name, configs.SchedulerChoice(), host.Name)
 	}
 	return name, nil
 }

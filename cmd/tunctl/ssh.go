@@ -128,7 +128,7 @@ func exitOf(name string, err error) error {
 }
 
 func lost(name string, err error) error {
-	return &api.Error{Code: api.CodeUnreachable, Message: fmt.Sprintf("the connection to %s was lost", name), Err: err}
+	return api.Errorf(api.CodeUnreachable, "the connection to %s was lost", name).Because(err)
 }
 
 // remote is a shell or command on a host, joined to this terminal.

@@ -107,10 +107,8 @@ func refusePractice(p home.Paths, file string) error {
 	if err != nil || file != own || !isPracticeHome(p) {
 		return err
 	}
-	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("the practice cluster does not change your own %s", own),
-		Hint: "set TUNCTL_SSH_CONFIG=FILE to write to another file, for `ssh -F FILE`",
-	}
+	return api.Errorf(api.CodeUsage, "the practice cluster does not change your own %s", own).
+		WithHint("set TUNCTL_SSH_CONFIG=FILE to write to another file, for `ssh -F FILE`")
 }
 
 func ownSSHConfig() (string, error) {

@@ -120,10 +120,8 @@ func hostsOf(hosts []api.Host, name string) []api.Host {
 
 // unknownSession suggests the known sessions, the nearest first.
 func unknownSession(name string, st api.Status) error {
-	return &api.Error{
-		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q", name),
-		Hint: cmp.Or(suggest.Hint(name, sessionNames(st.Sessions)), "`tunctl init` adds one"),
-	}
+	return api.Errorf(api.CodeUnknownSession, "no session %q", name).
+		WithHint("%s", cmp.Or(suggest.Hint(name, sessionNames(st.Sessions)), "`tunctl init` adds one"))
 }
 
 func printStatus(t *term.Terminal, st api.Status) error {

@@ -60,7 +60,8 @@ func printChanges(ctx context.Context, inv *invocation) error {
 		case err := <-gone:
 			gone <- nil
 			if err == nil {
-				err = &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
+				err = api.Errorf(api.CodeAgent, "the agent has stopped").
+					WithHint("`tunctl agent start` starts it again")
 			}
 			return err
 		}
@@ -165,10 +166,8 @@ func (w *watchActions) up(ctx context.Context, session string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(res.Session.Candidates) > 0:
-		return "", &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("several jobs of the name of %s are running", session),
-			Hint: fmt.Sprintf("`tunctl up %s` in another terminal lets you choose one", session),
-		}
+		return "", api.Errorf(api.CodeFailed, "several jobs of the name of %s are running", session).
+			WithHint("`tunctl up %s` in another terminal lets you choose one", session)
 	case unsubmitted(res.Session):
 		return "starting " + session + "; its job may be submitted while this screen is open", nil
 	}

@@ -83,10 +83,7 @@ func (inv *invocation) destination(ctx context.Context, name string) (api.Stream
 
 // downError says that a session is down and, if it has a job, when that was last seen.
 func downError(st api.Status, session string) error {
-	e := &api.Error{
-		Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down", session),
-		Hint: fmt.Sprintf("`tunctl up %s` starts it", session),
-	}
+	e := api.Errorf(api.CodeNotReady, "session %s is down", session).WithHint("`tunctl up %s` starts it", session)
 	if s, ok := st.Session(session); ok && s.Cause != "" {
 		e.Message, e.Hint = e.Message+": "+s.Cause, s.Hint
 	}
@@ -131,10 +128,8 @@ func (inv *invocation) refuseSession(name string) error {
 	if i := slices.Index(command, name); i >= 0 {
 		command[i] = s.Host
 	}
-	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("%s is a session, not a host", name),
-		Hint: fmt.Sprintf("its host is %s: `%s`", s.Host, strings.Join(command, " ")),
-	}
+	return api.Errorf(api.CodeUsage, "%s is a session, not a host", name).
+		WithHint("its host is %s: `%s`", s.Host, strings.Join(command, " "))
 }
 
 // readConfig is the config, empty if it cannot be read: a name may be an alias of

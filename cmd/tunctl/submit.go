@@ -54,7 +54,8 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 			return req, err
 		}
 		if _, err := os.Stat(whole); err != nil {
-			return req, &api.Error{Code: api.CodeUsage, Message: err.Error(), Err: err, Hint: fmt.Sprintf("for a script on %s, leave out %q", words[0], localPrefix)}
+			return req, api.Errorf(api.CodeUsage, "%w", err).
+				WithHint("for a script on %s, leave out %q", words[0], localPrefix)
 		}
 		req.Script = localPrefix + whole
 	}

@@ -13,9 +13,6 @@ func isDrive(word string) bool { return len(word) == 1 }
 
 // demoUnsupported says why the practice cluster cannot run here: its jobs are shell scripts.
 func demoUnsupported() error {
-	return &api.Error{
-		Code:    api.CodeUsage,
-		Message: "the practice cluster does not run on Windows itself: it needs WSL, the Windows Subsystem for Linux",
-		Hint:    "`wsl --install` installs it; run the Linux version of tunctl in it: `tunctl demo`. To set up a real cluster here: `tunctl init`",
-	}
+	return api.Errorf(api.CodeUsage, "the practice cluster does not run on Windows itself: it needs WSL, the Windows Subsystem for Linux").
+		WithHint("`wsl --install` installs it; run the Linux version of tunctl in it: `tunctl demo`. To set up a real cluster here: `tunctl init`")
 }

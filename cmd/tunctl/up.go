@@ -187,9 +187,8 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 		u.sayInterrupted(session)
 		return session, silentError(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded) && session.Name == "":
-		return session, &api.Error{
-			Code: api.CodeTimeout, Message: "the agent did not respond in time", Hint: "`tunctl status` shows what it has started",
-		}
+		return session, api.Errorf(api.CodeTimeout, "the agent did not respond in time").
+			WithHint("`tunctl status` shows what it has started")
 	case errors.Is(err, context.DeadlineExceeded):
 		return session, u.timedOut(session)
 	}
@@ -211,10 +210,8 @@ func unsubmitted(s api.Session) bool { return s.MaySubmit && s.Job == nil }
 
 // timedOut is the error when the wait is over; it says whether the session continues.
 func (u *up) timedOut(s api.Session) error {
-	e := &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("session %q is still %s%s", u.name, s.State, becauseText(s.Cause)),
-		Hint: fmt.Sprintf("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name),
-	}
+	e := api.Errorf(api.CodeTimeout, "session %q is still %s%s", u.name, s.State, becauseText(s.Cause)).
+		WithHint("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name)
 	if unsubmitted(s) {
 		e.Hint = fmt.Sprintf("no job is submitted unless a command waits: `tunctl up %s` waits again", u.name)
 	}
@@ -244,7 +241,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	if !ok && ctx.Err() != nil {
 		return api.Session{}, ctx.Err()
 	} else if !ok {
-		return api.Session{}, &api.Error{Code: api.CodeAgent, Message: "the agent has stopped"}
+		return api.Session{}, api.Errorf(api.CodeAgent, "the agent has stopped")
 	}
 	answer, err := u.send(ctx)
 	if errors.Is(err, context.DeadlineExceeded) { // it may query the scheduler before it answers
@@ -302,15 +299,13 @@ func looksForJob(s api.Session) bool {
 // already have begun to do.
 func (u *up) permissionEnded(s api.Session, waited string) error {
 	if s.State == api.SessionSubmitting {
-		return &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s%s", u.name, waited, becauseText(s.Cause)),
-			Hint: fmt.Sprintf("`tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name),
-		}
+		return api.Errorf(api.CodeTimeout, "still waiting for %s after %s%s", u.name, waited, becauseText(s.Cause)).
+			WithHint("`tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on",
+				u.name, u.name)
 	}
-	return &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("still waiting for %s after %s; no job was submitted, and none will be%s", u.name, waited, becauseText(s.Cause)),
-		Hint: fmt.Sprintf("`tunctl up %s` tries again", u.name),
-	}
+	return api.Errorf(api.CodeTimeout, "still waiting for %s after %s; no job was submitted, and none will be%s",
+		u.name, waited, becauseText(s.Cause)).
+		WithHint("`tunctl up %s` tries again", u.name)
 }
 
 // send sends the request to the agent.
@@ -365,7 +360,8 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 		case e, ok := <-events:
 			switch {
 			case !ok && ctx.Err() == nil:
-				return now, &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: fmt.Sprintf("`tunctl agent log` shows why; `tunctl up %s` starts it again", u.name)}
+				return now, api.Errorf(api.CodeAgent, "the agent has stopped").
+					WithHint("`tunctl agent log` shows why; `tunctl up %s` starts it again", u.name)
 			case !ok:
 				return now, ctx.Err()
 			case e.Time.Before(from):
@@ -398,7 +394,7 @@ func (u *up) drawing() *steps {
 
 // failure is the error of a session that settled without being ready.
 func (u *up) failure(s api.Session) error {
-	e := &api.Error{Code: s.Code, Message: s.Cause, Hint: s.Hint}
+	e := api.Errorf(s.Code, "%s", s.Cause).WithHint("%s", s.Hint)
 	if e.Code == "" {
 		e.Code = api.CodeFailed
 	}
@@ -484,7 +480,7 @@ func (u *up) printResult(s api.Session, err error) error {
 	}
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
-		e = &api.Error{Code: api.CodeFailed, Message: err.Error()}
+		e = api.Errorf(api.CodeFailed, "%v", err)
 	}
 	return errors.Join(u.term.PrintJSON(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
 }

@@ -58,7 +58,8 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 	open, added, picked := s.forward != nil, s.forward.added(), s.forward.pickedPorts()
 	s.mu.Unlock()
 	if !open {
-		return api.ForwardResponse{}, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("the forwards of session %s are just being opened again", s.name), Hint: "try again"}
+		return api.ForwardResponse{}, api.Errorf(api.CodeNotReady, "the forwards of session %s are just being opened again", s.name).
+			WithHint("try again")
 	}
 	err = s.record(func(r *state.Session) {
 		r.Added = added
@@ -125,19 +126,15 @@ func (f *forwards) added() []string {
 func (s *session) cannotAddLocked(specs []configs.ForwardSpec) error {
 	switch {
 	case !s.hasJobLocked():
-		return &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("session %s has no job", s.name),
-			Hint: fmt.Sprintf("`tunctl forward %s …` forwards through its host", s.cfg.Host),
-		}
+		return api.Errorf(api.CodeUsage, "session %s has no job", s.name).
+			WithHint("`tunctl forward %s …` forwards through its host", s.cfg.Host)
 	case s.attempt == nil || s.forward == nil:
 		return s.notRunningLocked()
 	}
 	for _, spec := range specs {
 		if spec.Kind == api.ForwardRemote {
-			return &api.Error{
-				Code: api.CodeUsage, Message: fmt.Sprintf("%s would listen on the login node, and not on that of the job", spec),
-				Hint: fmt.Sprintf("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec),
-			}
+			return api.Errorf(api.CodeUsage, "%s would listen on the login node, and not on that of the job", spec).
+				WithHint("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec)
 		}
 	}
 	return nil
@@ -149,14 +146,12 @@ func (s *session) removeForwards(specs []configs.ForwardSpec) ([]api.Forward, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.forward == nil {
-		return nil, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("session %s is down and forwards nothing", s.name)}
+		return nil, api.Errorf(api.CodeNotReady, "session %s is down and forwards nothing", s.name)
 	}
 	for _, spec := range specs {
 		if i := s.forward.find(spec); i < 0 || !s.forward.fixed[i].added {
-			return nil, &api.Error{
-				Code: api.CodeUsage, Message: fmt.Sprintf("forward %s was not added to session %s", spec, s.name),
-				Hint: "added: " + cmp.Or(strings.Join(s.forward.added(), ", "), "none") + "; those of the config are removed there",
-			}
+			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.name).
+				WithHint("added: %s; those of the config are removed there", cmp.Or(strings.Join(s.forward.added(), ", "), "none"))
 		}
 	}
 	list := []api.Forward{}
@@ -175,7 +170,8 @@ func (s *session) removeForwards(specs []configs.ForwardSpec) ([]api.Forward, er
 // adhocSpecs parses the forwards of a request. Bind applies to those without an address.
 func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	if len(req.Specs) == 0 {
-		return nil, &api.Error{Code: api.CodeUsage, Message: "no forward given", Hint: `write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`}
+		return nil, api.Errorf(api.CodeUsage, "no forward given").
+			WithHint(`write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`)
 	}
 	specs := make([]configs.ForwardSpec, len(req.Specs))
 	for i, text := range req.Specs {

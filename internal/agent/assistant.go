@@ -37,12 +37,11 @@ func (q *approvals) begin(now time.Time) error {
 	defer q.mu.Unlock()
 	switch wait := q.declined.Add(approvalPause).Sub(now); {
 	case q.asking:
-		return &api.Error{Code: api.CodeNotReady, Message: "the person is being asked about another request", Hint: "try again when that is answered"}
+		return api.Errorf(api.CodeNotReady, "the person is being asked about another request").
+			WithHint("try again when that is answered")
 	case wait > 0:
-		return &api.Error{
-			Code: api.CodeNotReady, Message: "the person has just been asked, and did not agree",
-			Hint: fmt.Sprintf("ask them in the conversation, and try again in %s at the earliest", api.DurationText(wait.Round(time.Second))),
-		}
+		return api.Errorf(api.CodeNotReady, "the person has just been asked, and did not agree").
+			WithHint("ask them in the conversation, and try again in %s at the earliest", api.DurationText(wait.Round(time.Second)))
 	}
 	q.asking = true
 	return nil
@@ -65,24 +64,22 @@ func (a *Agent) approve(ctx context.Context, host, text string) error {
 	}
 	declined := false
 	defer func() { a.approvals.end(declined, time.Now()) }()
-	ctx, cancel := context.WithTimeoutCause(ctx, approvalTime, &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("the person did not answer within %s", api.DurationText(approvalTime)),
-		Hint: "ask them in the conversation, then try again",
-	})
+	ctx, cancel := context.WithTimeoutCause(ctx, approvalTime, api.Errorf(api.CodeTimeout, "the person did not answer within %s",
+		api.DurationText(approvalTime)).
+		WithHint("ask them in the conversation, then try again"))
 	defer cancel()
 	answer, err := a.prompts.Prompt(ctx, api.Prompt{Host: host, Kind: api.PromptApproval, Text: text, Client: clientOf(ctx)}, func() {})
 	switch {
 	case errors.Is(err, tunnel.ErrNobody):
-		return &api.Error{
-			Code: api.CodeNeedsPerson, Message: "an assistant may not do this alone, and there is nobody to ask",
-			Hint: "the person can start the tray (`tunctl tray`) or run `tunctl mcp approve` in a terminal; then try again",
-		}
+		return api.Errorf(api.CodeNeedsPerson, "an assistant may not do this alone, and there is nobody to ask").
+			WithHint("the person can start the tray (`tunctl tray`) or run `tunctl mcp approve` in a terminal; then try again")
 	case err != nil: // nobody answered, or the assistant asks no longer: no window follows at once
 		declined = true
 		return err
 	case answer.Text != "yes":
 		declined = true
-		return &api.Error{Code: api.CodeNeedsPerson, Message: "the person did not allow it", Hint: "do not try again unless they ask you to"}
+		return api.Errorf(api.CodeNeedsPerson, "the person did not allow it").
+			WithHint("do not try again unless they ask you to")
 	}
 	return nil
 }
@@ -96,10 +93,8 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 	}
 	limit := a.assistantLimit()
 	if limit == 0 {
-		return api.UpResponse{}, &api.Error{
-			Code: api.CodeConfig, Message: "assistants may not start sessions",
-			Hint: "the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)",
-		}
+		return api.UpResponse{}, api.Errorf(api.CodeConfig, "assistants may not start sessions").
+			WithHint("the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)")
 	}
 	left := limit - a.store.AssistantHours(time.Now())
 	err = a.approve(ctx, s.host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
@@ -178,16 +173,12 @@ func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, s
 		return err
 	}
 	if size.Time <= 0 {
-		return &api.Error{
-			Code: api.CodeSubmit, Message: "nothing was submitted: the job does not say how long it runs, so it cannot be compared with what assistants may start",
-			Hint: fmt.Sprintf("set a time limit in the job's script, or start it yourself: `tunctl up %s`", s.name),
-		}
+		return api.Errorf(api.CodeSubmit, "nothing was submitted: the job does not say how long it runs, so it cannot be compared with what assistants may start").
+			WithHint("set a time limit in the job's script, or start it yourself: `tunctl up %s`", s.name)
 	}
 	if size.Nodes <= 0 {
-		return &api.Error{
-			Code: api.CodeSubmit, Message: "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start",
-			Hint: fmt.Sprintf("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", s.name),
-		}
+		return api.Errorf(api.CodeSubmit, "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start").
+			WithHint("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", s.name)
 	}
 	hours, limit := size.Time.Hours()*float64(size.Nodes), s.agent.assistantLimit()
 	left, fits, err := s.agent.store.AddAssistantJob(state.AssistantJob{Tag: sub.Tag, At: time.Now().Round(0), NodeHours: hours}, limit)
@@ -195,11 +186,9 @@ func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, s
 	case err != nil:
 		return fmt.Errorf("nothing was submitted: %w", err)
 	case !fits:
-		return &api.Error{
-			Code:    api.CodeSubmit,
-			Message: fmt.Sprintf("nothing was submitted: the job asks for %s node-hours, and of the %s that assistants may start a day %s are left", nodeHoursText(hours), nodeHoursText(limit), nodeHoursText(left)),
-			Hint:    fmt.Sprintf("start it yourself: `tunctl up %s`", s.name),
-		}
+		return api.Errorf(api.CodeSubmit, "nothing was submitted: the job asks for %s node-hours, and of the %s that assistants may start a day %s are left",
+			nodeHoursText(hours), nodeHoursText(limit), nodeHoursText(left)).
+			WithHint("start it yourself: `tunctl up %s`", s.name)
 	}
 	return s.record(func(r *state.Session) { r.Assisted = true }, nil)
 }

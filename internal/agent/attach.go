@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,10 +57,8 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 	running := slices.DeleteFunc(all, func(j api.Job) bool { return j.State != api.JobRunning })
 	switch len(running) {
 	case 0:
-		return api.Job{}, nil, &api.Error{
-			Code: api.CodeFailed, Message: "no job of yours is running on " + req.Host,
-			Hint: fmt.Sprintf("`tunctl attach %s JOB` waits for one that is queued", req.Host),
-		}
+		return api.Job{}, nil, api.Errorf(api.CodeFailed, "no job of yours is running on %s", req.Host).
+			WithHint("`tunctl attach %s JOB` waits for one that is queued", req.Host)
 	case 1:
 		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].Ref()})
 		return job, nil, err
@@ -81,9 +78,11 @@ func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest
 	case err != nil:
 		return job, err
 	case !found:
-		return job, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("no job %q on %s", req.Job, req.Host), Hint: fmt.Sprintf("`tunctl jobs %s` lists your jobs", req.Host)}
+		return job, api.Errorf(api.CodeFailed, "no job %q on %s", req.Job, req.Host).
+			WithHint("`tunctl jobs %s` lists your jobs", req.Host)
 	case job.State.Ended():
-		return job, &api.Error{Code: api.CodeJobEnded, Message: endText(&job), Hint: fmt.Sprintf("`tunctl jobs %s` lists queued and running jobs", req.Host)}
+		return job, api.Errorf(api.CodeJobEnded, "%s", endText(&job)).
+			WithHint("`tunctl jobs %s` lists queued and running jobs", req.Host)
 	}
 	return job, nil
 }
@@ -144,7 +143,8 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	case live && known:
 		return s, nil
 	case live || configured:
-		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: "choose another name with --save"}
+		return nil, api.Errorf(api.CodeUsage, "session %q already exists", name).
+			WithHint("choose another name with --save")
 	}
 	err := a.store.Update(name, func(r *state.Session) {
 		*r = state.Session{Attached: req.Host, Port: r.Port, Submissions: state.Submissions{{Role: state.RoleJob, Job: &job, Host: req.Host}}}

@@ -90,19 +90,15 @@ func (a *Agent) requestedChoices(s *session, req api.UpRequest) (api.Choices, er
 	}
 	cfg := s.config()
 	if cfg.Submit == "" {
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("nothing can be chosen for session %s: tunctl submits no job for it", s.name),
-			Hint: fmt.Sprintf("set submit = \"~/script.sh\" in [session.%s]", a.section(s.name)),
-		}
+		return nil, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.name).
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
 	}
 	with := api.Choices{}
 	if req.Again {
 		recent := a.recentChoices(s)
 		if len(recent) == 0 {
-			return nil, &api.Error{
-				Code: api.CodeUsage, Message: fmt.Sprintf("session %s has no earlier choices to repeat", s.name),
-				Hint: fmt.Sprintf("`tunctl up %s --with NAME=VALUE` makes some", s.name),
-			}
+			return nil, api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", s.name).
+				WithHint("`tunctl up %s --with NAME=VALUE` makes some", s.name)
 		}
 		maps.Copy(with, recent[0])
 	}
@@ -223,10 +219,9 @@ func (s *session) otherChoices(what string, present presentChoices, with api.Cho
 		what += ", with " + present.with.String()
 	}
 	base := cmp.Or(s.of, s.name)
-	return &api.Error{
-		Code: api.CodeOtherChoices, Message: what,
-		Hint: fmt.Sprintf("`tunctl down %s --cancel` ends it first; `tunctl up %s --as %s %s` starts a second one beside it", s.name, base, s.agent.freeName(base), with.Flags()),
-	}
+	return api.Errorf(api.CodeOtherChoices, "%s", what).
+		WithHint("`tunctl down %s --cancel` ends it first; `tunctl up %s --as %s %s` starts a second one beside it",
+			s.name, base, s.agent.freeName(base), with.Flags())
 }
 
 // interruptedLocked is the error for other choices than those of an interrupted submission.

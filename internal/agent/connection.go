@@ -53,10 +53,8 @@ func (a *Agent) allowedAndConnected(ctx context.Context, host string) error {
 // notConnected is the error of what needs a connection to a host; the effect continues
 // its message.
 func notConnected(host, effect string) *api.Error {
-	return &api.Error{
-		Code: api.CodeUnreachable, Message: "not connected to " + host + effect,
-		Hint: fmt.Sprintf("`tunctl login %s` connects", host),
-	}
+	return api.Errorf(api.CodeUnreachable, "not connected to %s%s", host, effect).
+		WithHint("`tunctl login %s` connects", host)
 }
 
 // jobOutOfReach is notConnected for what a person wants done to a job.

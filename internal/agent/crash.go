@@ -39,10 +39,8 @@ func (a *Agent) pausedError(session string) *api.Error {
 	if a.paused == nil {
 		return nil
 	}
-	return &api.Error{
-		Code: api.CodeFailed, Message: a.paused.Message, Err: errPaused,
-		Hint: fmt.Sprintf("`tunctl up %s` connects all sessions again; `tunctl agent log` shows what happened before", session),
-	}
+	return api.Errorf(api.CodeFailed, "%s", a.paused.Message).Because(errPaused).
+		WithHint("`tunctl up %s` connects all sessions again; `tunctl agent log` shows what happened before", session)
 }
 
 // resume ends a pause: a person has asked for something. It restores the other sessions.

@@ -11,7 +11,7 @@ import (
 // handleExtend asks the scheduler to give a session's job more time.
 func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
 	if req.Seconds <= 0 {
-		return api.ExtendResponse{}, &api.Error{Code: api.CodeUsage, Message: "the extension must be greater than zero"}
+		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
 	s, err := a.session(req.Session)
 	if err != nil {
@@ -36,12 +36,11 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 	case err != nil:
 		return api.Job{}, err
 	case !found || after.State.Ended():
-		return api.Job{}, &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s has ended", job.ID)}
+		return api.Job{}, api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
 	case !after.End.After(job.End):
-		return api.Job{}, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler accepted the request, but job %s still ends at %s", job.ID, clock(job.End, time.Now())),
-			Hint: "the site may limit how far a job can be extended",
-		}
+		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
+			job.ID, clock(job.End, time.Now())).
+			WithHint("the site may limit how far a job can be extended")
 	}
 	if s.nextDue(jobs, after).After(time.Now().Add(keepSlack)) {
 		after.Hint = s.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
@@ -82,17 +81,14 @@ func (s *session) extendable() (api.Job, error) {
 	case !hasJob:
 		return api.Job{}, s.onlyForwardsError()
 	case job == nil || job.State.Ended():
-		return api.Job{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no running job to extend", s.name),
-			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
-		}
+		return api.Job{}, api.Errorf(api.CodeNotReady, "session %q has no running job to extend", s.name).
+			WithHint("`tunctl up %s` starts one", s.name)
 	case job.State.Waiting():
-		return api.Job{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("job %s is still queued and cannot be extended", job.ID),
-			Hint: fmt.Sprintf("for a longer job, change the script, args or with of the session, then run `tunctl down %s --cancel` and `tunctl up %s`", s.name, s.name),
-		}
+		return api.Job{}, api.Errorf(api.CodeNotReady, "job %s is still queued and cannot be extended", job.ID).
+			WithHint("for a longer job, change the script, args or with of the session, then run `tunctl down %s --cancel` and `tunctl up %s`",
+				s.name, s.name)
 	case job.Start.IsZero() || job.End.IsZero():
-		return api.Job{}, &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("the scheduler reports no time limit for job %s", job.ID)}
+		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler reports no time limit for job %s", job.ID)
 	case !connected:
 		return api.Job{}, jobOutOfReach(host, job.ID, "extended")
 	}

@@ -306,10 +306,8 @@ func isOrdinaryEnd(s api.JobState) bool {
 // endedError says why the session's job is over. A job that never served has failed, and
 // the person needs to know what to fix; one that did has only ended.
 func endedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix string) *api.Error {
-	e := &api.Error{
-		Code: api.CodeJobEnded, Message: endText(j),
-		Hint: fmt.Sprintf("%s; `tunctl logs %s` shows its log", startAgain(cfg), cfg.Name),
-	}
+	e := api.Errorf(api.CodeJobEnded, "%s", endText(j)).
+		WithHint("%s; `tunctl logs %s` shows its log", startAgain(cfg), cfg.Name)
 	if !served {
 		e.Code = api.CodeFailed
 		e.Message += ", before it served anything"

@@ -50,7 +50,7 @@ func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error)
 func (s *session) openFixed(fwd *forwards, spec configs.ForwardSpec, added bool, rec state.Session) error {
 	f, err := s.openSpec(spec, rec.Ports[spec.String()])
 	if err != nil {
-		return &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("forward %s: %v", spec, err), Err: err}
+		return api.Errorf(api.CodeForward, "forward %s: %w", spec, err)
 	}
 	fwd.fixed = append(fwd.fixed, &fixed{spec: spec, added: added, served: f})
 	return nil
@@ -120,10 +120,8 @@ func (s *session) sshForwards(ctx context.Context, host string) ([]configs.Forwa
 		return nil, err
 	}
 	if len(specs) == 0 {
-		return nil, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("no forwards for %s in the ssh config", host),
-			Hint: "add LocalForward lines there, or set forward = [\"5432:db.int:5432\"] in the config",
-		}
+		return nil, api.Errorf(api.CodeConfig, "no forwards for %s in the ssh config", host).
+			WithHint(`add LocalForward lines there, or set forward = ["5432:db.int:5432"] in the config`)
 	}
 	return specs, nil
 }

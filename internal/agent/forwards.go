@@ -194,7 +194,7 @@ func (s *session) openAll(fwd *forwards, specs []configs.ForwardSpec, rec state.
 	var err error
 	if s.hasPageLocked() {
 		if fwd.page, err = s.openListener(forward.ListenOptions{Port: s.cfg.Local, Last: rec.Port}); err != nil {
-			return &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s: %v", s.name, err), Err: err}
+			return api.Errorf(api.CodeForward, "no local port for %s: %w", s.name, err)
 		}
 		for _, name := range rec.Opened {
 			if err := s.openOther(fwd, name, rec); err != nil {
@@ -227,7 +227,7 @@ func (s *session) openAll(fwd *forwards, specs []configs.ForwardSpec, rec state.
 func (s *session) openOther(fwd *forwards, name string, rec state.Session) error {
 	l, err := s.openListener(forward.ListenOptions{Last: rec.Ports[name]})
 	if err != nil {
-		return &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("no local port for %s of %s: %v", name, s.name, err), Err: err}
+		return api.Errorf(api.CodeForward, "no local port for %s of %s: %w", name, s.name, err)
 	}
 	l.endpoint, fwd.others[name] = name, l
 	return nil

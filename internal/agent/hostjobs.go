@@ -134,10 +134,8 @@ func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
 	case err != nil:
 		return api.Job{}, schedulerError(host, err)
 	case !found:
-		return api.Job{}, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("no job %q on %s", id, host),
-			Hint: fmt.Sprintf("`tunctl jobs %s --all` lists your jobs", host),
-		}
+		return api.Job{}, api.Errorf(api.CodeFailed, "no job %q on %s", id, host).
+			WithHint("`tunctl jobs %s --all` lists your jobs", host)
 	}
 	return job, nil
 }
@@ -184,10 +182,8 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 		return err
 	}, func(error) {})
 	if err != nil && limited.Err() != nil {
-		return api.Job{}, &api.Error{
-			Code: api.CodeNeedsPerson, Message: fmt.Sprintf("tunctl cannot tell whether the job was submitted: %v", err), Err: err,
-			Hint: fmt.Sprintf("check with `tunctl jobs %s --all` before you submit it again", host),
-		}
+		return api.Job{}, api.Errorf(api.CodeNeedsPerson, "tunctl cannot tell whether the job was submitted: %w", err).
+			WithHint("check with `tunctl jobs %s --all` before you submit it again", host)
 	}
 	return job, err
 }
@@ -230,8 +226,6 @@ func schedulerError(host string, err error) error {
 	if err == nil || !isNoAnswer(err) {
 		return err
 	}
-	return &api.Error{
-		Code: api.CodeUnreachable, Message: fmt.Sprintf("%s: %v", host, err), Err: err,
-		Hint: "jobs keep running; try again in a few minutes",
-	}
+	return api.Errorf(api.CodeUnreachable, "%s: %w", host, err).
+		WithHint("jobs keep running; try again in a few minutes")
 }

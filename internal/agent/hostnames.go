@@ -93,7 +93,7 @@ func (a *Agent) knownHost(name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return &api.Error{Code: api.CodeUnknownHost, Message: fmt.Sprintf("no host %q", name), Hint: hostHint(name, names)}
+	return api.Errorf(api.CodeUnknownHost, "no host %q", name).WithHint("%s", hostHint(name, names))
 }
 
 // allowed returns an error for a host outside the practice cluster, if the agent is
@@ -110,11 +110,8 @@ func (a *Agent) allowed(ctx context.Context, host string) error {
 		address, err := a.address(ctx, name)
 		return err != nil || !a.opt.Practice(address)
 	})
-	return &api.Error{
-		Code:    api.CodeUsage,
-		Message: fmt.Sprintf("this agent connects to the practice cluster only: %s (%s) is not part of it", host, address),
-		Hint:    hostHint(host, practice),
-	}
+	return api.Errorf(api.CodeUsage, "this agent connects to the practice cluster only: %s (%s) is not part of it", host, address).
+		WithHint("%s", hostHint(host, practice))
 }
 
 // address is where ssh would connect for a host.

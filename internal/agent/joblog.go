@@ -100,9 +100,8 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 		path = job.OtherLogs[0]
 	}
 	if path == "" {
-		return logSource{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("no readable log for job %s, which is %s", job.ID, job.State), Hint: job.Hint,
-		}
+		return logSource{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
+			WithHint("%s", job.Hint)
 	}
 	return logSource{reader: runner{a.pool.Host(host)}, path: path}, nil
 }
@@ -155,10 +154,8 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		job = a.store.Session(name).Current().Job
 	}
 	if job == nil {
-		return logSource{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no job, so there is no log", name),
-			Hint: fmt.Sprintf("`tunctl up %s` starts it", name),
-		}
+		return logSource{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
+			WithHint("`tunctl up %s` starts it", name)
 	}
 	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
 	if ep != nil {
@@ -167,10 +164,9 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	over, remote := src.reader.(runner)
 	switch {
 	case src.path == "":
-		return src, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("log path of job %s is not known yet", job.ID),
-			Hint: cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)),
-		}
+		return src, api.Errorf(api.CodeNotReady, "log path of job %s is not known yet", job.ID).
+			WithHint("%s",
+				cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)))
 	case remote && over.host.Status().State != api.HostUp:
 		return src, notConnected(s.host(), ", where the log is")
 	}

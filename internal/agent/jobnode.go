@@ -188,7 +188,8 @@ func (n *jobNodes) find(which string) (string, error) {
 		i = number
 	}
 	if i < 0 {
-		return "", &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s has no node %q", n.job.ID, which), Hint: "its nodes: " + listNodes(all)}
+		return "", api.Errorf(api.CodeUsage, "job %s has no node %q", n.job.ID, which).
+			WithHint("its nodes: %s", listNodes(all))
 	}
 	return all[i], nil
 }

@@ -183,10 +183,8 @@ func (s *session) otherPage(ctx context.Context, name string) (api.OpenResponse,
 	}
 	r, err := page.find(ctx)
 	if err != nil {
-		return api.OpenResponse{}, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("cannot open %s of session %s: %v", name, s.name, err), Err: err,
-			Hint: fmt.Sprintf("`tunctl logs %s` shows whether it still runs", s.name),
-		}
+		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "cannot open %s of session %s: %w", name, s.name, err).
+			WithHint("`tunctl logs %s` shows whether it still runs", s.name)
 	}
 	l, err := s.openPageOf(page)
 	if err != nil {
@@ -211,10 +209,8 @@ func (s *session) findOther(name string) (page *otherPage, main bool, err error)
 	case page == nil && ep != nil && ep.App == name:
 		return nil, true, nil
 	case !s.facts.jobRuns() || page == nil && ep == nil && len(s.others) == 0:
-		return nil, false, &api.Error{
-			Code: api.CodeNotReady, Message: fmt.Sprintf("session %q has no page to open: its state is %s", s.name, s.current.State),
-			Hint: fmt.Sprintf("`tunctl up %s` starts it and waits for it", s.name),
-		}
+		return nil, false, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.name, s.current.State).
+			WithHint("`tunctl up %s` starts it and waits for it", s.name)
 	case page != nil:
 		return page, false, nil
 	}
@@ -225,10 +221,9 @@ func (s *session) findOther(name string) (page *otherPage, main bool, err error)
 	for _, p := range s.others {
 		names = append(names, p.name)
 	}
-	return nil, false, &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("the job of session %s announces no %q in its log", s.name, name),
-		Hint: "available: " + cmp.Or(strings.Join(suggest.NearestFirst(name, names), ", "), "none") + fmt.Sprintf("; `tunctl forward %s PORT` forwards any port", s.name),
-	}
+	return nil, false, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.name, name).
+		WithHint("available: %s; `tunctl forward %s PORT` forwards any port",
+			cmp.Or(strings.Join(suggest.NearestFirst(name, names), ", "), "none"), s.name)
 }
 
 // openPageOf returns the listener of another page, which its first use opens.
@@ -255,7 +250,8 @@ func (s *session) listenForOther(page *otherPage) (*listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.forward == nil || s.otherLocked(page.name) != page {
-		return nil, &api.Error{Code: api.CodeNotReady, Message: fmt.Sprintf("the job of session %s has just ended or moved", s.name), Hint: fmt.Sprintf("`tunctl status %s` shows how it is now", s.name)}
+		return nil, api.Errorf(api.CodeNotReady, "the job of session %s has just ended or moved", s.name).
+			WithHint("`tunctl status %s` shows how it is now", s.name)
 	}
 	if l := s.forward.others[page.name]; l != nil {
 		return l, nil

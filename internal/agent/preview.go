@@ -61,15 +61,12 @@ func (a *Agent) previewFor(ctx context.Context, req api.PreviewRequest) (*previe
 	p := &preview{agent: a, cfg: s.config(), variants: req.With}
 	switch {
 	case p.cfg.Submit == "":
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("tunctl submits no job for session %s", s.name),
-			Hint: fmt.Sprintf("set submit = \"~/script.sh\" in [session.%s]", a.section(s.name)),
-		}
+		return nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s", s.name).
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
 	case len(req.With) > maxPreviews:
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time", len(req.With), maxPreviews),
-			Hint: "give fewer values",
-		}
+		return nil, api.Errorf(api.CodeUsage, "%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time",
+			len(req.With), maxPreviews).
+			WithHint("give fewer values")
 	case len(req.With) == 0:
 		p.variants = []api.Choices{nil}
 	}

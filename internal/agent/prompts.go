@@ -67,7 +67,7 @@ func (p *prompts) answer(id string, a api.Answer) error {
 	defer p.mu.Unlock()
 	waiting, ok := p.waiting[id]
 	if !ok {
-		return &api.Error{Code: api.CodeUsage, Message: "the question is no longer open"}
+		return api.Errorf(api.CodeUsage, "the question is no longer open")
 	}
 	delete(p.waiting, id) // the first answer counts
 	waiting <- a

@@ -98,10 +98,8 @@ func (a *Agent) runQuotaCommands(ctx context.Context, host string) (api.QuotaRes
 		out.Balances = append(out.Balances, read...)
 	}
 	if len(out.Reports) == 0 {
-		return out, &api.Error{
-			Code: api.CodeFailed, Message: fmt.Sprintf("no quota command of site %q is installed on %s", site.Name, host),
-			Hint: "set balance = [\"COMMAND\"] in a site file of your own: `tunctl sites --help` says where",
-		}
+		return out, api.Errorf(api.CodeFailed, "no quota command of site %q is installed on %s", site.Name, host).
+			WithHint("set balance = [\"COMMAND\"] in a site file of your own: `tunctl sites --help` says where")
 	}
 	out.At = time.Now()
 	return out, nil

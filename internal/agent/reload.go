@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -39,10 +38,8 @@ func (a *Agent) sameConfig(next http.Handler) http.Handler {
 		ours := a.opt.Paths.Config
 		theirs, err := url.QueryUnescape(r.Header.Get(api.ConfigHeader))
 		if err == nil && theirs != "" && !sameFile(theirs, ours) {
-			fail(w, &api.Error{
-				Code: api.CodeConfig, Message: fmt.Sprintf("the agent is running with the config %s, not with %s", ours, theirs),
-				Hint: "`tunctl agent restart` with the same --config or TUNCTL_CONFIG changes that; without both, commands use the agent's file",
-			})
+			fail(w, api.Errorf(api.CodeConfig, "the agent is running with the config %s, not with %s", ours, theirs).
+				WithHint("`tunctl agent restart` with the same --config or TUNCTL_CONFIG changes that; without both, commands use the agent's file"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -108,8 +105,6 @@ func (a *Agent) validConfig() error {
 	if a.problem == nil {
 		return nil
 	}
-	return &api.Error{
-		Code: api.CodeConfig, Message: a.problem.Message,
-		Hint: "fix the file, then try again; what is up stays up meanwhile",
-	}
+	return api.Errorf(api.CodeConfig, "%s", a.problem.Message).
+		WithHint("fix the file, then try again; what is up stays up meanwhile")
 }

@@ -31,19 +31,16 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 	cfg, configured := a.config.Session(base)
 	switch {
 	case !configured:
-		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %s is not in the config, so there is nothing to start a second time", base)}
+		return nil, api.Errorf(api.CodeUsage, "session %s is not in the config, so there is nothing to start a second time", base)
 	case cfg.Submit == "":
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("tunctl submits no job for session %s, so it cannot start a second one", base),
-			Hint: fmt.Sprintf("set submit = \"~/script.sh\" in [session.%s]", base),
-		}
+		return nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s, so it cannot start a second one", base).
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, base)
 	case !configs.ValidSessionName(name):
-		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is not a valid name for a session", name), Hint: "use letters, digits, '_', '-' and '.'; begin with a letter or digit"}
+		return nil, api.Errorf(api.CodeUsage, "%q is not a valid name for a session", name).
+			WithHint("use letters, digits, '_', '-' and '.'; begin with a letter or digit")
 	case cfg.Log != "" && !configs.LogDiffers(cfg.Log):
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("both jobs would write to the same log: %s", cfg.Log),
-			Hint: fmt.Sprintf("write {id} or {name} in log of [session.%s]", base),
-		}
+		return nil, api.Errorf(api.CodeUsage, "both jobs would write to the same log: %s", cfg.Log).
+			WithHint("write {id} or {name} in log of [session.%s]", base)
 	}
 	rec := a.store.Session(name)
 	_, taken := a.config.Session(name)
@@ -52,13 +49,13 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 	case live && s.of == base:
 		return s, nil
 	case live, taken, rec.Of == "" && rec.Attached != "", rec.Of != base && rec.Submissions.AnyLive():
-		return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("session %q already exists", name), Hint: fmt.Sprintf("choose another name: --as %s", a.freeNameLocked(base))}
+		return nil, api.Errorf(api.CodeUsage, "session %q already exists", name).
+			WithHint("choose another name: --as %s", a.freeNameLocked(base))
 	}
 	if other, same := a.sameJobLocked(name, cfg.Host); same {
-		return nil, &api.Error{
-			Code: api.CodeUsage, Message: fmt.Sprintf("session %s would take the job of %s for its own: their jobs would have the same name", other, name),
-			Hint: fmt.Sprintf("choose another name: --as %s", a.freeNameLocked(base)),
-		}
+		return nil, api.Errorf(api.CodeUsage, "session %s would take the job of %s for its own: their jobs would have the same name",
+			other, name).
+			WithHint("choose another name: --as %s", a.freeNameLocked(base))
 	}
 	if rec.Of != base {
 		err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Of: base, Attached: cfg.Host, Port: r.Port} })

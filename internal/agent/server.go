@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -98,7 +97,7 @@ func (a *Agent) routes() http.Handler {
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "tunctl" || r.Header.Get("Origin") != "" {
-			fail(w, &api.Error{Code: api.CodeUsage, Message: "not a tunctl client: the Host header must be \"tunctl\", without an Origin"})
+			fail(w, api.Errorf(api.CodeUsage, `not a tunctl client: the Host header must be "tunctl", without an Origin`))
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -141,7 +140,7 @@ func decode(r *http.Request, v any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		return &api.Error{Code: api.CodeUsage, Message: "cannot read the request: " + err.Error(), Err: err}
+		return api.Errorf(api.CodeUsage, "cannot read the request: %w", err)
 	}
 	return nil
 }
@@ -163,7 +162,7 @@ func reply(w http.ResponseWriter, v any) {
 func fail(w http.ResponseWriter, err error) {
 	e, ok := asAPI(err)
 	if !ok {
-		e = &api.Error{Code: api.CodeFailed, Message: err.Error(), Hint: home.FullDiskHint(err)}
+		e = api.Errorf(api.CodeFailed, "%v", err).WithHint("%s", home.FullDiskHint(err))
 	}
 	code := http.StatusInternalServerError
 	switch e.Code {
@@ -220,11 +219,9 @@ func stillUsedError(host string, usedBy []string) *api.Error {
 	if len(usedBy) > 1 {
 		verb = "use"
 	}
-	return &api.Error{
-		Code:    api.CodeFailed,
-		Message: fmt.Sprintf("the connection to %s stays up: %s still %s it", api.HostLabel(host), strings.Join(labels, ", "), verb),
-		Hint:    "run " + strings.Join(commands, " and ") + "; the connection ends with its last user",
-	}
+	return api.Errorf(api.CodeFailed, "the connection to %s stays up: %s still %s it",
+		api.HostLabel(host), strings.Join(labels, ", "), verb).
+		WithHint("run %s; the connection ends with its last user", strings.Join(commands, " and "))
 }
 
 func (a *Agent) handleStop(context.Context, struct{}) (struct{}, error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"reflect"
 	"sync"
@@ -233,10 +232,8 @@ func (s *session) hasJob() bool {
 
 // onlyForwardsError is the error for the job or the page of a session without them.
 func (s *session) onlyForwardsError() *api.Error {
-	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("session %s has only forwards: no job and no page", s.name),
-		Hint: fmt.Sprintf("`tunctl status %s` shows where it listens", s.name),
-	}
+	return api.Errorf(api.CodeUsage, "session %s has only forwards: no job and no page", s.name).
+		WithHint("`tunctl status %s` shows where it listens", s.name)
 }
 
 // finish records why an attempt ended. The listener stays, and shows it.
@@ -275,7 +272,7 @@ func (s *session) saveFailure() {
 	s.mu.Unlock()
 	if failed {
 		_ = s.record(func(r *state.Session) {
-			r.Failure = &api.Error{Code: shown.Code, Message: shown.Cause, Hint: shown.Hint}
+			r.Failure = api.Errorf(shown.Code, "%s", shown.Cause).WithHint("%s", shown.Hint)
 		}, nil)
 	}
 }
@@ -413,11 +410,9 @@ func (s *session) page() (api.OpenResponse, error) {
 	}
 	ep := s.facts.endpoint
 	if ep == nil || s.forward == nil {
-		return api.OpenResponse{}, &api.Error{
-			Code:    api.CodeNotReady,
-			Message: fmt.Sprintf("session %q has no page to open: its state is %s", s.name, s.current.State),
-			Hint:    fmt.Sprintf("`tunctl up %s` starts it and opens the page", s.name),
-		}
+		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s",
+			s.name, s.current.State).
+			WithHint("`tunctl up %s` starts it and opens the page", s.name)
 	}
 	return pageAt(*ep, s.forward.page.URLHost()), nil
 }
@@ -444,7 +439,7 @@ func asError(err error) *api.Error {
 		return e
 	}
 	if err == nil {
-		return &api.Error{Code: api.CodeJobEnded, Message: "the session ended"}
+		return api.Errorf(api.CodeJobEnded, "the session ended")
 	}
-	return &api.Error{Code: api.CodeFailed, Message: err.Error(), Err: err}
+	return api.Errorf(api.CodeFailed, "%w", err)
 }

@@ -35,12 +35,11 @@ func (a *Agent) session(name string) (*session, error) {
 	}
 	switch {
 	case a.problem != nil:
-		return nil, &api.Error{Code: api.CodeConfig, Message: a.problem.Message, Hint: "fix the file; `tunctl config check` checks it"}
+		return nil, api.Errorf(api.CodeConfig, "%s", a.problem.Message).
+			WithHint("fix the file; `tunctl config check` checks it")
 	case len(a.config.Sessions) == 0 && len(a.sessions) == 0:
-		return nil, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("no sessions in %s", a.config.Path),
-			Hint: "`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none",
-		}
+		return nil, api.Errorf(api.CodeConfig, "no sessions in %s", a.config.Path).
+			WithHint("`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
 	}
 	return nil, a.unknownSessionLocked(name)
 }
@@ -56,10 +55,8 @@ func (a *Agent) unknownSessionLocked(name string) *api.Error {
 			names = append(names, n)
 		}
 	}
-	return &api.Error{
-		Code: api.CodeUnknownSession, Message: fmt.Sprintf("no session %q in %s", name, a.config.Path),
-		Hint: cmp.Or(suggest.Hint(name, names), "`tunctl init` adds one"),
-	}
+	return api.Errorf(api.CodeUnknownSession, "no session %q in %s", name, a.config.Path).
+		WithHint("%s", cmp.Or(suggest.Hint(name, names), "`tunctl init` adds one"))
 }
 
 // handleDown takes one session down, or all.
@@ -122,10 +119,8 @@ func (a *Agent) removedError(s *session) error {
 	if _, configured := a.configured(base); configured || base == s.name && !a.isRemoved(s) {
 		return nil
 	}
-	e := &api.Error{
-		Code: api.CodeUnknownSession, Message: fmt.Sprintf("session %q is no longer in %s", base, a.opt.Paths.Config),
-		Hint: "`tunctl config edit` opens the file",
-	}
+	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, a.opt.Paths.Config).
+		WithHint("`tunctl config edit` opens the file")
 	if now := s.status(); hasLive(now.Job) {
 		e.Hint = fmt.Sprintf("its job %s may still run: `tunctl attach %s %s` opens it, `tunctl down %s --cancel` ends it", now.Job.ID, now.Host, now.Job.Ref(), s.name)
 	}

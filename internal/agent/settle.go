@@ -109,7 +109,7 @@ func (s *session) watcherOf(sub state.Submission) (*jobwatch.Watcher, string, er
 	}
 	jobs, account := s.agent.jobWatcherOn(sub.Host)
 	if text := jobOnOtherAccount(sub, sub.Host, account); text != "" {
-		return nil, "", &api.Error{Code: api.CodeFailed, Message: text, Hint: "cancel the job as that account"}
+		return nil, "", api.Errorf(api.CodeFailed, "%s", text).WithHint("cancel the job as that account")
 	}
 	return jobs, account, nil
 }

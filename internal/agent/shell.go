@@ -71,8 +71,6 @@ func exitStatus(ctx context.Context, requests <-chan *ssh.Request) error {
 
 // noPageError is the error for the page of a session that has none.
 func (s *session) noPageError() *api.Error {
-	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("session %s has no page: it is for work inside its job", s.name),
-		Hint: fmt.Sprintf("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", s.name, s.name),
-	}
+	return api.Errorf(api.CodeUsage, "session %s has no page: it is for work inside its job", s.name).
+		WithHint("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", s.name, s.name)
 }

@@ -95,11 +95,8 @@ func (s *socket) acquireLock(ctx context.Context) error {
 
 // lockHeldError says who holds the lock and does not respond.
 func lockHeldError(paths home.Paths, holder home.Running) *api.Error {
-	e := &api.Error{
-		Code:    api.CodeAgent,
-		Message: fmt.Sprintf("%v holds %s and does not respond", holder, paths.Lock()),
-		Hint:    "`tunctl agent log` shows what it did last",
-	}
+	e := api.Errorf(api.CodeAgent, "%v holds %s and does not respond", holder, paths.Lock()).
+		WithHint("`tunctl agent log` shows what it did last")
 	if holder.PID != 0 {
 		e.Hint += fmt.Sprintf("; to replace it, end process %d: jobs keep running", holder.PID)
 	}

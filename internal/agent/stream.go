@@ -59,7 +59,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
 	err := decode(r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
-		err = &api.Error{Code: api.CodeUsage, Message: "a stream needs the header Upgrade: " + api.StreamUpgrade}
+		err = api.Errorf(api.CodeUsage, "a stream needs the header Upgrade: %s", api.StreamUpgrade)
 	}
 	var to backend
 	if err == nil {
@@ -189,14 +189,14 @@ func (a *Agent) openBackend(ctx context.Context, m machine, name string, req api
 	case api.StreamSFTP:
 		return openSFTP(ctx, m, name, req.Spare)
 	}
-	return nil, &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("unknown kind of stream %q", req.Kind)}
+	return nil, api.Errorf(api.CodeUsage, "unknown kind of stream %q", req.Kind)
 }
 
 // streamHost connects the host that a stream goes to. The caller releases it: the
 // connection to a compute node lasts as long as its streams.
 func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
 	if req.Connected && !a.isConnected(req.Host) {
-		return nil, nil, &api.Error{Code: api.CodeUnreachable, Message: "not connected to " + req.Host}
+		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
 	}
 	if err := a.allowed(ctx, req.Host); err != nil {
 		return nil, nil, err
@@ -284,7 +284,7 @@ type dialBackend struct{ io.ReadWriteCloser }
 func openDial(ctx context.Context, m machine, address string) (backend, error) {
 	conn, err := m.Dial(ctx, network(address), address)
 	if err != nil {
-		return nil, &api.Error{Code: api.CodeForward, Message: fmt.Sprintf("%s: %v", address, dialError(err)), Err: err}
+		return nil, api.Errorf(api.CodeForward, "%s: %v", address, dialError(err)).Because(err)
 	}
 	return chunkedBackend{dialBackend{conn}}, nil
 }
@@ -401,10 +401,8 @@ func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend,
 	_, isHost := m.(*tunnel.Host)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && isHost:
-		return nil, &api.Error{
-			Code: api.CodeTimeout, Message: fmt.Sprintf("all sessions that %s allows at once are in use", name), Err: err,
-			Hint: "close a shell or wait for a copy to end",
-		}
+		return nil, api.Errorf(api.CodeTimeout, "all sessions that %s allows at once are in use", name).Because(err).
+			WithHint("close a shell or wait for a copy to end")
 	case err != nil:
 		return nil, err
 	}
@@ -412,7 +410,7 @@ func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend,
 	payload := ssh.Marshal(struct{ Name string }{"sftp"})
 	ok, err := ch.SendRequest("subsystem", true, payload)
 	if err == nil && !ok {
-		err = &api.Error{Code: api.CodeFailed, Message: name + " has no file server (SFTP)"}
+		err = api.Errorf(api.CodeFailed, "%s has no file server (SFTP)", name)
 	}
 	if err != nil {
 		_ = ch.Close()

@@ -38,10 +38,9 @@ func checkOwnLog(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watche
 	if err != nil || log == "" {
 		return err
 	}
-	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("nothing was submitted: the job of %s would write to the same log as the first one: %s", cfg.Name, api.Sanitize(log)),
-		Hint: hint,
-	}
+	return api.Errorf(api.CodeUsage, "nothing was submitted: the job of %s would write to the same log as the first one: %s",
+		cfg.Name, api.Sanitize(log)).
+		WithHint("%s", hint)
 }
 
 // checkRequired refuses a job without an option that the site requires.
@@ -71,10 +70,9 @@ func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jo
 	case len(about) > 0:
 		hint = fmt.Sprintf("set %s; or %s", inWith(a.section(cfg.Name), about), hint)
 	}
-	return &api.Error{
-		Code: api.CodeSubmit, Hint: hint,
-		Message: fmt.Sprintf("nothing was submitted: site %s refuses jobs without %s", site.Name, strings.Join(missing, " and ")),
-	}
+	return api.Errorf(api.CodeSubmit, "nothing was submitted: site %s refuses jobs without %s",
+		site.Name, strings.Join(missing, " and ")).
+		WithHint("%s", hint)
 }
 
 func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string, with api.Choices) (jobwatch.Submission, error) {
@@ -92,10 +90,8 @@ func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return sub, &api.Error{
-			Code: api.CodeConfig, Message: fmt.Sprintf("the script of [session.%s] cannot be read: %v", a.section(cfg.Name), err), Err: err,
-			Hint: "a relative path after local: starts at the directory of the config file",
-		}
+		return sub, api.Errorf(api.CodeConfig, "the script of [session.%s] cannot be read: %w", a.section(cfg.Name), err).
+			WithHint("a relative path after local: starts at the directory of the config file")
 	}
 	sub.Content, sub.Base = content, filepath.Base(path)
 	return a.withChoices(ctx, cfg, jobs, sub, with)
@@ -150,10 +146,9 @@ func (a *Agent) checkOverridden(ctx context.Context, cfg configs.Session, jobs *
 	if err != nil || len(options) == 0 {
 		return err
 	}
-	return &api.Error{
-		Code: api.CodeUsage, Message: fmt.Sprintf("nothing was submitted: args of [session.%s] has %s, which would override %s", a.section(cfg.Name), strings.Join(options, " and "), with),
-		Hint: "remove it from args, and set it in with = { … }",
-	}
+	return api.Errorf(api.CodeUsage, "nothing was submitted: args of [session.%s] has %s, which would override %s",
+		a.section(cfg.Name), strings.Join(options, " and "), with).
+		WithHint("remove it from args, and set it in with = { … }")
 }
 
 // submitFor submits a session's job. If the scheduler refuses a job that tunctl wrote,

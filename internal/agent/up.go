@@ -22,9 +22,7 @@ import (
 // click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api.UpResponse, err error) {
 	if !a.waiters.has(waiter) {
-		return api.UpResponse{}, &api.Error{
-			Code: api.CodeUsage, Message: "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out",
-		}
+		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	s, err := a.requestedSession(req)
 	if err != nil {
@@ -278,10 +276,9 @@ func recentlySubmitted(job api.Job) bool {
 // ambiguousError asks the person to choose among several jobs.
 func (s *session) ambiguousError(several *jobwatch.AmbiguousError) error {
 	host, newest := s.host(), several.Jobs[0].Ref()
-	return &api.Error{
-		Code: api.CodeFailed, Message: several.Error(), Err: several,
-		Hint: fmt.Sprintf("`tunctl attach %s %s` opens the newest; or cancel the others with `tunctl cancel %s JOB`, then run this again", host, newest, host),
-	}
+	return api.Errorf(api.CodeFailed, "%w", several).
+		WithHint("`tunctl attach %s %s` opens the newest; or cancel the others with `tunctl cancel %s JOB`, then run this again",
+			host, newest, host)
 }
 
 // chooseJob makes one of several jobs of the session's name its job.
@@ -291,7 +288,8 @@ func (s *session) chooseJob(ref string) error {
 	s.mu.Unlock()
 	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
 	if i < 0 {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("job %s is not one of the jobs that session %s can use", ref, s.name), Hint: fmt.Sprintf("`tunctl attach %s %s` opens any job", s.host(), ref)}
+		return api.Errorf(api.CodeUsage, "job %s is not one of the jobs that session %s can use", ref, s.name).
+			WithHint("`tunctl attach %s %s` opens any job", s.host(), ref)
 	}
 	chosen := state.Submission{Role: state.RoleJob, Job: &candidates[i], Host: s.host(), Account: s.agent.pool.Host(s.host()).Account()}
 	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(chosen) }, nil)
@@ -307,29 +305,24 @@ func (s *session) noJobError(was state.Submission, account string) error {
 	var e *api.Error
 	switch {
 	case elsewhere != "":
-		e = &api.Error{Code: api.CodeJobEnded, Message: elsewhere, Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name)}
+		e = api.Errorf(api.CodeJobEnded, "%s", elsewhere).WithHint("`tunctl up %s` starts a new one", s.name)
 	case s.attached:
-		e = &api.Error{Code: api.CodeJobEnded, Message: fmt.Sprintf("the job of %s no longer exists", s.name), Hint: startedByHandHint}
+		e = api.Errorf(api.CodeJobEnded, "the job of %s no longer exists", s.name).WithHint("%s", startedByHandHint)
 	case was.InDoubt():
-		e = &api.Error{
-			Code: api.CodeJobEnded, Message: fmt.Sprintf("the result of the last submission of %s is not known, and no job of it is on %s yet", s.name, cfg.Host),
-			Hint: fmt.Sprintf("`tunctl jobs %s` shows whether it appears; `tunctl up %s` uses it, or starts one", cfg.Host, s.name),
-		}
+		e = api.Errorf(api.CodeJobEnded, "the result of the last submission of %s is not known, and no job of it is on %s yet",
+			s.name, cfg.Host).
+			WithHint("`tunctl jobs %s` shows whether it appears; `tunctl up %s` uses it, or starts one", cfg.Host, s.name)
 	case was.Job != nil:
-		e = &api.Error{
-			Code: api.CodeJobEnded, Message: fmt.Sprintf("job %s no longer exists", was.Job.ID),
-			Hint: fmt.Sprintf("`tunctl up %s` starts a new one", s.name),
-		}
+		e = api.Errorf(api.CodeJobEnded, "job %s no longer exists", was.Job.ID).
+			WithHint("`tunctl up %s` starts a new one", s.name)
 		if was.Job.State.Ended() {
 			e.Message = endText(was.Job)
 		}
 	case cfg.Submit == "":
 		e = noSuchJobError(cfg, api.CodeJobEnded)
 	default:
-		e = &api.Error{
-			Code: api.CodeJobEnded, Message: fmt.Sprintf("session %s has no job, and nobody waits for one to be submitted", s.name),
-			Hint: fmt.Sprintf("`tunctl up %s` starts one", s.name),
-		}
+		e = api.Errorf(api.CodeJobEnded, "session %s has no job, and nobody waits for one to be submitted", s.name).
+			WithHint("`tunctl up %s` starts one", s.name)
 	}
 	if cfg.Submit == "" && !s.attached { // it could not be submitted anyway
 		e.Hint = noSuchJobError(cfg, e.Code).Hint
@@ -339,10 +332,8 @@ func (s *session) noJobError(was state.Submission, account string) error {
 
 // noSuchJobError is the error of a session that only looks for its job.
 func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
-	return &api.Error{
-		Code: code, Message: fmt.Sprintf("no job called %q is queued or running on %s", cfg.Job, cfg.Host),
-		Hint: fmt.Sprintf("start the job there, or set submit = \"~/script.sh\" in [session.%s]", cfg.Name),
-	}
+	return api.Errorf(code, "no job called %q is queued or running on %s", cfg.Job, cfg.Host).
+		WithHint(`start the job there, or set submit = "~/script.sh" in [session.%s]`, cfg.Name)
 }
 
 // submit submits the job once. The tag is saved before the submission: if the connection

@@ -1,6 +1,9 @@
 package api
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code names a kind of failure. Codes are part of the JSON contract.
 type Code string
@@ -31,6 +34,25 @@ type Error struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Err     error  `json:"-"`
+}
+
+// Errorf returns an error whose message is made as fmt.Errorf makes it, an error given
+// for %w being its cause.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// WithHint adds what a person can do about it.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Because adds a cause that the message does not quote.
+func (e *Error) Because(cause error) *Error {
+	e.Err = cause
+	return e
 }
 
 // Error implements error.

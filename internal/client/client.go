@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -82,7 +81,7 @@ func streamOf[T any](ctx context.Context, c *Client, method, path string, in any
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Err: err}
+			return api.Errorf(api.CodeAgent, "the agent has stopped").Because(err)
 		}
 		each(v)
 	}
@@ -102,10 +101,9 @@ func request[Out any](ctx context.Context, c *Client, method, path string, in an
 
 // requestRemote posts a request that needs an answer of a remote host.
 func requestRemote[Out any](ctx context.Context, c *Client, path string, in any) (Out, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, remoteTimeout, &api.Error{
-		Code: api.CodeTimeout, Message: fmt.Sprintf("no answer from the host within %s", api.DurationText(remoteTimeout)),
-		Hint: "the login node or its scheduler is slow; try again in a few minutes",
-	})
+	ctx, cancel := context.WithTimeoutCause(ctx, remoteTimeout, api.Errorf(api.CodeTimeout, "no answer from the host within %s",
+		api.DurationText(remoteTimeout)).
+		WithHint("the login node or its scheduler is slow; try again in a few minutes"))
 	defer cancel()
 	return request[Out](ctx, c.slowClient(), http.MethodPost, path, in)
 }
@@ -126,7 +124,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return nil
 	}
 	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("cannot read the agent's answer: %v", err), Err: err}
+		return api.Errorf(api.CodeAgent, "cannot read the agent's answer: %w", err)
 	}
 	return nil
 }
@@ -169,7 +167,7 @@ func (c *Client) setHeaders(req *http.Request) {
 func refusal(res *http.Response) error {
 	var e api.Error
 	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
-		return &api.Error{Code: api.CodeAgent, Message: "the agent answered with HTTP status " + res.Status}
+		return api.Errorf(api.CodeAgent, "the agent answered with HTTP status %s", res.Status)
 	}
 	return &e
 }

@@ -72,10 +72,8 @@ func notRunning(err error) error {
 // notAccepting is about an agent that holds the lock but accepts no connection.
 func notAccepting(paths home.Paths, err error) *api.Error {
 	holder, _ := paths.Running() // an agent that ends removes that first
-	e := &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("%v does not accept connections", holder), Err: err,
-		Hint: hungHint(holder),
-	}
+	e := api.Errorf(api.CodeAgent, "%v does not accept connections", holder).Because(err).
+		WithHint("%s", hungHint(holder))
 	return e
 }
 
@@ -99,10 +97,8 @@ func (c *Client) hung() *api.Error {
 	if err == nil && holder.PID != 0 {
 		who = fmt.Sprintf("the agent (pid %d)", holder.PID)
 	}
-	return &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("%s did not respond within %s", who, api.DurationText(c.timeout)), Err: errHung,
-		Hint: hungHint(holder),
-	}
+	return api.Errorf(api.CodeAgent, "%s did not respond within %s", who, api.DurationText(c.timeout)).Because(errHung).
+		WithHint("%s", hungHint(holder))
 }
 
 // whileResponding is ctx until the agent stops responding. Without it, a request that
@@ -166,17 +162,13 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	slow, _ := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, ErrNotRunning):
-		return &api.Error{
-			Code: api.CodeAgent, Message: ErrNotRunning.Error(), Err: err,
-			Hint: "`tunctl agent start` starts it; `tunctl up` starts it automatically",
-		}
+		return api.Errorf(api.CodeAgent, "%v", ErrNotRunning).Because(err).
+			WithHint("`tunctl agent start` starts it; `tunctl up` starts it automatically")
 	case ctx.Err() != nil:
 		return err
 	case slow != nil && slow.Timeout():
 		return c.hung()
 	}
-	return &api.Error{
-		Code: api.CodeAgent, Message: fmt.Sprintf("cannot talk to the agent: %v", err), Err: err,
-		Hint: "`tunctl agent log` shows what it did last; `tunctl agent restart` restarts it",
-	}
+	return api.Errorf(api.CodeAgent, "cannot talk to the agent: %w", err).
+		WithHint("`tunctl agent log` shows what it did last; `tunctl agent restart` restarts it")
 }

@@ -40,22 +40,20 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 		return st, err
 	}
 	if err := home.MakePrivate(c.paths.State); err != nil {
-		return st, &api.Error{
-			Code: api.CodeAgent, Message: fmt.Sprintf("cannot create the state directory: %v", err), Err: err,
-			Hint: "free disk space, or set TUNCTL_HOME to a directory that you can write to",
-		}
+		return st, api.Errorf(api.CodeAgent, "cannot create the state directory: %w", err).
+			WithHint("free disk space, or set TUNCTL_HOME to a directory that you can write to")
 	}
 	lock := flock.New(c.paths.Lock() + ".start")
 	defer func() { _ = lock.Close() }()
 	if _, err := lock.TryLockContext(ctx, startPoll); err != nil {
-		return st, &api.Error{Code: api.CodeAgent, Message: "another command is still starting the agent", Err: err}
+		return st, api.Errorf(api.CodeAgent, "another command is still starting the agent").Because(err)
 	}
 	if st, err := c.statusOrRetry(ctx); !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
 	failed, err := launch(ctx)
 	if err != nil {
-		return st, &api.Error{Code: api.CodeAgent, Message: fmt.Sprintf("cannot start the agent: %v", err), Err: err}
+		return st, api.Errorf(api.CodeAgent, "cannot start the agent: %w", err)
 	}
 	return c.awaitStart(ctx, failed)
 }
@@ -101,15 +99,11 @@ func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Statu
 		}
 		select {
 		case <-ctx.Done():
-			return st, &api.Error{
-				Code: api.CodeAgent, Message: "the agent was started but does not respond", Err: err,
-				Hint: "`tunctl agent log` shows why; `tunctl agent run` runs it in this terminal",
-			}
+			return st, api.Errorf(api.CodeAgent, "the agent was started but does not respond").Because(err).
+				WithHint("`tunctl agent log` shows why; `tunctl agent run` runs it in this terminal")
 		case err := <-failed:
-			return st, &api.Error{
-				Code: api.CodeAgent, Message: fmt.Sprintf("the agent failed to start: %v", err), Err: err,
-				Hint: "`tunctl agent log` shows more",
-			}
+			return st, api.Errorf(api.CodeAgent, "the agent failed to start: %w", err).
+				WithHint("`tunctl agent log` shows more")
 		case <-tick.C:
 		}
 	}
@@ -125,7 +119,7 @@ func (c *Client) AwaitGone(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return &api.Error{Code: api.CodeAgent, Message: "the agent is still running", Err: ctx.Err()}
+			return api.Errorf(api.CodeAgent, "the agent is still running").Because(ctx.Err())
 		case <-tick.C:
 		}
 	}

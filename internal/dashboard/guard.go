@@ -52,7 +52,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	writeError(w, status, &api.Error{Code: api.CodeUsage, Message: message})
+	writeError(w, status, api.Errorf(api.CodeUsage, "%s", message))
 }
 
 func (s *Server) fromOwnUser(r *http.Request) bool {

@@ -119,12 +119,11 @@ func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	command := openCommand(session, req.Endpoint)
 	switch err := s.Open(r.Context(), page.URL); {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
-		return "", &api.Error{
-			Code: api.CodeFailed, Message: "no program found to open the page", Err: err,
-			Hint: "`" + command + " --print` shows the full address, token included",
-		}
+		return "", api.Errorf(api.CodeFailed, "no program found to open the page").Because(err).
+			WithHint("`%s --print` shows the full address, token included", command)
 	case errors.Is(err, desktop.ErrNotOpened):
-		return "", &api.Error{Code: api.CodeFailed, Message: "the browser did not request the page", Err: err, Hint: "`" + command + "` tries again"}
+		return "", api.Errorf(api.CodeFailed, "the browser did not request the page").Because(err).
+			WithHint("`%s` tries again", command)
 	case err != nil:
 		return "", err
 	}
@@ -150,10 +149,8 @@ func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 	}
 	switch err := s.Copy(r.Context(), page.URL); {
 	case errors.Is(err, desktop.ErrUnavailable):
-		return "", &api.Error{
-			Code: api.CodeFailed, Message: "no clipboard program found", Err: err,
-			Hint: "`" + openCommand(session, req.Endpoint) + " --print` shows the full address, token included",
-		}
+		return "", api.Errorf(api.CodeFailed, "no clipboard program found").Because(err).
+			WithHint("`%s --print` shows the full address, token included", openCommand(session, req.Endpoint))
 	case err != nil:
 		return "", err
 	}
@@ -170,7 +167,7 @@ func (s *Server) start(r *http.Request, req actRequest) (string, error) {
 
 func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
 	if req.Seconds <= 0 {
-		return "", &api.Error{Code: api.CodeUsage, Message: "the extension must be greater than zero"}
+		return "", api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
 	job, err := s.Client.Extend(r.Context(), r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
 	if err != nil {
@@ -199,7 +196,8 @@ func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 
 func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
 	if s.Login == nil {
-		return "", &api.Error{Code: api.CodeUsage, Message: "this dashboard cannot log in", Hint: "`tunctl login " + r.PathValue("name") + "` does"}
+		return "", api.Errorf(api.CodeUsage, "this dashboard cannot log in").
+			WithHint("`tunctl login %s` does", r.PathValue("name"))
 	}
 	return "", s.Login(r.Context(), r.PathValue("name"))
 }
@@ -210,7 +208,8 @@ func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
 
 func (s *Server) startAgent(r *http.Request, _ actRequest) (string, error) {
 	if s.StartAgent == nil {
-		return "", &api.Error{Code: api.CodeUsage, Message: "this dashboard cannot start the agent", Hint: "`tunctl agent start` does"}
+		return "", api.Errorf(api.CodeUsage, "this dashboard cannot start the agent").
+			WithHint("`tunctl agent start` does")
 	}
 	return "", s.StartAgent(r.Context())
 }
@@ -249,7 +248,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		writeError(w, http.StatusBadRequest, &api.Error{Code: api.CodeUsage, Message: "cannot read the request: " + err.Error()})
+		writeError(w, http.StatusBadRequest, api.Errorf(api.CodeUsage, "cannot read the request: %v", err))
 		return false
 	}
 	return true
@@ -264,7 +263,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 func fail(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
-		e = &api.Error{Code: api.CodeFailed, Message: api.Redact(err.Error())}
+		e = api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error()))
 	}
 	status := http.StatusInternalServerError
 	switch {

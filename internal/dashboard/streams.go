@@ -51,7 +51,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	out.send(line{Type: lineHello, Prompts: s.Prompts, CanLogin: s.Login != nil})
 	for out.ctx.Err() == nil {
 		err := s.watch(out, looking)
-		gone := line{Type: lineAgentGone, Error: &api.Error{Code: api.CodeAgent, Message: "the agent has stopped"}}
+		gone := line{Type: lineAgentGone, Error: api.Errorf(api.CodeAgent, "the agent has stopped")}
 		if err != nil {
 			gone.Error.Message = api.Redact(err.Error())
 		}
@@ -117,7 +117,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	case !sent:
 		fail(w, err)
 	default:
-		out.send(line{Type: lineError, Error: &api.Error{Code: api.CodeFailed, Message: api.Redact(err.Error())}})
+		out.send(line{Type: lineError, Error: api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error()))})
 	}
 }
 

@@ -95,7 +95,8 @@ func (f *feed) watch() {
 				continue
 			}
 			if err == nil {
-				err = &api.Error{Code: api.CodeAgent, Message: "the agent has stopped", Hint: "`tunctl agent start` starts it again"}
+				err = api.Errorf(api.CodeAgent, "the agent has stopped").
+					WithHint("`tunctl agent start` starts it again")
 			}
 			f.send(endMsg{err})
 			return

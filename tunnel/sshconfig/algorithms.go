@@ -60,12 +60,9 @@ func (s *Settings) Algorithms() (common ssh.Config, hostKeys []string, err error
 			}
 		}
 		if len(usable) == 0 && err == nil {
-			err = &api.Error{
-				Code:    api.CodeConfig,
-				Message: fmt.Sprintf("none of the %s in the ssh settings of %q is supported: %q", name, s.Alias, own),
-				Hint:    "set transport = \"openssh\" for this host",
-				Err:     &Error{},
-			}
+			err = api.Errorf(api.CodeConfig, "none of the %s in the ssh settings of %q is supported: %q",
+				name, s.Alias, own).Because(&Error{}).
+				WithHint(`set transport = "openssh" for this host`)
 		}
 		return usable
 	}

@@ -3,7 +3,6 @@ package sshconfig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os/exec"
 	"strings"
@@ -77,12 +76,8 @@ func (r Resolver) fromSSH(ctx context.Context, destination string) (Settings, er
 		}
 	}
 	if err != nil {
-		return Settings{}, &api.Error{
-			Code:    api.CodeConfig,
-			Message: fmt.Sprintf("cannot read the ssh settings of %q: %v", destination, err),
-			Hint:    "try `ssh -G " + destination + "`",
-			Err:     err,
-		}
+		return Settings{}, api.Errorf(api.CodeConfig, "cannot read the ssh settings of %q: %w", destination, err).
+			WithHint("try `ssh -G %s`", destination)
 	}
 	s.SSHConfig = r.SSHConfig
 	return s, nil
@@ -109,7 +104,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // checkDestination refuses what ssh would read as an option.
 func checkDestination(destination string) error {
 	if destination == "" || strings.HasPrefix(destination, "-") || strings.ContainsAny(destination, " \t\r\n\x00") {
-		return &api.Error{Code: api.CodeUsage, Message: fmt.Sprintf("%q is not an ssh destination", destination), Err: &Error{}}
+		return api.Errorf(api.CodeUsage, "%q is not an ssh destination", destination).Because(&Error{})
 	}
 	return nil
 }
