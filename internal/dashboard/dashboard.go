@@ -16,14 +16,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync"
 	"time"
 
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
-	"tunctl/internal/peer"
 )
 
 const (
@@ -55,11 +53,8 @@ type Options struct {
 type Server struct {
 	Options
 	listener net.Listener
-	host     string // of its address; the only Host header that it accepts
-	// sameUser reports whether the program at the other end of a connection is this
-	// user's, as far as the system knows.
-	sameUser func(local, remote netip.AddrPort) bool
-	unused   chan struct{} // gets a value when no page has been open for a while
+	host     string                    // of its address; the only Host header that it accepts
+	unused   chan struct{}             // gets a value when no page has been open for a while
 
 	mu      sync.Mutex
 	links   map[digest]time.Time // the one-time values that nobody has used, with their ends
@@ -86,7 +81,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	return &Server{
-		Options: o, listener: l, host: net.JoinHostPort(desktop.LoopbackName(nil), port), sameUser: peer.Own,
+		Options: o, listener: l, host: net.JoinHostPort(desktop.LoopbackName(nil), port),
 		unused: make(chan struct{}, 1), links: map[digest]time.Time{}, bearers: map[digest]bool{},
 	}, nil
 }

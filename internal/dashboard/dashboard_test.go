@@ -161,7 +161,7 @@ func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
 }
 
 func TestThePageIsServedWithoutABearerValueAndHasNoneInIt(t *testing.T) {
-	s, link := serve(t, nil)
+	s, link := serve(t)
 	_, once, _ := strings.Cut(link, "#")
 	res, err := http.Get("http://" + s.host + "/")
 	if err != nil {

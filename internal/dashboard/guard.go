@@ -3,13 +3,12 @@ package dashboard
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/peer"
 )
 
 const (
@@ -35,11 +34,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		data := strings.HasPrefix(r.URL.Path, apiPath)
-		switch {
+		switch foreign := peer.CheckRequest(r); {
 		case r.Host != s.host:
 			refuse(w, http.StatusMisdirectedRequest, "wrong host name for the dashboard")
-		case !s.fromOwnUser(r):
-			refuse(w, http.StatusForbidden, "this dashboard belongs to another user of this computer")
+		case foreign != nil:
+			refuse(w, http.StatusForbidden, foreign.Error())
 		case !s.fromOwnOrigin(r, data):
 			refuse(w, http.StatusForbidden, "requests from other pages are refused")
 		case data && r.URL.Path != enterPath && !s.hasBearer(r):
@@ -53,16 +52,6 @@ func (s *Server) guard(next http.Handler) http.Handler {
 
 func refuse(w http.ResponseWriter, status int, message string) {
 	writeError(w, status, api.Errorf(api.CodeUsage, "%s", message))
-}
-
-func (s *Server) fromOwnUser(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	ours, err1 := netip.ParseAddrPort(local.String())
-	theirs, err2 := netip.ParseAddrPort(r.RemoteAddr)
-	return err1 == nil && err2 == nil && s.sameUser(ours, theirs)
 }
 
 // fromOwnOrigin reports whether a request is not from another page. A browser names the

@@ -41,7 +41,7 @@ func TestAnotherUserIsRefusedEvenWithTheBearerValue(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	s, link := serve(t, nil)
+	s, link := serve(t)
 	_, bearer := enterAs(t, s, link)
 	dir, err := os.MkdirTemp("", "stranger") // a stranger cannot enter t.TempDir
 	if err != nil {

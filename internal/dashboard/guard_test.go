@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -16,20 +15,17 @@ import (
 
 // serve starts a server whose agent is not running, and returns it with an address of its
 // page.
-func serve(t *testing.T, sameUser func(local, remote netip.AddrPort) bool) (*Server, string) {
+func serve(t *testing.T) (*Server, string) {
 	t.Helper()
-	return serveWith(t, Options{Client: client.New(home.In(t.TempDir()))}, sameUser)
+	return serveWith(t, Options{Client: client.New(home.In(t.TempDir()))})
 }
 
 // serveWith is serve with other options.
-func serveWith(t *testing.T, o Options, sameUser func(local, remote netip.AddrPort) bool) (*Server, string) {
+func serveWith(t *testing.T, o Options) (*Server, string) {
 	t.Helper()
 	s, err := Listen(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if sameUser != nil {
-		s.sameUser = sameUser
 	}
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -96,7 +92,7 @@ func enterAs(t *testing.T, s *Server, link string) (int, string) {
 }
 
 func TestAnAddressWorksOnce(t *testing.T) {
-	s, link := serve(t, nil)
+	s, link := serve(t)
 	status, bearer := enterAs(t, s, link)
 	if status != http.StatusOK || bearer == "" {
 		t.Fatalf("the first use: %d, %q", status, bearer)
@@ -116,7 +112,7 @@ func TestAnAddressWorksOnce(t *testing.T) {
 }
 
 func TestOnlyAPageOpenedByTunctlGetsDataOrActs(t *testing.T) {
-	s, link := serve(t, nil)
+	s, link := serve(t)
 	_, bearer := enterAs(t, s, link)
 	own := map[string]string{"Authorization": "Bearer " + bearer}
 	with := func(name, value string) map[string]string {
@@ -151,7 +147,7 @@ func TestOnlyAPageOpenedByTunctlGetsDataOrActs(t *testing.T) {
 }
 
 func TestAForeignPageDoesNotSpendAnAddress(t *testing.T) {
-	s, link := serve(t, nil)
+	s, link := serve(t)
 	_, once, _ := strings.Cut(link, "#")
 	body := `{"once":"` + once + `"}`
 	for name, value := range map[string]string{"Origin": "http://localhost:8888", "Host": "evil.example"} {
@@ -165,7 +161,7 @@ func TestAForeignPageDoesNotSpendAnAddress(t *testing.T) {
 }
 
 func TestEveryResponseHasTheStrictHeaders(t *testing.T) {
-	s, _ := serve(t, nil)
+	s, _ := serve(t)
 	for _, path := range []string{"/", "/app.js", "/style.css", "/api/jobs"} {
 		_, h, _ := fetch(t, s, http.MethodGet, path, "", nil)
 		for name, want := range map[string]string{

@@ -60,7 +60,7 @@ func (h *handed) press(t *testing.T, verb string, page api.OpenResponse) (int, s
 			}
 			return h.clipboard
 		},
-	}, nil)
+	})
 	_, bearer := enterAs(t, s, link)
 	status, _, text := fetch(t, s, http.MethodPost, "/api/sessions/work/"+verb, "{}", map[string]string{"Authorization": "Bearer " + bearer})
 	return status, text
@@ -106,7 +106,7 @@ func TestThePageReadsTheLogsOfSessionsOnlyAndWithoutTheirSecrets(t *testing.T) {
 	s, link := serveWith(t, Options{Client: agentWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.URL.RequestURI()
 		w.WriteHeader(http.StatusNotFound)
-	}))}, nil)
+	}))})
 	_, bearer := enterAs(t, s, link)
 	fetch(t, s, http.MethodGet, "/api/log?session=work&host=alpha&job=7&secrets=1", "", map[string]string{"Authorization": "Bearer " + bearer})
 	if got := <-asked; got != "/v1/sessions/work/log?follow=1&tail=1000" {

@@ -136,7 +136,7 @@ func TestTheDashboardOfTheReadmeInARealBrowser(t *testing.T) {
 		t.Skip("pictures are taken by `make screenshots`")
 	}
 	real.Need(t, "browser")
-	_, link := serveWith(t, Options{Client: agentWith(t, pictureAgent())}, nil)
+	_, link := serveWith(t, Options{Client: agentWith(t, pictureAgent())})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must := func(err error) {

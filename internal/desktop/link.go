@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -23,30 +22,28 @@ type link struct {
 	port   string
 	name   string // of the loopback, in the address
 	server *http.Server
-	served chan struct{} // closed once the server has ended
-	used   chan struct{} // closed when it is used
-	// sameUser reports whether the peer of a connection is ours, as far as the system
-	// knows.
-	sameUser func(local, remote netip.AddrPort) bool
+	served chan struct{}             // closed once the server has ended
+	used   chan struct{}             // closed when it is used
+	check  func(*http.Request) error // whose program requests the page
 
 	mu    sync.Mutex
 	spent bool
 }
 
 // newLink listens for the one use.
-func newLink(ctx context.Context, target, name string, sameUser func(local, remote netip.AddrPort) bool) (*link, error) {
+func newLink(ctx context.Context, target, name string, check func(*http.Request) error) (*link, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}
 	l := &link{
-		target:   target,
-		path:     "/" + rand.Text(),
-		port:     strconv.Itoa(listener.Addr().(*net.TCPAddr).Port),
-		name:     name,
-		served:   make(chan struct{}),
-		used:     make(chan struct{}),
-		sameUser: sameUser,
+		target: target,
+		path:   "/" + rand.Text(),
+		port:   strconv.Itoa(listener.Addr().(*net.TCPAddr).Port),
+		name:   name,
+		served: make(chan struct{}),
+		used:   make(chan struct{}),
+		check:  check,
 	}
 	l.server = &http.Server{
 		Handler:           l,
@@ -69,11 +66,11 @@ func (l *link) URL() string { return "http://" + net.JoinHostPort(l.name, l.port
 func (l *link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	switch {
+	switch foreign := l.check(r); {
 	case !l.ownHost(r.Host): // a page elsewhere whose name was rebound to loopback
 		http.Error(w, "wrong host name for this link", http.StatusMisdirectedRequest)
-	case !l.ownPeer(r):
-		http.Error(w, "this link belongs to another user of this computer", http.StatusForbidden)
+	case foreign != nil:
+		http.Error(w, foreign.Error(), http.StatusForbidden)
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(l.path)) != 1:
 		http.NotFound(w, r)
 	case r.Method != http.MethodGet: // a preview's HEAD must not spend the link
@@ -90,16 +87,6 @@ func (l *link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *link) ownHost(host string) bool {
 	return host == net.JoinHostPort("127.0.0.1", l.port) || host == net.JoinHostPort("localhost", l.port)
-}
-
-func (l *link) ownPeer(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	l1, err1 := netip.ParseAddrPort(local.String())
-	r1, err2 := netip.ParseAddrPort(r.RemoteAddr)
-	return err1 == nil && err2 == nil && l.sameUser(l1, r1)
 }
 
 // spend reports whether this is the first use.

@@ -16,7 +16,7 @@ func TestAnotherUserOfTheMachineIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	l := testLink(t, peer.Own)
+	l := testLink(t, peer.CheckRequest)
 	dir, err := os.MkdirTemp("", "stranger") // the stranger cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)

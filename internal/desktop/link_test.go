@@ -2,7 +2,6 @@ package desktop
 
 import (
 	"net/http"
-	"net/netip"
 	"testing"
 
 	"tunctl/internal/peer"
@@ -27,9 +26,9 @@ func ask(t *testing.T, l *link, method, path, host string) (status int, header h
 	return resp.StatusCode, resp.Header
 }
 
-func testLink(t *testing.T, sameUser func(local, remote netip.AddrPort) bool) *link {
+func testLink(t *testing.T, check func(*http.Request) error) *link {
 	t.Helper()
-	l, err := newLink(t.Context(), secretPage, "127.0.0.1", sameUser)
+	l, err := newLink(t.Context(), secretPage, "127.0.0.1", check)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +37,7 @@ func testLink(t *testing.T, sameUser func(local, remote netip.AddrPort) bool) *l
 }
 
 func TestALinkWorksOnceAndOnlyAsItself(t *testing.T) {
-	l := testLink(t, peer.Own)
+	l := testLink(t, peer.CheckRequest)
 	steps := []struct {
 		what               string
 		method, path, host string
@@ -78,12 +77,12 @@ func TestALinkWorksOnceAndOnlyAsItself(t *testing.T) {
 }
 
 func TestAStrangerDoesNotSpendTheLink(t *testing.T) {
-	own := false
-	l := testLink(t, func(_, _ netip.AddrPort) bool { return own })
+	foreign := peer.ErrForeign
+	l := testLink(t, func(*http.Request) error { return foreign })
 	if got, _ := ask(t, l, http.MethodGet, l.path, ""); got != http.StatusForbidden {
 		t.Errorf("a stranger got %d, want 403", got)
 	}
-	own = true
+	foreign = nil
 	if got, _ := ask(t, l, http.MethodGet, l.path, ""); got != http.StatusSeeOther {
 		t.Errorf("the person got %d after a stranger's try, want 303", got)
 	}

@@ -51,7 +51,7 @@ func openPage(ctx context.Context, target string, o OpenOptions) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	l, err := newLink(ctx, u.String(), LoopbackName(o.Env), peer.Own)
+	l, err := newLink(ctx, u.String(), LoopbackName(o.Env), peer.CheckRequest)
 	if err != nil {
 		return openPageFile(ctx, u.String(), o) // a machine without a loopback still has files
 	}

@@ -1,11 +1,11 @@
 package peer
 
 import (
-	"bufio"
 	"encoding/binary"
 	"encoding/hex"
-	"io"
-	"iter"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -29,58 +29,61 @@ type procSocket struct {
 	inode         string // "0" once no process has the socket open
 }
 
-// HolderOf finds the program that listens on a local TCP port.
-func HolderOf(port int) Holder {
-	for s := range procSockets() {
-		if s.state != procListen || int(s.local.Port()) != port {
-			continue
-		}
-		if h, ok := inodeHolder(s.inode); ok {
-			return h
-		}
-		name := strconv.Itoa(s.uid)
-		if u, err := user.LookupId(name); err == nil {
-			name = u.Username
-		}
-		return Holder{User: name}
+// HolderOf names the program that listens on a local TCP port: "python (pid 4242)", or its
+// user if the program is hidden from us. It is "" if nothing is known.
+func HolderOf(port int) string {
+	sockets, _ := procSockets()
+	i := slices.IndexFunc(sockets, func(s procSocket) bool { return s.state == procListen && int(s.local.Port()) == port })
+	if i < 0 {
+		return ""
 	}
-	return Holder{}
-}
-
-// inodeHolder finds the process that has a socket open, among those that we may see.
-func inodeHolder(inode string) (Holder, bool) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	want := "socket:[" + inode + "]"
 	for _, link := range links {
-		if to, err := os.Readlink(link); err != nil || to != want {
+		if to, err := os.Readlink(link); err != nil || to != "socket:["+sockets[i].inode+"]" {
 			continue
 		}
-		dir := filepath.Dir(filepath.Dir(link))
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
-		return Holder{Name: strings.TrimSpace(string(comm)), PID: pid}, true
+		process := filepath.Dir(filepath.Dir(link))
+		name, _ := os.ReadFile(filepath.Join(process, "comm"))
+		return fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(name)), filepath.Base(process))
 	}
-	return Holder{}, false
+	name := strconv.Itoa(sockets[i].uid)
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return "a program of user " + name
 }
 
-// Own reports whether the program at the other end of a TCP connection within this
-// machine belongs to this user, or to root, who can read everything anyway. The address
-// of the other end alone proves nothing, so both ends of the connection are compared.
-func Own(local, remote netip.AddrPort) bool {
+// looks is how often a socket is looked for: the kernel writes its table in pieces, and one
+// can be missing while others come and go.
+const looks = 3
+
+// Check returns nil if the program at the other end of a TCP connection within this machine
+// belongs to this user, or to root, who can read everything anyway. The address of the other
+// end alone proves nothing, so both ends of the connection are compared. What cannot be found
+// out is an error, too.
+//
+// It reads the table of all sockets, which takes about a millisecond. sock_diag(7) is faster,
+// but some kernels and sandboxes have none.
+func Check(local, remote netip.AddrPort) error {
 	theirs, ours := unmapped(remote), unmapped(local)
-	if s, err := querySocket(theirs, ours); err == nil {
-		return s.ownedBy(os.Getuid())
-	}
-	for s := range procSockets() {
-		if s.local == theirs && s.remote == ours {
-			return s.ownedBy(os.Getuid())
+	for range looks {
+		sockets, err := procSockets()
+		if err != nil {
+			return fmt.Errorf("cannot tell whose program this is: %w", err)
+		}
+		i := slices.IndexFunc(sockets, func(s procSocket) bool { return s.local == theirs && s.remote == ours })
+		switch {
+		case i < 0:
+		case sockets[i].ownedBy(os.Getuid()):
+			return nil
+		default:
+			return ErrForeign
 		}
 	}
-	// Programs of the Windows around a Windows Subsystem for Linux are in no table here.
-	return inWSL()
+	if inWSL() { // whose Windows has programs that are in no table here
+		return nil
+	}
+	return errors.New("cannot tell whose program this is: its connection is not in /proc/net/tcp")
 }
 
 // ownedBy reports whether the socket is certainly the user's or root's. Older kernels show
@@ -93,7 +96,7 @@ func (s procSocket) ownedBy(uid int) bool {
 }
 
 // SameUser reports whether the program at the other end of a unix socket belongs to this
-// user. Unlike [Own] it refuses root.
+// user. Unlike [Check] it refuses root.
 func SameUser(conn net.Conn) bool {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
@@ -112,50 +115,36 @@ func inWSL() bool {
 	return err == nil && strings.Contains(strings.ToLower(string(release)), "microsoft")
 }
 
-// procSockets yields the TCP sockets of this network namespace. A client with a
-// dual-stack socket is in tcp6, even if it dialed 127.0.0.1.
-func procSockets() iter.Seq[procSocket] {
-	return func(yield func(procSocket) bool) {
-		for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			f, err := os.Open(path)
-			if err != nil {
-				continue
-			}
-			more := true
-			for s := range parseProcSockets(f) {
-				if more = yield(s); !more {
-					break
-				}
-			}
-			_ = f.Close()
-			if !more {
-				return
-			}
-		}
+// procSockets are the TCP sockets of this network namespace. A client with a dual-stack
+// socket is in tcp6, even if it dialed 127.0.0.1; a kernel without IPv6 has no tcp6.
+func procSockets() ([]procSocket, error) {
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		return nil, err
 	}
+	table6, err := os.ReadFile("/proc/net/tcp6")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return append(parseProcSockets(string(table)), parseProcSockets(string(table6))...), err
 }
 
-func parseProcSockets(r io.Reader) iter.Seq[procSocket] {
-	return func(yield func(procSocket) bool) {
-		lines := bufio.NewScanner(r)
-		for lines.Scan() {
-			if s, ok := parseProcSocket(lines.Text()); ok && !yield(s) {
-				return
-			}
+// parseProcSockets reads lines of "sl local remote st tx:rx tr:when retrnsmt uid timeout inode …".
+func parseProcSockets(table string) []procSocket {
+	var sockets []procSocket
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) < 10 {
+			continue
+		}
+		local, ok1 := parseProcAddr(f[1])
+		remote, ok2 := parseProcAddr(f[2])
+		uid, err := strconv.Atoi(f[7])
+		if ok1 && ok2 && err == nil {
+			sockets = append(sockets, procSocket{local, remote, f[3], uid, f[9]})
 		}
 	}
-}
-
-// parseProcSocket reads "sl local remote st tx:rx tr:when retrnsmt uid timeout inode …".
-func parseProcSocket(line string) (procSocket, bool) {
-	f := strings.Fields(line)
-	if len(f) < 10 {
-		return procSocket{}, false
-	}
-	local, ok1 := parseProcAddr(f[1])
-	remote, ok2 := parseProcAddr(f[2])
-	uid, err := strconv.Atoi(f[7])
-	return procSocket{local, remote, f[3], uid, f[9]}, ok1 && ok2 && err == nil
+	return sockets
 }
 
 // parseProcAddr reads an address written as words in the machine's byte order.
@@ -171,4 +160,9 @@ func parseProcAddr(s string) (netip.AddrPort, bool) {
 	ip, ok := netip.AddrFromSlice(b)
 	n, err := strconv.ParseUint(port, 16, 16)
 	return netip.AddrPortFrom(ip.Unmap(), uint16(n)), ok && err == nil
+}
+
+// unmapped is an address as parseProcAddr reads it.
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }

@@ -3,7 +3,6 @@ package peer
 import (
 	"fmt"
 	"net"
-	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/windows"
@@ -72,22 +71,7 @@ func PipeServer(h windows.Handle, owner *windows.SID) string {
 	}
 	var pid uint32
 	if err := windows.GetNamedPipeServerProcessId(h, &pid); err != nil {
-		return Holder{User: account}.String()
+		return "a program of user " + account
 	}
-	return fmt.Sprintf("%v of user %s", Holder{Name: processName(pid), PID: int(pid)}, account)
-}
-
-// processName is the name of a process's program; "" if that is hidden from us.
-func processName(pid uint32) string {
-	p, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = windows.CloseHandle(p) }()
-	var path [windows.MAX_LONG_PATH]uint16
-	n := uint32(len(path))
-	if err := windows.QueryFullProcessImageName(p, 0, &path[0], &n); err != nil {
-		return ""
-	}
-	return filepath.Base(windows.UTF16ToString(path[:n]))
+	return fmt.Sprintf("pid %d of user %s", pid, account)
 }

@@ -45,11 +45,13 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { reset(conn) })()
 
-	if !f.shared && !peer.OwnConn(conn) {
-		f.counters.refused.Add(1)
-		f.log.Warn("refused another user of this machine", "peer", conn.RemoteAddr().String())
-		reset(conn)
-		return
+	if !f.shared {
+		if err := peer.CheckConn(conn); err != nil {
+			f.counters.refused.Add(1)
+			f.log.Warn("refused a client", "peer", conn.RemoteAddr().String(), "err", err)
+			reset(conn)
+			return
+		}
 	}
 	c := &clientConn{Forward: f, conn: conn, checked: true}
 	if f.kind == api.ForwardDynamic {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -82,12 +83,20 @@ func listenTCP(bind string, want, last int) (*localListener, error) {
 	return local, nil
 }
 
-// portInUse says that a port cannot be used, and names the program that uses it if known.
+// portInUse says that a port cannot be used, and by which program it is or how to find that
+// out.
 func portInUse(port int, err error) string {
-	if holder := peer.HolderOf(port); holder != (peer.Holder{}) {
-		return fmt.Sprintf("port %d is in use by %v", port, holder)
+	if holder := peer.HolderOf(port); holder != "" {
+		return fmt.Sprintf("port %d is in use by %s", port, holder)
 	}
-	return fmt.Sprintf("port %d cannot be used: %v", port, err)
+	text := fmt.Sprintf("port %d cannot be used: %v", port, err)
+	switch runtime.GOOS {
+	case "linux":
+		return text
+	case "windows":
+		return text + "; `netstat -ano` lists which process uses it"
+	}
+	return text + fmt.Sprintf("; `lsof -i :%d` shows which program uses it", port)
 }
 
 func (l *localListener) port() int { return int(l.addr.Port()) }

@@ -8,7 +8,7 @@ import (
 )
 
 // SameUser reports whether the program at the other end of a unix socket belongs to this
-// user. Unlike [Own] it refuses root.
+// user. Unlike [Check] it refuses root.
 func SameUser(conn net.Conn) bool {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
