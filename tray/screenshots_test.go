@@ -167,10 +167,9 @@ func TestEveryDialogOnARealDesktop(t *testing.T) {
 		t.Run(look, func(t *testing.T) {
 			d := desktest.New(t)
 			d.Dress(dark)
-			env := api.Env{}
 			for _, kv := range d.Env {
 				name, value, _ := strings.Cut(kv, "=")
-				env[name] = value
+				t.Setenv(name, value)
 			}
 			for name, p := range asked {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +177,7 @@ func TestEveryDialogOnARealDesktop(t *testing.T) {
 				before := d.Pixels()
 				go func() {
 					defer close(done)
-					_, _ = desktop.Ask(ctx, questionFor(p, "tunctl is connecting to narval for jupyter."), env)
+					_, _ = desktop.Ask(ctx, questionFor(p, "tunctl is connecting to narval for jupyter."))
 				}()
 				d.Picture("dialog-"+name+"-"+look, before)
 				cancel()

@@ -79,28 +79,22 @@ func (o *Options) fill() {
 		o.Command = "tunctl"
 	}
 	if o.Open == nil {
-		o.Open = func(ctx context.Context, url string) error {
-			return desktop.Open(ctx, url, desktop.OpenOptions{})
-		}
+		o.Open = desktop.Open
 	}
 	if o.Copy == nil {
-		o.Copy = func(ctx context.Context, text string) error { return desktop.Copy(ctx, text, nil) }
+		o.Copy = desktop.Copy
 	}
 	if o.Terminal == nil {
 		o.Terminal = ownTerminal
 	}
 	if o.Edit == nil {
-		o.Edit = func(ctx context.Context, path string) error {
-			return desktop.OpenFile(ctx, path, desktop.OpenOptions{})
-		}
+		o.Edit = desktop.OpenFile
 	}
 	if o.Show == nil {
-		o.Show = func(ctx context.Context, path string) error {
-			return desktop.OpenHTML(ctx, path, desktop.OpenOptions{})
-		}
+		o.Show = desktop.OpenHTML
 	}
 	if o.Ask == nil {
-		o.Ask = func(ctx context.Context, q desktop.Question) (string, error) { return desktop.Ask(ctx, q, nil) }
+		o.Ask = desktop.Ask
 	}
 	if o.Notify == nil {
 		o.Notify = func(string) bool { return true }
@@ -116,7 +110,7 @@ func ownTerminal(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	return desktop.Terminal(ctx, append([]string{self}, args...), nil)
+	return desktop.Terminal(ctx, append([]string{self}, args...))
 }
 
 // Run shows the companion until ctx ends, a person quits it, or the desktop ends.

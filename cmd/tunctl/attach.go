@@ -107,7 +107,7 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	if inv.Bool("no-open") {
 		return nil
 	}
-	if err := desktop.Open(ctx, page, desktop.OpenOptions{}); err != nil && !errors.Is(err, desktop.ErrNoBrowser) {
+	if err := desktop.Open(ctx, page); err != nil && !errors.Is(err, desktop.ErrNoBrowser) {
 		return err
 	}
 	return nil

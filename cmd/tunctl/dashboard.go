@@ -136,7 +136,7 @@ func loginInWindow(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	err = desktop.Terminal(ctx, []string{self, "login", host}, nil)
+	err = desktop.Terminal(ctx, []string{self, "login", host})
 	if errors.Is(err, desktop.ErrUnavailable) {
 		return api.Errorf(api.CodeNeedsPerson, "no terminal window can be opened to log in to %s", host).Because(err).
 			WithHint("run `tunctl login %s` in a terminal", host)

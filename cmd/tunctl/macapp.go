@@ -36,11 +36,11 @@ func showError(ctx context.Context, err error) {
 	if hint := hintOf(err); hint != "" {
 		text += "\n\n" + hint
 	}
-	_, err = desktop.Ask(ctx, desktop.Question{Kind: desktop.AskChoice, Title: "tunctl", Text: text, Yes: "Open Terminal", No: "Close"}, nil)
+	_, err = desktop.Ask(ctx, desktop.Question{Kind: desktop.AskChoice, Title: "tunctl", Text: text, Yes: "Open Terminal", No: "Close"})
 	if err != nil {
 		return // closed, or there are no dialogs
 	}
 	if self, err := os.Executable(); err == nil {
-		_ = desktop.Terminal(ctx, []string{self, "help"}, nil) // nothing is left to show its error with
+		_ = desktop.Terminal(ctx, []string{self, "help"}) // nothing is left to show its error with
 	}
 }

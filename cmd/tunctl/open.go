@@ -105,7 +105,7 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf
 			t.Say("the page asks for a password; `%s` shows it", p.command(program)+" --print")
 		}
 	}()
-	if err := desktop.Open(ctx, page.URL, desktop.OpenOptions{}); err != nil {
+	if err := desktop.Open(ctx, page.URL); err != nil {
 		return "", notOpened(ctx, t, p.command(program), page.URL, err)
 	}
 	return withoutToken(page.URL), nil

@@ -173,7 +173,7 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 	default:
 		return nil
 	}
-	if err := desktop.Open(ctx, p.LoginPage, desktop.OpenOptions{}); err != nil && ctx.Err() == nil {
+	if err := desktop.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {
 		t.Say("The page did not open: copy its address into your browser.")
 	}
 	return ctx.Err()

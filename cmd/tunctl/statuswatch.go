@@ -209,7 +209,7 @@ func (w *watchActions) copyAddress(ctx context.Context, session string) (watchui
 	if err != nil {
 		return watchui.Result{}, err
 	}
-	if err := desktop.Copy(ctx, page.URL, nil); err == nil {
+	if err := desktop.Copy(ctx, page.URL); err == nil {
 		return watchui.Result{Text: copiedText(session, page)}, nil
 	}
 	return watchui.Result{

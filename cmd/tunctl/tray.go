@@ -140,7 +140,7 @@ func (a trayAgent) restartCrashed(auto *autostart.Autostart) func(context.Contex
 // login has the agent log in, whose questions the tray shows as dialogs. Without dialogs, a
 // terminal asks.
 func (a trayAgent) login(ctx context.Context, host string) error {
-	if desktop.CanAsk(nil) {
+	if desktop.CanAsk() {
 		_, err := a.client.Login(ctx, host)
 		return err
 	}
@@ -150,7 +150,7 @@ func (a trayAgent) login(ctx context.Context, host string) error {
 // dashboardOptions are those of a dashboard that the tray serves.
 func (a trayAgent) dashboardOptions() dashboard.Options {
 	o := dashboard.Options{Client: a.client, StartAgent: a.start, Login: a.login, Prompts: "in the terminal window that opens"}
-	if desktop.CanAsk(nil) {
+	if desktop.CanAsk() {
 		o.Prompts = "in the dialog on your desktop"
 	}
 	return o
@@ -160,7 +160,7 @@ func (a trayAgent) dashboardOptions() dashboard.Options {
 // says what to do instead.
 func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 	answers := api.AnswersNone
-	if desktop.CanAsk(nil) {
+	if desktop.CanAsk() {
 		answers = api.AnswersDesktop
 	}
 	return a.client.Watch(ctx, answers, each)

@@ -21,7 +21,7 @@ var imports = map[string][]string{
 	// Clients of the agent.
 	"tray":               {"internal/api", "internal/ctxtime", "internal/desktop"},
 	"internal/dashboard": {"internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
-	"internal/desktop":   {"internal/api", "internal/ctxtime", "internal/peer", "internal/posixsh"},
+	"internal/desktop":   {"internal/api", "internal/ctxtime", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
@@ -51,7 +51,7 @@ var imports = map[string][]string{
 	"configs":             {"internal/api", "internal/posixsh", "internal/suggest"},
 	"internal/api":        {},
 	"internal/home":       {"internal/atomicfile"},
-	"internal/peer":       {"internal/nowindow"},
+	"internal/peer":       {},
 	"internal/nowindow":   {},
 	"internal/netwatch":   {},
 	"internal/atomicfile": {},

@@ -70,10 +70,10 @@ type digest [sha256.Size]byte
 // Listen makes a server on a free port. Serve must follow.
 func Listen(ctx context.Context, o Options) (*Server, error) {
 	if o.Open == nil {
-		o.Open = func(ctx context.Context, url string) error { return desktop.Open(ctx, url, desktop.OpenOptions{}) }
+		o.Open = desktop.Open
 	}
 	if o.Copy == nil {
-		o.Copy = func(ctx context.Context, text string) error { return desktop.Copy(ctx, text, nil) }
+		o.Copy = desktop.Copy
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,7 +81,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	return &Server{
-		Options: o, listener: l, host: net.JoinHostPort(desktop.LoopbackName(nil), port),
+		Options: o, listener: l, host: net.JoinHostPort(desktop.LoopbackName(), port),
 		unused: make(chan struct{}, 1), links: map[digest]time.Time{}, bearers: map[digest]bool{},
 	}, nil
 }

@@ -4,56 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"time"
-
-	"tunctl/internal/api"
 )
 
 // Copy puts text on the clipboard. The text goes to a program's standard input, since
-// every user can read a command line.
-func Copy(ctx context.Context, text string, env api.Env) error {
+// every user can read a command line. On X and Wayland the program outlives us with it.
+func Copy(ctx context.Context, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	e := environOf(env)
 	failures := []error{ErrUnavailable}
-	for _, argv := range clipboardPrograms(runtime.GOOS, e) {
-		err := runWithInput(ctx, e, argv, text)
+	for _, argv := range clipboardPrograms(runtime.GOOS) {
+		cmd := command(ctx, argv)
+		cmd.Stdin = strings.NewReader(text)
+		err := cmd.Run()
 		if err == nil {
 			return nil
 		}
-		failures = append(failures, err)
+		failures = append(failures, fmt.Errorf("%s: %w", argv[0], err))
 	}
 	return errors.Join(failures...)
 }
 
 // clipboardPrograms lists the command lines that copy their input to the clipboard.
-func clipboardPrograms(goos string, env environ) [][]string {
+func clipboardPrograms(goos string) [][]string {
 	switch {
-	case goos == "windows", goos == "linux" && env.wsl():
+	case goos == "windows", goos == "linux" && wsl():
 		return [][]string{{"clip.exe"}}
 	case goos == "darwin":
 		return [][]string{{"pbcopy"}}
 	}
 	var list [][]string
-	if env["WAYLAND_DISPLAY"] != "" {
+	if os.Getenv("WAYLAND_DISPLAY") != "" {
 		list = append(list, []string{"wl-copy"})
 	}
-	if env["DISPLAY"] != "" {
+	if os.Getenv("DISPLAY") != "" {
 		list = append(list, []string{"xclip", "-selection", "clipboard"}, []string{"xsel", "-ib"})
 	}
 	return list
-}
-
-func runWithInput(ctx context.Context, env environ, argv []string, text string) error {
-	cmd, err := command(ctx, env, argv) // which on X and Wayland outlives us with the clipboard
-	if err != nil {
-		return err
-	}
-	cmd.Stdin = strings.NewReader(text)
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", argv[0], err)
-	}
-	return nil
 }

@@ -20,7 +20,8 @@ func TestTheClipboardIsFedThroughStandardInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	env["PATH"], env["DISPLAY"], env["WAYLAND_DISPLAY"] = dir, ":0", "wayland-0" // wl-copy is not there
-	if err := Copy(t.Context(), secretPage, env); err != nil {
+	setenv(t, env)
+	if err := Copy(t.Context(), secretPage); err != nil {
 		t.Fatal(err)
 	}
 	seen := reported(t, path)
@@ -30,8 +31,8 @@ func TestTheClipboardIsFedThroughStandardInput(t *testing.T) {
 	if strings.Contains(fmt.Sprint(seen["args"]), "s3cr3t") {
 		t.Errorf("the token shows in the command line: %v", seen["args"])
 	}
-	env["PATH"] = ""
-	if err := Copy(t.Context(), secretPage, env); !errors.Is(err, ErrUnavailable) {
+	t.Setenv("PATH", "")
+	if err := Copy(t.Context(), secretPage); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("without a program: got %v, want ErrUnavailable", err)
 	}
 }

@@ -3,10 +3,13 @@ package desktop
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,33 +49,29 @@ func (q Question) hasLink() bool { return strings.Contains(q.Text+q.Value, "://"
 type dialog struct {
 	before    *dialog // a window that only shows a text, for which this one has no place; nil: none
 	argv      []string
-	env       map[string]string
+	env       []string
 	stdin     string
 	ok        int                                // an exit code that means OK, beside 0
 	cancelled func(code int, stderr string) bool // nil: exit code 1
-	read      func(output string) (string, error)
+	base64    bool                               // the output is
 }
 
 // CanAsk reports whether this desktop has a program that can ask.
-func CanAsk(env api.Env) bool {
-	e := environOf(env)
-	for _, d := range dialogs(runtime.GOOS, e, Question{}) {
-		if _, err := e.find(d.argv[0]); err == nil {
-			return true
-		}
-	}
-	return false
+func CanAsk() bool {
+	return slices.ContainsFunc(dialogs(runtime.GOOS, Question{}), func(d dialog) bool {
+		_, err := exec.LookPath(d.argv[0])
+		return err == nil
+	})
 }
 
 // Ask shows a question until it is answered or ctx ends, and returns the line, or
 // "yes" for a choice. It returns ErrCancelled if the person declined to answer, and an
 // error that wraps ErrUnavailable if this desktop has no program that can ask.
-func Ask(ctx context.Context, q Question, env api.Env) (string, error) {
-	e := environOf(env)
+func Ask(ctx context.Context, q Question) (string, error) {
 	q.Title, q.Text, q.Value = printable(q.Title), printable(q.Text), printable(q.Value)
 	failures := []error{ErrUnavailable}
-	for _, d := range dialogs(runtime.GOOS, e, q) {
-		answer, err := d.show(ctx, e)
+	for _, d := range dialogs(runtime.GOOS, q) {
+		answer, err := d.show(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
@@ -87,31 +86,28 @@ func Ask(ctx context.Context, q Question, env api.Env) (string, error) {
 }
 
 // dialogs lists the programs that can ask on a system, the best first.
-func dialogs(goos string, env environ, q Question) []dialog {
+func dialogs(goos string, q Question) []dialog {
 	switch {
 	case goos == "windows":
 		return []dialog{powershellDialog(q)}
 	case goos == "darwin":
 		return []dialog{osascriptDialog(q)}
-	case !env.graphical():
+	case !graphical():
 		return nil
-	case strings.Contains(env["XDG_CURRENT_DESKTOP"], "KDE"):
+	case strings.Contains(os.Getenv("XDG_CURRENT_DESKTOP"), "KDE"):
 		return []dialog{kdialog(q), zenity(q)}
 	}
 	return []dialog{zenity(q), kdialog(q)}
 }
 
 // show runs the program to its end.
-func (d dialog) show(ctx context.Context, env environ) (string, error) {
+func (d dialog) show(ctx context.Context) (string, error) {
 	if d.before != nil {
-		if _, err := d.before.show(ctx, env); err != nil {
+		if _, err := d.before.show(ctx); err != nil {
 			return "", err
 		}
 	}
-	cmd, err := command(ctx, env.with(d.env), d.argv)
-	if err != nil {
-		return "", err
-	}
+	cmd := command(ctx, d.argv, d.env...)
 	cmd.WaitDelay = time.Second
 	cmd.Stdin = strings.NewReader(d.stdin)
 	var out, stderr bytes.Buffer
@@ -125,10 +121,7 @@ func (d dialog) show(ctx context.Context, env environ) (string, error) {
 			return "", fmt.Errorf("%s: %w: %s", d.argv[0], err, strings.TrimSpace(stderr.String()))
 		}
 	}
-	if d.read != nil {
-		return d.read(out.String())
-	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
+	return d.answer(out.String())
 }
 
 func (d dialog) isCancelled(code int, stderr string) bool {
@@ -136,6 +129,17 @@ func (d dialog) isCancelled(code int, stderr string) bool {
 		return d.cancelled(code, stderr)
 	}
 	return code == 1
+}
+
+func (d dialog) answer(output string) (string, error) {
+	if !d.base64 {
+		return strings.TrimSuffix(output, "\n"), nil
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(output))
+	if err != nil {
+		return "", fmt.Errorf("read the dialog's answer: %w", err)
+	}
+	return string(text), nil
 }
 
 // printable removes what could change how a window shows a server's text.

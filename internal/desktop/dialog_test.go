@@ -12,23 +12,24 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/api"
 	"tunctl/internal/testprogram"
 )
 
-// dialogEnv is an environment whose PATH has only the given programs, as shell scripts.
-func dialogEnv(t *testing.T, programs map[string]string) api.Env {
+// dialogEnv sets an environment whose PATH has only the given programs, as shell scripts, and
+// returns their folder.
+func dialogEnv(t *testing.T, programs map[string]string) (dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("dialogs here are the system's own")
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	for name, script := range programs {
 		if err := testprogram.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return api.Env{"DISPLAY": ":0", "PATH": dir}
+	setenv(t, environment{"DISPLAY": ":0", "PATH": dir})
+	return dir
 }
 
 func TestADialogsAnswerIsReturned(t *testing.T) {
@@ -52,11 +53,11 @@ func TestADialogsAnswerIsReturned(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			env := dialogEnv(t, tt.programs)
-			if got := CanAsk(env); got != (len(tt.programs) > 0) {
+			dialogEnv(t, tt.programs)
+			if got := CanAsk(); got != (len(tt.programs) > 0) {
 				t.Errorf("CanAsk = %v", got)
 			}
-			got, err := Ask(t.Context(), Question{Title: "narval", Text: "Password:", Kind: tt.kind}, env)
+			got, err := Ask(t.Context(), Question{Title: "narval", Text: "Password:", Kind: tt.kind})
 			if got != tt.want || !errors.Is(err, tt.err) {
 				t.Errorf("got %q, %v, want %q, %v", got, err, tt.want, tt.err)
 			}
@@ -65,23 +66,24 @@ func TestADialogsAnswerIsReturned(t *testing.T) {
 }
 
 func TestADialogEndsWithItsContext(t *testing.T) {
-	env := dialogEnv(t, map[string]string{"zenity": "exec /bin/sleep 60"})
+	dialogEnv(t, map[string]string{"zenity": "exec /bin/sleep 60"})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Ask(ctx, Question{Text: "Password:"}, env); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Ask(ctx, Question{Text: "Password:"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestNobodyIsAskedWithoutADisplay(t *testing.T) {
-	env := dialogEnv(t, map[string]string{"zenity": "echo never"})
-	delete(env, "DISPLAY")
-	if CanAsk(env) {
+	dialogEnv(t, map[string]string{"zenity": "echo never"})
+	t.Setenv("DISPLAY", "")
+	if CanAsk() {
 		t.Error("a window without a display")
 	}
 }
 
 func TestEveryToolShowsTheWordsWhole(t *testing.T) {
+	setenv(t, environment{"DISPLAY": ":0"})
 	const text = "Its key is\n\nSHA256:4lTf+aV9_x/Bq\\0\n\nTrust it?"
 	for _, kind := range []QuestionKind{AskSecret, AskLine, AskChoice} {
 		q := Question{Title: "Is this narval?", Text: text, Kind: kind, Yes: "Yes, trust it", No: "No, stop"}
@@ -93,13 +95,11 @@ func TestEveryToolShowsTheWordsWhole(t *testing.T) {
 			{"darwin", strings.NewReplacer()},
 			{"windows", strings.NewReplacer("\n", "\r\n")},
 		} {
-			d := dialogs(system.goos, environ{"DISPLAY": ":0"}, q)[0]
+			d := dialogs(system.goos, q)[0]
 			words := slices.Clone(d.argv)
-			for _, v := range d.env {
-				words = append(words, v)
-			}
+			words = append(words, d.env...)
 			want := system.escape.Replace(text)
-			if !slices.ContainsFunc(words, func(w string) bool { return strings.TrimPrefix(w, "--text=") == want }) {
+			if !slices.ContainsFunc(words, func(w string) bool { return strings.TrimPrefix(strings.TrimPrefix(w, "--text="), "TUNCTL_ASK_TEXT=") == want }) {
 				t.Errorf("%s: no %q in %q", system.goos, want, words)
 			}
 		}
@@ -107,18 +107,19 @@ func TestEveryToolShowsTheWordsWhole(t *testing.T) {
 }
 
 func TestALinkIsOnNoCommandLine(t *testing.T) {
+	setenv(t, environment{"DISPLAY": ":0"})
 	const link = "https://login.example.org/device?user_code=WDJB-MJHT"
 	for _, kind := range []QuestionKind{AskSecret, AskLine, AskChoice} {
 		for _, value := range []string{"", link} {
 			q := Question{Title: "Log in to narval", Text: "Open this page:\n\n" + link, Kind: kind, Value: value}
 			for _, goos := range []string{"linux", "darwin", "windows"} {
-				for _, d := range dialogs(goos, environ{"DISPLAY": ":0"}, q) {
+				for _, d := range dialogs(goos, q) {
 					shown := ""
 					for d := &d; d != nil; d = d.before {
 						if words := strings.Join(d.argv, " "); strings.Contains(words, "WDJB") {
 							t.Errorf("%s, kind %d: %q", goos, kind, words)
 						}
-						shown += d.stdin + d.env["TUNCTL_ASK_TEXT"]
+						shown += d.stdin + strings.Join(d.env, " ")
 					}
 					if !strings.Contains(shown, link) {
 						t.Errorf("%s, kind %d: %s does not show it", goos, kind, d.argv[0])
@@ -131,9 +132,9 @@ func TestALinkIsOnNoCommandLine(t *testing.T) {
 
 func TestAQuestionFollowsItsText(t *testing.T) {
 	for tool, exit := range map[string]string{"zenity": "0", "kdialog": "1"} {
-		env := dialogEnv(t, map[string]string{tool: `case "$*" in *--text-info*|*--textbox*) while read -r line; do echo "$line" >>$0.shown; done; exit ` + exit + `;; *) echo 123;; esac`})
-		got, err := Ask(t.Context(), Question{Text: "Get a code at https://example.org\n", Kind: AskLine}, env)
-		shown, _ := os.ReadFile(filepath.Join(env["PATH"], tool+".shown"))
+		dir := dialogEnv(t, map[string]string{tool: `case "$*" in *--text-info*|*--textbox*) while read -r line; do echo "$line" >>$0.shown; done; exit ` + exit + `;; *) echo 123;; esac`})
+		got, err := Ask(t.Context(), Question{Text: "Get a code at https://example.org\n", Kind: AskLine})
+		shown, _ := os.ReadFile(filepath.Join(dir, tool+".shown"))
 		if got != "123" || err != nil || string(shown) != "Get a code at https://example.org\n" {
 			t.Errorf("%s: %q, %v; shown: %q", tool, got, err, shown)
 		}
@@ -141,7 +142,8 @@ func TestAQuestionFollowsItsText(t *testing.T) {
 }
 
 func TestKDEIsAskedByItsOwnProgram(t *testing.T) {
-	list := dialogs("linux", environ{"DISPLAY": ":0", "XDG_CURRENT_DESKTOP": "KDE"}, Question{Text: "<b>"})
+	setenv(t, environment{"DISPLAY": ":0", "XDG_CURRENT_DESKTOP": "KDE"})
+	list := dialogs("linux", Question{Text: "<b>"})
 	if list[0].argv[0] != "kdialog" || slices.Contains(list[0].argv, "<b>") {
 		t.Errorf("first comes %q", list[0].argv)
 	}
@@ -149,7 +151,7 @@ func TestKDEIsAskedByItsOwnProgram(t *testing.T) {
 
 func TestWindowsAndMacAnswersAreRead(t *testing.T) {
 	d := powershellDialog(Question{})
-	if got, err := d.read(base64.StdEncoding.EncodeToString([]byte("pässword")) + "\r\n"); got != "pässword" || err != nil {
+	if got, err := d.answer(base64.StdEncoding.EncodeToString([]byte("pässword")) + "\r\n"); got != "pässword" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if !d.isCancelled(3, "") || d.isCancelled(1, "") {
@@ -173,13 +175,14 @@ func TestScriptsForNotificationsHoldNoWords(t *testing.T) {
 		t.Errorf("macOS: %q", mac.argv)
 	}
 	win := noteProgram("windows", note)
-	if win.env["TUNCTL_NOTE_TITLE"] != note.Title || len(win.env["TUNCTL_NOTE_TAG"]) != 64 {
+	tag := "TUNCTL_NOTE_TAG=" + note.Tag[:64]
+	if !slices.Contains(win.env, "TUNCTL_NOTE_TITLE="+note.Title) || !slices.Contains(win.env, tag) {
 		t.Errorf("Windows: %q", win.env)
 	}
 	if slices.Contains(win.argv, note.Title) || len(strings.Join(win.argv, " ")) > 8000 {
 		t.Errorf("Windows: %q", win.argv)
 	}
-	if away := withdrawProgram("windows", note.Tag); away.env["TUNCTL_NOTE_TAG"] != win.env["TUNCTL_NOTE_TAG"] {
+	if away := withdrawProgram("windows", note.Tag); !slices.Contains(away.env, tag) {
 		t.Errorf("another tag is withdrawn: %q", away.env)
 	}
 	if away := withdrawProgram("darwin", note.Tag); len(away.argv) != 0 {
@@ -189,9 +192,9 @@ func TestScriptsForNotificationsHoldNoWords(t *testing.T) {
 
 func TestLongLinesAreFoldedBetweenWords(t *testing.T) {
 	fingerprint := "SHA256:" + strings.Repeat("x", 70)
-	got := fold("Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 20) + "end")
-	want := "Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 13) + "\n" + strings.Repeat("word ", 7) + "end"
-	if got != want {
+	q := Question{Kind: AskChoice, Text: "Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 20) + "end"}
+	want := "--text=Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 12) + "word\n" + strings.Repeat("word ", 7) + "end"
+	if got := zenity(q).argv; !slices.Contains(got, want) {
 		t.Errorf("got %q", got)
 	}
 }

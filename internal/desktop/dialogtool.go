@@ -1,15 +1,16 @@
 package desktop
 
 import (
-	"encoding/base64"
-	"fmt"
 	"strings"
+
+	"tunctl/internal/term"
 )
 
 const (
 	// dialogWidth holds the longest fingerprint in one line.
 	dialogWidth = "460"
 	textHeight  = "320"
+	textColumns = 66
 )
 
 // then is a window that shows the text of a question, and after it one for the answer. An
@@ -34,7 +35,8 @@ func zenity(q Question) dialog {
 		text := dialog{argv: append(argv, "--height="+textHeight, "--text-info", "--ok-label=Continue"), stdin: q.Text, cancelled: cancelled}
 		return text.then(q, zenity)
 	}
-	text := strings.ReplaceAll(fold(q.Text), `\`, `\\`) // it reads C's escapes
+	// Its windows grow with long lines, and it reads C's escapes.
+	text := strings.ReplaceAll(term.WrapMessage(q.Text, textColumns), `\`, `\\`)
 	switch q.Kind {
 	case AskChoice:
 		argv = append(argv, "--question", "--no-markup", "--default-cancel", "--ok-label="+q.Yes, "--cancel-label="+q.No)
@@ -47,27 +49,6 @@ func zenity(q Question) dialog {
 		text = strings.ReplaceAll(text, "_", "__") // one marks a shortcut
 	}
 	return dialog{argv: append(argv, "--text="+text), cancelled: cancelled}
-}
-
-// fold breaks long lines between words: zenity's windows grow with them. It never
-// breaks a word, since a fingerprint is one.
-func fold(text string) string {
-	const columns = 66
-	var b strings.Builder
-	width := 0
-	for word := range strings.SplitAfterSeq(text, " ") {
-		first, rest, more := strings.Cut(word, "\n")
-		if width > 0 && width+len([]rune(first)) > columns {
-			b.WriteString("\n")
-			width = 0
-		}
-		b.WriteString(word)
-		width += len([]rune(first))
-		if more {
-			width = len([]rune(rest[strings.LastIndex(rest, "\n")+1:]))
-		}
-	}
-	return b.String()
 }
 
 // kdialog is the tool of KDE.
@@ -108,7 +89,7 @@ func osascriptDialog(q Question) dialog {
 		argv: []string{
 			"osascript", "-e", "on run argv", "-e", "activate", "-e", show, "-e", "end run", q.Title, q.Yes, q.No,
 		},
-		env:       map[string]string{"TUNCTL_ASK_TEXT": q.Text, "TUNCTL_ASK_VALUE": q.Value},
+		env:       []string{"TUNCTL_ASK_TEXT=" + q.Text, "TUNCTL_ASK_VALUE=" + q.Value},
 		cancelled: func(_ int, stderr string) bool { return strings.Contains(stderr, "(-128)") }, // userCanceledErr
 	}
 }
@@ -141,19 +122,14 @@ if ($f.ShowDialog() -ne 'OK') { exit 3 }
 // powershellDialog is the tool of Windows. The texts are in the environment, where they
 // need no quoting.
 func powershellDialog(q Question) dialog {
+	kinds := map[QuestionKind]string{AskSecret: "secret", AskLine: "line", AskChoice: "choice"}
 	return dialog{
 		argv: powershell(windowScript),
-		env: map[string]string{
-			"TUNCTL_ASK_TITLE": q.Title, "TUNCTL_ASK_TEXT": strings.ReplaceAll(q.Text, "\n", "\r\n"), "TUNCTL_ASK_VALUE": q.Value,
-			"TUNCTL_ASK_KIND": map[QuestionKind]string{AskSecret: "secret", AskLine: "line", AskChoice: "choice"}[q.Kind],
+		env: []string{
+			"TUNCTL_ASK_TITLE=" + q.Title, "TUNCTL_ASK_TEXT=" + strings.ReplaceAll(q.Text, "\n", "\r\n"),
+			"TUNCTL_ASK_VALUE=" + q.Value, "TUNCTL_ASK_KIND=" + kinds[q.Kind],
 		},
 		cancelled: func(code int, _ string) bool { return code == 3 },
-		read: func(output string) (string, error) {
-			text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(output))
-			if err != nil {
-				return "", fmt.Errorf("read the dialog's answer: %w", err)
-			}
-			return string(text), nil
-		},
+		base64:    true,
 	}
 }

@@ -56,6 +56,22 @@ func standInBrowser() {
 	}
 }
 
+// environment is what the functions under test look at.
+type environment map[string]string
+
+// setenv sets an environment for the test in place of the process's own.
+func setenv(t *testing.T, env environment) {
+	t.Helper()
+	for _, name := range []string{
+		"BROWSER", "DISPLAY", "PATH", "TERMINAL", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "WSL_INTEROP", "XDG_CURRENT_DESKTOP",
+	} {
+		t.Setenv(name, "")
+	}
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+}
+
 // patience is how long a test waits for another process, at most.
 const patience = time.Minute
 

@@ -13,35 +13,31 @@ import (
 const notifyLimit = 20 * time.Second
 
 // Notifier shows notifications with a script of macOS or Windows. They have no buttons.
-type Notifier struct{ env environ }
+type Notifier struct{}
 
 // NewNotifier returns a notifier. It connects to nothing.
-func NewNotifier(context.Context) (*Notifier, error) { return &Notifier{environOf(nil)}, nil }
+func NewNotifier(context.Context) (*Notifier, error) { return &Notifier{}, nil }
 
 // Close does nothing; what is shown stays.
 func (*Notifier) Close() {}
 
 // Notify shows note.
-func (n *Notifier) Notify(ctx context.Context, note Note) error {
-	return n.run(ctx, noteProgram(runtime.GOOS, note.withoutButtons()))
+func (*Notifier) Notify(ctx context.Context, note Note) error {
+	return run(ctx, noteProgram(runtime.GOOS, note.withoutButtons()))
 }
 
 // Withdraw removes the note of a tag, if the system allows that.
-func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
-	return n.run(ctx, withdrawProgram(runtime.GOOS, tag))
+func (*Notifier) Withdraw(ctx context.Context, tag string) error {
+	return run(ctx, withdrawProgram(runtime.GOOS, tag))
 }
 
-func (n *Notifier) run(ctx context.Context, p program) error {
+func run(ctx context.Context, p program) error {
 	if len(p.argv) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, notifyLimit)
 	defer cancel()
-	cmd, err := command(ctx, n.env.with(p.env), p.argv)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := command(ctx, p.argv, p.env...).CombinedOutput(); err != nil {
 		return fmt.Errorf("show a notification: %w: %s", err, out)
 	}
 	return nil

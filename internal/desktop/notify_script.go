@@ -3,7 +3,7 @@ package desktop
 // program is a command line with what is added to its environment.
 type program struct {
 	argv []string
-	env  map[string]string
+	env  []string
 }
 
 // toastApp is the application of our notes on Windows: only an installed one may show
@@ -36,9 +36,9 @@ func noteProgram(goos string, note Note) program {
 			note.Title, note.Body,
 		}}
 	}
-	return program{argv: powershell(toastScript), env: map[string]string{
-		"TUNCTL_NOTE_TITLE": note.Title, "TUNCTL_NOTE_BODY": note.Body,
-		"TUNCTL_NOTE_TAG": toastTag(note.Tag), "TUNCTL_NOTE_APP": toastApp,
+	return program{argv: powershell(toastScript), env: []string{
+		"TUNCTL_NOTE_TITLE=" + note.Title, "TUNCTL_NOTE_BODY=" + note.Body,
+		"TUNCTL_NOTE_TAG=" + toastTag(note.Tag), "TUNCTL_NOTE_APP=" + toastApp,
 	}}
 }
 
@@ -47,7 +47,7 @@ func withdrawProgram(goos, tag string) program {
 	if goos == "darwin" {
 		return program{}
 	}
-	return program{argv: powershell(withdrawScript), env: map[string]string{"TUNCTL_NOTE_TAG": toastTag(tag), "TUNCTL_NOTE_APP": toastApp}}
+	return program{argv: powershell(withdrawScript), env: []string{"TUNCTL_NOTE_TAG=" + toastTag(tag), "TUNCTL_NOTE_APP=" + toastApp}}
 }
 
 // toastTag shortens a tag to what Windows accepts.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/peer"
 )
@@ -22,46 +21,40 @@ const (
 	pageFileFor = 10 * time.Second // how long a page file stays for a browser to read it
 )
 
-// OpenOptions are the options of Open, OpenFile and OpenHTML.
-type OpenOptions struct {
-	Env api.Env // the environment to find and start the browser in; nil: the process's own
-}
-
 // Open shows target: a web page in the browser, anything else in the desktop's program
 // for it.
-func Open(ctx context.Context, target string, o OpenOptions) error {
+func Open(ctx context.Context, target string) error {
 	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
-		return openPage(ctx, target, o)
+		return openPage(ctx, target)
 	}
-	return openLink(ctx, target, o)
+	return openLink(ctx, target)
 }
 
 // openPage shows target, an http or https address that may contain a token, in the
 // person's browser. The address is on no command line: the browser gets a link that
 // works once. openPage returns as soon as the browser requested the page, and an error
 // that wraps ErrNoBrowser if there is none.
-func openPage(ctx context.Context, target string, o OpenOptions) error {
+func openPage(ctx context.Context, target string) error {
 	u, err := url.Parse(target)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return errors.New("only a complete http or https address can be opened") // the address itself may hold a token
 	}
-	env := environOf(o.Env)
-	if len(browsers(runtime.GOOS, env, "")) == 0 {
+	if len(browsers(runtime.GOOS, "")) == 0 {
 		return fmt.Errorf("%w: neither DISPLAY, WAYLAND_DISPLAY nor BROWSER is set", ErrNoBrowser)
 	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	l, err := newLink(ctx, u.String(), LoopbackName(o.Env), peer.CheckRequest)
+	l, err := newLink(ctx, u.String(), LoopbackName(), peer.CheckRequest)
 	if err != nil {
-		return openPageFile(ctx, u.String(), o) // a machine without a loopback still has files
+		return openPageFile(ctx, u.String()) // a machine without a loopback still has files
 	}
 	defer l.close()
-	return tryBrowsers(ctx, env, browsers(runtime.GOOS, env, l.URL()), l.used)
+	return tryBrowsers(ctx, browsers(runtime.GOOS, l.URL()), l.used)
 }
 
 // LoopbackName is the name by which the person's browser reaches a server on 127.0.0.1.
-func LoopbackName(env api.Env) string {
-	if environOf(env).wsl() {
+func LoopbackName() string {
+	if wsl() {
 		return "localhost" // the only name Windows relays into WSL
 	}
 	return "127.0.0.1"
@@ -69,10 +62,10 @@ func LoopbackName(env api.Env) string {
 
 // tryBrowsers starts one browser after another until used is closed. One that ended
 // without an error has passed the link on; after one that failed, the next is tried.
-func tryBrowsers(ctx context.Context, env environ, programs [][]string, used <-chan struct{}) error {
+func tryBrowsers(ctx context.Context, programs [][]string, used <-chan struct{}) error {
 	failures := []error{ErrNoBrowser}
 	for _, argv := range programs {
-		ended, err := start(env, argv)
+		ended, err := start(argv)
 		if err == nil {
 			err = awaitUse(ctx, used, ended)
 			if err == nil || errors.Is(err, ErrNotOpened) {
@@ -103,13 +96,13 @@ func awaitUse(ctx context.Context, used <-chan struct{}, ended <-chan error) err
 
 // openPageFile redirects a browser to target with a file that only this person can
 // read. It is for machines on which nothing can listen on loopback.
-func openPageFile(ctx context.Context, target string, o OpenOptions) error {
-	path, err := writePageFile(environOf(o.Env)["XDG_RUNTIME_DIR"], target)
+func openPageFile(ctx context.Context, target string) error {
+	path, err := writePageFile(os.Getenv("XDG_RUNTIME_DIR"), target)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
 	}
 	defer func() { _ = os.RemoveAll(filepath.Dir(path)) }()
-	if err := OpenHTML(ctx, path, o); err != nil {
+	if err := OpenHTML(ctx, path); err != nil {
 		return err
 	}
 	_ = ctxtime.Sleep(ctx, pageFileFor)
@@ -136,51 +129,41 @@ func writePageFile(dir, target string) (string, error) {
 // openLink opens an address that is no web page, such as vnc://localhost:5901, in the
 // desktop's program for it. The address is on a command line, so it must contain no
 // secret. Without a desktop the error wraps ErrUnavailable.
-func openLink(ctx context.Context, target string, o OpenOptions) error {
+func openLink(ctx context.Context, target string) error {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme == "" || u.User != nil || u.RawQuery != "" {
 		return errors.New("only a complete address without secrets can be opened")
 	}
-	env := environOf(o.Env)
-	return startFirst(ctx, env, openers(runtime.GOOS, env, u.String()))
+	return startFirst(ctx, openers(runtime.GOOS, u.String()))
 }
 
-// openers are the programs that open an address, the best first.
-func openers(goos string, env environ, address string) [][]string {
+// openers are the programs that open an address or a file, the best first.
+func openers(goos, what string) [][]string {
 	switch {
 	case goos == "windows":
-		return [][]string{{"rundll32.exe", "url.dll,FileProtocolHandler", address}}
+		return [][]string{{"rundll32.exe", "url.dll,FileProtocolHandler", what}}
 	case goos == "darwin":
-		return [][]string{{"open", address}}
-	case env.graphical():
-		return [][]string{{"xdg-open", address}, {"gio", "open", address}}
+		return [][]string{{"open", what}}
+	case graphical():
+		return [][]string{{"xdg-open", what}, {"gio", "open", what}}
 	}
 	return nil
 }
 
-// OpenFile opens a file in the person's editor or viewer.
-func OpenFile(ctx context.Context, path string, o OpenOptions) error {
-	env := environOf(o.Env)
-	return startFirst(ctx, env, editors(runtime.GOOS, env, path))
-}
-
-// editors are the programs that open a text file, the best first.
-func editors(goos string, env environ, path string) [][]string {
-	switch {
-	case goos == "windows":
-		return [][]string{{"notepad.exe", path}}
-	case goos == "darwin":
-		return [][]string{{"open", "-t", path}}
-	case env.graphical():
-		return [][]string{{"xdg-open", path}, {"gio", "open", path}}
+// OpenFile opens a text file in the person's editor or viewer.
+func OpenFile(ctx context.Context, path string) error {
+	switch runtime.GOOS {
+	case "windows":
+		return startFirst(ctx, [][]string{{"notepad.exe", path}})
+	case "darwin":
+		return startFirst(ctx, [][]string{{"open", "-t", path}})
 	}
-	return nil
+	return startFirst(ctx, openers(runtime.GOOS, path))
 }
 
 // OpenHTML shows an HTML file in the person's browser.
-func OpenHTML(ctx context.Context, path string, o OpenOptions) error {
-	env := environOf(o.Env)
-	if err := startFirst(ctx, env, browsers(runtime.GOOS, env, fileURL(filepath.ToSlash(path)))); err != nil {
+func OpenHTML(ctx context.Context, path string) error {
+	if err := startFirst(ctx, browsers(runtime.GOOS, fileURL(filepath.ToSlash(path)))); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
 	}
 	return nil
@@ -196,17 +179,13 @@ func fileURL(path string) string {
 }
 
 // browsers lists the command lines that show url, the best first.
-func browsers(goos string, env environ, url string) [][]string {
-	list := chosenBrowsers(env["BROWSER"], url)
-	switch {
-	case goos == "windows":
-		list = append(list, []string{"rundll32.exe", "url.dll,FileProtocolHandler", url})
-	case goos == "darwin":
-		list = append(list, []string{"open", url})
-	case env.wsl():
-		list = append(list, []string{"wslview", url}, []string{"rundll32.exe", "url.dll,FileProtocolHandler", url})
-	case env.graphical():
-		list = append(list, []string{"xdg-open", url}, []string{"gio", "open", url})
+func browsers(goos, url string) [][]string {
+	list := chosenBrowsers(os.Getenv("BROWSER"), url)
+	if goos == "linux" && wsl() {
+		return append(list, []string{"wslview", url}, openers("windows", url)[0])
+	}
+	list = append(list, openers(goos, url)...)
+	if goos != "windows" && goos != "darwin" && graphical() {
 		for _, name := range []string{"sensible-browser", "x-www-browser", "firefox", "chromium", "google-chrome"} {
 			list = append(list, []string{name, url})
 		}

@@ -13,14 +13,13 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/api"
 	"tunctl/internal/testprogram"
 )
 
 const secretPage = "http://localhost:8888/lab?token=s3cr3t-t0ken"
 
 // standIn is an environment in which $BROWSER is this test binary.
-func standIn(t *testing.T, role string) (env api.Env, reportPath string) {
+func standIn(t *testing.T, role string) (env environment, reportPath string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("BROWSER is a colon-separated list, which a Windows path breaks")
@@ -30,15 +29,17 @@ func standIn(t *testing.T, role string) (env api.Env, reportPath string) {
 		t.Fatal(err)
 	}
 	reportPath = filepath.Join(t.TempDir(), "report.json")
-	return api.Env{"BROWSER": self, "STAND_IN": role, "STAND_IN_REPORT": reportPath, "PATH": "", "GORACE": "atexit_sleep_ms=0"}, reportPath
+	env = environment{"BROWSER": self, "STAND_IN": role, "STAND_IN_REPORT": reportPath, "PATH": "", "GORACE": "atexit_sleep_ms=0"}
+	setenv(t, env)
+	return env, reportPath
 }
 
 func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
-	env, path := standIn(t, "browser")
+	_, path := standIn(t, "browser")
 	// The stand-in reports after its answer, so wait for its end as well: it
 	// holds a connection until then.
-	finish := linger(t, env)
-	if err := openPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+	finish := linger(t)
+	if err := openPage(t.Context(), secretPage); err != nil {
 		t.Fatal(err)
 	}
 	finish()
@@ -54,14 +55,14 @@ func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
 }
 
 // linger makes the stand-in wait until finish, which returns once it reported.
-func linger(t *testing.T, env api.Env) (finish func()) {
+func linger(t *testing.T) (finish func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	env["STAND_IN_LINGER"] = listener.Addr().String()
+	t.Setenv("STAND_IN_LINGER", listener.Addr().String())
 	return func() {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -74,9 +75,9 @@ func linger(t *testing.T, env api.Env) (finish func()) {
 }
 
 func TestABrowserThatStaysDoesNotBlock(t *testing.T) {
-	env, _ := standIn(t, "browser")
-	finish := linger(t, env)
-	if err := openPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+	standIn(t, "browser")
+	finish := linger(t)
+	if err := openPage(t.Context(), secretPage); err != nil {
 		t.Fatal(err)
 	}
 	finish() // only now may the browser end
@@ -88,9 +89,9 @@ func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
 	if err := testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")); err != nil {
 		t.Fatal(err)
 	}
-	env["BROWSER"] = "/nonexistent/browser:" + script + ":" + env["BROWSER"] + " --tab %s"
-	finish := linger(t, env)
-	if err := openPage(t.Context(), secretPage, OpenOptions{Env: env}); err != nil {
+	t.Setenv("BROWSER", "/nonexistent/browser:"+script+":"+env["BROWSER"]+" --tab %s")
+	finish := linger(t)
+	if err := openPage(t.Context(), secretPage); err != nil {
 		t.Fatal(err)
 	}
 	finish()
@@ -100,8 +101,8 @@ func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
 }
 
 func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
-	env, _ := standIn(t, "failing")
-	err := openPage(t.Context(), secretPage, OpenOptions{Env: env})
+	standIn(t, "failing")
+	err := openPage(t.Context(), secretPage)
 	if !errors.Is(err, ErrNoBrowser) {
 		t.Errorf("got %v, want ErrNoBrowser", err)
 	}
@@ -111,11 +112,11 @@ func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
 }
 
 func TestABrowserThatNeverAsksIsTold(t *testing.T) {
-	env, report := standIn(t, "idle")
+	_, report := standIn(t, "idle")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	opened := make(chan error, 1)
-	go func() { opened <- openPage(ctx, secretPage, OpenOptions{Env: env}) }()
+	go func() { opened <- openPage(ctx, secretPage) }()
 	until(t, "the browser ran", func() bool {
 		_, err := os.Stat(report)
 		return err == nil
@@ -130,15 +131,17 @@ func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("this system always has a browser")
 	}
-	err := openPage(t.Context(), secretPage, OpenOptions{Env: api.Env{"PATH": os.Getenv("PATH")}})
+	setenv(t, environment{"PATH": os.Getenv("PATH")})
+	err := openPage(t.Context(), secretPage)
 	if !errors.Is(err, ErrNoBrowser) {
 		t.Errorf("got %v, want ErrNoBrowser", err)
 	}
 }
 
 func TestOnlyWebPagesAreOpened(t *testing.T) {
+	setenv(t, environment{"BROWSER": "true"})
 	for _, bad := range []string{"", "file:///etc/passwd?token=s3cr3t", "javascript:alert(1)", "localhost:8888", "http://"} {
-		err := openPage(t.Context(), bad, OpenOptions{Env: api.Env{"BROWSER": "true"}})
+		err := openPage(t.Context(), bad)
 		if err == nil {
 			t.Errorf("%q was opened", bad)
 		} else if strings.Contains(err.Error(), "s3cr3t") {
@@ -195,7 +198,8 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	if err := testprogram.Write(filepath.Join(dir, "xdg-open"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
-	err := openLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"}})
+	setenv(t, environment{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"})
+	err := openLink(t.Context(), "vnc://localhost:5901/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,8 +214,9 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 }
 
 func TestALinkWithASecretIsNotPutOnACommandLine(t *testing.T) {
+	setenv(t, environment{"DISPLAY": ":0"})
 	for _, link := range []string{"vnc://ann:s3cr3t@localhost:5901/", "http://localhost:8888/lab?token=s3cr3t", "localhost"} {
-		err := openLink(t.Context(), link, OpenOptions{Env: api.Env{"DISPLAY": ":0"}})
+		err := openLink(t.Context(), link)
 		if err == nil || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("openLink(%q): %v", link, err)
 		}
@@ -222,7 +227,8 @@ func TestWithoutADesktopALinkIsLeftToThePerson(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems always have a desktop")
 	}
-	if err := openLink(t.Context(), "vnc://localhost:5901/", OpenOptions{Env: api.Env{}}); !errors.Is(err, ErrUnavailable) {
+	setenv(t, nil)
+	if err := openLink(t.Context(), "vnc://localhost:5901/"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -232,23 +238,24 @@ func TestWhichBrowserIsTriedFirst(t *testing.T) {
 	tests := []struct {
 		name string
 		goos string
-		env  environ
+		env  environment
 		want []string // the first; nil: none at all
 	}{
-		{"a desktop", "linux", environ{"DISPLAY": ":0"}, []string{"xdg-open", url}},
-		{"wayland", "linux", environ{"WAYLAND_DISPLAY": "wayland-0"}, []string{"xdg-open", url}},
-		{"headless", "linux", environ{}, nil},
-		{"a chosen one", "linux", environ{"BROWSER": "w3m"}, []string{"w3m", url}},
-		{"a chosen one with a place for the address", "linux", environ{"BROWSER": "::links -g %s -x"}, []string{"links", "-g", url, "-x"}},
-		{"WSL", "linux", environ{"WSL_DISTRO_NAME": "Debian", "DISPLAY": ":0"}, []string{"wslview", url}},
-		{"WSL with a chosen one", "linux", environ{"WSL_INTEROP": "/run/x", "BROWSER": "b"}, []string{"b", url}},
-		{"macOS", "darwin", environ{}, []string{"open", url}},
-		{"Windows", "windows", environ{}, []string{"rundll32.exe", "url.dll,FileProtocolHandler", url}},
+		{"a desktop", "linux", environment{"DISPLAY": ":0"}, []string{"xdg-open", url}},
+		{"wayland", "linux", environment{"WAYLAND_DISPLAY": "wayland-0"}, []string{"xdg-open", url}},
+		{"headless", "linux", environment{}, nil},
+		{"a chosen one", "linux", environment{"BROWSER": "w3m"}, []string{"w3m", url}},
+		{"a chosen one with a place for the address", "linux", environment{"BROWSER": "::links -g %s -x"}, []string{"links", "-g", url, "-x"}},
+		{"WSL", "linux", environment{"WSL_DISTRO_NAME": "Debian", "DISPLAY": ":0"}, []string{"wslview", url}},
+		{"WSL with a chosen one", "linux", environment{"WSL_INTEROP": "/run/x", "BROWSER": "b"}, []string{"b", url}},
+		{"macOS", "darwin", environment{}, []string{"open", url}},
+		{"Windows", "windows", environment{}, []string{"rundll32.exe", "url.dll,FileProtocolHandler", url}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			setenv(t, tt.env)
 			var got []string
-			if list := browsers(tt.goos, tt.env, url); len(list) > 0 {
+			if list := browsers(tt.goos, url); len(list) > 0 {
 				got = list[0]
 			}
 			if !reflect.DeepEqual(got, tt.want) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"time"
 	"unicode/utf16"
@@ -14,26 +15,19 @@ import (
 // failWithin is how long a program that reports nothing is watched for failing at once.
 const failWithin = 2 * time.Second
 
-// command is argv, found and run in an environment, in a session of its own: out of
-// reach of our terminal's Ctrl-C.
-func command(ctx context.Context, env environ, argv []string) (*exec.Cmd, error) {
-	path, err := env.find(argv[0])
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, path, argv[1:]...)
-	cmd.Env = env.list()
+// command is argv with more in its environment, in a session of its own: out of reach of
+// our terminal's Ctrl-C.
+func command(ctx context.Context, argv []string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = detached()
-	return cmd, nil
+	return cmd
 }
 
 // start runs argv and sends on the channel how it ended. The program may outlive us: a
 // browser does. The caller need not receive.
-func start(env environ, argv []string) (<-chan error, error) {
-	cmd, err := command(context.Background(), env, argv)
-	if err != nil {
-		return nil, err
-	}
+func start(argv []string) (<-chan error, error) {
+	cmd := command(context.Background(), argv)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -49,10 +43,10 @@ func start(env environ, argv []string) (<-chan error, error) {
 }
 
 // startFirst starts the first of the programs that does not fail at once.
-func startFirst(ctx context.Context, env environ, programs [][]string) error {
-	var failures []error
+func startFirst(ctx context.Context, programs [][]string) error {
+	failures := []error{ErrUnavailable}
 	for _, argv := range programs {
-		ended, err := start(env, argv)
+		ended, err := start(argv)
 		if err == nil {
 			err = awaitFailure(ctx, ended)
 		}
@@ -61,17 +55,15 @@ func startFirst(ctx context.Context, env environ, programs [][]string) error {
 		}
 		failures = append(failures, err)
 	}
-	return errors.Join(append([]error{ErrUnavailable}, failures...)...)
+	return errors.Join(failures...)
 }
 
 // awaitFailure returns nil once a program ended well, or ran for longer than failWithin.
 func awaitFailure(ctx context.Context, ended <-chan error) error {
-	timer := time.NewTimer(failWithin)
-	defer timer.Stop()
 	select {
 	case err := <-ended:
 		return err
-	case <-timer.C:
+	case <-time.After(failWithin):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 	"tunctl/internal/desktop/desktest"
 	"tunctl/internal/lab/real"
@@ -18,10 +17,9 @@ import (
 func TestAPersonAnswersInARealWindow(t *testing.T) {
 	real.Need(t, "desktop")
 	d := desktest.New(t)
-	env := api.Env{}
 	for _, kv := range d.Env {
 		name, value, _ := strings.Cut(kv, "=")
-		env[name] = value
+		t.Setenv(name, value)
 	}
 	const fingerprint = "SHA256:4lTfxaV9_xBqWn0yM1w5Zr2u3S6hJkLpQeRtYvXcDg8"
 	for _, tt := range []struct {
@@ -71,7 +69,7 @@ func TestAPersonAnswersInARealWindow(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			go func() {
-				text, err := desktop.Ask(ctx, tt.Question, env)
+				text, err := desktop.Ask(ctx, tt.Question)
 				done <- result{text, err}
 			}()
 			d.Window(tt.name, tt.Title).Answer(tt.typed, tt.key)

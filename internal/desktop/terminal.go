@@ -2,10 +2,10 @@ package desktop
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"strings"
 
-	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 )
 
@@ -14,13 +14,12 @@ import (
 const holdOpen = `"$@" || { echo; echo "Press Enter to close this window."; read -r _; }`
 
 // Terminal runs argv in a new terminal window.
-func Terminal(ctx context.Context, argv []string, env api.Env) error {
-	e := environOf(env)
-	return startFirst(ctx, e, terminals(runtime.GOOS, e, argv))
+func Terminal(ctx context.Context, argv []string) error {
+	return startFirst(ctx, terminals(runtime.GOOS, argv))
 }
 
 // terminals lists the command lines that run argv in a window.
-func terminals(goos string, env environ, argv []string) [][]string {
+func terminals(goos string, argv []string) [][]string {
 	switch {
 	case goos == "windows":
 		return [][]string{append([]string{"cmd.exe", "/c", "start", ""}, argv...)}
@@ -29,12 +28,12 @@ func terminals(goos string, env environ, argv []string) [][]string {
 			"osascript", "-e", "on run argv", "-e", `tell application "Terminal"`, "-e", "activate",
 			"-e", "do script (item 1 of argv)", "-e", "end tell", "-e", "end run", posixsh.Join(argv),
 		}}
-	case !env.graphical():
+	case !graphical():
 		return nil
 	}
 	argv = append([]string{"/bin/sh", "-c", holdOpen, "sh"}, argv...)
 	var list [][]string
-	if chosen := strings.Fields(env["TERMINAL"]); len(chosen) > 0 {
+	if chosen := strings.Fields(os.Getenv("TERMINAL")); len(chosen) > 0 {
 		list = append(list, append(append(chosen, "-e"), argv...))
 	}
 	for _, prefix := range [][]string{

@@ -65,7 +65,6 @@ func TestThePackagesThatAreDifferentOnWindowsPassTheirTests(t *testing.T) {
 	needWine(t)
 	for name, only := range map[string]string{
 		"tunctl/internal/localsocket": ".",
-		"tunctl/internal/peer":        ".",
 		"tunctl/internal/atomicfile":  ".",
 		"tunctl/internal/autostart":   "Task|RunKey",
 		"tunctl/tunnel":               "Pageant",
