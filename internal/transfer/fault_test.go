@@ -109,7 +109,7 @@ func TestASmallFileThatShrankIsNotPutInPlace(t *testing.T) {
 	file(t, here, 500)
 	h := NewHost(s.dial)
 	defer func() { _ = h.Close() }()
-	c := &copier{Options: Options{From: Local(), To: h, Progress: new(Progress), Warn: t.Logf}, dst: h}
+	c := &copier{Options: Options{From: Local(), To: h, Progress: new(Progress), Warn: t.Logf}}
 	if err := c.copySmall(t.Context(), job{from: here, to: s.path("up"), info: stale}); !errors.Is(err, errShrank) {
 		t.Errorf("copied: %v", err)
 	}

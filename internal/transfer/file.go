@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -124,33 +125,30 @@ func (c *copier) putInPlace(from files, to writable, j job, part string) error {
 const tailSize = 1 << 20
 
 // finished reports whether an earlier copy is complete: the same size, time and tail.
-func (c *copier) finished(from, to readable, j job) bool {
+func (c *copier) finished(from files, to writable, j job) bool {
 	there, err := to.Stat(j.to)
 	return err == nil && there.Mode().IsRegular() && there.Size() == j.info.Size() &&
 		there.ModTime().Unix() == j.info.ModTime().Unix() && sameTail(from, to, j.from, j.to, j.info.Size())
 }
 
 // sameTail compares two files just before an offset.
-func sameTail(from, to readable, a, b string, end int64) bool {
-	x, err := tailHash(from, a, end)
-	if err != nil {
-		return false
-	}
-	y, err := tailHash(to, b, end)
-	return err == nil && x == y
+func sameTail(from files, to writable, a, b string, end int64) bool {
+	x, y := tail(from.Open, a, end), tail(to.Open, b, end)
+	return x != nil && y != nil && bytes.Equal(x, y)
 }
 
-func tailHash(in readable, name string, end int64) ([sha256.Size]byte, error) {
-	f, err := in.Open(name)
+// tail is the part of a file just before an offset; nil if it cannot be read.
+func tail(open func(name string) (handle, error), name string, end int64) []byte {
+	f, err := open(name)
 	if err != nil {
-		return [sha256.Size]byte{}, err
+		return nil
 	}
 	defer func() { _ = f.Close() }()
-	tail := make([]byte, min(end, tailSize))
-	if n, err := f.ReadAt(tail, end-int64(len(tail))); n < len(tail) {
-		return [sha256.Size]byte{}, errors.Join(io.ErrUnexpectedEOF, err)
+	text := make([]byte, min(end, tailSize))
+	if n, _ := f.ReadAt(text, end-int64(len(text))); n < len(text) {
+		return nil
 	}
-	return sha256.Sum256(tail), nil
+	return text
 }
 
 // errFull is a full disk or quota.

@@ -30,8 +30,7 @@ type largeFile struct {
 	part string
 
 	mu       sync.Mutex
-	sources  map[files]func() (source, error)
-	sinks    map[writable]func() (sink, error)
+	open     map[opened]func() (handle, error)
 	upTo     int64         // all before it is written
 	written  map[int64]int // ranges after it that are written
 	inFlight int           // chunks being copied
@@ -43,7 +42,7 @@ type largeFile struct {
 func (c *copier) copyLarge(ctx context.Context, j job) error {
 	f := &largeFile{
 		job: j, part: c.partOf(j), written: map[int64]int{}, changed: make(chan struct{}),
-		sources: map[files]func() (source, error){}, sinks: map[writable]func() (sink, error){},
+		open: map[opened]func() (handle, error){},
 	}
 	defer func() { _ = f.close() }()
 	start, done, err := c.begin(ctx, f)
@@ -63,7 +62,7 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 	}
 	err = f.wait()
 	if errors.Is(err, errShrank) { // a later copy cannot continue it
-		_ = c.dst.write(ctx, 0, func(to writable) error { return to.Remove(f.part) })
+		_ = c.To.write(ctx, 0, func(to writable) error { return to.Remove(f.part) })
 	}
 	if err != nil {
 		return err
@@ -190,49 +189,51 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 
 var errShrank = errors.New("the file became shorter during the copy")
 
+// opened is a file on one connection: the source, or the part.
+type opened struct {
+	connection any
+	part       bool
+}
+
 // source is the file to read on one connection, opened once.
-func (f *largeFile) source(from files) (source, error) {
-	f.mu.Lock()
-	open, ok := f.sources[from]
-	if !ok {
-		open = sync.OnceValues(func() (source, error) { return from.Open(f.from) })
-		f.sources[from] = open
-	}
-	f.mu.Unlock()
-	return open()
+func (f *largeFile) source(from files) (handle, error) {
+	return f.openOnce(opened{from, false}, func() (handle, error) { return from.Open(f.from) })
 }
 
 // sink is the part to write on one connection, opened once.
-func (f *largeFile) sink(to writable, openPart func(name string) (sink, error)) (sink, error) {
+func (f *largeFile) sink(to writable, open func(name string) (handle, error)) (handle, error) {
+	return f.openOnce(opened{to, true}, func() (handle, error) { return open(f.part) })
+}
+
+func (f *largeFile) openOnce(key opened, open func() (handle, error)) (handle, error) {
 	f.mu.Lock()
-	open, ok := f.sinks[to]
+	once, ok := f.open[key]
 	if !ok {
-		open = sync.OnceValues(func() (sink, error) { return openPart(f.part) })
-		f.sinks[to] = open
+		once = sync.OnceValues(open)
+		f.open[key] = once
 	}
 	f.mu.Unlock()
-	return open()
+	return once()
 }
 
 // close closes what was opened. A lost connection has closed its files already.
 func (f *largeFile) close() error {
 	f.mu.Lock()
-	sources, sinks := f.sources, f.sinks
-	f.sources, f.sinks = map[files]func() (source, error){}, map[writable]func() (sink, error){}
+	open := f.open
+	f.open = map[opened]func() (handle, error){}
 	f.mu.Unlock()
 	var all []func() error
-	for _, open := range sinks {
-		if s, err := open(); err == nil {
-			all = append(all, s.Close)
+	for key, once := range open {
+		h, err := once()
+		if err != nil {
+			continue
 		}
-	}
-	for _, open := range sources {
-		if s, err := open(); err == nil {
-			all = append(all, func() error {
-				_ = s.Close() // all was read, or reading has failed
-				return nil
-			})
-		}
+		all = append(all, func() error {
+			if err := h.Close(); key.part {
+				return err
+			}
+			return nil // all was read, or reading has failed
+		})
 	}
 	return concurrently(all...)
 }

@@ -11,32 +11,47 @@ import (
 )
 
 // Local is this computer.
-func Local() Place { return local{} }
+func Local() Place { return &local{} }
 
-// local is this computer as a source. Only localTarget writes.
-type local struct{ localPaths }
+// local is this computer.
+type local struct{ target *localTarget }
 
-type localPaths struct{}
-
-func (localPaths) join(dir, name string) string { return filepath.Join(dir, name) }
-
-func (localPaths) split(path string) (dir, base string) {
-	return filepath.Dir(path), filepath.Base(path)
-}
-
-func (local) use(ctx context.Context, _ int, f func(files) error) error {
+func (*local) use(ctx context.Context, _ int, f func(files) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return f(local{})
+	return f(localFiles{})
 }
 
-func (local) Stat(name string) (fs.FileInfo, error)  { return os.Stat(name) }
-func (local) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
-func (local) Glob(pattern string) ([]string, error)  { return filepath.Glob(pattern) }
-func (local) ReadLink(name string) (string, error)   { return os.Readlink(name) }
+func (l *local) write(ctx context.Context, _ int, f func(writable) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return f(l.target)
+}
 
-func (local) RealPath(name string) (string, error) {
+func (l *local) writeBelow(dir string) (done func() error, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	l.target = &localTarget{dir, root}
+	return root.Close, nil
+}
+
+func (*local) join(dir, name string) string { return filepath.Join(dir, name) }
+
+func (*local) split(path string) (dir, base string) { return filepath.Dir(path), filepath.Base(path) }
+
+// localFiles are the files of this computer as sources. Only localTarget writes.
+type localFiles struct{}
+
+func (localFiles) Stat(name string) (fs.FileInfo, error)  { return os.Stat(name) }
+func (localFiles) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+func (localFiles) Glob(pattern string) ([]string, error)  { return filepath.Glob(pattern) }
+func (localFiles) ReadLink(name string) (string, error)   { return os.Readlink(name) }
+
+func (localFiles) RealPath(name string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return "", err
@@ -44,11 +59,11 @@ func (local) RealPath(name string) (string, error) {
 	return filepath.Abs(resolved)
 }
 
-func (local) Open(name string) (source, error) {
+func (localFiles) Open(name string) (handle, error) {
 	return openRegular(name, os.O_RDONLY, os.Stat, os.OpenFile)
 }
 
-func (local) ReadDir(name string) ([]fs.FileInfo, error) {
+func (localFiles) ReadDir(name string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(name)
 	infos := make([]fs.FileInfo, 0, len(entries))
 	for _, e := range entries {
@@ -72,24 +87,8 @@ func full(err error) bool {
 // localTarget is this computer as the target of a copy. It reads, writes and changes
 // nothing outside of one folder, whatever names and links a host lists.
 type localTarget struct {
-	localPaths
 	dir  string
 	root *os.Root
-}
-
-func (local) target(dir string) (to target, done func() error, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &localTarget{dir: dir, root: root}, root.Close, nil
-}
-
-func (t *localTarget) write(ctx context.Context, _ int, f func(writable) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return f(t)
 }
 
 // rel is a name relative to the root, which refuses one that leads out of it.
@@ -143,11 +142,11 @@ func (t *localTarget) Mkdir(name string, mode fs.FileMode) error {
 	return nil
 }
 
-func (t *localTarget) Open(name string) (source, error) {
+func (t *localTarget) Open(name string) (handle, error) {
 	return openRegular(t.rel(name), os.O_RDONLY, t.root.Stat, t.root.OpenFile)
 }
 
-func (t *localTarget) Create(name string) (sink, error) {
+func (t *localTarget) Create(name string) (handle, error) {
 	rel := t.rel(name)
 	return createNew(
 		func() (*os.File, error) { return t.root.OpenFile(rel, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) },
@@ -155,7 +154,7 @@ func (t *localTarget) Create(name string) (sink, error) {
 	)
 }
 
-func (t *localTarget) Reopen(name string) (sink, error) {
+func (t *localTarget) Reopen(name string) (handle, error) {
 	return openRegular(t.rel(name), os.O_RDWR, t.root.Lstat, t.root.OpenFile)
 }
 

@@ -10,23 +10,14 @@ import (
 
 // Place is one end of a copy: this computer, or a host.
 type Place interface {
-	paths
 	// use calls f with the place's files over one of its connections, and calls it again
 	// over a new one when that was lost.
 	use(ctx context.Context, lane int, f func(files) error) error
-	// target is for writing below one folder. The caller calls done at the end.
-	target(dir string) (to target, done func() error, err error)
-}
-
-// target is where a copy writes. Nothing else writes.
-type target interface {
-	paths
-	// write is use, with files that can be written.
+	// write is use, with files that can be written. Nothing else writes.
 	write(ctx context.Context, lane int, f func(writable) error) error
-}
-
-// paths joins and splits paths as a place does.
-type paths interface {
+	// writeBelow is called before the first write: all are below one folder. The caller
+	// calls done at the end.
+	writeBelow(dir string) (done func() error, err error)
 	join(dir, name string) string
 	split(path string) (dir, base string)
 }
@@ -36,8 +27,9 @@ const lanes = 4
 
 // files are the files of a place over one connection.
 type files interface {
-	readable
+	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
+	Open(name string) (handle, error)
 	ReadDir(name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
 	ReadLink(name string) (string, error)
@@ -45,25 +37,20 @@ type files interface {
 	RealPath(name string) (string, error)
 }
 
-// readable are files whose names are known.
-type readable interface {
-	Stat(name string) (fs.FileInfo, error)
-	Open(name string) (source, error)
-}
-
-// writable are files of a target.
+// writable are the files of a target, whose names are known.
 type writable interface {
-	readable
+	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
+	Open(name string) (handle, error)
 	Symlink(target, name string) error
 	// Mkdir creates a folder for its owner alone. It removes the permissions of an
 	// existing one that mode does not have.
 	Mkdir(name string, mode fs.FileMode) error
 	// Create creates a file for its owner alone. It removes what has the name: another
 	// user of a shared folder may have put a link there, which must not be followed.
-	Create(name string) (sink, error)
+	Create(name string) (handle, error)
 	// Reopen opens a file that Create has created, for writing.
-	Reopen(name string) (sink, error)
+	Reopen(name string) (handle, error)
 	// Replace renames a file, also to a name that exists.
 	Replace(name, other string) error
 	Remove(name string) error
@@ -71,6 +58,13 @@ type writable interface {
 	SetTimes(name string, modified time.Time) error
 	// Full reports whether the file system of a file is full, as far as it can be known.
 	Full(name string) bool
+}
+
+// handle is an open file.
+type handle interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
 }
 
 // createNew creates a file under a name that nothing has; what had it is removed.
@@ -86,15 +80,4 @@ func createNew[F any](create func() (F, error), remove func() error) (F, error) 
 		return f, e
 	}
 	return create()
-}
-
-type source interface {
-	io.ReaderAt
-	io.Closer
-}
-
-type sink interface {
-	io.WriterAt
-	io.Closer
-	Truncate(size int64) error
 }

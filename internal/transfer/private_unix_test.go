@@ -293,14 +293,15 @@ func TestAPartThatBecameALinkIsNotReopened(t *testing.T) {
 	if err := os.Symlink("victim", s.path("part")); err != nil {
 		t.Fatal(err)
 	}
-	here, done, err := Local().target(s.dir)
+	here := Local()
+	done, err := here.writeBelow(s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = done() }()
 	host := NewHost(s.dial)
 	defer func() { _ = host.Close() }()
-	for _, to := range []target{here, host} {
+	for _, to := range []Place{here, host} {
 		err := to.write(t.Context(), 0, func(to writable) error {
 			_, err := to.Reopen(s.path("part"))
 			return err
@@ -348,10 +349,11 @@ func TestAFIFOIsNeitherReadNorWritten(t *testing.T) {
 		t.Errorf("it is now %v, %v", info, err)
 	}
 	// It took a file's place after that was listed.
-	if _, err := (local{}).Open(fifo); !errors.Is(err, errNotAFile) {
+	if _, err := (localFiles{}).Open(fifo); !errors.Is(err, errNotAFile) {
 		t.Errorf("as a source: %v", err)
 	}
-	to, done, err := Local().target(here)
+	to := Local()
+	done, err := to.writeBelow(here)
 	if err != nil {
 		t.Fatal(err)
 	}

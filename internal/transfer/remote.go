@@ -71,9 +71,9 @@ func (h *Host) write(ctx context.Context, i int, f func(writable) error) error {
 	return h.do(ctx, i, func(r *remoteFiles) error { return f(r) })
 }
 
-// target is the host itself, which decides what a person may write.
-func (h *Host) target(string) (to target, done func() error, err error) {
-	return h, func() error { return nil }, nil
+// writeBelow does nothing: the host decides what a person may write.
+func (h *Host) writeBelow(string) (done func() error, err error) {
+	return func() error { return nil }, nil
 }
 
 func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error {
@@ -181,13 +181,10 @@ func (*Host) join(dir, name string) string         { return path.Join(dir, name)
 func (*Host) split(name string) (dir, base string) { return path.Dir(name), path.Base(name) }
 
 // connectError says that the file server cannot be reached.
-type connectError struct{ err error }
-
-// Error implements error.
-func (e *connectError) Error() string { return e.err.Error() }
+type connectError struct{ error }
 
 // Unwrap returns the cause.
-func (e *connectError) Unwrap() error { return e.err }
+func (e *connectError) Unwrap() error { return e.error }
 
 // lostError says that the channel was lost, not that the file server refused.
 type lostError struct {
@@ -329,11 +326,11 @@ func (r *remoteFiles) Full(name string) bool {
 	return err == nil && st.Bavail*st.Frsize < chunkSize
 }
 
-func (r *remoteFiles) Open(name string) (source, error) { return r.open(name, os.O_RDONLY) }
+func (r *remoteFiles) Open(name string) (handle, error) { return r.open(name, os.O_RDONLY) }
 
 // Create checks the mode of the first new file: a server that respects the mode does so
 // for all.
-func (r *remoteFiles) Create(name string) (sink, error) {
+func (r *remoteFiles) Create(name string) (handle, error) {
 	f, err := createNew(
 		func() (*remoteFile, error) { return r.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL) },
 		func() error { return r.Remove(name) },
@@ -353,7 +350,7 @@ func (r *remoteFiles) Create(name string) (sink, error) {
 
 // Reopen cannot make the server refuse links: who may rename files in the folder can
 // still put one there between the two requests.
-func (r *remoteFiles) Reopen(name string) (sink, error) {
+func (r *remoteFiles) Reopen(name string) (handle, error) {
 	info, err := r.Lstat(name)
 	switch {
 	case err != nil:
@@ -397,9 +394,6 @@ func (f *remoteFile) WriteAt(p []byte, off int64) (int, error) {
 	n, err := f.f.WriteAt(p, off)
 	return n, f.r.classify(err)
 }
-
-// Truncate shortens the file.
-func (f *remoteFile) Truncate(size int64) error { return f.r.classify(f.f.Truncate(size)) }
 
 // Close implements io.Closer.
 func (f *remoteFile) Close() error { return f.r.classify(f.f.Close()) }

@@ -146,7 +146,7 @@ func (c *copier) sameFiles(ctx context.Context, dir string) (same bool, err erro
 	}
 	name := partPrefix + rand.Text() + partSuffix
 	probe := c.To.join(dir, name)
-	err = c.dst.write(ctx, 0, func(to writable) error {
+	err = c.To.write(ctx, 0, func(to writable) error {
 		f, err := to.Create(probe)
 		if err == nil {
 			err = f.Close()
@@ -163,7 +163,7 @@ func (c *copier) sameFiles(ctx context.Context, dir string) (same bool, err erro
 		}
 		return nil
 	})
-	return same, errors.Join(err, c.dst.write(ctx, 0, func(to writable) error { return to.Remove(probe) }))
+	return same, errors.Join(err, c.To.write(ctx, 0, func(to writable) error { return to.Remove(probe) }))
 }
 
 // NoSourceError says that a source does not exist.

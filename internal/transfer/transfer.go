@@ -56,12 +56,11 @@ func Copy(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	dst, release, err := o.To.target(dir)
+	done, err := o.To.writeBelow(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = release() }()
-	c.dst = dst
+	defer func() { _ = done() }()
 	if err := c.checkNesting(ctx, jobs, dir); err != nil {
 		return err
 	}
@@ -88,7 +87,6 @@ func Copy(ctx context.Context, o Options) error {
 // copier is the state of one Copy.
 type copier struct {
 	Options
-	dst                 target
 	stop                context.CancelCauseFunc
 	small, large, lists chan struct{} // limits for what is done at once
 	chunks              chan chunk
@@ -117,7 +115,7 @@ func (c *copier) fail(path string, err error) {
 		return
 	}
 	if e, ok := errors.AsType[*connectError](err); ok {
-		c.stop(e.err)
+		c.stop(e.error)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +143,7 @@ func (c *copier) nextLane() int {
 // one was lost.
 func (c *copier) with(ctx context.Context, lane int, f func(from files, to writable) error) error {
 	return c.From.use(ctx, lane, func(from files) error {
-		return c.dst.write(ctx, lane, func(to writable) error { return f(from, to) })
+		return c.To.write(ctx, lane, func(to writable) error { return f(from, to) })
 	})
 }
 

@@ -369,13 +369,14 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	c := &copier{Options: Options{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }}}
 	part := s.path("p")
 	file(t, part, 1000)
-	there, done, err := Local().target(s.dir)
+	there := Local()
+	done, err := there.writeBelow(s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = done() }()
 	err = there.write(t.Context(), 0, func(to writable) error {
-		return c.putInPlace(local{}, to, job{from: here, to: s.path("a"), info: stale}, part)
+		return c.putInPlace(localFiles{}, to, job{from: here, to: s.path("a"), info: stale}, part)
 	})
 	if err != nil {
 		t.Fatal(err)

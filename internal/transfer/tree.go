@@ -115,7 +115,7 @@ func (c *copier) isName(name string) bool {
 func (c *copier) finishFolders(ctx context.Context) {
 	for i := len(c.folders) - 1; i >= 0; i-- {
 		f := c.folders[i]
-		err := c.dst.write(ctx, 0, func(to writable) error {
+		err := c.To.write(ctx, 0, func(to writable) error {
 			return errors.Join(to.SetTimes(f.path, f.info.ModTime()), to.SetMode(f.path, f.info.Mode()))
 		})
 		if err != nil {
