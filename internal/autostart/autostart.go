@@ -41,14 +41,6 @@ func (p Part) args() []string {
 	return []string{"tray"}
 }
 
-// title names the part in a list of startup programs.
-func (p Part) title() string {
-	if p == Agent {
-		return "tunctl agent"
-	}
-	return "tunctl tray"
-}
-
 // Entry is how one part is set to start.
 type Entry struct {
 	Part      Part   `json:"part"`
@@ -58,8 +50,6 @@ type Entry struct {
 	Enabled   bool   `json:"enabled"`           // and the system starts it
 	Stale     bool   `json:"stale"`             // but this tunctl would write it differently
 	Program   string `json:"program,omitempty"` // what it starts
-
-	earlier bool // an earlier version of this tunctl wrote it, and nobody has changed it
 }
 
 // State is the setting of start at login.
@@ -216,16 +206,17 @@ func (a *Autostart) Unsupervised(ctx context.Context) (bool, error) {
 }
 
 // Follow renews entries whose program no longer exists, so that tunctl still starts
-// after it was moved, and entries of earlier versions of this tunctl. Entries of another
-// tunctl that exists stay: a second copy must not take them over.
+// after it was moved, and removes those for a part that this build does not have. Entries
+// of another tunctl that exists stay: a second copy must not take them over.
 func (a *Autostart) Follow(ctx context.Context) error {
-	state, err := a.Status(ctx)
-	if err != nil {
-		return err
-	}
-	for _, e := range state.Entries {
+	for _, m := range a.methods {
+		e, err := m.entry(ctx, a.program)
+		if err != nil {
+			return err
+		}
 		moved := e.Program != "" && e.Program != a.program && !exists(e.Program)
-		if e.Stale && e.Enabled && (moved || e.earlier) {
+		missing := e.Program == a.program && !m.wanted()
+		if e.Stale && e.Enabled && (moved || missing) {
 			return a.On(ctx)
 		}
 	}

@@ -115,11 +115,8 @@ func (l *launchAgent) entry(ctx context.Context, program string) (Entry, error) 
 	if text != "" {
 		e.Installed = true
 		e.Enabled = !l.disabled(ctx)
-		ours := plistText(l.Part, program)
-		e.Stale = text != ours || l.missing
+		e.Stale = text != plistText(l.Part, program) || l.missing
 		e.Program = plistProgram(text)
-		e.earlier = text == strings.Replace(ours, "<integer>1</integer>", "<integer>10</integer>", 1) || // before the delay was shortened
-			text == ours && l.missing // by a build that had it
 	}
 	return e, err
 }

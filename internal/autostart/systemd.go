@@ -137,7 +137,6 @@ func (u *unit) entry(_ context.Context, program string) (Entry, error) {
 		e.Enabled = u.wanted() && exists(u.link)
 		e.Stale = text != unitText(program)
 		e.Program = unitProgram(text)
-		e.earlier = text == strings.Replace(unitText(program), "RestartSec=1\n", "RestartSec=5\n", 1) // before the delay was shortened
 	}
 	return e, err
 }
@@ -151,8 +150,8 @@ func (u *unit) start(ctx context.Context) error {
 // errNoUnit says that the system does not supervise the agent.
 var errNoUnit = errors.New("the agent has no enabled unit or task")
 
-// StartAgent starts the enabled unit or task of the agent now, also one that an earlier
-// version wrote, so that a command that needs an agent does not start a second one.
+// StartAgent starts the enabled unit or task of the agent now, so that a command that needs
+// an agent does not start a second one.
 func (a *Autostart) StartAgent(ctx context.Context) error {
 	for _, m := range a.methods {
 		supervisor, ok := m.(interface {
@@ -161,7 +160,7 @@ func (a *Autostart) StartAgent(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if e, err := m.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale && !e.earlier {
+		if e, err := m.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale {
 			return errors.Join(errNoUnit, err)
 		}
 		return supervisor.start(ctx)

@@ -30,14 +30,13 @@ func (d *desktopEntry) path() string {
 
 // desktopText is the entry's file.
 func desktopText(p Part, program string) string {
-	words := []string{desktopQuote(program)}
 	return `[Desktop Entry]
 Type=Application
 Version=1.0
-Name=` + p.title() + `
+Name=tunctl ` + string(p) + `
 Comment=Tunnels to notebooks on compute nodes
 TryExec=` + desktopString(program) + `
-Exec=` + strings.Join(append(words, p.args()...), " ") + `
+Exec=` + desktopQuote(program) + " " + strings.Join(p.args(), " ") + `
 Terminal=false
 StartupNotify=false
 NoDisplay=true
