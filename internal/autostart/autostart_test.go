@@ -268,6 +268,9 @@ func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
 		path := filepath.Join(p.HomeDir, tt.file)
 		text, err := read(path)
 		mustDo(t, err)
+		if err := a.StartAgent(t.Context()); (err == nil) != (p.System == "linux") {
+			t.Errorf("the agent of an entry of ours: %v", err)
+		}
 		changed := strings.Replace(text, tt.ours, tt.changed, 1)
 		mustDo(t, os.WriteFile(path, []byte(changed), 0o644))
 		mustDo(t, a.Follow(t.Context()))
