@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 )
 
@@ -42,71 +43,91 @@ func (c *companion) act(ctx context.Context, id string) {
 	})
 }
 
+// on binds an action to a name.
+func on[T any](name T, do func(ctx context.Context, name T) error) func(ctx context.Context) error {
+	return func(ctx context.Context) error { return do(ctx, name) }
+}
+
 // up requests a session, whose page opens once it is ready.
 func (c *companion) up(req api.UpRequest) func(ctx context.Context) error {
 	c.requested[req.Session] = time.Now()
-	return func(ctx context.Context) error { return c.Agent.Up(ctx, req) }
+	return func(ctx context.Context) error {
+		_, err := c.Agent.Up(ctx, req)
+		return err
+	}
 }
 
-// actionFor returns the action of a verb; nil for entries that only show something. It
-// runs on the goroutine of Serve, the action does not.
+func (c *companion) down(session string, cancel bool) func(ctx context.Context) error {
+	delete(c.requested, session)
+	return func(ctx context.Context) error {
+		_, err := c.Agent.Down(ctx, api.DownRequest{Session: session, Cancel: cancel})
+		return err
+	}
+}
+
+func (c *companion) terminal(args ...string) func(ctx context.Context) error {
+	return func(ctx context.Context) error { return c.desk.terminal(ctx, args...) }
+}
+
+// actionFor returns the action of a verb; nil for entries that only show something, and for
+// the buttons of old notifications. It runs on the goroutine of Serve, the action does not.
 func (c *companion) actionFor(verb, name string) func(ctx context.Context) error {
 	switch verb {
 	case verbOpen, verbPick:
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			name = ready[0].Name
 		}
-		return func(ctx context.Context) error { return c.openSession(ctx, name) }
+		return on(actions.Page{Session: name}, c.openPage)
 	case verbEndpoint:
-		return func(ctx context.Context) error { return c.openEndpoint(ctx, name) }
+		return on(splitPage(name), c.openPage)
 	case verbCopy:
-		return func(ctx context.Context) error { return c.copyAddress(ctx, name) }
+		return func(ctx context.Context) error {
+			_, err := c.desk.CopyAddress(ctx, c.Agent, actions.Page{Session: name})
+			return err
+		}
 	case verbLog:
-		return func(ctx context.Context) error { return c.Terminal(ctx, "logs", "-f", name) }
+		return c.terminal("logs", "-f", name)
 	case verbUp, verbReconnect:
 		return c.up(api.UpRequest{Session: name, Adopt: verb == verbReconnect})
 	case verbUpWith:
 		session, with := splitChoices(name)
 		return c.up(api.UpRequest{Session: session, With: with})
 	case verbDown, verbCancel:
-		delete(c.requested, name)
-		return func(ctx context.Context) error { return c.Agent.Down(ctx, name, verb == verbCancel) }
+		return c.down(name, verb == verbCancel)
 	case verbExtend:
-		return func(ctx context.Context) error { return c.extend(ctx, name) }
+		return on(name, c.extend)
 	case verbAskEnd:
-		s, found := c.view.Status.Session(name)
-		if !found || !jobAlive(s, time.Now()) { // the button of an old notification
-			return nil
+		if s, found := c.view.Status.Session(name); found && jobAlive(s, time.Now()) {
+			c.announce(endQuestion(s))
 		}
-		c.announce(endQuestion(s))
 	case verbEnd:
-		session, job := splitEndpoint(name) // nor has the id of a job a slash
-		if s, found := c.view.Status.Session(session); !found || s.Job == nil || s.Job.ID != job {
-			return nil // the button of an old notification
+		job := splitPage(name)
+		if s, found := c.view.Status.Session(job.Session); found && s.Job != nil && s.Job.ID == job.Endpoint {
+			return c.down(s.Name, true)
 		}
-		return c.actionFor(verbCancel, session)
 	case verbTrouble:
-		s, found := c.view.Status.Session(name)
-		if !found { // the button of an old notification
-			return nil
+		if s, found := c.view.Status.Session(name); found {
+			return c.showPage(troublePage(s, time.Now()))
 		}
-		return c.showPage(troublePage(s, time.Now()))
 	case verbDetails:
 		p, _ := c.details.Load(name)
 		failed, _ := p.(detailsPage)
 		return c.showPage(failed)
 	case verbLogin:
-		return forHost(name, c.Login)
+		return on(name, c.Login)
 	case verbAsk:
-		return func(ctx context.Context) error { return c.Terminal(ctx, "login", name) }
+		return c.terminal("login", name)
 	case verbSetup:
-		return func(ctx context.Context) error { return c.Terminal(ctx, "init") }
+		return c.terminal("init")
 	case verbLogout:
-		return forHost(name, c.Logout)
+		return on(name, c.Logout)
 	case verbStartAgent:
 		return c.StartAgent
 	case verbAutostart:
-		return c.switchAutostart(c.view.Autostart)
+		if c.view.Autostart {
+			return c.Autostart.Off
+		}
+		return c.Autostart.On
 	case verbDashboard:
 		return c.Dashboard
 	case verbSettings:
@@ -117,92 +138,22 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 	return nil
 }
 
-// forHost binds an action on hosts, if there is one, to a host.
-func forHost(name string, do func(ctx context.Context, name string) error) func(ctx context.Context) error {
-	if do == nil {
-		return nil
+// openPage opens a page. A notification has what a person needs to know besides.
+func (c *companion) openPage(ctx context.Context, p actions.Page) error {
+	text, err := c.desk.OpenPage(ctx, c.Agent, p)
+	if text != "" {
+		c.announce(news{title: headline("", p.Session, " is ready"), body: text})
 	}
-	return func(ctx context.Context) error { return do(ctx, name) }
-}
-
-// openSession opens a session's page.
-func (c *companion) openSession(ctx context.Context, session string) error {
-	page, err := c.Agent.Page(ctx, session)
-	if err != nil {
-		return err
-	}
-	return c.openPage(ctx, verbOpen, session, page)
-}
-
-// openEndpoint opens another page of a session's job, SESSION/NAME.
-func (c *companion) openEndpoint(ctx context.Context, id string) error {
-	session, name := splitEndpoint(id)
-	page, err := c.Agent.EndpointPage(ctx, session, name)
-	if err != nil {
-		return err
-	}
-	return c.openPage(ctx, verbEndpoint, id, page)
-}
-
-// openPage opens the page of an entry. A password that it asks for goes to the clipboard; for
-// what is no page, a notification says how to use it.
-func (c *companion) openPage(ctx context.Context, verb, name string, page api.OpenResponse) error {
-	session := name
-	if verb == verbEndpoint {
-		session, _ = splitEndpoint(name)
-	}
-	if text := page.ConnectText(); text != "" {
-		c.announce(news{title: headline("", session, " is ready"), body: text})
-		return nil
-	}
-	if err := c.Open(ctx, page.URL); err != nil || page.Password == "" {
-		return err
-	}
-	where := "It is on the clipboard: paste it."
-	if err := c.Copy(ctx, page.Password); err != nil {
-		c.Log.Warn("cannot copy a page's password", "session", session, "err", err)
-		where = "It could not be copied: run `" + c.equivalentCommand(verb, name) + " --print`, which shows it."
-	}
-	if page.User != "" {
-		where += " Log in as " + page.User + "."
-	}
-	c.announce(news{title: headline("", session, " asks for a password"), body: where})
-	return nil
-}
-
-// copyAddress copies the whole address of a session's page.
-func (c *companion) copyAddress(ctx context.Context, session string) error {
-	page, err := c.Agent.Page(ctx, session)
-	if err != nil {
-		return err
-	}
-	return c.Copy(ctx, page.URL)
-}
-
-// splitEndpoint splits SESSION/NAME. The name of an endpoint has no slash.
-func splitEndpoint(page string) (session, name string) {
-	i := strings.LastIndexByte(page, '/')
-	return page[:max(i, 0)], page[i+1:]
+	return err
 }
 
 // extend requests more time, and shows the new end.
 func (c *companion) extend(ctx context.Context, session string) error {
-	end, err := c.Agent.Extend(ctx, session, extendBy)
-	if err != nil {
-		return err
+	text, err := actions.Extend(ctx, c.Agent, session, extendBy)
+	if err == nil {
+		c.announce(news{title: headline("", session, " was extended"), body: text})
 	}
-	c.announce(news{title: headline("", session, " was extended"), body: "It runs until " + clock(end, time.Now()) + " now."})
-	return nil
-}
-
-func (c *companion) switchAutostart(on bool) func(ctx context.Context) error {
-	switch {
-	case c.Autostart == nil:
-		return nil
-	case on:
-		return c.Autostart.Off
-	}
-	return c.Autostart.On
+	return err
 }
 
 func (c *companion) settings(ctx context.Context) error {
@@ -213,16 +164,7 @@ func (c *companion) settings(ctx context.Context) error {
 		})
 		return nil
 	}
-	return c.Edit(ctx, c.ConfigPath)
-}
-
-// attempts complete "Could not …" for each verb; a name may follow.
-var attempts = map[string]string{
-	verbOpen: "open", verbPick: "open", verbEndpoint: "open", verbCopy: "copy the address of", verbLog: "show the log of", verbUp: "start", verbUpWith: "start", verbReconnect: "reconnect to",
-	verbDown: "disconnect", verbCancel: "end the job of", verbEnd: "end the job of", verbExtend: "extend", verbLogin: "log in to", verbAsk: "log in to",
-	verbLogout: "log out of", verbStartAgent: "start tunctl", verbSetup: "open a terminal", verbAutostart: "change the startup",
-	verbDashboard: "open the dashboard", verbSettings: "open the config", verbHelp: "show the help", verbTrouble: "show the details of",
-	verbDetails: "show the details",
+	return c.desk.edit(ctx, c.ConfigPath)
 }
 
 // reportFailure shows that an entry did not work. A page has the details.
@@ -235,40 +177,14 @@ func (c *companion) reportFailure(id string, err error) {
 	case verbUpWith:
 		name, _ = splitChoices(name)
 	case verbEnd:
-		name, _ = splitEndpoint(name)
+		name = splitPage(name).Session
 	}
-	p := detailsPage{Title: "Could not " + strings.TrimSpace(attempts[verb]+" "+name), Text: api.Redact(err.Error())}
+	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[verb].attempt+" "+name), Text: api.Redact(err.Error())}
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
 		p.Hint = e.Hint
-	} else if command := c.equivalentCommand(verb, name); command != "" {
+	} else if command := equivalentCommand(verb, name); command != "" {
 		p.Hint = "`" + command + "` does the same in a terminal"
 	}
 	c.details.Store(id, p)
 	c.announce(news{title: shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
-}
-
-// equivalentCommand is the command that does the same as an entry.
-func (c *companion) equivalentCommand(verb, name string) string {
-	switch verb {
-	case verbOpen, verbPick:
-		return strings.TrimSpace(c.Command + " open " + name)
-	case verbEndpoint:
-		session, which := splitEndpoint(name)
-		return c.Command + " open " + session + " --which " + which
-	case verbCopy:
-		return c.Command + " open --print " + name
-	case verbLog:
-		return c.Command + " logs " + name
-	case verbExtend:
-		return c.Command + " extend " + name + " 1h"
-	case verbStartAgent:
-		return c.Command + " agent start"
-	case verbDashboard:
-		return c.Command + " dashboard --print"
-	case verbSettings:
-		return c.Command + " config edit"
-	case verbHelp:
-		return c.Command + " help"
-	}
-	return ""
 }

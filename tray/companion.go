@@ -1,6 +1,7 @@
 package tray
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"reflect"
@@ -28,6 +29,7 @@ type display interface {
 // is clicked.
 type companion struct {
 	Options
+	desk     desk
 	display  display
 	quit     func()
 	notifier notifier          // nil: this desktop has no notifications
@@ -52,11 +54,8 @@ type companion struct {
 
 func newCompanion(o Options, d display, quit func()) *companion {
 	return &companion{
-		Options: o, display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
-		view: view{Can: abilities{
-			Autostart: o.Autostart != nil, StartAgent: o.StartAgent != nil, Login: o.Login != nil, Logout: o.Logout != nil,
-			Dashboard: o.Dashboard != nil,
-		}},
+		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
+		view:    view{CanAutostart: o.Autostart != nil},
 		tracker: newTracker(), requested: map[string]time.Time{},
 		outbox:  make(chan notification, outboxSize),
 		prompts: map[string]*openPrompt{}, dialogDone: make(chan bool, 1),
@@ -144,18 +143,17 @@ func (c *companion) apply(e *api.Event) {
 		c.view.Reached = true
 		c.view.Status = *e.Status
 	case e.Type == api.EventSession && e.Session != nil:
-		same := func(s api.Session) bool { return s.Name == e.Session.Name }
-		st.Sessions = put(st.Sessions, same, *e.Session)
+		st.Sessions = put(st.Sessions, *e.Session, func(s api.Session) string { return s.Name })
 	case e.Type == api.EventSessionGone && e.Session != nil:
 		st.Sessions = slices.DeleteFunc(st.Sessions, func(s api.Session) bool { return s.Name == e.Session.Name })
 	case e.Type == api.EventHost && e.Host != nil:
-		st.Hosts = put(st.Hosts, func(h api.Host) bool { return h.Alias == e.Host.Alias }, *e.Host)
+		st.Hosts = put(st.Hosts, *e.Host, func(h api.Host) string { return h.Alias })
 	}
 }
 
-// put replaces the element that is the same, or appends x.
-func put[T any](list []T, same func(T) bool, x T) []T {
-	if i := slices.IndexFunc(list, same); i >= 0 {
+// put replaces the element that has the name of x, or appends x.
+func put[T any](list []T, x T, name func(T) string) []T {
+	if i := slices.IndexFunc(list, func(y T) bool { return name(y) == name(x) }); i >= 0 {
 		list[i] = x
 		return list
 	}

@@ -3,6 +3,7 @@ package tray
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 )
@@ -78,21 +80,21 @@ func (s *script) Watch(ctx context.Context, each func(api.Event)) error {
 	}
 }
 
-func (s *script) Up(_ context.Context, req api.UpRequest) error {
+func (s *script) Up(_ context.Context, req api.UpRequest) (api.UpResponse, error) {
 	switch {
 	case req.Adopt:
-		return s.note("adopt", req.Session)
+		return api.UpResponse{}, s.note("adopt", req.Session)
 	case req.With != nil:
-		return s.note("up", req.Session, req.With.String())
+		return api.UpResponse{}, s.note("up", req.Session, req.With.String())
 	}
-	return s.note("up", req.Session)
+	return api.UpResponse{}, s.note("up", req.Session)
 }
 
-func (s *script) Down(_ context.Context, name string, cancel bool) error {
-	if cancel {
-		return s.note("cancel", name)
+func (s *script) Down(_ context.Context, req api.DownRequest) (api.DownResponse, error) {
+	if req.Cancel {
+		return api.DownResponse{}, s.note("cancel", req.Session)
 	}
-	return s.note("down", name)
+	return api.DownResponse{}, s.note("down", req.Session)
 }
 
 func (s *script) Page(_ context.Context, name string) (api.OpenResponse, error) {
@@ -114,8 +116,8 @@ func (s *script) EndpointPage(_ context.Context, session, name string) (api.Open
 	return page, s.note("endpoint", session, name)
 }
 
-func (s *script) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
-	return noon.Add(by), s.note("extend", name, by.String())
+func (s *script) Extend(_ context.Context, name string, by time.Duration) (api.Job, error) {
+	return api.Job{ID: "1001", End: noon.Add(by)}, s.note("extend", name, by.String())
 }
 
 func (s *script) Answer(_ context.Context, id string, a api.Answer) error {
@@ -190,6 +192,9 @@ type stage struct {
 	restarts atomic.Int32 // how often an agent that is gone was looked after
 }
 
+// all is what the config wants to be notified of.
+func all(string) bool { return true }
+
 // play runs a companion in a bubble of its own time.
 func play(t *testing.T, act func(t *testing.T, s *stage)) {
 	t.Helper()
@@ -208,14 +213,17 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 		o := Options{
 			Agent: s.script, Autostart: &switchOnOff{}, ConfigPath: config,
 			StartAgent: func(context.Context) error { return s.note("start") },
-			Ask:        s.ask,
 			RestartAgent: func(context.Context) error {
 				s.restarts.Add(1)
 				return nil
 			},
-			Login: do("login"), Logout: do("logout"), Open: do("browse"), Copy: do("copy"), Edit: do("edit"),
-			Terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
-			Show: func(_ context.Context, path string) error {
+			Login: do("login"), Logout: do("logout"), Dashboard: func(context.Context) error { return s.note("dashboard") },
+			Notify: all, Log: slog.New(slog.DiscardHandler),
+		}
+		o.desk = &desk{
+			Desktop: actions.Desktop{Open: do("browse"), Copy: do("copy")}, ask: s.ask, edit: do("edit"),
+			terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
+			show: func(_ context.Context, path string) error {
 				text, err := os.ReadFile(path)
 				if err != nil || !strings.Contains(string(text), "<title>tunctl") {
 					t.Errorf("the page is %q, %v", text, err)
@@ -224,7 +232,6 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 				return s.note("show", filepath.Base(path))
 			},
 		}
-		o.fill()
 		ctx, cancel := context.WithCancel(t.Context())
 		c := newCompanion(o, s.screen, func() { s.quit = true })
 		c.notifier = s.notes
@@ -418,7 +425,7 @@ func TestAPageThatAsksForAPasswordGetsItByTheClipboard(t *testing.T) {
 			t.Errorf("did %q, want %q", got, want)
 		}
 		n := s.told(t)
-		if n.Title != "rstudio asks for a password" || !strings.Contains(n.Body, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "Zm9v") {
+		if n.Title != "rstudio is ready" || !strings.Contains(n.Body, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "Zm9v") {
 			t.Errorf("the notification is %+v", n)
 		}
 	})
@@ -434,7 +441,7 @@ func TestAPasswordThatCannotBeCopiedIsShownByACommand(t *testing.T) {
 		} {
 			s.click(id)
 			n := s.told(t)
-			if !strings.HasSuffix(n.Title, " asks for a password") || !strings.Contains(n.Body, command) || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "clipboard") {
+			if !strings.HasSuffix(n.Title, " is ready") || !strings.Contains(n.Body, command) || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "clipboard") {
 				t.Errorf("%s: the notification is %+v", id, n)
 			}
 		}
@@ -565,7 +572,6 @@ func TestASessionAddedToTheConfigIsInTheMenuAtOnce(t *testing.T) {
 
 func TestUnwantedNotificationsAreNotShown(t *testing.T) {
 	o := Options{Notify: func(kind string) bool { return kind != kindNeedsLogin }}
-	o.fill()
 	c := newCompanion(o, &screen{}, func() {})
 	c.notifier = make(notes)
 	c.view = statuses["needs-login"]

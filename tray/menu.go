@@ -13,15 +13,12 @@ import (
 
 // view is everything the menu is drawn from.
 type view struct {
-	Status    api.Status
-	Reached   bool // the agent answers
-	Autostart bool // start at login is on
-	Can       abilities
-	Now       time.Time
+	Status       api.Status
+	Reached      bool // the agent answers
+	CanAutostart bool // start at login can be switched
+	Autostart    bool // and is on
+	Now          time.Time
 }
-
-// abilities say which optional entries have an action.
-type abilities struct{ Autostart, StartAgent, Login, Logout, Dashboard bool }
 
 // menu is what the icon shows.
 type menu struct {
@@ -41,36 +38,6 @@ type menuItem struct {
 	Children  []menuItem
 }
 
-// The verbs of entries that do something.
-const (
-	verbOpen       = "open"     // without a name: the one page that is ready
-	verbPick       = "pick"     // open, chosen of several
-	verbEndpoint   = "endpoint" // open another page of a session's job: SESSION/NAME
-	verbCopy       = "copy"
-	verbLog        = "log"
-	verbUp         = "up"
-	verbReconnect  = "reconnect" // up that submits nothing
-	verbUpWith     = "up-with"   // with earlier choices: SESSION?NAME=VALUE&…
-	verbDown       = "down"
-	verbCancel     = "cancel"
-	verbExtend     = "extend"  // from a notification
-	verbKeep       = "keep"    // leave an idle job as it is, from a notification
-	verbAskEnd     = "ask-end" // ask whether an idle job is to be ended, from a notification
-	verbEnd        = "end"     // end that job: SESSION/JOB, from that question
-	verbTrouble    = "trouble" // show what went wrong with a session
-	verbDetails    = "details" // show what went wrong with an entry, from a notification
-	verbLogin      = "login"
-	verbAsk        = "ask" // log in in a terminal, from a notification
-	verbLogout     = "logout"
-	verbStartAgent = "start-agent"
-	verbSetup      = "setup"
-	verbDashboard  = "dashboard"
-	verbAutostart  = "autostart"
-	verbSettings   = "settings"
-	verbHelp       = "help"
-	verbQuit       = "quit"
-)
-
 // atTop marks the entries at the top: what they do is found further down as well.
 const atTop = "top-"
 
@@ -85,11 +52,8 @@ func menuFor(v view) menu {
 		items = append(items, section("sessions", sessionItems(v))...)
 		items = append(items, section("hosts", hostItems(v))...)
 	}
-	items = append(items, separator("end"))
-	if v.Can.Dashboard {
-		items = append(items, entry(verbDashboard, "", "Dashboard", true))
-	}
-	if v.Can.Autostart {
+	items = append(items, separator("end"), entry(verbDashboard, "", "Dashboard", true))
+	if v.CanAutostart {
 		items = append(items, menuItem{
 			ID: verbAutostart, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,
 		})
@@ -124,11 +88,8 @@ func section(id string, items []menuItem) []menuItem {
 
 // firstItems are what a person most likely wants to do now.
 func firstItems(v view) []menuItem {
-	switch {
-	case !v.Reached && v.Can.StartAgent:
+	if !v.Reached {
 		return []menuItem{entry(verbStartAgent, "", "Start tunctl", true)}
-	case !v.Reached:
-		return []menuItem{text("status", "The background agent is not running")}
 	}
 	items := append(loginItems(v), openItems(v)...)
 	items = append(items, resumeItems(v)...)
@@ -146,7 +107,7 @@ func firstItems(v view) []menuItem {
 func loginItems(v view) []menuItem {
 	var items []menuItem
 	for _, s := range v.Status.Sessions {
-		item := entry(atTop+verbLogin, s.Host, api.MenuLogin(s.Host), v.Can.Login)
+		item := entry(atTop+verbLogin, s.Host, api.MenuLogin(s.Host), true)
 		if s.State == api.SessionNeedsLogin && !slices.ContainsFunc(items, func(i menuItem) bool { return i.ID == item.ID }) {
 			items = append(items, item)
 		}
@@ -360,15 +321,13 @@ func hostItems(v view) []menuItem {
 	}
 	var items []menuItem
 	for _, h := range v.Status.Hosts {
-		item := menuItem{ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostText(h, shown)}
-		if v.Can.Login {
-			item.Children = append(item.Children, entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting))
-		}
-		if v.Can.Logout {
-			item.Children = append(item.Children, entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown))
-		}
-		item.Enabled = len(item.Children) > 0
-		items = append(items, item)
+		items = append(items, menuItem{
+			ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostText(h, shown), Enabled: true,
+			Children: []menuItem{
+				entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting),
+				entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown),
+			},
+		})
 	}
 	return items
 }

@@ -145,8 +145,7 @@ func TestTheMenuTellsTheStatus(t *testing.T) {
 	for name, v := range statuses {
 		t.Run(name, func(t *testing.T) {
 			v.Now = noon
-			v.Can = abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
-			v.Autostart = name == "ready"
+			v.CanAutostart, v.Autostart = true, name == "ready"
 			got := render(menuFor(v))
 			path := filepath.Join("testdata", "menus", name+".txt")
 			if *update {
@@ -173,7 +172,7 @@ func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
 		"failed": "See what went wrong…", "several-failed": "jupyter: see what went wrong…", "paused": "Reconnect: the agent crashed several times", "bad-config": "Open my notebook",
 	} {
 		v := statuses[name]
-		v.Now, v.Can = noon, abilities{StartAgent: true, Login: true}
+		v.Now = noon
 		if first := menuFor(v).Items[0]; first.Title != want || !first.Enabled {
 			t.Errorf("%s: the first entry is %+v, want %q", name, first, want)
 		}
@@ -195,7 +194,7 @@ func TestAPageThatIsNoNotebookIsOpenedByItsName(t *testing.T) {
 
 func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
 	for name, v := range statuses {
-		v.Now, v.Can = noon, abilities{Autostart: true, StartAgent: true, Login: true, Logout: true, Dashboard: true}
+		v.Now, v.CanAutostart = noon, true
 		items := menuFor(v).Items
 		for i, it := range items {
 			words := it.Title
@@ -282,20 +281,9 @@ func TestTheMenuKeepsItsShapeOnTheWayToReady(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDoneIsNotOffered(t *testing.T) {
-	text := render(menuFor(statuses["ready"])) + render(menuFor(statuses["no-agent"]))
-	for _, id := range []string{verbAutostart, verbStartAgent, atTop + verbLogin + ":narval", verbLogin + ":narval", verbLogout + ":narval"} {
-		if strings.Contains(text, "["+id+"]") {
-			t.Errorf("%q is offered, though nothing does it:\n%s", id, text)
-		}
-	}
-}
-
-func TestTimeIsSaidAsPeopleDo(t *testing.T) {
-	for d, want := range map[time.Duration]string{2 * time.Hour: "14:00", 24 * time.Hour: "Thu 12:00", 30 * 24 * time.Hour: "3 Apr 12:00"} {
-		if got := clock(noon.Add(d), noon); got != want {
-			t.Errorf("noon and %v is said %q, want %q", d, got, want)
-		}
+func TestAStartAtLoginThatCannotBeSwitchedIsNotOffered(t *testing.T) {
+	if text := render(menuFor(statuses["ready"])); strings.Contains(text, "["+verbAutostart+"]") {
+		t.Errorf("it is offered, though nothing does it:\n%s", text)
 	}
 }
 

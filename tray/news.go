@@ -224,7 +224,7 @@ func backNews(s api.Session) news {
 func readyNews(s api.Session, now time.Time) news {
 	n := news{kind: kindReady, title: headline("", s.Name, " is ready"), name: s.Name}
 	if s.Job != nil && s.Job.End.After(now) {
-		n.body = "It runs until " + clock(s.Job.End, now) + " (" + timeLeft(s, now) + ")."
+		n.body = "It runs until " + api.ClockText(s.Job.End, now) + " (" + timeLeft(s, now) + ")."
 	}
 	return n.withOpen(s)
 }

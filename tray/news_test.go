@@ -52,7 +52,7 @@ func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
 			t.Errorf("%s: it tells commands: %+v", name, n)
 		}
 		for _, verb := range n.verbs {
-			if buttons[verb] == "" {
+			if verbs[verb].button == "" {
 				t.Errorf("%s: %q has no label", name, verb)
 			}
 		}

@@ -3,7 +3,6 @@ package tray
 import (
 	"context"
 
-	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 )
 
@@ -22,25 +21,15 @@ type notification struct {
 	withdraw string
 }
 
-// buttons are the labels of verbs in notifications.
-var buttons = map[string]string{
-	verbOpen: "Open", verbLog: api.MenuLog, verbUp: "Start again", verbExtend: "Extend by 1 h", verbLogin: "Log in…",
-	verbAsk: "Open a terminal…", verbTrouble: api.MenuTrouble, verbDetails: "Show details", verbSettings: "Edit config…",
-	verbSetup: "Set up…", verbKeep: "Keep", verbAskEnd: "End the job…", verbEnd: "End the job",
-}
-
 // announce shows news, with buttons for what a person can do about it.
 func (c *companion) announce(n news) {
 	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: n.body, Urgent: n.urgent, Instead: n.instead}
 	for _, verb := range n.verbs {
-		if verb == verbLogin && c.Login == nil {
-			continue
-		}
 		id := verb + ":" + n.name
 		if verb == verbEnd {
 			id += "/" + n.job
 		}
-		note.Actions = append(note.Actions, desktop.Action{Label: buttons[verb], Do: func() {
+		note.Actions = append(note.Actions, desktop.Action{Label: verbs[verb].button, Do: func() {
 			select {
 			case c.acts <- id:
 			default: // more clicks than anybody can make

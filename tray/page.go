@@ -38,7 +38,7 @@ func troublePage(s api.Session, now time.Time) detailsPage {
 	text, output, _ := strings.Cut(s.Cause, "\n")
 	return detailsPage{
 		Title: s.Name + " failed", Text: asSentence(text, s.Name, s.Host), Output: output,
-		Hint: s.Hint, Tray: s.Name + " ▸ " + api.MenuStart, When: clock(s.Since, now),
+		Hint: s.Hint, Tray: s.Name + " ▸ " + api.MenuStart, When: api.ClockText(s.Since, now),
 	}
 }
 
@@ -66,6 +66,6 @@ func (c *companion) showFile(name string, page []byte) func(ctx context.Context)
 		if err := os.WriteFile(path, page, 0o600); err != nil {
 			return fmt.Errorf("write the page: %w", err)
 		}
-		return c.Show(ctx, path)
+		return c.desk.show(ctx, path)
 	}
 }

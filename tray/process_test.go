@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
+	"tunctl/internal/desktop"
 )
 
 // piped is an agent at the other end of standard input and output: events come in
@@ -45,15 +48,15 @@ func (p *piped) Watch(ctx context.Context, each func(api.Event)) error {
 	}
 }
 
-func (p *piped) Up(_ context.Context, req api.UpRequest) error {
+func (p *piped) Up(_ context.Context, req api.UpRequest) (api.UpResponse, error) {
 	if req.With != nil {
-		return p.say("up", req.Session, req.With.String())
+		return api.UpResponse{}, p.say("up", req.Session, req.With.String())
 	}
-	return p.say("up", req.Session)
+	return api.UpResponse{}, p.say("up", req.Session)
 }
 
-func (p *piped) Down(_ context.Context, name string, cancel bool) error {
-	return p.say("down", name, fmt.Sprint(cancel))
+func (p *piped) Down(_ context.Context, req api.DownRequest) (api.DownResponse, error) {
+	return api.DownResponse{}, p.say("down", req.Session, fmt.Sprint(req.Cancel))
 }
 
 func (p *piped) Page(_ context.Context, name string) (api.OpenResponse, error) {
@@ -64,8 +67,8 @@ func (p *piped) EndpointPage(_ context.Context, session, name string) (api.OpenR
 	return api.OpenResponse{URL: "http://localhost:8889/" + session + "/" + name}, nil
 }
 
-func (p *piped) Extend(_ context.Context, name string, by time.Duration) (time.Time, error) {
-	return time.Now().Add(by), p.say("extend", name, by.String())
+func (p *piped) Extend(_ context.Context, name string, by time.Duration) (api.Job, error) {
+	return api.Job{ID: "1001", End: time.Now().Add(by)}, p.say("extend", name, by.String())
 }
 
 func (p *piped) Answer(_ context.Context, id string, a api.Answer) error {
@@ -92,11 +95,17 @@ func playTray() int {
 	on := &switchOnOff{}
 	err := Run(ctx, Options{
 		Agent: p, Autostart: on, Instance: os.Getenv("TUNCTL_TEST_TRAY"),
-		Open:       func(_ context.Context, url string) error { return p.say("browse", url) },
-		Copy:       func(_ context.Context, text string) error { return p.say("copy", text) },
-		Terminal:   func(_ context.Context, args ...string) error { return p.say("terminal", strings.Join(args, " ")) },
-		Edit:       func(_ context.Context, path string) error { return p.say("edit", path) },
-		Show:       func(_ context.Context, _ string) error { return p.say("help") },
+		desk: &desk{
+			Desktop: actions.Desktop{
+				Open: func(_ context.Context, url string) error { return p.say("browse", url) },
+				Copy: func(_ context.Context, text string) error { return p.say("copy", text) },
+			},
+			terminal: func(_ context.Context, args ...string) error { return p.say("terminal", strings.Join(args, " ")) },
+			edit:     func(_ context.Context, path string) error { return p.say("edit", path) },
+			show:     func(_ context.Context, _ string) error { return p.say("help") },
+			ask:      desktop.Ask,
+		},
+		Log:        slog.New(slog.DiscardHandler),
 		StartAgent: func(context.Context) error { return p.say("start") },
 		Dashboard:  func(context.Context) error { return p.say("dashboard") },
 		Login:      func(_ context.Context, host string) error { return p.say("login", host) },

@@ -72,7 +72,7 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) (done bool) {
 	if len(p.Links) > 0 {
 		c.offerPage(ctx, q)
 	}
-	text, err := c.Ask(ctx, questionFor(p, q.why))
+	text, err := c.desk.ask(ctx, questionFor(p, q.why))
 	if ctx.Err() != nil && (err != nil || q.ctx.Err() != nil) {
 		return false
 	}
@@ -117,11 +117,11 @@ func (c *companion) offerPage(ctx context.Context, q *openPrompt) {
 		ask.Text = serverText(p) + "\n\nThe login continues in the browser. Open this page?\n\n" + p.LoginPage
 	}
 	ask.Text = q.why + "\n\n" + strings.TrimSpace(ask.Text)
-	_, err := c.Ask(ctx, ask)
+	_, err := c.desk.ask(ctx, ask)
 	if err != nil || p.LoginPage == "" {
 		return
 	}
-	if err := c.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {
+	if err := c.desk.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {
 		c.Log.Warn("could not open the login page", "host", p.Host, "err", err)
 	}
 }

@@ -254,7 +254,7 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 		if got := s.heard(); !slices.Equal(got, []string{"extend jupyter 1h0m0s"}) {
 			t.Errorf("its button did %q", got)
 		}
-		if n := s.told(t); n.Title != "jupyter was extended" || !strings.HasPrefix(n.Body, "It runs until ") {
+		if n := s.told(t); n.Title != "jupyter was extended" || !strings.HasPrefix(n.Body, "Job 1001 runs until ") {
 			t.Errorf("after it, %+v", n)
 		}
 		s.status(running(end.Add(time.Hour)))

@@ -70,14 +70,14 @@ func TestEveryMenuOnARealPanel(t *testing.T) {
 					continue // before the agent answers for the first time; see below
 				}
 				v = shifted(v, time.Since(noon))
-				v.Now, v.Can = time.Now(), abilities{Autostart: true, Login: true, Logout: true}
+				v.Now, v.CanAutostart = time.Now(), true
 				p.send(v)
 				picture(d, "menu-"+name+"-"+look, menuFor(v))
 			}
 			if _, err := p.in.Write([]byte("gone\n")); err != nil {
 				t.Fatal(err)
 			}
-			picture(d, "menu-no-agent-"+look, menuFor(view{Can: abilities{Autostart: true, StartAgent: true}}))
+			picture(d, "menu-no-agent-"+look, menuFor(view{CanAutostart: true}))
 		})
 	}
 }
@@ -121,7 +121,6 @@ func TestEveryNotificationOnARealDesktop(t *testing.T) {
 				}
 				defer notifier.Close()
 				o := Options{Login: func(context.Context, string) error { return nil }}
-				o.fill()
 				c := newCompanion(o, nil, nil)
 				c.notifier = notifier
 				d.Point(aside)
@@ -191,11 +190,10 @@ func TestEveryDialogOnARealDesktop(t *testing.T) {
 func TestEveryPageOfTheTrayInARealBrowser(t *testing.T) {
 	forPictures(t)
 	real.Need(t, "browser")
-	o := Options{Show: func(_ context.Context, path string) error {
+	o := Options{desk: &desk{show: func(_ context.Context, path string) error {
 		desktest.PicturePage(t, "tray-"+strings.TrimSuffix(filepath.Base(path), ".html"), "file://"+path)
 		return nil
-	}}
-	o.fill()
+	}}}
 	c := newCompanion(o, nil, nil)
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	failed := statuses["failed"].Status.Sessions[0]

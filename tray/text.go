@@ -84,7 +84,7 @@ func downText(s api.Session, now time.Time) string {
 		state = "queued"
 	}
 	if !s.Job.Seen.IsZero() {
-		at = " at " + clock(s.Job.Seen, now)
+		at = " at " + api.ClockText(s.Job.Seen, now)
 	}
 	return fmt.Sprintf("disconnected, job %s last seen %s%s", s.Job.ID, state, at)
 }
@@ -104,7 +104,7 @@ func queueText(s api.Session, now time.Time) string {
 	case s.Job == nil:
 		return because(s.Cause)
 	case !s.Job.ExpectedStart.IsZero():
-		return ", expected start " + clock(s.Job.ExpectedStart, now)
+		return ", expected start " + api.ClockText(s.Job.ExpectedStart, now)
 	case s.Job.Hint != "":
 		return because(s.Job.Hint)
 	}
@@ -215,18 +215,6 @@ func shorten(text string, most int) string {
 		}
 	}
 	return strings.TrimRight(string(cut), " ,;:") + "…"
-}
-
-// clock is the time of day, with the weekday or the date if it is not today's.
-func clock(t, now time.Time) string {
-	t = t.In(now.Location())
-	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
-		return t.Format("15:04")
-	}
-	if t.Sub(now).Abs() < 6*24*time.Hour {
-		return t.Format("Mon 15:04")
-	}
-	return t.Format("2 Jan 15:04")
 }
 
 // sentenceCase capitalises the first letter.

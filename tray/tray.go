@@ -11,27 +11,20 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 )
 
 // Agent is what the tray needs of the agent's client.
 type Agent interface {
+	actions.Agent
 	// Watch calls each with the whole status and then with every change, until the
 	// agent or ctx ends.
 	Watch(ctx context.Context, each func(api.Event)) error
-	Up(ctx context.Context, req api.UpRequest) error
-	Down(ctx context.Context, session string, cancel bool) error
-	// Page is the whole address of a session's page, token included, and the password for
-	// its login page.
-	Page(ctx context.Context, session string) (api.OpenResponse, error)
-	// EndpointPage is the same for another page of the session's job, by its name.
-	EndpointPage(ctx context.Context, session, name string) (api.OpenResponse, error)
-	// Extend asks for more time for a session's job, and returns its new end.
-	Extend(ctx context.Context, session string, by time.Duration) (time.Time, error)
-	// Answer answers a prompt.
+	Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error)
+	Down(ctx context.Context, req api.DownRequest) (api.DownResponse, error)
 	Answer(ctx context.Context, id string, a api.Answer) error
 }
 
@@ -42,67 +35,37 @@ type Autostart interface {
 	Off(ctx context.Context) error
 }
 
-// Options configure a companion. Agent is required. What else is nil has the default
-// named here, or its menu entries are left out.
+// Options configure a companion.
 type Options struct {
 	Agent      Agent
-	Autostart  Autostart
+	Autostart  Autostart                       // nil: the menu has no entry for it
 	StartAgent func(ctx context.Context) error // also called once at the start
 	Login      func(ctx context.Context, host string) error
 	Logout     func(ctx context.Context, host string) error
 	Dashboard  func(ctx context.Context) error // opens the page with everything
 	// RestartAgent is called whenever the agent is gone. It starts one that crashed, where
-	// the system does not.
+	// the system does not; nil: nothing does.
 	RestartAgent func(ctx context.Context) error
 
-	Open     func(ctx context.Context, url string) error     // default: desktop.Open
-	Copy     func(ctx context.Context, text string) error    // default: desktop.Copy
-	Terminal func(ctx context.Context, args ...string) error // runs tunctl in a window; default: desktop.Terminal
-	Edit     func(ctx context.Context, path string) error    // default: desktop.OpenFile
-	Show     func(ctx context.Context, path string) error    // shows an HTML file; default: desktop.OpenHTML
-	// Ask shows a dialog; default: desktop.Ask.
-	Ask func(ctx context.Context, q desktop.Question) (string, error)
-
 	ConfigPath string                 // what Settings opens
-	Command    string                 // tunctl's name in messages; default: tunctl
 	Instance   string                 // the home; one companion of each runs
-	Notify     func(kind string) bool // which kinds of notifications are wanted, "" for those of none; default: all
-	Tell       func(message string)   // shows a message to whoever started us; default: Log
-	Log        *slog.Logger           // default: none
+	Notify     func(kind string) bool // which kinds of notifications are wanted, "" for those of none
+	Tell       func(message string)   // shows a message to whoever started us
+	Log        *slog.Logger
+
+	desk *desk // nil: the person's own
 }
 
-func (o *Options) fill() {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Command == "" {
-		o.Command = "tunctl"
-	}
-	if o.Open == nil {
-		o.Open = desktop.Open
-	}
-	if o.Copy == nil {
-		o.Copy = desktop.Copy
-	}
-	if o.Terminal == nil {
-		o.Terminal = ownTerminal
-	}
-	if o.Edit == nil {
-		o.Edit = desktop.OpenFile
-	}
-	if o.Show == nil {
-		o.Show = desktop.OpenHTML
-	}
-	if o.Ask == nil {
-		o.Ask = desktop.Ask
-	}
-	if o.Notify == nil {
-		o.Notify = func(string) bool { return true }
-	}
-	if o.Tell == nil {
-		o.Tell = func(message string) { o.Log.Warn("for whoever started the tray", "message", message) }
-	}
+// desk is what the companion has the desktop do.
+type desk struct {
+	actions.Desktop
+	terminal func(ctx context.Context, args ...string) error // runs tunctl in a window
+	edit     func(ctx context.Context, path string) error
+	show     func(ctx context.Context, path string) error // an HTML file
+	ask      func(ctx context.Context, q desktop.Question) (string, error)
 }
+
+var ownDesk = desk{actions.OwnDesktop, ownTerminal, desktop.OpenFile, desktop.OpenHTML, desktop.Ask}
 
 // ownTerminal runs this very program in a window.
 func ownTerminal(ctx context.Context, args ...string) error {
@@ -121,7 +84,6 @@ func Run(ctx context.Context, o Options) error {
 	if err := Available(); err != nil {
 		return err
 	}
-	o.fill()
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	inst, err := acquireInstance(ctx, o.Instance)
@@ -145,9 +107,7 @@ func Run(ctx context.Context, o Options) error {
 	if notifier != nil {
 		c.notifier = notifier
 	}
-	if o.StartAgent != nil {
-		c.acts <- verbStartAgent
-	}
+	c.acts <- verbStartAgent
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

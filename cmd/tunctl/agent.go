@@ -203,7 +203,7 @@ func agentStatus(ctx context.Context, inv *invocation) error {
 	if inv.Bool("json") {
 		return inv.PrintIndentedJSON(st.Agent)
 	}
-	_, err = fmt.Fprintf(inv.Out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, weekdayTime(st.Agent.Since))
+	_, err = fmt.Fprintf(inv.Out, "running: pid %d, version %s, since %s\n", st.Agent.PID, st.Agent.Version, api.ClockText(st.Agent.Since, time.Now()))
 	return err
 }
 

@@ -63,9 +63,9 @@ func describeJob(j api.Job, now time.Time) string {
 	text += ", " + string(j.State)
 	switch {
 	case j.State.Waiting() && !j.Submitted.IsZero():
-		text += " since " + shortTime(j.Submitted, now)
+		text += " since " + api.ClockText(j.Submitted, now)
 	case j.Node != "" && !j.Start.IsZero():
-		text += fmt.Sprintf(" on %s since %s", j.Node, shortTime(j.Start, now))
+		text += fmt.Sprintf(" on %s since %s", j.Node, api.ClockText(j.Start, now))
 	}
 	return text
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dashboard"
@@ -99,7 +100,7 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 // dashboardOptions are those of a dashboard that this command serves.
 func (inv *invocation) dashboardOptions() dashboard.Options {
 	o := dashboard.Options{
-		Client: inv.client,
+		Client: inv.client, Desktop: actions.OwnDesktop,
 		StartAgent: func(ctx context.Context) error {
 			_, err := inv.client.Ensure(ctx, launcher(inv.paths))
 			return err

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"testing"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/client"
 	"tunctl/internal/dashboard"
 	"tunctl/internal/home"
@@ -16,11 +17,11 @@ func TestTheTrayServesOneDashboardForAllItsPages(t *testing.T) {
 	var opened []*url.URL
 	d := &trayDashboard{ctx: ctx, options: dashboard.Options{
 		Client: client.New(home.In(t.TempDir())),
-		Open: func(_ context.Context, address string) error {
+		Desktop: actions.Desktop{Open: func(_ context.Context, address string) error {
 			u, err := url.Parse(address)
 			opened = append(opened, u)
 			return err
-		},
+		}},
 	}}
 	for range 2 {
 		if err := d.open(t.Context()); err != nil {

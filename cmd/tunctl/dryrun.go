@@ -166,7 +166,7 @@ func startText(p api.Preview, now time.Time) string {
 	case p.Start.IsZero():
 		return p.Why
 	}
-	text := shortTime(p.Start, now)
+	text := api.ClockText(p.Start, now)
 	if p.Start.Sub(now) < time.Minute {
 		text = "now"
 	}

@@ -8,35 +8,17 @@ import (
 	"tunctl/internal/api"
 )
 
-// How the commands write times, sizes and numbers. Time spans are written by
-// [api.DurationText].
-
-// shortTime is a time of day, with the weekday or the date when it is not today's.
-func shortTime(t, now time.Time) string {
-	t, now = t.Local(), now.Local()
-	switch {
-	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
-		return t.Format("15:04")
-	case t.Sub(now).Abs() < 6*24*time.Hour:
-		return t.Format("Mon 15:04")
-	}
-	return t.Format("2 Jan")
-}
-
-// weekdayTime is a time of this week.
-func weekdayTime(t time.Time) string { return t.Local().Format("Mon 15:04") }
+// How the commands write times, sizes and numbers. Times of day are written by
+// [api.ClockText], time spans by [api.DurationText].
 
 // minuteTime is a time that may be far away.
 func minuteTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 func sinceText(t, now time.Time) string {
-	switch {
-	case t.IsZero():
+	if t.IsZero() {
 		return "-"
-	case now.Sub(t) < 20*time.Hour:
-		return t.Local().Format("15:04")
 	}
-	return weekdayTime(t)
+	return api.ClockText(t, now)
 }
 
 func startedText(t time.Time) string {
@@ -51,7 +33,7 @@ func untilText(j *api.Job, now time.Time) string {
 	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
 		return ""
 	}
-	return " until " + weekdayTime(j.End)
+	return " until " + api.ClockText(j.End, now)
 }
 
 func spanText(d time.Duration, known bool) string {

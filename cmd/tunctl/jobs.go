@@ -158,13 +158,13 @@ func jobColour(s api.JobState) string {
 func whenText(j api.Job, now time.Time) string {
 	switch {
 	case j.State.Ended() && !j.End.IsZero():
-		return "ended " + shortTime(j.End, now)
+		return "ended " + api.ClockText(j.End, now)
 	case j.State.Waiting() && j.ExpectedStart.After(now):
-		return "from " + shortTime(j.ExpectedStart, now)
+		return "from " + api.ClockText(j.ExpectedStart, now)
 	case j.State.Waiting() && !j.Submitted.IsZero():
-		return "since " + shortTime(j.Submitted, now)
+		return "since " + api.ClockText(j.Submitted, now)
 	case j.State == api.JobRunning && j.End.After(now):
-		return "until " + shortTime(j.End, now)
+		return "until " + api.ClockText(j.End, now)
 	}
 	return "-"
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
@@ -48,13 +49,13 @@ func openSession(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	if !inv.Bool("print") {
-		opened, err := openPage(ctx, inv.Terminal, inv.client, pageOf{session: name, which: which}, "tunctl")
+		opened, err := openPage(ctx, inv.Terminal, inv.client, actions.Page{Session: name, Endpoint: which}, "tunctl")
 		if opened != "" {
 			inv.Say("%s opened %s: %s", inv.Paint(term.Green, "✓"), cmp.Or(which, name), opened)
 		}
 		return err
 	}
-	page, err := pageOf{session: name, which: which}.get(ctx, inv.client)
+	page, err := actions.Page{Session: name, Endpoint: which}.Get(ctx, inv.client)
 	if err != nil {
 		return err
 	}
@@ -65,30 +66,11 @@ func openSession(ctx context.Context, inv *invocation) error {
 	return err
 }
 
-// pageOf is a page of a session: its main one, or another endpoint of its job.
-type pageOf struct{ session, which string }
-
-// get is the whole address of the page, with its secrets.
-func (p pageOf) get(ctx context.Context, cl *client.Client) (api.OpenResponse, error) {
-	if p.which == "" {
-		return cl.Page(ctx, p.session)
-	}
-	return cl.EndpointPage(ctx, p.session, p.which)
-}
-
-// command is the command that opens the page.
-func (p pageOf) command(program string) string {
-	if p.which == "" {
-		return program + " open " + p.session
-	}
-	return program + " open " + p.session + " --which " + p.which
-}
-
 // openPage opens a page, and returns its address without the token. If it cannot, it says
 // how to, with program in another terminal, and returns "". What a person has to type into
 // the page is printed.
-func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf, program string) (opened string, err error) {
-	page, err := p.get(ctx, cl)
+func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p actions.Page, program string) (opened string, err error) {
+	page, err := p.Get(ctx, cl)
 	if err != nil {
 		return "", err
 	}
@@ -102,11 +84,11 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p pageOf
 		case t.Interactive:
 			t.Say("%s", passwordText(page))
 		default: // what is written here may be kept in a file
-			t.Say("the page asks for a password; `%s` shows it", p.command(program)+" --print")
+			t.Say("the page asks for a password; `%s` shows it", p.Command(program)+" --print")
 		}
 	}()
 	if err := desktop.Open(ctx, page.URL); err != nil {
-		return "", notOpened(ctx, t, p.command(program), page.URL, err)
+		return "", notOpened(ctx, t, p.Command(program), page.URL, err)
 	}
 	return withoutToken(page.URL), nil
 }
@@ -140,9 +122,6 @@ func notOpened(ctx context.Context, t *term.Terminal, command, page string, err 
 	case errors.Is(err, desktop.ErrNoBrowser):
 		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")
 		return nil
-	case errors.Is(err, desktop.ErrNotOpened):
-		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).
-			WithHint("`%s` tries again; --print shows the full address, token included", command)
 	}
-	return err
+	return actions.OpenError(err, command)
 }

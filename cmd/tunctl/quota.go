@@ -55,7 +55,7 @@ func quota(ctx context.Context, inv *invocation) error {
 		return inv.PrintIndentedJSON(answer)
 	}
 	if age := time.Since(answer.At); age > time.Minute {
-		inv.Say("as of %s; `tunctl quota %s --refresh` asks again", shortTime(answer.At, time.Now()), host)
+		inv.Say("as of %s; `tunctl quota %s --refresh` asks again", api.ClockText(answer.At, time.Now()), host)
 	}
 	if len(answer.Balances) > 0 && !inv.Bool("raw") {
 		if _, err := fmt.Fprint(inv.Out, balanceTable(answer.Balances).Draw(term.LayoutFor(inv.Out))); err != nil {

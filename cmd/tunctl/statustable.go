@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
@@ -80,7 +81,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		if e.URL != "" {
 			notes = append(notes, e.Name+": "+e.URL)
 		} else {
-			notes = append(notes, e.Name+": `"+pageOf{s.Name, e.Name}.command("tunctl")+"`")
+			notes = append(notes, e.Name+": `"+actions.Page{Session: s.Name, Endpoint: e.Name}.Command("tunctl")+"`")
 		}
 	}
 	notes = append(notes, usageNotes(s.Usage, now)...)
@@ -134,7 +135,7 @@ func sharedText(f api.Forward) string {
 func expectedText(j *api.Job, now time.Time) string {
 	switch {
 	case j.ExpectedStart.After(now):
-		return ", expected start " + weekdayTime(j.ExpectedStart)
+		return ", expected start " + api.ClockText(j.ExpectedStart, now)
 	case j.Reason != "" && j.State.Waiting():
 		return ": " + j.Reason
 	}

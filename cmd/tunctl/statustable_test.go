@@ -49,7 +49,7 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	}
 	text := statusTable(term.Layout{Width: 80}, busy(now), now)
 	for _, want := range []string{
-		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start Mon 16:56",
+		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start 16:56",
 		"  127.0.0.1:6006 → localhost:6006 on nc10214.narval.calcul.quebec\n", "  127.0.0.1:1080 is a SOCKS proxy on nc10214",
 		"  dask: http://localhost:40123/status\n", "  ray: `tunctl open jupyter --which ray`\n",
 		"→ run `tunctl login m3`", "127.0.0.1:5432 → db.int:5432", "91.4 ms",

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
@@ -133,30 +134,23 @@ func (w *watchActions) act(ctx context.Context, a watchui.Action) (watchui.Resul
 	var err error
 	switch a.Verb {
 	case watchui.Open:
-		text, err = w.open(ctx, a.Session)
+		text, err = actions.OwnDesktop.OpenPage(ctx, w.inv.client, actions.Page{Session: a.Session})
+		text = cmp.Or(text, "opened "+a.Session)
 	case watchui.Up:
 		text, err = w.up(ctx, a.Session)
 	case watchui.Down:
 		text, err = w.down(ctx, api.DownRequest{Session: a.Session})
 	case watchui.Extend:
-		text, err = w.extend(ctx, a.Session, a.Typed)
+		var by time.Duration
+		if by, err = parseSpan(a.Typed); err == nil {
+			text, err = actions.Extend(ctx, w.inv.client, a.Session, by)
+		}
 	case watchui.Cancel:
 		text, err = w.cancel(ctx, a)
 	case watchui.Copy:
 		return w.copyAddress(ctx, a.Session)
 	}
 	return watchui.Result{Text: text}, err
-}
-
-// open opens a page; what openPage would print is the text.
-func (w *watchActions) open(ctx context.Context, session string) (string, error) {
-	var printed strings.Builder
-	opened, err := openPage(ctx, term.New(nil, io.Discard, &printed), w.inv.client, pageOf{session: session}, "tunctl")
-	said := strings.TrimSpace(printed.String())
-	if opened != "" {
-		said = strings.TrimSuffix(fmt.Sprintf("opened %s: %s; %s", session, opened, said), "; ")
-	}
-	return said, err
 }
 
 // up starts a session. The screen is what waits for it.
@@ -184,15 +178,6 @@ func (w *watchActions) down(ctx context.Context, req api.DownRequest) (string, e
 	return strings.Join(lines, "\n"), err
 }
 
-func (w *watchActions) extend(ctx context.Context, session, typed string) (string, error) {
-	by, err := parseSpan(typed)
-	if err != nil {
-		return "", err
-	}
-	job, err := w.inv.client.Extend(ctx, session, by)
-	return fmt.Sprintf("job %s runs%s", job.ID, untilText(&job, time.Now())), err
-}
-
 // cancel ends a job. That of a session takes the session down too.
 func (w *watchActions) cancel(ctx context.Context, a watchui.Action) (string, error) {
 	if a.Session != "" {
@@ -205,29 +190,19 @@ func (w *watchActions) cancel(ctx context.Context, a watchui.Action) (string, er
 // copyAddress copies the whole address of a page, or has the terminal do so where there is
 // no desktop, as over ssh.
 func (w *watchActions) copyAddress(ctx context.Context, session string) (watchui.Result, error) {
-	page, err := w.inv.client.Page(ctx, session)
-	if err != nil {
-		return watchui.Result{}, err
+	var res watchui.Result
+	var err error
+	clipboard := actions.Desktop{Copy: func(ctx context.Context, address string) error {
+		if desktop.Copy(ctx, address) != nil {
+			res.Clipboard = address
+		}
+		return nil
+	}}
+	res.Text, err = clipboard.CopyAddress(ctx, w.inv.client, actions.Page{Session: session})
+	if res.Clipboard != "" {
+		res.Text = fmt.Sprintf("asked the terminal to copy the address of %s; if it does not, `tunctl open %s --print` shows it", session, session)
 	}
-	if err := desktop.Copy(ctx, page.URL); err == nil {
-		return watchui.Result{Text: copiedText(session, page)}, nil
-	}
-	return watchui.Result{
-		Text:      fmt.Sprintf("asked the terminal to copy the address of %s; if it does not, `tunctl open %s --print` shows it", session, session),
-		Clipboard: page.URL,
-	}, nil
-}
-
-// copiedText says that the address of a page was copied, and what it is worth.
-func copiedText(session string, page api.OpenResponse) string {
-	text := "copied the address of " + session
-	switch {
-	case strings.Contains(page.URL, "?"): // the token, or that of noVNC's page with its password
-		return text + "; whoever has it can use the page"
-	case page.Password != "":
-		return text + fmt.Sprintf("; the page asks for a password, which `tunctl open %s --print` shows", session)
-	}
-	return text
+	return res, err
 }
 
 // login asks the questions of a host, with a client of its own: the one that watches cannot ask.

@@ -12,22 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"tunctl/internal/api"
 	"tunctl/internal/ptytest"
 )
-
-func TestWhoCopiesAnAddressIsToldWhatItIsWorth(t *testing.T) {
-	t.Parallel()
-	for want, page := range map[string]api.OpenResponse{
-		"copied the address of nb; whoever has it can use the page":                                    {URL: "http://localhost:1/lab?token=x"},
-		"copied the address of nb; the page asks for a password, which `tunctl open nb --print` shows": {URL: "http://localhost:1/", User: "ann", Password: "x"},
-		"copied the address of nb": {URL: "http://localhost:1/"},
-	} {
-		if got := copiedText("nb", page); got != want {
-			t.Errorf("%+v: %q, want %q", page, got, want)
-		}
-	}
-}
 
 func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
 	t.Parallel()

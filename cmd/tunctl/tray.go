@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/configs"
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/client"
@@ -51,12 +51,12 @@ func showTray(ctx context.Context, inv *invocation) error {
 	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)
 
-	a := trayAgent{paths: p, client: inv.client}
+	a := trayAgent{inv.client, p}
 	page := &trayDashboard{ctx: ctx, options: a.dashboardOptions()}
 	defer page.serving.Wait()
 	defer stop() // ends the dashboard
 	o := tray.Options{
-		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.client.Logout, Dashboard: page.open,
+		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.Logout, Dashboard: page.open,
 		ConfigPath: p.Config, Notify: notifyFilter(p, log),
 		Tell: func(message string) { inv.Say("tunctl: %s", message) },
 		Log:  log,
@@ -112,13 +112,13 @@ func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 
 // trayAgent is the agent as the tray sees it.
 type trayAgent struct {
-	paths  home.Paths
-	client *client.Client
+	*client.Client
+	paths home.Paths
 }
 
 // start starts the agent if none is running.
 func (a trayAgent) start(ctx context.Context) error {
-	_, err := a.client.Ensure(ctx, launcher(a.paths))
+	_, err := a.Ensure(ctx, launcher(a.paths))
 	return err
 }
 
@@ -141,7 +141,7 @@ func (a trayAgent) restartCrashed(auto *autostart.Autostart) func(context.Contex
 // terminal asks.
 func (a trayAgent) login(ctx context.Context, host string) error {
 	if desktop.CanAsk() {
-		_, err := a.client.Login(ctx, host)
+		_, err := a.Login(ctx, host)
 		return err
 	}
 	return loginInWindow(ctx, host)
@@ -149,7 +149,7 @@ func (a trayAgent) login(ctx context.Context, host string) error {
 
 // dashboardOptions are those of a dashboard that the tray serves.
 func (a trayAgent) dashboardOptions() dashboard.Options {
-	o := dashboard.Options{Client: a.client, StartAgent: a.start, Login: a.login, Prompts: "in the terminal window that opens"}
+	o := dashboard.Options{Client: a.Client, Desktop: actions.OwnDesktop, StartAgent: a.start, Login: a.login, Prompts: "in the terminal window that opens"}
 	if desktop.CanAsk() {
 		o.Prompts = "in the dialog on your desktop"
 	}
@@ -163,38 +163,10 @@ func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 	if desktop.CanAsk() {
 		answers = api.AnswersDesktop
 	}
-	return a.client.Watch(ctx, answers, each)
+	return a.Client.Watch(ctx, answers, each)
 }
 
 // Up implements tray.Agent.
-func (a trayAgent) Up(ctx context.Context, req api.UpRequest) error {
-	_, err := a.client.UpWaiting(ctx, req, "")
-	return err
-}
-
-// Down implements tray.Agent.
-func (a trayAgent) Down(ctx context.Context, session string, cancel bool) error {
-	_, err := a.client.Down(ctx, api.DownRequest{Session: session, Cancel: cancel})
-	return err
-}
-
-// Page implements tray.Agent.
-func (a trayAgent) Page(ctx context.Context, session string) (api.OpenResponse, error) {
-	return a.client.Page(ctx, session)
-}
-
-// EndpointPage implements tray.Agent.
-func (a trayAgent) EndpointPage(ctx context.Context, session, name string) (api.OpenResponse, error) {
-	return a.client.EndpointPage(ctx, session, name)
-}
-
-// Extend implements tray.Agent.
-func (a trayAgent) Extend(ctx context.Context, session string, by time.Duration) (time.Time, error) {
-	job, err := a.client.Extend(ctx, session, by)
-	return job.End, err
-}
-
-// Answer implements tray.Agent.
-func (a trayAgent) Answer(ctx context.Context, id string, answer api.Answer) error {
-	return a.client.Answer(ctx, id, answer)
+func (a trayAgent) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
+	return a.UpWaiting(ctx, req, "")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -161,7 +162,7 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	opened, err := openPage(ctx, u.term, u.client, pageOf{session: u.name}, cmp.Or(u.program, "tunctl"))
+	opened, err := openPage(ctx, u.term, u.client, actions.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
 	if opened != "" { // its address was printed just now
 		u.term.Say("%s opened the page", u.term.Paint(term.Green, "✓"))
 	}

@@ -96,7 +96,7 @@ func usageNotes(u *api.Usage, now time.Time) []string {
 		notes = append(notes, gpu)
 	}
 	if idle := idleText(u.IdleSince, now); idle != "" {
-		notes = append(notes, fmt.Sprintf("idle since %s (%s)", shortTime(u.IdleSince, now), idle))
+		notes = append(notes, fmt.Sprintf("idle since %s (%s)", api.ClockText(u.IdleSince, now), idle))
 	}
 	return notes
 }

@@ -110,7 +110,7 @@ func useTable(d watchui.Data, now time.Time) *term.Table {
 		case len(list) == 0:
 			notes = []string{"waiting for the first measurement"}
 		case last.Source == api.UsageScheduler:
-			notes = []string{"from the scheduler's accounting, measured at " + shortTime(last.Time, now)}
+			notes = []string{"from the scheduler's accounting, measured at " + api.ClockText(last.Time, now)}
 		}
 		gpu, gpuMemory := gpuTexts(last.GPUs)
 		t.Add(notes, term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: percentText(last.CPUPercent)}, term.Cell{Text: memoryCell(last.Memory, last.MemoryLimit)},

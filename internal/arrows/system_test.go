@@ -15,7 +15,7 @@ import (
 var byName = []string{
 	"cmd/tunctl/doctorbundle.go", "cmd/tunctl/version.go",
 	"internal/autostart/autostart.go",
-	"internal/desktop/clipboard.go", "internal/desktop/desktop.go", "internal/desktop/dialog.go", "internal/desktop/notify_other.go",
+	"internal/desktop/clipboard.go", "internal/desktop/dialog.go", "internal/desktop/notify_other.go",
 	"internal/desktop/open.go", "internal/desktop/terminal.go",
 	"tunnel/sshconfig/file.go", "tunnel/sshconfig/sshg.go",
 }

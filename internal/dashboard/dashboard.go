@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 )
@@ -36,25 +37,22 @@ const (
 	drainTimeout  = 2 * time.Second
 )
 
-// Options configure a server. Client is required. What else is nil has the default named
-// here, or the page does not offer it.
+// Options configure a server.
 type Options struct {
 	Client     *client.Client
 	StartAgent func(ctx context.Context) error
 	Login      func(ctx context.Context, host string) error
 	// Prompts says where a host's questions are asked: "in the terminal that runs …".
 	Prompts string
-
-	Open func(ctx context.Context, url string) error  // default: desktop.Open
-	Copy func(ctx context.Context, text string) error // default: desktop.Copy
+	Desktop actions.Desktop // for the pages of sessions, and for the dashboard's own
 }
 
 // Server serves the dashboard on a port of loopback.
 type Server struct {
 	Options
 	listener net.Listener
-	host     string                    // of its address; the only Host header that it accepts
-	unused   chan struct{}             // gets a value when no page has been open for a while
+	host     string        // of its address; the only Host header that it accepts
+	unused   chan struct{} // gets a value when no page has been open for a while
 
 	mu      sync.Mutex
 	links   map[digest]time.Time // the one-time values that nobody has used, with their ends
@@ -69,12 +67,6 @@ type digest [sha256.Size]byte
 
 // Listen makes a server on a free port. Serve must follow.
 func Listen(ctx context.Context, o Options) (*Server, error) {
-	if o.Open == nil {
-		o.Open = desktop.Open
-	}
-	if o.Copy == nil {
-		o.Copy = desktop.Copy
-	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
@@ -110,7 +102,7 @@ func (s *Server) OpenPage(ctx context.Context) error {
 	if ending {
 		return http.ErrServerClosed
 	}
-	return s.Open(ctx, link)
+	return s.Desktop.Open(ctx, link)
 }
 
 // Serve serves until ctx ends, or no page has been open for a while.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tunctl/internal/actions"
 )
 
 // silent is a listener that nobody connects to.
@@ -79,7 +81,7 @@ func TestTheServerWaitsForAPageThatIsJustBeingOpenedAndOpensNoneAtItsEnd(t *test
 		opened := 0
 		s := &Server{
 			listener: make(silent), unused: make(chan struct{}, 1), links: map[digest]time.Time{},
-			Options: Options{Open: func(context.Context, string) error { opened++; return nil }},
+			Options: Options{Desktop: actions.Desktop{Open: func(context.Context, string) error { opened++; return nil }}},
 		}
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(context.Background()) }()

@@ -1,18 +1,18 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
-	"strings"
 	"time"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/desktop"
 )
 
 //go:embed assets
@@ -36,8 +36,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /api/sessions/{name}/copy", act(s.copyAddress))
 	mux.HandleFunc("POST /api/sessions/{name}/start", act(s.start))
 	mux.HandleFunc("POST /api/sessions/{name}/extend", act(s.extend))
-	mux.HandleFunc("POST /api/sessions/{name}/disconnect", act(s.disconnect))
-	mux.HandleFunc("POST /api/sessions/{name}/end", act(s.end))
+	mux.HandleFunc("POST /api/sessions/{name}/disconnect", act(s.down(false)))
+	mux.HandleFunc("POST /api/sessions/{name}/end", act(s.down(true)))
 	mux.HandleFunc("POST /api/hosts/{name}/login", act(s.login))
 	mux.HandleFunc("POST /api/hosts/{name}/logout", act(s.logout))
 	mux.HandleFunc("POST /api/hosts/{name}/jobs/{id}/end", act(s.endJob))
@@ -88,76 +88,16 @@ func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerF
 	}
 }
 
-// page is the whole address of a page, token included, and its password. They never leave
-// this process for the dashboard's page.
-func (s *Server) page(ctx context.Context, session, endpoint string) (api.OpenResponse, error) {
-	if endpoint != "" {
-		return s.Client.EndpointPage(ctx, session, endpoint)
-	}
-	return s.Client.Page(ctx, session)
-}
-
-// openCommand is the command that opens the same page.
-func openCommand(session, endpoint string) string {
-	if endpoint == "" {
-		return "tunctl open " + session
-	}
-	return "tunctl open " + session + " --which " + endpoint
-}
-
-// open opens a page. A password that it asks for goes to the clipboard; what is no page to
-// look at is not opened, and the answer says how to use it.
+// open opens a page. Its address and its password never leave this process for the
+// dashboard's page.
 func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	page, err := s.page(r.Context(), session, req.Endpoint)
-	if err != nil {
-		return "", err
-	}
-	if text := page.ConnectText(); text != "" {
-		return session + " is ready: " + text, nil
-	}
-	command := openCommand(session, req.Endpoint)
-	switch err := s.Open(r.Context(), page.URL); {
-	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
-		return "", api.Errorf(api.CodeFailed, "no program found to open the page").Because(err).
-			WithHint("`%s --print` shows the full address, token included", command)
-	case errors.Is(err, desktop.ErrNotOpened):
-		return "", api.Errorf(api.CodeFailed, "the browser did not request the page").Because(err).
-			WithHint("`%s` tries again", command)
-	case err != nil:
-		return "", err
-	}
-	opened := "Opened " + session + " in another tab or window."
-	if page.Password == "" {
-		return opened, nil
-	}
-	if page.User != "" {
-		opened += " Log in there as " + page.User + "."
-	}
-	where := "which is on the clipboard: paste it."
-	if s.Copy(r.Context(), page.Password) != nil {
-		where = "which `" + command + " --print` shows."
-	}
-	return opened + " It asks for a password, " + where, nil
+	text, err := s.Desktop.OpenPage(r.Context(), s.Client, actions.Page{Session: session, Endpoint: req.Endpoint})
+	return cmp.Or(text, "Opened "+session+" in another tab or window."), err
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
-	session := r.PathValue("name")
-	page, err := s.page(r.Context(), session, req.Endpoint)
-	if err != nil {
-		return "", err
-	}
-	switch err := s.Copy(r.Context(), page.URL); {
-	case errors.Is(err, desktop.ErrUnavailable):
-		return "", api.Errorf(api.CodeFailed, "no clipboard program found").Because(err).
-			WithHint("`%s --print` shows the full address, token included", openCommand(session, req.Endpoint))
-	case err != nil:
-		return "", err
-	}
-	if !strings.Contains(page.URL, "?") {
-		return "Copied the address of " + session + ".", nil
-	}
-	return "Copied the address of " + session + ", token included: whoever has it can use your notebook.", nil
+	return s.Desktop.CopyAddress(r.Context(), s.Client, actions.Page{Session: r.PathValue("name"), Endpoint: req.Endpoint})
 }
 
 func (s *Server) start(r *http.Request, req actRequest) (string, error) {
@@ -169,24 +109,15 @@ func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
 	if req.Seconds <= 0 {
 		return "", api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
-	job, err := s.Client.Extend(r.Context(), r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
-	if err != nil {
+	return actions.Extend(r.Context(), s.Client, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
+}
+
+// down disconnects a session and, with cancel, ends its job.
+func (s *Server) down(cancel bool) func(r *http.Request, _ actRequest) (string, error) {
+	return func(r *http.Request, _ actRequest) (string, error) {
+		_, err := s.Client.Down(r.Context(), api.DownRequest{Session: r.PathValue("name"), Cancel: cancel})
 		return "", err
 	}
-	if job.End.IsZero() {
-		return "Job " + job.ID + " was extended.", nil
-	}
-	return "Job " + job.ID + " may now run for another " + api.DurationText(time.Until(job.End)) + ".", nil
-}
-
-func (s *Server) disconnect(r *http.Request, _ actRequest) (string, error) {
-	_, err := s.Client.Down(r.Context(), api.DownRequest{Session: r.PathValue("name")})
-	return "", err
-}
-
-func (s *Server) end(r *http.Request, _ actRequest) (string, error) {
-	_, err := s.Client.Down(r.Context(), api.DownRequest{Session: r.PathValue("name"), Cancel: true})
-	return "", err
 }
 
 func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
@@ -195,10 +126,6 @@ func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 }
 
 func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
-	if s.Login == nil {
-		return "", api.Errorf(api.CodeUsage, "this dashboard cannot log in").
-			WithHint("`tunctl login %s` does", r.PathValue("name"))
-	}
 	return "", s.Login(r.Context(), r.PathValue("name"))
 }
 
@@ -207,10 +134,6 @@ func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
 }
 
 func (s *Server) startAgent(r *http.Request, _ actRequest) (string, error) {
-	if s.StartAgent == nil {
-		return "", api.Errorf(api.CodeUsage, "this dashboard cannot start the agent").
-			WithHint("`tunctl agent start` does")
-	}
 	return "", s.StartAgent(r.Context())
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
@@ -50,15 +51,17 @@ func (h *handed) press(t *testing.T, verb string, page api.OpenResponse) (int, s
 	routes.HandleFunc("POST /v1/sessions/{name}/open", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(page) })
 	s, link := serveWith(t, Options{
 		Client: agentWith(t, routes),
-		Open: func(_ context.Context, url string) error {
-			h.opened = append(h.opened, url)
-			return nil
-		},
-		Copy: func(_ context.Context, text string) error {
-			if h.clipboard == nil {
-				h.copied = append(h.copied, text)
-			}
-			return h.clipboard
+		Desktop: actions.Desktop{
+			Open: func(_ context.Context, url string) error {
+				h.opened = append(h.opened, url)
+				return nil
+			},
+			Copy: func(_ context.Context, text string) error {
+				if h.clipboard == nil {
+					h.copied = append(h.copied, text)
+				}
+				return h.clipboard
+			},
 		},
 	})
 	_, bearer := enterAs(t, s, link)

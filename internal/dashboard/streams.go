@@ -26,11 +26,9 @@ const (
 
 // line is a line that is not an event of the agent.
 type line struct {
-	Type    string `json:"type"`
-	Prompts string `json:"prompts,omitempty"` // where a host's questions are asked
-	// CanLogin says that this process can log in to hosts.
-	CanLogin bool       `json:"canLogin,omitempty"`
-	Error    *api.Error `json:"error,omitempty"`
+	Type    string     `json:"type"`
+	Prompts string     `json:"prompts,omitempty"` // where a host's questions are asked
+	Error   *api.Error `json:"error,omitempty"`
 }
 
 // usageLine is a line about the use of a session's job.
@@ -48,7 +46,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	looking := r.URL.Query().Get("usage") == "1"
 	out := newLines(w, r)
 	defer out.close()
-	out.send(line{Type: lineHello, Prompts: s.Prompts, CanLogin: s.Login != nil})
+	out.send(line{Type: lineHello, Prompts: s.Prompts})
 	for out.ctx.Err() == nil {
 		err := s.watch(out, looking)
 		gone := line{Type: lineAgentGone, Error: api.Errorf(api.CodeAgent, "the agent has stopped")}

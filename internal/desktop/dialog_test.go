@@ -99,7 +99,9 @@ func TestEveryToolShowsTheWordsWhole(t *testing.T) {
 			words := slices.Clone(d.argv)
 			words = append(words, d.env...)
 			want := system.escape.Replace(text)
-			if !slices.ContainsFunc(words, func(w string) bool { return strings.TrimPrefix(strings.TrimPrefix(w, "--text="), "TUNCTL_ASK_TEXT=") == want }) {
+			if !slices.ContainsFunc(words, func(w string) bool {
+				return strings.TrimPrefix(strings.TrimPrefix(w, "--text="), "TUNCTL_ASK_TEXT=") == want
+			}) {
 				t.Errorf("%s: no %q in %q", system.goos, want, words)
 			}
 		}

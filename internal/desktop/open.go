@@ -152,13 +152,17 @@ func openers(goos, what string) [][]string {
 
 // OpenFile opens a text file in the person's editor or viewer.
 func OpenFile(ctx context.Context, path string) error {
-	switch runtime.GOOS {
+	return startFirst(ctx, editors(runtime.GOOS, path))
+}
+
+func editors(goos, path string) [][]string {
+	switch goos {
 	case "windows":
-		return startFirst(ctx, [][]string{{"notepad.exe", path}})
+		return [][]string{{"notepad.exe", path}}
 	case "darwin":
-		return startFirst(ctx, [][]string{{"open", "-t", path}})
+		return [][]string{{"open", "-t", path}}
 	}
-	return startFirst(ctx, openers(runtime.GOOS, path))
+	return openers(goos, path)
 }
 
 // OpenHTML shows an HTML file in the person's browser.

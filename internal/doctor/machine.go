@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -94,7 +95,7 @@ func (e *examination) agent(ctx context.Context) {
 	case st.Agent.Paused != nil:
 		e.bad("agent", st.Agent.Paused.Message, "`tunctl up` connects again; `tunctl agent log` shows what happened before, `tunctl doctor --bundle report.zip` packs it for a bug report")
 	default:
-		e.ok("agent", "running since %s (pid %d)", st.Agent.Since.Local().Format("Mon 15:04"), st.Agent.PID)
+		e.ok("agent", "running since %s (pid %d)", api.ClockText(st.Agent.Since, time.Now()), st.Agent.PID)
 	}
 	if err == nil {
 		e.status = st

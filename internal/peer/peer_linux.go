@@ -53,6 +53,9 @@ func HolderOf(port int) string {
 	return "a program of user " + name
 }
 
+// HolderHint is empty: HolderOf knows what can be known.
+func HolderHint(int) string { return "" }
+
 // looks is how often a socket is looked for: the kernel writes its table in pieces, and one
 // can be missing while others come and go.
 const looks = 3

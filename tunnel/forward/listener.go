@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -89,14 +88,7 @@ func portInUse(port int, err error) string {
 	if holder := peer.HolderOf(port); holder != "" {
 		return fmt.Sprintf("port %d is in use by %s", port, holder)
 	}
-	text := fmt.Sprintf("port %d cannot be used: %v", port, err)
-	switch runtime.GOOS {
-	case "linux":
-		return text
-	case "windows":
-		return text + "; `netstat -ano` lists which process uses it"
-	}
-	return text + fmt.Sprintf("; `lsof -i :%d` shows which program uses it", port)
+	return fmt.Sprintf("port %d cannot be used: %v%s", port, err, peer.HolderHint(port))
 }
 
 func (l *localListener) port() int { return int(l.addr.Port()) }

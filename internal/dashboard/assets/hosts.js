@@ -48,7 +48,7 @@ function card({ alias }) {
       if (h.maxChannels) {
         channels.update(`${h.channels ?? 0} of ${h.maxChannels} SSH sessions in use`, (h.channels ?? 0) / h.maxChannels, h.channels >= h.maxChannels ? "attention" : "");
       }
-      show(login, model.canLogin && h.state !== "up" && h.state !== "connecting");
+      show(login, h.state !== "up" && h.state !== "connecting");
       show(logout, h.state !== "down" && h.state !== undefined);
     },
   };

@@ -7,7 +7,6 @@ export const model = {
   reached: false, // whether the agent answers
   why: "", // why it does not
   prompts: "", // where a host's questions are asked
-  canLogin: false,
   config: null, // a problem of the config file
   paused: null, // why the agent connects to nothing
   sessions: new Map(),
@@ -44,7 +43,6 @@ export function apply(line) {
   switch (line.type) {
     case "hello":
       model.prompts = line.prompts ?? "";
-      model.canLogin = line.canLogin ?? false;
       model.usage.clear(); // the stream begins with those of the last hour
       break;
     case "status":

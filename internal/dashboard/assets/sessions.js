@@ -184,7 +184,7 @@ function makeButtons(name) {
       const page = s.state === "ready" && !!s.url;
       show(open, page);
       show(copy, page);
-      show(login, s.state === "needs-login" && model.canLogin);
+      show(login, s.state === "needs-login");
       show(start, settled);
       reconnects = s.state === "down" && alive;
       const word = reconnects ? "Reconnect" : "Start";

@@ -1,0 +1,90 @@
+package tray
+
+import (
+	"strings"
+
+	"tunctl/internal/actions"
+	"tunctl/internal/api"
+)
+
+// The verbs of entries and buttons that do something.
+const (
+	verbOpen       = "open"     // without a name: the one page that is ready
+	verbPick       = "pick"     // open, chosen of several
+	verbEndpoint   = "endpoint" // open another page of a session's job: SESSION/NAME
+	verbCopy       = "copy"
+	verbLog        = "log"
+	verbUp         = "up"
+	verbReconnect  = "reconnect" // up that submits nothing
+	verbUpWith     = "up-with"   // with earlier choices: SESSION?NAME=VALUE&…
+	verbDown       = "down"
+	verbCancel     = "cancel"
+	verbExtend     = "extend"  // from a notification
+	verbKeep       = "keep"    // leave an idle job as it is, from a notification
+	verbAskEnd     = "ask-end" // ask whether an idle job is to be ended, from a notification
+	verbEnd        = "end"     // end that job: SESSION/JOB, from that question
+	verbTrouble    = "trouble" // show what went wrong with a session
+	verbDetails    = "details" // show what went wrong with an entry, from a notification
+	verbLogin      = "login"
+	verbAsk        = "ask" // log in in a terminal, from a notification
+	verbLogout     = "logout"
+	verbStartAgent = "start-agent"
+	verbSetup      = "setup"
+	verbDashboard  = "dashboard"
+	verbAutostart  = "autostart"
+	verbSettings   = "settings"
+	verbHelp       = "help"
+	verbQuit       = "quit"
+)
+
+// verbTexts are the texts of a verb.
+type verbTexts struct {
+	attempt string // completes "Could not …"; a name may follow
+	button  string // its label in a notification
+	command string // of tunctl, which does the same; a name may follow
+}
+
+var verbs = map[string]verbTexts{
+	verbOpen:       {"open", "Open", "open"},
+	verbPick:       {"open", "", "open"},
+	verbEndpoint:   {"open", "", "open"},
+	verbCopy:       {"copy the address of", "", "open --print"},
+	verbLog:        {"show the log of", api.MenuLog, "logs"},
+	verbUp:         {"start", "Start again", ""},
+	verbUpWith:     {"start", "", ""},
+	verbReconnect:  {"reconnect to", "", ""},
+	verbDown:       {"disconnect", "", ""},
+	verbCancel:     {"end the job of", "", ""},
+	verbKeep:       {"", "Keep", ""},
+	verbAskEnd:     {"", "End the job…", ""},
+	verbEnd:        {"end the job of", "End the job", ""},
+	verbExtend:     {"extend", "Extend by 1 h", "extend"},
+	verbLogin:      {"log in to", "Log in…", ""},
+	verbAsk:        {"log in to", "Open a terminal…", ""},
+	verbLogout:     {"log out of", "", ""},
+	verbStartAgent: {"start tunctl", "", "agent start"},
+	verbSetup:      {"open a terminal", "Set up…", ""},
+	verbAutostart:  {"change the startup", "", ""},
+	verbDashboard:  {"open the dashboard", "", "dashboard --print"},
+	verbSettings:   {"open the config", "Edit config…", "config edit"},
+	verbHelp:       {"show the help", "", "help"},
+	verbTrouble:    {"show the details of", api.MenuTrouble, ""},
+	verbDetails:    {"show the details", "Show details", ""},
+}
+
+// equivalentCommand is the command that does the same as an entry; "" if none does.
+func equivalentCommand(verb, name string) string {
+	switch {
+	case verb == verbEndpoint:
+		return splitPage(name).Command("tunctl")
+	case verbs[verb].command == "":
+		return ""
+	}
+	return strings.TrimSpace("tunctl " + verbs[verb].command + " " + name)
+}
+
+// splitPage splits SESSION/NAME. The name of an endpoint has no slash, nor has the id of a job.
+func splitPage(text string) actions.Page {
+	i := strings.LastIndexByte(text, '/')
+	return actions.Page{Session: text[:max(i, 0)], Endpoint: text[i+1:]}
+}
