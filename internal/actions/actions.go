@@ -79,7 +79,7 @@ func (d Desktop) OpenPage(ctx context.Context, a Agent, p Page) (string, error) 
 func OpenError(err error, command string) error {
 	switch {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
-		return api.Errorf(api.CodeFailed, "no program found to open the page").Because(err).
+		return api.Errorf(api.CodeFailed, "no browser found").Because(err).
 			WithHint("`%s --print` shows the full address, token included", command)
 	case errors.Is(err, desktop.ErrNotOpened):
 		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).

@@ -1,6 +1,11 @@
 package term
 
-import "io"
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"unicode"
+)
 
 // Sanitizer writes text of others, such as a job's log, to a terminal. It removes the
 // control sequences (ECMA-48) that move the cursor, set the title or the clipboard, or
@@ -8,35 +13,51 @@ import "io"
 // carriage returns of progress bars. A sequence may be split over several writes.
 type Sanitizer struct {
 	out      io.Writer
-	state    sanitizerState
-	colour   []byte // the parameters so far of a sequence that may be a colour
+	rest     []byte // a sequence whose end is yet to come
 	coloured bool   // the terminal was left in a colour
 }
 
 // NewSanitizer returns a Sanitizer that writes to out.
 func NewSanitizer(out io.Writer) *Sanitizer { return &Sanitizer{out: out} }
 
-type sanitizerState int
-
 const (
-	inText    sanitizerState = iota
-	afterC2                  // the first byte of a C1 control in UTF-8, or of a letter
-	afterEsc                 // ESC
-	inControl                // ESC [
-	inString                 // ESC ] and its like, up to BEL or ESC \
-	inBreak                  // ESC within such a string
+	// A C1 control such as \x{9b} is ESC and a letter in one.
+	controlSequence = `(?:\x1b\[|\x{9b})[0-?]*[ -/]*`
+	// A string never ends behind a line end: the rest of the log is no part of it.
+	controlString = `(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x1b\n]*`
+	escape        = `\x1b[ -/]*`
+
+	longestColour = 64
 )
 
-const (
-	esc = 0x1b
-	bel = 0x07
+var (
+	control    = regexp.MustCompile(`^(?:` + controlSequence + `[@-~]?|` + controlString + `(?:\x07|\x1b\\)?|` + escape + `[0-~]?|.)`)
+	unfinished = regexp.MustCompile(`^(?:` + controlSequence + `|` + controlString + `\x1b?|` + escape + `)$`)
+	colour     = regexp.MustCompile(`^(?:\x1b\[|\x{9b})([0-;]*)m$`)
 )
+
+// isControl reports whether a character is one, or begins a sequence.
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
 // Write implements io.Writer.
 func (s *Sanitizer) Write(p []byte) (int, error) {
-	kept := make([]byte, 0, len(p))
-	for _, b := range p {
-		kept = s.next(kept, b)
+	text := append(s.rest, p...)
+	var kept []byte
+	for i := bytes.IndexFunc(text, isControl); i >= 0; i = bytes.IndexFunc(text, isControl) {
+		kept, text = append(kept, text[:i]...), text[i:]
+		if unfinished.Match(text) {
+			break
+		}
+		end := len(control.Find(text))
+		kept, text = append(kept, s.keepColour(text[:end])...), text[end:]
+	}
+	if !unfinished.Match(text) {
+		whole := len(bytes.TrimSuffix(text, []byte{0xc2})) // the first byte of a C1 control, or of a letter
+		kept, text = append(kept, text[:whole]...), text[whole:]
+	}
+	s.rest = bytes.Clone(text)
+	if n := len(s.rest) - 1; n > longestColour { // none that is kept is so long
+		s.rest = append(s.rest[:longestColour], s.rest[n])
 	}
 	if _, err := s.out.Write(kept); err != nil {
 		return 0, err
@@ -44,96 +65,19 @@ func (s *Sanitizer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// keepColour is a control sequence if it is a colour.
+func (s *Sanitizer) keepColour(sequence []byte) []byte {
+	found := colour.FindSubmatch(sequence)
+	if found == nil || len(sequence) > longestColour {
+		return nil
+	}
+	s.coloured = len(found[1]) > 0 && string(found[1]) != "0"
+	return append(append([]byte("\x1b["), found[1]...), 'm')
+}
+
 // ResetColour leaves the terminal in its own colour.
 func (s *Sanitizer) ResetColour() {
 	if s.coloured {
 		_, _ = io.WriteString(s.out, "\x1b[0m")
 	}
-}
-
-// next appends to kept what a byte adds to the text.
-func (s *Sanitizer) next(kept []byte, b byte) []byte {
-	switch state := s.state; state {
-	case afterC2:
-		s.state = inText
-		if b >= 0x80 && b <= 0x9f {
-			s.introduce(b - 0x40) // a C1 control is ESC and a letter in one
-			return kept
-		}
-		return s.next(append(kept, 0xc2), b)
-	case afterEsc, inBreak:
-		s.state = inText
-		switch {
-		case b == '\\' && state == inBreak:
-		case b < ' ':
-			return s.next(kept, b)
-		case b <= '/': // its end is yet to come
-			s.state = afterEsc
-		default:
-			s.introduce(b)
-		}
-		return kept
-	case inControl:
-		return s.control(kept, b)
-	case inString:
-		switch b {
-		case bel:
-			s.state = inText
-		case esc:
-			s.state = inBreak
-		case '\n': // it never ended: the rest of the log is no part of it
-			s.state = inText
-			return append(kept, b)
-		}
-		return kept
-	}
-	return s.text(kept, b)
-}
-
-func (s *Sanitizer) text(kept []byte, b byte) []byte {
-	switch {
-	case b == esc:
-		s.state = afterEsc
-	case b == 0xc2:
-		s.state = afterC2
-	case b == '\n', b == '\t', b == '\r', b >= ' ' && b != 0x7f:
-		return append(kept, b)
-	}
-	return kept
-}
-
-// introduce enters the sequence that ESC and a letter begin.
-func (s *Sanitizer) introduce(b byte) {
-	switch b {
-	case '[':
-		s.state, s.colour = inControl, s.colour[:0]
-	case ']', 'P', 'X', '^', '_':
-		s.state = inString
-	}
-}
-
-// control reads a control sequence, and keeps it if it is a colour.
-func (s *Sanitizer) control(kept []byte, b byte) []byte {
-	const longest = 64
-	switch {
-	case b >= '0' && b <= ';':
-		if len(s.colour) < longest {
-			s.colour = append(s.colour, b)
-		}
-	case b >= ' ' && b <= '?': // no colour has these
-		s.colour = append(s.colour[:0], '?')
-	case b == 'm':
-		s.state = inText
-		if len(s.colour) > 0 && s.colour[0] == '?' || len(s.colour) == longest {
-			return kept
-		}
-		s.coloured = len(s.colour) > 0 && string(s.colour) != "0"
-		return append(append(append(kept, esc, '['), s.colour...), 'm')
-	case b >= '@' && b <= '~':
-		s.state = inText
-	default:
-		s.state = inText
-		return s.text(kept, b)
-	}
-	return kept
 }
