@@ -41,7 +41,7 @@ func TestAPersonAtATerminalIsAskedBeforeAJobIsCancelled(t *testing.T) {
 func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 14, 0, 0, 0, time.UTC)
-	jobs := []hostJob{
+	jobs := []api.HostJob{
 		{Host: "narval", Job: api.Job{ID: "12345678.pbs101", Name: "a-very-long-name-of-a-job-that-says-everything", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(50 * time.Hour)}},
 		{Host: "narval", Job: api.Job{ID: "12345679_[0-99%5]", Name: "sweep", State: api.JobQueued, Reason: "Resources", Hint: "waiting for free nodes", Submitted: now.Add(-time.Hour)}},
 		{Host: "narval", Job: api.Job{ID: "3", State: api.JobFinished, End: now.Add(-240 * time.Hour)}},

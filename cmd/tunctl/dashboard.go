@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -145,52 +144,18 @@ func loginInWindow(ctx context.Context, host string) error {
 	return err
 }
 
-// trayDashboard is the dashboard that the tray serves, while a page is open.
+// trayDashboard opens dashboards for the tray, each of which ends after its page was closed.
 type trayDashboard struct {
 	ctx     context.Context // of the tray
 	options dashboard.Options
 	serving sync.WaitGroup
-
-	mu     sync.Mutex
-	server *dashboard.Server // nil while no page is open
 }
 
-// open opens a page, and starts the server if none runs, or the one that runs is about to
-// end.
 func (d *trayDashboard) open(ctx context.Context) error {
-	server, err := d.running(nil)
-	if err != nil {
-		return err
-	}
-	err = server.OpenPage(ctx)
-	if !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	if server, err = d.running(server); err != nil {
-		return err
-	}
-	return server.OpenPage(ctx)
-}
-
-// running is the server, or a new one in place of that which has ended.
-func (d *trayDashboard) running(ended *dashboard.Server) (*dashboard.Server, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.server != nil && d.server != ended {
-		return d.server, nil
-	}
 	server, err := dashboard.Listen(d.ctx, d.options)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d.server = server
-	d.serving.Go(func() {
-		_ = server.Serve(d.ctx) // a page that is cut off says so
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.server == server {
-			d.server = nil
-		}
-	})
-	return server, nil
+	d.serving.Go(func() { _ = server.Serve(d.ctx) }) // a page that is cut off says so
+	return server.OpenPage(ctx)
 }

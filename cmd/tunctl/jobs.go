@@ -30,12 +30,6 @@ func jobsCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// hostJob is a job of `tunctl jobs --json`.
-type hostJob struct {
-	Host string `json:"host"`
-	api.Job
-}
-
 func jobs(ctx context.Context, inv *invocation) error {
 	if err := inv.atMostOne("host"); err != nil {
 		return err
@@ -72,8 +66,8 @@ func jobs(ctx context.Context, inv *invocation) error {
 
 // collectJobs lists the jobs of one host after the other, until ctx ends. The jobs of a host
 // that fails are missing; those of the others are listed.
-func collectJobs(ctx context.Context, hosts []string, jobsOf func(host string) ([]api.Job, error)) (list []hostJob, failed []error) {
-	list = []hostJob{}
+func collectJobs(ctx context.Context, hosts []string, jobsOf func(host string) ([]api.Job, error)) (list []api.HostJob, failed []error) {
+	list = []api.HostJob{}
 	for _, host := range hosts {
 		if ctx.Err() != nil {
 			break
@@ -83,7 +77,7 @@ func collectJobs(ctx context.Context, hosts []string, jobsOf func(host string) (
 			failed = append(failed, err)
 		}
 		for _, j := range found {
-			list = append(list, hostJob{Host: host, Job: j})
+			list = append(list, api.HostJob{Host: host, Job: j})
 		}
 	}
 	return list, failed
@@ -109,7 +103,7 @@ func jobHosts(inv *invocation, st api.Status) ([]string, error) {
 }
 
 // jobsTable has a row per job, with why it waits or how it ended below.
-func jobsTable(list []hostJob, severalHosts bool, now time.Time) *term.Table {
+func jobsTable(list []api.HostJob, severalHosts bool, now time.Time) *term.Table {
 	t := &term.Table{
 		Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"},
 		Whole:  []string{"JOB", "STATE", "NODE", "WHEN", "HOST"},

@@ -83,7 +83,7 @@ func TestTheNodeIsWholeInSixtyColumns(t *testing.T) {
 			}
 		}
 	}
-	jobs := []hostJob{{Host: "narval", Job: api.Job{ID: "48213345", Name: "a-long-name-of-a-job", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(time.Hour)}}}
+	jobs := []api.HostJob{{Host: "narval", Job: api.Job{ID: "48213345", Name: "a-long-name-of-a-job", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(time.Hour)}}}
 	if text := jobsTable(jobs, true, now).Draw(term.Layout{Width: 60}); !strings.Contains(text, " x1000c0s2b0n0 ") || !strings.Contains(text, "narval") {
 		t.Errorf("the node or the host is cut:\n%s", text)
 	}

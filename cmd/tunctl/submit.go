@@ -76,7 +76,7 @@ func submit(ctx context.Context, inv *invocation) error {
 		return withLocalHint(err, req.Script)
 	}
 	if inv.Bool("json") {
-		return inv.PrintIndentedJSON(hostJob{Host: host, Job: job})
+		return inv.PrintIndentedJSON(api.HostJob{Host: host, Job: job})
 	}
 	inv.Say("%s submitted %s", inv.Paint(term.Green, "✓"), describeJob(job, time.Now()))
 	if why := whyText(job); why != "" {

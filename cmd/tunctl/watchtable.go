@@ -15,21 +15,13 @@ import (
 func watchTable(view watchui.View, d watchui.Data, now time.Time) *term.Table {
 	switch view {
 	case watchui.Jobs:
-		return jobsTable(hostJobs(d.Jobs), true, now)
+		return jobsTable(d.Jobs, true, now)
 	case watchui.Use:
 		return useTable(d, now)
 	case watchui.Hosts:
 		return hostsTable(d.Hosts, nil, now)
 	}
 	return sessionsTable(d.Sessions, now)
-}
-
-func hostJobs(list []watchui.HostJob) []hostJob {
-	jobs := make([]hostJob, len(list))
-	for i, j := range list {
-		jobs[i] = hostJob(j)
-	}
-	return jobs
 }
 
 // watchDetails is all that is known about the only session, job or host.
@@ -46,7 +38,7 @@ func watchDetails(l term.Layout, d watchui.Data, now time.Time) string {
 		}
 		return text
 	case len(d.Jobs) == 1:
-		return jobsTable(hostJobs(d.Jobs), true, now).Draw(l) + "\n" + factsText(l, jobFacts(d.Jobs[0].Job, d.Jobs[0].Host, now))
+		return jobsTable(d.Jobs, true, now).Draw(l) + "\n" + factsText(l, jobFacts(d.Jobs[0].Job, d.Jobs[0].Host, now))
 	case len(d.Hosts) == 1:
 		return hostPage(l, d.Hosts[0], now)
 	}

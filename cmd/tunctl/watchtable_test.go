@@ -62,7 +62,7 @@ func TestTheIdleTimeIsTheSameInTheListAndInTheDetails(t *testing.T) {
 
 func TestTheDetailsOfAJobAreAllThatIsKnown(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
-	queued := watchui.Data{Jobs: []watchui.HostJob{{Host: "narval", Job: api.Job{
+	queued := watchui.Data{Jobs: []api.HostJob{{Host: "narval", Job: api.Job{
 		ID: "4711", Name: "train\x1b[2J", State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", Queue: "gpu",
 		Submitted: now.Add(-time.Hour), ExpectedStart: now.Add(time.Hour),
 	}}}}

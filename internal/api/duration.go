@@ -23,12 +23,15 @@ func DurationText(d time.Duration) string {
 	return fmt.Sprintf("%d min", minutes)
 }
 
-// ClockText writes a time of day, with the date if it is not today's: "16:05",
-// "Tue 3 Mar 16:05".
+// ClockText writes a time of day, with the weekday or the date if it is not today's:
+// "16:05", "Tue 16:05", "3 Mar 16:05".
 func ClockText(t, now time.Time) string {
 	t = t.In(now.Location())
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
 		return t.Format("15:04")
+	case t.Sub(now).Abs() < 6*24*time.Hour:
+		return t.Format("Mon 15:04")
 	}
-	return t.Format("Mon 2 Jan 15:04")
+	return t.Format("2 Jan 15:04")
 }

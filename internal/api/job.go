@@ -63,6 +63,12 @@ type Job struct {
 	Script    string   `json:"script,omitempty"`   // the path it was submitted from; contains the tag
 }
 
+// HostJob is a job with its host.
+type HostJob struct {
+	Host string `json:"host"`
+	Job
+}
+
 // Ref identifies the job for its scheduler: by its ID, and by its cluster if that is not
 // the host's own.
 func (j Job) Ref() string {

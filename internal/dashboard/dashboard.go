@@ -51,15 +51,13 @@ type Options struct {
 type Server struct {
 	Options
 	listener net.Listener
-	host     string        // of its address; the only Host header that it accepts
-	unused   chan struct{} // gets a value when no page has been open for a while
+	host     string // of its address; the only Host header that it accepts
 
 	mu      sync.Mutex
 	links   map[digest]time.Time // the one-time values that nobody has used, with their ends
 	bearers map[digest]bool
 	pages   int         // that are open
 	idle    *time.Timer // until the end without a page; nil until Serve
-	ending  bool        // no page is served any more
 }
 
 // digest stands for a secret value, so that the time of a comparison says nothing about it.
@@ -74,7 +72,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	return &Server{
 		Options: o, listener: l, host: net.JoinHostPort(desktop.LoopbackName(), port),
-		unused: make(chan struct{}, 1), links: map[digest]time.Time{}, bearers: map[digest]bool{},
+		links: map[digest]time.Time{}, bearers: map[digest]bool{},
 	}, nil
 }
 
@@ -92,18 +90,8 @@ func (s *Server) Link() string {
 	return "http://" + s.host + "/#" + once
 }
 
-// OpenPage opens a page in the browser. Its error is http.ErrServerClosed if the server has
-// ended, or is about to.
-func (s *Server) OpenPage(ctx context.Context) error {
-	link := s.Link()
-	s.mu.Lock()
-	ending := s.ending
-	s.mu.Unlock()
-	if ending {
-		return http.ErrServerClosed
-	}
-	return s.Desktop.Open(ctx, link)
-}
+// OpenPage opens a page in the browser.
+func (s *Server) OpenPage(ctx context.Context) error { return s.Desktop.Open(ctx, s.Link()) }
 
 // Serve serves until ctx ends, or no page has been open for a while.
 func (s *Server) Serve(ctx context.Context) error {
@@ -118,23 +106,22 @@ func (s *Server) Serve(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	s.mu.Lock()
-	s.idle = time.AfterFunc(linkFor, s.setUnused)
-	s.mu.Unlock()
-	defer func() {
+	s.idle = time.AfterFunc(linkFor, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.ending = true
-		s.idle.Stop()
-	}()
+		if s.pages == 0 { // else one was opened at the last moment
+			end()
+		}
+	})
+	s.mu.Unlock()
+	defer s.idle.Stop()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(s.listener) }()
 	select {
 	case err := <-served:
 		return err
-	case <-ctx.Done():
-	case <-s.unused:
+	case <-ctx.Done(): // and with it the streams
 	}
-	end() // of the streams
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if srv.Shutdown(drain) != nil {
@@ -142,20 +129,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	<-served // always http.ErrServerClosed
 	return nil
-}
-
-// setUnused ends the server unless a page was opened at the last moment.
-func (s *Server) setUnused() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pages > 0 {
-		return
-	}
-	s.ending = true
-	select {
-	case s.unused <- struct{}{}:
-	default:
-	}
 }
 
 // pageOpened counts a page until closed is called.

@@ -22,7 +22,7 @@ type (
 		status api.Status
 		now    time.Time
 	}
-	jobsMsg  []HostJob
+	jobsMsg  []api.HostJob
 	usageMsg api.Usage
 	logMsg   struct {
 		of    stream
@@ -160,7 +160,7 @@ func (f *feed) jobs(hosts []string) {
 				return // the agent has left, or is too old to know
 			}
 			for _, j := range jobs {
-				list = append(list, HostJob{host, j})
+				list = append(list, api.HostJob{Host: host, Job: j})
 			}
 		}
 		f.send(list)

@@ -19,7 +19,7 @@ func (m *model) data() Data {
 			return (m.view == Sessions || runs(s)) && contains(sessionWords(s), m.filter)
 		})
 	case Jobs:
-		d.Jobs = keep(m.jobs, func(j HostJob) bool {
+		d.Jobs = keep(m.jobs, func(j api.HostJob) bool {
 			return contains(strings.Join([]string{j.ID, j.Name, string(j.State), j.Node, j.Queue, j.Host, j.Reason, j.Hint}, " "), m.filter)
 		})
 	case Hosts:
@@ -135,7 +135,7 @@ func (m *model) current(t target) target {
 func ofSession(s api.Session) target { return target{session: &s, host: s.Host, job: s.Job} }
 
 // ofJob is a job with the session that it belongs to, if any.
-func (m *model) ofJob(j HostJob) target {
+func (m *model) ofJob(j api.HostJob) target {
 	t := target{host: j.Host, job: &j.Job}
 	for _, s := range m.status.Sessions {
 		if s.Host == j.Host && s.Job != nil && s.Job.Ref() == j.Ref() {

@@ -28,7 +28,7 @@ type model struct {
 	now           time.Time
 
 	status api.Status
-	jobs   []HostJob
+	jobs   []api.HostJob
 	jobsAt time.Time // when they were requested
 	usage  map[string][]api.Usage
 	open   stream // what the agent sends now

@@ -144,7 +144,7 @@ func three() api.Status {
 func manyJobs(n int) jobsMsg {
 	var list jobsMsg
 	for i := range n {
-		list = append(list, HostJob{"narval", api.Job{ID: fmt.Sprint(4711 + i), Name: fmt.Sprintf("sweep-%02d", i), State: api.JobQueued, Reason: "Priority"}})
+		list = append(list, api.HostJob{Host: "narval", Job: api.Job{ID: fmt.Sprint(4711 + i), Name: fmt.Sprintf("sweep-%02d", i), State: api.JobQueued, Reason: "Priority"}})
 	}
 	return list
 }
@@ -486,7 +486,7 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	check(b.send(noticeMsg(bad)).screenName("a notice"))
 	check(b.send(actedMsg{err: &api.Error{Message: bad, Hint: bad}}).screenName("an error"))
 	check(b.send(actedMsg{result: Result{Text: bad}}).screenName("a result"))
-	check(b.press("2").send(jobsMsg{{bad, *job}}).screenName("jobs"))
+	check(b.press("2").send(jobsMsg{{Host: bad, Job: *job}}).screenName("jobs"))
 	check(b.press("4").screenName("hosts"))
 	b.press("1l")
 	for _, part := range []string{bad, "\n", "split \x1b", "]0;owned", "\x07 sequence", bad + "\n", bad} {

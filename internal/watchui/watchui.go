@@ -33,15 +33,9 @@ var viewNames = [...]string{"sessions", "jobs", "use", "hosts", "log"}
 // Data is what a list shows.
 type Data struct {
 	Sessions []api.Session
-	Jobs     []HostJob
+	Jobs     []api.HostJob
 	Hosts    []api.Host
 	Usage    map[string][]api.Usage // of the last hour, by session, the oldest first
-}
-
-// HostJob is a job with its host.
-type HostJob struct {
-	Host string
-	api.Job
 }
 
 // Verb is what an Action does.
