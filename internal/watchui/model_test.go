@@ -501,13 +501,13 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 }
 
 func TestTheDocumentationHasEveryKey(t *testing.T) {
-	page, err := os.ReadFile("../../docs/watch.md")
+	page, err := os.ReadFile("../../docs/dashboard.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range allKeys {
 		if !strings.Contains(string(page), "`"+k.Help().Key+"`") || !strings.Contains(string(page), k.Help().Desc) {
-			t.Errorf("docs/watch.md does not have %s: %s", k.Help().Key, k.Help().Desc)
+			t.Errorf("docs/dashboard.md does not have %s: %s", k.Help().Key, k.Help().Desc)
 		}
 	}
 }
