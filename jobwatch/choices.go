@@ -111,10 +111,8 @@ func (c *chosen) refuse(why, hint string) error {
 
 // ChoiceNames are the choices that become arguments of a scheduler's submit command.
 func ChoiceNames(scheduler string) []string {
-	for _, k := range schedulerKinds {
-		if k.name == scheduler {
-			return slices.Sorted(maps.Keys(k.choices))
-		}
+	if k := kindNamed(scheduler); k != nil {
+		return slices.Sorted(maps.Keys(k.choices))
 	}
 	return nil
 }
@@ -129,7 +127,7 @@ func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[str
 	if err != nil {
 		return s, err
 	}
-	kind := kindOf(sched.name())
+	kind := sched.kind()
 	script, err := w.Script(ctx, s)
 	if err != nil {
 		return s, err
@@ -141,7 +139,7 @@ func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[str
 		c.name, c.value, c.args = name, choices[name], d.options(s.Args)
 		word, ok := kind.choices[name]
 		if !ok {
-			return s, c.refuse(sched.name()+" has no word for it", wordsHint(kind))
+			return s, c.refuse(kind.name+" has no word for it", wordsHint(kind))
 		}
 		o, err := word(c)
 		if err != nil {
@@ -163,7 +161,7 @@ func (w *Watcher) OverriddenOptions(ctx context.Context, s Submission, other []b
 	if err != nil || len(s.Args) == 0 {
 		return nil, err
 	}
-	d := syntaxOf(sched.name())
+	d := &sched.kind().directives
 	before := d.items(d.words(string(other)))
 	args := d.items(s.Args)
 	var list []string
@@ -195,7 +193,7 @@ func (d *directiveSyntax) items(words []string) map[string]string {
 	return items
 }
 
-func wordsHint(k schedulerKind) string {
+func wordsHint(k *schedulerKind) string {
 	if len(k.choices) == 0 {
 		return "a host without a scheduler has no limits to choose: give the script its values in args of the session"
 	}
@@ -208,7 +206,7 @@ func (w *Watcher) Named(ctx context.Context, s Submission, name string) (Submiss
 	if err != nil {
 		return s, err
 	}
-	kind := kindOf(sched.name())
+	kind := sched.kind()
 	if kind.jobName != "" {
 		s.Args = kind.directives.with(s.Args, option{kind.jobName, name})
 	}

@@ -140,7 +140,7 @@ func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []s
 	if err != nil {
 		return nil, err
 	}
-	d := syntaxOf(sched.name())
+	d := &sched.kind().directives
 	if d.prefix == "" {
 		return nil, nil
 	}
@@ -149,7 +149,7 @@ func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []s
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	there, err := w.readOptions(ctx, &d, s)
+	there, err := w.readOptions(ctx, d, s)
 	if err != nil || there == nil {
 		return nil, err
 	}
@@ -158,14 +158,6 @@ func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []s
 		r := d.required(text)
 		return d.has(words, r) || d.variables != nil && slices.ContainsFunc(d.variables(r.name), func(name string) bool { return slices.Contains(there.variables, name) })
 	}), nil
-}
-
-func syntaxOf(scheduler string) directiveSyntax { return kindOf(scheduler).directives }
-
-// kindOf is the kind of a scheduler in schedulerKinds.
-func kindOf(scheduler string) schedulerKind {
-	i := slices.IndexFunc(schedulerKinds, func(k schedulerKind) bool { return k.name == scheduler })
-	return schedulerKinds[i]
 }
 
 // hostOptions are the options that a submission gets on the host.

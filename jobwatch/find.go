@@ -37,19 +37,18 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	few, isSelective := s.(selective)
-	if isSelective && q.ID+q.Tag != "" {
-		return w.findByIDOrTag(ctx, few, q)
+	if s.kind().perRound != nil && q.ID+q.Tag != "" {
+		return w.findByIDOrTag(ctx, s, q)
 	}
-	if c, ok := s.(multiCluster); ok && c.addClusters(q.Args) {
+	if s.addClusters(q.Args) {
 		w.changed()
 	}
 	jobs, err := w.Jobs(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	if isSelective {
-		if jobs, err = w.filterByName(ctx, few, jobs, q.Name); err != nil {
+	if q.Name != "" {
+		if jobs, err = w.withName(ctx, s, jobs, q.Name); err != nil {
 			return api.Job{}, false, err
 		}
 	}
@@ -65,7 +64,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 }
 
 // findByIDOrTag finds a job without a list: its id is known, or stored with its tag.
-func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
+func (w *Watcher) findByIDOrTag(ctx context.Context, s scheduler, q Query) (api.Job, bool, error) {
 	if q.ID != "" {
 		job, found, err := w.Detail(ctx, q.ID)
 		if found {
@@ -85,9 +84,7 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 		return api.Job{}, false, err
 	}
 	defer unlock()
-	if c, ok := s.(multiCluster); ok {
-		c.addClusters(q.Args)
-	}
+	s.addClusters(q.Args)
 	job, err := s.findTagged(ctx, w.sh, q.Tag)
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
@@ -99,28 +96,28 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 	return w.markCancelled(s.asRequested(job, id)), true, nil
 }
 
-func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
+func (w *Watcher) withName(ctx context.Context, s scheduler, jobs []api.Job, name string) ([]api.Job, error) {
 	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return s.filterByName(ctx, w.sh, jobs, name)
+	return s.withName(ctx, w.sh, jobs, name)
 }
 
 // requestedID is the id that the job is known by from now on.
 func (q Query) requestedID(s scheduler, found string) string {
 	requested, _ := splitRef(q.ID)
 	id := cmp.Or(requested, found)
-	if a, ok := s.(arrays); ok && (requested == "" || a.isTaskRange(requested)) {
-		return a.arrayOf(id)
+	if requested == "" || s.isTaskRange(requested) {
+		return s.arrayOf(id)
 	}
 	return id
 }
 
 // withDetail adds the facts that only the detail has.
 func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.Job {
-	if job.Log != "" && !s.listLacksFiles() {
+	if job.Log != "" && s.kind().listHasFiles {
 		return job
 	}
 	unlock, err := w.lockHost(ctx)
@@ -177,14 +174,10 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 
 // onePerArray replaces the tasks of each array by the one that represents it.
 func onePerArray(s scheduler, jobs []api.Job) []api.Job {
-	a, ok := s.(arrays)
-	if !ok {
-		return jobs
-	}
 	var kept []api.Job
 	seen := map[string]bool{}
 	for _, job := range jobs {
-		whole := api.Job{ID: a.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
+		whole := api.Job{ID: s.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
 		if seen[whole] {
 			continue
 		}

@@ -90,12 +90,7 @@ func parseQacct(out string) []geAccount {
 	return kept
 }
 
-func (a geAccount) id() string {
-	if task := a["taskid"]; task != "" && task != "undefined" {
-		return a["jobnumber"] + "." + task
-	}
-	return a["jobnumber"]
-}
+func (a geAccount) id() string { return geID(a["jobnumber"], a["taskid"]) }
 
 func (a geAccount) job() api.Job {
 	job := api.Job{

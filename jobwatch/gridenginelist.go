@@ -78,13 +78,7 @@ func (e *geElement) row(queue string) geRow {
 	return r
 }
 
-// id is 18 for a job, 18.1 for the task of an array, and 18.3-9:2 for tasks that wait.
-func (r geRow) id() string {
-	if r.tasks == "" {
-		return r.number
-	}
-	return r.number + "." + r.tasks
-}
+func (r geRow) id() string { return geID(r.number, r.tasks) }
 
 func (r geRow) job() api.Job {
 	job := api.Job{ID: r.id(), Name: r.name, Queue: r.queue, Submitted: r.submitted}

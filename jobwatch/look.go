@@ -108,13 +108,12 @@ func readLook(mark, out string) api.Look {
 	person := append(strings.Split(a.parts["person"], "\n"), "", "", "", "")
 	look.Scheduler, look.User, look.Home = lookWord(person[0]), lookWord(person[1]), lookPath(person[2])
 	a.user, a.groups = person[1], strings.Fields(person[3])
-	for _, k := range schedulerKinds {
-		if k.name == look.Scheduler && k.readLook != nil {
-			k.readLook(&a, &look)
-		}
+	kind := kindNamed(look.Scheduler)
+	if kind != nil && kind.readLook != nil {
+		kind.readLook(&a, &look)
 	}
 	look.Environments = append(look.Environments, readEnvironments(&a)...)
-	look.Scripts = append(look.Scripts, readScripts(&a, look.Scheduler)...)
+	look.Scripts = append(look.Scripts, readScripts(&a, kind)...)
 	if len(look.Accounts) == 0 {
 		look.Accounts = append(look.Accounts, accountsOf(look.Scripts)...)
 	}
@@ -257,12 +256,10 @@ func compareVersions(a, b string) int {
 }
 
 // readScripts reads the scripts with directives of the host's scheduler.
-func readScripts(a *lookAnswer, scheduler string) []api.JobScript {
-	i := slices.IndexFunc(schedulerKinds, func(k schedulerKind) bool { return k.name == scheduler })
-	if i < 0 || schedulerKinds[i].directives.prefix == "" {
+func readScripts(a *lookAnswer, kind *schedulerKind) []api.JobScript {
+	if kind == nil || kind.directives.prefix == "" {
 		return nil
 	}
-	kind := &schedulerKinds[i]
 	syntax := &kind.directives
 	var list []api.JobScript
 	for text := range strings.SplitSeq("\n"+a.parts["scripts"], "\nscript\t") {

@@ -135,8 +135,8 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 	}
 	early := w.useEarly()
 	watches := w.activeWatches()
-	if few, ok := s.(selective); ok && jobs == watchedOnly && len(watches) <= few.perRound(w.limits.Connections) {
-		err = w.queryWatched(ctx, few, watches)
+	if perRound := s.kind().perRound; perRound != nil && jobs == watchedOnly && len(watches) <= perRound(w.limits.Connections) {
+		err = w.queryWatched(ctx, s, watches)
 	} else {
 		err = w.queryAll(ctx, s)
 	}
@@ -177,7 +177,7 @@ func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
 }
 
 // queryWatched queries only the watched jobs, with their details.
-func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watch) error {
+func (w *Watcher) queryWatched(ctx context.Context, s scheduler, watches []*Watch) error {
 	w.beginQuery(watchedOnly)
 	ids := make([]string, len(watches))
 	for i, x := range watches {
@@ -247,10 +247,10 @@ type listing struct {
 
 // updateWatches updates each watch from the list, and queries the details of jobs that are
 // missing from it or whose log is not known. Those whose last detail is oldest come first, so
-// that none takes the turns of others; one that has no detail waits for the others. A selective
-// scheduler has few turns, and none is left unused.
+// that none takes the turns of others; one that has no detail waits for the others. Where a detail
+// costs a connection there are few turns, and none is left unused.
 func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
-	_, few := s.(selective)
+	few := s.kind().perRound != nil
 	turns := detailsPerRound
 	if few {
 		turns = w.limits.Connections - 1
@@ -259,7 +259,7 @@ func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job
 	for _, x := range w.activeWatches() {
 		l := listing{watch: x}
 		l.row, l.listed = pick(s, jobs, x.id)
-		if s.listLacksFiles() {
+		if !s.kind().listHasFiles {
 			l.row.Log = "" // the list's guess is not certain enough to read
 		}
 		if l.job = x.withKnownNode(l.row); few {
@@ -395,7 +395,7 @@ func (w *Watcher) recordFailure(err error) {
 	w.outage.times++
 	current, name := w.outage, "the scheduler"
 	if w.sched != nil {
-		name = w.sched.name()
+		name = w.sched.kind().name
 	}
 	w.mu.Unlock()
 

@@ -20,18 +20,9 @@ const Slurm = "slurm"
 
 // slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
 type slurm struct {
+	basic
 	clusters *clusterSet // nil: the host's own only
 }
-
-// What Slurm can do besides scheduler.
-var (
-	_ multiCluster = slurm{}
-	_ arrays       = slurm{}
-	_ stepReader   = slurm{}
-	_ processOwner = slurm{}
-	_ startTester  = slurm{}
-	_ usageReader  = slurm{}
-)
 
 var slurmKind = schedulerKind{
 	name:      Slurm,
@@ -39,7 +30,13 @@ var slurmKind = schedulerKind{
 	installed: "has sbatch squeue",
 	responds:  "squeue --me -h",
 	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
-	look:      slurmLook, readLook: readSlurmLook,
+	submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
+	hasSteps:  true, asksUsage: true,
+	jobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
+	idsIn: func(env map[string]string) []string {
+		return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}
+	},
+	look: slurmLook, readLook: readSlurmLook,
 	directives: directiveSyntax{
 		prefix: "#SBATCH",
 		long: map[string]string{
@@ -66,10 +63,7 @@ func sbatchVariables(option string) []string {
 
 func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }
 
-func (slurm) name() string { return Slurm }
-
-// listLacksFiles: squeue has a pattern for a job's output, and not what its script redirects.
-func (slurm) listLacksFiles() bool { return true }
+func (slurm) kind() *schedulerKind { return &slurmKind }
 
 // slurmPrelude is queryPrelude without the person's settings for Slurm's output.
 const slurmPrelude = queryPrelude + `export SLURM_TIME_FORMAT=%s
@@ -263,8 +257,6 @@ func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 	return api.Job{}, err
 }
 
-func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }
-
 // sbatchSentence is the answer of sbatch to a wrapper that drops --parsable. It has precedence
 // over sbatchID: a wrapper may print other numbers.
 var (
@@ -314,13 +306,7 @@ func (slurm) matches(job api.Job, ref string) bool {
 }
 
 // asRequested makes 54_1 the task 1 of 54.
-func (slurm) asRequested(job api.Job, id string) api.Job {
-	if task, ok := strings.CutPrefix(job.ID, id+"_"); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
-		job.Task = task
-	}
-	job.ID = id
-	return job
-}
+func (slurm) asRequested(job api.Job, id string) api.Job { return asTask(job, id, "_") }
 
 // arrayOf is 54 for the task 54_1 and for 54_[2-5].
 func (slurm) arrayOf(id string) string {
@@ -356,11 +342,6 @@ limit sstat -a -i -n -P -j "$id"`)
 		}
 	}
 	return pids, nil
-}
-
-func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
-	env, err := processEnviron(ctx, sh, node, pid, "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
-	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
 }
 
 // stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last

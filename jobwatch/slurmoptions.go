@@ -146,11 +146,11 @@ var startsAt = regexp.MustCompile(`(?m)^(?:\S+: )?Job \d+ to start at (\S+)`)
 
 // testStart has sbatch test the job. Where a wrapper drops --test-only, the job is submitted:
 // it is cancelled in the same command.
-func (s slurm) testStart(ctx context.Context, sh *shell, t startTest) (Start, error) {
-	if err := t.awaitTurn(ctx); err != nil {
+func (slurm) testStart(ctx context.Context, sh *shell, s Submission, awaitTurn func(context.Context) error) (Start, error) {
+	if err := awaitTurn(ctx); err != nil {
 		return Start{}, err
 	}
-	res, err := sh.login(ctx, slurmPrelude+testScript(sh, t.job, `sbatch --test-only --parsable "$@"`,
+	res, err := sh.login(ctx, slurmPrelude+testScript(sh, s, `sbatch --test-only --parsable "$@"`,
 		`case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac`,
 		`s/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p`,
 		`s/^Submitted batch job \([0-9][0-9]*\) on cluster \([^ ]*\).*$/\1;\2/p; s/^Submitted batch job \([0-9][0-9]*\).*$/\1/p`))

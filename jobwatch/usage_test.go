@@ -92,8 +92,8 @@ func TestTheUseOfAnArrayIsThatOfItsFirstTask(t *testing.T) {
 		{"Job Id": "22[2].pbs9", "array_id": "22[].pbs9", "job_state": "R", "resources_used.cput": "00:22:00"},
 	})
 	for id, want := range map[string]time.Duration{"22[].pbs9": 11 * time.Minute, "22[2].pbs9": 22 * time.Minute} {
-		if u, ok := p.lastUsage(id); !ok || u.CPU != want {
-			t.Errorf("%s: %+v, %v", id, u, ok)
+		if u, err := p.usage(t.Context(), nil, id, 0); err != nil || u.CPU != want {
+			t.Errorf("%s: %+v, %v", id, u, err)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 		return false
 	}
 	sameRun := now.Restarts == x.row.Restarts && now.Node == x.row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(x.row, x.job.ID).Task
-	if _, few := s.(selective); few {
+	if s.kind().perRound != nil {
 		sameRun = sameRun && now.State == x.row.State
 	}
 	return !x.detailed || !sameRun || isVague(now) && x.job.State == api.JobUnknown
@@ -247,11 +247,10 @@ func (x *Watch) confirmMissing(s scheduler) bool {
 // unseenHintLocked is what it means that the scheduler has said nothing of a job that we
 // submitted; "" if it has, or if that means nothing.
 func (x *Watch) unseenHintLocked(s scheduler) string {
-	few, ok := s.(selective)
-	if !ok || x.submitted.IsZero() || x.ran || x.job.Queue != "" || !x.logFound.IsZero() {
+	if x.submitted.IsZero() || x.ran || x.job.Queue != "" || !x.logFound.IsZero() {
 		return ""
 	}
-	return few.unseenHint()
+	return s.kind().unseenHint
 }
 
 // isKnown reports whether the scheduler has ever reported the job.
@@ -330,12 +329,11 @@ func (x *Watch) gone(s scheduler) api.Job {
 	if job.End.After(time.Now()) {
 		job.End = time.Time{} // it was the time limit; when it ended is not known
 	}
-	few, ok := s.(selective)
 	ran := x.ran || !x.logFound.IsZero()
 	switch hint := x.unseenHintLocked(s); {
 	case hint != "":
 		job.State, job.Hint = api.JobNeverRan, hint
-	case ok && few.explainGone(&job, ran):
+	case s.explainGone(&job, ran):
 	case x.known || ran:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"

@@ -83,7 +83,7 @@ func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.name(), nil
+	return s.kind().name, nil
 }
 
 // KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
@@ -91,7 +91,7 @@ func (w *Watcher) KnownScheduler() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.sched != nil {
-		return w.sched.name()
+		return w.sched.kind().name
 	}
 	return w.wanted
 }
@@ -142,10 +142,8 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 
 // MaxDetails is how many Detail calls one command of a person may make, at most limit.
 func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
-	if s, err := w.scheduler(ctx); err == nil {
-		if _, ok := s.(selective); ok {
-			return min(limit, w.limits.Connections)
-		}
+	if s, err := w.scheduler(ctx); err == nil && s.kind().perRound != nil {
+		return min(limit, w.limits.Connections)
 	}
 	return limit
 }
@@ -287,11 +285,7 @@ func extendError(id string, err error) error {
 // HasSteps reports whether programs can be started inside a running job, as with srun.
 func (w *Watcher) HasSteps(ctx context.Context) bool {
 	s, err := w.scheduler(ctx)
-	if err != nil {
-		return false
-	}
-	_, ok := s.(stepReader)
-	return ok
+	return err == nil && s.kind().hasSteps
 }
 
 // ErrNoSteps means that the host's scheduler cannot show the output of a running job.
@@ -306,8 +300,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, ok := s.(stepReader)
-	if !ok {
+	if !s.kind().hasSteps {
 		return nil, ErrNoSteps
 	}
 	select {
@@ -325,7 +318,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	}
 	defer unlock()
 	w.nextStepOutput = time.Now().Add(w.limits.withJitter(w.limits.Query))
-	return steps.stepOutput(ctx, w.sh, id)
+	return s.stepOutput(ctx, w.sh, id)
 }
 
 // NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
