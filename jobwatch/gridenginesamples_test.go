@@ -91,7 +91,7 @@ func geRecordSample(r geRecord) sampleRecord {
 	}
 	return sampleRecord{id: r.number, fact: func(name, want string) (string, bool, bool) {
 		if name == "wait" {
-			_, line := telling(r.messages)
+			_, line := telling(geWaits, r.messages...)
 			return line, line == want, true
 		}
 		got, read := facts[name]

@@ -83,11 +83,11 @@ func (basic) explainGone(*api.Job, bool) bool                              { ret
 func (basic) testStart(context.Context, *shell, Submission, func(context.Context) error) (Start, error) {
 	return Start{Words: "the scheduler does not tell when a job would start"}, nil
 }
-func (basic) addClusters([]string) bool                                { return false }
-func (basic) arrayOf(id string) string                                 { return id }
-func (basic) isTaskRange(string) bool                                  { return false }
-func (basic) taskRef(job api.Job) string                               { return job.Ref() }
-func (basic) processes(context.Context, *shell, string) ([]int, error) { return nil, nil }
+func (basic) addClusters([]string) bool                                  { return false }
+func (basic) arrayOf(id string) string                                   { return id }
+func (basic) isTaskRange(string) bool                                    { return false }
+func (basic) taskRef(job api.Job) string                                 { return job.Ref() }
+func (basic) processes(context.Context, *shell, string) ([]int, error)   { return nil, nil }
 func (basic) stepOutput(context.Context, *shell, string) ([]byte, error) { return nil, ErrNoSteps }
 
 func (basic) usage(context.Context, *shell, string, int) (Usage, error) { return Usage{}, errNoUsage }
