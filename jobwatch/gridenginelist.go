@@ -61,7 +61,7 @@ func (e *geElement) row(queue string) geRow {
 		number: e.child("JB_job_number"), tasks: e.child("tasks"),
 		name: e.child("full_job_name"), owner: e.child("JB_owner"),
 		state: e.child("state"), group: e.state,
-		submitted: geTime(e.child("JB_submission_time")), start: geTime(e.child("JAT_start_time")),
+		submitted: parseTime(e.child("JB_submission_time")), start: parseTime(e.child("JAT_start_time")),
 	}
 	if r.name == "" {
 		r.name = e.child("JB_name")

@@ -72,7 +72,7 @@ func (e *geElement) record() geRecord {
 		cwd: e.value("JB_cwd"), user: e.value("JB_owner"),
 		workdir: variables["O_WORKDIR"], home: variables["O_HOME"],
 		merged:    e.value("JB_merge_stderr") == "true" || e.value("JB_merge_stderr") == "1",
-		submitted: geEpoch(e.value("JB_submission_time")), notBefore: geEpoch(e.value("JB_execution_time")),
+		submitted: parseTime(e.value("JB_submission_time")), notBefore: parseTime(e.value("JB_execution_time")),
 		predecessors: len(e.all("JB_jid_predecessor_list")) > 0,
 		restarted:    e.value("JAT_job_restarted") != "" && e.value("JAT_job_restarted") != "0",
 		errors:       map[string]string{},

@@ -146,9 +146,9 @@ func qacctSample(a geAccount, text string) sampleRecord {
 		case "state":
 			return string(job.State), string(job.State) == want, true
 		case "start":
-			return job.Start.String(), !job.Start.IsZero() && job.Start.Equal(geTime(want)), true
+			return job.Start.String(), !job.Start.IsZero() && job.Start.Equal(parseTime(want)), true
 		case "end":
-			return job.End.String(), !job.End.IsZero() && job.End.Equal(geTime(want)), true
+			return job.End.String(), !job.End.IsZero() && job.End.Equal(parseTime(want)), true
 		}
 		return "", false, false
 	}}

@@ -27,12 +27,14 @@ type pbs struct {
 	cache *pbsCache
 }
 
-// pbsCache is what need not be queried again.
+// pbsCache is what need not be queried again. All but usages needs no lock: a Watcher runs one
+// command on a host at a time.
 type pbsCache struct {
-	mu        sync.Mutex
 	noHistory bool              // the server keeps no history, or -x means something else
 	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
-	usages    map[string]Usage  // of running jobs, by id
+
+	mu     sync.Mutex
+	usages map[string]Usage // of running jobs, by id
 }
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
@@ -100,7 +102,9 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
 	}
-	p.forgetScripts(records)
+	maps.DeleteFunc(p.cache.scripts, func(id, _ string) bool { // of other jobs
+		return !slices.ContainsFunc(records, func(r pbsRecord) bool { return r["Job Id"] == id })
+	})
 	records = p.withoutArrays(records, ids)
 	p.keepUsage(records)
 	jobs := jobsOf(records)
@@ -135,7 +139,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	if len(ids) == 1 && pbsTask.MatchString(ids[0]) {
 		ids = []string{ids[0], pbsTask.ReplaceAllString(ids[0], "$1[]$2")} // which has the script
 	}
-	history := !p.lacksHistory()
+	history := !p.cache.noHistory
 	records, res, err := p.qstat(ctx, sh, history, tasks, ids)
 	if err != nil {
 		return nil, err
@@ -148,7 +152,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	default:
 		return records, pbsProblem("qstat", res)
 	}
-	p.setNoHistory(!history)
+	p.cache.noHistory = !history
 	if records, res, err = p.qstat(ctx, sh, history, tasks, ids); err != nil {
 		return nil, err
 	}
@@ -168,27 +172,6 @@ func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []stri
 	}
 	res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+options+posixsh.Join(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
 	return splitQstat(string(res.Stdout)), res, err
-}
-
-func (p pbs) lacksHistory() bool {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	return p.cache.noHistory
-}
-
-func (p pbs) setNoHistory(noHistory bool) {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	p.cache.noHistory = noHistory
-}
-
-// forgetScripts removes the scripts of other jobs from the cache.
-func (p pbs) forgetScripts(records []pbsRecord) {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	maps.DeleteFunc(p.cache.scripts, func(id, _ string) bool {
-		return !slices.ContainsFunc(records, func(r pbsRecord) bool { return r["Job Id"] == id })
-	})
 }
 
 // withName queries the server for the name if the list only has the beginning of a long
@@ -281,7 +264,7 @@ func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.J
 // the newest of the table are returned. A server without a history has no more than its list
 // of jobs. The table cannot replace that list: it is cut, and what a list lacks has ended.
 func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	if p.lacksHistory() {
+	if p.cache.noHistory {
 		return nil, nil
 	}
 	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"out=$(table -x) || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
@@ -384,7 +367,7 @@ const historyOff = "this PBS server keeps no job history, so it is not known how
 // explainGone: a job that was never seen running was deleted, or no queue accepted it. If the
 // server has no history, only the time limit shows how a job ended.
 func (p pbs) explainGone(job *api.Job, ran bool) bool {
-	noHistory := p.lacksHistory()
+	noHistory := p.cache.noHistory
 	over := !job.End.IsZero() && time.Until(job.End) < 0
 	switch {
 	case noHistory && ran && over:

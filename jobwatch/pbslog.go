@@ -36,17 +36,13 @@ func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
 // redirections are the files that the job's script writes to. PBS runs the script as it was
 // submitted, so it is read only once.
 func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirection {
-	p.cache.mu.Lock()
 	lines, known := p.cache.scripts[job.ID]
-	p.cache.mu.Unlock()
 	if !known && job.Script != "" {
 		var err error
 		if _, lines, err = readRedirections(ctx, sh, []string{job.Script}); err != nil {
 			return nil
 		}
-		p.cache.mu.Lock()
 		p.cache.scripts[job.ID] = lines
-		p.cache.mu.Unlock()
 	}
 	return parseRedirections(lines, r.value)
 }

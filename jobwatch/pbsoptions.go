@@ -120,18 +120,3 @@ func parseChunk(text string) (c pbsChunk, ok bool) {
 	}
 	return c, ok
 }
-
-// pbsSize reads an amount of memory, such as 16gb; 0 if it is none.
-func pbsSize(text string) int64 {
-	number := leadingNumber.FindString(text)
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0
-	}
-	unit := strings.TrimSuffix(strings.ToLower(text[len(number):]), "b")
-	shift := strings.Index("kmgtp", unit)
-	if unit == "" || shift < 0 {
-		return n
-	}
-	return n << (10 * min(shift+1, 5))
-}

@@ -170,7 +170,7 @@ func (r pbsRecord) end(status int) api.JobState {
 // usedUp reports whether the job ran for its whole walltime.
 func (r pbsRecord) usedUp() bool {
 	limit, used := parseClockTime(r["Resource_List.walltime"]), parseClockTime(r["resources_used.walltime"])
-	if start, end := pbsTime(r["stime"]), pbsTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
+	if start, end := parseTime(r["stime"]), parseTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
 		used = end.Sub(start)
 	}
 	return limit > 0 && used >= limit

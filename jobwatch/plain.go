@@ -103,15 +103,15 @@ func plainJob(f []string) api.Job {
 		ID:        dir[strings.LastIndexByte(dir, '/')+1:],
 		Name:      strings.TrimSuffix(name, ".sh"),
 		Node:      node,
-		Submitted: epoch(since),
-		Start:     epoch(since),
+		Submitted: parseTime(since),
+		Start:     parseTime(since),
 		Log:       dir + "/" + ownPrefix + "log",
 		Script:    script,
 	}
 	code, err := strconv.Atoi(status)
 	switch {
 	case err == nil:
-		job.Exit, job.End = &code, epoch(ended)
+		job.Exit, job.End = &code, parseTime(ended)
 		job.State = plainEnd(code, cancelled != "")
 	case alive == "yes":
 		job.State = api.JobRunning
@@ -135,14 +135,6 @@ func plainEnd(code int, cancelled bool) api.JobState {
 		return api.JobFinished
 	}
 	return api.JobFailed
-}
-
-func epoch(s string) time.Time {
-	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-	if err != nil || n <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(n, 0).UTC()
 }
 
 // plainSubmit starts the script in its own session. A second process records how it ends:

@@ -262,23 +262,3 @@ func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, 
 
 // errCannotExtend means that no job of the scheduler can be extended, by anyone.
 var errCannotExtend = errors.New("the time limit of a running job cannot be changed")
-
-// parseClockTime reads seconds, MM:SS or HH:MM:SS, with any number of hours.
-func parseClockTime(s string) time.Duration {
-	var d time.Duration
-	for part := range strings.SplitSeq(s, ":") {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 || n > 1e7 {
-			return 0
-		}
-		d = d*60 + time.Duration(n)*time.Second
-	}
-	return d
-}
-
-// clockTime formats a time limit as schedulers read it, with hours above 24. Slurm rounds up
-// to minutes.
-func clockTime(d time.Duration) string {
-	s := int((d + time.Second - 1) / time.Second)
-	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
-}

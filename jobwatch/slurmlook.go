@@ -70,7 +70,7 @@ func slurmPartition(line string, groups []string, accounts []api.Account) (api.P
 		keys[name] = value
 	}
 	p := api.Partition{
-		Name: lookWord(keys["PartitionName"]), Default: keys["Default"] == "YES", LimitSeconds: int64(slurmLimit(keys["MaxTime"]) / time.Second), Source: "scontrol",
+		Name: lookWord(keys["PartitionName"]), Default: keys["Default"] == "YES", LimitSeconds: int64(slurmDuration(keys["MaxTime"]) / time.Second), Source: "scontrol",
 	}
 	if p.Name == "" || keys["State"] != "UP" || keys["RootOnly"] == "YES" || !slurmAllows(keys["AllowGroups"], "", groups...) {
 		return p, false

@@ -126,7 +126,7 @@ func sampleTime(name, want string, job api.Job) (string, bool, bool) {
 	case name == "start":
 		got = job.Start
 	}
-	return got.Format("2006-01-02T15:04:05"), got.Equal(slurmTime(want)), true
+	return got.Format("2006-01-02T15:04:05"), got.Equal(parseTime(want)), true
 }
 
 // sbatchSample compares what the program reads in sbatch's answer.

@@ -71,13 +71,13 @@ func slurmState(word string) api.JobState {
 // setSlurmTimes sets the times, after state and node. The start of a job that waits is a
 // forecast, and its end is meaningless; the start of one that ended without a node is its end.
 func setSlurmTimes(job *api.Job, submit, start, end string) {
-	job.Submitted = slurmTime(submit)
+	job.Submitted = parseTime(submit)
 	if job.State == api.JobHeld || job.State == api.JobQueued {
-		job.ExpectedStart = slurmTime(start)
+		job.ExpectedStart = parseTime(start)
 		withdrawNever(job)
 		return
 	}
-	job.Start, job.End = slurmTime(start), slurmTime(end)
+	job.Start, job.End = parseTime(start), parseTime(end)
 	if job.State.Ended() && job.Node == "" {
 		job.Start = time.Time{}
 	}
@@ -94,20 +94,6 @@ func withdrawNever(job *api.Job) {
 	case !job.ExpectedStart.IsZero():
 		job.Hint = "Slurm expects to start the job, although it says: " + why
 	}
-}
-
-// slurmTime reads seconds since 1970, or the format of a Slurm that does not know
-// SLURM_TIME_FORMAT, in UTC; zero for anything else.
-func slurmTime(s string) time.Time {
-	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
-		return time.Unix(n, 0).UTC()
-	}
-	t, err := time.Parse("2006-01-02T15:04:05", s)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
 }
 
 // setSlurmExit reads "status:signal" of an ended job.

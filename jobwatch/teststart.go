@@ -79,7 +79,7 @@ func testScript(sh *shell, s Submission, command, cancel string, ids ...string) 
 		"@FILE@", sh.folder()+"/"+submittedMark,
 		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
 		"@ARGS@", posixsh.Join(s.Args),
-		"@READ@", writeScriptTo(s),
+		"@READ@", printScript(s),
 		"@COMMAND@", command,
 		"@IDS@", posixsh.Join(ids),
 		"@CANCEL@", cancel,
@@ -121,12 +121,4 @@ func readSubmitted(res Result) (Start, bool) {
 		return Start{}, false
 	}
 	return Start{Submitted: string(m[1]), Cancelled: string(m[2]) == "0"}, true
-}
-
-// writeScriptTo prints the job script, with Unix line endings.
-func writeScriptTo(s Submission) string {
-	if s.Script == "" {
-		return "printf '%s' " + posixsh.Quote(strings.ReplaceAll(string(s.Content), "\r\n", "\n"))
-	}
-	return `LC_ALL=C sed "s/$(printf '\r')\$//" <` + posixsh.QuotePath(s.Script)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -69,20 +67,4 @@ func (w *Watcher) claimUsage(ref string) (last Usage, due bool) {
 	}
 	w.nextUsage = time.Now().Add(w.limits.withJitter(w.limits.Query))
 	return w.usages[ref], true
-}
-
-// sizeInBytes reads 21736kb, 32gb, 1.5G, 12K or a number of bytes.
-func sizeInBytes(s string) int64 {
-	s = strings.TrimSuffix(strings.ToLower(s), "b")
-	factor := 1.0
-	for i, unit := range []string{"k", "m", "g", "t"} {
-		if number, ok := strings.CutSuffix(s, unit); ok {
-			s, factor = number, float64(int64(1)<<(10*(i+1)))
-		}
-	}
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return int64(n * factor)
 }

@@ -79,7 +79,7 @@ func TestTimesOfSstatAreRead(t *testing.T) {
 		"00:00:07": 7 * time.Second, "1-02:03:04": 26*time.Hour + 3*time.Minute + 4*time.Second,
 		"01:02.500": 62500 * time.Millisecond, "": 0, "INVALID": 0, "213503982334-14:25:51": 0,
 	} {
-		if got := sstatTime(text); got != want {
+		if got := slurmDuration(text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
