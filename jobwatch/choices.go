@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -18,29 +19,49 @@ type option struct{ name, value string }
 // options are the options in the words of a command line or of a script's lines.
 func (d *directiveSyntax) options(words []string) []option {
 	var list []option
-	for i := 0; i < len(words); i++ {
-		dashes := len(words[i]) - len(strings.TrimLeft(words[i], "-"))
-		text := words[i][dashes:]
-		if dashes == 0 || text == "" {
-			continue
+	for o := range d.split(words) {
+		if o.name != "" {
+			list = append(list, o)
 		}
-		o := option{name: text}
-		name, value, hasValue := strings.Cut(text, "=")
-		switch {
-		case dashes > 1:
-			o = option{name, value}
-		case !d.wholeWords && len(text) > 1:
-			o, hasValue = option{d.longForm(text[:1]), text[1:]}, true
-		default:
-			o.name, hasValue = d.longForm(text), false
-		}
-		for ; !hasValue && i+1 < len(words) && !strings.HasPrefix(words[i+1], "-"); i++ {
-			o.value = strings.TrimSpace(o.value + " " + words[i+1])
-			hasValue = !d.wholeWords // -pe has two values
-		}
-		list = append(list, o)
 	}
 	return list
+}
+
+// split yields each option with its words, and each other word with no option.
+func (d *directiveSyntax) split(words []string) iter.Seq2[option, []string] {
+	return func(yield func(option, []string) bool) {
+		for len(words) > 0 {
+			o, n := d.firstOption(words)
+			if !yield(o, words[:n]) {
+				return
+			}
+			words = words[n:]
+		}
+	}
+}
+
+// firstOption reads the option that words begin with, and says how many words it has. Its name is
+// empty if they begin with another word.
+func (d *directiveSyntax) firstOption(words []string) (o option, n int) {
+	text := strings.TrimLeft(words[0], "-")
+	dashes := len(words[0]) - len(text)
+	if dashes == 0 || text == "" {
+		return option{}, 1
+	}
+	whole := false
+	switch {
+	case dashes > 1:
+		o.name, o.value, whole = strings.Cut(text, "=")
+	case !d.wholeWords && len(text) > 1:
+		o, whole = option{d.longForm(text[:1]), text[1:]}, true
+	default:
+		o.name = d.longForm(text)
+	}
+	for n = 1; !whole && n < len(words) && !strings.HasPrefix(words[n], "-"); n++ {
+		o.value = strings.TrimSpace(o.value + " " + words[n])
+		whole = !d.wholeWords // -pe has two values
+	}
+	return o, n
 }
 
 // lastOption is the value of an option: the last one counts.
@@ -230,38 +251,18 @@ func (d *directiveSyntax) without(args []string, o option) []string {
 		return slices.Clone(args)
 	}
 	var kept []string
-	for i := 0; i < len(args); i++ {
-		short, isOption := strings.CutPrefix(args[i], "-")
-		attached := !d.wholeWords && len(short) > 1
-		if attached {
-			isOption = isOption && short[:1] == o.name
-		} else {
-			isOption = isOption && short == o.name
-		}
-		if !isOption {
-			kept = append(kept, args[i])
-			continue
-		}
-		value := short[len(o.name):]
-		for ; !attached && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"); i++ {
-			value = strings.TrimSpace(value + " " + args[i+1])
-			attached = !d.wholeWords
-		}
-		if rest := withoutResource(value, o); rest != "" {
-			kept = append(append(kept, "-"+o.name), rest)
+	for given, words := range d.split(args) {
+		if given.name != o.name {
+			kept = append(kept, words...)
+		} else if o.name == "l" {
+			name, _, _ := strings.Cut(o.value, "=")
+			items := slices.DeleteFunc(strings.Split(given.value, ","), func(item string) bool { return strings.HasPrefix(item, name+"=") })
+			if len(items) > 0 {
+				kept = append(kept, "-l", strings.Join(items, ","))
+			}
 		}
 	}
 	return kept
-}
-
-// withoutResource is a list of resources without the one that o sets; "" for other options.
-func withoutResource(value string, o option) string {
-	if o.name != "l" {
-		return ""
-	}
-	name, _, _ := strings.Cut(o.value, "=")
-	items := strings.Split(value, ",")
-	return strings.Join(slices.DeleteFunc(items, func(item string) bool { return strings.HasPrefix(item, name+"=") }), ",")
 }
 
 // Script is the text of the submission's script, as far as schedulers look for options in it.

@@ -47,8 +47,8 @@ func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
 		{GridEngine, "-P PROJECT", "#!/bin/sh\n#SBATCH -P x\n#$ -p 10\n", nil, false},
 	} {
 		d := &kindNamed(c.scheduler).directives
-		words := append(slices.Clone(c.args), d.words(c.script)...)
-		if got := d.has(words, d.required(c.required)); got != c.has {
+		list := slices.Concat(d.options(c.args), d.options(d.words(c.script)))
+		if got := d.has(list, d.required(c.required)); got != c.has {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

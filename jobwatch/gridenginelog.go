@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -26,21 +27,12 @@ func (g gridEngine) setLog(ctx context.Context, sh *shell, job *api.Job, row geR
 	value := func(name string) string { return k.record.value(row, name) }
 	files := g.files(ctx, sh, job.Script, k, value)
 	job.Log = k.record.output(row, k.record.stdout, "o", files.folders, value)
-	var others []string
 	if !k.record.merged {
-		others = append(others, k.record.output(row, k.record.stderr, "e", files.folders, value))
+		addLogs(job, k.record.output(row, k.record.stderr, "e", files.folders, value))
 	}
-	own, redirected := ownLogs(parseRedirections(files.lines, value), "JOB_ID")
-	for _, file := range append([]string{own}, redirected...) {
-		if file != "" {
-			others = append(others, absolutePath(k.record.folder(), file))
-		}
-	}
-	for _, file := range others {
-		if file != "" && file != job.Log && !slices.Contains(job.OtherLogs, file) {
-			job.OtherLogs = append(job.OtherLogs, file)
-		}
-	}
+	own, others := redirectedLogs(files.lines, k.record.folder(), "JOB_ID", value)
+	addLogs(job, own)
+	addLogs(job, others...)
 }
 
 // files looks at the job's script, and for folders among its output paths.
@@ -66,10 +58,7 @@ echo; f=`+posixsh.Quote(script)+"; test ! -f \"$f\" || "+printRedirections)
 
 // folder is where the job runs.
 func (r *geRecord) folder() string {
-	if r.cwd != "" {
-		return r.cwd
-	}
-	return r.home
+	return cmp.Or(r.cwd, r.home)
 }
 
 // path is an output path as Grid Engine reads it, and whether all of it is known.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -21,7 +22,7 @@ const Slurm = "slurm"
 // slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
 type slurm struct {
 	basic
-	clusters *clusterSet // nil: the host's own only
+	clusters *sync.Map // the names of those besides the host's own that jobs were sent to
 }
 
 var slurmKind = schedulerKind{
@@ -40,8 +41,11 @@ var slurmKind = schedulerKind{
 	directives: directiveSyntax{
 		prefix: "#SBATCH",
 		long: map[string]string{
-			"A": "account", "C": "constraint", "G": "gpus", "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
-			"o": "output", "q": "qos", "t": "time", "c": "cpus-per-task", "a": "array", "w": "nodelist",
+			"A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold", "J": "job-name",
+			"L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec", "W": "wait",
+			"a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill",
+			"m": "distribution", "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "s": "oversubscribe", "t": "time",
+			"v": "verbose", "w": "nodelist", "x": "exclude",
 		},
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
@@ -61,7 +65,7 @@ func sbatchVariables(option string) []string {
 	return []string{"SBATCH_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))}
 }
 
-func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }
+func newSlurm() slurm { return slurm{clusters: &sync.Map{}} }
 
 func (slurm) kind() *schedulerKind { return &slurmKind }
 
@@ -81,7 +85,7 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat())
 	script := `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
-	for _, name := range s.clusters.all() {
+	for _, name := range s.otherClusters() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"
 	}
 	res, err := slurmQuery(ctx, sh, "squeue", script+":")
@@ -92,7 +96,7 @@ func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, 
 	if len(jobs) == 0 && squeueTable.Match(res.Stdout) {
 		return nil, errSqueueTable
 	}
-	others := s.clusters.all()
+	others := s.otherClusters()
 	if m := defaultClusters.FindSubmatch(res.Stdout); m != nil {
 		others = append(others, strings.Split(string(m[1]), ",")...)
 	}
@@ -131,7 +135,7 @@ func uniqueByCluster(jobs []api.Job, others []string) []api.Job {
 // accounting, which a site may not have.
 func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, error) {
 	id, cluster := splitRef(ref)
-	s.clusters.add(cluster)
+	s.addCluster(cluster)
 	single, _, _ := strings.Cut(id, "_[") // scontrol knows no range of tasks
 	res, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(single))
 	if err == nil {
@@ -158,15 +162,9 @@ func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRec
 	}
 	script, lines, _ := readRedirections(ctx, sh, r.scripts())
 	job.Script = cmp.Or(script, job.Script)
-	own, others := ownLogs(parseRedirections(lines, r.value), "SLURM_JOB")
-	if own != "" {
-		others = append([]string{own}, others...)
-	}
-	for _, file := range others {
-		if file = absolutePath(r["WorkDir"], file); file != job.Log && !slices.Contains(job.OtherLogs, file) {
-			job.OtherLogs = append(job.OtherLogs, file)
-		}
-	}
+	own, others := redirectedLogs(lines, r["WorkDir"], "SLURM_JOB", r.value)
+	addLogs(&job, own)
+	addLogs(&job, others...)
 	return job, true
 }
 
@@ -197,7 +195,7 @@ func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	if errors.Is(err, errNoAccounting) {
 		return s.squeue(ctx, sh, "--me -t all")
 	}
-	for _, cluster := range s.clusters.all() {
+	for _, cluster := range s.otherClusters() {
 		if err != nil {
 			break
 		}
@@ -276,7 +274,7 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 		return "", errDoubt
 	}
 	job := api.Job{ID: m[1], Cluster: m[2]}
-	s.clusters.add(job.Cluster)
+	s.addCluster(job.Cluster)
 	return job.Ref(), nil
 }
 

@@ -131,7 +131,7 @@ func sampleTime(name, want string, job api.Job) (string, bool, bool) {
 
 // sbatchSample compares what the program reads in sbatch's answer.
 func sbatchSample(s sample) sampleRecord {
-	ref, err := slurm{}.parseSubmit(s.res)
+	ref, err := newSlurm().parseSubmit(s.res)
 	id, cluster, _ := strings.Cut(ref, ";")
 	refused, _ := errors.AsType[*api.Error](err)
 	return sampleRecord{id: id, fact: func(name, want string) (string, bool, bool) {
