@@ -37,8 +37,16 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	if s.kind().perRound != nil && q.ID+q.Tag != "" {
-		return w.findByIDOrTag(ctx, s, q)
+	if s.kind().perRound != nil && q.ID != "" { // its id is known, or stored with its tag: no list is needed
+		job, found, err := w.Detail(ctx, q.ID)
+		if found {
+			job = s.asRequested(job, q.ID)
+		}
+		return job, found, err
+	}
+	if s.kind().perRound != nil && q.Tag != "" {
+		job, found, err := w.FindTag(ctx, q)
+		return job, found && !job.State.Ended(), err
 	}
 	if s.addClusters(q.Args) {
 		w.changed()
@@ -63,19 +71,6 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	return s.asRequested(job, q.requestedID(s, job.ID)), true, nil
 }
 
-// findByIDOrTag finds a job without a list: its id is known, or stored with its tag.
-func (w *Watcher) findByIDOrTag(ctx context.Context, s scheduler, q Query) (api.Job, bool, error) {
-	if q.ID != "" {
-		job, found, err := w.Detail(ctx, q.ID)
-		if found {
-			job = s.asRequested(job, q.ID)
-		}
-		return job, found, err
-	}
-	job, found, err := w.FindTag(ctx, q)
-	return job, found && !job.State.Ended(), err
-}
-
 // FindTag finds the job of a submission, also an ended one, for which it asks the accounting.
 // The boolean is false if the host knows of none, which may still be created.
 func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
@@ -93,7 +88,7 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 		return api.Job{}, false, err
 	}
 	id, _ := splitRef(wholeJob(s, job))
-	return w.markCancelled(s.asRequested(job, id)), true, nil
+	return w.markCancelled(s.asRequested(job, id))[0], true, nil
 }
 
 func (w *Watcher) withName(ctx context.Context, s scheduler, jobs []api.Job, name string) ([]api.Job, error) {

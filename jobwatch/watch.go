@@ -24,16 +24,20 @@ type Watch struct {
 	w  *Watcher
 	c  chan Report
 
-	mu         sync.Mutex
-	job        api.Job
-	known      bool      // the scheduler has reported the job at least once
-	ran        bool      // it was seen running
-	detailed   bool      // the detail of this run of the job is known
-	detailAt   time.Time // when it was last queried
-	detailLost bool      // the last query for it failed
-	row        api.Job   // the job in the list when its detail was queried
-	closed     bool
-	passive    bool // it causes no query; set before others see the watch
+	// detail is what is known of the job's detail; only a query uses it.
+	detail struct {
+		known  bool      // that of this run of the job
+		row    api.Job   // the job in the list then
+		at     time.Time // when it was last queried
+		failed bool      // the last query for it failed
+	}
+
+	mu      sync.Mutex
+	job     api.Job
+	known   bool // the scheduler has reported the job at least once
+	ran     bool // it was seen running
+	closed  bool
+	passive bool // it causes no query; set before others see the watch
 
 	began     time.Time // when the watch began
 	submitted time.Time // when we submitted the job, if that was just before
@@ -140,11 +144,12 @@ func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	if now.Log != "" || x.passive {
 		return false
 	}
-	sameRun := now.Restarts == x.row.Restarts && now.Node == x.row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(x.row, x.job.ID).Task
+	row := x.detail.row
+	sameRun := now.Restarts == row.Restarts && now.Node == row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(row, x.job.ID).Task
 	if s.kind().perRound != nil {
-		sameRun = sameRun && now.State == x.row.State
+		sameRun = sameRun && now.State == row.State
 	}
-	return !x.detailed || !sameRun || isVague(now) && x.job.State == api.JobUnknown
+	return !x.detail.known || !sameRun || isVague(now) && x.job.State == api.JobUnknown
 }
 
 // isVague recognises an array in a list that does not have its tasks.
@@ -188,12 +193,16 @@ func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
 // releaseWords are the end of the hint of a job whose hold a person can release.
 var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)
 
-// markUnknown keeps the facts about the job and sets its state to unknown.
-func (x *Watch) markUnknown(reason, hint string) {
+// markUnknown keeps the facts about the job and sets its state to unknown. A watch that knows its
+// job ignores the first failure.
+func (x *Watch) markUnknown(scheduler string, o outage) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.known && o.times == 1 {
+		return
+	}
 	job := x.job
-	job.State, job.Reason, job.Hint = api.JobUnknown, reason, hint
+	job.State, job.Reason, job.Hint = api.JobUnknown, "NoAnswer", o.hint(scheduler, job)
 	x.publishLocked(job)
 }
 
@@ -253,33 +262,10 @@ func (x *Watch) unseenHintLocked(s scheduler) string {
 	return s.kind().unseenHint
 }
 
-// isKnown reports whether the scheduler has ever reported the job.
-func (x *Watch) isKnown() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.known
-}
-
-// detailSucceeded records that the detail of this run of the job is known; row is the job in the
-// list, if there is one.
-func (x *Watch) detailSucceeded(row api.Job) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.detailed, x.detailAt, x.detailLost, x.row = true, time.Now(), false, row
-}
-
-// detailFailed records a failed query for the detail: the other jobs come first now.
-func (x *Watch) detailFailed() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.detailAt, x.detailLost = time.Now(), true
-}
-
-// lastDetail is when the detail was last queried, and whether that failed.
-func (x *Watch) lastDetail() (at time.Time, failed bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.detailAt, x.detailLost
+// setDetail records that the detail of this run of the job is known; row is the job in the list, if
+// there is one.
+func (x *Watch) setDetail(row api.Job) {
+	x.detail.known, x.detail.row, x.detail.at, x.detail.failed = true, row, time.Now(), false
 }
 
 // withKnownNode sets the node of a listed job to that of its detail: the list of Slurm names the
@@ -287,7 +273,7 @@ func (x *Watch) lastDetail() (at time.Time, failed bool) {
 func (x *Watch) withKnownNode(row api.Job) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.detailed && x.job.Node != "" && row.Node == x.row.Node && row.Restarts == x.row.Restarts {
+	if seen := x.detail.row; x.detail.known && x.job.Node != "" && row.Node == seen.Node && row.Restarts == seen.Restarts {
 		row.Node, row.Nodes = x.job.Node, x.job.Nodes
 	}
 	return row
@@ -296,10 +282,10 @@ func (x *Watch) withKnownNode(row api.Job) api.Job {
 // withKnownFacts adds to a job from a short list what is known of this run.
 func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	x.mu.Lock()
-	known := x.job
+	known, reported := x.job, x.known
 	x.mu.Unlock()
 	switch {
-	case !x.isKnown() || known.Submitted.IsZero():
+	case !reported || known.Submitted.IsZero():
 		return job
 	case isVague(job) && !known.State.Ended():
 		return known
