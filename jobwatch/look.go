@@ -136,12 +136,6 @@ func accountsOf(scripts []api.JobScript) []api.Account {
 // sortPartitions puts the default first, then those where something is free, then those
 // with the longer jobs.
 func sortPartitions(list []api.Partition) {
-	first := func(b bool) int {
-		if b {
-			return 0
-		}
-		return 1
-	}
 	limit := func(p api.Partition) int64 {
 		if p.LimitSeconds == 0 {
 			return -1 << 62
@@ -149,8 +143,19 @@ func sortPartitions(list []api.Partition) {
 		return -p.LimitSeconds
 	}
 	slices.SortStableFunc(list, func(a, b api.Partition) int {
-		return cmp.Or(first(a.Default)-first(b.Default), first(a.CPUs == 0 || a.FreeCPUs > 0)-first(b.CPUs == 0 || b.FreeCPUs > 0), cmp.Compare(limit(a), limit(b)))
+		return cmp.Or(trueFirst(a.Default, b.Default), trueFirst(a.CPUs == 0 || a.FreeCPUs > 0, b.CPUs == 0 || b.FreeCPUs > 0), cmp.Compare(limit(a), limit(b)))
 	})
+}
+
+// trueFirst orders true before false.
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // validLookWord matches names that are safe wherever an answer can go.

@@ -14,7 +14,7 @@ const Spooled = "PBS keeps the output of this job on the node until it ends: add
 // setLog finds the job's log: the file with the job's name or id to which the script
 // redirects, else the job's standard output, once that can be read.
 func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
-	own, others := redirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.value)
+	own, others := redirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.variables())
 	output, readable := r.output(*job)
 	switch {
 	case own != "":

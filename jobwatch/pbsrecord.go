@@ -137,21 +137,13 @@ func (r pbsRecord) variable(name string) string {
 	return ""
 }
 
-// value is a variable of the job's script, if PBS sets it.
-func (r pbsRecord) value(name string) string {
-	switch name {
-	case "PBS_JOBID":
-		return r["Job Id"]
-	case "PBS_JOBNAME":
-		return r["Job_Name"]
-	case "HOME", "PBS_O_HOME":
-		return r.variable("PBS_O_HOME")
-	case "PBS_O_WORKDIR":
-		return r.workdir()
-	case "USER", "LOGNAME", "PBS_O_LOGNAME":
-		return r.variable("PBS_O_LOGNAME")
+// variables are those of the job's script that PBS sets.
+func (r pbsRecord) variables() map[string]string {
+	home, user := r.variable("PBS_O_HOME"), r.variable("PBS_O_LOGNAME")
+	return map[string]string{
+		"PBS_JOBID": r["Job Id"], "PBS_JOBNAME": r["Job_Name"], "PBS_O_WORKDIR": r.workdir(),
+		"HOME": home, "PBS_O_HOME": home, "USER": user, "LOGNAME": user, "PBS_O_LOGNAME": user,
 	}
-	return ""
 }
 
 // setTimes sets the times. PBS reports when a job started and how long it may run.

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -265,10 +266,7 @@ func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job
 		}
 	}
 	slices.SortStableFunc(queue, func(a, b listing) int {
-		if a.due != b.due {
-			return map[bool]int{true: -1, false: 1}[a.due]
-		}
-		return a.watch.detail.at.Compare(b.watch.detail.at)
+		return cmp.Or(trueFirst(a.due, b.due), a.watch.detail.at.Compare(b.watch.detail.at))
 	})
 	for _, l := range queue[:min(turns, len(queue))] {
 		w.updateFromDetail(ctx, s, l)

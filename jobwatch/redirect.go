@@ -46,14 +46,14 @@ var (
 
 // redirectedLogs returns, of the files that a script's lines send output to, the one with the job's
 // own name or id, which is that of a variable that begins with mark, and others that look like logs.
-func redirectedLogs(lines, folder, mark string, value func(string) string) (own string, others []string) {
+func redirectedLogs(lines, folder, mark string, variables map[string]string) (own string, others []string) {
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
 		}
 		for _, m := range redirectionPattern.FindAllStringSubmatch(line, -1) {
 			word := strings.Trim(m[1], `"'`)
-			file, known := expandWord(word, value)
+			file, known := expandWord(word, variables)
 			if !known || file == "" || strings.HasPrefix(file, "/dev/") {
 				continue
 			}
@@ -82,11 +82,11 @@ func addLogs(job *api.Job, files ...string) {
 
 // expandWord replaces the variables that the scheduler sets; any other makes the name
 // unknown.
-func expandWord(word string, value func(string) string) (string, bool) {
+func expandWord(word string, variables map[string]string) (string, bool) {
 	known := true
 	text := shellName.ReplaceAllStringFunc(word, func(v string) string {
 		m := shellName.FindStringSubmatch(v)
-		x := value(m[1])
+		x := variables[m[1]]
 		known = known && x != ""
 		if m[2] != "" {
 			x, _, _ = strings.Cut(x, ".")

@@ -162,7 +162,7 @@ func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRec
 	}
 	script, lines, _ := readRedirections(ctx, sh, r.scripts())
 	job.Script = cmp.Or(script, job.Script)
-	own, others := redirectedLogs(lines, r["WorkDir"], "SLURM_JOB", r.value)
+	own, others := redirectedLogs(lines, r["WorkDir"], "SLURM_JOB", r.variables())
 	addLogs(&job, own)
 	addLogs(&job, others...)
 	return job, true

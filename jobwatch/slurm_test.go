@@ -212,11 +212,11 @@ func FuzzParsers(f *testing.F) {
 			}
 		}
 		for _, r := range splitQstat(s) {
-			redirectedLogs(s, "", "PBS_JOB", r.value)
+			redirectedLogs(s, "", "PBS_JOB", r.variables())
 			r.script()
 		}
 		for _, r := range splitScontrol(s) {
-			redirectedLogs(s, "", "SLURM_JOB", r.value)
+			redirectedLogs(s, "", "SLURM_JOB", r.variables())
 		}
 		firstNode(s)
 		parseClockTime(s)

@@ -40,15 +40,7 @@ func readSlurmLook(a *lookAnswer, look *api.Look) {
 		account.Default = account.Name == standard
 		look.Accounts = append(look.Accounts, account)
 	}
-	slices.SortStableFunc(look.Accounts, func(a, b api.Account) int {
-		switch {
-		case a.Default == b.Default:
-			return 0
-		case a.Default:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(look.Accounts, func(a, b api.Account) int { return trueFirst(a.Default, b.Default) })
 	usage := slurmUsage(a.lines("nodes"))
 	for _, line := range a.lines("partitions") {
 		if p, ok := slurmPartition(line, a.groups, look.Accounts); ok {

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 // setSlurmState translates the state, and explains its reason.
 func setSlurmState(job *api.Job, state string) {
 	word, _, _ := strings.Cut(strings.TrimSpace(state), " ") // "CANCELLED by 2001"
-	job.State = slurmState(strings.TrimSuffix(word, "+"))
+	job.State = cmp.Or(slurmStateWords[strings.TrimSuffix(word, "+")], api.JobUnknown)
 	switch {
 	case job.State == api.JobQueued:
 		r := slurmReason(job.Reason)
@@ -38,34 +39,20 @@ func setSlurmState(job *api.Job, state string) {
 // revoked is the state of a job at its origin while another cluster of the federation runs it.
 const revoked = "REVOKED"
 
-func slurmState(word string) api.JobState {
-	switch word {
-	case "PENDING", "REQUEUED", "REQUEUE_FED":
-		return api.JobQueued
-	case "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD":
-		return api.JobHeld
-	case "CONFIGURING", "POWER_UP_NODE":
-		return api.JobConfiguring
-	case "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", revoked:
-		return api.JobRunning
-	case "COMPLETING", "STAGE_OUT":
-		return api.JobCompleting
-	case "COMPLETED":
-		return api.JobFinished
-	case "FAILED", "LAUNCH_FAILED", "RECONFIG_FAIL":
-		return api.JobFailed
-	case "CANCELLED":
-		return api.JobCancelled
-	case "TIMEOUT", "DEADLINE":
-		return api.JobTimeout
-	case "OUT_OF_MEMORY":
-		return api.JobOOM
-	case "NODE_FAIL", "BOOT_FAIL":
-		return api.JobNodeFail
-	case "PREEMPTED":
-		return api.JobPreempted
-	}
-	return api.JobUnknown
+var slurmStateWords = map[string]api.JobState{
+	"PENDING": api.JobQueued, "REQUEUED": api.JobQueued, "REQUEUE_FED": api.JobQueued,
+	"REQUEUE_HOLD": api.JobHeld, "SPECIAL_EXIT": api.JobHeld, "RESV_DEL_HOLD": api.JobHeld,
+	"CONFIGURING": api.JobConfiguring, "POWER_UP_NODE": api.JobConfiguring,
+	"RUNNING": api.JobRunning, "SUSPENDED": api.JobRunning, "STOPPED": api.JobRunning, "RESIZING": api.JobRunning, "SIGNALING": api.JobRunning,
+	revoked:      api.JobRunning,
+	"COMPLETING": api.JobCompleting, "STAGE_OUT": api.JobCompleting,
+	"COMPLETED": api.JobFinished,
+	"FAILED":    api.JobFailed, "LAUNCH_FAILED": api.JobFailed, "RECONFIG_FAIL": api.JobFailed,
+	"CANCELLED": api.JobCancelled,
+	"TIMEOUT":   api.JobTimeout, "DEADLINE": api.JobTimeout,
+	"OUT_OF_MEMORY": api.JobOOM,
+	"NODE_FAIL":     api.JobNodeFail, "BOOT_FAIL": api.JobNodeFail,
+	"PREEMPTED": api.JobPreempted,
 }
 
 // setSlurmTimes sets the times, after state and node. The start of a job that waits is a
