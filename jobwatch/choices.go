@@ -92,12 +92,8 @@ func resource(list []option, name string) (value string, ok bool) {
 // chosen is one of a person's choices, to become an argument of the submit command.
 type chosen struct {
 	name, value string
-	script      []option // of the job's script
-	args        []option // of the session's arguments, which have precedence
+	given       []option // of the job's script, then of the session's arguments, which have precedence
 }
-
-// given are all options of the job.
-func (c *chosen) given() []option { return slices.Concat(c.script, c.args) }
 
 // choiceWord makes the argument of the submit command for a choice.
 type choiceWord func(chosen) (option, error)
@@ -154,10 +150,10 @@ func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[str
 		return s, err
 	}
 	d := &kind.directives
-	c := chosen{script: d.options(d.words(script))}
+	inScript := d.options(d.words(script))
 	set := map[string]string{} // by which choice an option is set
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
-		c.name, c.value, c.args = name, choices[name], d.options(s.Args)
+		c := chosen{name, choices[name], slices.Concat(inScript, d.options(s.Args))}
 		word, ok := kind.choices[name]
 		if !ok {
 			return s, c.refuse(kind.name+" has no word for it", wordsHint(kind))

@@ -26,7 +26,7 @@ var geGPUs = []string{"gpu", "gpus", "ngpus", "gpu_card"}
 
 // geSlots changes the number of slots of the job's parallel environment.
 func geSlots(c chosen) (option, error) {
-	pe, ok := lastOption(c.given(), "pe")
+	pe, ok := lastOption(c.given, "pe")
 	name, _, _ := strings.Cut(pe, " ")
 	if !ok || name == "" {
 		return option{}, c.refuse("the job has no parallel environment", "add `-pe NAME 1` to the script; `qconf -spl` lists their names")
@@ -38,7 +38,7 @@ func geSlots(c chosen) (option, error) {
 func geResource(names ...string) choiceWord {
 	return func(c chosen) (option, error) {
 		for _, name := range names {
-			if _, ok := resource(c.given(), name); ok {
+			if _, ok := resource(c.given, name); ok {
 				return option{"l", name + "=" + c.value}, nil
 			}
 		}

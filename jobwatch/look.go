@@ -170,9 +170,9 @@ func lookWord(text string) string {
 	return text
 }
 
-func lookWords(list string) []string {
+func lookWords(list []string) []string {
 	var words []string
-	for text := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, text := range list {
 		if w := lookWord(text); w != "" {
 			words = append(words, w)
 		}

@@ -2,7 +2,6 @@ package jobwatch
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -106,7 +105,5 @@ func pbsUsage(lines []string) api.PartitionUsage {
 
 func pbsShare(text string) (free, total int) {
 	f, t, _ := strings.Cut(text, "/")
-	free, _ = strconv.Atoi(f)
-	total, _ = strconv.Atoi(t)
-	return free, total
+	return count(f, 0), count(t, 0)
 }

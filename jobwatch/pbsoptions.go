@@ -66,12 +66,12 @@ func isNumber(text string) bool {
 // onlyChunk is the job's select, if it has one with a single kind of chunk. In one with
 // several, or in Torque's nodes=, it is not clear what to change.
 func (c *chosen) onlyChunk() (chunk string, has bool, err error) {
-	chunk, has = resource(c.given(), "select")
+	chunk, has = resource(c.given, "select")
 	switch {
 	case strings.Contains(chunk, "+"):
 		return "", false, c.refuse(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
 	case !has:
-		if nodes, torque := resource(c.given(), "nodes"); torque {
+		if nodes, torque := resource(c.given, "nodes"); torque {
 			return "", false, c.refuse(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
 		}
 	}

@@ -148,9 +148,18 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	if !errors.Is(err, errNoJob) {
 		return api.Job{}, err
 	}
-	job, err := s.endedJob(ctx, sh, onCluster(cluster)+"-j "+posixsh.Quote(single), func(job api.Job) bool { return s.matches(job, id) })
-	job.Cluster = cluster
-	return job, err
+	jobs, err := s.sacct(ctx, sh, cluster, "-j "+posixsh.Quote(single))
+	// The last record of an id is the newest. One that seems to run, although the controller
+	// does not know it, is outdated.
+	for _, job := range slices.Backward(jobs) {
+		if job.State.Ended() && s.matches(job, ref) {
+			return job, nil
+		}
+	}
+	if err == nil || errors.Is(err, errNoAccounting) { // the controller has still said that the job is gone
+		err = errNoJob
+	}
+	return api.Job{}, err
 }
 
 // withScriptLogs is the job with that id in scontrol's records. Unless it has ended, it has
@@ -168,30 +177,10 @@ func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRec
 	return job, true
 }
 
-// endedJob finds an ended job in the accounting. If the accounting fails, the controller has
-// still said that the job is gone.
-func (slurm) endedJob(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
-	res, err := sh.login(ctx, slurmPrelude+"limit sacct -X -n -P "+which+" -o "+sacctFields)
-	if err != nil {
-		return api.Job{}, err
-	}
-	if res.Exit != 0 {
-		return api.Job{}, errNoJob
-	}
-	// The last record of an id is the newest. One that seems to run, although the controller
-	// does not know it, is outdated.
-	for _, job := range slices.Backward(parseSacct(string(res.Stdout))) {
-		if job.State.Ended() && match(job) {
-			return job, nil
-		}
-	}
-	return api.Job{}, errNoJob
-}
-
 // history queries the accounting. Without one it queries the controller, which remembers
 // ended jobs for a few minutes.
 func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	jobs, err := s.sacct(ctx, sh, "")
+	jobs, err := s.sacct(ctx, sh, "", lastDay)
 	if errors.Is(err, errNoAccounting) {
 		return s.squeue(ctx, sh, "--me -t all")
 	}
@@ -200,7 +189,7 @@ func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 			break
 		}
 		var others []api.Job
-		if others, err = s.sacct(ctx, sh, cluster); errors.Is(err, errNoAccounting) {
+		if others, err = s.sacct(ctx, sh, cluster, lastDay); errors.Is(err, errNoAccounting) {
 			err = nil
 		}
 		jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { // the host's own, by its name
@@ -214,12 +203,14 @@ func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 // errNoAccounting means that sacct does not work.
 var errNoAccounting = errors.New("sacct does not respond")
 
-// maxListed limits a list of ended jobs.
-const maxListed = "500"
+const (
+	lastDay   = "-S now-1days"
+	maxListed = "500" // ended jobs
+)
 
-// sacct returns the person's jobs of the last day on one cluster.
-func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {
-	res, err := sh.login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
+// sacct returns records of the accounting of one cluster.
+func (slurm) sacct(ctx context.Context, sh *shell, cluster, which string) ([]api.Job, error) {
+	res, err := sh.login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P "+which+" -o "+sacctFields+") || exit\n"+
 		`printf '%s\n' "$out" | tail -n `+maxListed)
 	if err != nil {
 		return nil, err

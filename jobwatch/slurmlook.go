@@ -30,7 +30,7 @@ func readSlurmLook(a *lookAnswer, look *api.Look) {
 	}
 	for _, line := range a.lines("accounts") {
 		f := append(strings.Split(line, "|"), "", "", "")
-		account := api.Account{Name: lookWord(f[0]), Partition: lookWord(f[1]), QoS: lookWords(f[2]), DefaultQoS: lookWord(f[3]), Source: "sacctmgr"}
+		account := api.Account{Name: lookWord(f[0]), Partition: lookWord(f[1]), QoS: lookWords(strings.Split(f[2], ",")), DefaultQoS: lookWord(f[3]), Source: "sacctmgr"}
 		if f[0] == line {
 			account.Source = "sshare"
 		}
@@ -137,35 +137,31 @@ func slurmUsage(lines []string) map[string]*partitionUsage {
 			all[f[0]] = u
 		}
 		nodes, _ := strconv.Atoi(f[2])
-		cpus := strings.Split(f[3], "/") // allocated/idle/other/total
-		if len(cpus) == 4 {
-			idle, _ := strconv.Atoi(cpus[1])
-			total, _ := strconv.Atoi(cpus[3])
-			u.CPUs, u.FreeCPUs = u.CPUs+total, u.FreeCPUs+idle
+		if cpus := strings.Split(f[3], "/"); len(cpus) == 4 { // allocated/idle/other/total
+			u.CPUs, u.FreeCPUs = u.CPUs+count(cpus[3], 0), u.FreeCPUs+count(cpus[1], 0)
 		}
-		nodeCPUs, _ := strconv.Atoi(f[4])
 		nodeMB, _ := strconv.Atoi(f[5])
-		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, nodeCPUs), max(u.NodeMB, nodeMB)
+		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, count(f[4], 0)), max(u.NodeMB, nodeMB)
 		u.nodes += nodes
-		gpus, used := 0, 0
-		for _, m := range slurmGPU.FindAllStringSubmatch(f[6], -1) {
-			n, _ := strconv.Atoi(m[2])
-			gpus += n * nodes
-			if t := lookWord(m[1]); t != "" && !slices.Contains(u.types, t) {
-				u.types = append(u.types, t)
-			}
-		}
-		for _, m := range slurmGPU.FindAllStringSubmatch(f[7], -1) {
-			n, _ := strconv.Atoi(m[2])
-			used += n * nodes
-		}
+		gpus := nodes * u.gpusIn(f[6])
 		u.GPUs += gpus
 		if gpus > 0 {
 			u.gpuNodes += nodes
 		}
 		if strings.HasPrefix(f[1], "idle") || strings.HasPrefix(f[1], "mix") {
-			u.FreeGPUs += max(0, gpus-used)
+			u.FreeGPUs += max(0, gpus-nodes*u.gpusIn(f[7]))
 		}
 	}
 	return all
+}
+
+// gpusIn counts the GPUs in a list of generic resources, and adds their types.
+func (u *partitionUsage) gpusIn(list string) (gpus int) {
+	for _, m := range slurmGPU.FindAllStringSubmatch(list, -1) {
+		gpus += count(m[2], 0)
+		if t := lookWord(m[1]); t != "" && !slices.Contains(u.types, t) {
+			u.types = append(u.types, t)
+		}
+	}
+	return gpus
 }

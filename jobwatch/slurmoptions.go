@@ -34,13 +34,13 @@ var gpuOptions = []string{"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-so
 func slurmGPUs(c chosen) (option, error) {
 	var has []option
 	for _, name := range gpuOptions {
-		if value, ok := lastOption(c.given(), name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
+		if value, ok := lastOption(c.given, name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
 			has = append(has, option{name, value})
 		}
 	}
 	switch len(has) {
 	case 0:
-		others, _ := lastOption(c.given(), "gres") // which the argument would replace
+		others, _ := lastOption(c.given, "gres") // which the argument would replace
 		return option{"gres", strings.TrimPrefix(others+",gpu:"+c.value, ",")}, nil
 	case 1:
 	default:

@@ -49,8 +49,8 @@ type Watch struct {
 	waitedAs     api.JobState // its state until then
 }
 
-func (w *Watcher) newWatch(id string) *Watch {
-	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now()}
+func (w *Watcher) newWatch(id string, passive bool) *Watch {
+	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now(), passive: passive}
 	x.job.ID, x.job.Cluster = splitRef(id)
 	x.job.State = api.JobUnknown
 	return x
@@ -59,7 +59,7 @@ func (w *Watcher) newWatch(id string) *Watch {
 // Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
 // running task. Close ends it.
 func (w *Watcher) Watch(id string) *Watch {
-	x := w.newWatch(id)
+	x := w.newWatch(id, false)
 	w.mu.Lock()
 	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
 		x.job, x.submitted = s.job, s.at
@@ -77,8 +77,7 @@ func (w *Watcher) Watch(id string) *Watch {
 // Observe is Watch without queries of its own: it reports the job whenever the scheduler is
 // queried for another reason.
 func (w *Watcher) Observe(id string) *Watch {
-	x := w.newWatch(id)
-	x.passive = true
+	x := w.newWatch(id, true)
 	w.mu.Lock()
 	w.watches[x] = struct{}{}
 	w.mu.Unlock()
