@@ -179,7 +179,7 @@ func checkSlurmErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case strings.HasSuffix(c.name, ".sbatch") || strings.HasPrefix(c.name, "sbatch_p") || strings.HasPrefix(c.name, "err.") && strings.Contains(c.command, "sbatch ") && c.res.Exit != 0:
-		id, err := slurm{}.parseSubmit(c.res)
+		id, err := newSlurm().parseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):

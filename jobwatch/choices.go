@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -18,29 +19,49 @@ type option struct{ name, value string }
 // options are the options in the words of a command line or of a script's lines.
 func (d *directiveSyntax) options(words []string) []option {
 	var list []option
-	for i := 0; i < len(words); i++ {
-		dashes := len(words[i]) - len(strings.TrimLeft(words[i], "-"))
-		text := words[i][dashes:]
-		if dashes == 0 || text == "" {
-			continue
+	for o := range d.split(words) {
+		if o.name != "" {
+			list = append(list, o)
 		}
-		o := option{name: text}
-		name, value, hasValue := strings.Cut(text, "=")
-		switch {
-		case dashes > 1:
-			o = option{name, value}
-		case !d.wholeWords && len(text) > 1:
-			o, hasValue = option{d.longForm(text[:1]), text[1:]}, true
-		default:
-			o.name, hasValue = d.longForm(text), false
-		}
-		for ; !hasValue && i+1 < len(words) && !strings.HasPrefix(words[i+1], "-"); i++ {
-			o.value = strings.TrimSpace(o.value + " " + words[i+1])
-			hasValue = !d.wholeWords // -pe has two values
-		}
-		list = append(list, o)
 	}
 	return list
+}
+
+// split yields each option with its words, and each other word with no option.
+func (d *directiveSyntax) split(words []string) iter.Seq2[option, []string] {
+	return func(yield func(option, []string) bool) {
+		for len(words) > 0 {
+			o, n := d.firstOption(words)
+			if !yield(o, words[:n]) {
+				return
+			}
+			words = words[n:]
+		}
+	}
+}
+
+// firstOption reads the option that words begin with, and says how many words it has. Its name is
+// empty if they begin with another word.
+func (d *directiveSyntax) firstOption(words []string) (o option, n int) {
+	text := strings.TrimLeft(words[0], "-")
+	dashes := len(words[0]) - len(text)
+	if dashes == 0 || text == "" {
+		return option{}, 1
+	}
+	whole := false
+	switch {
+	case dashes > 1:
+		o.name, o.value, whole = strings.Cut(text, "=")
+	case !d.wholeWords && len(text) > 1:
+		o, whole = option{d.longForm(text[:1]), text[1:]}, true
+	default:
+		o.name = d.longForm(text)
+	}
+	for n = 1; !whole && n < len(words) && !strings.HasPrefix(words[n], "-"); n++ {
+		o.value = strings.TrimSpace(o.value + " " + words[n])
+		whole = !d.wholeWords // -pe has two values
+	}
+	return o, n
 }
 
 // lastOption is the value of an option: the last one counts.
@@ -71,12 +92,8 @@ func resource(list []option, name string) (value string, ok bool) {
 // chosen is one of a person's choices, to become an argument of the submit command.
 type chosen struct {
 	name, value string
-	script      []option // of the job's script
-	args        []option // of the session's arguments, which have precedence
+	given       []option // of the job's script, then of the session's arguments, which have precedence
 }
-
-// given are all options of the job.
-func (c *chosen) given() []option { return slices.Concat(c.script, c.args) }
 
 // choiceWord makes the argument of the submit command for a choice.
 type choiceWord func(chosen) (option, error)
@@ -111,10 +128,8 @@ func (c *chosen) refuse(why, hint string) error {
 
 // ChoiceNames are the choices that become arguments of a scheduler's submit command.
 func ChoiceNames(scheduler string) []string {
-	for _, k := range schedulerKinds {
-		if k.name == scheduler {
-			return slices.Sorted(maps.Keys(k.choices))
-		}
+	if k := kindNamed(scheduler); k != nil {
+		return slices.Sorted(maps.Keys(k.choices))
 	}
 	return nil
 }
@@ -129,19 +144,19 @@ func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[str
 	if err != nil {
 		return s, err
 	}
-	kind := kindOf(sched.name())
+	kind := sched.kind()
 	script, err := w.Script(ctx, s)
 	if err != nil {
 		return s, err
 	}
 	d := &kind.directives
-	c := chosen{script: d.options(d.words(script))}
+	inScript := d.options(d.words(script))
 	set := map[string]string{} // by which choice an option is set
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
-		c.name, c.value, c.args = name, choices[name], d.options(s.Args)
+		c := chosen{name, choices[name], slices.Concat(inScript, d.options(s.Args))}
 		word, ok := kind.choices[name]
 		if !ok {
-			return s, c.refuse(sched.name()+" has no word for it", wordsHint(kind))
+			return s, c.refuse(kind.name+" has no word for it", wordsHint(kind))
 		}
 		o, err := word(c)
 		if err != nil {
@@ -163,7 +178,7 @@ func (w *Watcher) OverriddenOptions(ctx context.Context, s Submission, other []b
 	if err != nil || len(s.Args) == 0 {
 		return nil, err
 	}
-	d := syntaxOf(sched.name())
+	d := &sched.kind().directives
 	before := d.items(d.words(string(other)))
 	args := d.items(s.Args)
 	var list []string
@@ -195,7 +210,7 @@ func (d *directiveSyntax) items(words []string) map[string]string {
 	return items
 }
 
-func wordsHint(k schedulerKind) string {
+func wordsHint(k *schedulerKind) string {
 	if len(k.choices) == 0 {
 		return "a host without a scheduler has no limits to choose: give the script its values in args of the session"
 	}
@@ -208,7 +223,7 @@ func (w *Watcher) Named(ctx context.Context, s Submission, name string) (Submiss
 	if err != nil {
 		return s, err
 	}
-	kind := kindOf(sched.name())
+	kind := sched.kind()
 	if kind.jobName != "" {
 		s.Args = kind.directives.with(s.Args, option{kind.jobName, name})
 	}
@@ -232,38 +247,18 @@ func (d *directiveSyntax) without(args []string, o option) []string {
 		return slices.Clone(args)
 	}
 	var kept []string
-	for i := 0; i < len(args); i++ {
-		short, isOption := strings.CutPrefix(args[i], "-")
-		attached := !d.wholeWords && len(short) > 1
-		if attached {
-			isOption = isOption && short[:1] == o.name
-		} else {
-			isOption = isOption && short == o.name
-		}
-		if !isOption {
-			kept = append(kept, args[i])
-			continue
-		}
-		value := short[len(o.name):]
-		for ; !attached && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"); i++ {
-			value = strings.TrimSpace(value + " " + args[i+1])
-			attached = !d.wholeWords
-		}
-		if rest := withoutResource(value, o); rest != "" {
-			kept = append(append(kept, "-"+o.name), rest)
+	for given, words := range d.split(args) {
+		if given.name != o.name {
+			kept = append(kept, words...)
+		} else if o.name == "l" {
+			name, _, _ := strings.Cut(o.value, "=")
+			items := slices.DeleteFunc(strings.Split(given.value, ","), func(item string) bool { return strings.HasPrefix(item, name+"=") })
+			if len(items) > 0 {
+				kept = append(kept, "-l", strings.Join(items, ","))
+			}
 		}
 	}
 	return kept
-}
-
-// withoutResource is a list of resources without the one that o sets; "" for other options.
-func withoutResource(value string, o option) string {
-	if o.name != "l" {
-		return ""
-	}
-	name, _, _ := strings.Cut(o.value, "=")
-	items := strings.Split(value, ",")
-	return strings.Join(slices.DeleteFunc(items, func(item string) bool { return strings.HasPrefix(item, name+"=") }), ",")
 }
 
 // Script is the text of the submission's script, as far as schedulers look for options in it.

@@ -23,25 +23,6 @@ type directiveSyntax struct {
 	defaults string
 }
 
-// requiredOption is an option of the submit command that a site requires.
-type requiredOption struct {
-	name     string // without dashes; the long form, if there is one
-	resource string // with -l and the like: the beginning of one item of the value
-}
-
-func (d *directiveSyntax) required(text string) requiredOption {
-	if long, ok := strings.CutPrefix(text, "--"); ok {
-		name, _, _ := strings.Cut(long, "=")
-		return requiredOption{name: name}
-	}
-	option, example, _ := strings.Cut(strings.TrimPrefix(text, "-"), " ")
-	r := requiredOption{name: d.longForm(option)}
-	if resource, _, ok := strings.Cut(example, "="); ok {
-		r.resource = resource + "="
-	}
-	return r
-}
-
 func (d *directiveSyntax) longForm(option string) string {
 	if long, ok := d.long[option]; ok {
 		return long
@@ -97,36 +78,25 @@ func splitOptions(line string) []string {
 	return words
 }
 
-// has reports whether words have an option. A long one may be shortened, as in getopt.
-func (d *directiveSyntax) has(words []string, r requiredOption) bool {
-	for i, word := range words {
-		if long, ok := strings.CutPrefix(word, "--"); ok {
-			if name, _, _ := strings.Cut(long, "="); name != "" && strings.HasPrefix(r.name, name) {
-				return true
-			}
-			continue
-		}
-		short, ok := strings.CutPrefix(word, "-")
-		if !ok || short == "" {
-			continue
-		}
-		name, value := short[:1], short[1:]
-		if d.wholeWords {
-			name, value = short, ""
-		}
-		if value == "" && i+1 < len(words) {
-			value = words[i+1]
-		}
-		if d.longForm(name) == r.name && r.in(value) {
-			return true
-		}
+// required reads an option that a site requires, as "--account=ACCOUNT" or "-l walltime=HH:MM:SS".
+func (d *directiveSyntax) required(text string) option {
+	for _, o := range d.options(strings.Fields(text)) {
+		return o
 	}
-	return false
+	return option{name: text}
 }
 
-// in reports whether the value of an option has the required resource.
-func (r *requiredOption) in(value string) bool {
-	return r.resource == "" || slices.ContainsFunc(strings.Split(value, ","), func(item string) bool { return strings.HasPrefix(item, r.resource) })
+// has reports whether a list has a required option: of -l and the like, the same resource. A long
+// one may be shortened, as in getopt.
+func (d *directiveSyntax) has(list []option, required option) bool {
+	resource, _, hasResource := strings.Cut(required.value, "=")
+	return slices.ContainsFunc(list, func(o option) bool {
+		if len(d.long) > 0 {
+			return o.name != "" && strings.HasPrefix(required.name, o.name)
+		}
+		return o.name == required.name && (!hasResource ||
+			slices.ContainsFunc(strings.Split(o.value, ","), func(item string) bool { return strings.HasPrefix(item, resource+"=") }))
+	})
 }
 
 // MissingOptions returns those of the required options that a submission would not have:
@@ -140,37 +110,29 @@ func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []s
 	if err != nil {
 		return nil, err
 	}
-	d := syntaxOf(sched.name())
+	d := &sched.kind().directives
 	if d.prefix == "" {
 		return nil, nil
 	}
-	words := append(slices.Clone(s.Args), d.words(string(s.Content))...)
-	missing := slices.DeleteFunc(slices.Clone(required), func(text string) bool { return d.has(words, d.required(text)) })
+	list := slices.Concat(d.options(s.Args), d.options(d.words(string(s.Content))))
+	missing := slices.DeleteFunc(slices.Clone(required), func(text string) bool { return d.has(list, d.required(text)) })
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	there, err := w.readOptions(ctx, &d, s)
+	there, err := w.readOptions(ctx, d, s)
 	if err != nil || there == nil {
 		return nil, err
 	}
-	words = append(words, there.words...)
+	list = append(list, there.options...)
 	return slices.DeleteFunc(missing, func(text string) bool {
 		r := d.required(text)
-		return d.has(words, r) || d.variables != nil && slices.ContainsFunc(d.variables(r.name), func(name string) bool { return slices.Contains(there.variables, name) })
+		return d.has(list, r) || d.variables != nil && slices.ContainsFunc(d.variables(r.name), func(name string) bool { return slices.Contains(there.variables, name) })
 	}), nil
-}
-
-func syntaxOf(scheduler string) directiveSyntax { return kindOf(scheduler).directives }
-
-// kindOf is the kind of a scheduler in schedulerKinds.
-func kindOf(scheduler string) schedulerKind {
-	i := slices.IndexFunc(schedulerKinds, func(k schedulerKind) bool { return k.name == scheduler })
-	return schedulerKinds[i]
 }
 
 // hostOptions are the options that a submission gets on the host.
 type hostOptions struct {
-	words     []string // those of a script there
+	options   []option // those of a script there
 	variables []string // the names of the person's variables
 }
 
@@ -199,5 +161,5 @@ func (w *Watcher) readOptions(ctx context.Context, d *directiveSyntax, s Submiss
 		return nil, err // Submit says what is wrong with the script
 	}
 	names, text, _ := strings.Cut(string(res.Stdout), "tunctl.script\n")
-	return &hostOptions{words: d.words(strings.ReplaceAll(text, "\r", "")), variables: strings.Fields(names)}, nil
+	return &hostOptions{options: d.options(d.words(strings.ReplaceAll(text, "\r", ""))), variables: strings.Fields(names)}, nil
 }

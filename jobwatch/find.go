@@ -37,19 +37,26 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	few, isSelective := s.(selective)
-	if isSelective && q.ID+q.Tag != "" {
-		return w.findByIDOrTag(ctx, few, q)
+	if s.kind().perRound != nil && q.ID != "" { // its id is known, or stored with its tag: no list is needed
+		job, found, err := w.Detail(ctx, q.ID)
+		if found {
+			job = s.asRequested(job, q.ID)
+		}
+		return job, found, err
 	}
-	if c, ok := s.(multiCluster); ok && c.addClusters(q.Args) {
+	if s.kind().perRound != nil && q.Tag != "" {
+		job, found, err := w.FindTag(ctx, q)
+		return job, found && !job.State.Ended(), err
+	}
+	if s.addClusters(q.Args) {
 		w.changed()
 	}
 	jobs, err := w.Jobs(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	if isSelective {
-		if jobs, err = w.filterByName(ctx, few, jobs, q.Name); err != nil {
+	if q.Name != "" {
+		if jobs, err = w.withName(ctx, s, jobs, q.Name); err != nil {
 			return api.Job{}, false, err
 		}
 	}
@@ -64,19 +71,6 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	return s.asRequested(job, q.requestedID(s, job.ID)), true, nil
 }
 
-// findByIDOrTag finds a job without a list: its id is known, or stored with its tag.
-func (w *Watcher) findByIDOrTag(ctx context.Context, s selective, q Query) (api.Job, bool, error) {
-	if q.ID != "" {
-		job, found, err := w.Detail(ctx, q.ID)
-		if found {
-			job = s.asRequested(job, q.ID)
-		}
-		return job, found, err
-	}
-	job, found, err := w.FindTag(ctx, q)
-	return job, found && !job.State.Ended(), err
-}
-
 // FindTag finds the job of a submission, also an ended one, for which it asks the accounting.
 // The boolean is false if the host knows of none, which may still be created.
 func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
@@ -85,9 +79,7 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 		return api.Job{}, false, err
 	}
 	defer unlock()
-	if c, ok := s.(multiCluster); ok {
-		c.addClusters(q.Args)
-	}
+	s.addClusters(q.Args)
 	job, err := s.findTagged(ctx, w.sh, q.Tag)
 	if errors.Is(err, errNoJob) {
 		return api.Job{}, false, nil
@@ -96,31 +88,31 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 		return api.Job{}, false, err
 	}
 	id, _ := splitRef(wholeJob(s, job))
-	return w.markCancelled(s.asRequested(job, id)), true, nil
+	return w.markCancelled(s.asRequested(job, id))[0], true, nil
 }
 
-func (w *Watcher) filterByName(ctx context.Context, s selective, jobs []api.Job, name string) ([]api.Job, error) {
+func (w *Watcher) withName(ctx context.Context, s scheduler, jobs []api.Job, name string) ([]api.Job, error) {
 	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return s.filterByName(ctx, w.sh, jobs, name)
+	return s.withName(ctx, w.sh, jobs, name)
 }
 
 // requestedID is the id that the job is known by from now on.
 func (q Query) requestedID(s scheduler, found string) string {
 	requested, _ := splitRef(q.ID)
 	id := cmp.Or(requested, found)
-	if a, ok := s.(arrays); ok && (requested == "" || a.isTaskRange(requested)) {
-		return a.arrayOf(id)
+	if requested == "" || s.isTaskRange(requested) {
+		return s.arrayOf(id)
 	}
 	return id
 }
 
 // withDetail adds the facts that only the detail has.
 func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.Job {
-	if job.Log != "" && !s.listLacksFiles() {
+	if job.Log != "" && s.kind().listHasFiles {
 		return job
 	}
 	unlock, err := w.lockHost(ctx)
@@ -177,14 +169,10 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 
 // onePerArray replaces the tasks of each array by the one that represents it.
 func onePerArray(s scheduler, jobs []api.Job) []api.Job {
-	a, ok := s.(arrays)
-	if !ok {
-		return jobs
-	}
 	var kept []api.Job
 	seen := map[string]bool{}
 	for _, job := range jobs {
-		whole := api.Job{ID: a.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
+		whole := api.Job{ID: s.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
 		if seen[whole] {
 			continue
 		}

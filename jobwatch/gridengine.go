@@ -23,7 +23,10 @@ const GridEngine = "gridengine"
 // else does; what a job asked for and why it waits is in another answer. Each answer is one
 // connection to its server for any number of jobs, so a round needs two at most. How a job
 // ended is only in the accounting, a file that the login node reads by itself.
-type gridEngine struct{ cache *geCache }
+type gridEngine struct {
+	basic
+	cache *geCache
+}
 
 // geCache is what need not be queried again. It needs no lock: a Watcher runs one command on a
 // host at a time.
@@ -45,14 +48,6 @@ type geKnown struct {
 	verdict *reason  // whether it can ever run; nil: not asked yet
 }
 
-// What Grid Engine can do besides scheduler.
-var (
-	_ selective    = gridEngine{}
-	_ arrays       = gridEngine{}
-	_ processOwner = gridEngine{}
-	_ startTester  = gridEngine{}
-)
-
 // gridEngineKind: PBS has programs of the same names, but no qconf. The programs of Debian
 // set SGE_ROOT themselves.
 var gridEngineKind = schedulerKind{
@@ -60,7 +55,18 @@ var gridEngineKind = schedulerKind{
 	make:      func() scheduler { return newGridEngine() },
 	installed: `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
 	responds:  `qstat -u "$(id -un)"`,
-	look:      gridEngineLook, readLook: readGridEngineLook,
+	perRound: func(connections int) int {
+		if connections < 2 { // one answer is the list, and one describes many jobs
+			return 0
+		}
+		return maxDescribed
+	},
+	submit:       `tunctl_limit qsub -terse "$@" "$tunctl_script"`,
+	jobVariables: []string{"JOB_ID", "SGE_TASK_ID"},
+	idsIn: func(env map[string]string) []string {
+		return []string{geID(env["JOB_ID"], env["SGE_TASK_ID"])}
+	},
+	look: gridEngineLook, readLook: readGridEngineLook,
 	directives: directiveSyntax{
 		prefix: "#$", anywhere: true, wholeWords: true,
 		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
@@ -73,17 +79,14 @@ func newGridEngine() gridEngine {
 	return gridEngine{cache: &geCache{known: make(map[string]*geKnown), missed: make(map[string]time.Time)}}
 }
 
-func (gridEngine) name() string { return GridEngine }
+func (gridEngine) kind() *schedulerKind { return &gridEngineKind }
 
-// listLacksFiles: the list has requests and hosts, but no files.
-func (gridEngine) listLacksFiles() bool { return true }
-
-// perRound: one answer is the list, and one describes many jobs.
-func (gridEngine) perRound(connections int) int {
-	if connections < 2 {
-		return 0
+// geID is 18 for a job, 18.1 for the task of an array, and 18.3-9:2 for tasks that wait.
+func geID(number, task string) string {
+	if number == "" || task == "" || task == "undefined" {
+		return number
 	}
-	return maxDescribed
+	return number + "." + task
 }
 
 // list adds why jobs wait, which takes a second connection.
@@ -346,11 +349,6 @@ func (g gridEngine) withLogs(ctx context.Context, sh *shell, rows []geRow) []api
 	return jobs
 }
 
-// filterByName: the list has whole names.
-func (gridEngine) filterByName(_ context.Context, _ *shell, jobs []api.Job, name string) ([]api.Job, error) {
-	return slices.DeleteFunc(slices.Clone(jobs), func(j api.Job) bool { return j.Name != name }), nil
-}
-
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
 // person's jobs.
 func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
@@ -371,8 +369,6 @@ func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.
 	}
 	return g.detail(ctx, sh, job.ID)
 }
-
-func (gridEngine) submitCommand() string { return `tunctl_limit qsub -terse "$@" "$tunctl_script"` }
 
 // qsubSentence is the answer of qsub to a wrapper that drops -terse. It has precedence over
 // qsubNumber, which for an array has the numbers of its tasks: a wrapper may print other numbers.
@@ -423,13 +419,7 @@ func (gridEngine) matches(job api.Job, id string) bool {
 }
 
 // asRequested makes 18.1 the task 1 of 18.
-func (gridEngine) asRequested(job api.Job, id string) api.Job {
-	if task, ok := strings.CutPrefix(job.ID, id+"."); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
-		job.Task = task
-	}
-	job.ID = id
-	return job
-}
+func (gridEngine) asRequested(job api.Job, id string) api.Job { return asTask(job, id, ".") }
 
 // arrayOf is 18 for the task 18.1 and for 18.3-9:1.
 func (gridEngine) arrayOf(id string) string {
@@ -439,24 +429,7 @@ func (gridEngine) arrayOf(id string) string {
 
 func (gridEngine) isTaskRange(id string) bool { return strings.ContainsAny(id, "-,:") }
 
-func (gridEngine) taskRef(job api.Job) string {
-	if job.Task != "" {
-		job.ID += "." + job.Task
-	}
-	return job.ID
-}
-
-// processes: Grid Engine does not report them.
-func (gridEngine) processes(context.Context, *shell, string) ([]int, error) { return nil, nil }
-
-func (gridEngine) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
-	env, err := processEnviron(ctx, sh, node, pid, "JOB_ID", "SGE_TASK_ID")
-	id := env["JOB_ID"]
-	if task := env["SGE_TASK_ID"]; id != "" && task != "" && task != "undefined" {
-		id += "." + task
-	}
-	return []string{id}, err
-}
+func (gridEngine) taskRef(job api.Job) string { return geID(job.ID, job.Task) }
 
 // accountingDelay is how long the server may take to write how a job ended.
 const accountingDelay = 40 * time.Second
@@ -482,8 +455,6 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 	}
 	return true
 }
-
-func (gridEngine) unseenHint() string { return "" }
 
 // geQuery runs a script in which program is the command that may fail.
 func geQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {

@@ -418,7 +418,7 @@ func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := geRecord{number: "7", name: "nb", user: "mira", home: "/h", cwd: c.cwd, stdout: c.stdout}
 			row := geRow{number: "7", tasks: c.tasks, node: "c07"}
-			if got := r.output(row, r.stdout, "o", folders, func(name string) string { return r.value(row, name) }); got != c.want {
+			if got := r.output(row, r.stdout, "o", folders, r.variables(row)); got != c.want {
 				t.Errorf("%q; want %q", got, c.want)
 			}
 		})

@@ -90,17 +90,12 @@ func parseQacct(out string) []geAccount {
 	return kept
 }
 
-func (a geAccount) id() string {
-	if task := a["taskid"]; task != "" && task != "undefined" {
-		return a["jobnumber"] + "." + task
-	}
-	return a["jobnumber"]
-}
+func (a geAccount) id() string { return geID(a["jobnumber"], a["taskid"]) }
 
 func (a geAccount) job() api.Job {
 	job := api.Job{
 		ID: a.id(), Name: a["jobname"], Queue: a["qname"], Node: a["hostname"],
-		Submitted: geTime(a["qsub_time"]), Start: geTime(a["start_time"]), End: geTime(a["end_time"]),
+		Submitted: parseTime(a["qsub_time"]), Start: parseTime(a["start_time"]), End: parseTime(a["end_time"]),
 	}
 	if task := a["taskid"]; task != "undefined" {
 		job.Task = task

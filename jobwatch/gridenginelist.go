@@ -61,7 +61,7 @@ func (e *geElement) row(queue string) geRow {
 		number: e.child("JB_job_number"), tasks: e.child("tasks"),
 		name: e.child("full_job_name"), owner: e.child("JB_owner"),
 		state: e.child("state"), group: e.state,
-		submitted: geTime(e.child("JB_submission_time")), start: geTime(e.child("JAT_start_time")),
+		submitted: parseTime(e.child("JB_submission_time")), start: parseTime(e.child("JAT_start_time")),
 	}
 	if r.name == "" {
 		r.name = e.child("JB_name")
@@ -78,13 +78,7 @@ func (e *geElement) row(queue string) geRow {
 	return r
 }
 
-// id is 18 for a job, 18.1 for the task of an array, and 18.3-9:2 for tasks that wait.
-func (r geRow) id() string {
-	if r.tasks == "" {
-		return r.number
-	}
-	return r.number + "." + r.tasks
-}
+func (r geRow) id() string { return geID(r.number, r.tasks) }
 
 func (r geRow) job() api.Job {
 	job := api.Job{ID: r.id(), Name: r.name, Queue: r.queue, Submitted: r.submitted}

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -23,34 +24,25 @@ func (g gridEngine) setLog(ctx context.Context, sh *shell, job *api.Job, row geR
 	if job.State.Ended() || k.record.number == "" {
 		return
 	}
-	value := func(name string) string { return k.record.value(row, name) }
-	files := g.files(ctx, sh, job.Script, k, value)
-	job.Log = k.record.output(row, k.record.stdout, "o", files.folders, value)
-	var others []string
+	variables := k.record.variables(row)
+	files := g.files(ctx, sh, job.Script, k, variables)
+	job.Log = k.record.output(row, k.record.stdout, "o", files.folders, variables)
 	if !k.record.merged {
-		others = append(others, k.record.output(row, k.record.stderr, "e", files.folders, value))
+		addLogs(job, k.record.output(row, k.record.stderr, "e", files.folders, variables))
 	}
-	own, redirected := ownLogs(parseRedirections(files.lines, value), "JOB_ID")
-	for _, file := range append([]string{own}, redirected...) {
-		if file != "" {
-			others = append(others, absolutePath(k.record.folder(), file))
-		}
-	}
-	for _, file := range others {
-		if file != "" && file != job.Log && !slices.Contains(job.OtherLogs, file) {
-			job.OtherLogs = append(job.OtherLogs, file)
-		}
-	}
+	own, others := redirectedLogs(files.lines, k.record.folder(), "JOB_ID", variables)
+	addLogs(job, own)
+	addLogs(job, others...)
 }
 
 // files looks at the job's script, and for folders among its output paths.
-func (g gridEngine) files(ctx context.Context, sh *shell, script string, k *geKnown, value func(string) string) geFiles {
+func (g gridEngine) files(ctx context.Context, sh *shell, script string, k *geKnown, variables map[string]string) geFiles {
 	if k.files != nil {
 		return *k.files
 	}
 	var asked []string
 	for _, requested := range []string{k.record.stdout, k.record.stderr} {
-		if file, known := k.record.path(requested, value); known && requested != "" {
+		if file, known := k.record.path(requested, variables); known && requested != "" {
 			asked = append(asked, file)
 		}
 	}
@@ -66,15 +58,12 @@ echo; f=`+posixsh.Quote(script)+"; test ! -f \"$f\" || "+printRedirections)
 
 // folder is where the job runs.
 func (r *geRecord) folder() string {
-	if r.cwd != "" {
-		return r.cwd
-	}
-	return r.home
+	return cmp.Or(r.cwd, r.home)
 }
 
 // path is an output path as Grid Engine reads it, and whether all of it is known.
-func (r *geRecord) path(requested string, value func(string) string) (string, bool) {
-	file, known := expandWord(requested, value)
+func (r *geRecord) path(requested string, variables map[string]string) (string, bool) {
+	file, known := expandWord(requested, variables)
 	if rest, ok := strings.CutPrefix(file, "~"); ok {
 		user, rest, _ := strings.Cut(rest, "/")
 		known = known && r.home != "" && (user == "" || user == r.user)
@@ -85,8 +74,8 @@ func (r *geRecord) path(requested string, value func(string) string) (string, bo
 
 // output is the file for what was requested with -o or -e. For a folder, or without a request,
 // it has the job's name, the letter, and the ids; "" if a part of the name is not known yet.
-func (r *geRecord) output(row geRow, requested, letter string, folders []string, value func(string) string) string {
-	file, known := r.path(requested, value)
+func (r *geRecord) output(row geRow, requested, letter string, folders []string, variables map[string]string) string {
+	file, known := r.path(requested, variables)
 	if !known {
 		return ""
 	}

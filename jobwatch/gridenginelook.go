@@ -21,17 +21,10 @@ part projects 3 20000 qconf -sprjl
 `
 
 func readGridEngineLook(a *lookAnswer, look *api.Look) {
-	for _, line := range a.lines("projects") {
-		if name := lookWord(line); name != "" {
-			look.Accounts = append(look.Accounts, api.Account{Name: name, Source: "qconf -sprjl"})
-		}
+	for _, name := range lookWords(a.lines("projects")) {
+		look.Accounts = append(look.Accounts, api.Account{Name: name, Source: "qconf -sprjl"})
 	}
-	for _, line := range a.lines("parallel") {
-		if name := lookWord(line); name != "" {
-			look.Parallel = append(look.Parallel, name)
-		}
-	}
-	look.AnyPartition = true
+	look.AnyPartition, look.Parallel = true, lookWords(a.lines("parallel"))
 	look.Partitions = append(look.Partitions, gridEngineQueues(a.lines("queues"))...)
 }
 

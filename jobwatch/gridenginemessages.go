@@ -13,7 +13,6 @@ var geComplaint = regexp.MustCompile(`(?m)^(?:Unable to run job: |Exiting\.$)`)
 
 // geRefusals are those of all versions; see slurmRefusals for their order.
 var geRefusals = refusalHints([][2]string{
-	{`not? a? ?submit host|neither submit nor admin host`, fromLogin},
 	{`Connection refused|qmaster|commlib|can't resolve .*qmaster`, "the Grid Engine server is down, or its name is wrong: try again later"},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql lists the queues"},
 	{`unknown resource`, "the resource does not exist: change -l; qconf -sc lists the resources"},
@@ -64,22 +63,15 @@ var geVerified = regexp.MustCompile(`^Job \d+ `)
 
 // neverWords says why no queue can ever run the job.
 func neverWords(lines []string) string {
-	if w, _ := telling(lines); w.never != "" {
+	if w, _ := telling(geWaits, lines...); w.never != "" {
 		return w.never
 	}
 	return "no queue has what the job asks for: ask for less time, memory, cores or GPUs, or change -q"
 }
 
-// geWait is a known message about a waiting job: its meaning while the job may still start,
-// and if it never can.
-type geWait struct {
-	part         func() *regexp.Regexp
-	words, never string
-}
-
-// geWaits are those messages, the most telling first. One that is not here, as "not contained
+// geWaits are known messages, the most telling first. One that is not here, as "not contained
 // in its hard queue list", is about queues that the job did not ask for.
-var geWaits = []geWait{
+var geWaits = []waitReason{
 	{part: lazyPattern(`execution time not reached`), words: "the job has a start time that is not reached yet"},
 	{part: lazyPattern(`job dependencies`), words: "waiting for another job to end"},
 	{part: lazyPattern(`max_aj_instances|task concurrency`), words: "the array runs as many tasks at once as it asked for"},
@@ -111,18 +103,6 @@ var geWaits = []geWait{
 	{part: lazyPattern(`temporarily not available`), words: "the nodes of the queue are not available now"},
 }
 
-// telling is the known message among lines that tells most, and its line.
-func telling(lines []string) (geWait, string) {
-	for _, w := range geWaits {
-		for _, line := range lines {
-			if w.part().MatchString(line) {
-				return w, line
-			}
-		}
-	}
-	return geWait{}, ""
-}
-
 var noPermission = regexp.MustCompile(`has no permission for .*"([^"]*)"`)
 
 // explainWait says why the job waits. The scheduler's messages list all queues that do not fit
@@ -132,7 +112,7 @@ func (k *geKnown) explainWait(job *api.Job, row geRow) {
 		m := noPermission.FindStringSubmatch(line) // for a queue that the job did not ask for
 		return m != nil && !slices.Contains(row.queues, m[1])
 	})
-	w, line := telling(lines)
+	w, line := telling(geWaits, lines...)
 	job.Reason, job.Hint = line, w.words
 	if k.verdict != nil && k.verdict.never {
 		job.Hint = k.verdict.hint()

@@ -1,8 +1,6 @@
 package jobwatch
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -28,7 +26,7 @@ var geGPUs = []string{"gpu", "gpus", "ngpus", "gpu_card"}
 
 // geSlots changes the number of slots of the job's parallel environment.
 func geSlots(c chosen) (option, error) {
-	pe, ok := lastOption(c.given(), "pe")
+	pe, ok := lastOption(c.given, "pe")
 	name, _, _ := strings.Cut(pe, " ")
 	if !ok || name == "" {
 		return option{}, c.refuse("the job has no parallel environment", "add `-pe NAME 1` to the script; `qconf -spl` lists their names")
@@ -40,7 +38,7 @@ func geSlots(c chosen) (option, error) {
 func geResource(names ...string) choiceWord {
 	return func(c chosen) (option, error) {
 		for _, name := range names {
-			if _, ok := resource(c.given(), name); ok {
+			if _, ok := resource(c.given, name); ok {
 				return option{"l", name + "=" + c.value}, nil
 			}
 		}
@@ -72,37 +70,3 @@ func geDemand(g givenOptions) demand {
 
 // oneNode matches the names that sites give to parallel environments of one node.
 var oneNode = regexp.MustCompile(`(?i)^(?:smp|shm|shared|omp|openmp|thread|multi[-_]?(?:core|thread)|one[-_]?node|single)`)
-
-// testStart has qsub check whether the job could start now (-w p); Grid Engine tells no times.
-// The last -w counts: one of the person's arguments would submit the job.
-// Where a wrapper drops the option, the job is submitted: it is cancelled in the same command.
-func (g gridEngine) testStart(ctx context.Context, sh *shell, t startTest) (Start, error) {
-	if err := t.awaitTurn(ctx); err != nil {
-		return Start{}, err
-	}
-	res, err := sh.login(ctx, queryPrelude+testScript(sh, t.job, `qsub "$@" -terse -w p`,
-		`limit qdel "$1"`,
-		`s/^\([0-9][0-9]*\)\(\.[0-9,:-]*\)\{0,1\}$/\1/p`,
-		`s/^Your job\(-array\)\{0,1\} \([0-9][0-9]*\).*has been submitted.*$/\2/p`))
-	if err != nil {
-		return Start{}, err
-	}
-	if start, submitted := readSubmitted(res); submitted {
-		g.cache.at = time.Time{} // the list may have had the job
-		return start, nil
-	}
-	if verdict := parseVerdict(res); verdict != nil {
-		could := "could start now"
-		if verdict.never {
-			could = "could not start now"
-		}
-		return Start{Words: "Grid Engine tells no times; as it looks, the job " + could}, nil
-	}
-	if err := geProblem("qsub", res); errors.Is(err, ErrNoAnswer) {
-		return Start{}, err
-	} else if err != nil {
-		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
-		return Start{}, refusal(res, geRefusals)
-	}
-	return Start{Words: "Grid Engine does not tell when a job would start"}, nil
-}

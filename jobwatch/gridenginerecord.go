@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func (e *geElement) record() geRecord {
 		cwd: e.value("JB_cwd"), user: e.value("JB_owner"),
 		workdir: variables["O_WORKDIR"], home: variables["O_HOME"],
 		merged:    e.value("JB_merge_stderr") == "true" || e.value("JB_merge_stderr") == "1",
-		submitted: geEpoch(e.value("JB_submission_time")), notBefore: geEpoch(e.value("JB_execution_time")),
+		submitted: parseTime(e.value("JB_submission_time")), notBefore: parseTime(e.value("JB_execution_time")),
 		predecessors: len(e.all("JB_jid_predecessor_list")) > 0,
 		restarted:    e.value("JAT_job_restarted") != "" && e.value("JAT_job_restarted") != "0",
 		errors:       map[string]string{},
@@ -179,31 +180,16 @@ func (r *geRecord) cause(row geRow) string {
 	return ""
 }
 
-// value is a variable in the names of output files, and in the job's script.
-func (r *geRecord) value(row geRow, name string) string {
-	switch name {
-	case "JOB_ID":
-		return r.number
-	case "JOB_NAME":
-		return r.name
-	case "TASK_ID", "SGE_TASK_ID":
-		if row.tasks == "" {
-			return "undefined"
-		}
-		if (gridEngine{}).isTaskRange(row.tasks) {
-			return ""
-		}
-		return row.tasks
-	case "HOSTNAME":
-		return row.node
-	case "QUEUE":
-		return row.queue
-	case "HOME", "SGE_O_HOME":
-		return r.home
-	case "USER", "LOGNAME", "SGE_O_LOGNAME":
-		return r.user
-	case "SGE_O_WORKDIR":
-		return r.workdir
+// variables are those in the names of output files, and in the job's script. Empty ones are not
+// known.
+func (r *geRecord) variables(row geRow) map[string]string {
+	task := cmp.Or(row.tasks, "undefined")
+	if (gridEngine{}).isTaskRange(task) {
+		task = ""
 	}
-	return ""
+	return map[string]string{
+		"JOB_ID": r.number, "JOB_NAME": r.name, "TASK_ID": task, "SGE_TASK_ID": task, "HOSTNAME": row.node, "QUEUE": row.queue,
+		"HOME": r.home, "SGE_O_HOME": r.home, "SGE_O_WORKDIR": r.workdir,
+		"USER": r.user, "LOGNAME": r.user, "SGE_O_LOGNAME": r.user,
+	}
 }

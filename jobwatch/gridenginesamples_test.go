@@ -91,7 +91,7 @@ func geRecordSample(r geRecord) sampleRecord {
 	}
 	return sampleRecord{id: r.number, fact: func(name, want string) (string, bool, bool) {
 		if name == "wait" {
-			_, line := telling(r.messages)
+			_, line := telling(geWaits, r.messages...)
 			return line, line == want, true
 		}
 		got, read := facts[name]
@@ -146,9 +146,9 @@ func qacctSample(a geAccount, text string) sampleRecord {
 		case "state":
 			return string(job.State), string(job.State) == want, true
 		case "start":
-			return job.Start.String(), !job.Start.IsZero() && job.Start.Equal(geTime(want)), true
+			return job.Start.String(), !job.Start.IsZero() && job.Start.Equal(parseTime(want)), true
 		case "end":
-			return job.End.String(), !job.End.IsZero() && job.End.Equal(geTime(want)), true
+			return job.End.String(), !job.End.IsZero() && job.End.Equal(parseTime(want)), true
 		}
 		return "", false, false
 	}}

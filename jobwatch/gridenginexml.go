@@ -4,9 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -93,27 +91,4 @@ func (e *geElement) child(name string) string {
 		}
 	}
 	return ""
-}
-
-// geTime reads a time of the list, or of the accounting. Versions differ in form; the zone is
-// that of our query.
-func geTime(s string) time.Time {
-	for _, layout := range []string{"2006-01-02T15:04:05", time.ANSIC, "2006-01-02 15:04:05", "01/02/2006 15:04:05"} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t
-		}
-	}
-	return time.Time{}
-}
-
-// geEpoch reads a time of a record: seconds, or thousandths or millionths of them.
-func geEpoch(s string) time.Time {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n <= 0 {
-		return time.Time{}
-	}
-	for n > 1e11 {
-		n /= 1000
-	}
-	return time.Unix(n, 0).UTC()
 }

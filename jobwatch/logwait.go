@@ -37,13 +37,8 @@ func (w *Watcher) watchForLogs(ctx context.Context) {
 
 // logCheckInterval is the time to the next check; the boolean is false if no watch waits
 // for a log.
-func (w *Watcher) logCheckInterval() (time.Duration, bool) {
-	shortest, found := time.Duration(0), false
-	for _, x := range w.activeWatches() {
-		job, ok := x.waitsForLog()
-		if !ok {
-			continue
-		}
+func (w *Watcher) logCheckInterval() (shortest time.Duration, found bool) {
+	for _, job := range w.waitForLogs() {
 		wait := w.limits.statInterval(time.Since(job.Submitted), job.ExpectedStart)
 		if !found || wait < shortest {
 			shortest, found = wait, true
@@ -52,15 +47,24 @@ func (w *Watcher) logCheckInterval() (time.Duration, bool) {
 	return shortest, found
 }
 
-// checkForLogs checks for all the logs by one command, and reports whether one appeared.
-func (w *Watcher) checkForLogs(ctx context.Context) bool {
-	var watches []*Watch
-	var requests []fileRequest
+// waitForLogs are the jobs that wait for their logs, by their watches.
+func (w *Watcher) waitForLogs() map[*Watch]api.Job {
+	jobs := map[*Watch]api.Job{}
 	for _, x := range w.activeWatches() {
 		if job, ok := x.waitsForLog(); ok {
-			watches = append(watches, x)
-			requests = append(requests, fileRequest{pattern: job.Log, newer: job.Submitted})
+			jobs[x] = job
 		}
+	}
+	return jobs
+}
+
+// checkForLogs checks for all the logs by one command, and reports whether one appeared.
+func (w *Watcher) checkForLogs(ctx context.Context) (appeared bool) {
+	var watches []*Watch
+	var requests []fileRequest
+	for x, job := range w.waitForLogs() {
+		watches = append(watches, x)
+		requests = append(requests, fileRequest{pattern: job.Log, newer: job.Submitted})
 	}
 	if len(requests) == 0 {
 		return false
@@ -70,7 +74,6 @@ func (w *Watcher) checkForLogs(ctx context.Context) bool {
 		w.log.Debug("cannot look for logs", "err", err)
 		return false
 	}
-	appeared := false
 	for i, f := range files {
 		if f.found {
 			watches[i].logSeen()

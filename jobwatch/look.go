@@ -108,13 +108,12 @@ func readLook(mark, out string) api.Look {
 	person := append(strings.Split(a.parts["person"], "\n"), "", "", "", "")
 	look.Scheduler, look.User, look.Home = lookWord(person[0]), lookWord(person[1]), lookPath(person[2])
 	a.user, a.groups = person[1], strings.Fields(person[3])
-	for _, k := range schedulerKinds {
-		if k.name == look.Scheduler && k.readLook != nil {
-			k.readLook(&a, &look)
-		}
+	kind := kindNamed(look.Scheduler)
+	if kind != nil && kind.readLook != nil {
+		kind.readLook(&a, &look)
 	}
 	look.Environments = append(look.Environments, readEnvironments(&a)...)
-	look.Scripts = append(look.Scripts, readScripts(&a, look.Scheduler)...)
+	look.Scripts = append(look.Scripts, readScripts(&a, kind)...)
 	if len(look.Accounts) == 0 {
 		look.Accounts = append(look.Accounts, accountsOf(look.Scripts)...)
 	}
@@ -137,12 +136,6 @@ func accountsOf(scripts []api.JobScript) []api.Account {
 // sortPartitions puts the default first, then those where something is free, then those
 // with the longer jobs.
 func sortPartitions(list []api.Partition) {
-	first := func(b bool) int {
-		if b {
-			return 0
-		}
-		return 1
-	}
 	limit := func(p api.Partition) int64 {
 		if p.LimitSeconds == 0 {
 			return -1 << 62
@@ -150,8 +143,19 @@ func sortPartitions(list []api.Partition) {
 		return -p.LimitSeconds
 	}
 	slices.SortStableFunc(list, func(a, b api.Partition) int {
-		return cmp.Or(first(a.Default)-first(b.Default), first(a.CPUs == 0 || a.FreeCPUs > 0)-first(b.CPUs == 0 || b.FreeCPUs > 0), cmp.Compare(limit(a), limit(b)))
+		return cmp.Or(trueFirst(a.Default, b.Default), trueFirst(a.CPUs == 0 || a.FreeCPUs > 0, b.CPUs == 0 || b.FreeCPUs > 0), cmp.Compare(limit(a), limit(b)))
 	})
+}
+
+// trueFirst orders true before false.
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // validLookWord matches names that are safe wherever an answer can go.
@@ -166,9 +170,9 @@ func lookWord(text string) string {
 	return text
 }
 
-func lookWords(list string) []string {
+func lookWords(list []string) []string {
 	var words []string
-	for text := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, text := range list {
 		if w := lookWord(text); w != "" {
 			words = append(words, w)
 		}
@@ -257,12 +261,10 @@ func compareVersions(a, b string) int {
 }
 
 // readScripts reads the scripts with directives of the host's scheduler.
-func readScripts(a *lookAnswer, scheduler string) []api.JobScript {
-	i := slices.IndexFunc(schedulerKinds, func(k schedulerKind) bool { return k.name == scheduler })
-	if i < 0 || schedulerKinds[i].directives.prefix == "" {
+func readScripts(a *lookAnswer, kind *schedulerKind) []api.JobScript {
+	if kind == nil || kind.directives.prefix == "" {
 		return nil
 	}
-	kind := &schedulerKinds[i]
 	syntax := &kind.directives
 	var list []api.JobScript
 	for text := range strings.SplitSeq("\n"+a.parts["scripts"], "\nscript\t") {

@@ -104,9 +104,7 @@ const (
 
 // commonRefusals are of submit filters and wrappers that exist for several schedulers.
 var commonRefusals = refusalHints([][2]string{
-	{`no submit host|not a submit host|only .*from .*login`, fromLogin},
-	{`unknown queue`, "the queue does not exist: change -q; qconf -sql or the guide of the site lists them"},
-	{`unknown resource`, "the resource does not exist: change -l; qconf -sc or the guide of the site lists them"},
+	{`no submit host|not a submit host|neither submit nor admin host|only .*from .*login`, fromLogin},
 	{`-P flag|project not specified|specify a project`, "the project is missing: set -P PROJECT"},
 	{`user group`, "the queue requires another group: set -G GROUP"},
 	{`maintenance`, "a maintenance is in progress or coming: try again later, or ask for less time"},
@@ -127,6 +125,25 @@ func (r reason) hint() string {
 		return NeverStarts + ": " + strings.Replace(r.words, "the job asks", "it asks", 1)
 	}
 	return r.words
+}
+
+// waitReason is a known message about a waiting job: its meaning while the job may still start, and
+// if it never can. One without words is always of a job that never can.
+type waitReason struct {
+	part         func() *regexp.Regexp
+	words, never string
+}
+
+// telling is the first known message in one of the lines, and its line.
+func telling(known []waitReason, lines ...string) (waitReason, string) {
+	for _, w := range known {
+		for _, line := range lines {
+			if w.part().MatchString(line) {
+				return w, line
+			}
+		}
+	}
+	return waitReason{}, ""
 }
 
 // NeverStarts begins the hint of a queued job for which waiting does not help.

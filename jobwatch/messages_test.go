@@ -15,7 +15,7 @@ import (
 // refused is the error of a submit command that prints text and fails.
 func refused(t *testing.T, scheduler, text string) *api.Error {
 	t.Helper()
-	known := map[string][]refusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals}[scheduler]
+	known := map[string][]refusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals, "gridengine": geRefusals}[scheduler]
 	err, ok := errors.AsType[*api.Error](refusal(Result{Exit: 1, Stderr: []byte(text)}, known))
 	if !ok || err.Code != api.CodeSubmit {
 		t.Fatalf("%q: %#v", text, err)
@@ -39,7 +39,7 @@ func TestEveryPatternCompiles(*testing.T) {
 	for _, k := range slices.Concat(slurmRefusals, pbsRefusals, geRefusals, commonRefusals) {
 		patterns = append(patterns, k.words)
 	}
-	for _, w := range geWaits {
+	for _, w := range slices.Concat(geWaits, pbsReasons) {
 		patterns = append(patterns, w.part)
 	}
 	for _, p := range patterns {

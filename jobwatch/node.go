@@ -29,11 +29,11 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if err != nil {
 		return false, err
 	}
-	owner, ok := s.(processOwner)
-	if !ok {
+	k := s.kind()
+	if k.jobVariables == nil {
 		return true, nil
 	}
-	ref := owner.taskRef(job)
+	ref := s.taskRef(job)
 	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.matches(j, ref) })
 	if len(others) == 0 {
 		return true, nil
@@ -43,7 +43,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 		return false, err
 	}
 	defer unlock()
-	pids, err := owner.processes(ctx, w.sh, ref)
+	pids, err := s.processes(ctx, w.sh, ref)
 	if err != nil {
 		w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
 	}
@@ -53,11 +53,11 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if !slices.ContainsFunc(others, func(j api.Job) bool { return SameNode(j.Node, job.Node) }) {
 		return true, nil // in a container, process ids may differ
 	}
-	ids, err := owner.jobsOfProcess(ctx, w.sh, job.Node, pid)
+	env, err := processEnviron(ctx, w.sh, job.Node, pid, k.jobVariables)
 	if err != nil {
 		return false, err
 	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+	ids := slices.DeleteFunc(k.idsIn(env), func(id string) bool { return id == "" })
 	if len(ids) == 0 {
 		return false, errOwnerUnknown
 	}
@@ -65,7 +65,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 }
 
 // processEnviron reads, from the login node, some variables of a process on a compute node.
-func processEnviron(ctx context.Context, sh *shell, node string, pid int, names ...string) (map[string]string, error) {
+func processEnviron(ctx context.Context, sh *shell, node string, pid int, names []string) (map[string]string, error) {
 	file := "/proc/" + strconv.Itoa(pid) + "/environ"
 	res, err := sh.login(ctx, queryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+posixsh.Quote(node)+" "+
 		posixsh.Quote("tr '\\0' '\\n' <"+file+" | grep -E '^("+strings.Join(names, "|")+")='")+" 2>/dev/null")

@@ -15,7 +15,7 @@ const maxNodes = 10000
 func Nodes(job api.Job) []string {
 	switch {
 	case job.Nodes != "":
-		return expandNodes(job.Nodes)
+		return expandNodes(job.Nodes, maxNodes)
 	case job.Node != "":
 		return []string{job.Node}
 	}
@@ -31,35 +31,35 @@ func severalNodes(list string) string {
 	return ""
 }
 
-// expandNodes expands Slurm's notation for nodes: cn[01-02,07],gpu[1-2]n[0-1],login.
-func expandNodes(list string) []string {
+// expandNodes expands Slurm's notation for nodes, to at most that many: cn[01-02,07],gpu[1-2]n[0-1],login.
+func expandNodes(list string, most int) []string {
 	names := []string{""}
 	var all []string
-	for list != "" && len(all)+len(names) <= maxNodes {
+	for list != "" && len(all)+len(names) <= most {
 		switch list[0] {
 		case ',':
 			all, names, list = append(all, names...), []string{""}, list[1:]
 		case '[':
 			inside, rest, _ := strings.Cut(list[1:], "]")
-			names, list = product(names, expandRanges(inside)), rest
+			names, list = product(names, expandRanges(inside, most), most), rest
 		default:
 			end := strings.IndexAny(list, ",[")
 			if end < 0 {
 				end = len(list)
 			}
-			names, list = product(names, []string{list[:end]}), list[end:]
+			names, list = product(names, []string{list[:end]}, most), list[end:]
 		}
 	}
 	all = append(all, names...)
-	return all[:min(len(all), maxNodes)]
+	return all[:min(len(all), most)]
 }
 
 // product appends each end to each name.
-func product(names, ends []string) []string {
+func product(names, ends []string, most int) []string {
 	var list []string
 	for _, name := range names {
 		for _, end := range ends {
-			if len(list) == maxNodes {
+			if len(list) == most {
 				return list
 			}
 			list = append(list, name+end)
@@ -69,7 +69,7 @@ func product(names, ends []string) []string {
 }
 
 // expandRanges expands 01-03,07; the numbers are as wide as the first is written.
-func expandRanges(text string) []string {
+func expandRanges(text string, most int) []string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -79,7 +79,7 @@ func expandRanges(text string) []string {
 			list = append(list, part)
 			continue
 		}
-		for i := from; i <= to && len(list) < maxNodes; i++ {
+		for i := from; i <= to && len(list) < most; i++ {
 			list = append(list, fmt.Sprintf("%0*d", len(first), i))
 		}
 	}

@@ -22,25 +22,20 @@ const PBS = "pbs"
 // pbs is PBS Professional, OpenPBS or Torque. Each of its programs opens its own connection
 // to the server, qstat -f one per job, from one of the few hundred privileged ports that the
 // whole login node has. So there must be few queries.
-type pbs struct{ cache *pbsCache }
-
-// pbsCache is what need not be queried again.
-type pbsCache struct {
-	mu        sync.Mutex
-	noHistory bool              // the server keeps no history, or -x means something else
-	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
-	nodes     string            // the last table of all nodes
-	nodesAt   time.Time
-	usages    map[string]Usage // of running jobs, by id
+type pbs struct {
+	basic
+	cache *pbsCache
 }
 
-// What PBS can do besides scheduler.
-var (
-	_ selective    = pbs{}
-	_ processOwner = pbs{}
-	_ startTester  = pbs{}
-	_ usageKeeper  = pbs{}
-)
+// pbsCache is what need not be queried again. All but usages needs no lock: a Watcher runs one
+// command on a host at a time.
+type pbsCache struct {
+	noHistory bool              // the server keeps no history, or -x means something else
+	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
+
+	mu     sync.Mutex
+	usages map[string]Usage // of running jobs, by id
+}
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
 var pbsKind = schedulerKind{
@@ -49,7 +44,14 @@ var pbsKind = schedulerKind{
 	installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
 	responds:  `qselect -u "$(id -un)"`,
 	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
-	look:      pbsLook, readLook: readPBSLook,
+	// qstat -f opens a connection for each job.
+	perRound: func(connections int) int { return connections },
+	// A routing queue deletes a job that no destination accepts, and not even the history has it.
+	unseenHint:   notRouted,
+	submit:       qsubPBS,
+	jobVariables: []string{"PBS_JOBID"},
+	idsIn:        func(env map[string]string) []string { return []string{env["PBS_JOBID"]} },
+	look:         pbsLook, readLook: readPBSLook,
 	directives: directiveSyntax{
 		prefix: "#PBS",
 		variables: func(option string) []string { // of the qsub of NCAR
@@ -67,13 +69,7 @@ func newPBS() pbs {
 	return pbs{cache: &pbsCache{scripts: make(map[string]string), usages: make(map[string]Usage)}}
 }
 
-func (pbs) name() string { return PBS }
-
-// perRound: qstat -f opens a connection for each job.
-func (pbs) perRound(connections int) int { return connections }
-
-// listLacksFiles: the table of all jobs does not have their files.
-func (pbs) listLacksFiles() bool { return true }
+func (pbs) kind() *schedulerKind { return &pbsKind }
 
 // qstatTable lists all jobs of the person over one connection. Torque has no option -w and
 // fails before it connects.
@@ -106,7 +102,9 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
 	}
-	p.forgetScripts(records)
+	maps.DeleteFunc(p.cache.scripts, func(id, _ string) bool { // of other jobs
+		return !slices.ContainsFunc(records, func(r pbsRecord) bool { return r["Job Id"] == id })
+	})
 	records = p.withoutArrays(records, ids)
 	p.keepUsage(records)
 	jobs := jobsOf(records)
@@ -141,7 +139,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	if len(ids) == 1 && pbsTask.MatchString(ids[0]) {
 		ids = []string{ids[0], pbsTask.ReplaceAllString(ids[0], "$1[]$2")} // which has the script
 	}
-	history := !p.lacksHistory()
+	history := !p.cache.noHistory
 	records, res, err := p.qstat(ctx, sh, history, tasks, ids)
 	if err != nil {
 		return nil, err
@@ -154,7 +152,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 	default:
 		return records, pbsProblem("qstat", res)
 	}
-	p.setNoHistory(!history)
+	p.cache.noHistory = !history
 	if records, res, err = p.qstat(ctx, sh, history, tasks, ids); err != nil {
 		return nil, err
 	}
@@ -176,30 +174,9 @@ func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []stri
 	return splitQstat(string(res.Stdout)), res, err
 }
 
-func (p pbs) lacksHistory() bool {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	return p.cache.noHistory
-}
-
-func (p pbs) setNoHistory(noHistory bool) {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	p.cache.noHistory = noHistory
-}
-
-// forgetScripts removes the scripts of other jobs from the cache.
-func (p pbs) forgetScripts(records []pbsRecord) {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	maps.DeleteFunc(p.cache.scripts, func(id, _ string) bool {
-		return !slices.ContainsFunc(records, func(r pbsRecord) bool { return r["Job Id"] == id })
-	})
-}
-
-// filterByName queries the server for the name if the list only has the beginning of a long
+// withName queries the server for the name if the list only has the beginning of a long
 // one.
-func (p pbs) filterByName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
+func (p pbs) withName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
 	var sure, unsure []api.Job
 	for _, job := range jobs {
 		same, cut := sameName(job.Name, name)
@@ -287,7 +264,7 @@ func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.J
 // the newest of the table are returned. A server without a history has no more than its list
 // of jobs. The table cannot replace that list: it is cut, and what a list lacks has ended.
 func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	if p.lacksHistory() {
+	if p.cache.noHistory {
 		return nil, nil
 	}
 	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"out=$(table -x) || exit\n"+`first=$(($(printf '%s\n' "$out" | wc -l) - `+maxTable+`))
@@ -315,11 +292,10 @@ const (
 	newestEnded = 50     // how many of them are returned if their age is not known
 )
 
-// submitCommand makes PBS write the output to its final place from the start (-k oed), unless
+// qsubPBS makes PBS write the output to its final place from the start (-k oed), unless
 // the script or the arguments have -k. Torque and old versions of PBS refuse that before they
 // submit anything, so that there is no job yet when it is left out.
-func (pbs) submitCommand() string {
-	return `tunctl_keep='-k oed'
+const qsubPBS = `tunctl_keep='-k oed'
 for tunctl_i; do case $tunctl_i in -k*) tunctl_keep=;; esac; done
 if grep -Eq '^#PBS[[:space:]](.*[[:space:]])?-k' "$tunctl_script"; then tunctl_keep=; fi
 { tunctl_said=$(tunctl_limit qsub $tunctl_keep "$@" "$tunctl_script" 2>&1 >&3); } 3>&1
@@ -330,7 +306,6 @@ case $tunctl_keep$1$tunctl_said in
 esac
 test -z "$tunctl_said" || printf '%s\n' "$tunctl_said" >&2
 exit $1`
-}
 
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
 
@@ -386,21 +361,13 @@ func (pbs) taskRef(job api.Job) string {
 	return job.ID
 }
 
-// processes: PBS does not report them.
-func (pbs) processes(context.Context, *shell, string) ([]int, error) { return nil, nil }
-
-func (pbs) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
-	env, err := processEnviron(ctx, sh, node, pid, "PBS_JOBID")
-	return []string{env["PBS_JOBID"]}, err
-}
-
 // historyOff is part of the hint of a job that ended on a server without a history.
 const historyOff = "this PBS server keeps no job history, so it is not known how the job ended"
 
 // explainGone: a job that was never seen running was deleted, or no queue accepted it. If the
 // server has no history, only the time limit shows how a job ended.
 func (p pbs) explainGone(job *api.Job, ran bool) bool {
-	noHistory := p.lacksHistory()
+	noHistory := p.cache.noHistory
 	over := !job.End.IsZero() && time.Until(job.End) < 0
 	switch {
 	case noHistory && ran && over:
@@ -420,10 +387,6 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 	}
 	return true
 }
-
-// unseenHint: a routing queue deletes a job that no destination accepts, and not even the history
-// has it.
-func (pbs) unseenHint() string { return notRouted }
 
 // pbsQuery runs a script in which program is the command that may fail.
 func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {

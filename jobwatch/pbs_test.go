@@ -171,7 +171,7 @@ func TestThePBSLogIsWhereTheScriptSendsIt(t *testing.T) {
 		"# old: x > $PBS_JOBID.log\necho hi > /dev/null 2>&1\necho $PBS_JOBID > $TMP/x": "",
 		"x > $(hostname).$PBS_JOBID.log":                                                "",
 	} {
-		own, _ := ownLogs(parseRedirections(script, r.value), "PBS_JOB")
+		own, _ := redirectedLogs(script, "", "PBS_JOB", r.variables())
 		if got := r.absolute(own); got != want {
 			t.Errorf("%q: got %q, want %q", script, got, want)
 		}

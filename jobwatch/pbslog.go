@@ -14,41 +14,34 @@ const Spooled = "PBS keeps the output of this job on the node until it ends: add
 // setLog finds the job's log: the file with the job's name or id to which the script
 // redirects, else the job's standard output, once that can be read.
 func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
-	own, others := ownLogs(p.redirections(ctx, sh, *job, r), "PBS_JOB")
-	for i := range others {
-		others[i] = r.absolute(others[i])
-	}
+	own, others := redirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.variables())
 	output, readable := r.output(*job)
 	switch {
 	case own != "":
-		job.Log = r.absolute(own)
-		if readable && output != "" {
-			others = append([]string{output}, others...)
+		job.Log = own
+		if readable {
+			addLogs(job, output)
 		}
 	case readable:
 		job.Log = output
 	case job.Hint == "" && (job.State == api.JobQueued || job.State == api.JobRunning):
 		job.Hint = Spooled
 	}
-	job.OtherLogs = others
+	addLogs(job, others...)
 }
 
-// redirections are the files that the job's script writes to. PBS runs the script as it was
-// submitted, so it is read only once.
-func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job, r pbsRecord) []redirection {
-	p.cache.mu.Lock()
+// redirections are the lines of the job's script that redirect output. PBS runs the script as it
+// was submitted, so it is read only once.
+func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job) string {
 	lines, known := p.cache.scripts[job.ID]
-	p.cache.mu.Unlock()
 	if !known && job.Script != "" {
 		var err error
 		if _, lines, err = readRedirections(ctx, sh, []string{job.Script}); err != nil {
-			return nil
+			return ""
 		}
-		p.cache.mu.Lock()
 		p.cache.scripts[job.ID] = lines
-		p.cache.mu.Unlock()
 	}
-	return parseRedirections(lines, r.value)
+	return lines
 }
 
 // output is the file of the job's standard output, and whether it can be read before the job

@@ -2,7 +2,6 @@ package jobwatch
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,7 @@ part nodes 5 200000 pbsnodes -a -S -j
 `
 
 func readPBSLook(a *lookAnswer, look *api.Look) {
-	queues := splitQueues(a.parts["queues"])
+	queues := splitAttributes(a.parts["queues"], "Queue")
 	standard := ""
 	for _, line := range a.lines("server") {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "default_queue = "); ok {
@@ -32,22 +31,6 @@ func readPBSLook(a *lookAnswer, look *api.Look) {
 		p := api.Partition{Name: name, Default: name == standard, LimitSeconds: int64(pbsLimit(q, queues) / time.Second), Source: "qstat -Q"}
 		look.Partitions = append(look.Partitions, p)
 	}
-}
-
-// splitQueues reads qstat -Q -f: the attributes of each queue, and its name as "Queue".
-func splitQueues(out string) []pbsRecord {
-	var records []pbsRecord
-	for line := range strings.SplitSeq(strings.ReplaceAll(out, "\n\t", ""), "\n") {
-		line = strings.TrimSuffix(line, "\r")
-		if name, ok := strings.CutPrefix(line, "Queue: "); ok {
-			records = append(records, pbsRecord{"Queue": strings.TrimSpace(name)})
-			continue
-		}
-		if m := pbsAttribute.FindStringSubmatch(line); m != nil && len(records) > 0 {
-			records[len(records)-1].set(m[2], m[3])
-		}
-	}
-	return records
 }
 
 // pbsAllows reports whether a person may submit to a queue, as far as qstat says it.
@@ -111,7 +94,7 @@ func pbsUsage(lines []string) api.PartitionUsage {
 		freeGPUs, gpus := pbsShare(f[8])
 		u.CPUs, u.GPUs, u.NodeCPUs = u.CPUs+total, u.GPUs+gpus, max(u.NodeCPUs, total)
 		if _, memory, ok := strings.Cut(f[5], "/"); ok {
-			u.NodeMB = max(u.NodeMB, int(pbsSize(memory)>>20))
+			u.NodeMB = max(u.NodeMB, int(sizeInBytes(memory)>>20))
 		}
 		if f[1] == "free" {
 			u.FreeCPUs, u.FreeGPUs = u.FreeCPUs+free, u.FreeGPUs+freeGPUs
@@ -122,7 +105,5 @@ func pbsUsage(lines []string) api.PartitionUsage {
 
 func pbsShare(text string) (free, total int) {
 	f, t, _ := strings.Cut(text, "/")
-	free, _ = strconv.Atoi(f)
-	total, _ = strconv.Atoi(t)
-	return free, total
+	return count(f, 0), count(t, 0)
 }

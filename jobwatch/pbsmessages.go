@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -52,89 +53,52 @@ var pbsDoubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No
 // pbsReason explains the comment of a waiting job: "Not Running: …" or "Can Never Run: …". Comments
 // that say nothing to a person stay as PBS has them.
 func pbsReason(comment string) reason {
-	_, never := strings.CutPrefix(comment, "Can Never Run")
-	for _, p := range pbsReasons {
-		if !strings.Contains(comment, p.part) {
-			continue
-		}
-		r := p.reason
-		if r.never = r.never || never; never && p.forever != "" {
-			r.words = p.forever
-		}
-		return r
+	r, _ := telling(pbsReasons, comment)
+	if !strings.HasPrefix(comment, "Can Never Run") && (r.words != "" || r.never == "") {
+		return reason{words: r.words}
 	}
-	if never {
-		return reason{words: noNodeWords, never: true}
-	}
-	return reason{}
+	return reason{words: cmp.Or(r.never, r.words, noNodeWords), never: true}
 }
 
 const (
-	freeNodesWords = "waiting for free nodes"
-	noNodeWords    = "no node has the requested resources: ask for less"
-	ownLimit       = "you have reached your limit; the job starts when another one of yours ends"
-	groupLimit     = "your group has reached its limit; the job starts when another one of the group ends"
-	projectLimit   = "your project has reached its limit; the job starts when another one of the project ends"
-	topJob         = "the nodes are kept for a reservation or for a job with a higher priority: a shorter walltime may start sooner"
-	certainHours   = "such jobs run only at certain hours: a shorter walltime or another queue may start sooner"
+	noNodeWords  = "no node has the requested resources: ask for less"
+	ownLimit     = "you have reached your limit; the job starts when another one of yours ends"
+	groupLimit   = "your group has reached its limit; the job starts when another one of the group ends"
+	projectLimit = "your project has reached its limit; the job starts when another one of the project ends"
+	topJob       = "the nodes are kept for a reservation or for a job with a higher priority: a shorter walltime may start sooner"
+	certainHours = "such jobs run only at certain hours: a shorter walltime or another queue may start sooner"
 )
 
 // pbsReasons are parts of comments of OpenPBS's scheduler, and of others, in the order to try
-// them. forever are the words if the job can never run.
-var pbsReasons = []struct {
-	part, forever string
-	reason
-}{
-	{"Insufficient amount of server resource", "the job asks for more of a resource than the whole server has: ask for less", reason{words: "a resource of the whole server, such as a licence, is in use"}},
-	{"Insufficient amount of queue resource", "the job asks for more of a resource than its queue has: ask for less, or change -q", reason{words: "a resource of the queue is in use"}},
-	{"Insufficient amount of resource", noNodeWords, reason{words: freeNodesWords}},
-	{"too few free resources", "", reason{words: "waiting for free nodes that belong together"}},
-	{"largest placement set", "", reason{words: "no group of nodes that belong together is large enough: ask for fewer nodes", never: true}},
-	{"Not enough total nodes", "", reason{words: "the job asks for more nodes than the cluster has: ask for less", never: true}},
-	{"Not enough free nodes", noNodeWords, reason{words: freeNodesWords}},
-	{"right type of nodes", noNodeWords, reason{words: freeNodesWords}},
-	{"No available resources on nodes", noNodeWords, reason{words: freeNodesWords}},
-	{"in an ineligible state", "", reason{words: "waiting for nodes; some are down or offline"}},
-	{"requesting an exclusive node", "", reason{words: "waiting for a free node that is not shared"}},
-	{"pack placement", "no node is large enough for the whole job: ask for less, or for place=free", reason{words: "waiting for one node that has room for the whole job"}},
-	{"Node has reached", "", reason{words: "waiting for a node with fewer jobs"}},
-	{"Specified", "", reason{words: "the job names a node or host that does not exist: change its select", never: true}},
-	{"No Select", "", reason{words: "the select of the job is not valid; resources have names in lower case", never: true}},
-	{"invalid chunk", "", reason{words: "the select of the job is not valid; resources have names in lower case", never: true}},
+// them.
+var pbsReasons = []waitReason{
+	{
+		part: lazyPattern(`Insufficient amount of server resource`), words: "a resource of the whole server, such as a licence, is in use",
+		never: "the job asks for more of a resource than the whole server has: ask for less",
+	},
+	{part: lazyPattern(`Insufficient amount of resource|Not enough free nodes|right type of nodes`), words: "waiting for free nodes", never: noNodeWords},
+	{part: lazyPattern(`too few free resources`), words: "waiting for free nodes that belong together"},
+	{part: lazyPattern(`largest placement set`), never: "no group of nodes that belong together is large enough: ask for fewer nodes"},
+	{part: lazyPattern(`in an ineligible state`), words: "waiting for nodes; some are down or offline"},
+	{part: lazyPattern(`requesting an exclusive node`), words: "waiting for a free node that is not shared"},
+	{part: lazyPattern(`Specified`), never: "the job names a node or host that does not exist: change its select"},
 
-	{"User has reached", "", reason{words: ownLimit}},
-	{"Group has reached", "", reason{words: groupLimit}},
-	{"Project has reached", "", reason{words: projectLimit}},
-	{"reached for user", "", reason{words: ownLimit}},
-	{"reached for group", "", reason{words: groupLimit}},
-	{"reached for project", "", reason{words: projectLimit}},
-	{"exceed user", "", reason{words: ownLimit}},
-	{"exceed group", "", reason{words: groupLimit}},
-	{"exceed project", "", reason{words: projectLimit}},
-	{"per-user", "", reason{words: ownLimit}},
-	{"per-group", "", reason{words: groupLimit}},
-	{"per-project", "", reason{words: projectLimit}},
-	{"exceed overall limit", "", reason{words: "the queue or the server has reached its limit of all users"}},
-	{"Server job limit", "", reason{words: "the server has reached its limit of running jobs"}},
-	{"job limit has been reached", "", reason{words: "the queue has reached its limit of running jobs"}},
-	{"running job limit", "", reason{words: ownLimit}},
-	{"would exceed", "", reason{words: "a limit is reached; the job starts when others end"}},
-	{"limit reached", "", reason{words: "a limit is reached; the job starts when others end"}},
+	{part: lazyPattern(`User has reached|reached for user|exceed user|per-user`), words: ownLimit},
+	{part: lazyPattern(`Group has reached|per-group`), words: groupLimit},
+	{part: lazyPattern(`Project has reached|exceed project|per-project`), words: projectLimit},
+	{part: lazyPattern(`exceed overall limit`), words: "the queue or the server has reached its limit of all users"},
+	{part: lazyPattern(`Server job limit`), words: "the server has reached its limit of running jobs"},
+	{part: lazyPattern(`job limit has been reached`), words: "the queue has reached its limit of running jobs"},
+	{part: lazyPattern(`running job limit`), words: ownLimit},
+	{part: lazyPattern(`would exceed|limit reached`), words: "a limit is reached; the job starts when others end"},
 
-	{"conflict with reservation", "", reason{words: topJob}},
-	{"would interfere with", "", reason{words: topJob}},
-	{"strict sorted order", "", reason{words: "jobs before it in the queue start first"}},
-	{"Can't preempt", "", reason{words: "other jobs have a higher priority"}},
-	{"has higher priority", "", reason{words: "other jobs have a higher priority"}},
-	{"job_sort_formula threshold", "", reason{words: "the priority of the job is too low yet; it may rise while the job waits"}},
-	{"zero shares", "", reason{words: "your group or project has no share of the machine: ask the site, or change -P"}},
-	{"edicated time", "", reason{words: "a maintenance is coming: a shorter walltime may fit before it"}},
-	{"primetime", "", reason{words: certainHours}},
-	{"Queue not started", "", reason{words: "the queue starts no jobs now"}},
-	{"Draining system", "", reason{words: "nodes are being drained for a larger job"}},
-	{"starving", "", reason{words: "nodes are reserved for a job that has waited longer"}},
-	{"PBS Error", "", reason{words: "PBS could not start the job, and tries again; if this stays, ask the site"}},
-	{"held", "", reason{words: "the job is held: release it with qrls", held: true, never: true}},
+	{part: lazyPattern(`conflict with reservation|would interfere with`), words: topJob},
+	{part: lazyPattern(`strict sorted order`), words: "jobs before it in the queue start first"},
+	{part: lazyPattern(`edicated time`), words: "a maintenance is coming: a shorter walltime may fit before it"},
+	{part: lazyPattern(`primetime`), words: certainHours},
+	{part: lazyPattern(`Queue not started`), words: "the queue starts no jobs now"},
+	{part: lazyPattern(`PBS Error`), words: "PBS could not start the job, and tries again; if this stays, ask the site"},
+	{part: lazyPattern(`held`), words: "the job is held: release it with qrls"},
 }
 
 var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +

@@ -1,15 +1,11 @@
 package jobwatch
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"tunctl/internal/api"
 )
 
 // pbsChoices are qsub's words for choices. On the command line, one resource replaces the same
@@ -70,12 +66,12 @@ func isNumber(text string) bool {
 // onlyChunk is the job's select, if it has one with a single kind of chunk. In one with
 // several, or in Torque's nodes=, it is not clear what to change.
 func (c *chosen) onlyChunk() (chunk string, has bool, err error) {
-	chunk, has = resource(c.given(), "select")
+	chunk, has = resource(c.given, "select")
 	switch {
 	case strings.Contains(chunk, "+"):
 		return "", false, c.refuse(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
 	case !has:
-		if nodes, torque := resource(c.given(), "nodes"); torque {
+		if nodes, torque := resource(c.given, "nodes"); torque {
 			return "", false, c.refuse(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
 		}
 	}
@@ -105,7 +101,6 @@ func pbsDemand(g givenOptions) demand {
 // pbsChunk is a kind of chunk of a job.
 type pbsChunk struct {
 	count, cpus, gpus int
-	memory            int64 // bytes
 }
 
 // parseChunk reads 2:ncpus=4:mem=16gb, or Torque's 2:ppn=4. Without a number it is one, also with
@@ -121,115 +116,7 @@ func parseChunk(text string) (c pbsChunk, ok bool) {
 			c.cpus = count(value, 0)
 		case name == "ngpus" || name == "gpus":
 			c.gpus = count(value, 0)
-		case name == "mem":
-			c.memory = pbsSize(value)
 		}
 	}
 	return c, ok
-}
-
-// firstChunk is the first chunk of a job's select, else the whole job.
-func firstChunk(list []option) pbsChunk {
-	text, has := resource(list, "select")
-	if !has {
-		text = "1"
-		for _, name := range []string{"ncpus", "ngpus", "mem"} {
-			if value, ok := resource(list, name); ok {
-				text += ":" + name + "=" + value
-			}
-		}
-	}
-	text, _, _ = strings.Cut(text, "+")
-	c, _ := parseChunk(text)
-	return c
-}
-
-// pbsSize reads an amount of memory, such as 16gb; 0 if it is none.
-func pbsSize(text string) int64 {
-	number := leadingNumber.FindString(text)
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0
-	}
-	unit := strings.TrimSuffix(strings.ToLower(text[len(number):]), "b")
-	shift := strings.Index("kmgtp", unit)
-	if unit == "" || shift < 0 {
-		return n
-	}
-	return n << (10 * min(shift+1, 5))
-}
-
-// testStart: PBS tells no start of a job that is not submitted. What is free now is in one
-// answer for all nodes, which serves for several jobs; which of them belong to the queue is
-// not in it.
-func (p pbs) testStart(ctx context.Context, sh *shell, t startTest) (Start, error) {
-	table, err := p.nodesTable(ctx, sh, t)
-	if err != nil {
-		return Start{}, err
-	}
-	if table == "" {
-		return Start{Words: "PBS does not tell when a job would start"}, nil
-	}
-	d := &pbsKind.directives
-	chunk := firstChunk(slices.Concat(d.options(d.words(t.script)), d.options(t.job.Args)))
-	return Start{Words: "PBS does not tell when a job would start; " + freeNodes(table, chunk)}, nil
-}
-
-// nodesFor is how long an answer about all nodes serves.
-const nodesFor = time.Minute
-
-// nodesTable is the table of all nodes; "" if this PBS has none, as Torque.
-func (p pbs) nodesTable(ctx context.Context, sh *shell, t startTest) (string, error) {
-	p.cache.mu.Lock()
-	table, at := p.cache.nodes, p.cache.nodesAt
-	p.cache.mu.Unlock()
-	if time.Since(at) < nodesFor {
-		return table, nil
-	}
-	if err := t.awaitTurn(ctx); err != nil {
-		return "", err
-	}
-	res, err := pbsQuery(ctx, sh, "pbsnodes", "out=$(limit pbsnodes -aSj)\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
-	if _, refused := errors.AsType[*api.Error](err); refused {
-		res, err = Result{}, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	table = strings.TrimSpace(string(res.Stdout))
-	p.cache.mu.Lock()
-	p.cache.nodes, p.cache.nodesAt = table, time.Now()
-	p.cache.mu.Unlock()
-	return table, nil
-}
-
-// freeNodes says how many nodes have room for a chunk.
-func freeNodes(table string, want pbsChunk) string {
-	free, all := 0, 0
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) < 9 || leadingNumber.FindString(f[6]) == "" || !strings.Contains(f[6], "/") {
-			continue // a heading
-		}
-		all++
-		available := func(column int) string {
-			text, _, _ := strings.Cut(f[column], "/")
-			return text
-		}
-		if strings.HasPrefix(f[1], "free") && count(available(6), 0) >= max(want.cpus, 1) && count(available(8), 0) >= want.gpus && pbsSize(available(5)) >= want.memory {
-			free++
-		}
-	}
-	text := plural(max(want.cpus, 1), "CPU")
-	if want.gpus > 0 {
-		text += " and " + plural(want.gpus, "GPU")
-	}
-	return fmt.Sprintf("%d of %d nodes have %s free now, of all queues together", free, all, text)
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -30,13 +30,16 @@ var torqueNames = map[string]string{
 // splitQstat joins the lines that qstat folds, even within a word, and splits each into name
 // and value. A value of Variable_List may contain line ends; the lines after them are
 // dropped.
-func splitQstat(out string) []pbsRecord {
+func splitQstat(out string) []pbsRecord { return splitAttributes(out, "Job Id") }
+
+// splitAttributes reads records that begin with a line "kind: name".
+func splitAttributes(out, kind string) []pbsRecord {
 	var records []pbsRecord
 	indented := strings.Contains(out, "\n    ") // a pasted answer may have lost that
 	for line := range strings.SplitSeq(strings.ReplaceAll(out, "\n\t", ""), "\n") {
 		line = strings.TrimSuffix(line, "\r")
-		if id, ok := strings.CutPrefix(line, "Job Id: "); ok {
-			records = append(records, pbsRecord{"Job Id": strings.TrimSpace(id)})
+		if id, ok := strings.CutPrefix(line, kind+": "); ok {
+			records = append(records, pbsRecord{kind: strings.TrimSpace(id)})
 			continue
 		}
 		m := pbsAttribute.FindStringSubmatch(line)
@@ -68,7 +71,7 @@ func (r pbsRecord) job() api.Job {
 		Nodes:     pbsNodes(r["exec_host"]),
 		Reason:    r["comment"],
 		Script:    r.absolute(r.script()),
-		Submitted: pbsTime(r["ctime"]),
+		Submitted: parseTime(r["ctime"]),
 	}
 	if r["array_id"] != "" {
 		job.Task = r["array_index"]
@@ -134,55 +137,38 @@ func (r pbsRecord) variable(name string) string {
 	return ""
 }
 
-// value is a variable of the job's script, if PBS sets it.
-func (r pbsRecord) value(name string) string {
-	switch name {
-	case "PBS_JOBID":
-		return r["Job Id"]
-	case "PBS_JOBNAME":
-		return r["Job_Name"]
-	case "HOME", "PBS_O_HOME":
-		return r.variable("PBS_O_HOME")
-	case "PBS_O_WORKDIR":
-		return r.workdir()
-	case "USER", "LOGNAME", "PBS_O_LOGNAME":
-		return r.variable("PBS_O_LOGNAME")
+// variables are those of the job's script that PBS sets.
+func (r pbsRecord) variables() map[string]string {
+	home, user := r.variable("PBS_O_HOME"), r.variable("PBS_O_LOGNAME")
+	return map[string]string{
+		"PBS_JOBID": r["Job Id"], "PBS_JOBNAME": r["Job_Name"], "PBS_O_WORKDIR": r.workdir(),
+		"HOME": home, "PBS_O_HOME": home, "USER": user, "LOGNAME": user, "PBS_O_LOGNAME": user,
 	}
-	return ""
 }
 
 // setTimes sets the times. PBS reports when a job started and how long it may run.
 func (r pbsRecord) setTimes(job *api.Job) {
 	if job.State.Waiting() {
-		job.ExpectedStart = pbsTime(r["estimated.start_time"])
-		if at := pbsTime(r["Execution_Time"]); at.After(job.ExpectedStart) {
+		job.ExpectedStart = parseTime(r["estimated.start_time"])
+		if at := parseTime(r["Execution_Time"]); at.After(job.ExpectedStart) {
 			job.ExpectedStart = at
 		}
 		job.Node = ""
 		return
 	}
-	job.Start = pbsTime(r["stime"])
+	job.Start = parseTime(r["stime"])
 	if used, counted := r["resources_used.walltime"]; counted && job.Start.IsZero() && job.State == api.JobRunning {
 		job.Start = time.Now().UTC().Add(-parseClockTime(used)).Truncate(time.Minute) // of a server that does not wait for the node
 	}
 	switch limit := parseClockTime(r["Resource_List.walltime"]); {
 	case job.State.Ended():
-		job.End = pbsTime(r["obittime"])
+		job.End = parseTime(r["obittime"])
 		if job.End.IsZero() {
-			job.End = pbsTime(r["mtime"])
+			job.End = parseTime(r["mtime"])
 		}
 	case !job.Start.IsZero() && limit > 0:
 		job.End = job.Start.Add(limit)
 	}
-}
-
-// pbsTime reads the format of ctime(3), in UTC.
-func pbsTime(s string) time.Time {
-	t, err := time.Parse(time.ANSIC, s)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
 }
 
 // pbsNode is the first of x1000c0s2b0n0/0*8+x1000c0s2b1n0/0*8.

@@ -559,11 +559,11 @@ func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
 			t.Fatalf("%v, %v", found, err)
 		}
 		s, _ := w.scheduler(t.Context())
-		if !s.(pbs).lacksHistory() {
+		if !s.(pbs).cache.noHistory {
 			t.Error("nothing was learned")
 		}
 		records, err := s.(pbs).status(t.Context(), &shell{run: useX{p}, limit: time.Minute}, []string{"7.srv"})
-		if err != nil || len(records) != 1 || s.(pbs).lacksHistory() {
+		if err != nil || len(records) != 1 || s.(pbs).cache.noHistory {
 			t.Errorf("%v, %v", records, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -83,22 +84,61 @@ func (r pbsRecord) setEnd(job *api.Job) {
 		r.setNeverRan(job)
 		return
 	}
-	job.State = r.end(status)
-	switch {
-	case status > 256:
-		status = 128 + status - 256
-	case status < 0:
-		job.Hint = r.failure(status)
-		return
+	if r["torque"] != "" {
+		status = cmp.Or(torqueStatus[status], status)
 	}
-	job.Exit = &status
-	switch job.State {
-	case api.JobFailed:
-		job.Hint = exitHint(status)
-	case api.JobTimeout:
-		job.Hint = walltimeOver
+	failure, known := pbsFailures[status]
+	switch {
+	case status >= 0:
+		r.setExit(job, status)
+	case known:
+		job.State, job.Hint = failure.state, failure.hint
+	default:
+		job.State = api.JobFailed
+		if r.isDeleted() {
+			job.State = api.JobCancelled
+		}
+		job.Hint = fmt.Sprintf("PBS could not start or finish the job (exit status %d): ask the site", status)
 	}
 }
+
+// isDeleted reports whether PBS says that the job was deleted.
+func (r pbsRecord) isDeleted() bool { return r["substate"] == "91" || pbsDying(r["comment"]) }
+
+// setExit sets the exit status, and what it means.
+func (r pbsRecord) setExit(job *api.Job, status int) {
+	terminated := status == 256+15
+	if status > 256 {
+		status = 128 + status - 256
+	}
+	job.Exit = &status
+	switch {
+	case terminated && r.usedUp(): // some sites' servers only send the signal
+		job.State, job.Hint = api.JobTimeout, walltimeOver
+	case terminated || r.isDeleted():
+		job.State = api.JobCancelled
+	case status == 0:
+		job.State = api.JobFinished
+	default:
+		job.State, job.Hint = api.JobFailed, exitHint(status)
+	}
+}
+
+// pbsFailures are PBS's own statuses of a job that it ended.
+var pbsFailures = map[int]struct {
+	state api.JobState
+	hint  string
+}{
+	-29: {api.JobTimeout, walltimeOver},
+	-28: {api.JobTimeout, "the CPU time limit was reached"},
+	-27: {api.JobOOM, "the job used more memory than it asked for: ask for more with mem="},
+	-26: {api.JobOOM, "the job used more memory than it asked for: ask for more with mem="},
+	-25: {api.JobFailed, "the job used more CPUs than it asked for"},
+	-24: {api.JobFailed, "the job used more CPUs than it asked for"},
+}
+
+// torqueStatus are the numbers of PBS for Torque's.
+var torqueStatus = map[int]int{-10: -27, -11: -29, -12: -28}
 
 // setEndWithoutStatus finds in the comment how a job without an exit status ended.
 func (r pbsRecord) setEndWithoutStatus(job *api.Job) {
@@ -146,56 +186,11 @@ const (
 	notRouted    = "no queue accepts the job: ask for less time, memory, CPUs or GPUs, or choose another queue with -q; qstat -Qf shows the limits"
 )
 
-func (r pbsRecord) end(status int) api.JobState {
-	torque := r["torque"] != ""
-	switch {
-	case torque && status == -11, torque && status == -12:
-		return api.JobTimeout
-	case torque && status == -10:
-		return api.JobOOM
-	case status == -29 || status == -28:
-		return api.JobTimeout
-	case status == -27 || status == -26:
-		return api.JobOOM
-	case status == 256+15 && r.usedUp():
-		return api.JobTimeout // some sites' servers only send the signal
-	case status == 256+15, r["substate"] == "91", pbsDying(r["comment"]):
-		return api.JobCancelled
-	case status == 0:
-		return api.JobFinished
-	}
-	return api.JobFailed
-}
-
 // usedUp reports whether the job ran for its whole walltime.
 func (r pbsRecord) usedUp() bool {
 	limit, used := parseClockTime(r["Resource_List.walltime"]), parseClockTime(r["resources_used.walltime"])
-	if start, end := pbsTime(r["stime"]), pbsTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
+	if start, end := parseTime(r["stime"]), parseTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
 		used = end.Sub(start)
 	}
 	return limit > 0 && used >= limit
-}
-
-func (r pbsRecord) failure(status int) string {
-	if r["torque"] != "" {
-		switch status { // Torque's numbers differ
-		case -10:
-			status = -27
-		case -11:
-			status = -29
-		case -12:
-			status = -28
-		}
-	}
-	switch status {
-	case -29:
-		return walltimeOver
-	case -28:
-		return "the CPU time limit was reached"
-	case -27, -26:
-		return "the job used more memory than it asked for: ask for more with mem="
-	case -24, -25:
-		return "the job used more CPUs than it asked for"
-	}
-	return fmt.Sprintf("PBS could not start or finish the job (exit status %d): ask the site", status)
 }

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -42,9 +43,11 @@ func (p pbs) keepUsage(records []pbsRecord) {
 	}
 }
 
-func (p pbs) lastUsage(id string) (Usage, bool) {
+func (p pbs) usage(_ context.Context, _ *shell, id string, _ int) (Usage, error) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
-	u, ok := p.cache.usages[id]
-	return u, ok
+	if u, ok := p.cache.usages[id]; ok {
+		return u, nil
+	}
+	return Usage{}, errNoUsage
 }

@@ -16,13 +16,11 @@ const None = "none"
 
 // plain is a host without a scheduler: a job is a process in its own session that survives
 // the logout, with its log and its pid in the tag's folder. Its id is its tag.
-type plain struct{}
+type plain struct{ basic }
 
-var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{} }}
+var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{} }, listHasFiles: true, submit: plainSubmit}
 
-func (plain) name() string { return None }
-
-func (plain) listLacksFiles() bool { return false }
+func (plain) kind() *schedulerKind { return &plainKind }
 
 // plainStamp prints when a process started, to recognize another process with the same pid.
 const plainStamp = `tunctl_stamp() {
@@ -105,15 +103,15 @@ func plainJob(f []string) api.Job {
 		ID:        dir[strings.LastIndexByte(dir, '/')+1:],
 		Name:      strings.TrimSuffix(name, ".sh"),
 		Node:      node,
-		Submitted: epoch(since),
-		Start:     epoch(since),
+		Submitted: parseTime(since),
+		Start:     parseTime(since),
 		Log:       dir + "/" + ownPrefix + "log",
 		Script:    script,
 	}
 	code, err := strconv.Atoi(status)
 	switch {
 	case err == nil:
-		job.Exit, job.End = &code, epoch(ended)
+		job.Exit, job.End = &code, parseTime(ended)
 		job.State = plainEnd(code, cancelled != "")
 	case alive == "yes":
 		job.State = api.JobRunning
@@ -139,18 +137,9 @@ func plainEnd(code int, cancelled bool) api.JobState {
 	return api.JobFailed
 }
 
-func epoch(s string) time.Time {
-	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-	if err != nil || n <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(n, 0).UTC()
-}
-
-// submitCommand starts the script in its own session. A second process records how it ends:
+// plainSubmit starts the script in its own session. A second process records how it ends:
 // it ignores SIGTERM, which goes to the whole group, and so outlives the script.
-func (plain) submitCommand() string {
-	return plainStamp + `tunctl_keeper='
+const plainSubmit = plainStamp + `tunctl_keeper='
 trap : TERM
 "$@" >>"$tunctl_dir/tunctl.log" 2>&1 &
 tunctl_child=$!
@@ -167,7 +156,6 @@ tunctl_pid=$!
 printf '%s %s %s %s\n' "$tunctl_pid" "$(tunctl_stamp "$tunctl_pid")" "$(date +%s)" "$(uname -n)" >"$tunctl_dir/tunctl.pid.new"
 mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
-}
 
 func (plain) parseSubmit(res Result) (string, error) {
 	if res.Exit != 0 {
@@ -201,6 +189,10 @@ exit 0`)
 		return commandError("kill", res.Exit, lastErrorLine(res))
 	}
 	return nil
+}
+
+func (plain) testStart(context.Context, *shell, Submission, func(context.Context) error) (Start, error) {
+	return Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
 }
 
 func (plain) extend(context.Context, *shell, string, time.Duration) error {

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,15 +92,7 @@ func (w *Watcher) activeWatches() []*Watch {
 	return active
 }
 
-// refresh makes sure that the last answer is fresh, by a query if necessary. Callers during
-// a query share its answer.
-func (w *Watcher) refresh(ctx context.Context) error {
-	if w.fresh() {
-		return nil
-	}
-	return w.query(ctx, allJobs)
-}
-
+// fresh reports whether the last list is good enough.
 func (w *Watcher) fresh() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,10 +126,13 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 	if err := w.waitQueryMin(ctx, jobs); err != nil {
 		return err
 	}
-	early := w.useEarly()
 	watches := w.activeWatches()
-	if few, ok := s.(selective); ok && jobs == watchedOnly && len(watches) <= few.perRound(w.limits.Connections) {
-		err = w.queryWatched(ctx, few, watches)
+	if perRound := s.kind().perRound; perRound == nil || len(watches) > perRound(w.limits.Connections) {
+		jobs = allJobs
+	}
+	early := w.beginQuery(jobs)
+	if jobs == watchedOnly {
+		err = w.queryWatched(ctx, s, watches)
 	} else {
 		err = w.queryAll(ctx, s)
 	}
@@ -151,19 +147,7 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 	return nil
 }
 
-// useEarly reports whether this is the query after a submission, of which there is one.
-func (w *Watcher) useEarly() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	early := w.isEarlyLocked()
-	if early {
-		w.early = time.Time{}
-	}
-	return early
-}
-
 func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
-	w.beginQuery(allJobs)
 	jobs, err := s.list(ctx, w.sh)
 	if err != nil {
 		return err
@@ -177,14 +161,13 @@ func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
 }
 
 // queryWatched queries only the watched jobs, with their details.
-func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watch) error {
-	w.beginQuery(watchedOnly)
+func (w *Watcher) queryWatched(ctx context.Context, s scheduler, watches []*Watch) error {
+	if len(watches) == 0 {
+		return nil
+	}
 	ids := make([]string, len(watches))
 	for i, x := range watches {
 		ids[i] = x.id
-	}
-	if len(ids) == 0 {
-		return nil
 	}
 	jobs, err := s.details(ctx, w.sh, ids)
 	if err != nil {
@@ -193,7 +176,7 @@ func (w *Watcher) queryWatched(ctx context.Context, s selective, watches []*Watc
 	w.recordAnswer()
 	for _, x := range watches {
 		if job, found := pick(s, jobs, x.id); found {
-			x.detailSucceeded(api.Job{})
+			x.setDetail(api.Job{})
 			x.update(s, job)
 		} else {
 			w.updateMissing(s, x)
@@ -218,13 +201,18 @@ func (w *Watcher) waitQueryMin(ctx context.Context, jobs scope) error {
 	return ctxtime.Sleep(ctx, time.Until(at))
 }
 
-func (w *Watcher) beginQuery(jobs scope) {
+// beginQuery records that a query begins, and reports whether it is the one after a submission.
+func (w *Watcher) beginQuery(jobs scope) (early bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if early = w.isEarlyLocked(); early {
+		w.early = time.Time{}
+	}
 	w.lastQuery, w.soon = time.Now(), false
 	if jobs == allJobs {
 		w.lastList, w.stale = w.lastQuery, false
 	}
+	return early
 }
 
 // queryBegan is when the query began whose answer is being handled.
@@ -243,52 +231,47 @@ type listing struct {
 	listed bool
 	row    api.Job // as listed
 	job    api.Job // with what is known besides
+	due    bool    // its detail is needed
 }
 
 // updateWatches updates each watch from the list, and queries the details of jobs that are
 // missing from it or whose log is not known. Those whose last detail is oldest come first, so
-// that none takes the turns of others; one that has no detail waits for the others. A selective
-// scheduler has few turns, and none is left unused.
+// that none takes the turns of others; one that has no detail waits for the others. Where a detail
+// costs a connection there are few turns, and none is left unused.
 func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
-	_, few := s.(selective)
+	few := s.kind().perRound != nil
 	turns := detailsPerRound
 	if few {
 		turns = w.limits.Connections - 1
 	}
-	var due, others []listing
+	var queue []listing
+	due := 0
 	for _, x := range w.activeWatches() {
 		l := listing{watch: x}
 		l.row, l.listed = pick(s, jobs, x.id)
-		if s.listLacksFiles() {
+		if !s.kind().listHasFiles {
 			l.row.Log = "" // the list's guess is not certain enough to read
 		}
 		if l.job = x.withKnownNode(l.row); few {
 			l.job = x.withKnownFacts(l.row)
 		}
 		wanted := !l.listed || x.wantsDetail(s, l.row)
-		switch _, failed := x.lastDetail(); {
-		case wanted && !failed:
-			due = append(due, l)
-			continue
-		case wanted || few && !x.passive:
-			others = append(others, l)
-		}
-		if l.listed {
+		if l.due = wanted && !x.detail.failed; l.due {
+			due++
+		} else if l.listed {
 			x.update(s, l.job)
 		}
+		if wanted || few && !x.passive {
+			queue = append(queue, l)
+		}
 	}
-	byTurn := func(a, b listing) int {
-		at, _ := a.watch.lastDetail()
-		other, _ := b.watch.lastDetail()
-		return at.Compare(other)
-	}
-	slices.SortStableFunc(due, byTurn)
-	slices.SortStableFunc(others, byTurn)
-	all := slices.Concat(due, others)
-	for _, l := range all[:min(turns, len(all))] {
+	slices.SortStableFunc(queue, func(a, b listing) int {
+		return cmp.Or(trueFirst(a.due, b.due), a.watch.detail.at.Compare(b.watch.detail.at))
+	})
+	for _, l := range queue[:min(turns, len(queue))] {
 		w.updateFromDetail(ctx, s, l)
 	}
-	if len(due) > turns {
+	if due > turns {
 		w.Nudge() // for the next round
 	}
 }
@@ -299,12 +282,10 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, l listing) 
 		id = l.row.Ref()
 	}
 	detail, err := s.detail(ctx, w.sh, id)
-	if err != nil {
-		x.detailFailed()
-	}
+	x.detail.at, x.detail.failed = time.Now(), err != nil
 	switch {
 	case err == nil:
-		x.detailSucceeded(l.row)
+		x.setDetail(l.row)
 		x.update(s, detail)
 	case l.listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
@@ -377,8 +358,8 @@ func (w *Watcher) recordAnswer() {
 	w.outage = outage{}
 }
 
-// recordFailure records a failed query. A watch that knows its job ignores the first
-// failure. All ignore a lost connection, since the host's state shows it.
+// recordFailure records a failed query. All watches ignore a lost connection, since the host's
+// state shows it.
 func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
 	w.early = time.Time{}
@@ -395,14 +376,12 @@ func (w *Watcher) recordFailure(err error) {
 	w.outage.times++
 	current, name := w.outage, "the scheduler"
 	if w.sched != nil {
-		name = w.sched.name()
+		name = w.sched.kind().name
 	}
 	w.mu.Unlock()
 
 	for _, x := range w.activeWatches() {
-		if current.times > 1 || !x.isKnown() {
-			x.markUnknown("NoAnswer", current.hint(name, x.Job()))
-		}
+		x.markUnknown(name, current)
 	}
 	w.scheduleNext()
 }

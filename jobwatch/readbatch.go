@@ -44,7 +44,11 @@ func (b *readBatch) read(ctx context.Context, requests []fileRequest) ([]fileCon
 	b.mu.Lock()
 	b.waiting = append(b.waiting, mine)
 	b.mu.Unlock()
-	defer b.forget(mine)
+	defer func() { // nobody waits for it any more
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.waiting = slices.DeleteFunc(b.waiting, func(x *batchedRead) bool { return x == mine })
+	}()
 	for {
 		select {
 		case <-mine.done:
@@ -72,7 +76,10 @@ func (b *readBatch) runNext(ctx context.Context, mine *batchedRead) error {
 		return err
 	}
 	b.next = time.Now().Add(b.every)
-	batch := b.take()
+	b.mu.Lock()
+	batch := b.waiting
+	b.waiting = nil
+	b.mu.Unlock()
 	var all []fileRequest
 	for _, r := range batch {
 		all = append(all, r.requests...)
@@ -82,7 +89,9 @@ func (b *readBatch) runNext(ctx context.Context, mine *batchedRead) error {
 	}
 	contents, err := readFiles(ctx, b.sh, all)
 	if ctx.Err() != nil { // only this Follower has ended: the next in turn reads for the others
-		b.putBack(batch)
+		b.mu.Lock()
+		b.waiting = append(batch, b.waiting...)
+		b.mu.Unlock()
 		return ctx.Err()
 	}
 	for _, r := range batch {
@@ -92,27 +101,4 @@ func (b *readBatch) runNext(ctx context.Context, mine *batchedRead) error {
 		close(r.done)
 	}
 	return nil
-}
-
-// take removes and returns all reads that wait.
-func (b *readBatch) take() []*batchedRead {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	batch := b.waiting
-	b.waiting = nil
-	return batch
-}
-
-// putBack makes reads wait again.
-func (b *readBatch) putBack(batch []*batchedRead) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waiting = append(batch, b.waiting...)
-}
-
-// forget removes a read that nobody waits for any more.
-func (b *readBatch) forget(r *batchedRead) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waiting = slices.DeleteFunc(b.waiting, func(x *batchedRead) bool { return x == r })
 }

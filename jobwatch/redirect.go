@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 )
 
 // maxLogs limits how many files of one job are followed.
 const maxLogs = 4
-
-// redirection is a file that a job's script writes to: its name, and the word in the script.
-type redirection struct{ file, word string }
 
 // printRedirections is the sh text that prints the lines of the file "$f" that may send output
 // to a file.
@@ -46,31 +44,49 @@ var (
 	logLike            = regexp.MustCompile(`\.(?:log|out|err|txt)$`)
 )
 
-func parseRedirections(lines string, value func(string) string) []redirection {
-	var list []redirection
+// redirectedLogs returns, of the files that a script's lines send output to, the one with the job's
+// own name or id, which is that of a variable that begins with mark, and others that look like logs.
+func redirectedLogs(lines, folder, mark string, variables map[string]string) (own string, others []string) {
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
 		}
 		for _, m := range redirectionPattern.FindAllStringSubmatch(line, -1) {
 			word := strings.Trim(m[1], `"'`)
-			file, known := expandWord(word, value)
-			seen := slices.ContainsFunc(list, func(r redirection) bool { return r.file == file })
-			if known && file != "" && !seen && !strings.HasPrefix(file, "/dev/") {
-				list = append(list, redirection{file, word})
+			file, known := expandWord(word, variables)
+			if !known || file == "" || strings.HasPrefix(file, "/dev/") {
+				continue
+			}
+			file = absolutePath(folder, file)
+			marked := strings.Contains(word, mark)
+			switch {
+			case file == own || slices.Contains(others, file):
+			case own == "" && marked:
+				own = file
+			case len(others) < maxLogs-2 && (marked || logLike.MatchString(file)):
+				others = append(others, file)
 			}
 		}
 	}
-	return list
+	return own, others
+}
+
+// addLogs adds files to the job's other logs, unless they are there already.
+func addLogs(job *api.Job, files ...string) {
+	for _, file := range files {
+		if file != "" && file != job.Log && !slices.Contains(job.OtherLogs, file) {
+			job.OtherLogs = append(job.OtherLogs, file)
+		}
+	}
 }
 
 // expandWord replaces the variables that the scheduler sets; any other makes the name
 // unknown.
-func expandWord(word string, value func(string) string) (string, bool) {
+func expandWord(word string, variables map[string]string) (string, bool) {
 	known := true
 	text := shellName.ReplaceAllStringFunc(word, func(v string) string {
 		m := shellName.FindStringSubmatch(v)
-		x := value(m[1])
+		x := variables[m[1]]
 		known = known && x != ""
 		if m[2] != "" {
 			x, _, _ = strings.Cut(x, ".")
@@ -78,20 +94,6 @@ func expandWord(word string, value func(string) string) (string, bool) {
 		return x
 	})
 	return text, known && !strings.ContainsAny(text, "$`")
-}
-
-// ownLogs returns, of a script's redirections, the log with the job's own name or id, and
-// others that look like logs.
-func ownLogs(list []redirection, mark string) (own string, others []string) {
-	for _, r := range list {
-		switch {
-		case own == "" && strings.Contains(r.word, mark):
-			own = r.file
-		case len(others) < maxLogs-2 && (strings.Contains(r.word, mark) || logLike.MatchString(r.file)):
-			others = append(others, r.file)
-		}
-	}
-	return own, others
 }
 
 // absolutePath is file, relative to the folder that a job runs in.

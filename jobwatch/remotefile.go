@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -272,18 +273,16 @@ func grepFile(ctx context.Context, sh *shell, path string, offset, length int64,
 // globSpecial are the characters with a meaning in a pattern.
 const globSpecial = `*?[]\`
 
+// globParts are an escaped character, one with a meaning, or other text.
+var globParts = regexp.MustCompile(`(?s)\\.|[*?\[\]]|[^*?\[\]\\]+`)
+
+var globCharacter = regexp.MustCompile(`[*?\[\]\\]`)
+
 func globEscape(s string) string {
 	if s == "" {
 		return "*"
 	}
-	var b strings.Builder
-	for _, c := range []byte(s) {
-		if strings.IndexByte(globSpecial, c) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
+	return globCharacter.ReplaceAllString(s, `\$0`)
 }
 
 // globWord turns a pattern into a word of sh in which only *, ? and [] are special. A
@@ -293,28 +292,11 @@ func globWord(pattern string) string {
 	if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
 		word, pattern = `"$HOME"/`, rest
 	}
-	var b, literal strings.Builder
-	flush := func() {
-		if literal.Len() > 0 {
-			b.WriteString(posixsh.Quote(literal.String()))
-			literal.Reset()
+	for _, part := range globParts.FindAllString(pattern, -1) {
+		if !strings.Contains("*?[]", part) {
+			part = posixsh.Quote(strings.TrimPrefix(part, `\`))
 		}
+		word += part
 	}
-	escaped := false
-	for _, c := range []byte(pattern) {
-		switch {
-		case escaped:
-			literal.WriteByte(c)
-			escaped = false
-		case c == '\\':
-			escaped = true
-		case c == '*' || c == '?' || c == '[' || c == ']':
-			flush()
-			b.WriteByte(c)
-		default:
-			literal.WriteByte(c)
-		}
-	}
-	flush()
-	return word + b.String()
+	return word
 }

@@ -47,7 +47,7 @@ func (w *Watcher) demandOf(ctx context.Context, s Submission, script string, cou
 	if err != nil {
 		return demand{}, err
 	}
-	k := kindOf(sched.name())
+	k := sched.kind()
 	words := k.directives.words(script)
 	if k.demand == nil || counts == largestValue && slices.ContainsFunc(slices.Concat(words, s.Args), isSeveralJobs) {
 		return demand{}, nil
@@ -65,7 +65,7 @@ func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string
 	if err != nil {
 		return "", "", err
 	}
-	k := kindOf(sched.name())
+	k := sched.kind()
 	if k.sharedLog == nil {
 		return "", "", nil
 	}
@@ -115,7 +115,7 @@ func (w *Watcher) CommandOf(ctx context.Context, s Submission) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k := kindOf(sched.name())
+	k := sched.kind()
 	script := s.Script
 	if script == "" {
 		script = s.base()

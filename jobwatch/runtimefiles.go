@@ -122,19 +122,18 @@ type runtimeFile struct {
 
 // runtimeList has the runtime files of a person on one host, which all jobs there share.
 type runtimeList struct {
-	turn  chan struct{} // holds a token while they are read; guards the rest
+	turn  turn // taken while they are read; guards the rest
 	files []runtimeFile
 	at    time.Time
 }
 
 // read returns the files as they were at most maxAge ago.
 func (l *runtimeList) read(ctx context.Context, r Runner, maxAge time.Duration) ([]runtimeFile, error) {
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := l.turn.take(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { <-l.turn }()
+	defer release()
 	if time.Since(l.at) < maxAge {
 		return l.files, nil
 	}

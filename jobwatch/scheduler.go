@@ -16,36 +16,81 @@ import (
 // errNoJob means that the scheduler answered and does not know the job, or no longer.
 var errNoJob = errors.New("the scheduler does not know this job")
 
-// scheduler is what every scheduler must be able to do. To add one, implement it in files
-// with the scheduler's name, and add its schedulerKind to schedulerKinds. The interfaces
-// below are for what only some schedulers can do.
+// scheduler is a scheduler as one host has it. To add one, implement it in files with the
+// scheduler's name, on top of basic, and add its schedulerKind to schedulerKinds.
 type scheduler interface {
-	name() string
+	// kind is what is the same on all hosts.
+	kind() *schedulerKind
 	// list returns the person's jobs that wait or run, in one query.
 	list(ctx context.Context, sh *shell) ([]api.Job, error)
-	// listLacksFiles reports whether list has less about a job's files than detail.
-	listLacksFiles() bool
+	// withName returns those jobs of a list that may have that name.
+	withName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
 	// detail returns everything about one job, also an ended one.
 	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
+	// details returns everything about a few jobs, at most schedulerKind.perRound. One that is
+	// missing is gone.
+	details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
 	// history returns the person's jobs of the last day or more that the host remembers,
 	// perhaps with those that wait or run.
 	history(ctx context.Context, sh *shell) ([]api.Job, error)
 	// findTagged finds the job that was submitted from the folder of tag, also an ended one.
 	findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
+	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
+	// and reports whether it could. ran says that the job was seen running.
+	explainGone(job *api.Job, ran bool) bool
 	cancel(ctx context.Context, sh *shell, id string) error
 	// extend sets a job's time limit, counted from its start, or fails with errCannotExtend.
 	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
-	// submitCommand returns the sh text that submits the file "$tunctl_script" with the
-	// arguments "$@" from the current folder, and prints the new job's id.
-	submitCommand() string
-	// parseSubmit reads the output and the exit status of that text.
+	// parseSubmit reads the output and the exit status of schedulerKind.submit.
 	parseSubmit(res Result) (id string, err error)
+	// testStart says when a job would start. It calls awaitTurn before it asks the server.
+	testStart(ctx context.Context, sh *shell, s Submission, awaitTurn func(context.Context) error) (Start, error)
+	// addClusters makes queries include the clusters that arguments of the submit command
+	// name, and reports whether one of them is new.
+	addClusters(args []string) bool
+
 	// matches reports whether job is the one with that id, however complete, or part of it.
 	matches(job api.Job, id string) bool
 	// asRequested returns job with the id that it was requested by. If an array was
 	// requested, the number of its task goes to api.Job.Task.
 	asRequested(job api.Job, id string) api.Job
+	// arrayOf is the array that a job belongs to, where the list has the tasks of an array as
+	// jobs with their own ids, else the job itself. An array is followed as a whole, since its
+	// tasks come and go.
+	arrayOf(id string) string
+	// isTaskRange reports whether an id stands for several tasks that wait together.
+	isTaskRange(id string) bool
+	// taskRef is the api.Job.Ref of the array's task in api.Job.Task.
+	taskRef(job api.Job) string
+
+	// processes returns the processes of a running job, if the scheduler knows them.
+	processes(ctx context.Context, sh *shell, ref string) ([]int, error)
+	// stepOutput returns the newest output of a job's running steps.
+	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
+	// usage is what a job uses. With schedulerKind.asksUsage it asks for that, and for the number
+	// of CPUs only if it is not known yet; else it is what the last answer about the job had.
+	usage(ctx context.Context, sh *shell, ref string, cpus int) (Usage, error)
 }
+
+// basic is a scheduler without what only some schedulers can do.
+type basic struct{}
+
+func (basic) withName(_ context.Context, _ *shell, jobs []api.Job, _ string) ([]api.Job, error) {
+	return jobs, nil
+}
+func (basic) details(context.Context, *shell, []string) ([]api.Job, error) { return nil, nil }
+func (basic) explainGone(*api.Job, bool) bool                              { return false }
+func (basic) testStart(context.Context, *shell, Submission, func(context.Context) error) (Start, error) {
+	return Start{Words: "the scheduler does not tell when a job would start"}, nil
+}
+func (basic) addClusters([]string) bool                                  { return false }
+func (basic) arrayOf(id string) string                                   { return id }
+func (basic) isTaskRange(string) bool                                    { return false }
+func (basic) taskRef(job api.Job) string                                 { return job.Ref() }
+func (basic) processes(context.Context, *shell, string) ([]int, error)   { return nil, nil }
+func (basic) stepOutput(context.Context, *shell, string) ([]byte, error) { return nil, ErrNoSteps }
+
+func (basic) usage(context.Context, *shell, string, int) (Usage, error) { return Usage{}, errNoUsage }
 
 // schedulerKind says how to create a scheduler, and how to recognize it on a host.
 type schedulerKind struct {
@@ -56,6 +101,26 @@ type schedulerKind struct {
 	installed, responds string
 	// nodeNames is the sh text that prints the other names of the node "$n".
 	nodeNames string
+	// listHasFiles: a list has as much about a job's files as detail.
+	listHasFiles bool
+	// perRound is how many jobs a query for the watched jobs alone may be for, if a round may
+	// make that many connections to the server. It is set where a list has little about each
+	// job, and every detail costs a connection.
+	perRound func(connections int) int
+	// unseenHint is what it means if the server has never known a job that it accepted, even
+	// after unseenFor; "" if that means nothing.
+	unseenHint string
+	// submit is the sh text that submits the file "$tunctl_script" with the arguments "$@" from
+	// the current folder, and prints the new job's id.
+	submit string
+	// jobVariables are the variables that a job's processes have; idsIn reads the ids of the job
+	// from them, of which unknown ones are empty.
+	jobVariables []string
+	idsIn        func(env map[string]string) []string
+	// hasSteps: programs can be started inside a running job, and stepOutput shows their output.
+	hasSteps bool
+	// asksUsage: what a job uses is a question of its own.
+	asksUsage bool
 	// directives say how a job script has options; zero if it cannot.
 	directives directiveSyntax
 	// look is the sh text of its parts of a look; see Watcher.Look. readLook reads them.
@@ -79,14 +144,23 @@ type schedulerKind struct {
 }
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.
-var schedulerKinds = []schedulerKind{slurmKind, pbsKind, gridEngineKind, plainKind}
+var schedulerKinds = []*schedulerKind{&slurmKind, &pbsKind, &gridEngineKind, &plainKind}
+
+// kindNamed is the kind of scheduler with that name, or nil.
+func kindNamed(name string) *schedulerKind {
+	i := slices.IndexFunc(schedulerKinds, func(k *schedulerKind) bool { return k.name == name })
+	if i < 0 {
+		return nil
+	}
+	return schedulerKinds[i]
+}
 
 func schedulerNamed(name string) (scheduler, error) {
+	if k := kindNamed(name); k != nil {
+		return k.make(), nil
+	}
 	var names []string
 	for _, k := range schedulerKinds {
-		if k.name == name {
-			return k.make(), nil
-		}
 		names = append(names, strconv.Quote(k.name))
 	}
 	last := len(names) - 1
@@ -146,56 +220,6 @@ func findAccount(ctx context.Context, sh *shell) (account, error) {
 	return account{scheduler: lines[0], user: lines[1], node: lines[2], installed: lines[3]}, nil
 }
 
-// selective is a scheduler that should be queried for few jobs: its list has little about
-// each, and every detail costs its server a connection.
-type selective interface {
-	scheduler
-	// perRound is how many jobs details can be called for if it may make that many connections.
-	perRound(connections int) int
-	// details returns everything about a few jobs. One that is missing is gone.
-	details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
-	// filterByName returns the jobs of a list that have that name.
-	filterByName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
-	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
-	// and reports whether it could. ran says that the job was seen running.
-	explainGone(job *api.Job, ran bool) bool
-	// unseenHint is what it means if the server has never known a job that it accepted, even
-	// after unseenFor; "" if that means nothing.
-	unseenHint() string
-}
-
-// multiCluster is a scheduler that may have several clusters.
-type multiCluster interface {
-	// addClusters makes queries include the clusters that arguments of the submit command
-	// name, and reports whether one of them is new.
-	addClusters(args []string) bool
-}
-
-// arrays is a scheduler that lists the tasks of a job array as jobs with their own ids.
-// An array is followed as a whole, since its tasks come and go.
-type arrays interface {
-	// arrayOf is the array that a job belongs to, or the job itself.
-	arrayOf(id string) string
-	// isTaskRange reports whether an id stands for several tasks that wait together.
-	isTaskRange(id string) bool
-}
-
-// stepReader is a scheduler that can show the newest output of a job's running steps.
-type stepReader interface {
-	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
-}
-
-// processOwner is a scheduler that knows to which job a process on a node belongs.
-type processOwner interface {
-	// taskRef is the api.Job.Ref of the array's task in api.Job.Task.
-	taskRef(job api.Job) string
-	// processes returns the processes of a running job, if the scheduler knows them.
-	processes(ctx context.Context, sh *shell, ref string) ([]int, error)
-	// jobsOfProcess returns the ids of the job in a process's environment; unknown ones are
-	// empty.
-	jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error)
-}
-
 // splitRef splits an api.Job.Ref. Any other text with a semicolon is an id.
 func splitRef(ref string) (id, cluster string) {
 	if m := clusterRef.FindStringSubmatch(ref); m != nil {
@@ -205,6 +229,16 @@ func splitRef(ref string) (id, cluster string) {
 }
 
 var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
+
+// asTask returns job with the id that it was requested by. If its own id is that of a task, which
+// follows the array's id and a separator, the number of the task goes to api.Job.Task.
+func asTask(job api.Job, id, separator string) api.Job {
+	if task, ok := strings.CutPrefix(job.ID, id+separator); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
+		job.Task = task
+	}
+	job.ID = id
+	return job
+}
 
 // jobRecord is what a scheduler prints about one job.
 type jobRecord interface{ job() api.Job }
@@ -228,23 +262,3 @@ func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, 
 
 // errCannotExtend means that no job of the scheduler can be extended, by anyone.
 var errCannotExtend = errors.New("the time limit of a running job cannot be changed")
-
-// parseClockTime reads seconds, MM:SS or HH:MM:SS, with any number of hours.
-func parseClockTime(s string) time.Duration {
-	var d time.Duration
-	for part := range strings.SplitSeq(s, ":") {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 || n > 1e7 {
-			return 0
-		}
-		d = d*60 + time.Duration(n)*time.Second
-	}
-	return d
-}
-
-// clockTime formats a time limit as schedulers read it, with hours above 24. Slurm rounds up
-// to minutes.
-func clockTime(d time.Duration) string {
-	s := int((d + time.Second - 1) / time.Second)
-	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
-}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -20,18 +21,9 @@ const Slurm = "slurm"
 
 // slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
 type slurm struct {
-	clusters *clusterSet // nil: the host's own only
+	basic
+	clusters *sync.Map // the names of those besides the host's own that jobs were sent to
 }
-
-// What Slurm can do besides scheduler.
-var (
-	_ multiCluster = slurm{}
-	_ arrays       = slurm{}
-	_ stepReader   = slurm{}
-	_ processOwner = slurm{}
-	_ startTester  = slurm{}
-	_ usageReader  = slurm{}
-)
 
 var slurmKind = schedulerKind{
 	name:      Slurm,
@@ -39,12 +31,21 @@ var slurmKind = schedulerKind{
 	installed: "has sbatch squeue",
 	responds:  "squeue --me -h",
 	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
-	look:      slurmLook, readLook: readSlurmLook,
+	submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
+	hasSteps:  true, asksUsage: true,
+	jobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
+	idsIn: func(env map[string]string) []string {
+		return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}
+	},
+	look: slurmLook, readLook: readSlurmLook,
 	directives: directiveSyntax{
 		prefix: "#SBATCH",
 		long: map[string]string{
-			"A": "account", "C": "constraint", "G": "gpus", "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "n": "ntasks", "p": "partition",
-			"o": "output", "q": "qos", "t": "time", "c": "cpus-per-task", "a": "array", "w": "nodelist",
+			"A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold", "J": "job-name",
+			"L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec", "W": "wait",
+			"a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill",
+			"m": "distribution", "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "s": "oversubscribe", "t": "time",
+			"v": "verbose", "w": "nodelist", "x": "exclude",
 		},
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
@@ -64,12 +65,9 @@ func sbatchVariables(option string) []string {
 	return []string{"SBATCH_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))}
 }
 
-func newSlurm() slurm { return slurm{clusters: &clusterSet{}} }
+func newSlurm() slurm { return slurm{clusters: &sync.Map{}} }
 
-func (slurm) name() string { return Slurm }
-
-// listLacksFiles: squeue has a pattern for a job's output, and not what its script redirects.
-func (slurm) listLacksFiles() bool { return true }
+func (slurm) kind() *schedulerKind { return &slurmKind }
 
 // slurmPrelude is queryPrelude without the person's settings for Slurm's output.
 const slurmPrelude = queryPrelude + `export SLURM_TIME_FORMAT=%s
@@ -87,7 +85,7 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
 	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat())
 	script := `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
-	for _, name := range s.clusters.all() {
+	for _, name := range s.otherClusters() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"
 	}
 	res, err := slurmQuery(ctx, sh, "squeue", script+":")
@@ -98,7 +96,7 @@ func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, 
 	if len(jobs) == 0 && squeueTable.Match(res.Stdout) {
 		return nil, errSqueueTable
 	}
-	others := s.clusters.all()
+	others := s.otherClusters()
 	if m := defaultClusters.FindSubmatch(res.Stdout); m != nil {
 		others = append(others, strings.Split(string(m[1]), ",")...)
 	}
@@ -137,7 +135,7 @@ func uniqueByCluster(jobs []api.Job, others []string) []api.Job {
 // accounting, which a site may not have.
 func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, error) {
 	id, cluster := splitRef(ref)
-	s.clusters.add(cluster)
+	s.addCluster(cluster)
 	single, _, _ := strings.Cut(id, "_[") // scontrol knows no range of tasks
 	res, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(single))
 	if err == nil {
@@ -150,9 +148,18 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 	if !errors.Is(err, errNoJob) {
 		return api.Job{}, err
 	}
-	job, err := s.endedJob(ctx, sh, onCluster(cluster)+"-j "+posixsh.Quote(single), func(job api.Job) bool { return s.matches(job, id) })
-	job.Cluster = cluster
-	return job, err
+	jobs, err := s.sacct(ctx, sh, cluster, "-j "+posixsh.Quote(single))
+	// The last record of an id is the newest. One that seems to run, although the controller
+	// does not know it, is outdated.
+	for _, job := range slices.Backward(jobs) {
+		if job.State.Ended() && s.matches(job, ref) {
+			return job, nil
+		}
+	}
+	if err == nil || errors.Is(err, errNoAccounting) { // the controller has still said that the job is gone
+		err = errNoJob
+	}
+	return api.Job{}, err
 }
 
 // withScriptLogs is the job with that id in scontrol's records. Unless it has ended, it has
@@ -164,51 +171,25 @@ func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRec
 	}
 	script, lines, _ := readRedirections(ctx, sh, r.scripts())
 	job.Script = cmp.Or(script, job.Script)
-	own, others := ownLogs(parseRedirections(lines, r.value), "SLURM_JOB")
-	if own != "" {
-		others = append([]string{own}, others...)
-	}
-	for _, file := range others {
-		if file = absolutePath(r["WorkDir"], file); file != job.Log && !slices.Contains(job.OtherLogs, file) {
-			job.OtherLogs = append(job.OtherLogs, file)
-		}
-	}
+	own, others := redirectedLogs(lines, r["WorkDir"], "SLURM_JOB", r.variables())
+	addLogs(&job, own)
+	addLogs(&job, others...)
 	return job, true
-}
-
-// endedJob finds an ended job in the accounting. If the accounting fails, the controller has
-// still said that the job is gone.
-func (slurm) endedJob(ctx context.Context, sh *shell, which string, match func(api.Job) bool) (api.Job, error) {
-	res, err := sh.login(ctx, slurmPrelude+"limit sacct -X -n -P "+which+" -o "+sacctFields)
-	if err != nil {
-		return api.Job{}, err
-	}
-	if res.Exit != 0 {
-		return api.Job{}, errNoJob
-	}
-	// The last record of an id is the newest. One that seems to run, although the controller
-	// does not know it, is outdated.
-	for _, job := range slices.Backward(parseSacct(string(res.Stdout))) {
-		if job.State.Ended() && match(job) {
-			return job, nil
-		}
-	}
-	return api.Job{}, errNoJob
 }
 
 // history queries the accounting. Without one it queries the controller, which remembers
 // ended jobs for a few minutes.
 func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	jobs, err := s.sacct(ctx, sh, "")
+	jobs, err := s.sacct(ctx, sh, "", lastDay)
 	if errors.Is(err, errNoAccounting) {
 		return s.squeue(ctx, sh, "--me -t all")
 	}
-	for _, cluster := range s.clusters.all() {
+	for _, cluster := range s.otherClusters() {
 		if err != nil {
 			break
 		}
 		var others []api.Job
-		if others, err = s.sacct(ctx, sh, cluster); errors.Is(err, errNoAccounting) {
+		if others, err = s.sacct(ctx, sh, cluster, lastDay); errors.Is(err, errNoAccounting) {
 			err = nil
 		}
 		jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { // the host's own, by its name
@@ -222,12 +203,14 @@ func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 // errNoAccounting means that sacct does not work.
 var errNoAccounting = errors.New("sacct does not respond")
 
-// maxListed limits a list of ended jobs.
-const maxListed = "500"
+const (
+	lastDay   = "-S now-1days"
+	maxListed = "500" // ended jobs
+)
 
-// sacct returns the person's jobs of the last day on one cluster.
-func (slurm) sacct(ctx context.Context, sh *shell, cluster string) ([]api.Job, error) {
-	res, err := sh.login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P -S now-1days -o "+sacctFields+") || exit\n"+
+// sacct returns records of the accounting of one cluster.
+func (slurm) sacct(ctx context.Context, sh *shell, cluster, which string) ([]api.Job, error) {
+	res, err := sh.login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P "+which+" -o "+sacctFields+") || exit\n"+
 		`printf '%s\n' "$out" | tail -n `+maxListed)
 	if err != nil {
 		return nil, err
@@ -263,8 +246,6 @@ func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 	return api.Job{}, err
 }
 
-func (slurm) submitCommand() string { return `tunctl_limit sbatch --parsable "$@" "$tunctl_script"` }
-
 // sbatchSentence is the answer of sbatch to a wrapper that drops --parsable. It has precedence
 // over sbatchID: a wrapper may print other numbers.
 var (
@@ -284,7 +265,7 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 		return "", errDoubt
 	}
 	job := api.Job{ID: m[1], Cluster: m[2]}
-	s.clusters.add(job.Cluster)
+	s.addCluster(job.Cluster)
 	return job.Ref(), nil
 }
 
@@ -314,13 +295,7 @@ func (slurm) matches(job api.Job, ref string) bool {
 }
 
 // asRequested makes 54_1 the task 1 of 54.
-func (slurm) asRequested(job api.Job, id string) api.Job {
-	if task, ok := strings.CutPrefix(job.ID, id+"_"); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
-		job.Task = task
-	}
-	job.ID = id
-	return job
-}
+func (slurm) asRequested(job api.Job, id string) api.Job { return asTask(job, id, "_") }
 
 // arrayOf is 54 for the task 54_1 and for 54_[2-5].
 func (slurm) arrayOf(id string) string {
@@ -356,11 +331,6 @@ limit sstat -a -i -n -P -j "$id"`)
 		}
 	}
 	return pids, nil
-}
-
-func (slurm) jobsOfProcess(ctx context.Context, sh *shell, node string, pid int) ([]string, error) {
-	env, err := processEnviron(ctx, sh, node, pid, "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
-	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}, err
 }
 
 // stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last

@@ -212,11 +212,11 @@ func FuzzParsers(f *testing.F) {
 			}
 		}
 		for _, r := range splitQstat(s) {
-			ownLogs(parseRedirections(s, r.value), "PBS_JOB")
+			redirectedLogs(s, "", "PBS_JOB", r.variables())
 			r.script()
 		}
 		for _, r := range splitScontrol(s) {
-			ownLogs(parseRedirections(s, r.value), "SLURM_JOB")
+			redirectedLogs(s, "", "SLURM_JOB", r.variables())
 		}
 		firstNode(s)
 		parseClockTime(s)
@@ -457,9 +457,11 @@ func TestClustersOfThePersonsEnvironmentAreTold(t *testing.T) {
 
 func TestClustersAreReadFromSbatchsWords(t *testing.T) {
 	for words, want := range map[string]string{
-		"-M gpu": "gpu", "-Mgpu": "gpu", "--clusters=gpu,cpu": "gpu cpu", "--clusters gpu": "gpu", "--cluster=gpu": "gpu", "--mem=1G -p x": "", "-M": "", "-M all": "",
+		"-M gpu": "gpu", "-Mgpu": "gpu", "--clusters=gpu,cpu": "cpu gpu", "--clusters gpu": "gpu", "--cluster=gpu": "gpu", "--mem=1G -p x": "", "-M": "", "-M all": "",
 	} {
-		if got := strings.Join(clustersInArgs(strings.Fields(words)), " "); got != want {
+		s := newSlurm()
+		added := s.addClusters(strings.Fields(words))
+		if got := strings.Join(s.otherClusters(), " "); got != want || added != (want != "") {
 			t.Errorf("%s: %q, want %q", words, got, want)
 		}
 	}

@@ -1,10 +1,8 @@
 package jobwatch
 
 import (
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"tunctl/internal/posixsh"
 )
@@ -30,60 +28,34 @@ func requireOwnCluster(cluster string) string {
 	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + posixsh.Quote(cluster) + " || exit 127\n"
 }
 
-// clusterSet is the set of clusters, besides the host's own, that jobs were sent to.
-type clusterSet struct {
-	mu    sync.Mutex
-	names map[string]bool
-}
-
-// add reports whether one of the names is new.
-func (c *clusterSet) add(names ...string) (added bool) {
-	if c == nil {
+// addCluster makes queries include a cluster, and reports whether it is new.
+func (s slurm) addCluster(name string) bool {
+	if name == "" || name == "all" {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, name := range names {
-		if name == "" || c.names[name] {
+	_, known := s.clusters.LoadOrStore(name, true)
+	return !known
+}
+
+func (s slurm) addClusters(args []string) (added bool) {
+	for _, o := range slurmKind.directives.options(args) {
+		if o.name != "clusters" && o.name != "cluster" {
 			continue
 		}
-		if c.names == nil {
-			c.names = map[string]bool{}
+		for name := range strings.SplitSeq(o.value, ",") {
+			added = s.addCluster(strings.TrimSpace(name)) || added
 		}
-		c.names[name], added = true, true
 	}
 	return added
 }
 
-func (c *clusterSet) all() []string {
-	if c == nil {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Sorted(maps.Keys(c.names))
-}
-
-func (s slurm) addClusters(args []string) bool { return s.clusters.add(clustersInArgs(args)...) }
-
-// clustersInArgs are the clusters that sbatch's arguments name.
-func clustersInArgs(args []string) []string {
+// otherClusters are the clusters, besides the host's own, that jobs were sent to.
+func (s slurm) otherClusters() []string {
 	var names []string
-	for i, word := range args {
-		value := ""
-		switch {
-		case (word == "-M" || word == "--clusters" || word == "--cluster") && i+1 < len(args):
-			value = args[i+1]
-		case strings.HasPrefix(word, "--clusters=") || strings.HasPrefix(word, "--cluster="):
-			_, value, _ = strings.Cut(word, "=")
-		case strings.HasPrefix(word, "-M") && len(word) > 2:
-			value = word[2:]
-		}
-		for name := range strings.SplitSeq(value, ",") {
-			if name = strings.TrimSpace(name); name != "" && name != "all" {
-				names = append(names, name)
-			}
-		}
-	}
+	s.clusters.Range(func(name, _ any) bool {
+		names = append(names, name.(string))
+		return true
+	})
+	slices.Sort(names)
 	return names
 }

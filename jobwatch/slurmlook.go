@@ -30,7 +30,7 @@ func readSlurmLook(a *lookAnswer, look *api.Look) {
 	}
 	for _, line := range a.lines("accounts") {
 		f := append(strings.Split(line, "|"), "", "", "")
-		account := api.Account{Name: lookWord(f[0]), Partition: lookWord(f[1]), QoS: lookWords(f[2]), DefaultQoS: lookWord(f[3]), Source: "sacctmgr"}
+		account := api.Account{Name: lookWord(f[0]), Partition: lookWord(f[1]), QoS: lookWords(strings.Split(f[2], ",")), DefaultQoS: lookWord(f[3]), Source: "sacctmgr"}
 		if f[0] == line {
 			account.Source = "sshare"
 		}
@@ -40,15 +40,7 @@ func readSlurmLook(a *lookAnswer, look *api.Look) {
 		account.Default = account.Name == standard
 		look.Accounts = append(look.Accounts, account)
 	}
-	slices.SortStableFunc(look.Accounts, func(a, b api.Account) int {
-		switch {
-		case a.Default == b.Default:
-			return 0
-		case a.Default:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(look.Accounts, func(a, b api.Account) int { return trueFirst(a.Default, b.Default) })
 	usage := slurmUsage(a.lines("nodes"))
 	for _, line := range a.lines("partitions") {
 		if p, ok := slurmPartition(line, a.groups, look.Accounts); ok {
@@ -70,7 +62,7 @@ func slurmPartition(line string, groups []string, accounts []api.Account) (api.P
 		keys[name] = value
 	}
 	p := api.Partition{
-		Name: lookWord(keys["PartitionName"]), Default: keys["Default"] == "YES", LimitSeconds: int64(slurmLimit(keys["MaxTime"]) / time.Second), Source: "scontrol",
+		Name: lookWord(keys["PartitionName"]), Default: keys["Default"] == "YES", LimitSeconds: int64(slurmDuration(keys["MaxTime"]) / time.Second), Source: "scontrol",
 	}
 	if p.Name == "" || keys["State"] != "UP" || keys["RootOnly"] == "YES" || !slurmAllows(keys["AllowGroups"], "", groups...) {
 		return p, false
@@ -145,35 +137,31 @@ func slurmUsage(lines []string) map[string]*partitionUsage {
 			all[f[0]] = u
 		}
 		nodes, _ := strconv.Atoi(f[2])
-		cpus := strings.Split(f[3], "/") // allocated/idle/other/total
-		if len(cpus) == 4 {
-			idle, _ := strconv.Atoi(cpus[1])
-			total, _ := strconv.Atoi(cpus[3])
-			u.CPUs, u.FreeCPUs = u.CPUs+total, u.FreeCPUs+idle
+		if cpus := strings.Split(f[3], "/"); len(cpus) == 4 { // allocated/idle/other/total
+			u.CPUs, u.FreeCPUs = u.CPUs+count(cpus[3], 0), u.FreeCPUs+count(cpus[1], 0)
 		}
-		nodeCPUs, _ := strconv.Atoi(f[4])
 		nodeMB, _ := strconv.Atoi(f[5])
-		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, nodeCPUs), max(u.NodeMB, nodeMB)
+		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, count(f[4], 0)), max(u.NodeMB, nodeMB)
 		u.nodes += nodes
-		gpus, used := 0, 0
-		for _, m := range slurmGPU.FindAllStringSubmatch(f[6], -1) {
-			n, _ := strconv.Atoi(m[2])
-			gpus += n * nodes
-			if t := lookWord(m[1]); t != "" && !slices.Contains(u.types, t) {
-				u.types = append(u.types, t)
-			}
-		}
-		for _, m := range slurmGPU.FindAllStringSubmatch(f[7], -1) {
-			n, _ := strconv.Atoi(m[2])
-			used += n * nodes
-		}
+		gpus := nodes * u.gpusIn(f[6])
 		u.GPUs += gpus
 		if gpus > 0 {
 			u.gpuNodes += nodes
 		}
 		if strings.HasPrefix(f[1], "idle") || strings.HasPrefix(f[1], "mix") {
-			u.FreeGPUs += max(0, gpus-used)
+			u.FreeGPUs += max(0, gpus-nodes*u.gpusIn(f[7]))
 		}
 	}
 	return all
+}
+
+// gpusIn counts the GPUs in a list of generic resources, and adds their types.
+func (u *partitionUsage) gpusIn(list string) (gpus int) {
+	for _, m := range slurmGPU.FindAllStringSubmatch(list, -1) {
+		gpus += count(m[2], 0)
+		if t := lookWord(m[1]); t != "" && !slices.Contains(u.types, t) {
+			u.types = append(u.types, t)
+		}
+	}
+	return gpus
 }

@@ -25,8 +25,6 @@ var slurmRefusals = refusalHints([][2]string{
 	{`\w*MaxSubmitJob\w*|AssocMaxJobs`, "you have reached your limit of queued and running jobs: wait for one to end, or cancel one"},
 	{`(?:QOS|Assoc)Max(?:Cpu|CPU)\w*`, "too many CPUs for one job or user: ask for fewer CPUs"},
 	{`(?:QOS|Assoc)Max(?:GRES|Gres)\w*`, "too many GPUs for one job or user: ask for fewer GPUs"},
-	{`(?:QOS|Assoc)Max(?:Mem)\w*`, "too much memory for one job or user: lower --mem"},
-	{`(?:QOS|Assoc)Max(?:Node)\w*`, "too many nodes for one job or user: lower --nodes"},
 	{`(?:QOS|Assoc)MaxWall\w*`, "too much time for one job: lower --time"},
 	{`QOSMin\w*`, "the job asks for less than this QOS requires, often a number of GPUs: see the rules of the site, or change --qos"},
 	{`violates accounting/QOS policy|job submit limit`, "you have reached your job limit, or ask for more than your account allows: wait for a job to end, or ask for less"},
@@ -87,6 +85,7 @@ func slurmReason(word string) reason {
 	if r, ok := slurmReasons[word]; ok {
 		return r
 	}
+	word = strings.TrimSuffix(word, "Limit")
 	for _, p := range slurmReasonParts {
 		if strings.HasPrefix(word, p.prefix) && strings.HasSuffix(word, p.suffix) {
 			return p.reason
@@ -105,64 +104,40 @@ var slurmReasons = map[string]reason{
 	"JobHeldAdmin":                {words: "held by an administrator: ask the site", held: true, never: true},
 	"JobHoldMaxRequeue":           {words: "held after too many requeues: find out why the runs ended", held: true, never: true},
 	"PartitionDown":               {words: "the partition is down"},
-	"PartitionInactive":           {words: "the partition starts no jobs now"},
 	"PartitionConfig":             {words: "no node of the partition has the requested resources: change --partition, or ask for less", never: true},
 	"PartitionNodeLimit":          {words: "the partition does not have that many nodes now, or allows fewer for one job: wait for drained nodes, lower --nodes, or change --partition"},
 	"PartitionTimeLimit":          {words: "the job asks for more time than the partition allows: lower --time, or change --partition", never: true},
 	"AccountNotAllowed":           {words: "your account may not use this partition: change --account or --partition", never: true},
-	"InvalidAccount":              {words: "the account is not valid: set --account", never: true},
-	"InvalidQOS":                  {words: "the QOS is not valid: change --qos", never: true},
-	"QOSNotAllowed":               {words: "the QOS is not allowed here: change --qos or --partition", never: true},
 	"BadConstraints":              {words: "no node satisfies the constraints now, perhaps because some are drained: if this stays, change --constraint, or ask for less"},
-	"ReservationDeleted":          {words: "the reservation was deleted: submit without --reservation", never: true},
 	"Reservation":                 {words: "waiting for the reservation to begin"},
 	"Licenses":                    {words: "waiting for a licence"},
 	"JobArrayTaskLimit":           {words: "the array has reached its limit of simultaneous tasks"},
-	"Cleaning":                    {words: "the previous run is being cleaned up"},
 	"Prolog":                      {words: "the nodes are being prepared, which can take many minutes"},
 	"NodeDown":                    {words: "a required node is down"},
-	"SystemFailure":               {words: "Slurm reports a system failure: ask the site"},
-	"MaxPowerAvail":               {words: "the power budget of the cluster is used up"},
 	"MaxMemPerLimit":              {words: "the job asks for more memory per CPU or node than the partition allows: lower --mem, or ask for more CPUs", never: true},
 	"QOSUsageThreshold":           {words: "your account has used more than its share, so this QOS starts no job of it now: wait, or change --qos"},
 	"AccountingPolicy":            {words: "a limit of your account or QOS is reached: sacctmgr show assoc user=$USER shows the limits"},
 	"None":                        {},
 	"launch failed requeued held": {words: "held after the launch failed: release it with scontrol release", held: true, never: true},
 	"job requeued in held state":  {words: "requeued and held: release it with scontrol release", held: true, never: true},
-	"AssocMaxJobsLimit":           {words: "you have reached your job limit; this job starts when another one ends"},
 	"QOSMaxJobsPerUserLimit":      {words: "you have reached the job limit of this QOS; this job starts when another one ends"},
-	"AssociationJobLimit":         {words: "you have reached your job limit; this job starts when another one ends"},
-	"QOSJobLimit":                 {words: "this QOS has reached its job limit"},
-	"QOSResourceLimit":            {words: "you have reached the resource limit of this QOS"},
 	"AssocGrpJobsLimit":           {words: "your group has reached its job limit; this job starts when another one ends"},
 }
 
-// A limit of run minutes counts what the running jobs may still use, so it passes as they end.
-var (
-	groupRunMinutes = reason{words: "your group's running jobs hold too many hours; a shorter --time may start sooner"}
-	qosRunMinutes   = reason{words: "the running jobs of this QOS hold too many hours; a shorter --time may start sooner"}
-)
-
-// slurmReasonParts are families of reasons, the most specific first. Waiting helps neither
-// against a limit per job nor against a used-up allocation.
+// slurmReasonParts are families of reasons without a "Limit" at their end, the most specific first.
+// Waiting helps neither against a limit per job nor against a used-up allocation. A limit of run
+// minutes counts what the running jobs may still use, so it passes as they end.
 var slurmReasonParts = []struct {
 	prefix, suffix string
 	reason
 }{
-	{"QOS", "RunMinutesLimit", qosRunMinutes},
-	{"QOS", "RunMinutes", qosRunMinutes},
-	{"", "RunMinutesLimit", groupRunMinutes},
-	{"", "RunMinutes", groupRunMinutes},
-	{"", "MinutesLimit", reason{words: "the allocation is used up: check your quota, or use another account", never: true}},
+	{"QOS", "RunMinutes", reason{words: "the running jobs of this QOS hold too many hours; a shorter --time may start sooner"}},
+	{"", "RunMinutes", reason{words: "your group's running jobs hold too many hours; a shorter --time may start sooner"}},
 	{"", "Minutes", reason{words: "the allocation is used up: check your quota, or use another account", never: true}},
-	{"", "PerJobLimit", reason{words: "the job asks for more than one job may use: ask for less, or change --qos", never: true}},
 	{"", "PerJob", reason{words: "the job asks for more than one job may use: ask for less, or change --qos", never: true}},
 	{"", "PerNode", reason{words: "the job asks for more per node than one job may use: ask for less", never: true}},
 	{"QOSMaxWall", "", reason{words: "the job asks for more time than the QOS allows: lower --time", never: true}},
-	{"AssocMaxWall", "", reason{words: "the job asks for more time than you may use: lower --time", never: true}},
 	{"QOSMin", "", reason{words: "the job asks for less than the QOS requires, often a number of GPUs: see the rules of the site", never: true}},
-	{"QOSMax", "PerUserLimit", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
-	{"QOSMax", "PerUser", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
 	{"QOSGrp", "", reason{words: "this QOS has reached its limit for all users"}},
 	{"QOSMax", "", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
 	{"AssocGrp", "", reason{words: "your group has reached its limit; the job starts when another one of the group ends"}},
@@ -173,7 +148,6 @@ var slurmReasonParts = []struct {
 	{"ReqNodeNotAvail", "", reason{words: "the requested nodes are down, drained or reserved: a shorter --time or other nodes may help"}},
 	{"Nodes required for job are DOWN", "", reason{words: "waiting for nodes; some are down, or reserved for jobs with a higher priority"}},
 	{"Job's account not permitted", "", reason{words: "your account may not use this partition: change --account or --partition", never: true}},
-	{"Job's QOS not permitted", "", reason{words: "the QOS is not allowed in this partition: change --qos or --partition", never: true}},
 	{"user env retrieval failed", "", reason{
 		words: "held: Slurm could not read your login environment, often because ~/.bashrc or ~/.profile is slow or fails; then release it with scontrol release", held: true, never: true,
 	}},

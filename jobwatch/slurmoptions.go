@@ -34,13 +34,13 @@ var gpuOptions = []string{"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-so
 func slurmGPUs(c chosen) (option, error) {
 	var has []option
 	for _, name := range gpuOptions {
-		if value, ok := lastOption(c.given(), name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
+		if value, ok := lastOption(c.given, name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
 			has = append(has, option{name, value})
 		}
 	}
 	switch len(has) {
 	case 0:
-		others, _ := lastOption(c.given(), "gres") // which the argument would replace
+		others, _ := lastOption(c.given, "gres") // which the argument would replace
 		return option{"gres", strings.TrimPrefix(others+",gpu:"+c.value, ",")}, nil
 	case 1:
 	default:
@@ -77,7 +77,7 @@ func slurmDemand(g givenOptions) demand {
 	nodes := g.number("nodes", 0, number)
 	tasks := g.number("ntasks", max(nodes, 1)*g.number("ntasks-per-node", 1, number), number)
 	d := demand{jobs: g.number("array", 1, arrayJobs), most: nodes}
-	d.Time = time.Duration(g.number("time", 0, seconds(slurmLimit))) * time.Second
+	d.Time = time.Duration(g.number("time", 0, seconds(slurmDuration))) * time.Second
 	d.Nodes, d.CPUs = max(nodes, 1), tasks*g.number("cpus-per-task", 1, number)
 	_, d.Exclusive = lastOption(g.all(), "exclusive")
 	for _, name := range gpuOptions {
@@ -127,9 +127,9 @@ func slurmSharedLog(list []option) string {
 
 var differingLog = regexp.MustCompile(`%\d*[jJAx]`)
 
-// slurmLimit reads a time limit: minutes, minutes:seconds, hours:minutes:seconds, and all
-// after days- with the hours first.
-func slurmLimit(text string) time.Duration {
+// slurmDuration reads minutes, minutes:seconds, hours:minutes:seconds, and all after days- with the
+// hours first.
+func slurmDuration(text string) time.Duration {
 	days, rest, hasDays := strings.Cut(text, "-")
 	if !hasDays {
 		if minutes, err := strconv.Atoi(text); err == nil {
@@ -137,8 +137,12 @@ func slurmLimit(text string) time.Duration {
 		}
 		return parseClockTime(text)
 	}
+	n, err := strconv.Atoi(days)
+	if err != nil || n > 10000 { // sstat prints such for a step that it knows nothing of
+		return 0
+	}
 	rest += strings.Repeat(":00", max(0, 2-strings.Count(rest, ":")))
-	return time.Duration(count(days, 0))*24*time.Hour + parseClockTime(rest)
+	return time.Duration(n)*24*time.Hour + parseClockTime(rest)
 }
 
 // startsAt is what sbatch --test-only writes to standard error.
@@ -146,11 +150,11 @@ var startsAt = regexp.MustCompile(`(?m)^(?:\S+: )?Job \d+ to start at (\S+)`)
 
 // testStart has sbatch test the job. Where a wrapper drops --test-only, the job is submitted:
 // it is cancelled in the same command.
-func (s slurm) testStart(ctx context.Context, sh *shell, t startTest) (Start, error) {
-	if err := t.awaitTurn(ctx); err != nil {
+func (slurm) testStart(ctx context.Context, sh *shell, s Submission, awaitTurn func(context.Context) error) (Start, error) {
+	if err := awaitTurn(ctx); err != nil {
 		return Start{}, err
 	}
-	res, err := sh.login(ctx, slurmPrelude+testScript(sh, t.job, `sbatch --test-only --parsable "$@"`,
+	res, err := sh.login(ctx, slurmPrelude+testScript(sh, s, `sbatch --test-only --parsable "$@"`,
 		`case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac`,
 		`s/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p`,
 		`s/^Submitted batch job \([0-9][0-9]*\) on cluster \([^ ]*\).*$/\1;\2/p; s/^Submitted batch job \([0-9][0-9]*\).*$/\1/p`))
@@ -170,5 +174,5 @@ func (s slurm) testStart(ctx context.Context, sh *shell, t startTest) (Start, er
 	if m == nil {
 		return Start{Words: fmt.Sprintf("sbatch --test-only does not tell: %q", lastErrorLine(res))}, nil
 	}
-	return Start{At: slurmTime(string(m[1]))}, nil
+	return Start{At: parseTime(string(m[1]))}, nil
 }

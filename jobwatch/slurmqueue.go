@@ -86,30 +86,15 @@ type slurmPattern struct {
 	expanded                          bool // by the controller: other letters are part of the name
 }
 
-func (p slurmPattern) value(letter byte) string {
-	switch letter {
-	case 'j', 'J':
-		return p.id
-	case 'A':
-		return p.array
-	case 'a':
-		return p.task
-	case 'N':
-		node, _, _ := strings.Cut(p.node, ".")
-		return node
-	case 't', 'n':
-		return "0"
-	case 's':
-		return "batch"
-	case 'u':
-		return p.user
-	case 'x':
-		return p.name
+func (p slurmPattern) value(letter string) string {
+	node, _, _ := strings.Cut(p.node, ".")
+	value, known := map[string]string{
+		"j": p.id, "J": p.id, "A": p.array, "a": p.task, "N": node, "t": "0", "n": "0", "s": "batch", "u": p.user, "x": p.name,
+	}[letter]
+	if !known && p.expanded {
+		return "%" + letter
 	}
-	if p.expanded {
-		return "%" + string(letter)
-	}
-	return ""
+	return value
 }
 
 // expand replaces %j and the like, also with a width as in %5j. The result is empty if a
@@ -128,10 +113,10 @@ func (p slurmPattern) expand(pattern string) string {
 			continue
 		}
 		name := strings.TrimLeft(rest, "0123456789")
-		if name == "" || p.value(name[0]) == "" {
+		if name == "" || p.value(name[:1]) == "" {
 			return ""
 		}
-		text := p.value(name[0])
+		text := p.value(name[:1])
 		width, _ := strconv.Atoi(rest[:len(rest)-len(name)])
 		if n, err := strconv.Atoi(text); err == nil && width > 0 {
 			text = fmt.Sprintf("%0*d", min(width, 10), n)
@@ -159,29 +144,7 @@ func batchNode(host, list string) string {
 }
 
 // firstNode is the first node of a list such as cn[01-02],gpu7.
-func firstNode(list string) string {
-	if slurmValue(list) == "" {
-		return ""
-	}
-	var node strings.Builder
-	inside, taken := false, false
-	for _, c := range list {
-		switch {
-		case c == '[':
-			inside, taken = true, false
-		case c == ']':
-			inside = false
-		case inside && (c == ',' || c == '-'):
-			taken = true
-		case inside && taken:
-		case c == ',':
-			return node.String()
-		default:
-			node.WriteRune(c)
-		}
-	}
-	return node.String()
-}
+func firstNode(list string) string { return expandNodes(slurmValue(list), 1)[0] }
 
 // slurmValue is a trimmed value, empty for each of Slurm's words for nothing.
 func slurmValue(s string) string {

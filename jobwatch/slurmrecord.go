@@ -243,25 +243,12 @@ func (r slurmRecord) scripts() []string {
 	return append(paths, command)
 }
 
-// value is a variable of the job's script, if Slurm sets it.
-func (r slurmRecord) value(name string) string {
-	switch name {
-	case "SLURM_JOB_ID", "SLURM_JOBID":
-		return r["JobId"]
-	case "SLURM_ARRAY_JOB_ID":
-		return r["ArrayJobId"]
-	case "SLURM_ARRAY_TASK_ID":
-		return r["ArrayTaskId"]
-	case "SLURM_JOB_NAME":
-		return r["JobName"]
-	case "SLURM_SUBMIT_DIR":
-		return r["WorkDir"]
-	case "HOME":
-		return "~"
-	case "USER", "LOGNAME":
-		return r.user()
+// variables are those of the job's script that Slurm sets.
+func (r slurmRecord) variables() map[string]string {
+	return map[string]string{
+		"SLURM_JOB_ID": r["JobId"], "SLURM_JOBID": r["JobId"], "SLURM_ARRAY_JOB_ID": r["ArrayJobId"], "SLURM_ARRAY_TASK_ID": r["ArrayTaskId"],
+		"SLURM_JOB_NAME": r["JobName"], "SLURM_SUBMIT_DIR": r["WorkDir"], "HOME": "~", "USER": r.user(), "LOGNAME": r.user(),
 	}
-	return ""
 }
 
 // logFile is path, or empty if it cannot be followed.

@@ -126,12 +126,12 @@ func sampleTime(name, want string, job api.Job) (string, bool, bool) {
 	case name == "start":
 		got = job.Start
 	}
-	return got.Format("2006-01-02T15:04:05"), got.Equal(slurmTime(want)), true
+	return got.Format("2006-01-02T15:04:05"), got.Equal(parseTime(want)), true
 }
 
 // sbatchSample compares what the program reads in sbatch's answer.
 func sbatchSample(s sample) sampleRecord {
-	ref, err := slurm{}.parseSubmit(s.res)
+	ref, err := newSlurm().parseSubmit(s.res)
 	id, cluster, _ := strings.Cut(ref, ";")
 	refused, _ := errors.AsType[*api.Error](err)
 	return sampleRecord{id: id, fact: func(name, want string) (string, bool, bool) {

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 // setSlurmState translates the state, and explains its reason.
 func setSlurmState(job *api.Job, state string) {
 	word, _, _ := strings.Cut(strings.TrimSpace(state), " ") // "CANCELLED by 2001"
-	job.State = slurmState(strings.TrimSuffix(word, "+"))
+	job.State = cmp.Or(slurmStateWords[strings.TrimSuffix(word, "+")], api.JobUnknown)
 	switch {
 	case job.State == api.JobQueued:
 		r := slurmReason(job.Reason)
@@ -38,46 +39,32 @@ func setSlurmState(job *api.Job, state string) {
 // revoked is the state of a job at its origin while another cluster of the federation runs it.
 const revoked = "REVOKED"
 
-func slurmState(word string) api.JobState {
-	switch word {
-	case "PENDING", "REQUEUED", "REQUEUE_FED":
-		return api.JobQueued
-	case "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD":
-		return api.JobHeld
-	case "CONFIGURING", "POWER_UP_NODE":
-		return api.JobConfiguring
-	case "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", revoked:
-		return api.JobRunning
-	case "COMPLETING", "STAGE_OUT":
-		return api.JobCompleting
-	case "COMPLETED":
-		return api.JobFinished
-	case "FAILED", "LAUNCH_FAILED", "RECONFIG_FAIL":
-		return api.JobFailed
-	case "CANCELLED":
-		return api.JobCancelled
-	case "TIMEOUT", "DEADLINE":
-		return api.JobTimeout
-	case "OUT_OF_MEMORY":
-		return api.JobOOM
-	case "NODE_FAIL", "BOOT_FAIL":
-		return api.JobNodeFail
-	case "PREEMPTED":
-		return api.JobPreempted
-	}
-	return api.JobUnknown
+var slurmStateWords = map[string]api.JobState{
+	"PENDING": api.JobQueued, "REQUEUED": api.JobQueued, "REQUEUE_FED": api.JobQueued,
+	"REQUEUE_HOLD": api.JobHeld, "SPECIAL_EXIT": api.JobHeld, "RESV_DEL_HOLD": api.JobHeld,
+	"CONFIGURING": api.JobConfiguring, "POWER_UP_NODE": api.JobConfiguring,
+	"RUNNING": api.JobRunning, "SUSPENDED": api.JobRunning, "STOPPED": api.JobRunning, "RESIZING": api.JobRunning, "SIGNALING": api.JobRunning,
+	revoked:      api.JobRunning,
+	"COMPLETING": api.JobCompleting, "STAGE_OUT": api.JobCompleting,
+	"COMPLETED": api.JobFinished,
+	"FAILED":    api.JobFailed, "LAUNCH_FAILED": api.JobFailed, "RECONFIG_FAIL": api.JobFailed,
+	"CANCELLED": api.JobCancelled,
+	"TIMEOUT":   api.JobTimeout, "DEADLINE": api.JobTimeout,
+	"OUT_OF_MEMORY": api.JobOOM,
+	"NODE_FAIL":     api.JobNodeFail, "BOOT_FAIL": api.JobNodeFail,
+	"PREEMPTED": api.JobPreempted,
 }
 
 // setSlurmTimes sets the times, after state and node. The start of a job that waits is a
 // forecast, and its end is meaningless; the start of one that ended without a node is its end.
 func setSlurmTimes(job *api.Job, submit, start, end string) {
-	job.Submitted = slurmTime(submit)
+	job.Submitted = parseTime(submit)
 	if job.State == api.JobHeld || job.State == api.JobQueued {
-		job.ExpectedStart = slurmTime(start)
+		job.ExpectedStart = parseTime(start)
 		withdrawNever(job)
 		return
 	}
-	job.Start, job.End = slurmTime(start), slurmTime(end)
+	job.Start, job.End = parseTime(start), parseTime(end)
 	if job.State.Ended() && job.Node == "" {
 		job.Start = time.Time{}
 	}
@@ -94,20 +81,6 @@ func withdrawNever(job *api.Job) {
 	case !job.ExpectedStart.IsZero():
 		job.Hint = "Slurm expects to start the job, although it says: " + why
 	}
-}
-
-// slurmTime reads seconds since 1970, or the format of a Slurm that does not know
-// SLURM_TIME_FORMAT, in UTC; zero for anything else.
-func slurmTime(s string) time.Time {
-	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
-		return time.Unix(n, 0).UTC()
-	}
-	t, err := time.Parse("2006-01-02T15:04:05", s)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
 }
 
 // setSlurmExit reads "status:signal" of an ended job.

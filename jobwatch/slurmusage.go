@@ -49,38 +49,8 @@ func parseSstat(out string) (u Usage, ok bool) {
 			continue
 		}
 		ok = true
-		u.CPU += time.Duration(tasks) * sstatTime(f[1])
+		u.CPU += time.Duration(tasks) * slurmDuration(f[1])
 		u.Memory += int64(tasks) * sizeInBytes(f[2])
 	}
 	return u, ok
-}
-
-// sstatTime reads 1-02:03:04, 02:03:04 or 03:04.567.
-func sstatTime(s string) time.Duration {
-	days, clock, dated := strings.Cut(s, "-")
-	total := 0.0
-	if dated {
-		n, err := strconv.Atoi(days)
-		if err != nil || n > 10000 { // sstat prints such for a step that it knows nothing of
-			return 0
-		}
-		total = float64(n) * 24
-	} else {
-		clock = s
-		if strings.Count(clock, ":") == 1 {
-			clock = "0:" + clock
-		}
-	}
-	for i, part := range strings.Split(clock, ":") {
-		n, err := strconv.ParseFloat(part, 64)
-		if err != nil || n < 0 {
-			return 0
-		}
-		if i == 0 {
-			total += n
-		} else {
-			total = total*60 + n
-		}
-	}
-	return time.Duration(total * float64(time.Second))
 }

@@ -90,7 +90,7 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 		return api.Job{}, err
 	}
 	defer unlock()
-	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", sched.name())
+	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", sched.kind().name)
 	job, err := w.submit(ctx, sched, s)
 	if err != nil {
 		return api.Job{}, err
@@ -113,9 +113,7 @@ func (w *Watcher) rememberSubmitted(job api.Job, awaited bool) {
 }
 
 func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {
-	if c, ok := sched.(multiCluster); ok {
-		c.addClusters(s.Args)
-	}
+	sched.addClusters(s.Args)
 	a, note, err := w.runSubmit(ctx, sched, s)
 	if err != nil && !errors.Is(err, errDoubt) {
 		return api.Job{}, err
@@ -140,7 +138,7 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 // returns the answer and a note for the person.
 func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (Result, string, error) {
 	mark := newMark()
-	script := submitScript(w.sh, sched.submitCommand(), s, mark)
+	script := submitScript(w.sh, sched.kind().submit, s, mark)
 	for range maxSubmitWaits {
 		res, err := w.sh.login(ctx, script)
 		if err != nil {
@@ -202,9 +200,7 @@ func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string
 
 // wholeJob is what the submit command would have printed for a job: of a task, its array.
 func wholeJob(sched scheduler, job api.Job) (ref string) {
-	if array, ok := sched.(arrays); ok {
-		job.ID = array.arrayOf(job.ID)
-	}
+	job.ID = sched.arrayOf(job.ID)
 	return job.Ref()
 }
 

@@ -311,11 +311,11 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 		stderr string
 		hint   string
 	}{
-		{slurm{}, "sbatch: error: invalid partition specified: nosuch\nsbatch: error: Batch job submission failed: Invalid partition name specified\n", "sinfo"},
-		{slurm{}, "sbatch: error: You must request at least one GPU: --gres missing\n", "GPUs"},
-		{slurm{}, "sbatch: error: Invalid --time specification\n", "--time"},
-		{slurm{}, "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", "later"},
-		{slurm{}, "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n", "option"},
+		{newSlurm(), "sbatch: error: invalid partition specified: nosuch\nsbatch: error: Batch job submission failed: Invalid partition name specified\n", "sinfo"},
+		{newSlurm(), "sbatch: error: You must request at least one GPU: --gres missing\n", "GPUs"},
+		{newSlurm(), "sbatch: error: Invalid --time specification\n", "--time"},
+		{newSlurm(), "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", "later"},
+		{newSlurm(), "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n", "option"},
 		{pbs{}, "qsub: Project is not specified. Please use -P <project id> (see myprojects)\n", "-P PROJECT"},
 		{pbs{}, "qsub: Unknown queue\n", "qstat -Q"},
 		{pbs{}, "qsub: Job violates queue and/or server resource limits\n", "queue allows"},

@@ -47,7 +47,7 @@ func (c *cut) Run(ctx context.Context, command string, stdin []byte) (Result, er
 
 func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
 	s := Submission{Tag: "tag", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh"}
-	size := len(frame(newMark(), submitScript(&shell{limit: time.Second}, slurm{}.submitCommand(), s, newMark())))
+	size := len(frame(newMark(), submitScript(&shell{limit: time.Second}, slurmKind.submit, s, newMark())))
 	for n := 0; n < size+size/10; n += size / 10 {
 		t.Run(fmt.Sprintf("after %d bytes", n), func(t *testing.T) {
 			t.Parallel()

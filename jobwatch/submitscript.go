@@ -46,7 +46,7 @@ func submitScript(sh *shell, command string, s Submission, mark string) string {
 		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
 		"@SESSION@", posixsh.Quote(s.Session),
 		"@CHECK@", checkScript(s),
-		"@WRITE@", writeScript(s),
+		"@PRINT@", printScript(s),
 		"@NOTE@", noteScript(s),
 		"@ARGS@", posixsh.Join(s.Args),
 		"@COMMAND@", command,
@@ -68,7 +68,7 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 	cd @WORKDIR@ || tunctl_fail 'cannot enter the working directory:'
 	@CHECK@
 	tunctl_new=$tunctl_dir/tunctl.new.$$
-	( @WRITE@ ) || { rm -f "$tunctl_new"; tunctl_fail "cannot copy the job script to $tunctl_root:"; }
+	( @PRINT@ ) >"$tunctl_new" || { rm -f "$tunctl_new"; tunctl_fail "cannot copy the job script to $tunctl_root:"; }
 	@NOTE@
 	chmod 700 "$tunctl_new" && mv -f "$tunctl_new" "$tunctl_script" || tunctl_fail "cannot copy the job script to $tunctl_root:"
 	printf '%s\n' @SESSION@ >"$tunctl_dir/tunctl.session"
@@ -119,15 +119,12 @@ func checkScript(s Submission) string {
 		" || tunctl_fail " + posixsh.Quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
 }
 
-// writeScript writes a copy of the job script to "$tunctl_new", with Unix line endings:
-// schedulers refuse Windows ones.
-func writeScript(s Submission) string {
+// printScript prints the job script, with Unix line endings: schedulers refuse Windows ones.
+func printScript(s Submission) string {
 	if s.Script == "" {
-		content := bytes.ReplaceAll(s.Content, []byte("\r\n"), []byte("\n"))
-		return "printf '%s' " + posixsh.Quote(string(content)) + ` >"$tunctl_new"`
+		return "printf '%s' " + posixsh.Quote(strings.ReplaceAll(string(s.Content), "\r\n", "\n"))
 	}
-	from := "< " + posixsh.QuotePath(s.Script)
-	return `tunctl_cr=$(printf '\r'); LC_ALL=C sed "s/$tunctl_cr\$//" ` + from + ` >"$tunctl_new"`
+	return `LC_ALL=C sed "s/$(printf '\r')\$//" <` + posixsh.QuotePath(s.Script)
 }
 
 // noteScript writes a note if line endings were changed.

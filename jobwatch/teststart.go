@@ -20,41 +20,22 @@ type Start struct {
 	Cancelled bool
 }
 
-// startTester is a scheduler that can say something about the start of a job that is not
-// submitted.
-type startTester interface {
-	testStart(ctx context.Context, sh *shell, t startTest) (Start, error)
-}
-
-// startTest is one test of a job.
-type startTest struct {
-	job    Submission
-	script string // its text
-	// awaitTurn must be called before the server is queried.
-	awaitTurn func(context.Context) error
-}
-
-// TestStart asks the scheduler when a job would start, without submitting it; script is the
-// text of its script. If the scheduler would refuse the job, that is an *api.Error with
+// TestStart asks the scheduler when a job would start, without submitting it. If the scheduler would refuse the job, that is an *api.Error with
 // api.CodeSubmit. It counts as a query: callers wait for Limits.QueryMin.
-func (w *Watcher) TestStart(ctx context.Context, s Submission, script string) (Start, error) {
+func (w *Watcher) TestStart(ctx context.Context, s Submission) (Start, error) {
 	sched, err := w.scheduler(ctx)
 	if err != nil {
 		return Start{}, err
 	}
-	tester, ok := sched.(startTester)
-	if !ok {
-		return Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
-	}
 	unlock := func() {}
 	defer func() { unlock() }()
-	start, err := tester.testStart(ctx, w.sh, startTest{s, script, func(ctx context.Context) error {
+	start, err := sched.testStart(ctx, w.sh, s, func(ctx context.Context) error {
 		turn, err := w.awaitTurn(ctx)
 		if err == nil {
 			unlock = turn
 		}
 		return err
-	}})
+	})
 	if start.Submitted != "" {
 		w.log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
 		w.changed()
@@ -98,7 +79,7 @@ func testScript(sh *shell, s Submission, command, cancel string, ids ...string) 
 		"@FILE@", sh.folder()+"/"+submittedMark,
 		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
 		"@ARGS@", posixsh.Join(s.Args),
-		"@READ@", writeScriptTo(s),
+		"@READ@", printScript(s),
 		"@COMMAND@", command,
 		"@IDS@", posixsh.Join(ids),
 		"@CANCEL@", cancel,
@@ -140,12 +121,4 @@ func readSubmitted(res Result) (Start, bool) {
 		return Start{}, false
 	}
 	return Start{Submitted: string(m[1]), Cancelled: string(m[2]) == "0"}, true
-}
-
-// writeScriptTo prints the job script, with Unix line endings.
-func writeScriptTo(s Submission) string {
-	if s.Script == "" {
-		return "printf '%s' " + posixsh.Quote(strings.ReplaceAll(string(s.Content), "\r\n", "\n"))
-	}
-	return `LC_ALL=C sed "s/$(printf '\r')\$//" <` + posixsh.QuotePath(s.Script)
 }

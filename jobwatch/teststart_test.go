@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -35,7 +34,7 @@ func TestTheStartOfATestedJobIsReadFromStandardError(t *testing.T) {
 		"a script here":  {Content: []byte("#!/bin/sh\r\necho it is mine\r\n"), Base: "nb.sh", Args: []string{"--comment=a b"}},
 		"a script there": {Script: "~/nb.sh", Args: []string{"--comment=a b"}},
 	} {
-		start, err := slurmWatcher(m).TestStart(t.Context(), s, "")
+		start, err := slurmWatcher(m).TestStart(t.Context(), s)
 		if err != nil || !start.At.Equal(want) || start.Submitted != "" {
 			t.Fatalf("%s: %+v, %v", name, start, err)
 		}
@@ -61,7 +60,7 @@ func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
 			m := newMachine(t)
 			m.program(t, "sbatch", tt.answer)
 			m.program(t, "scancel", `printf '%s\n' "$*" >>"$HOME/cancelled"`)
-			start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}, "")
+			start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"})
 			if err != nil || start.Submitted != tt.job || !start.Cancelled || !start.At.IsZero() {
 				t.Errorf("%+v, %v", start, err)
 			}
@@ -74,7 +73,7 @@ func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
 		m := newMachine(t)
 		m.program(t, "sbatch", "echo 4711")
 		m.program(t, "scancel", "exit 1")
-		start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}, "")
+		start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"})
 		if err != nil || start.Submitted != "4711" || start.Cancelled {
 			t.Errorf("%+v, %v", start, err)
 		}
@@ -87,11 +86,11 @@ func TestAJobThatATestSubmittedIsToldLaterIfTheAnswerIsLost(t *testing.T) {
 echo "sbatch: a word from the site" >&2; echo 4711`)
 	m.program(t, "scancel", `echo "scancel: one too" >&2; printf '%s\n' "$*" >>"$HOME/cancelled"`)
 	s := Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}
-	if start, err := slurmWatcher(unread{m, t}).TestStart(t.Context(), s, ""); !errors.Is(err, ErrLost) || start.Submitted != "" {
+	if start, err := slurmWatcher(unread{m, t}).TestStart(t.Context(), s); !errors.Is(err, ErrLost) || start.Submitted != "" {
 		t.Fatalf("%+v, %v", start, err)
 	}
 	for range 2 {
-		if start, err := slurmWatcher(m).TestStart(t.Context(), s, ""); err != nil || start.Submitted != "4711" || !start.Cancelled {
+		if start, err := slurmWatcher(m).TestStart(t.Context(), s); err != nil || start.Submitted != "4711" || !start.Cancelled {
 			t.Errorf("%+v, %v", start, err)
 		}
 	}
@@ -146,7 +145,7 @@ func TestATestSaysThatTheSchedulerWouldRefuseTheJob(t *testing.T) {
 	} {
 		m := newMachine(t)
 		m.program(t, "sbatch", tt.answer)
-		if start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}, ""); !tt.test(start, err) {
+		if start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}); !tt.test(start, err) {
 			t.Errorf("%s: %+v, %v", name, start, err)
 		}
 	}
@@ -174,7 +173,7 @@ func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 		w := NewWatcher(c, Options{Scheduler: Slurm, Limits: DefaultLimits()})
 		begin := time.Now()
 		for range 4 {
-			if start, err := w.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n")}, ""); err != nil || start.At.Unix() != 1794702650 {
+			if start, err := w.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n")}); err != nil || start.At.Unix() != 1794702650 {
 				t.Fatalf("%+v, %v", start, err)
 			}
 		}
@@ -183,77 +182,24 @@ func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := w.TestStart(ctx, Submission{Content: []byte("#!/bin/sh\n")}, ""); !errors.Is(err, context.Canceled) {
+		if _, err := w.TestStart(ctx, Submission{Content: []byte("#!/bin/sh\n")}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a person who leaves waits: %v", err)
-		}
-	})
-}
-
-const pbsNodesTable = `                                                        mem       ncpus   nmics   ngpus
-vnode           state           njobs   run   susp      f/t        f/t     f/t     f/t   jobs
---------------- --------------- ------ ----- ------ ------------ ------- ------- ------- -------
-n1              free                 1     1      0    64gb/64gb   31/32     0/0     2/2 44
-n2              job-busy             1     1      0     0kb/64gb    0/32     0/0     2/2 45
-n3              free                 1     1      0    10gb/64gb   16/32     0/0     1/2 46
-n4              down                 0     0      0    64gb/64gb   32/32     0/0     2/2 --
-`
-
-func TestOneTableOfNodesServesForAllVariantsOfAJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &counted{out: pbsNodesTable}
-		w := NewWatcher(c, Options{Scheduler: PBS, Limits: DefaultLimits()})
-		begin := time.Now()
-		for options, want := range map[string]string{
-			"-l select=1:ncpus=16":                 "2 of 4 nodes have 16 CPUs free now",
-			"-l select=2:ncpus=8:ngpus=2":          "1 of 4 nodes have 8 CPUs and 2 GPUs free now",
-			"-l select=1:ncpus=1:ngpus=1:mem=32gb": "1 of 4 nodes have 1 CPU and 1 GPU free now",
-			"-l ncpus=64":                          "0 of 4 nodes have 64 CPUs free now",
-		} {
-			start, err := w.TestStart(t.Context(), Submission{}, "#!/bin/sh\n#PBS "+options+"\n")
-			if err != nil || !strings.Contains(start.Words, want) || !start.At.IsZero() {
-				t.Errorf("%s: %+v, %v; want %q", options, start, err, want)
-			}
-		}
-		if n := c.commands.Load(); n != 1 || time.Since(begin) != 0 {
-			t.Errorf("%d commands in %s", n, time.Since(begin))
 		}
 	})
 }
 
 func TestAHostWithoutASchedulerStartsAJobAtOnce(t *testing.T) {
 	w := NewWatcher(nil, Options{Scheduler: None})
-	if start, err := w.TestStart(t.Context(), Submission{}, ""); err != nil || time.Since(start.At) > time.Minute || start.Words == "" {
+	if start, err := w.TestStart(t.Context(), Submission{}); err != nil || time.Since(start.At) > time.Minute || start.Words == "" {
 		t.Errorf("%+v, %v", start, err)
 	}
 }
 
-func TestGridEngineSaysWhetherAJobCouldStartNow(t *testing.T) {
-	for answer, want := range map[string]string{
-		`echo "verification: found possible assignment with 1 slots"`:                                                                "could start now",
-		`echo "Job 0 cannot run in queue \"a.q\" because of cluster queue" >&2; echo "verification: no suitable queues" >&2; exit 1`: "could not start now",
-	} {
-		m := newMachine(t)
-		m.program(t, "qsub", answer)
-		w := NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits()})
-		if start, err := w.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}, ""); err != nil || !strings.Contains(start.Words, want) {
-			t.Errorf("%s: %+v, %v", answer, start, err)
+func TestASchedulerThatTellsNoStartIsNotAsked(t *testing.T) {
+	for _, scheduler := range []string{PBS, GridEngine} {
+		w := NewWatcher(nil, Options{Scheduler: scheduler})
+		if start, err := w.TestStart(t.Context(), Submission{}); err != nil || !start.At.IsZero() || start.Words == "" {
+			t.Errorf("%s: %+v, %v", scheduler, start, err)
 		}
-	}
-	m := newMachine(t)
-	m.program(t, "qsub", `for word; do test "$last" != -w || verify=$word; last=$word; done
-test "$verify" = p || { echo 11; exit; }
-echo "verification: found possible assignment with 1 slots"`)
-	own := NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits()})
-	if start, err := own.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x", Args: []string{"-w", "e"}}, ""); err != nil || start.Submitted != "" {
-		t.Errorf("with a -w of the person's: %+v, %v", start, err)
-	}
-	m = newMachine(t)
-	m.program(t, "qsub", `echo "Your job 12 (\"nb\") has been submitted"`)
-	m.program(t, "qdel", `printf '%s\n' "$*" >"$HOME/cancelled"`)
-	w := NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits()})
-	start, err := w.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}, "")
-	words, _ := os.ReadFile(m.path("cancelled"))
-	if err != nil || fmt.Sprint(start) != fmt.Sprint(Start{Submitted: "12", Cancelled: true}) || string(words) != "12\n" {
-		t.Errorf("%+v, %v, cancelled %q", start, err, words)
 	}
 }

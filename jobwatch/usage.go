@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -23,17 +21,6 @@ type Usage struct {
 // errNoUsage means that the host's scheduler has not counted what a job uses.
 var errNoUsage = errors.New("the scheduler does not tell what a running job uses")
 
-// usageReader is a scheduler that must be asked for what a job uses.
-type usageReader interface {
-	// usage asks for the number of CPUs only if it is not known yet.
-	usage(ctx context.Context, sh *shell, ref string, cpus int) (Usage, error)
-}
-
-// usageKeeper is a scheduler whose answers about a job have what it uses.
-type usageKeeper interface {
-	lastUsage(id string) (Usage, bool)
-}
-
 // Usage returns what the scheduler has counted for a running job. PBS tells it with every
 // answer about the job, and is not asked; Slurm is asked once per Limits.Query for all jobs
 // of the host, and in between the last answer is returned.
@@ -42,15 +29,8 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	if keeper, ok := s.(usageKeeper); ok {
-		if u, known := keeper.lastUsage(ref); known {
-			return u, nil
-		}
-		return Usage{}, errNoUsage
-	}
-	reader, ok := s.(usageReader)
-	if !ok {
-		return Usage{}, errNoUsage
+	if !s.kind().asksUsage {
+		return s.usage(ctx, w.sh, ref, 0)
 	}
 	last, due := w.claimUsage(ref)
 	if !due {
@@ -64,7 +44,7 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (Usage, error) {
 		return Usage{}, err
 	}
 	defer unlock()
-	u, err := reader.usage(ctx, w.sh, ref, last.CPUs)
+	u, err := s.usage(ctx, w.sh, ref, last.CPUs)
 	if err != nil {
 		return Usage{}, err
 	}
@@ -87,20 +67,4 @@ func (w *Watcher) claimUsage(ref string) (last Usage, due bool) {
 	}
 	w.nextUsage = time.Now().Add(w.limits.withJitter(w.limits.Query))
 	return w.usages[ref], true
-}
-
-// sizeInBytes reads 21736kb, 32gb, 1.5G, 12K or a number of bytes.
-func sizeInBytes(s string) int64 {
-	s = strings.TrimSuffix(strings.ToLower(s), "b")
-	factor := 1.0
-	for i, unit := range []string{"k", "m", "g", "t"} {
-		if number, ok := strings.CutSuffix(s, unit); ok {
-			s, factor = number, float64(int64(1)<<(10*(i+1)))
-		}
-	}
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return int64(n * factor)
 }

@@ -79,7 +79,7 @@ func TestTimesOfSstatAreRead(t *testing.T) {
 		"00:00:07": 7 * time.Second, "1-02:03:04": 26*time.Hour + 3*time.Minute + 4*time.Second,
 		"01:02.500": 62500 * time.Millisecond, "": 0, "INVALID": 0, "213503982334-14:25:51": 0,
 	} {
-		if got := sstatTime(text); got != want {
+		if got := slurmDuration(text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
@@ -92,8 +92,8 @@ func TestTheUseOfAnArrayIsThatOfItsFirstTask(t *testing.T) {
 		{"Job Id": "22[2].pbs9", "array_id": "22[].pbs9", "job_state": "R", "resources_used.cput": "00:22:00"},
 	})
 	for id, want := range map[string]time.Duration{"22[].pbs9": 11 * time.Minute, "22[2].pbs9": 22 * time.Minute} {
-		if u, ok := p.lastUsage(id); !ok || u.CPU != want {
-			t.Errorf("%s: %+v, %v", id, u, ok)
+		if u, err := p.usage(t.Context(), nil, id, 0); err != nil || u.CPU != want {
+			t.Errorf("%s: %+v, %v", id, u, err)
 		}
 	}
 }

@@ -24,16 +24,20 @@ type Watch struct {
 	w  *Watcher
 	c  chan Report
 
-	mu         sync.Mutex
-	job        api.Job
-	known      bool      // the scheduler has reported the job at least once
-	ran        bool      // it was seen running
-	detailed   bool      // the detail of this run of the job is known
-	detailAt   time.Time // when it was last queried
-	detailLost bool      // the last query for it failed
-	row        api.Job   // the job in the list when its detail was queried
-	closed     bool
-	passive    bool // it causes no query; set before others see the watch
+	// detail is what is known of the job's detail; only a query uses it.
+	detail struct {
+		known  bool      // that of this run of the job
+		row    api.Job   // the job in the list then
+		at     time.Time // when it was last queried
+		failed bool      // the last query for it failed
+	}
+
+	mu      sync.Mutex
+	job     api.Job
+	known   bool // the scheduler has reported the job at least once
+	ran     bool // it was seen running
+	closed  bool
+	passive bool // it causes no query; set before others see the watch
 
 	began     time.Time // when the watch began
 	submitted time.Time // when we submitted the job, if that was just before
@@ -45,8 +49,8 @@ type Watch struct {
 	waitedAs     api.JobState // its state until then
 }
 
-func (w *Watcher) newWatch(id string) *Watch {
-	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now()}
+func (w *Watcher) newWatch(id string, passive bool) *Watch {
+	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now(), passive: passive}
 	x.job.ID, x.job.Cluster = splitRef(id)
 	x.job.State = api.JobUnknown
 	return x
@@ -55,7 +59,7 @@ func (w *Watcher) newWatch(id string) *Watch {
 // Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
 // running task. Close ends it.
 func (w *Watcher) Watch(id string) *Watch {
-	x := w.newWatch(id)
+	x := w.newWatch(id, false)
 	w.mu.Lock()
 	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
 		x.job, x.submitted = s.job, s.at
@@ -73,8 +77,7 @@ func (w *Watcher) Watch(id string) *Watch {
 // Observe is Watch without queries of its own: it reports the job whenever the scheduler is
 // queried for another reason.
 func (w *Watcher) Observe(id string) *Watch {
-	x := w.newWatch(id)
-	x.passive = true
+	x := w.newWatch(id, true)
 	w.mu.Lock()
 	w.watches[x] = struct{}{}
 	w.mu.Unlock()
@@ -140,11 +143,12 @@ func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 	if now.Log != "" || x.passive {
 		return false
 	}
-	sameRun := now.Restarts == x.row.Restarts && now.Node == x.row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(x.row, x.job.ID).Task
-	if _, few := s.(selective); few {
-		sameRun = sameRun && now.State == x.row.State
+	row := x.detail.row
+	sameRun := now.Restarts == row.Restarts && now.Node == row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(row, x.job.ID).Task
+	if s.kind().perRound != nil {
+		sameRun = sameRun && now.State == row.State
 	}
-	return !x.detailed || !sameRun || isVague(now) && x.job.State == api.JobUnknown
+	return !x.detail.known || !sameRun || isVague(now) && x.job.State == api.JobUnknown
 }
 
 // isVague recognises an array in a list that does not have its tasks.
@@ -188,12 +192,16 @@ func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
 // releaseWords are the end of the hint of a job whose hold a person can release.
 var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)
 
-// markUnknown keeps the facts about the job and sets its state to unknown.
-func (x *Watch) markUnknown(reason, hint string) {
+// markUnknown keeps the facts about the job and sets its state to unknown. A watch that knows its
+// job ignores the first failure.
+func (x *Watch) markUnknown(scheduler string, o outage) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.known && o.times == 1 {
+		return
+	}
 	job := x.job
-	job.State, job.Reason, job.Hint = api.JobUnknown, reason, hint
+	job.State, job.Reason, job.Hint = api.JobUnknown, "NoAnswer", o.hint(scheduler, job)
 	x.publishLocked(job)
 }
 
@@ -247,40 +255,16 @@ func (x *Watch) confirmMissing(s scheduler) bool {
 // unseenHintLocked is what it means that the scheduler has said nothing of a job that we
 // submitted; "" if it has, or if that means nothing.
 func (x *Watch) unseenHintLocked(s scheduler) string {
-	few, ok := s.(selective)
-	if !ok || x.submitted.IsZero() || x.ran || x.job.Queue != "" || !x.logFound.IsZero() {
+	if x.submitted.IsZero() || x.ran || x.job.Queue != "" || !x.logFound.IsZero() {
 		return ""
 	}
-	return few.unseenHint()
+	return s.kind().unseenHint
 }
 
-// isKnown reports whether the scheduler has ever reported the job.
-func (x *Watch) isKnown() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.known
-}
-
-// detailSucceeded records that the detail of this run of the job is known; row is the job in the
-// list, if there is one.
-func (x *Watch) detailSucceeded(row api.Job) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.detailed, x.detailAt, x.detailLost, x.row = true, time.Now(), false, row
-}
-
-// detailFailed records a failed query for the detail: the other jobs come first now.
-func (x *Watch) detailFailed() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.detailAt, x.detailLost = time.Now(), true
-}
-
-// lastDetail is when the detail was last queried, and whether that failed.
-func (x *Watch) lastDetail() (at time.Time, failed bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.detailAt, x.detailLost
+// setDetail records that the detail of this run of the job is known; row is the job in the list, if
+// there is one.
+func (x *Watch) setDetail(row api.Job) {
+	x.detail.known, x.detail.row, x.detail.at, x.detail.failed = true, row, time.Now(), false
 }
 
 // withKnownNode sets the node of a listed job to that of its detail: the list of Slurm names the
@@ -288,7 +272,7 @@ func (x *Watch) lastDetail() (at time.Time, failed bool) {
 func (x *Watch) withKnownNode(row api.Job) api.Job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.detailed && x.job.Node != "" && row.Node == x.row.Node && row.Restarts == x.row.Restarts {
+	if seen := x.detail.row; x.detail.known && x.job.Node != "" && row.Node == seen.Node && row.Restarts == seen.Restarts {
 		row.Node, row.Nodes = x.job.Node, x.job.Nodes
 	}
 	return row
@@ -297,10 +281,10 @@ func (x *Watch) withKnownNode(row api.Job) api.Job {
 // withKnownFacts adds to a job from a short list what is known of this run.
 func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	x.mu.Lock()
-	known := x.job
+	known, reported := x.job, x.known
 	x.mu.Unlock()
 	switch {
-	case !x.isKnown() || known.Submitted.IsZero():
+	case !reported || known.Submitted.IsZero():
 		return job
 	case isVague(job) && !known.State.Ended():
 		return known
@@ -330,12 +314,11 @@ func (x *Watch) gone(s scheduler) api.Job {
 	if job.End.After(time.Now()) {
 		job.End = time.Time{} // it was the time limit; when it ended is not known
 	}
-	few, ok := s.(selective)
 	ran := x.ran || !x.logFound.IsZero()
 	switch hint := x.unseenHintLocked(s); {
 	case hint != "":
 		job.State, job.Hint = api.JobNeverRan, hint
-	case ok && few.explainGone(&job, ran):
+	case s.explainGone(&job, ran):
 	case x.known || ran:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"

@@ -25,12 +25,12 @@ type Watcher struct {
 	limits Limits
 	log    *slog.Logger
 
-	hostLock    chan struct{} // holds a token while a command runs
+	hostLock    turn          // taken while a command runs
 	wake        chan struct{} // signals Serve that due may have changed
 	recheckLogs chan struct{} // signals watchForLogs that it may have another log to look for
 
-	stepTurn       chan struct{} // holds a token during StepOutput
-	nextStepOutput time.Time     // when the next one may begin; owned by the token's holder
+	stepTurn       turn      // taken during StepOutput
+	nextStepOutput time.Time // when the next one may begin; owned by who has the turn
 
 	mu        sync.Mutex
 	account   account
@@ -64,16 +64,16 @@ func NewWatcher(r Runner, o Options) *Watcher {
 		host:        cmp.Or(o.Host, "the host"),
 		limits:      limits,
 		log:         orDiscard(o.Log),
-		hostLock:    make(chan struct{}, 1),
+		hostLock:    make(turn, 1),
 		wake:        make(chan struct{}, 1),
 		recheckLogs: make(chan struct{}, 1),
-		stepTurn:    make(chan struct{}, 1),
+		stepTurn:    make(turn, 1),
 		watches:     make(map[*Watch]struct{}),
 		cancelled:   make(map[string]time.Time),
 		submitted:   make(map[string]submittedJob),
 		usages:      make(map[string]Usage),
 		reads:       newReadBatch(sh, limits.LogFirst),
-		runtime:     runtimeList{turn: make(chan struct{}, 1)},
+		runtime:     runtimeList{turn: make(turn, 1)},
 	}
 }
 
@@ -83,7 +83,7 @@ func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.name(), nil
+	return s.kind().name, nil
 }
 
 // KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
@@ -91,7 +91,7 @@ func (w *Watcher) KnownScheduler() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.sched != nil {
-		return w.sched.name()
+		return w.sched.kind().name
 	}
 	return w.wanted
 }
@@ -108,19 +108,20 @@ func (w *Watcher) User(ctx context.Context) (string, error) {
 
 // Jobs returns the person's jobs that wait or run. The list is at most Limits.QueryMin old.
 func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
-	if err := w.refresh(ctx); err != nil {
-		return nil, err
+	if !w.fresh() {
+		if err := w.query(ctx, allJobs); err != nil { // callers during a query share its answer
+			return nil, err
+		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.markCancelledLocked(w.jobs), nil
+	return w.LastJobs(), nil
 }
 
 // LastJobs returns the jobs of the last answer, however old, without a query.
 func (w *Watcher) LastJobs() []api.Job {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.markCancelledLocked(w.jobs)
+	jobs := w.jobs
+	w.mu.Unlock()
+	return w.markCancelled(jobs...)
 }
 
 // Refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
@@ -142,10 +143,8 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 
 // MaxDetails is how many Detail calls one command of a person may make, at most limit.
 func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
-	if s, err := w.scheduler(ctx); err == nil {
-		if _, ok := s.(selective); ok {
-			return min(limit, w.limits.Connections)
-		}
+	if s, err := w.scheduler(ctx); err == nil && s.kind().perRound != nil {
+		return min(limit, w.limits.Connections)
 	}
 	return limit
 }
@@ -163,18 +162,12 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 		return api.Job{}, false, nil
 	}
 	if err == nil && job.State.Ended() {
-		w.invalidateIfListed(s, job.Ref())
+		w.mu.Lock()
+		_, listed := pick(s, w.jobs, job.Ref())
+		w.stale = w.stale || listed
+		w.mu.Unlock()
 	}
-	return w.markCancelled(job), err == nil, err
-}
-
-// invalidateIfListed marks the list as stale if it still has a job that has ended.
-func (w *Watcher) invalidateIfListed(s scheduler, id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, listed := pick(s, w.jobs, id); listed {
-		w.stale = true
-	}
+	return w.markCancelled(job)[0], err == nil, err
 }
 
 // recently is how long ended jobs are listed.
@@ -210,7 +203,10 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	if err := s.cancel(ctx, w.sh, id); err != nil {
 		return err
 	}
-	w.rememberCancelled(id)
+	w.mu.Lock()
+	maps.DeleteFunc(w.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
+	w.cancelled[id] = time.Now() // so that it is not adopted before the scheduler has ended it
+	w.mu.Unlock()
 	w.changed()
 	return nil
 }
@@ -219,24 +215,10 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 // to 18 seconds, and for much longer if its node is down.
 const cancelledFor = time.Hour
 
-// rememberCancelled records that a job was cancelled, so that it is not adopted before the
-// scheduler has ended it.
-func (w *Watcher) rememberCancelled(id string) {
+// markCancelled returns the jobs, with those that we cancelled as completing.
+func (w *Watcher) markCancelled(jobs ...api.Job) []api.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
-	w.cancelled[id] = time.Now()
-}
-
-// markCancelled returns the job as completing if we cancelled it.
-func (w *Watcher) markCancelled(job api.Job) api.Job {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.markCancelledLocked([]api.Job{job})[0]
-}
-
-// markCancelledLocked returns the jobs, with those that we cancelled as completing.
-func (w *Watcher) markCancelledLocked(jobs []api.Job) []api.Job {
 	jobs = slices.Clone(jobs)
 	for i, job := range jobs {
 		if w.sched == nil || job.State.Ended() {
@@ -287,11 +269,7 @@ func extendError(id string, err error) error {
 // HasSteps reports whether programs can be started inside a running job, as with srun.
 func (w *Watcher) HasSteps(ctx context.Context) bool {
 	s, err := w.scheduler(ctx)
-	if err != nil {
-		return false
-	}
-	_, ok := s.(stepReader)
-	return ok
+	return err == nil && s.kind().hasSteps
 }
 
 // ErrNoSteps means that the host's scheduler cannot show the output of a running job.
@@ -306,16 +284,14 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, ok := s.(stepReader)
-	if !ok {
+	if !s.kind().hasSteps {
 		return nil, ErrNoSteps
 	}
-	select {
-	case w.stepTurn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := w.stepTurn.take(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { <-w.stepTurn }()
+	defer release()
 	if err := ctxtime.Sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
 		return nil, err
 	}
@@ -325,7 +301,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	}
 	defer unlock()
 	w.nextStepOutput = time.Now().Add(w.limits.withJitter(w.limits.Query))
-	return steps.stepOutput(ctx, w.sh, id)
+	return s.stepOutput(ctx, w.sh, id)
 }
 
 // NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
@@ -374,9 +350,16 @@ func (w *Watcher) acquire(ctx context.Context) (s scheduler, unlock func(), err 
 
 // lockHost waits until no other command runs on the host.
 func (w *Watcher) lockHost(ctx context.Context) (unlock func(), err error) {
+	return w.hostLock.take(ctx)
+}
+
+// turn is a lock whose waiters may give up. It holds a token while it is taken.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context) (release func(), err error) {
 	select {
-	case w.hostLock <- struct{}{}:
-		return func() { <-w.hostLock }, nil
+	case t <- struct{}{}:
+		return func() { <-t }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

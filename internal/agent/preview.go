@@ -132,7 +132,7 @@ func (p *preview) withStart(ctx context.Context, out api.Preview, sub jobwatch.S
 		out.Why = fmt.Sprintf("not asked: a test on %s has submitted a job before, so jobs are not tested there any more", host)
 		return out, nil
 	}
-	start, err := p.jobs.TestStart(ctx, sub, out.Script)
+	start, err := p.jobs.TestStart(ctx, sub)
 	err = p.agent.aboutAnswers(ctx, p.cfg, p.jobs, err)
 	if start.Submitted != "" {
 		p.agent.store.SetTestSubmits(host)

@@ -97,16 +97,17 @@ func findURLs(text string) []foundURL {
 		colon := from + i
 		from = colon + len("://")
 		start := schemeStart(text, colon)
+		var u foundURL
 		switch scheme := strings.ToLower(text[start:colon]); scheme {
 		case "http", "https":
-			u := parseWebURL(text, scheme, from)
-			u.start = start
-			found, from = append(found, u), max(u.end, from)
+			u = parseWebURL(text, scheme, from)
 		case "http+unix":
-			u := parseUnixURL(text, from)
-			u.start = start
-			found, from = append(found, u), max(u.end, from)
+			u = parseUnixURL(text, from)
+		default:
+			continue
 		}
+		u.start = start
+		found, from = append(found, u), max(u.end, from)
 	}
 }
 

@@ -123,7 +123,10 @@ var workRules = []rule{
 		app: appParaView, act: announces, needle: "connection url:", desc: "the address for ParaView's client",
 		re: lazyPattern(`Connection URL: (?P<scheme>cs)://(?P<host>` + hostPattern + `):(?P<port>\d+)`),
 	},
-	{needle: "discovered", needsApp: true, read: readDiscovered},
+	{ // of Open OnDemand's scripts
+		act: announces, needle: "discovered", needsApp: true, desc: "the portal's script, which has seen the port open",
+		re: lazyPattern(`(?i)\bDiscovered .* listening on port (?P<port>\d+)`),
+	},
 }
 
 // pageRules are of pages to look at.
@@ -182,15 +185,6 @@ var webRules = []rule{
 	{app: appWeb, act: marks, needle: "is running at:", re: lazyPattern(`(?i)\bvoil\S+ is running at:\s*$`)},
 	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: lazyPattern(`^\s*` + urlPattern + `\s*$`)},
 	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: lazyPattern(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
-}
-
-// discovered matches the line of Open OnDemand's scripts when a server's port is open.
-var discovered = regexp.MustCompile(`(?i)\bDiscovered .* listening on port (?P<port>\d+)`)
-
-func readDiscovered(r *reader, l logLine) {
-	if addr, ok := l.match(discovered); ok {
-		r.ev.addOwn(statement{at: l.at, app: l.app, addr: addr, desc: "the portal's script, which has seen the port open"})
-	}
 }
 
 // Dask's scheduler prints its own address and that of its dashboard, which is often

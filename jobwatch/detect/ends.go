@@ -51,8 +51,8 @@ var endRules = []rule{
 	{app: appVNC, act: ends, needle: "killing xvnc", desc: "the VNC server was killed", re: lazyPattern(`Killing Xvnc process ID \d+`)},
 	{needle: "exiting...", read: readExiting},
 	{app: appPluto, act: ends, needle: "closing pluto", desc: "Pluto stops", re: lazyPattern(`Closing Pluto\.\.\.`)},
-	{needle: "killed", needsApp: true, read: readKilled},
-	{needle: "terminated", needsApp: true, read: readKilled},
+	{act: ends, needle: "killed", needsApp: true, desc: killedWords, re: killed},
+	{act: ends, needle: "terminated", needsApp: true, desc: killedWords, re: killed},
 	{needle: "finished server process", read: readUvicornEnd},
 	{app: appWeb, act: ends, needle: "shutting down: master", desc: "the web server stops", re: lazyPattern(`Shutting down: Master`)},
 	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: lazyPattern(`Keyboard interrupt received, exiting`)},
@@ -84,10 +84,6 @@ func readExiting(r *reader, l logLine) {
 // killed matches the shell's message about a command that a signal ended:
 //
 //	/var/spool/slurmd/job7/slurm_script: line 9: 4711 Killed   jupyter lab --no-browser
-var killed = regexp.MustCompile(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b`)
+var killed = lazyPattern(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b`)
 
-func readKilled(r *reader, l logLine) {
-	if killed.MatchString(l.text) {
-		r.ev.addEnd(statement{at: l.at, app: l.app, desc: "the shell reported that the server died"})
-	}
-}
+const killedWords = "the shell reported that the server died"

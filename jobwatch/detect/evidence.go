@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Bounds of what is remembered of a log of any length.
@@ -66,13 +67,12 @@ type position struct {
 	line   int
 }
 
-// source names the statement in a reason.
-func (s *statement) source() string {
-	if s.at.stream != "" {
-		return fmt.Sprintf("%s (%s line %d)", s.desc, s.at.stream, s.at.line)
-	}
-	return fmt.Sprintf("%s (line %d)", s.desc, s.at.line)
+func (p position) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s line %d", p.stream, p.line))
 }
+
+// source names the statement in a reason.
+func (s *statement) source() string { return fmt.Sprintf("%s (%s)", s.desc, s.at) }
 
 func newEvidence(only string) *evidence {
 	e := &evidence{only: only, servers: map[string]*server{}}

@@ -27,30 +27,20 @@ type Finding struct {
 
 // Report is a finding as `tunctl detect --json` prints it.
 type Report struct {
-	Name      string    `json:"name,omitempty"`
-	Found     bool      `json:"found"`
-	App       string    `json:"app,omitempty"`
-	Scheme    string    `json:"scheme,omitempty"`
-	Host      string    `json:"host,omitempty"`
-	Port      int       `json:"port,omitempty"`
-	Socket    string    `json:"socket,omitempty"`
-	Path      string    `json:"path,omitempty"`
-	Token     string    `json:"token,omitempty"`
-	User      string    `json:"user,omitempty"` // for the login page, with Password
-	Password  string    `json:"password,omitempty"`
-	Reach     api.Reach `json:"reach,omitempty"`
-	NeedsNode bool      `json:"needsNode,omitempty"`
-	Ended     bool      `json:"ended"`
-	Why       string    `json:"why,omitempty"`
-	Endpoints []Report  `json:"endpoints,omitempty"` // the others
+	Name  string `json:"name,omitempty"`
+	Found bool   `json:"found"`
+	api.Endpoint
+	Token     string   `json:"token,omitempty"`
+	Password  string   `json:"password,omitempty"`
+	Ended     bool     `json:"ended"`
+	Why       string   `json:"why,omitempty"`
+	Endpoints []Report `json:"endpoints,omitempty"` // the others
 }
 
 // Report returns the finding for printing, with the token only if secrets is set.
 func (f Finding) Report(secrets bool) Report {
-	r := Report{
-		Name: f.Name, Found: f.Found, App: f.App, Scheme: f.Scheme, Host: f.Host, Port: f.Port, Socket: f.Socket, Path: f.Path,
-		User: f.User, Reach: f.Reach, NeedsNode: f.NeedsNode, Ended: f.Ended, Why: f.Why,
-	}
+	r := Report{Name: f.Name, Found: f.Found, Endpoint: f.Endpoint, Ended: f.Ended, Why: f.Why}
+	r.OpenTo, r.Guess = "", false // they are not printed
 	if secrets {
 		r.Token, r.Password = f.Token.Reveal(), f.Password.Reveal()
 	}
@@ -91,11 +81,7 @@ func (f Finding) Explain(w io.Writer, secrets bool) {
 		if n.ignored {
 			verb = "ignored"
 		}
-		where := fmt.Sprintf("line %d", n.at.line)
-		if n.at.stream != "" {
-			where = n.at.stream + " " + where
-		}
-		fmt.Fprintf(w, "  %-9s %s: %s\n", where, verb, n.text)
+		fmt.Fprintf(w, "  %-9s %s: %s\n", n.at, verb, n.text)
 	}
 }
 

@@ -22,69 +22,45 @@ type lineSplitter struct {
 // are only valid during the call.
 func (s *lineSplitter) feed(p []byte, read func(line int, text []byte)) {
 	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n')
-		if end < 0 {
-			s.keep(p, read)
-			return
+		line, rest, ended := bytes.Cut(p, []byte("\n"))
+		for {
+			i := bytes.IndexByte(line, '\r')
+			if i < 0 {
+				break
+			}
+			s.add(line[:i], true, read)
+			line = line[i+1:]
 		}
-		s.cut(p[:end], read)
-		s.line++
-		p = p[end+1:]
+		s.add(line, ended, read)
+		if ended {
+			s.line++
+		}
+		p = rest
 	}
 }
 
-// cut reads everything up to a newline.
-func (s *lineSplitter) cut(p []byte, read func(int, []byte)) {
-	for {
-		part := p
-		i := bytes.IndexByte(p, '\r')
-		if i >= 0 {
-			part = p[:i]
-		}
-		s.emit(part, read)
-		if i < 0 {
-			return
-		}
-		p = p[i+1:]
-	}
-}
-
-// emit reads one line, with what was kept of it.
-func (s *lineSplitter) emit(p []byte, read func(int, []byte)) {
-	if len(s.buf) == 0 && len(p) <= maxLine {
+// add reads a line that has ended, with what was kept of it, and keeps the start of one that has
+// not. It reads a piece of a line that gets too long.
+func (s *lineSplitter) add(p []byte, ended bool, read func(int, []byte)) {
+	if ended && len(s.buf) == 0 && len(p) <= maxLine {
 		if len(p) > 0 {
 			read(s.line+1, p)
 		}
 		return
 	}
-	s.grow(p, read)
-	if len(s.buf) > 0 {
-		read(s.line+1, s.buf)
-		s.buf = s.buf[:0]
-	}
-}
-
-// keep remembers the start of an unfinished line.
-func (s *lineSplitter) keep(p []byte, read func(int, []byte)) {
-	if i := bytes.LastIndexByte(p, '\r'); i >= 0 {
-		s.cut(p[:i], read)
-		p = p[i+1:]
-	}
-	s.grow(p, read)
-}
-
-// grow appends p to the unfinished line, and reads a piece of it when it gets too long.
-func (s *lineSplitter) grow(p []byte, read func(int, []byte)) {
 	for len(p) > 0 {
 		n := min(len(p), maxLine-len(s.buf))
 		s.buf = append(s.buf, p[:n]...)
 		p = p[n:]
-		if len(s.buf) < maxLine {
-			continue
+		if len(s.buf) == maxLine {
+			end := breakPoint(s.buf)
+			read(s.line+1, s.buf[:end])
+			s.buf = append(s.buf[:0], s.buf[end:]...)
 		}
-		end := breakPoint(s.buf)
-		read(s.line+1, s.buf[:end])
-		s.buf = append(s.buf[:0], s.buf[end:]...)
+	}
+	if ended && len(s.buf) > 0 {
+		read(s.line+1, s.buf)
+		s.buf = s.buf[:0]
 	}
 }
 
@@ -127,11 +103,6 @@ func (w *wrapWidth) observe(n int) {
 	}
 }
 
-// isFull reports whether a line of n bytes was wrapped.
-func (w *wrapWidth) isFull(n int) bool {
-	return n == w.width && n >= 60 && (w.full > 1 || n == 80)
-}
-
 // join returns the line that was split into first and next, if a URL at the end of
 // first continues in next.
 func (w *wrapWidth) join(first, next string) (string, bool) {
@@ -142,13 +113,15 @@ func (w *wrapWidth) join(first, next string) (string, bool) {
 	if open == "" || word == "" || strings.HasPrefix(word, "http") {
 		return "", false
 	}
+	n := len(first)
+	wrapped := n == w.width && n >= 60 && (w.full > 1 || n == 80)
 	switch {
 	case strings.HasSuffix(open, "?") || strings.HasSuffix(open, "token="):
 		if !isURLWord(word) || len(word) < 8 {
 			return "", false
 		}
 	case isHex(word) && len(tokenOf(open))+len(word) == jupyterTokenLen && isHex(tokenOf(open)):
-	case w.isFull(len(first)) && !tokenIsWhole(open):
+	case wrapped && !(isHex(tokenOf(open)) && len(tokenOf(open)) == jupyterTokenLen):
 		if word, _, _ = strings.Cut(word, " "); next[0] == ' ' || !isURLWord(word) {
 			return "", false
 		}
@@ -186,12 +159,6 @@ func mayContinue(line string) bool { return lastURL(line) != "" || endsInAddress
 func tokenOf(text string) string {
 	_, token, _ := strings.Cut(text, "token=")
 	return token
-}
-
-// tokenIsWhole reports whether the URL ends with a complete token of Jupyter.
-func tokenIsWhole(text string) bool {
-	token := tokenOf(text)
-	return len(token) == jupyterTokenLen && isHex(token)
 }
 
 func isHex(s string) bool {

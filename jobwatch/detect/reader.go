@@ -87,6 +87,9 @@ func (r *reader) apply(u *rule, l logLine) bool {
 		return false
 	}
 	s := statement{at: l.at, app: u.app, desc: u.desc, addr: addr}
+	if u.needsApp {
+		s.app = l.app
+	}
 	switch u.act {
 	case announces:
 		if s.addr.path == "" || s.addr.path == "/" {

@@ -25,7 +25,7 @@ type rule struct {
 	app      string
 	act      act
 	needle   string // in lower case
-	needsApp bool   // the needle is a common word: the line must name an app too
+	needsApp bool   // the needle is a common word: the line must name an app too, which it is about
 	re       func() *regexp.Regexp
 	path     string // the page, if the line has none
 	desc     string // what the line is, or why it is ignored, for a person
