@@ -48,10 +48,11 @@ type Host struct {
 	outdated, recheckDue bool
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	sshOnlyWhy string
-	nodeWay    nodeWay     // of the last node behind it
-	insideWay  nodeWay     // into the last job on such a node
-	srun       srunOptions // of the last job step
 	changed    chan struct{}
+
+	nodeWay   lastWorking[string] // onto a node behind it
+	insideWay lastWorking[string] // into a job on such a node
+	srun      lastWorking[srunOptions]
 }
 
 func newHost(p *Pool, name string) *Host {
