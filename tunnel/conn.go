@@ -82,7 +82,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	if through, ok := t.wire.Conn.(*channelConn); ok {
 		c.parent = through.link
 	}
-	c.address, c.clients.unused = t.pool.address, c.endIfUnused
+	c.address, c.clients.unused = t.pool.network.HasAddress, c.endIfUnused
 	c.wg.Go(func() {
 		err := client.Wait()
 		c.mu.Lock()

@@ -34,7 +34,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	var moved atomic.Bool // no answer can come any more
 	t.host.setMoved(func() {
-		if !wire.hasAddress(t.pool.address) {
+		if !wire.hasAddress(t.pool.network.HasAddress) {
 			moved.Store(true)
 			_ = wire.Close()
 		}

@@ -18,10 +18,10 @@ func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) 
 
 // awaitPerson gives the login a person's time from now on: the server may have asked them
 // by other means, such as a push to a phone, or a key may need a touch.
-func (t *attempt) awaitPerson() { t.timeout.restartForPerson(t.pool.o.Limits.PromptTimeout) }
+func (t *attempt) awaitPerson() { t.timeout.restart(true, t.pool.o.Limits.PromptTimeout) }
 
 // awaitHost gives the login the host's time from now on.
-func (t *attempt) awaitHost() { t.timeout.restart(t.pool.o.Limits.HandshakeTimeout) }
+func (t *attempt) awaitHost() { t.timeout.restart(false, t.pool.o.Limits.HandshakeTimeout) }
 
 // unconfirmed is the error of a login that a person did not confirm in their time.
 func (t *attempt) unconfirmed(cause error) *api.Error {
@@ -51,7 +51,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 		return api.Answer{}, t.deny("the login asks "+wanted(p.Kind), ErrNobody)
 	}
 	if t.timeout != nil {
-		t.timeout.pause()
+		t.timeout.stop()
 		defer t.timeout.resume(t.pool.o.Limits.PromptTimeout)
 	}
 	limit := t.pool.o.Limits.PromptTimeout

@@ -534,16 +534,16 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*sshconfig.S
 		}
 		return s, nil
 	}
-	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address)
 		if s := servers[host]; s != nil {
 			return s.dial(ctx, d, network, address)
 		}
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	b.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
-	b.address = nil // it has all
-	b.watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() }
+	b.network.Lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
+	b.network.HasAddress = nil // it has all
+	b.network.Watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() }
 	return b
 }
 
