@@ -204,7 +204,11 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		return nil, err
 	}
 	return open(ctx, c, func() (net.Listener, error) {
-		l, err := c.client.Listen(network, address)
+		listen := c.client.Listen
+		if c.master != nil {
+			listen = c.master.listen
+		}
+		l, err := listen(network, address)
 		if err != nil {
 			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
 		}

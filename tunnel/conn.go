@@ -25,7 +25,7 @@ type conn struct {
 	limits    Limits
 	interval  time.Duration // of the keepalive
 	maxMissed int
-	heldBySSH bool // used through a control socket, which a global request would break
+	master    *master // the ssh program that holds it, whose control socket a global request would break; nil: none
 	sessions  *sessionLimit
 	clients   clientWaits
 	since     time.Time
