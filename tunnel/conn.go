@@ -135,12 +135,9 @@ func (c *conn) spawn(f func()) bool {
 // stream first, so that no orderly shutdown can block.
 func (c *conn) close(why error) {
 	c.mu.Lock()
-	if c.why == nil {
-		c.why = why
-	}
 	c.closing = true
 	c.mu.Unlock()
-	_ = c.wire.Close()
+	c.end(why)
 	_ = c.client.Close()
 	c.waitSpawned()
 }
