@@ -122,7 +122,7 @@ func (h *Host) checkDoubted(k *keepalive, now time.Time) {
 	c := k.c
 	last, reads := c.wire.heard()
 	here := c.hasAddress()
-	if reads > k.reads && here && !c.heldBySSH {
+	if reads > k.reads && here && c.master == nil {
 		h.respondsAgain(k)
 		return
 	}

@@ -29,14 +29,14 @@ type wifi struct {
 // newWiFi makes it before the bench serves.
 func newWiFi(b *bench, servers ...*sshServer) *wifi {
 	w := &wifi{b: b, servers: servers}
-	dial := b.dial
-	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	dial := b.network.Dial
+	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		if w.offline.Load() {
 			return nil, errors.New("network is unreachable")
 		}
 		return dial(ctx, d, network, address)
 	}
-	b.address = func(netip.Addr) bool { return !w.gone.Load() }
+	b.network.HasAddress = func(netip.Addr) bool { return !w.gone.Load() }
 	return w
 }
 

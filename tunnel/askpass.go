@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -50,8 +51,7 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 		return nil, nil, fmt.Errorf("listen for ssh prompts: %w", err)
 	}
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	count := 0
+	var any atomic.Bool
 	wg.Go(func() {
 		var before sshQuestions
 		for {
@@ -59,18 +59,11 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 			if err != nil {
 				return
 			}
-			mu.Lock()
-			count++
-			mu.Unlock()
+			any.Store(true)
 			t.answerSSH(ctx, c, &before) // one at a time: ssh waits for each
 		}
 	})
-	asked = func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return count > 0
-	}
-	return asked, func() {
+	return any.Load, func() {
 		_ = l.Close()
 		wg.Wait()
 	}, nil

@@ -93,7 +93,7 @@ func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	limit := t.pool.o.Limits.PromptTimeout
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	said := &tail{}
+	said := newStderrBuffer()
 	cmd := sshconfig.ShellCommand(ctx, line, t.pool.env(ctx))
 	cmd.Stdout, cmd.Stderr = said, said
 	err := cmd.Run()
@@ -105,7 +105,7 @@ func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	if ctx.Err() != nil {
 		e.Message = fmt.Sprintf("before_login = %q did not end within %s", line, api.DurationText(limit))
 	}
-	if text := said.text(); !text.IsZero() {
+	if text := said.tail(); !text.IsZero() {
 		e.Message += "; its output: " + hideLinks(text)
 	}
 	return e

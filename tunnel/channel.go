@@ -18,15 +18,10 @@ import (
 // socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
 // api.ErrRefused or api.ErrProhibited where one applies.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return dialCurrent(h, func(c *conn) (net.Conn, error) { return c.dial(ctx, network, address) })
+	return h.dialBy(func(c *conn) (net.Conn, error) { return c.dial(ctx, network, address) })
 }
 
-// dialHop is Dial for another SSH connection.
-func (h *Host) dialHop(ctx context.Context, network, address string) (net.Conn, error) {
-	return dialCurrent(h, func(c *conn) (*channelConn, error) { return c.dialHop(ctx, network, address) })
-}
-
-func dialCurrent[T net.Conn](h *Host, dial func(*conn) (T, error)) (net.Conn, error) {
+func (h *Host) dialBy(dial func(*conn) (net.Conn, error)) (net.Conn, error) {
 	c, err := h.current()
 	if err != nil {
 		return nil, err
@@ -39,34 +34,77 @@ func dialCurrent[T net.Conn](h *Host, dial func(*conn) (T, error)) (net.Conn, er
 }
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	nc, err := c.dialHop(ctx, network, address)
+	var nc net.Conn
+	t, err := c.openForClient(func() (err error) {
+		nc, err = open(ctx, c, func() (net.Conn, error) {
+			nc, err := c.client.Dial(network, address)
+			return nc, dialError(address, err)
+		}, closeLate[net.Conn])
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	nc.in.pacer, nc.out.pacer = c.in, c.out
-	return nc, nil
+	return &channelConn{Conn: nc, link: c, traffic: t}, nil
 }
 
 // dialHop is dial for another SSH connection inside this one, which is not paced: the
 // inner one paces its own channels.
-func (c *conn) dialHop(ctx context.Context, network, address string) (*channelConn, error) {
+func (c *conn) dialHop(ctx context.Context, network, address string) (net.Conn, error) {
+	nc, err := c.dial(ctx, network, address)
+	if through, ok := nc.(*channelConn); ok {
+		through.in.pacer, through.out.pacer = nil, nil
+	}
+	return nc, err
+}
+
+// traffic is what passes through a client's channel.
+type traffic struct {
+	wait    channelWait
+	in, out flow
+	release func() // called once at the end of the channel; nil: nothing is
+}
+
+func (c *conn) newTraffic() *traffic {
+	return &traffic{wait: channelWait{all: &c.clients}, in: flow{pacer: c.in}, out: flow{pacer: c.out}}
+}
+
+// openForClient has open open a channel for a client, and returns the channel's traffic.
+func (c *conn) openForClient(open func() error) (*traffic, error) {
+	t := c.newTraffic()
 	start := time.Now()
-	wait := &channelWait{all: &c.clients}
-	wait.sent()
-	nc, err := open(ctx, c, func() (net.Conn, error) {
-		nc, err := c.client.Dial(network, address)
-		if err != nil {
-			return nil, dialError(address, err)
-		}
-		return nc, nil
-	}, closeLate[net.Conn])
-	wait.answered()
+	t.wait.sent()
+	err := open()
+	t.wait.answered()
 	if err != nil {
 		return nil, err
 	}
 	c.noteRoundTrip(time.Since(start))
-	wait.opened()
-	return &channelConn{Conn: nc, link: c, wait: wait}, nil
+	t.wait.opened()
+	return t, nil
+}
+
+func (t *traffic) read(r io.Reader, p []byte) (int, error) {
+	n, err := r.Read(p[:t.in.wait(len(p))])
+	t.wait.answered()
+	t.in.add(n)
+	return n, err
+}
+
+func (t *traffic) write(w io.Writer, p []byte) (int, error) {
+	t.wait.sent()
+	n, err := t.out.write(w, p)
+	if err != nil {
+		t.wait.answered() // nothing will come
+	}
+	return n, err
+}
+
+func (t *traffic) end() {
+	t.wait.ended()
+	if t.release != nil {
+		t.release()
+	}
 }
 
 // open calls f in a goroutine and returns early when ctx ends, or the connection is set
@@ -113,16 +151,13 @@ func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 // with api.ErrDown.
 type channelConn struct {
 	net.Conn
-	link    *conn
-	wait    *channelWait
-	in, out flow
+	link *conn
+	*traffic
 }
 
 // Read implements net.Conn.
 func (c *channelConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p[:c.in.wait(len(p))])
-	c.wait.answered()
-	c.in.add(n)
+	n, err := c.read(c.Conn, p)
 	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
 		err = c.link.downError()
 	}
@@ -130,18 +165,11 @@ func (c *channelConn) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (c *channelConn) Write(p []byte) (int, error) {
-	c.wait.sent()
-	n, err := c.out.write(c.Conn, p)
-	if err != nil {
-		c.wait.answered() // nothing will come
-	}
-	return n, err
-}
+func (c *channelConn) Write(p []byte) (int, error) { return c.write(c.Conn, p) }
 
 // Close implements net.Conn.
 func (c *channelConn) Close() error {
-	defer c.wait.ended()
+	defer c.end()
 	return c.Conn.Close()
 }
 
@@ -152,6 +180,9 @@ func (c *channelConn) CloseWrite() error {
 
 // dialError classifies a failed dial by the reason codes of RFC 4254, section 5.1.
 func dialError(address string, err error) error {
+	if err == nil {
+		return nil
+	}
 	err = api.RemoteError(err)
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)
 	if !ok {
@@ -173,7 +204,11 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		return nil, err
 	}
 	return open(ctx, c, func() (net.Listener, error) {
-		l, err := c.client.Listen(network, address)
+		listen := c.client.Listen
+		if c.master != nil {
+			listen = c.master.listen
+		}
+		l, err := listen(network, address)
 		if err != nil {
 			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
 		}
@@ -193,9 +228,8 @@ func (l *channelListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &channelConn{Conn: nc, link: l.link, wait: &channelWait{all: &l.link.clients}}
+	c := &channelConn{Conn: nc, link: l.link, traffic: l.link.newTraffic()}
 	c.wait.opened()
-	c.in.pacer, c.out.pacer = l.link.in, l.link.out
 	return c, nil
 }
 
@@ -234,7 +268,7 @@ func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 
 func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	if kind != "session" {
-		return c.openRaw(ctx, kind, payload)
+		return c.openClientChannel(ctx, kind, payload, nil)
 	}
 	for {
 		slot := c.sessions.acquireShared(ctx, c.done)
@@ -244,10 +278,10 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 			}
 			return nil, nil, c.downError()
 		}
-		ch, requests, err := c.openRaw(ctx, kind, payload)
+		ch, requests, err := c.openClientChannel(ctx, kind, payload, sync.OnceFunc(func() { c.endSession(slot) }))
 		if err == nil {
 			slot.accepted()
-			return &sharedSession{Channel: ch, release: sync.OnceFunc(func() { c.endSession(slot) })}, requests, nil
+			return ch, requests, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 			slot.release()
@@ -259,69 +293,44 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 	}
 }
 
-func (c *conn) openRaw(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+// openClientChannel opens a channel; release is called once at its end.
+func (c *conn) openClientChannel(ctx context.Context, kind string, payload []byte, release func()) (ssh.Channel, <-chan *ssh.Request, error) {
 	type opened struct {
 		ssh.Channel
 		requests <-chan *ssh.Request
 	}
-	start := time.Now()
-	wait := &channelWait{all: &c.clients}
-	wait.sent()
-	o, err := open(ctx, c, func() (opened, error) {
-		ch, requests, err := c.client.OpenChannel(kind, payload)
-		return opened{ch, requests}, err
-	}, func(o opened) {
-		_ = o.Close()
-		ssh.DiscardRequests(o.requests)
+	var o opened
+	t, err := c.openForClient(func() (err error) {
+		o, err = open(ctx, c, func() (opened, error) {
+			ch, requests, err := c.client.OpenChannel(kind, payload)
+			return opened{ch, requests}, err
+		}, func(o opened) {
+			_ = o.Close()
+			ssh.DiscardRequests(o.requests)
+		})
+		return err
 	})
-	wait.answered()
 	if err != nil {
 		return nil, nil, err
 	}
-	c.noteRoundTrip(time.Since(start))
-	wait.opened()
-	return &clientChannel{Channel: o.Channel, wait: wait, in: flow{pacer: c.in}, out: flow{pacer: c.out}}, o.requests, nil
+	t.release = release
+	return &clientChannel{o.Channel, t}, o.requests, nil
 }
 
 // clientChannel is a channel of a person's shell or copy.
 type clientChannel struct {
 	ssh.Channel
-	wait    *channelWait
-	in, out flow
+	*traffic
 }
 
 // Read reads what the program on the host prints.
-func (c *clientChannel) Read(p []byte) (int, error) {
-	n, err := c.Channel.Read(p[:c.in.wait(len(p))])
-	c.wait.answered()
-	c.in.add(n)
-	return n, err
-}
+func (c *clientChannel) Read(p []byte) (int, error) { return c.read(c.Channel, p) }
 
 // Write sends what a person types, or a copy.
-func (c *clientChannel) Write(p []byte) (int, error) {
-	c.wait.sent()
-	n, err := c.out.write(c.Channel, p)
-	if err != nil {
-		c.wait.answered() // nothing will come
-	}
-	return n, err
-}
+func (c *clientChannel) Write(p []byte) (int, error) { return c.write(c.Channel, p) }
 
 // Close implements ssh.Channel.
 func (c *clientChannel) Close() error {
-	defer c.wait.ended()
+	defer c.end()
 	return c.Channel.Close()
-}
-
-// sharedSession releases its slot on Close.
-type sharedSession struct {
-	ssh.Channel
-	release func()
-}
-
-// Close ends the session.
-func (s *sharedSession) Close() error {
-	defer s.release()
-	return s.Channel.Close()
 }

@@ -92,6 +92,25 @@ func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
 	})
 }
 
+func TestAListenerOnALostHostClosesThoughNobodyAcceptsItsStreams(t *testing.T) {
+	// A lock of the library that is never released stops the clock of synctest.
+	late := time.AfterFunc(longest, func() { panic("the listener does not close") })
+	defer late.Stop()
+	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
+		l, err := h.Listen(t.Context(), "tcp", "127.0.0.1:8000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.stream(8000) // the library keeps one of them, and waits with the second
+		s.stream(8000)
+		synctest.Wait()
+		s.drop()
+		if err := l.Close(); err == nil {
+			t.Error("the host was asked to end the listener over a lost connection")
+		}
+	})
+}
+
 func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

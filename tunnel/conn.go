@@ -25,7 +25,7 @@ type conn struct {
 	limits    Limits
 	interval  time.Duration // of the keepalive
 	maxMissed int
-	heldBySSH bool // used through a control socket, which a global request would break
+	master    *master // the ssh program that holds it, whose control socket a global request would break; nil: none
 	sessions  *sessionLimit
 	clients   clientWaits
 	since     time.Time
@@ -82,7 +82,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	if through, ok := t.wire.Conn.(*channelConn); ok {
 		c.parent = through.link
 	}
-	c.address, c.clients.unused = t.pool.address, c.endIfUnused
+	c.address, c.clients.unused = t.pool.network.HasAddress, c.endIfUnused
 	c.wg.Go(func() {
 		err := client.Wait()
 		c.mu.Lock()
@@ -135,12 +135,9 @@ func (c *conn) spawn(f func()) bool {
 // stream first, so that no orderly shutdown can block.
 func (c *conn) close(why error) {
 	c.mu.Lock()
-	if c.why == nil {
-		c.why = why
-	}
 	c.closing = true
 	c.mu.Unlock()
-	_ = c.wire.Close()
+	c.end(why)
 	_ = c.client.Close()
 	c.waitSpawned()
 }

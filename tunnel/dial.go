@@ -68,14 +68,14 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	}
 	if last := t.lastAddress(ctx); last != "" {
 		first, cancel := context.WithTimeout(ctx, t.pool.o.Limits.DialTimeout/3)
-		c, err := t.pool.dial(first, d, network, last)
+		c, err := t.pool.network.Dial(first, d, network, last)
 		cancel()
 		if err == nil {
 			return c, nil
 		}
 		t.log.Debug("the last login node does not respond", "address", last, "err", err)
 	}
-	return t.pool.dial(ctx, d, network, s.Address())
+	return t.pool.network.Dial(ctx, d, network, s.Address())
 }
 
 // lastAddress is the address of the last login, if the host's name still has it among
@@ -86,7 +86,7 @@ func (t *attempt) lastAddress(ctx context.Context) string {
 	if err != nil || port != fmt.Sprint(t.settings.Port) {
 		return ""
 	}
-	all, err := t.pool.lookup(ctx, t.settings.Hostname)
+	all, err := t.pool.network.Lookup(ctx, t.settings.Hostname)
 	if err != nil || len(all) < 2 || !slices.Contains(all, ip) {
 		return ""
 	}

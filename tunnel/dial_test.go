@@ -18,7 +18,7 @@ import (
 func dialled(t *testing.T, set func(*sshconfig.Settings)) (calls []string, d *net.Dialer, err error) {
 	t.Helper()
 	b := newBench(t, nil, nil)
-	b.dial = func(_ context.Context, with *net.Dialer, network, address string) (net.Conn, error) {
+	b.network.Dial = func(_ context.Context, with *net.Dialer, network, address string) (net.Conn, error) {
 		calls, d = append(calls, network+" "+address), with
 		return nil, errors.New("no route to host")
 	}
@@ -67,9 +67,9 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, s := keyed(t)
-				b.lookup = func(context.Context, string) ([]string, error) { return test.addresses, nil }
+				b.network.Lookup = func(context.Context, string) ([]string, error) { return test.addresses, nil }
 				var calls []string
-				b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+				b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 					calls = append(calls, address)
 					if test.gone && address != "login:22" {
 						return nil, errors.New("no route to host")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"golang.org/x/crypto/ssh"
 
@@ -40,6 +39,8 @@ func (c *conn) runNamed(ctx context.Context, host, command string, stdin []byte)
 }
 
 func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	ctx, abandon := context.WithCancel(ctx)
+	defer abandon()
 	for {
 		slot := c.sessions.acquire(ctx, c.done)
 		if slot == nil {
@@ -48,102 +49,53 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 			}
 			return Result{}, c.downError()
 		}
-		x := newExecution(slot, c.limits.MaxOutput)
-		if !c.spawn(func() { x.run(c, command, stdin) }) {
-			slot.release()
-			return Result{}, c.downError()
-		}
-		select {
-		case <-x.ended:
-		case <-c.whenAside():
-			x.abandon()
-			return Result{}, errAside
-		case <-ctx.Done():
-			x.abandon()
-			return Result{}, ctx.Err()
-		}
+		x, err := open(ctx, c, func() (execution, error) { return c.execute(ctx, slot, command, stdin) }, func(execution) {})
 		switch {
-		case (x.err != nil || x.result.Exit < 0) && c.ended():
+		case err == nil && x.Exit < 0 && c.ended():
 			return Result{}, c.downError()
-		case !x.retry:
-			return x.result, x.err
+		case !x.retry || c.ended():
+			return x.Result, err
 		}
 	}
 }
 
-// execution is one running command. x/crypto's functions take no ctx, so it runs in a
-// goroutine that its caller may abandon.
+// execution is a command that has ended.
 type execution struct {
-	slot      *sessionSlot
-	out, errs limitedBuffer
-	result    Result
-	err       error
-	retry     bool // the server had no free session
-	ended     chan struct{}
-
-	mu        sync.Mutex
-	session   *ssh.Session
-	abandoned bool
+	Result
+	retry bool // the server had no free session
 }
 
-func newExecution(slot *sessionSlot, maxOutput int) *execution {
-	return &execution{slot: slot, out: limitedBuffer{left: maxOutput}, errs: limitedBuffer{left: maxOutput}, ended: make(chan struct{})}
-}
-
-func (x *execution) run(c *conn, command string, stdin []byte) {
-	defer close(x.ended)
-	defer x.releaseSlot(c)
+// execute runs a command, and closes its session if ctx ends first.
+func (c *conn) execute(ctx context.Context, slot *sessionSlot, command string, stdin []byte) (x execution, err error) {
+	defer func() {
+		// An ssh program opens the session only together with the command, so a refusal can
+		// come late.
+		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
+			x.retry = slot.refused()
+		} else {
+			c.endSession(slot)
+		}
+	}()
 	session, err := c.client.NewSession()
 	if err != nil {
-		x.err = fmt.Errorf("opening a session: %w", api.RemoteError(err))
-		return
+		return x, fmt.Errorf("opening a session: %w", api.RemoteError(err))
 	}
 	defer func() { _ = session.Close() }()
-	if !x.setSession(session) {
-		return
-	}
-	x.out.full = func() { _ = session.Close() }
-	x.errs.full = x.out.full
+	defer context.AfterFunc(ctx, func() { _ = session.Close() })()
+	out, errs := &limitedBuffer{session: session}, &limitedBuffer{session: session}
 	session.Stdin = bytes.NewReader(stdin)
-	session.Stdout, session.Stderr = &x.out, &x.errs
+	session.Stdout, session.Stderr = out, errs
 	err = session.Start(command)
 	if err == nil {
-		x.slot.accepted()
+		slot.accepted()
 		err = session.Wait()
 	}
-	x.result.Exit, x.err = exitStatus(err)
-	if x.out.overflown() || x.errs.overflown() {
-		x.err = errors.New("the output of the command is too long")
+	x.Exit, err = exitStatus(err)
+	if out.over || errs.over {
+		err = errors.New("the output of the command is too long")
 	}
-	x.result.Stdout, x.result.Stderr = x.out.bytes(), x.errs.bytes()
-}
-
-// releaseSlot gives the slot back. A reused master opens the session only together with
-// the command, so a refusal can come as late as here.
-func (x *execution) releaseSlot(c *conn) {
-	if _, refused := errors.AsType[*ssh.OpenChannelError](x.err); refused {
-		x.retry = x.slot.refused()
-		return
-	}
-	c.endSession(x.slot)
-}
-
-// setSession records the session for abandon, and reports whether the command is still
-// wanted.
-func (x *execution) setSession(s *ssh.Session) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.session = s
-	return !x.abandoned
-}
-
-func (x *execution) abandon() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.abandoned = true
-	if x.session != nil {
-		_ = x.session.Close()
-	}
+	x.Stdout, x.Stderr = out.kept.Bytes(), errs.kept.Bytes()
+	return x, err
 }
 
 // exitStatus is how a command ended. Only a broken channel is an error.
@@ -163,37 +115,23 @@ func exitStatus(err error) (int, error) {
 	return -1, api.RemoteError(err)
 }
 
-// limitedBuffer is a buffer with a maximum size.
+// maxOutput bounds what one command may print, in bytes. A list of 20,000 jobs has up to
+// 10 MB.
+const maxOutput = 32 << 20
+
+// limitedBuffer is one output of a session, which it closes if that is too long.
 type limitedBuffer struct {
-	mu   sync.Mutex
-	b    bytes.Buffer
-	left int
-	over bool
-	full func()
+	kept    bytes.Buffer // not embedded: io.Copy would use its ReadFrom
+	session *ssh.Session
+	over    bool
 }
 
+// Write implements io.Writer.
 func (l *limitedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(p) > l.left {
-		if !l.over {
-			l.over = true
-			l.full()
-		}
+	if l.kept.Len()+len(p) > maxOutput {
+		l.over = true
+		_ = l.session.Close()
 		return 0, errors.New("output limit reached")
 	}
-	l.left -= len(p)
-	return l.b.Write(p)
-}
-
-func (l *limitedBuffer) overflown() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.over
-}
-
-func (l *limitedBuffer) bytes() []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Bytes()
+	return l.kept.Write(p)
 }

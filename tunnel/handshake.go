@@ -15,31 +15,25 @@ import (
 	"tunctl/internal/api"
 )
 
+// handshake is the part of one that events of its host change.
+type handshake struct {
+	wire    *wire
+	timeout *timeout
+	waited  bool        // see attempt
+	moved   atomic.Bool // this computer lost the stream's address, so no answer can come
+}
+
 // handshake runs the SSH handshake on raw, which it owns: key exchange, host key, login.
 func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	limits := &t.pool.o.Limits
 	wire := newWire(raw) // t.wire may be replaced while this one still closes
 	t.wire = wire
 	t.timeout = newTimeout(t.bannerLimit(), func() { _ = wire.Close() })
 	defer t.timeout.stop()
-	if t.waited {
-		t.host.setShortenBanner(func() {
-			if !wire.hasGreeted() {
-				t.timeout.shorten(limits.BannerTimeout)
-			}
-		})
-		defer t.host.setShortenBanner(nil)
-	}
-	var moved atomic.Bool // no answer can come any more
-	t.host.setMoved(func() {
-		if !wire.hasAddress(t.pool.address) {
-			moved.Store(true)
-			_ = wire.Close()
-		}
-	})
-	defer t.host.setMoved(nil)
+	during := &handshake{wire: wire, timeout: t.timeout, waited: t.waited}
+	t.host.setHandshake(during)
+	defer t.host.setHandshake(nil)
 	t.wire.onGreeting = t.awaitHost
 	t.wire.onEnd = cancel // ends a prompt when the server hangs up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
@@ -56,7 +50,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	t.host.step("waiting for " + t.settings.Address())
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), config)
 	login.page.withdraw()
-	if err != nil && moved.Load() {
+	if err != nil && during.moved.Load() {
 		return nil, classPassing.of(fmt.Errorf("%s: %w", t.host.label(), errAddressGone))
 	}
 	if err != nil {

@@ -25,33 +25,31 @@ type Host struct {
 
 	woken chan struct{} // receives after wake: an input of nextAction changed
 
-	mu       sync.Mutex
-	facts    facts
-	view     api.Host
-	used     sshconfig.Settings // those of the last try, and so of the live connection
-	identity string             // that they lead to; see Pool.identity
-	users    map[*Host]string   // the hosts that go through this one, or share the connection of that identity
-	asked    bool               // Up or Want was called, and Down was not called since
-	quiet    bool               // changes are not published: a compute node that no person named
-	ended    *conn              // the connection that is about to be closed, even if the host is wanted again at once
-	aside    map[*conn]bool     // its other connections, see standing; false: about to be closed
-	lost     *conn              // the one that was last lost
-	leases   int                // see Lease
-	idle     *time.Timer        // runs since the last lease ended
-	cancel   context.CancelFunc
-	// shortenBanner ends a long wait for the server's first line soon; nil: there is none.
-	shortenBanner func()
-	// moved ends a handshake whose address this computer has lost; nil: there is none.
-	moved func()
+	mu        sync.Mutex
+	facts     facts
+	view      api.Host
+	used      sshconfig.Settings // those of the last try, and so of the live connection
+	identity  string             // that they lead to; see Pool.identity
+	users     map[*Host]string   // the hosts that go through this one, or share the connection of that identity
+	asked     bool               // Up or Want was called, and Down was not called since
+	quiet     bool               // changes are not published: a compute node that no person named
+	ended     *conn              // the connection that is about to be closed, even if the host is wanted again at once
+	aside     map[*conn]bool     // its other connections, see standing; false: about to be closed
+	lost      *conn              // the one that was last lost
+	leases    int                // see Lease
+	idle      *time.Timer        // runs since the last lease ended
+	cancel    context.CancelFunc
+	handshake *handshake // that is under way; nil: none
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
 	// them once the try under way has ended.
 	outdated, recheckDue bool
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	sshOnlyWhy string
-	nodeWay    nodeWay     // of the last node behind it
-	insideWay  nodeWay     // into the last job on such a node
-	srun       srunOptions // of the last job step
 	changed    chan struct{}
+
+	nodeWay   lastWorking[string] // onto a node behind it
+	insideWay lastWorking[string] // into a job on such a node
+	srun      lastWorking[srunOptions]
 }
 
 func newHost(p *Pool, name string) *Host {
@@ -80,11 +78,14 @@ func (h *Host) UpFor(client string) {
 	h.attendLocked(client)
 }
 
+// attendedFor is how long after a person's action questions may be asked.
+const attendedFor = 2 * time.Minute
+
 // attendLocked clears everything that delays a try, because a person waits for one.
 func (h *Host) attendLocked(client string) {
 	f := &h.facts
 	f.wanted, f.client = true, client
-	f.attended = time.Now().Add(h.pool.o.Limits.Attended)
+	f.attended = time.Now().Add(attendedFor)
 	f.stop, f.failure = nil, nil
 	f.forgetFailures()
 	f.lostAt = time.Time{}
@@ -94,22 +95,17 @@ func (h *Host) attendLocked(client string) {
 	h.wake()
 }
 
-func (h *Host) setShortenBanner(f func()) {
+func (h *Host) setHandshake(s *handshake) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.shortenBanner = f
+	h.handshake = s
 }
 
-func (h *Host) setMoved(f func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.moved = f
-}
-
-// shortenBannerLocked is called when a new dial may do better than the one that waits.
+// shortenBannerLocked ends a long wait for the server's first line soon: a new dial may do
+// better.
 func (h *Host) shortenBannerLocked() {
-	if h.shortenBanner != nil {
-		h.shortenBanner()
+	if s := h.handshake; s != nil && s.waited && !s.wire.hasGreeted() {
+		s.timeout.shorten(h.pool.o.Limits.BannerTimeout)
 	}
 }
 
@@ -206,10 +202,11 @@ func (h *Host) wake() {
 
 func (h *Host) networkChanged() {
 	h.mu.Lock()
-	all, moved := h.connectionsLocked(), h.moved
+	all, handshake := h.connectionsLocked(), h.handshake
 	h.mu.Unlock()
-	if moved != nil {
-		moved()
+	if handshake != nil && !handshake.wire.hasAddress(h.pool.network.HasAddress) {
+		handshake.moved.Store(true)
+		_ = handshake.wire.Close()
 	}
 	for c := range all {
 		all[c] = c.hasAddress()

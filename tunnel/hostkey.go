@@ -324,7 +324,7 @@ func (k *hostKeys) isShared(old []xknownhosts.KnownKey) bool {
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, reachableTimeout)
 	defer cancel()
-	addresses, _ := k.try.pool.lookup(ctx, k.s.Hostname)
+	addresses, _ := k.try.pool.network.Lookup(ctx, k.s.Hostname)
 	ipv6 := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return !strings.Contains(a, ":") })
 	return len(ipv6) > 1 || len(addresses)-len(ipv6) > 1
 }

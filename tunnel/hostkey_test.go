@@ -152,7 +152,7 @@ func TestTheOtherKeyOfASharedNameIsAdded(t *testing.T) {
 						s.ProxyCommand = "none of the host's own"
 					}
 				})
-				b.lookup = func(context.Context, string) ([]string, error) { return tt.addresses, nil }
+				b.network.Lookup = func(context.Context, string) ([]string, error) { return tt.addresses, nil }
 				settings, err := b.resolve(t.Context(), "login")
 				if err != nil {
 					t.Fatal(err)

@@ -263,8 +263,8 @@ func TestAReloadDuringALoginIsSeenAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
 		e.point("work", sshconfig.Settings{Hostname: "one"})
-		dialled, direct := make(chan struct{}), e.dial
-		e.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		dialled, direct := make(chan struct{}), e.network.Dial
+		e.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 			<-dialled
 			return direct(ctx, d, network, address)
 		}

@@ -34,8 +34,8 @@ func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)
 		s.IdentityFiles = []string{path}
 		s.ProxyJump = jump[s.Alias]
 	})
-	direct := b.dial
-	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	direct := b.network.Dial
+	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		if !strings.HasPrefix(address, "outer:") {
 			return nil, errors.New("no route to host")
 		}

@@ -157,7 +157,7 @@ func newKeepalive(c *conn) *keepalive {
 
 // resetTimer has the next keepalive wait for the interval.
 func (k *keepalive) resetTimer() {
-	if k.c.heldBySSH {
+	if k.c.master != nil {
 		k.timer.Stop() // the ssh program has its own keepalive
 	} else {
 		k.timer.Reset(k.c.interval)
@@ -208,13 +208,13 @@ func (k *keepalive) tick(now time.Time) error {
 		}
 		return fmt.Errorf("no response within %s %w", api.DurationText(limit), errProbe)
 	}
-	if k.c.heldBySSH && k.probing > 0 && k.waiting {
+	if k.c.master != nil && k.probing > 0 && k.waiting {
 		// The bytes may have been on their way when the link died, and no later tick would
 		// find that out: wait for the reply itself.
 		k.timer.Reset(k.probing)
 		return nil
 	}
-	if k.endProbe() || k.c.heldBySSH {
+	if k.endProbe() || k.c.master != nil {
 		return nil
 	}
 	silence := now.Sub(last)
@@ -257,7 +257,7 @@ func (k *keepalive) sendRequest() {
 		return
 	}
 	k.waiting = k.c.spawn(func() {
-		if k.c.heldBySSH {
+		if k.c.master != nil {
 			start := time.Now()
 			k.c.probeSession()
 			k.replies <- time.Since(start)

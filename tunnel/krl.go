@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -83,150 +84,170 @@ func (l *krl) hasCertificate(cert *ssh.Certificate) bool {
 
 var errKRLShort = errors.New("the key revocation list is truncated")
 
-// krlReader parses a list. After the end it returns zero values and sets err.
-type krlReader struct {
-	rest []byte
-	err  error
+func unmarshalKRL(data []byte, to any) error {
+	if ssh.Unmarshal(data, to) != nil {
+		return errKRLShort
+	}
+	return nil
 }
 
-func (r *krlReader) more() bool { return r.err == nil && len(r.rest) > 0 }
-
-func (r *krlReader) bytes(n int) []byte {
-	if r.err == nil && n > len(r.rest) {
-		r.err = errKRLShort
-	}
-	if r.err != nil {
-		return nil
-	}
-	taken := r.rest[:n]
-	r.rest = r.rest[n:]
-	return taken
+// krlSection is a part of a list, and what follows it.
+type krlSection struct {
+	Kind byte
+	Body []byte
+	Rest []byte `ssh:"rest"`
 }
 
-func (r *krlReader) byte() byte {
-	if b := r.bytes(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *krlReader) uint32() uint32 {
-	if b := r.bytes(4); b != nil {
-		return binary.BigEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (r *krlReader) uint64() uint64 {
-	if b := r.bytes(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *krlReader) string() []byte {
-	n := r.uint32()
-	if uint64(n) > uint64(len(r.rest)) {
-		r.bytes(len(r.rest) + 1) // fails
-		return nil
-	}
-	return r.bytes(int(n))
-}
-
-// set reads the rest as strings.
-func (r *krlReader) set(into map[string]bool) {
-	for r.more() {
-		if s := r.string(); r.err == nil {
-			into[string(s)] = true
+// readKRLSections calls read for each section.
+func readKRLSections(data []byte, read func(*krlSection) error) error {
+	for len(data) > 0 {
+		var s krlSection
+		if err := unmarshalKRL(data, &s); err != nil {
+			return err
 		}
+		if err := read(&s); err != nil {
+			return err
+		}
+		data = s.Rest
 	}
-}
-
-// extension refuses a critical extension, since none is supported.
-func (r *krlReader) extension() {
-	name := r.string()
-	if critical := r.byte() != 0; critical && r.err == nil {
-		r.err = fmt.Errorf("the key revocation list needs %q, which tunctl does not support", name)
-	}
+	return nil
 }
 
 // parseKRL reads a list. It checks no signatures, and neither does ssh: who can write
 // the file can also name another.
 func parseKRL(content []byte) (*krl, error) {
-	r := &krlReader{rest: content}
-	r.bytes(len(krlMagic))
-	if version := r.uint32(); r.err == nil && version != krlFormatVersion {
-		return nil, fmt.Errorf("the key revocation list has the format %d, which tunctl does not support", version)
+	var head struct {
+		Magic   [len(krlMagic)]byte
+		Version uint32
+		Rest    []byte `ssh:"rest"`
 	}
-	r.bytes(3 * 8) // number, date, flags
-	r.string()     // reserved
-	r.string()     // comment
+	if err := unmarshalKRL(content, &head); err != nil {
+		return nil, err
+	}
+	if head.Version != krlFormatVersion {
+		return nil, fmt.Errorf("the key revocation list has the format %d, which tunctl does not support", head.Version)
+	}
+	var about struct {
+		Number, Date, Flags uint64
+		Reserved, Comment   []byte
+		Sections            []byte `ssh:"rest"`
+	}
+	if err := unmarshalKRL(head.Rest, &about); err != nil {
+		return nil, err
+	}
 	l := &krl{keys: map[string]bool{}, sha1: map[string]bool{}, sha256: map[string]bool{}}
-	for r.more() {
-		kind := r.byte()
-		section := &krlReader{rest: r.string(), err: r.err}
-		switch kind {
-		case krlCertificates:
-			l.certs = append(l.certs, parseKRLCertificates(section))
-		case krlKeys:
-			section.set(l.keys)
-		case krlSHA1:
-			section.set(l.sha1)
-		case krlSHA256:
-			section.set(l.sha256)
-		case krlExtension:
-			section.extension()
-		case krlSignature:
-			r.string() // section is the key; this is the signature
-		default:
-			return nil, fmt.Errorf("the key revocation list has a section %d, which tunctl does not support", kind)
-		}
-		if r.err == nil {
-			r.err = section.err
-		}
-	}
-	return l, r.err
+	return l, readKRLSections(about.Sections, l.readSection)
 }
 
-func parseKRLCertificates(r *krlReader) krlAuthority {
-	a := krlAuthority{key: string(r.string()), ids: map[string]bool{}}
-	r.string() // reserved
-	for r.more() {
-		kind := r.byte()
-		section := &krlReader{rest: r.string(), err: r.err}
-		switch kind {
-		case krlSerials:
-			for section.more() {
-				one := section.uint64()
-				a.serials = append(a.serials, func(n uint64) bool { return n == one })
-			}
-		case krlSerialRange:
-			first, last := section.uint64(), section.uint64()
-			a.serials = append(a.serials, func(n uint64) bool { return n >= first && n <= last })
-		case krlSerialBitmap:
-			a.serials = append(a.serials, section.bitmap())
-		case krlKeyIDs:
-			section.set(a.ids)
-		case krlCertExtension:
-			section.extension()
-		default:
-			section.err = fmt.Errorf("the key revocation list has a section %#x of certificates, which tunctl does not support", kind)
+func (l *krl) readSection(s *krlSection) error {
+	switch s.Kind {
+	case krlCertificates:
+		return l.readCertificates(s.Body)
+	case krlKeys:
+		return readKRLStrings(s.Body, l.keys)
+	case krlSHA1:
+		return readKRLStrings(s.Body, l.sha1)
+	case krlSHA256:
+		return readKRLStrings(s.Body, l.sha256)
+	case krlExtension:
+		return checkKRLExtension(s.Body)
+	case krlSignature: // the body is the key
+		var signed struct {
+			Signature []byte
+			Rest      []byte `ssh:"rest"`
 		}
-		if r.err == nil {
-			r.err = section.err
-		}
+		err := unmarshalKRL(s.Rest, &signed)
+		s.Rest = signed.Rest
+		return err
 	}
-	return a
+	return fmt.Errorf("the key revocation list has a section %d, which tunctl does not support", s.Kind)
 }
 
-// bitmap reads serial numbers as bits above an offset.
-func (r *krlReader) bitmap() func(uint64) bool {
-	offset, text := r.uint64(), r.string()
-	if len(text) > maxKRLBitmapLength && r.err == nil {
-		r.err = errors.New("the key revocation list has a bitmap that is too long")
+func readKRLStrings(data []byte, into map[string]bool) error {
+	for len(data) > 0 {
+		var next struct {
+			Text string
+			Rest []byte `ssh:"rest"`
+		}
+		if err := unmarshalKRL(data, &next); err != nil {
+			return err
+		}
+		into[next.Text] = true
+		data = next.Rest
 	}
-	bits := new(big.Int).SetBytes(text)
-	return func(n uint64) bool {
-		return n >= offset && n-offset < uint64(bits.BitLen()) && bits.Bit(int(n-offset)) == 1
+	return nil
+}
+
+// checkKRLExtension refuses a critical extension, since none is supported.
+func checkKRLExtension(data []byte) error {
+	var x struct {
+		Name     string
+		Critical bool
+		Rest     []byte `ssh:"rest"`
 	}
+	if err := unmarshalKRL(data, &x); err != nil {
+		return err
+	}
+	if x.Critical {
+		return fmt.Errorf("the key revocation list needs %q, which tunctl does not support", x.Name)
+	}
+	return nil
+}
+
+func (l *krl) readCertificates(data []byte) error {
+	var of struct {
+		Authority string
+		Reserved  []byte
+		Sections  []byte `ssh:"rest"`
+	}
+	if err := unmarshalKRL(data, &of); err != nil {
+		return err
+	}
+	a := krlAuthority{key: of.Authority, ids: map[string]bool{}}
+	if err := readKRLSections(of.Sections, a.readSection); err != nil {
+		return err
+	}
+	l.certs = append(l.certs, a)
+	return nil
+}
+
+func (a *krlAuthority) readSection(s *krlSection) error {
+	switch s.Kind {
+	case krlSerials:
+		if len(s.Body)%8 != 0 {
+			return errKRLShort
+		}
+		for serial := range slices.Chunk(s.Body, 8) {
+			one := binary.BigEndian.Uint64(serial)
+			a.serials = append(a.serials, func(n uint64) bool { return n == one })
+		}
+	case krlSerialRange:
+		var of struct{ First, Last uint64 }
+		if err := unmarshalKRL(s.Body, &of); err != nil {
+			return err
+		}
+		a.serials = append(a.serials, func(n uint64) bool { return n >= of.First && n <= of.Last })
+	case krlSerialBitmap:
+		var of struct {
+			Offset uint64
+			Bits   []byte
+		}
+		if err := unmarshalKRL(s.Body, &of); err != nil {
+			return err
+		}
+		if len(of.Bits) > maxKRLBitmapLength {
+			return errors.New("the key revocation list has a bitmap that is too long")
+		}
+		bits := new(big.Int).SetBytes(of.Bits)
+		a.serials = append(a.serials, func(n uint64) bool {
+			return n >= of.Offset && n-of.Offset < uint64(bits.BitLen()) && bits.Bit(int(n-of.Offset)) == 1
+		})
+	case krlKeyIDs:
+		return readKRLStrings(s.Body, a.ids)
+	case krlCertExtension:
+		return checkKRLExtension(s.Body)
+	default:
+		return fmt.Errorf("the key revocation list has a section %#x of certificates, which tunctl does not support", s.Kind)
+	}
+	return nil
 }

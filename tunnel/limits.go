@@ -83,16 +83,11 @@ type Limits struct {
 	StepStart time.Duration
 	// StepIdle is how long a job step is kept after its last channel.
 	StepIdle time.Duration
-	// MaxOutput bounds what one command may print, in bytes. A list of 20,000 jobs has up
-	// to 10 MB.
-	MaxOutput int
 
 	// For a person, and this computer.
 
 	// PromptTimeout bounds how long a person may take to answer one question.
 	PromptTimeout time.Duration
-	// Attended is how long after a person's action questions may be asked.
-	Attended time.Duration
 	// WaitedFor is how long after the last sign of a person somebody counts as waiting.
 	WaitedFor time.Duration
 	// WakeGrace is ProbeTimeout for a connection that only a person can restore, before they
@@ -110,7 +105,6 @@ func DefaultLimits() Limits {
 		BannerTimeout:     10 * time.Second,
 		HandshakeTimeout:  30 * time.Second,
 		PromptTimeout:     2 * time.Minute,
-		Attended:          2 * time.Minute,
 		LoginSpacing:      time.Minute,
 		RetryMin:          5 * time.Second,
 		RetryMax:          15 * time.Minute,
@@ -138,7 +132,6 @@ func DefaultLimits() Limits {
 		NodeIdle:          time.Minute,
 		StepStart:         5 * time.Second,
 		StepIdle:          5 * time.Minute,
-		MaxOutput:         32 << 20,
 	}
 }
 

@@ -18,7 +18,7 @@ func (b *bench) restarted(t *testing.T) *bench {
 	t.Helper()
 	b.end()
 	next := &bench{person: b.person, memory: b.memory, Pool: NewPool(b.o)}
-	next.resolve, next.dial, next.lookup, next.watch = b.resolve, b.dial, b.lookup, b.watch
+	next.resolve, next.network.Dial, next.network.Lookup, next.network.Watch = b.resolve, b.network.Dial, b.network.Lookup, b.network.Watch
 	next.serve(t)
 	return next
 }

@@ -13,11 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/peer"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -29,12 +31,14 @@ const masterPoll = 50 * time.Millisecond
 // through its control socket. Nobody else knows the socket, and the program ends with
 // the connection.
 type master struct {
-	dir    string
-	cmd    *exec.Cmd
-	stderr *stderrBuffer
-	end    context.CancelFunc
-	exited chan struct{}
-	once   sync.Once
+	dir     string
+	cmd     *exec.Cmd
+	stderr  *stderrBuffer
+	running context.Context //nolint:containedctx // ends with the program
+	end     context.CancelFunc
+	exited  chan struct{}
+	once    sync.Once
+	sockets atomic.Int32 // of listeners so far
 }
 
 // logInBySSH has the ssh program log in.
@@ -66,7 +70,7 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 		m.close()
 		return nil, t.masterFailed(ctx, m, err)
 	}
-	c, err := t.attachOwnMaster(ctx, raw, m)
+	c, err := t.attachOwnMaster(raw, m)
 	if err != nil {
 		m.close()
 		return nil, err
@@ -90,7 +94,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	m := &master{dir: dir, stderr: newStderrBuffer(), end: end, exited: make(chan struct{})}
+	m := &master{dir: dir, stderr: newStderrBuffer(), running: running, end: end, exited: make(chan struct{})}
 	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
 	if s.ServerAliveInterval > 0 {
 		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
@@ -178,35 +182,38 @@ func (m *master) close() {
 	})
 }
 
+var errForeignMaster = errors.New("another user's program listens at the control socket")
+
+// dialControl connects to a master's control socket, if the master is this user's.
+func dialControl(ctx context.Context, path string) (net.Conn, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if !peer.SameUser(raw) {
+		_ = raw.Close()
+		return nil, errForeignMaster
+	}
+	return raw, nil
+}
+
 // attachOwnMaster makes a connection of our master's control socket.
-func (t *attempt) attachOwnMaster(ctx context.Context, raw net.Conn, m *master) (*conn, error) {
+func (t *attempt) attachOwnMaster(raw net.Conn, m *master) (*conn, error) {
 	t.wire = newWire(raw)
 	t.wire.greeted = true // a control socket has no greeting
-	sc, foreign, requests, err := ssh.NewControlClientConn(t.wire)
-	var channels <-chan ssh.NewChannel
-	if err == nil {
-		sc, channels, err = m.withListeners(ctx, sc)
-	}
+	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
 	if err != nil {
 		_ = t.wire.Close()
 		return nil, api.Errorf(api.CodeUnreachable, "the ssh program does not share its connection: %v",
 			err).Because(classPassing.of(err))
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
-	c.heldBySSH = true
-	c.wg.Go(func() { rejectAll(foreign) })
+	c.master = m
 	c.wg.Go(func() {
 		<-c.done
 		m.close()
 	})
 	return c, nil
-}
-
-// rejectAll rejects channels that nobody listens for.
-func rejectAll(channels <-chan ssh.NewChannel) {
-	for ch := range channels {
-		_ = ch.Reject(ssh.Prohibited, "nobody listens here")
-	}
 }
 
 // masterFailed describes why ssh did not log in.

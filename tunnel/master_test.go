@@ -197,7 +197,28 @@ func TestAnSSHThatReachesNobodyIsNoLogin(t *testing.T) {
 
 func TestAnSSHOfOursCarriesBack(t *testing.T) {
 	l, _ := startMasters(t, "")
-	carriesBack(t, l.up(t, "open"))
+	h := l.up(t, "open")
+	carriesBack(t, h)
+	path := filepath.Join(shortDir(t), `a:b %h\c`) // which mean something in an argument of ssh
+	listener, err := h.Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(listener)
+	sender, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(sender, "whole")
+	_ = sender.Close()
+	c, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(c)
+	if got, err := io.ReadAll(c); string(got) != "whole" || err != nil {
+		t.Errorf("from a socket on the host: %q %v", got, err)
+	}
 }
 
 // carriesBack has the host listen and takes a connection from there, twice: what is

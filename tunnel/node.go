@@ -3,12 +3,7 @@ package tunnel
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -36,46 +31,10 @@ import (
 //
 // [Node.OpenChannel] is for shells, commands and files inside the job.
 type Node struct {
+	wayFinder
 	login  *Host
-	log    *slog.Logger
 	hop    *nodeHop
-	ways   []way
 	inside *inside
-
-	finding chan struct{} // held while a caller looks for a way
-
-	mu     sync.Mutex
-	chosen *way
-	pause  pause // after searches that found no way
-}
-
-// way is one way onto a node. Its dial fails with a *noWayError if the way itself does
-// not work, and remembers that if it is final. Other errors are those of Host.Dial.
-type way struct {
-	name   string
-	scarce bool // each connection takes a session
-	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-
-	slow time.Time // when it last used up the time; guarded by Node.finding
-}
-
-// noWayError says that one way onto a node does not work, whatever listens there.
-type noWayError struct {
-	way string
-	err error
-}
-
-func (e *noWayError) Error() string { return e.way + ": " + e.err.Error() }
-func (e *noWayError) Unwrap() error { return e.err }
-
-// isFinal reports whether a way that failed like this must not be tried again: the site
-// counts refused logins.
-func isFinal(err error) bool {
-	switch classOf(err) {
-	case classRefused, classNeedsPerson, classPermanent:
-		return true
-	}
-	return false
 }
 
 // errTargetSilent: the way works, but the target does not respond.
@@ -93,62 +52,59 @@ type NodeOptions struct {
 	Notice func(text string)
 }
 
-// nodeWayFor is how long the way that worked for one node comes first for others. It
-// ends because a cheaper way may work meanwhile, for example with a newly registered
-// key.
-const nodeWayFor = time.Hour
-
-// nodeWay is the way that last worked for a node.
-type nodeWay struct {
-	name  string
-	until time.Time
-}
-
-// recent is its name; "": it is too long ago.
-func (w *nodeWay) recent() string {
-	if time.Now().After(w.until) {
-		return ""
-	}
-	return w.name
-}
-
-func (w *nodeWay) set(name string) {
-	if w.recent() != name {
-		*w = nodeWay{name, time.Now().Add(nodeWayFor)}
-	}
-}
-
 // Node returns a node behind the host. It dials nothing.
 func (h *Host) Node(o NodeOptions) *Node {
-	n := &Node{login: h, log: h.log.With("node", o.Names[0]), hop: newNodeHop(h, o.Names), finding: make(chan struct{}, 1)}
-	onHost := &sshOnHost{host: h, names: o.Names, timeout: h.pool.o.Limits.NodeDial}
-	n.ways = []way{
-		{name: "an SSH hop", dial: n.hop.dial},
-		{name: "ssh on " + h.label(), scarce: true, dial: onHost.dial},
-	}
+	limits, log := &h.pool.o.Limits, h.log.With("node", o.Names[0])
+	n := &Node{login: h, hop: newNodeHop(h, o.Names)}
+	onHost := &sshOnHost{host: h, names: o.Names, timeout: limits.NodeDial}
+	n.wayFinder = newWayFinder("cannot connect to the node", limits, log,
+		&way{name: "an SSH hop", dial: n.hop.dial},
+		&way{name: "ssh on " + h.label(), scarce: true, dial: onHost.dial})
 	n.inside = newInside(n, o)
 	if o.Job != "" {
-		n.ways = append(n.ways, way{name: stepWay, dial: n.inside.steps.relay.dial})
+		n.ways = append(n.ways, &way{name: stepWay, dial: n.inside.steps.relay.dial})
 	}
 	return n
 }
 
 // Dial connects to an address as the node sees it. Its errors are those of [Host.Dial],
 // or say why no way onto the node works.
-func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	w, err := n.way()
-	if err != nil {
-		return nil, err
+func (n *Node) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	for again := true; ; again = false {
+		tried := false
+		w, lost := n.find(ctx, n.login.nodeWay.get(), func(w *way) error {
+			tried = true
+			conn, err = w.dial(ctx, network, address)
+			return n.check(w, err)
+		})
+		switch {
+		case lost != nil:
+			return nil, lost
+		case tried:
+			return conn, err
+		}
+		conn, err = w.dial(ctx, network, address)
+		if !again || !isNoWay(err) {
+			return conn, err
+		}
+		n.settle(nil, time.Time{})
 	}
-	if w == nil {
-		return n.find(ctx, network, address)
+}
+
+// check keeps a way by which a dial ended like this. The error is why it does not.
+func (n *Node) check(w *way, err error) error {
+	switch {
+	case isNoWay(err): // it may wrap api.ErrRefused of the node's sshd
+	case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, errTargetSilent):
+		n.log.Info("connected to the node", "way", w.name)
+		n.settle(w, time.Time{})
+		n.login.nodeWay.set(w.name)
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		w.slow = time.Now()
+		n.failed(err)
 	}
-	c, err := w.dial(ctx, network, address)
-	if _, lost := errors.AsType[*noWayError](err); lost {
-		n.settle(nil)
-		return n.find(ctx, network, address)
-	}
-	return c, err
+	return err
 }
 
 // Scarce reports whether each connection needs one of the host's few sessions.
@@ -163,118 +119,4 @@ func (n *Node) Scarce() bool {
 func (n *Node) Close() {
 	n.inside.close()
 	n.hop.close()
-}
-
-// find tries one way after another, one caller at a time: each try is a login that the
-// site may count.
-func (n *Node) find(ctx context.Context, network, address string) (net.Conn, error) {
-	select {
-	case n.finding <- struct{}{}:
-		defer func() { <-n.finding }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if w, err := n.way(); err != nil || w != nil {
-		if err != nil {
-			return nil, err
-		}
-		return w.dial(ctx, network, address)
-	}
-	var why []error
-	for _, w := range n.order() {
-		c, err := w.dial(ctx, network, address)
-		_, bad := errors.AsType[*noWayError](err) // it may wrap api.ErrRefused of the node's sshd
-		switch {
-		case bad:
-		case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, errTargetSilent):
-			n.log.Info("connected to the node", "way", w.name)
-			n.settle(w)
-			n.login.setNodeWay(w.name)
-			return c, err
-		case errors.Is(err, context.DeadlineExceeded):
-			w.slow = time.Now()
-			n.failed(err)
-			return nil, err
-		default:
-			return nil, err
-		}
-		n.log.Debug("a way to the node failed", "way", w.name, "err", err)
-		why = append(why, err)
-	}
-	err := noWays("cannot connect to the node", why)
-	n.failed(err)
-	return nil, err
-}
-
-// noWays says why none of the ways works, and what would help where srun is the last one.
-func noWays(what string, why []error) error {
-	var texts []string
-	for _, err := range why {
-		if text := err.Error(); !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	err := fmt.Errorf("%s: %s", what, strings.Join(texts, "; "))
-	if slices.ContainsFunc(why, func(err error) bool { return errors.Is(err, errNoPython) }) {
-		err = fmt.Errorf("%w; tunctl needs python3 (3.6 or newer) on the node, or an sshd there that accepts your key", err)
-	}
-	return err
-}
-
-// order is the order in which to try the ways: first the one that worked for another
-// node, last those that used up the time, the latest of them at the end.
-func (n *Node) order() []*way {
-	best := n.login.lastNodeWay()
-	list := make([]*way, len(n.ways))
-	for i := range n.ways {
-		list[i] = &n.ways[i]
-	}
-	slices.SortStableFunc(list, func(a, b *way) int {
-		switch slower := a.slow.Compare(b.slow); {
-		case slower != 0:
-			return slower
-		case a.name == best:
-			return -1
-		case b.name == best:
-			return 1
-		}
-		return 0
-	})
-	return list
-}
-
-// lastNodeWay is the way that recently worked for a node of the host; "": none.
-func (h *Host) lastNodeWay() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.nodeWay.recent()
-}
-
-func (h *Host) setNodeWay(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.nodeWay.set(name)
-}
-
-// way is the one that works; nil: it must be found. The error is that of a recent
-// search.
-func (n *Node) way() (*way, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.chosen == nil && time.Now().Before(n.pause.until) {
-		return nil, n.pause.err
-	}
-	return n.chosen, nil
-}
-
-func (n *Node) settle(w *way) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.chosen, n.pause = w, pause{}
-}
-
-func (n *Node) failed(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.pause.failed(err, &n.login.pool.o.Limits)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -22,11 +23,12 @@ import (
 type nodeHop struct {
 	login *Host
 	names []string
-	host  *Host         // represents the node; not in the pool, never published
-	lock  chan struct{} // guards conn, old and final
-	conn  *conn
-	old   []*conn // replaced, with open channels
-	final error   // why no more logins are tried
+	host  *Host // represents the node; not in the pool, never published
+	conn  atomic.Pointer[conn]
+
+	lock  ctxtime.Mutex // held while conn changes, and for what follows
+	old   []*conn       // replaced, with open channels
+	final error         // why no more logins are tried
 
 	failed atomic.Bool // the last login did not work
 }
@@ -34,7 +36,7 @@ type nodeHop struct {
 func newNodeHop(login *Host, names []string) *nodeHop {
 	h := newHost(login.pool, login.name+","+names[0])
 	h.quiet, h.behind = true, login.name
-	return &nodeHop{login: login, names: names, host: h, lock: make(chan struct{}, 1)}
+	return &nodeHop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
 }
 
 // dial is the dial of a way.
@@ -52,7 +54,7 @@ func (n *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, 
 		case errors.Is(err, api.ErrDown) && again:
 			continue // it ended together with the host's connection or the job
 		case errors.Is(err, context.DeadlineExceeded) && c.parent.responded(began):
-			n.drop(c) // the node may have died; the next dial finds out
+			_ = c.wire.Close() // the node may have died; the next dial finds out
 			return nil, fmt.Errorf("%w: %w", errTargetSilent, err)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -65,13 +67,11 @@ func (n *nodeHop) noWay(err error) error { return &noWayError{"a direct SSH logi
 
 // connection is the live one, or a new one.
 func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
-	select {
-	case n.lock <- struct{}{}:
-		defer func() { <-n.lock }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := n.lock.Lock(ctx); err != nil {
+		return nil, err
 	}
-	if c := n.conn; c != nil {
+	defer n.lock.Unlock()
+	if c := n.conn.Load(); c != nil {
 		switch {
 		case c.ended():
 			c.close(nil)
@@ -83,7 +83,7 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 			c.replace() // its channels continue
 			n.old = append(slices.DeleteFunc(n.old, (*conn).ended), c)
 		}
-		n.conn = nil
+		n.conn.Store(nil)
 	}
 	if n.final != nil {
 		return nil, n.final
@@ -96,7 +96,7 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 		}
 		return nil, err
 	}
-	n.conn = c
+	n.conn.Store(c)
 	// sshd turns off Nagle's algorithm only once a session was opened.
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstCommandTimeout)
@@ -108,34 +108,26 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 
 // live is the connection if there is one now.
 func (n *nodeHop) live() *conn {
-	select {
-	case n.lock <- struct{}{}:
-		defer func() { <-n.lock }()
-	default:
+	c := n.conn.Load()
+	if c == nil || c.ended() || c.worst() != standingUsed {
 		return nil
 	}
-	if n.conn == nil || n.conn.ended() || n.conn.worst() != standingUsed {
-		return nil
-	}
-	return n.conn
+	return c
 }
 
 // mayWork reports whether a login was not tried yet, or worked.
 func (n *nodeHop) mayWork() bool { return !n.failed.Load() }
 
-// drop closes a connection that does not respond.
-func (n *nodeHop) drop(c *conn) { _ = c.wire.Close() }
-
 func (n *nodeHop) close() {
-	n.lock <- struct{}{}
-	defer func() { <-n.lock }()
+	_ = n.lock.Lock(context.Background())
+	defer n.lock.Unlock()
+	if c := n.conn.Swap(nil); c != nil {
+		n.old = append(n.old, c)
+	}
 	for _, c := range n.old {
 		c.close(nil)
 	}
-	if n.conn != nil {
-		n.conn.close(nil)
-	}
-	n.conn, n.old = nil, nil
+	n.old = nil
 }
 
 // connect logs in to the node with the person's keys. It asks nobody.
@@ -290,7 +282,7 @@ func (n *nodeHop) dialName(ctx context.Context, address string) (net.Conn, error
 	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	raw, err := n.login.dialHop(dialing, "tcp", address)
+	raw, err := n.login.dialBy(func(c *conn) (net.Conn, error) { return c.dialHop(dialing, "tcp", address) })
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,30 +27,17 @@ import (
 //
 //	The hop although it is not a part of the job, if no step starts. A person is told.
 type inside struct {
-	node    *Node
-	job     string // of Slurm
-	pbsJob  string
-	steps   *jobSteps
-	onHop   *sharedRelay
-	ways    []insideWay
-	notice  func(string)
-	port    atomic.Int32  // of the job's server; 0: not known
-	finding chan struct{} // held while a caller looks for a way
+	wayFinder
+	node   *Node
+	job    string // of Slurm
+	pbsJob string
+	steps  *jobSteps // nil: it is no job of Slurm
+	onHop  *sharedRelay
+	notice func(string)
+	port   atomic.Int32 // of the job's server; 0: not known
 
-	mu     sync.Mutex
-	chosen *insideWay
-	until  time.Time // zero: for as long as it works
-	pause  pause
-	ended  error // the job has ended
-	told   map[noticeKind]bool
-}
-
-// insideWay is one way into the job. Its functions fail with a *noWayError if the way
-// itself does not work.
-type insideWay struct {
-	name  string
-	ready func(ctx context.Context) error
-	open  func(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
+	telling sync.Mutex
+	told    map[noticeKind]bool
 }
 
 // The names of ways that are compared.
@@ -75,22 +61,21 @@ const (
 var errNotAdopted = errors.New("logins on the node are not part of the job")
 
 func newInside(n *Node, o NodeOptions) *inside {
-	limits := &n.login.pool.o.Limits
-	i := &inside{
-		node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice,
-		finding: make(chan struct{}, 1), told: map[noticeKind]bool{},
-	}
-	i.onHop = newSharedRelay(limits, n.log, i.server, i.startOnHop)
-	i.ways = []insideWay{{name: "a login on the node", ready: i.hopReady, open: i.openOnHop}}
+	i := &inside{node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice, told: map[noticeKind]bool{}}
+	i.wayFinder = newWayFinder("cannot get into the job on "+o.Names[0], n.limits, n.log,
+		&way{name: "a login on the node", ready: i.hopReady, open: i.openOnHop})
+	i.onHop = newSharedRelay(n.limits, n.log, i.server, i.startOnHop)
 	if o.Job == "" {
 		return i
 	}
 	i.steps = &jobSteps{host: n.login, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherWay: n.hop.mayWork}
-	i.steps.relay = newSharedRelay(limits, n.log, i.server, i.startStep)
+	i.steps.relay = newSharedRelay(n.limits, n.log, i.server, func(ctx context.Context) (*runningRelay, error) {
+		return i.steps.start(ctx, i.options())
+	})
 	i.steps.relay.replaced = i.tellEnded
 	i.ways = append(i.ways,
-		insideWay{name: stepWay, ready: i.steps.ready, open: i.steps.relay.openChannel},
-		insideWay{name: outsideWay, ready: i.outsideReady, open: i.openOnHop})
+		&way{name: stepWay, ready: i.stepReady, open: i.steps.relay.openChannel},
+		&way{name: outsideWay, ready: i.outsideReady, open: i.openOnHop})
 	return i
 }
 
@@ -121,90 +106,29 @@ func (n *Node) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 	}
 }
 
-// way is the one that works. It looks for one if need be, one caller at a time: each try
-// is a login or a step.
-func (i *inside) way(ctx context.Context) (*insideWay, error) {
-	if w, err := i.known(); w != nil || err != nil {
-		return w, err
+// way is the one that works.
+func (i *inside) way(ctx context.Context) (*way, error) {
+	best := i.node.login.insideWay.get()
+	if best == "" && i.node.login.nodeWay.get() == stepWay {
+		best = stepWay // pages had found that no hop works
 	}
-	select {
-	case i.finding <- struct{}{}:
-		defer func() { <-i.finding }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if w, err := i.known(); w != nil || err != nil {
-		return w, err
-	}
-	return i.find(ctx)
-}
-
-// known is the way that works; nil: it must be found. The error is that of a recent
-// search.
-func (i *inside) known() (*insideWay, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	switch {
-	case i.ended != nil:
-		return nil, i.ended
-	case i.chosen != nil && (i.until.IsZero() || time.Now().Before(i.until)):
-		return i.chosen, nil
-	case time.Now().Before(i.pause.until):
-		return nil, i.pause.err
-	}
-	return nil, nil
-}
-
-func (i *inside) find(ctx context.Context) (*insideWay, error) {
-	var why []error
 	var noStep error
-	for _, w := range i.order() {
+	return i.find(ctx, best, func(w *way) error {
 		err := w.ready(ctx)
 		switch {
 		case err == nil:
-			i.node.log.Info("found a way into the job", "way", w.name)
 			i.found(w, noStep)
-			return w, nil
-		case !isNoWay(err):
-			return nil, i.noteEnd(err)
 		case w.name == stepWay:
 			noStep = err
 		}
-		i.node.log.Debug("a way into the job failed", "way", w.name, "err", err)
-		why = append(why, err)
-	}
-	err := noWays("cannot get into the job on "+i.node.hop.names[0], why)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.pause.failed(err, i.limits())
-	return nil, err
-}
-
-// order is the order in which to try the ways.
-func (i *inside) order() []*insideWay {
-	best := i.node.login.lastInsideWay()
-	if best == "" && i.node.login.lastNodeWay() == stepWay {
-		best = stepWay // pages had found that no hop works
-	}
-	list := make([]*insideWay, len(i.ways))
-	for k := range i.ways {
-		list[k] = &i.ways[k]
-	}
-	slices.SortStableFunc(list, func(a, b *insideWay) int {
-		switch best {
-		case a.name:
-			return -1
-		case b.name:
-			return 1
-		}
-		return 0
+		return i.noteEnd(err)
 	})
-	return list
 }
 
 // found settles on a way. The one outside of the job is not remembered for other jobs,
 // and not for long.
-func (i *inside) found(w *insideWay, noStep error) {
+func (i *inside) found(w *way, noStep error) {
+	i.log.Info("found a way into the job", "way", w.name)
 	switch w.name {
 	case outsideWay:
 		i.settle(w, time.Now().Add(outsideFor))
@@ -215,16 +139,7 @@ func (i *inside) found(w *insideWay, noStep error) {
 		i.onHop.end() // it only showed that it is not part of the job
 	}
 	i.settle(w, time.Time{})
-	i.node.login.setInsideWay(w.name)
-}
-
-func (i *inside) settle(w *insideWay, until time.Time) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.chosen, i.until = w, until
-	if w != nil {
-		i.pause = pause{}
-	}
+	i.node.login.insideWay.set(w.name)
 }
 
 // noteEnd remembers that the job has ended: srun is not asked again.
@@ -237,18 +152,11 @@ func (i *inside) noteEnd(err error) error {
 	return err
 }
 
-func (i *inside) limits() *Limits { return &i.node.login.pool.o.Limits }
-
 // server is the port of the job's server; 0: not known.
 func (i *inside) server() int { return int(i.port.Load()) }
 
 func (i *inside) options() step.Options {
 	return step.Options{Job: cmp.Or(i.job, i.pbsJob), Port: i.server()}
-}
-
-// startStep starts a relay in a job step.
-func (i *inside) startStep(ctx context.Context) (*runningRelay, error) {
-	return i.steps.start(ctx, i.options())
 }
 
 // startOnHop starts a relay in a login on the node.
@@ -277,27 +185,34 @@ func (i *inside) hopCommand() string {
 // hopReady reports whether a login on the node is part of the job. Only Slurm has another
 // way if it is not.
 func (i *inside) hopReady(ctx context.Context) error {
-	run, err := i.onHop.acquire(ctx)
+	info, err := i.onHop.ready(ctx)
 	switch {
-	case err != nil && i.job == "":
+	case i.job == "":
 		return noPythonIsFine(err)
-	case err != nil:
-		return err
-	}
-	defer run.remove()
-	if i.job != "" && !run.Info().Inside {
+	case err == nil && !info.Inside:
 		return i.node.hop.noWay(errNotAdopted)
 	}
-	return nil
+	return err
+}
+
+// stepReady reports whether a job step starts.
+func (i *inside) stepReady(ctx context.Context) error {
+	_, err := i.steps.relay.ready(ctx)
+	return err
 }
 
 // outsideReady reports whether there is a login on the node.
 func (i *inside) outsideReady(ctx context.Context) error {
-	run, err := i.onHop.acquire(ctx)
-	if err == nil {
-		run.remove()
-	}
+	_, err := i.onHop.ready(ctx)
 	return noPythonIsFine(err)
+}
+
+// noPythonIsFine is nil if err only says that the node has no Python.
+func noPythonIsFine(err error) error {
+	if errors.Is(err, errNoPython) {
+		return nil
+	}
+	return err
 }
 
 // openOnHop opens a channel of the relay on the node. Without Python it is one of the
@@ -332,12 +247,12 @@ func (i *inside) tellEnded(lived time.Duration) {
 
 // tell tells a person something, once for each kind.
 func (i *inside) tell(kind noticeKind, text string) {
-	i.mu.Lock()
+	i.telling.Lock()
 	known := i.told[kind]
 	i.told[kind] = true
-	i.mu.Unlock()
+	i.telling.Unlock()
 	if !known {
-		i.node.log.Info("notice about the job's node", "text", text)
+		i.log.Info("notice about the job's node", "text", text)
 		if i.notice != nil {
 			i.notice(text)
 		}
@@ -349,17 +264,4 @@ func (i *inside) close() {
 		i.steps.relay.close()
 	}
 	i.onHop.close()
-}
-
-// lastInsideWay is the way that recently led into a job of the host; "": none.
-func (h *Host) lastInsideWay() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.insideWay.recent()
-}
-
-func (h *Host) setInsideWay(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.insideWay.set(name)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel/step"
+	"tunctl/tunnel/step/steptest"
 )
 
 // fakeSlurm has an srun on a host that runs what it is given on this machine, as if that
@@ -286,22 +288,42 @@ func TestAStepEndsSomeTimeAfterItsLastUserAndStartsAgain(t *testing.T) {
 
 func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var end time.Time
-		u := &users{after: DefaultLimits().StepIdle, end: func() { end = time.Now() }}
-		u.idle()
+		limits := DefaultLimits()
+		r := newSharedRelay(&limits, slog.New(slog.DiscardHandler), func() int { return 0 }, func(ctx context.Context) (*runningRelay, error) {
+			here, there := net.Pipe()
+			go func() {
+				steptest.Serve(there, there, nil)
+				_ = there.Close()
+			}()
+			c, err := step.Start(ctx, here, step.Options{})
+			return &runningRelay{Conn: c, link: &conn{wire: newWire(here)}, began: time.Now()}, err
+		})
+		defer r.close()
+		use := func() *runningRelay {
+			run, err := r.acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return run
+		}
+		first := use()
+		r.remove(first)
 		for range 3 {
 			time.Sleep(4 * time.Minute)
-			u.add()
-			u.add()
-			u.remove()
+			if use() != first || use() != first {
+				t.Fatal("another one was started")
+			}
+			r.remove(first)
 			time.Sleep(time.Hour)
-			u.remove()
+			r.remove(first)
 		}
 		last := time.Now()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if end.Sub(last) != 5*time.Minute || u.add() {
-			t.Errorf("it ended %v after the last user", end.Sub(last))
+		<-first.Done()
+		if took := time.Since(last); took != limits.StepIdle {
+			t.Errorf("it ended %v after the last user", took)
+		}
+		if next := use(); next == first {
+			t.Error("one that has ended is used")
 		}
 	})
 }
@@ -430,7 +452,7 @@ func TestALoginThatIsPartOfTheJobNeedsNoStep(t *testing.T) {
 	f := newFakeSlurm(t, "")
 	n, told := insideJob(t, f, "inner", withNodeLogin(f, "SLURM_JOB_ID=7"))
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
-	if runs := f.lines("runs"); len(runs) != 0 || told.String() != "" || n.login.lastInsideWay() != "a login on the node" {
+	if runs := f.lines("runs"); len(runs) != 0 || told.String() != "" || n.login.insideWay.get() != "a login on the node" {
 		t.Errorf("%q; told %q", runs, told)
 	}
 }

@@ -41,9 +41,13 @@ type sharedRelay struct {
 // runningRelay is a relay that was started.
 type runningRelay struct {
 	*step.Conn
-	users
 	link  *conn // that it runs over
 	began time.Time
+
+	// Guarded by the sharedRelay.
+	users  int
+	unused time.Time   // when the last user left
+	idle   *time.Timer // ends it some time after that
 }
 
 // relayStart is a start under way.
@@ -58,6 +62,16 @@ func newSharedRelay(limits *Limits, log *slog.Logger, server func() int, start f
 	r := &sharedRelay{old: map[*runningRelay]bool{}, start: start, replaced: func(time.Duration) {}, server: server, limits: limits, log: log}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
+}
+
+// ready starts the relay if need be, and returns what it found out.
+func (r *sharedRelay) ready(ctx context.Context) (step.Info, error) {
+	run, err := r.acquire(ctx)
+	if err != nil {
+		return step.Info{}, err
+	}
+	defer r.remove(run)
+	return run.Info(), nil
 }
 
 // acquire returns the running relay, which the caller uses until it calls remove.
@@ -90,10 +104,10 @@ func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 			return nil, nil, errAside
 		case run.link.worst() == standingReplaced:
 			r.old[run], r.running = true, nil // its channels continue
-		case run.add():
-			return run, nil, nil
 		default:
-			r.endedLocked(run) // unused for too long
+			run.users++
+			run.idle.Stop()
+			return run, nil, nil
 		}
 	}
 	switch {
@@ -123,16 +137,16 @@ func (r *sharedRelay) begin(s *relayStart) {
 	case err == nil && r.closed:
 		s.err = errNodeClosed
 	case err == nil:
-		run.users = users{after: r.limits.StepIdle, end: func() { _ = run.Close() }}
-		run.idle() // whoever needed it may be gone
+		run.idle = time.AfterFunc(r.limits.StepIdle, func() { r.endUnused(run) })
+		run.unused = time.Now() // whoever needed it may be gone
 		r.running = run
 		lived, r.lived = r.lived, 0
 		r.wg.Go(func() {
 			<-run.Done()
 			r.mu.Lock()
 			r.endedLocked(run)
+			run.idle.Stop()
 			r.mu.Unlock()
-			run.leave()
 			_ = run.Close()
 		})
 	case jobEnded(err) || errors.Is(err, errNoPython):
@@ -175,6 +189,29 @@ func (r *sharedRelay) endedLocked(run *runningRelay) {
 	r.log.Info("the relay on the node ended", "after", lived.Round(time.Second), "err", err)
 }
 
+// remove removes a user.
+func (r *sharedRelay) remove(run *runningRelay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run.users--; run.users == 0 && !run.over() {
+		run.unused = time.Now()
+		run.idle.Reset(r.limits.StepIdle)
+	}
+}
+
+// endUnused ends a relay that had no user for long.
+func (r *sharedRelay) endUnused(run *runningRelay) {
+	r.mu.Lock()
+	unused := run.users == 0 && time.Since(run.unused) >= r.limits.StepIdle
+	if unused {
+		r.endedLocked(run)
+	}
+	r.mu.Unlock()
+	if unused {
+		_ = run.Close()
+	}
+}
+
 // end ends the relay, which is started again if it is needed.
 func (r *sharedRelay) end() {
 	r.mu.Lock()
@@ -186,7 +223,6 @@ func (r *sharedRelay) end() {
 	clear(r.old)
 	r.mu.Unlock()
 	for run := range all {
-		run.leave()
 		_ = run.Close()
 	}
 }
@@ -201,52 +237,49 @@ func (r *sharedRelay) close() {
 	r.wg.Wait()
 }
 
-// openChannel opens a channel of the relay. A relay may turn out to have ended.
-func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+// use has open open a channel of the relay, and returns the channel's traffic. A relay may
+// turn out to have ended.
+func (r *sharedRelay) use(ctx context.Context, open func(*runningRelay) error) (*traffic, *runningRelay, error) {
 	for again := true; ; again = false {
 		run, err := r.acquire(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		wait := &channelWait{all: &run.link.clients}
-		wait.sent()
-		run.SetServer(r.server()) // it may have been found since the relay started
-		ch, requests, err := run.OpenChannel(ctx, kind, payload)
-		wait.answered()
+		t, err := run.link.openForClient(func() error { return open(run) })
 		if err == nil {
-			wait.opened()
-			paced := &clientChannel{Channel: ch, wait: wait, in: flow{pacer: run.link.in}, out: flow{pacer: run.link.out}}
-			return &sharedSession{Channel: paced, release: sync.OnceFunc(run.remove)}, requests, nil
+			t.release = sync.OnceFunc(func() { r.remove(run) })
+			return t, run, nil
 		}
-		run.remove()
+		r.remove(run)
 		if !again || !run.over() {
 			return nil, nil, err
 		}
 	}
 }
 
-// dial connects through the relay.
-func (r *sharedRelay) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	for again := true; ; again = false {
-		run, err := r.acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		wait := &channelWait{all: &run.link.clients}
-		wait.sent()
-		c, err := run.Dial(ctx, network, address)
-		wait.answered()
-		if err == nil {
-			wait.opened()
-			paced := &channelConn{Conn: c, link: run.link, wait: wait}
-			paced.in.pacer, paced.out.pacer = run.link.in, run.link.out
-			return &relayedConn{channelConn: paced, release: sync.OnceFunc(run.remove)}, nil
-		}
-		run.remove()
-		if !again || !run.over() {
-			return nil, err
-		}
+// openChannel opens a channel of the relay.
+func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []byte) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
+	t, _, err := r.use(ctx, func(run *runningRelay) (err error) {
+		run.SetServer(r.server()) // it may have been found since the relay started
+		ch, requests, err = run.OpenChannel(ctx, kind, payload)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
 	}
+	return &clientChannel{ch, t}, requests, nil
+}
+
+// dial connects through the relay.
+func (r *sharedRelay) dial(ctx context.Context, network, address string) (c net.Conn, err error) {
+	t, run, err := r.use(ctx, func(run *runningRelay) (err error) {
+		c, err = run.Dial(ctx, network, address)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &channelConn{Conn: c, link: run.link, traffic: t}, nil
 }
 
 func (r *runningRelay) over() bool {
@@ -256,93 +289,4 @@ func (r *runningRelay) over() bool {
 	default:
 		return false
 	}
-}
-
-// relayedConn is a user of its relay until Close.
-type relayedConn struct {
-	*channelConn
-	release func()
-}
-
-// Close implements net.Conn.
-func (c *relayedConn) Close() error {
-	defer c.release()
-	return c.channelConn.Close()
-}
-
-// users counts the users of something, and ends it some time after the last one.
-type users struct {
-	after time.Duration
-	end   func()
-
-	mu    sync.Mutex
-	count int
-	timer *time.Timer
-	ended bool
-}
-
-// add adds a user. It reports false if the end has come.
-func (u *users) add() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.ended {
-		return false
-	}
-	if u.timer != nil {
-		u.timer.Stop()
-	}
-	u.count++
-	return true
-}
-
-// remove removes a user.
-func (u *users) remove() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.count--; u.count == 0 && !u.ended {
-		u.idleLocked()
-	}
-}
-
-// idle starts without a user.
-func (u *users) idle() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.idleLocked()
-}
-
-func (u *users) idleLocked() {
-	var t *time.Timer
-	t = time.AfterFunc(u.after, func() {
-		u.mu.Lock()
-		over := u.count == 0 && u.timer == t && !u.ended
-		u.ended = u.ended || over
-		u.mu.Unlock()
-		if over {
-			u.end()
-		}
-	})
-	u.timer = t
-}
-
-// leave ends the counting: it has ended otherwise.
-func (u *users) leave() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.ended = true
-	if u.timer != nil {
-		u.timer.Stop()
-	}
-}
-
-// pause is the wait after failures in a row.
-type pause struct {
-	failures int
-	err      error // of the last one
-	until    time.Time
-}
-
-func (p *pause) failed(err error, l *Limits) {
-	p.failures++
-	p.err, p.until = err, time.Now().Add(backoff(p.failures, l.RetryMin, l.RetryMax))
 }

@@ -8,7 +8,11 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 // sshOnHost are connections to a node through ssh -W on the host.
@@ -28,9 +32,8 @@ var errNodeSilent = errors.New("the node does not respond")
 
 // dial is the dial of a way.
 func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	const what = "ssh on the host"
 	if network != "tcp" {
-		return nil, &noWayError{what, errors.New("unix sockets cannot be reached this way")}
+		return nil, r.noWay(errors.New("unix sockets cannot be reached this way"))
 	}
 	r.mu.Lock()
 	err := r.final
@@ -40,20 +43,8 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 	}
 	unanswered := 0
 	for _, name := range r.names {
-		if !safeWord(name) || !safeWord(address) {
-			err = &noWayError{what, fmt.Errorf("%q and %q cannot be part of a command", name, address)}
-			continue
-		}
-		mark := newMark()
-		// Only this log level has the messages that are read below.
-		line := fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d -o StrictHostKeyChecking=accept-new"+
-			" -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.timeout/time.Second)+1, address, name)
 		var c net.Conn
-		c, err = r.host.startStream(ctx, line, readiness{
-			way: what, mark: mark, stderr: sshConfirmed, refused: sshRefused,
-			class: func(said string) failureClass { return readSSHOutput(said).class }, answered: sshGreeted, timeout: r.timeout,
-		})
-		if _, bad := errors.AsType[*noWayError](err); !bad {
+		if c, err = r.dialName(ctx, name, address); !isNoWay(err) {
 			return c, err
 		}
 		if errors.Is(err, errNodeSilent) {
@@ -71,23 +62,80 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 	return nil, err
 }
 
+func (r *sshOnHost) noWay(err error) error { return &noWayError{"ssh on the host", err} }
+
+// dialName connects by one name of the node.
+func (r *sshOnHost) dialName(ctx context.Context, name, address string) (net.Conn, error) {
+	if !safeWord(name) || !safeWord(address) {
+		return nil, r.noWay(fmt.Errorf("%q and %q cannot be part of a command", name, address))
+	}
+	c, err := r.host.current()
+	if err != nil {
+		return nil, err
+	}
+	mark := "tunctl-" + rand.Text() // no start-up file prints that
+	// Only this log level has the messages that are read below.
+	s, err := c.stream(ctx, posixsh.Line, fmt.Sprintf("printf '%%s\\n' %s; exec ssh -o BatchMode=yes -o ConnectTimeout=%d"+
+		" -o StrictHostKeyChecking=accept-new -o ForwardX11=no -o LogLevel=DEBUG2 -W %s %s", mark, int(r.timeout/time.Second)+1, address, name))
+	if err != nil {
+		return nil, err
+	}
+	var silent atomic.Bool // closed because the node did not respond in time
+	late := time.AfterFunc(r.timeout, func() {
+		if !strings.Contains(s.stderr.raw(), sshGreeted) {
+			silent.Store(true)
+			_ = s.Close()
+		}
+	})
+	defer late.Stop()
+	_, err = open(ctx, c, func() (*stream, error) { return s, r.awaitOpen(s, mark, &silent) }, func(*stream) {})
+	if err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	s.wait.opened()
+	return s, nil
+}
+
+// maxBefore bounds what the start-up files of shells may print before a connection.
+const maxBefore = 1 << 20
+
+// awaitOpen returns when ssh's connection to the node is open, or why it is not.
+func (r *sshOnHost) awaitOpen(s *stream, mark string, silent *atomic.Bool) error {
+	var line string
+	var err error
+	for left := maxBefore; err == nil && strings.TrimRight(line, "\r\n") != mark; left -= len(line) {
+		line, err = api.ReadLine(s.out, left)
+	}
+	switch {
+	case errors.Is(err, api.ErrLongLine):
+		return r.noWay(classPassing.of(errors.New("the host prints without end")))
+	case err == nil && s.stderr.await(sshConfirmed):
+		return nil
+	}
+	<-s.exited
+	said := s.stderr.text().String()
+	switch {
+	case s.err == nil && strings.Contains(said, sshRefused):
+		return fmt.Errorf("%w: %s", api.ErrRefused, said)
+	case silent.Load():
+		return r.noWay(classPassing.of(errNodeSilent))
+	case said == "":
+		said = fmt.Sprintf("exit status %d", s.status)
+	}
+	return r.noWay(readSSHOutput(s.stderr.raw()).class.of(errors.New(said)))
+}
+
 // safeWord reports whether text is only an address, a name or a number, without a
 // meaning to a shell or as an option.
 func safeWord(text string) bool {
 	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:+-[]") == ""
 }
 
-// newMark is a random word, which no start-up file prints.
-func newMark() string { return "tunctl-" + rand.Text() }
-
-// sshGreeted is what ssh prints when the node's sshd responds.
-const sshGreeted = "debug1: Remote protocol version "
-
-// sshConfirmed is what ssh prints when its channel is open.
-const sshConfirmed = ": open confirm "
-
-// sshRefused reports whether ssh logged in to the node but nothing listened at the
-// address.
-func sshRefused(_ int, said string) bool {
-	return strings.Contains(said, "open failed: connect failed")
-}
+// What ssh prints when the node's sshd responds, when its channel is open, and when nothing
+// listens at the address.
+const (
+	sshGreeted   = "debug1: Remote protocol version "
+	sshConfirmed = ": open confirm "
+	sshRefused   = "open failed: connect failed"
+)

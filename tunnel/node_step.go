@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -25,10 +24,14 @@ type jobSteps struct {
 	node    string // its name in Slurm
 	relay   *sharedRelay
 
-	noOverlap atomic.Bool // srun is older than 20.11: steps share CPUs without the option
-	allMemory atomic.Bool // the step is to share the job's memory, too
-
+	options  srunOptions // used by the relay's one start at a time
 	otherWay func() bool // there may be one, if the step does not start soon
+}
+
+// srunOptions are what a version of srun needs.
+type srunOptions struct {
+	noOverlap bool // it is older than 20.11: steps share CPUs without the option
+	allMemory bool // the step is to share the job's memory, too
 }
 
 // stepPatience is how long the start of a step may take where there is no other way, and
@@ -77,10 +80,10 @@ func (j *jobSteps) srun(limit time.Duration) string {
 	if j.cluster != "" {
 		words = append(words, "--clusters="+j.cluster)
 	}
-	if !j.noOverlap.Load() {
+	if !j.options.noOverlap {
 		words = append(words, "--overlap")
 	}
-	if j.allMemory.Load() {
+	if j.options.allMemory {
 		words = append(words, "--mem=0")
 	}
 	return strings.Join(words, " ")
@@ -99,59 +102,35 @@ func (j *jobSteps) number() string {
 	return j.job
 }
 
-func (j *jobSteps) limits() *Limits { return &j.host.pool.o.Limits }
-
 // start starts the step that all channels share. srun 20.11 to 21.08 shares only CPUs
 // under --overlap, so that a step waits for memory that the job's server has.
 func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	j.host.srunOptions(j)
+	known := j.host.srun.get()
+	j.options.noOverlap = j.options.noOverlap || known.noOverlap
+	j.options.allMemory = j.options.allMemory || known.allMemory
 	for {
-		limit := j.limits().StepStart
-		if j.allMemory.Load() && !j.otherWay() {
+		limit := j.host.pool.o.Limits.StepStart
+		if j.options.allMemory && !j.otherWay() {
 			limit = stepPatience
 		}
 		run, err := j.startOnce(ctx, o, limit)
 		switch {
-		case errors.Is(err, errNoOverlap) && !j.noOverlap.Load():
-			j.noOverlap.Store(true)
+		case errors.Is(err, errNoOverlap) && !j.options.noOverlap:
+			j.options.noOverlap = true
 		case errors.Is(err, errNoPython):
 			return nil, err
-		case isNoWay(err) && !errors.Is(err, errFewSessions) && !j.allMemory.Load():
-			j.allMemory.Store(true)
+		case isNoWay(err) && !errors.Is(err, errFewSessions) && !j.options.allMemory:
+			j.options.allMemory = true
 		default:
 			if err == nil {
-				j.host.setSrunOptions(j)
+				j.host.srun.set(j.options)
 			}
 			return run, err
 		}
 		j.host.log.Debug("the job step is tried again", "job", j.job, "err", err)
-	}
-}
-
-// srunOptions are those with which a step of the host last started.
-type srunOptions struct {
-	noOverlap, allMemory bool
-	until                time.Time
-}
-
-// srunOptions has a step start with what recently worked for another job.
-func (h *Host) srunOptions(j *jobSteps) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Now().Before(h.srun.until) {
-		j.noOverlap.Store(j.noOverlap.Load() || h.srun.noOverlap)
-		j.allMemory.Store(j.allMemory.Load() || h.srun.allMemory)
-	}
-}
-
-func (h *Host) setSrunOptions(j *jobSteps) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if now := time.Now(); now.After(h.srun.until) {
-		h.srun = srunOptions{j.noOverlap.Load(), j.allMemory.Load(), now.Add(nodeWayFor)}
 	}
 }
 
@@ -227,27 +206,4 @@ var jobIsOver = regexp.MustCompile(`(?i)Invalid job id specified|expired or inva
 func jobEnded(err error) bool {
 	e, ok := errors.AsType[*api.Error](err)
 	return ok && e.Code == api.CodeJobEnded
-}
-
-func isNoWay(err error) bool {
-	_, bad := errors.AsType[*noWayError](err)
-	return bad
-}
-
-// ready reports whether channels can be opened, and starts the relay if need be.
-func (j *jobSteps) ready(ctx context.Context) error {
-	run, err := j.relay.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	run.remove()
-	return nil
-}
-
-// noPythonIsFine is nil if err only says that the node has no Python.
-func noPythonIsFine(err error) error {
-	if errors.Is(err, errNoPython) {
-		return nil
-	}
-	return err
 }

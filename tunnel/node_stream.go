@@ -9,13 +9,10 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
-	"tunctl/internal/posixsh"
 )
 
 // spareSessions is how many sessions streams leave for commands.
@@ -35,20 +32,6 @@ type stream struct {
 	err     error // why there is no status
 	closing sync.Once
 	wait    channelWait
-
-	unanswered atomic.Bool // closed because the node did not respond in time
-}
-
-// readiness is how a command shows that its connection is open, or never will be.
-type readiness struct {
-	way     string
-	mark    string // a line of its output, after which the connection's bytes follow
-	stderr  string // printed on standard error after that; "": nothing
-	refused func(exit int, said string) bool
-
-	class    func(said string) failureClass // of its failure; nil: unknown
-	answered string                         // printed once the node responds; "": nothing
-	timeout  time.Duration                  // for that response
 }
 
 // stream starts a command that carries a connection, and sends it its first line. It
@@ -126,95 +109,6 @@ func (s *stream) begin(command, line string) error {
 	return nil
 }
 
-// startStream runs a line on the host and waits until its connection is ready.
-func (h *Host) startStream(ctx context.Context, line string, by readiness) (*stream, error) {
-	c, err := h.current()
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.stream(ctx, posixsh.Line, line)
-	if err != nil {
-		return nil, err
-	}
-	if by.answered != "" {
-		late := time.AfterFunc(by.timeout, func() { s.closeUnless(by.answered) })
-		defer late.Stop()
-	}
-	if err := s.awaitReady(ctx, by); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	s.wait.opened()
-	return s, nil
-}
-
-// awaitReady returns when the command's connection is open, or why it is not.
-func (s *stream) awaitReady(ctx context.Context, by readiness) error {
-	result := make(chan error, 1)
-	if !s.conn.spawn(func() { result <- s.waitReady(by) }) {
-		return s.conn.downError()
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		_ = s.Close() // ends waitReady too
-		return ctx.Err()
-	}
-}
-
-// maxBefore bounds what the start-up files of shells may print before a connection.
-const maxBefore = 1 << 20
-
-func (s *stream) waitReady(by readiness) error {
-	for left := maxBefore; ; {
-		line, err := api.ReadLine(s.out, left)
-		switch {
-		case errors.Is(err, api.ErrLongLine):
-			return &noWayError{by.way, classPassing.of(errPrints)}
-		case err != nil:
-			return s.failed(by)
-		}
-		if strings.TrimRight(line, "\r\n") == by.mark {
-			break
-		}
-		left -= len(line)
-	}
-	if by.stderr != "" && !s.stderr.await(by.stderr) {
-		return s.failed(by)
-	}
-	return nil
-}
-
-// failed says why a command ended before its connection was open.
-func (s *stream) failed(by readiness) error {
-	<-s.exited
-	said := s.stderr.text().String()
-	class := classUnknown
-	if by.class != nil {
-		class = by.class(s.stderr.raw())
-	}
-	switch {
-	case s.conn.ended():
-		return s.conn.downError()
-	case s.err == nil && by.refused(s.status, said):
-		return fmt.Errorf("%w: %s", api.ErrRefused, said)
-	case s.unanswered.Load():
-		return &noWayError{by.way, classPassing.of(errNodeSilent)}
-	case said == "":
-		said = fmt.Sprintf("exit status %d", s.status)
-	}
-	return &noWayError{by.way, class.of(errors.New(said))}
-}
-
-// closeUnless closes the stream if the command has not printed those words.
-func (s *stream) closeUnless(words string) {
-	if !strings.Contains(s.stderr.raw(), words) {
-		s.unanswered.Store(true)
-		_ = s.Close()
-	}
-}
-
 // Read implements net.Conn. It returns io.EOF only if the command succeeded.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.out.Read(p)
@@ -246,7 +140,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// stderrBuffer is a command's standard error. It can be searched while the command runs,
+// stderrBuffer is what a command prints on standard error. It can be searched while the command runs,
 // and keeps the end.
 type stderrBuffer struct {
 	mu      sync.Mutex
@@ -295,6 +189,13 @@ func (s *stderrBuffer) await(words string) bool {
 	}
 }
 
+// tail is the end of it.
+func (s *stderrBuffer) tail() api.RemoteText {
+	const most = 2000
+	raw := s.raw()
+	return api.NewRemoteText(raw[max(0, len(raw)-most):])
+}
+
 // raw is all that is kept.
 func (s *stderrBuffer) raw() string {
 	s.mu.Lock()
@@ -304,10 +205,8 @@ func (s *stderrBuffer) raw() string {
 
 // text is the last lines, without debug messages.
 func (s *stderrBuffer) text() api.RemoteText {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var lines []string
-	for line := range strings.Lines(s.all.String()) {
+	for line := range strings.Lines(s.raw()) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "debug") && !strings.HasPrefix(line, "OpenSSH_") {
 			lines = append(lines, line)
@@ -315,7 +214,5 @@ func (s *stderrBuffer) text() api.RemoteText {
 	}
 	return api.NewRemoteText(strings.Join(lines[max(0, len(lines)-3):], "; "))
 }
-
-var errPrints = errors.New("the host prints without end")
 
 var errFewSessions = errors.New("the host allows only one session at a time, which is kept for commands")

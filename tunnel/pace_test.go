@@ -76,7 +76,7 @@ func (w *slowWire) Close() error {
 func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshServer, h *Host, writes *atomic.Int64)) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 			c, err := s.dial(ctx, d, network, address)
 			return newSlowWire(c, rate), err
 		}
@@ -227,8 +227,8 @@ func TestAPageOnANodeDoesNotWaitBehindADownload(t *testing.T) {
 	const rate = 2e6
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := chain(t, map[string][]string{"inner": {"outer"}}, nil)
-		direct := b.dial
-		b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		direct := b.network.Dial
+		b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 			c, err := direct(ctx, d, network, address)
 			if err != nil {
 				return nil, err

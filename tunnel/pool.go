@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -62,10 +63,7 @@ type Pool struct {
 
 	// Tests replace these; resolve is nil otherwise.
 	resolve func(ctx context.Context, destination string) (sshconfig.Settings, error)
-	dial    func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error)
-	lookup  func(ctx context.Context, host string) ([]string, error)
-	watch   func(ctx context.Context, changed func(), log *slog.Logger)
-	address func(netip.Addr) bool
+	network Network
 
 	using sync.Mutex // held while one host becomes a user of another
 
@@ -80,18 +78,10 @@ type Pool struct {
 
 // NewPool makes a pool without hosts. Nothing is dialled until Serve runs.
 func NewPool(o Options) *Pool {
-	if o.Prompter == nil {
-		o.Prompter = nobody{}
-	}
-	if o.Memory == nil {
-		o.Memory = newProcessMemory()
-	}
-	if o.Passwords == nil {
-		o.Passwords = noPasswords{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Prompter = cmp.Or[Prompter](o.Prompter, nobody{})
+	o.Memory = cmp.Or[Memory](o.Memory, newProcessMemory())
+	o.Passwords = cmp.Or[Passwords](o.Passwords, noPasswords{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Changed == nil {
 		o.Changed = func(api.Host) {}
 	}
@@ -101,25 +91,21 @@ func NewPool(o Options) *Pool {
 	if o.EarlierEnvs == nil {
 		o.EarlierEnvs = func() []api.Env { return nil }
 	}
-	if o.Target == nil {
-		o.Target = func(name string) string { return name }
-	}
-	if o.Preset == nil {
-		o.Preset = func(string, *sshconfig.Settings) {}
-	}
 	if o.Spelling == nil {
 		o.Spelling = func(string) Spelling { return Spelling{Written: true} }
 	}
 	p := &Pool{
 		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
 		queued: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
-		watch: netwatch.Watch, lookup: net.DefaultResolver.LookupHost, address: netwatch.HasAddress,
 	}
-	p.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-		return d.DialContext(ctx, network, address)
+	p.network = Network{
+		Dial: func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+			return d.DialContext(ctx, network, address)
+		},
+		Lookup: net.DefaultResolver.LookupHost, Watch: netwatch.Watch, HasAddress: netwatch.HasAddress,
 	}
-	if n := o.Network; n != nil {
-		p.dial, p.lookup, p.watch, p.address = n.Dial, n.Lookup, n.Watch, n.HasAddress
+	if o.Network != nil {
+		p.network = *o.Network
 	}
 	return p
 }
@@ -141,7 +127,7 @@ func (p *Pool) Serve(ctx context.Context) error {
 		p.publish(publishing)
 	}()
 	p.wg.Go(func() { p.serveReloads(ctx) })
-	p.watch(ctx, p.NetworkChanged, p.o.Log)
+	p.network.Watch(ctx, p.NetworkChanged, p.o.Log)
 	<-ctx.Done()
 
 	p.mu.Lock()

@@ -50,7 +50,7 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, erro
 		return PreflightResult{}, api.Errorf(api.CodeUsage, "%s is reached through another host or a command, which needs a login", s.Alias)
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
-	t := &attempt{host: &Host{name: s.Alias}, pool: &Pool{lookup: net.DefaultResolver.LookupHost}, log: slog.New(slog.DiscardHandler), settings: s}
+	t := &attempt{host: &Host{name: s.Alias}, pool: &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}}, log: slog.New(slog.DiscardHandler), settings: s}
 	limit := cmp.Or(s.ConnectTimeout, preflightDial)
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -18,10 +18,10 @@ func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) 
 
 // awaitPerson gives the login a person's time from now on: the server may have asked them
 // by other means, such as a push to a phone, or a key may need a touch.
-func (t *attempt) awaitPerson() { t.timeout.restartForPerson(t.pool.o.Limits.PromptTimeout) }
+func (t *attempt) awaitPerson() { t.timeout.restart(true, t.pool.o.Limits.PromptTimeout) }
 
 // awaitHost gives the login the host's time from now on.
-func (t *attempt) awaitHost() { t.timeout.restart(t.pool.o.Limits.HandshakeTimeout) }
+func (t *attempt) awaitHost() { t.timeout.restart(false, t.pool.o.Limits.HandshakeTimeout) }
 
 // unconfirmed is the error of a login that a person did not confirm in their time.
 func (t *attempt) unconfirmed(cause error) *api.Error {
@@ -47,11 +47,12 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 	p.LoginPage = loginPage(p.Links, t.host.loginPages())
 	// The texts come from the server, or from a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
+	text := promptTexts[p.Kind]
 	if !t.attended {
-		return api.Answer{}, t.deny("the login asks "+wanted(p.Kind), ErrNobody)
+		return api.Answer{}, t.deny("the login asks "+text.wanted, ErrNobody)
 	}
 	if t.timeout != nil {
-		t.timeout.pause()
+		t.timeout.stop()
 		defer t.timeout.resume(t.pool.o.Limits.PromptTimeout)
 	}
 	limit := t.pool.o.Limits.PromptTimeout
@@ -64,11 +65,11 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 	answer, err := t.promptClients(asking, p)
 	switch {
 	case err == nil && answer.Cancelled:
-		return api.Answer{}, t.deny(unanswered(p.Kind), context.Canceled)
+		return api.Answer{}, t.deny(text.unanswered, context.Canceled)
 	case err == nil:
 		return answer, nil
 	case errors.Is(err, ErrNobody):
-		return api.Answer{}, t.deny("there is no terminal or desktop to ask "+wanted(p.Kind), err)
+		return api.Answer{}, t.deny("there is no terminal or desktop to ask "+text.wanted, err)
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server hung up, or the host is no longer wanted
 	case asking.Err() != nil:
@@ -91,39 +92,15 @@ func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, 
 	}
 }
 
-// wanted says what a question is for, without its text: that may have a device code, and
-// causes are logged and shown to assistants.
-func wanted(kind api.PromptKind) string {
-	switch kind {
-	case api.PromptPassword:
-		return "for a password"
-	case api.PromptPassphrase:
-		return "for a passphrase"
-	case api.PromptHostKey:
-		return "about the host key"
-	case api.PromptConfirm:
-		return "whether to try again"
-	case api.PromptPage:
-		return "to log in with the browser"
-	}
-	return "for a code or another answer"
-}
-
-// unanswered says which question a person did not answer.
-func unanswered(kind api.PromptKind) string {
-	switch kind {
-	case api.PromptPassword:
-		return "no password was entered"
-	case api.PromptPassphrase:
-		return "no passphrase was entered"
-	case api.PromptHostKey:
-		return "the host key was not accepted"
-	case api.PromptConfirm:
-		return "you chose not to try again"
-	case api.PromptPage:
-		return "you chose not to log in with the browser"
-	}
-	return "the question was not answered"
+// promptTexts say what a question is for, and that a person did not answer it, without its
+// text: that may have a device code, and causes are logged and shown to assistants.
+var promptTexts = map[api.PromptKind]struct{ wanted, unanswered string }{
+	api.PromptPassword:   {"for a password", "no password was entered"},
+	api.PromptPassphrase: {"for a passphrase", "no passphrase was entered"},
+	api.PromptHostKey:    {"about the host key", "the host key was not accepted"},
+	api.PromptConfirm:    {"whether to try again", "you chose not to try again"},
+	api.PromptPage:       {"to log in with the browser", "you chose not to log in with the browser"},
+	api.PromptQuestion:   {"for a code or another answer", "the question was not answered"},
 }
 
 // wrongAnswer says that an answer was wrong, and how many tries are left.

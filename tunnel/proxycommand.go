@@ -20,7 +20,7 @@ type proxyConn struct {
 	io.Reader
 	io.WriteCloser
 	cmd     *exec.Cmd
-	stderr  *tail
+	stderr  *stderrBuffer
 	closing sync.Once
 	end     context.CancelFunc
 }
@@ -32,7 +32,7 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	cmd := s.ProxyProgram(running, env)
-	p := &proxyConn{cmd: cmd, stderr: &tail{}, end: end}
+	p := &proxyConn{cmd: cmd, stderr: newStderrBuffer(), end: end}
 	cmd.Stderr = p.stderr
 	in, err := cmd.StdinPipe()
 	if err == nil {
@@ -57,7 +57,7 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	if err != nil {
 		_ = p.Close()
-		if said := p.stderr.text(); !said.IsZero() {
+		if said := p.stderr.tail(); !said.IsZero() {
 			return n, &proxyError{said, readSSHOutput(p.stderr.raw())}
 		}
 		if errors.Is(err, io.EOF) {
@@ -126,28 +126,3 @@ type programAddr struct{}
 
 func (programAddr) Network() string { return "proxy" }
 func (programAddr) String() string  { return "ProxyCommand" }
-
-// tail keeps the end of what is written.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 2000
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if len(t.b) > most {
-		t.b = append([]byte(nil), t.b[len(t.b)-most:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) raw() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.b)
-}
-
-func (t *tail) text() api.RemoteText { return api.NewRemoteText(t.raw()) }

@@ -51,7 +51,7 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 		l.offered = true
 		return at, l
 	}
-	said := &tail{}
+	said := newStderrBuffer()
 	_, _ = io.WriteString(said, steering)
 	for name, show := range map[string]func() error{
 		"before the login":         func() error { return try().explain(&login{}, disconnected(false)) },
@@ -66,7 +66,7 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 			return try().explain(&login{}, fmt.Errorf("x: %w", &ssh.AlgorithmNegotiationError{What: steering, RequestedAlgorithms: []string{steering}}))
 		},
 		"a greeting":     func() error { return checkGreeting(bufio.NewReader(strings.NewReader("220 " + steering))) },
-		"a proxy":        func() error { return &proxyError{said: said.text()} },
+		"a proxy":        func() error { return &proxyError{said: said.tail()} },
 		"a failed dial":  func() error { return dialError("db:5432", &ssh.OpenChannelError{Message: steering}) },
 		"a failed dial ": func() error { return dialError("db:5432", errors.New(steering)) },
 		"a command":      func() error { _, err := exitStatus(errors.New(steering)); return err },

@@ -343,9 +343,9 @@ func wait(t *testing.T, h *Host, active bool) {
 func unreachable(b *bench) (dials func() []time.Time, restore func()) {
 	var mu sync.Mutex
 	var at []time.Time
-	dial := b.dial
+	dial := b.network.Dial
 	gone := true
-	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		mu.Lock()
 		fails := gone
 		at = append(at, time.Now())

@@ -186,7 +186,7 @@ func (t *sessionSlot) isLast() bool {
 // allows, it first waits for the reply to a request: OpenSSH counts a session until it has
 // processed its end, and refuses one that is opened right behind.
 func (c *conn) endSession(slot *sessionSlot) {
-	if c.heldBySSH || !slot.isLast() {
+	if c.master != nil || !slot.isLast() {
 		slot.release()
 		return
 	}

@@ -49,6 +49,7 @@ type sshServer struct {
 type serverConn struct {
 	net.Conn
 	link *link
+	ssh  *ssh.ServerConn // nil before the login
 }
 
 // newServer makes a server that accepts what configure sets.
@@ -97,7 +98,7 @@ func (s *sshServer) dial(context.Context, *net.Dialer, string, string) (net.Conn
 	}
 	client, server, l := newLink()
 	l.setPaused(s.paused)
-	c := &serverConn{server, l}
+	c := &serverConn{Conn: server, link: l}
 	s.live[c] = true
 	s.wg.Go(func() {
 		s.serve(c)
@@ -126,9 +127,39 @@ func (s *sshServer) serve(c *serverConn) {
 		return
 	}
 	defer func() { _ = sc.Close() }()
-	s.wg.Go(func() { ssh.DiscardRequests(requests) })
+	s.set(func(*sshServer) { c.ssh = sc })
+	s.wg.Go(func() { acceptListeners(requests) })
 	for ch := range channels {
 		s.wg.Go(func() { s.channel(ch) })
+	}
+}
+
+// acceptListeners accepts requests for listeners, and refuses others.
+func acceptListeners(requests <-chan *ssh.Request) {
+	for r := range requests {
+		if r.WantReply {
+			_ = r.Reply(r.Type == "tcpip-forward", nil)
+		}
+	}
+}
+
+// stream has a stream arrive at a port of 127.0.0.1 at which each connection listens.
+func (s *sshServer) stream(port uint32) {
+	at := ssh.Marshal(struct {
+		Host       string
+		Port       uint32
+		Origin     string
+		OriginPort uint32
+	}{"127.0.0.1", port, "127.0.0.1", 1})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.live {
+		s.wg.Go(func() {
+			if ch, requests, err := c.ssh.OpenChannel("forwarded-tcpip", at); err == nil {
+				_ = ch.Close()
+				ssh.DiscardRequests(requests)
+			}
+		})
 	}
 }
 
@@ -503,16 +534,16 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*sshconfig.S
 		}
 		return s, nil
 	}
-	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address)
 		if s := servers[host]; s != nil {
 			return s.dial(ctx, d, network, address)
 		}
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	b.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
-	b.address = nil // it has all
-	b.watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() }
+	b.network.Lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
+	b.network.HasAddress = nil // it has all
+	b.network.Watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() }
 	return b
 }
 

@@ -102,7 +102,7 @@ func newStall(c *conn) stall {
 // expectReply has the connection checked until the reply has come.
 func (k *keepalive) expectReply(now time.Time) {
 	s := &k.stall
-	if s.due || k.c.heldBySSH { // the ssh program has its own keepalive
+	if s.due || k.c.master != nil { // the ssh program has its own keepalive
 		return
 	}
 	s.due = true

@@ -291,8 +291,8 @@ func (c countingConn) Write(p []byte) (int, error) {
 
 // countWrites counts what a bench sends from now on.
 func countWrites(b *bench) *atomic.Int64 {
-	writes, dial := new(atomic.Int64), b.dial
-	b.dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	writes, dial := new(atomic.Int64), b.network.Dial
+	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, d, network, address)
 		if err != nil {
 			return nil, err

@@ -30,13 +30,9 @@ func (t *timeout) expire() {
 	t.onExpire()
 }
 
-// restart starts a new limit for the host, unless the old one is reached or paused.
-func (t *timeout) restart(limit time.Duration) { t.restartFor(false, limit) }
-
-// restartForPerson is restart with a limit for a person.
-func (t *timeout) restartForPerson(limit time.Duration) { t.restartFor(true, limit) }
-
-func (t *timeout) restartFor(person bool, limit time.Duration) {
+// restart starts a new limit, of a person or of the host, unless the old one is reached or
+// paused.
+func (t *timeout) restart(person bool, limit time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timer.Stop() {
@@ -58,12 +54,6 @@ func (t *timeout) shorten(limit time.Duration) {
 	}
 }
 
-func (t *timeout) pause() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.timer.Stop()
-}
-
 // resume ends a pause with a limit for a person: an answer may lead to another question,
 // outside tunctl.
 func (t *timeout) resume(limit time.Duration) {
@@ -74,6 +64,7 @@ func (t *timeout) resume(limit time.Duration) {
 	}
 }
 
+// stop ends the limit, or pauses it.
 func (t *timeout) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

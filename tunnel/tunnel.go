@@ -66,61 +66,50 @@ func (nobody) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) {
 
 // processMemory is the default Memory. It ends with the process.
 type processMemory struct {
-	mu      sync.Mutex
-	silent  map[string]bool
-	address map[string]string
-	account map[string][]string
-	logins  map[string]api.Logins
+	mu    sync.Mutex
+	hosts map[string]remembered
 }
 
-func newProcessMemory() *processMemory {
-	return &processMemory{silent: map[string]bool{}, address: map[string]string{}, account: map[string][]string{}, logins: map[string]api.Logins{}}
+type remembered struct {
+	silent   bool
+	address  string
+	accounts []string
+	logins   api.Logins
 }
 
-func (m *processMemory) Logins(host string) api.Logins {
+func newProcessMemory() *processMemory { return &processMemory{hosts: map[string]remembered{}} }
+
+func (m *processMemory) get(host string) remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.logins[host]
+	return m.hosts[host]
 }
 
-func (m *processMemory) SetLogins(host string, l api.Logins) {
+func (m *processMemory) set(host string, change func(*remembered)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.logins[host] = l
+	r := m.hosts[host]
+	change(&r)
+	m.hosts[host] = r
 }
 
-func (m *processMemory) Silent(host string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.silent[host]
-}
+func (m *processMemory) Silent(host string) bool        { return m.get(host).silent }
+func (m *processMemory) LastAddress(host string) string { return m.get(host).address }
+func (m *processMemory) Accounts(host string) []string  { return m.get(host).accounts }
+func (m *processMemory) Logins(host string) api.Logins  { return m.get(host).logins }
 
 func (m *processMemory) SetSilent(host string, silent bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.silent[host] = silent
-}
-
-func (m *processMemory) LastAddress(host string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.address[host]
+	m.set(host, func(r *remembered) { r.silent = silent })
 }
 
 func (m *processMemory) SetLastAddress(host, addr string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.address[host] = addr
-}
-
-func (m *processMemory) Accounts(host string) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.account[host]
+	m.set(host, func(r *remembered) { r.address = addr })
 }
 
 func (m *processMemory) AddAccount(host, account string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.account[host] = append(slices.Clip(m.account[host]), account)
+	m.set(host, func(r *remembered) { r.accounts = append(slices.Clip(r.accounts), account) })
+}
+
+func (m *processMemory) SetLogins(host string, l api.Logins) {
+	m.set(host, func(r *remembered) { r.logins = l })
 }

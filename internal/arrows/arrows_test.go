@@ -38,10 +38,9 @@ var imports = map[string][]string{
 	"internal/usage":       {"internal/api", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/netwatch", "internal/posixsh", "tunnel/mux", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
-	"tunnel/mux":       {"internal/peer"},
 	"tunnel/step":      {"internal/api"},
 
 	// Jobs.

@@ -13,7 +13,7 @@ import (
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
 	"internal/agent", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
-	"tunnel", "tunnel/forward", "tunnel/mux", "tunnel/sshconfig", "tunnel/step",
+	"tunnel", "tunnel/forward", "tunnel/sshconfig", "tunnel/step",
 }
 
 // withoutBound are functions and methods that read to an end which a host may never send,
@@ -43,18 +43,18 @@ var bounded = []struct{ file, read, why string }{
 	{"jobwatch/shell.go", "res.Stdout", "a Result, which is bounded"},
 	{"tunnel/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/askpass.go", "io.ReadAll", "of a LimitReader"},
-	{"tunnel/attempt.go", "cmd.Stdout", "a tail"},
-	{"tunnel/attempt.go", "cmd.Stderr", "a tail"},
+	{"tunnel/attempt.go", "cmd.Stdout", "a stderrBuffer"},
+	{"tunnel/attempt.go", "cmd.Stderr", "a stderrBuffer"},
 	{"tunnel/exec.go", "session.Stdout", "a limitedBuffer"},
 	{"tunnel/exec.go", "session.Stderr", "a limitedBuffer"},
-	{"tunnel/exec.go", "x.result.Stdout", "of a limitedBuffer"},
-	{"tunnel/exec.go", "x.result.Stderr", "of a limitedBuffer"},
+	{"tunnel/exec.go", "x.Stdout", "of a limitedBuffer"},
+	{"tunnel/exec.go", "x.Stderr", "of a limitedBuffer"},
 	{"tunnel/forward/hostcheck.go", "io.Copy", "to io.Discard"},
 	{"tunnel/master.go", "m.cmd.Stderr", "a stderrBuffer"},
-	{"tunnel/mux/conn.go", "io.Copy", "to io.Discard"},
+	{"tunnel/master_listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},
 	{"tunnel/node_hop.go", "r.Stdout", "a Result, which is bounded"},
 	{"tunnel/node_stream.go", "s.session.Stderr", "a stderrBuffer"},
-	{"tunnel/proxycommand.go", "cmd.Stderr", "a tail"},
+	{"tunnel/proxycommand.go", "cmd.Stderr", "a stderrBuffer"},
 	{"tunnel/sshconfig/sshg.go", "cmd.Output", "ssh -G, which asks no host"},
 	{"tunnel/sshconfig/sshg.go", "cmd.Stderr", "ssh -G, which asks no host"},
 }

@@ -41,5 +41,5 @@ func ShellCommand(ctx context.Context, line string, env api.Env) *exec.Cmd {
 
 // ProxyProgram runs the ProxyCommand.
 func (s *Settings) ProxyProgram(ctx context.Context, env api.Env) *exec.Cmd {
-	return ShellCommand(ctx, replaceShell+newTokens(s).expand(s.ProxyCommand), env)
+	return ShellCommand(ctx, replaceShell+newTokens(s).Replace(s.ProxyCommand), env)
 }

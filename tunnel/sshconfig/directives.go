@@ -86,15 +86,13 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 func unsupported(d, defaults directives) []string {
 	var warnings []string
 	for key, why := range map[string]string{
-		"compression":          "Compression is not supported and is ignored",
-		"proxyusefdpass":       "ProxyUseFdpass is not supported",
-		"verifyhostkeydns":     "VerifyHostKeyDNS is not supported: only known_hosts counts",
-		"knownhostscommand":    "KnownHostsCommand is not supported: only known_hosts counts",
-		"canonicalizehostname": "",
-		"securitykeyprovider":  "",
+		"compression":       "Compression is not supported and is ignored",
+		"proxyusefdpass":    "ProxyUseFdpass is not supported",
+		"verifyhostkeydns":  "VerifyHostKeyDNS is not supported: only known_hosts counts",
+		"knownhostscommand": "KnownHostsCommand is not supported: only known_hosts counts",
 	} {
 		v := d.first(key)
-		if why != "" && v != defaults.first(key) && !no(v) && v != "none" {
+		if v != defaults.first(key) && !no(v) && v != "none" {
 			warnings = append(warnings, why)
 		}
 	}

@@ -1,6 +1,7 @@
 package sshconfig
 
 import (
+	"cmp"
 	"crypto/sha1" //nolint:gosec // %C is a SHA-1 in OpenSSH
 	"encoding/hex"
 	"os"
@@ -13,8 +14,8 @@ import (
 // tokens are the percent sequences of ssh_config(5) for one destination. `ssh -G` does
 // not expand them in IdentityFile, CertificateFile and ProxyCommand.
 type tokens struct {
-	home   string
-	values map[byte]string
+	home string
+	*strings.Replacer
 }
 
 func newTokens(s *Settings) tokens {
@@ -24,32 +25,13 @@ func newTokens(s *Settings) tokens {
 	local, uid := localUser()
 	port := strconv.Itoa(s.Port)
 	jump := strings.Join(s.ProxyJump, ",")
-	keyName := s.HostKeyAlias
-	if keyName == "" {
-		keyName = s.Alias
-	}
+	keyName := cmp.Or(s.HostKeyAlias, s.Alias)
 	//nolint:gosec // a name, not a secret
 	sum := sha1.Sum([]byte(hostname + s.Hostname + port + s.User + jump))
-	return tokens{home, map[byte]string{
-		'%': "%", 'd': home, 'h': s.Hostname, 'i': uid, 'j': jump, 'k': keyName, 'L': short, 'l': hostname,
-		'n': s.Alias, 'p': port, 'r': s.User, 'u': local, 'C': hex.EncodeToString(sum[:]),
-	}}
-}
-
-// expand replaces the percent sequences. Unknown ones stay.
-func (t tokens) expand(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+1 < len(text) {
-			if v, ok := t.values[text[i+1]]; ok {
-				b.WriteString(v)
-				i++
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
+	return tokens{home, strings.NewReplacer(
+		"%%", "%", "%d", home, "%h", s.Hostname, "%i", uid, "%j", jump, "%k", keyName, "%L", short, "%l", hostname,
+		"%n", s.Alias, "%p", port, "%r", s.User, "%u", local, "%C", hex.EncodeToString(sum[:]),
+	)} // unknown ones stay
 }
 
 // path expands tokens, ${VARIABLES} and a leading tilde.
@@ -63,7 +45,7 @@ func (t tokens) path(p string) string {
 	if strings.Contains(p, "${") {
 		p = os.ExpandEnv(p)
 	}
-	return t.expand(p)
+	return t.Replace(p)
 }
 
 func (t tokens) paths(list []string) []string {

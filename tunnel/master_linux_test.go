@@ -1,4 +1,4 @@
-package mux
+package tunnel
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func TestAnotherUsersControlSocketIsNotUsed(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to listen as another user")
 	}
-	dir, err := os.MkdirTemp("", "mux-")
+	dir, err := os.MkdirTemp("", "ssh-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestAnotherUsersControlSocketIsNotUsed(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	listener := listenAs(t, 65534, path)
 	defer func() { _ = listener.Close() }()
-	if _, err := Dial(t.Context(), path); !errors.Is(err, ErrForeign) {
+	if _, err := dialControl(t.Context(), path); !errors.Is(err, errForeignMaster) {
 		t.Errorf("dialled: %v", err)
 	}
 }
