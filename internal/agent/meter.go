@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 )
@@ -17,7 +18,7 @@ import (
 type meter struct {
 	session *session
 	log     usageLog
-	serving chan struct{} // holds one while serve runs
+	serving ctxtime.Mutex // held while serve runs
 
 	// Of serve alone:
 	nodes   *jobNodes // of the run that the rest is about; nil: no job runs
@@ -49,16 +50,14 @@ const (
 	samplerRetry = 5 * time.Minute
 )
 
-func newMeter(s *session) *meter { return &meter{session: s, serving: make(chan struct{}, 1)} }
+func newMeter(s *session) *meter { return &meter{session: s, serving: ctxtime.NewMutex()} }
 
 // serve measures until ctx ends. That of an earlier attempt may still be about to end.
 func (m *meter) serve(ctx context.Context) {
-	select {
-	case m.serving <- struct{}{}:
-		defer func() { <-m.serving }()
-	case <-ctx.Done():
+	if m.serving.Lock(ctx) != nil {
 		return
 	}
+	defer m.serving.Unlock()
 	defer m.stop()
 	m.begin()
 	for {

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/suggest"
 	"tunctl/tunnel/forward"
 )
@@ -25,7 +26,7 @@ type otherPage struct {
 	prober *prober // for its routes; it serves nothing
 	target *probeTarget
 	since  time.Time     // when it was announced
-	search chan struct{} // held while a caller looks for the way
+	search ctxtime.Mutex // held while a caller looks for the way
 
 	mu      sync.Mutex
 	route   *route // the way that works; nil: none is known
@@ -60,12 +61,10 @@ func (p *otherPage) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // find returns the way to the page, which it looks for if none is known. After a search
 // that failed, callers get its error for a moment: a browser asks again and again.
 func (p *otherPage) find(ctx context.Context) (*route, error) {
-	select {
-	case p.search <- struct{}{}:
-		defer func() { <-p.search }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := p.search.Lock(ctx); err != nil {
+		return nil, err
 	}
+	defer p.search.Unlock()
 	p.mu.Lock()
 	found, failure := p.route, p.failure
 	resting := time.Now().Before(p.restTo)
@@ -103,7 +102,7 @@ func (r *jobRun) announceOthers(job api.Job) {
 	pages := make([]*otherPage, len(r.others))
 	for i, f := range r.others {
 		pages[i] = &otherPage{
-			name: f.Name, prober: newProber(r.session, r.nodes), since: time.Now(), search: make(chan struct{}, 1),
+			name: f.Name, prober: newProber(r.session, r.nodes), since: time.Now(), search: ctxtime.NewMutex(),
 			target: &probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(runner{r.host}, job)},
 		}
 	}

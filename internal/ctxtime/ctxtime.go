@@ -1,4 +1,4 @@
-// Package ctxtime has the waits for time that end with a context.
+// Package ctxtime has the waits for time and for a lock that end with a context.
 package ctxtime
 
 import (
