@@ -163,12 +163,12 @@ func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 	if desktop.CanAsk(nil) {
 		answers = api.AnswersDesktop
 	}
-	return a.client.Watch(ctx, answers, each)
+	return a.client.Watch(ctx, answers, "", each)
 }
 
 // Up implements tray.Agent.
 func (a trayAgent) Up(ctx context.Context, req api.UpRequest) error {
-	_, err := a.client.UpWaiting(ctx, req, "")
+	_, err := a.client.Up(ctx, req)
 	return err
 }
 

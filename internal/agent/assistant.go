@@ -103,8 +103,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 		return api.UpResponse{}, err
 	}
 	a.log.Info("a person lets an assistant start a session", "session", s.name, "assistant", assistantName(req.Assistant))
-	a.useEnv(req.Env)
-	return a.up(ctx, api.UpRequest{Session: req.Session}, assistantWaiter)
+	return a.up(ctx, api.UpRequest{Session: req.Session, Waiter: assistantWaiter, Env: req.Env})
 }
 
 // handleAssistantDown takes a session down if a person agrees.

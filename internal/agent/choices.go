@@ -15,11 +15,10 @@ import (
 )
 
 // handleChoices says what may be chosen for a session's next run. It queries no host.
-func (a *Agent) handleChoices(w http.ResponseWriter, r *http.Request) {
+func (a *Agent) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse, error) {
 	s, err := a.session(r.PathValue("name"))
 	if err != nil {
-		fail(w, err)
-		return
+		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
 	cfg := s.config()
@@ -32,7 +31,7 @@ func (a *Agent) handleChoices(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Options = append(out.Options, o)
 	}
-	reply(w, out)
+	return out, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the

@@ -185,7 +185,7 @@ func (g *guest) up(only ...string) {
 		s.mu.Lock() // its host may have changed already
 		s.forward = open
 		s.mu.Unlock()
-		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}, ""); err != nil {
+		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
 			g.t.Fatal(err)
 		}
 	}

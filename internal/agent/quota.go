@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -71,9 +70,6 @@ func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.Quot
 	a.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
 	return now, nil
 }
-
-// handleBalances answers with what is known. Nothing is asked of a host.
-func (a *Agent) handleBalances(w http.ResponseWriter, _ *http.Request) { reply(w, a.store.Balances()) }
 
 // runQuotaCommands runs the quota commands of a host's site. Those that the host does not
 // have are left out: a generic site lists more than one.

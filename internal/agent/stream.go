@@ -57,7 +57,7 @@ func (c streamClient) CloseWrite() error { return closeWrite(c.Conn) }
 // then the connection becomes the stream.
 func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
-	err := decode(r, &req)
+	err := decode(w, r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
 		err = api.Errorf(api.CodeUsage, "a stream needs the header Upgrade: %s", api.StreamUpgrade)
 	}

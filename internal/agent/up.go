@@ -20,8 +20,9 @@ import (
 // up brings a session up for a person. Unless it is only to adopt a job, it permits one
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
-func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api.UpResponse, err error) {
-	if !a.waiters.has(waiter) {
+func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
+	a.useEnv(req.Env)
+	if !a.waiters.has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	s, err := a.requestedSession(req)
@@ -61,9 +62,9 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, !req.Adopt, waiter, clientOf(ctx), with)
-	if !a.waiters.has(waiter) { // it has left meanwhile
-		s.revoke(waiter)
+	now, at := s.start(byPerson, !req.Adopt, req.Waiter, clientOf(ctx), with)
+	if !a.waiters.has(req.Waiter) { // it has left meanwhile
+		s.revoke(req.Waiter)
 	}
 	a.resume()
 	return api.UpResponse{Session: now, At: at}, nil

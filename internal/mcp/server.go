@@ -286,14 +286,10 @@ func (s *server) usage(ctx context.Context, in sessionInput) (any, error) {
 	_, one := s.looks[in.Session]
 	_, all := s.looks[""]
 	look := !one && !all
-	ask := s.Client.KnownUsage
-	if look {
-		ask = s.Client.Usage
-	}
 	looking, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	latest := map[string]api.Usage{}
-	err := ask(looking, in.Session, func(u api.Usage) { latest[u.Session] = u })
+	err := s.Client.Usage(looking, in.Session, !look, func(u api.Usage) { latest[u.Session] = u })
 	if look && !withoutHost(err) {
 		s.looks[in.Session] = time.Now()
 	}
