@@ -93,7 +93,7 @@ func (s *session) notRunningLocked() *api.Error {
 
 // startHintLocked says how to get a job.
 func (s *session) startHintLocked() string {
-	if s.attached {
+	if s.byJob() {
 		return startedByHandHint
 	}
 	return startAgain(s.cfg)

@@ -77,7 +77,7 @@ func (a *Agent) routes() http.Handler {
 	handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.store.Balances(), nil })
 	handle(mux, api.CallStop, func(context.Context, api.None) (api.None, error) { a.stop(); return api.None{}, nil })
 	handleAt(mux, api.CallOpen, a.handleOpen)
-	handleAt(mux, api.CallOpenEndpoint, a.handleOpenEndpoint)
+	handleAt(mux, api.CallOpenEndpoint, a.handleOpen)
 	handleAt(mux, api.CallChoices, a.handleChoices)
 	handleAt(mux, api.CallAnswer, a.handleAnswer)
 	handleAt(mux, api.CallScheduler, a.handleScheduler)
@@ -214,15 +214,7 @@ func (a *Agent) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error
 	if err != nil {
 		return api.OpenResponse{}, err
 	}
-	return s.page()
-}
-
-func (a *Agent) handleOpenEndpoint(r *http.Request, _ api.None) (api.OpenResponse, error) {
-	s, err := a.session(r.PathValue("name"))
-	if err != nil {
-		return api.OpenResponse{}, err
-	}
-	return s.otherPage(r.Context(), r.PathValue("endpoint"))
+	return s.page(r.Context(), r.PathValue("endpoint"))
 }
 
 func (a *Agent) handleAnswer(r *http.Request, answer api.Answer) (api.None, error) {

@@ -34,7 +34,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 			a.dropUnused(s)
 		}
 	}()
-	if (s.fromConfig() || s.of != "" || s.orphaned()) && !s.inProgress() {
+	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
 		if err := a.validConfig(); err != nil {
 			return api.UpResponse{}, err
 		}
@@ -210,7 +210,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		return api.Job{}, s.noJobError(last, account)
 	}
 	if text := jobOnOtherAccount(rec.Current(), s.host(), account); text != "" {
-		s.tell(fmt.Sprintf("job %s may still be running: %s", rec.Current().Job.ID, text))
+		s.notify("", fmt.Sprintf("job %s may still be running: %s", rec.Current().Job.ID, text))
 	}
 	return s.submit(ctx, jobs, account)
 }
@@ -239,14 +239,12 @@ func usable(job api.Job) bool { return !job.State.Ended() && job.State != api.Jo
 // findByName finds a job of the session's name, and the submission that made it, if tunctl's. The
 // job is zero if there is none.
 func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.Job, state.Submission, error) {
-	s.mu.Lock()
-	cfg, attached, second := s.cfg, s.attached, s.of != ""
-	s.mu.Unlock()
-	if cfg.Job == "" || attached {
+	cfg := s.config()
+	if cfg.Job == "" || s.byJob() {
 		return api.Job{}, state.Submission{}, nil
 	}
 	name := cfg.Job
-	if second {
+	if s.origin == second {
 		name = s.agent.acceptedJobName(cfg.Host, name)
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
@@ -307,7 +305,7 @@ func (s *session) noJobError(was state.Submission, account string) error {
 	switch {
 	case elsewhere != "":
 		e = api.Errorf(api.CodeJobEnded, "%s", elsewhere).WithHint("`tunctl up %s` starts a new one", s.name)
-	case s.attached:
+	case s.byJob():
 		e = api.Errorf(api.CodeJobEnded, "the job of %s no longer exists", s.name).WithHint("%s", startedByHandHint)
 	case was.InDoubt():
 		e = api.Errorf(api.CodeJobEnded, "the result of the last submission of %s is not known, and no job of it is on %s yet",
@@ -325,7 +323,7 @@ func (s *session) noJobError(was state.Submission, account string) error {
 		e = api.Errorf(api.CodeJobEnded, "session %s has no job, and nobody waits for one to be submitted", s.name).
 			WithHint("`tunctl up %s` starts one", s.name)
 	}
-	if cfg.Submit == "" && !s.attached { // it could not be submitted anyway
+	if cfg.Submit == "" && !s.byJob() { // it could not be submitted anyway
 		e.Hint = noSuchJobError(cfg, e.Code).Hint
 	}
 	return e
@@ -422,7 +420,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
 	}
 	e := endedError(cfg, &job, served, excerpt, fix)
-	if s.attached {
+	if s.byJob() {
 		e.Hint = startedByHandHint
 	}
 	return e

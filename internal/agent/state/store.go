@@ -91,8 +91,9 @@ type Session struct {
 // maxPorts bounds the remembered ports, for sessions whose forwards change often.
 const maxPorts = 64
 
-// KeepPorts remembers ports that were picked.
-func (s *Session) KeepPorts(picked map[string]int) {
+// KeepPorts remembers ports that were picked: that of the main page unless it is 0, and others.
+func (s *Session) KeepPorts(page int, picked map[string]int) {
+	s.Port = cmp.Or(page, s.Port)
 	if len(picked) == 0 {
 		return
 	}
