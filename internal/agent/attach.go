@@ -11,7 +11,6 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
-	"tunctl/jobwatch/detect"
 )
 
 const (
@@ -117,7 +116,7 @@ func (a *Agent) detectServer(ctx context.Context, host string, job api.Job) (app
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
 	}
-	d := detect.New("", a.customApps()...)
+	d := a.detector("")
 	_, _ = d.Write(text)
 	d.Flush()
 	f := d.Finding()

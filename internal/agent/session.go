@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"reflect"
 	"sync"
@@ -175,7 +176,7 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
-	cfg, ok := s.agent.configured(cmp.Or(s.of, s.name))
+	cfg, ok := s.agent.cfg().Session(cmp.Or(s.of, s.name))
 	if !ok || s.origin != fromConfig && s.origin != second {
 		return false
 	}
@@ -332,6 +333,18 @@ func (s *session) halt() {
 		<-r.done // every wait of the attempt has its ctx
 	}
 	fwd.close()
+}
+
+// known are the facts as they are now.
+func (s *session) known() facts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts
+}
+
+// show says what happens within the session's state.
+func (s *session) show(format string, args ...any) {
+	s.change(func(f *facts) { f.doing = fmt.Sprintf(format, args...) })
 }
 
 // change changes facts, and enters the state that follows from all of them.

@@ -111,16 +111,9 @@ func (a *Agent) live() []*session {
 	return slices.SortedFunc(maps.Values(a.sessions), func(x, y *session) int { return strings.Compare(x.name, y.name) })
 }
 
-// configured is a session as it is in the config now.
-func (a *Agent) configured(name string) (configs.Session, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.config.Session(name)
-}
-
 // isRemoved reports whether the config had the session, and has it no longer.
 func (a *Agent) isRemoved(s *session) bool {
-	_, configured := a.configured(s.name)
+	_, configured := a.cfg().Session(s.name)
 	return !configured && (s.origin == fromConfig || s.origin == orphaned)
 }
 
@@ -128,7 +121,7 @@ func (a *Agent) isRemoved(s *session) bool {
 // it is not.
 func (a *Agent) removedError(s *session) error {
 	base := cmp.Or(a.store.Session(s.name).Of, s.name)
-	if _, configured := a.configured(base); configured || base == s.name && !a.isRemoved(s) {
+	if _, configured := a.cfg().Session(base); configured || base == s.name && !a.isRemoved(s) {
 		return nil
 	}
 	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, a.opt.Paths.Config).
@@ -142,7 +135,7 @@ func (a *Agent) removedError(s *session) error {
 // dropUnconfigured drops a session that was taken down and is not in the config, and
 // reports whether it did.
 func (a *Agent) dropUnconfigured(s *session) bool {
-	_, configured := a.configured(s.name)
+	_, configured := a.cfg().Session(s.name)
 	mayRun := func(x state.Submission) bool { return x.Tag != "" && x.Live() } // tunctl has started its job
 	switch {
 	case configured && s.origin == orphaned:

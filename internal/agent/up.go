@@ -158,11 +158,9 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 	}, func(why error) {
 		switch {
 		case errors.Is(why, api.ErrBusy):
-			s.change(func(f *facts) {
-				f.doing = "waiting until your own shell or copy ends: the host allows no more commands at a time"
-			})
+			s.show("waiting until your own shell or copy ends: the host allows no more commands at a time")
 		case isNoAnswer(why):
-			s.change(func(f *facts) { f.doing = "the scheduler does not respond; trying again" })
+			s.show("the scheduler does not respond; trying again")
 		}
 	})
 	return job, err
@@ -171,7 +169,7 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 // findJob adopts the session's job if it exists on the account, and else submits it if a
 // person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
-	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
+	s.show("asking the scheduler about the job")
 	began := time.Now()
 	rec := s.agent.store.Session(s.name)
 	var unlisted state.Submission
