@@ -125,7 +125,7 @@ func (inv *invocation) answerPrompts(ctx context.Context) {
 	q := &questions{term: inv.Terminal, client: inv.client}
 	defer q.wait()
 	for ctx.Err() == nil {
-		_ = inv.client.Watch(ctx, api.AnswersTerminal, func(e api.Event) { q.handle(ctx, e) }) // the page says when the agent is gone
+		_ = inv.client.Watch(ctx, api.AnswersTerminal, "", func(e api.Event) { q.handle(ctx, e) }) // the page says when the agent is gone
 		_ = ctxtime.Sleep(ctx, promptsRetry)                                                   // the loop looks at the context
 	}
 }

@@ -200,11 +200,11 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 func (d *demo) fetch(ctx context.Context, u *up) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	url, err := u.client.PageURL(ctx, u.name)
+	page, err := u.client.Page(ctx, u.name)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page.URL, nil)
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (inv *invocation) authenticate(ctx context.Context, host string, keep api.K
 	asked := false
 	q := &questions{term: inv.Terminal, client: cl, keep: keep}
 	defer q.wait()
-	err := cl.Watch(ctx, answersAt(inv.Terminal), func(e api.Event) {
+	err := cl.Watch(ctx, answersAt(inv.Terminal), "", func(e api.Event) {
 		switch {
 		case !asked: // the status: from now on no event is missed
 			asked = true

@@ -63,5 +63,5 @@ func approveRequests(ctx context.Context, inv *invocation) error {
 	q := &questions{term: inv.Terminal, client: inv.client}
 	defer q.wait()
 	inv.Say("waiting for what assistants ask for; Ctrl-C ends this")
-	return inv.client.Watch(ctx, api.AnswersApproval, func(e api.Event) { q.handle(ctx, e) })
+	return inv.client.Watch(ctx, api.AnswersApproval, "", func(e api.Event) { q.handle(ctx, e) })
 }

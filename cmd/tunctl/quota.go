@@ -68,21 +68,18 @@ func quota(ctx context.Context, inv *invocation) error {
 
 // quotaOf asks the agent, which may know the answer, and connects to the host if it does not.
 func (inv *invocation) quotaOf(ctx context.Context, host string) (api.QuotaResponse, error) {
-	ask := inv.client.Quota
-	if inv.Bool("refresh") {
-		ask = inv.client.FreshQuota
-	}
+	req := api.QuotaRequest{Host: host, Refresh: inv.Bool("refresh")}
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return api.QuotaResponse{}, err
 	}
-	answer, err := ask(ctx, host)
+	answer, err := inv.client.Quota(ctx, req)
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnreachable {
 		return answer, err
 	}
 	if err := inv.connectHost(ctx, host); err != nil {
 		return api.QuotaResponse{}, err
 	}
-	return ask(ctx, host)
+	return inv.client.Quota(ctx, req)
 }
 
 // printReports prints what is not in the table.

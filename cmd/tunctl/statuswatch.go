@@ -42,7 +42,7 @@ func printChanges(ctx context.Context, inv *invocation) error {
 	events := make(chan struct{}, 1)
 	gone := make(chan error, 1)
 	go func() {
-		gone <- inv.client.WatchWaiting(ctx, api.AnswersNone, rand.Text(), func(e api.Event) {
+		gone <- inv.client.Watch(ctx, api.AnswersNone, rand.Text(), func(e api.Event) {
 			switch e.Type {
 			case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
 			default:
@@ -155,7 +155,7 @@ func (w *watchActions) act(ctx context.Context, a watchui.Action) (watchui.Resul
 
 // up starts a session. The screen is what waits for it.
 func (w *watchActions) up(ctx context.Context, session string) (string, error) {
-	res, err := w.inv.client.UpWaiting(ctx, api.UpRequest{Session: session}, w.waiter)
+	res, err := w.inv.client.Up(ctx, api.UpRequest{Session: session, Waiter: w.waiter})
 	switch {
 	case err != nil:
 		return "", err

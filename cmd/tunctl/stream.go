@@ -31,7 +31,7 @@ func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req ap
 		q := &questions{term: t, client: cl}
 		defer q.wait()
 		first := true
-		_ = cl.Watch(watching, api.AnswersTerminal, func(e api.Event) { // stop ends it; the stream has the error
+		_ = cl.Watch(watching, api.AnswersTerminal, "", func(e api.Event) { // stop ends it; the stream has the error
 			switch {
 			case first:
 				first = false

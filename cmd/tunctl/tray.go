@@ -163,10 +163,5 @@ func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 	if desktop.CanAsk() {
 		answers = api.AnswersDesktop
 	}
-	return a.Client.Watch(ctx, answers, each)
-}
-
-// Up implements tray.Agent.
-func (a trayAgent) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
-	return a.UpWaiting(ctx, req, "")
+	return a.Client.Watch(ctx, answers, "", each)
 }

@@ -314,7 +314,7 @@ func (u *up) send(ctx context.Context) (api.UpResponse, error) {
 	if u.request != nil {
 		return u.request(ctx)
 	}
-	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name, With: u.with, Again: u.again, As: u.as}, u.waiter)
+	return u.client.Up(ctx, api.UpRequest{Session: u.name, With: u.with, Again: u.again, As: u.as, Waiter: u.waiter})
 }
 
 // choose has the person choose one of several jobs of the session's name, and requests the
@@ -329,7 +329,7 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	return u.client.UpWaiting(ctx, api.UpRequest{Session: u.name, Job: job, With: u.with, Again: u.again}, u.waiter)
+	return u.client.Up(ctx, api.UpRequest{Session: u.name, Job: job, With: u.with, Again: u.again, Waiter: u.waiter})
 }
 
 // watch streams events into a channel until ctx ends or the agent stops.
@@ -341,7 +341,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 		defer close(events)
 		q := &questions{term: u.term, client: u.client}
 		defer q.wait()
-		_ = u.client.WatchWaiting(ctx, answersAt(u.term), u.waiter, func(e api.Event) { // its end closes the channel
+		_ = u.client.Watch(ctx, answersAt(u.term), u.waiter, func(e api.Event) { // its end closes the channel
 			if q.handle(ctx, e) {
 				return
 			}

@@ -123,9 +123,11 @@ func playAgent(t *testing.T, tells ...api.Session) *played {
 			<-r.Context().Done()
 			return
 		}
+		var req api.UpRequest
+		_ = json.NewDecoder(r.Body).Decode(&req)
 		a.mu.Lock()
 		answer := a.answers[len(a.asked)]
-		a.asked = append(a.asked, r.URL.Query().Get("waiter"))
+		a.asked = append(a.asked, req.Waiter)
 		a.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(api.UpResponse{Session: answer, At: time.Now()})
 		next := tells

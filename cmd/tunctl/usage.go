@@ -35,7 +35,7 @@ func (inv *invocation) withUsage(ctx context.Context, st api.Status) api.Status 
 
 // lastUsage is the newest that is known without measuring; nil if nothing is.
 func (inv *invocation) lastUsage(ctx context.Context, s api.Session) (last *api.Usage) {
-	_ = inv.client.KnownUsage(ctx, s.Name, func(u api.Usage) { last = &u }) // without an agent nothing is known
+	_ = inv.client.Usage(ctx, s.Name, true, func(u api.Usage) { last = &u }) // without an agent nothing is known
 	return last
 }
 
@@ -50,7 +50,7 @@ func (inv *invocation) measure(ctx context.Context, s api.Session) *api.Usage {
 	inv.Draw("measuring…")
 	defer inv.Draw("")
 	var found *api.Usage
-	_ = inv.client.Usage(ctx, s.Name, func(u api.Usage) { // an older agent cannot
+	_ = inv.client.Usage(ctx, s.Name, false, func(u api.Usage) { // an older agent cannot
 		if time.Since(u.Time) > usageFresh || u.Source == "" && u.Problem == "" {
 			return
 		}

@@ -46,124 +46,83 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 	}
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	change := s.addForwards
+	rec := s.agent.store.Session(s.name)
+	s.mu.Lock()
+	var list []api.Forward
 	if req.Remove {
-		change = s.removeForwards
+		list, err = s.removeForwardsLocked(specs)
+	} else {
+		list, err = s.addForwardsLocked(specs, rec)
 	}
-	forwards, err := change(specs)
 	if err != nil {
+		s.mu.Unlock()
 		return api.ForwardResponse{}, err
 	}
-	s.mu.Lock()
-	open, added, picked := s.forward != nil, s.forward.added(), s.forward.pickedPorts()
+	added := specTexts(s.forward.specs(true))
+	page, picked := s.forward.ports()
 	s.mu.Unlock()
-	if !open {
-		return api.ForwardResponse{}, api.Errorf(api.CodeNotReady, "the forwards of session %s are just being opened again", s.name).
-			WithHint("try again")
-	}
 	err = s.record(func(r *state.Session) {
 		r.Added = added
-		r.KeepPorts(picked)
+		r.KeepPorts(page, picked)
 	}, nil)
 	now, at := s.status(), time.Now()
 	a.hub.publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
-	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: forwards}, err
+	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: list}, err
 }
 
-// addForwards opens forwards to the node of the session's job, all or none. Those that
+// addForwardsLocked opens forwards to the node of the session's job, all or none. Those that
 // exist already stay as they are.
-func (s *session) addForwards(specs []configs.ForwardSpec) ([]api.Forward, error) {
-	rec := s.agent.store.Session(s.name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.cannotAddLocked(specs); err != nil {
+func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
+	switch {
+	case !s.hasJobLocked():
+		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.name).
+			WithHint("`tunctl forward %s …` forwards through its host", s.cfg.Host)
+	case s.attempt == nil || s.forward == nil:
+		return nil, s.notRunningLocked()
+	}
+	var add []*sessionForward
+	for i, spec := range specs {
+		if spec.Kind == api.ForwardRemote {
+			return nil, api.Errorf(api.CodeUsage, "%s would listen on the login node, and not on that of the job", spec).
+				WithHint("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec)
+		}
+		if s.forward.to(spec) == nil && !slices.Contains(specs[:i], spec) {
+			add = append(add, &sessionForward{spec: spec, added: true})
+		}
+	}
+	if err := s.openLocked(s.forward, add, rec); err != nil {
 		return nil, err
-	}
-	was := len(s.forward.fixed)
-	for _, spec := range specs {
-		if s.forward.find(spec) >= 0 {
-			continue
-		}
-		if err := s.openFixed(s.forward, spec, true, rec); err != nil {
-			for _, x := range s.forward.fixed[was:] {
-				release(x)
-			}
-			s.forward.fixed = s.forward.fixed[:was]
-			return nil, err
-		}
-	}
-	for _, x := range s.forward.fixed[was:] {
-		s.serve(s.forward, x)
 	}
 	s.enterLocked()
 	list := make([]api.Forward, len(specs))
 	for i, spec := range specs {
-		list[i] = s.forward.fixed[s.forward.find(spec)].Status()
+		list[i] = s.forward.to(spec).status()
 	}
 	return list, nil
 }
 
-// find is the index of a fixed forward; -1 if there is none.
-func (f *forwards) find(spec configs.ForwardSpec) int {
-	return slices.IndexFunc(f.fixed, func(x *fixed) bool { return x.spec == spec })
-}
-
-// added are the forwards that are in no config.
-func (f *forwards) added() []string {
-	var texts []string
-	if f == nil {
-		return texts
-	}
-	for _, x := range f.fixed {
-		if x.added {
-			texts = append(texts, x.spec.String())
-		}
-	}
-	return texts
-}
-
-// cannotAddLocked is why forwards cannot be added to the session's; nil if they can.
-func (s *session) cannotAddLocked(specs []configs.ForwardSpec) error {
-	switch {
-	case !s.hasJobLocked():
-		return api.Errorf(api.CodeUsage, "session %s has no job", s.name).
-			WithHint("`tunctl forward %s …` forwards through its host", s.cfg.Host)
-	case s.attempt == nil || s.forward == nil:
-		return s.notRunningLocked()
-	}
-	for _, spec := range specs {
-		if spec.Kind == api.ForwardRemote {
-			return api.Errorf(api.CodeUsage, "%s would listen on the login node, and not on that of the job", spec).
-				WithHint("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec)
-		}
-	}
-	return nil
-}
-
-// removeForwards ends forwards that were added, all or none. A spec may have another port
-// here than the one that it asked for.
-func (s *session) removeForwards(specs []configs.ForwardSpec) ([]api.Forward, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// removeForwardsLocked ends forwards that were added, all or none. A spec may have another
+// port here than the one that it asked for.
+func (s *session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
 	if s.forward == nil {
 		return nil, api.Errorf(api.CodeNotReady, "session %s is down and forwards nothing", s.name)
 	}
 	for _, spec := range specs {
-		if i := s.forward.find(spec); i < 0 || !s.forward.fixed[i].added {
+		if x := s.forward.to(spec); x == nil || !x.added {
+			added := strings.Join(specTexts(s.forward.specs(true)), ", ")
 			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.name).
-				WithHint("added: %s; those of the config are removed there", cmp.Or(strings.Join(s.forward.added(), ", "), "none"))
+				WithHint("added: %s; those of the config are removed there", cmp.Or(added, "none"))
 		}
 	}
 	list := []api.Forward{}
-	for _, spec := range specs {
-		if i := s.forward.find(spec); i >= 0 { // else the same was given twice
-			x := s.forward.fixed[i]
-			list = append(list, x.Status())
+	s.forward.list = slices.DeleteFunc(s.forward.list, func(x *sessionForward) bool {
+		remove := x.added && slices.Contains(specs, x.spec)
+		if remove {
+			list = append(list, x.status())
 			x.stop()
-			s.forward.fixed = slices.Delete(s.forward.fixed, i, i+1)
 		}
-	}
-	s.enterLocked()
+		return remove
+	})
 	return list, nil
 }
 
@@ -187,6 +146,28 @@ func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	return specs, nil
 }
 
+// savedForwards parses the remembered forwards of a session.
+func (a *Agent) savedForwards(session string, texts []string) []configs.ForwardSpec {
+	var specs []configs.ForwardSpec
+	for _, text := range texts {
+		spec, err := configs.ParseForward(text)
+		if err != nil {
+			a.log.Error("cannot read a saved forward", "session", session, "err", err)
+			continue
+		}
+		specs = append(specs, spec)
+	}
+	return specs
+}
+
+func specTexts(specs []configs.ForwardSpec) []string {
+	var texts []string
+	for _, s := range specs {
+		texts = append(texts, s.String())
+	}
+	return texts
+}
+
 // adhoc is the session with these forwards: an existing one, or a new one.
 func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error) {
 	a.mu.Lock()
@@ -197,7 +178,7 @@ func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error
 	for n := 2; ; n++ {
 		rec := a.store.Session(name)
 		s, live := a.sessions[name]
-		if live && s.adhoc && rec.Attached == host && slices.Equal(rec.Forwards, texts) {
+		if live && s.origin == adhoc && rec.Attached == host && slices.Equal(rec.Forwards, texts) {
 			return s, nil
 		}
 		if _, configured := a.config.Session(name); !live && !configured && !rec.Wanted {
@@ -208,33 +189,13 @@ func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error
 	if err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Attached: host, Forwards: texts} }); err != nil {
 		return nil, err
 	}
-	return a.adhocLocked(name, host, specs), nil
-}
-
-func (a *Agent) adhocLocked(name, host string, specs []configs.ForwardSpec) *session {
-	s := newSession(a, configs.Session{Name: name, Host: host, Forward: specs})
-	s.adhoc = true
-	a.sessions[name] = s
-	return s
-}
-
-// restoreForwardsLocked creates the session of remembered forwards again.
-func (a *Agent) restoreForwardsLocked(name string, rec state.Session) (*session, bool) {
-	specs := make([]configs.ForwardSpec, len(rec.Forwards))
-	for i, text := range rec.Forwards {
-		var err error
-		if specs[i], err = configs.ParseForward(text); err != nil {
-			a.log.Error("cannot read a saved forward", "session", name, "err", err)
-			return nil, false
-		}
-	}
-	return a.adhocLocked(name, rec.Attached, specs), true
+	return a.addLocked(configs.Session{Name: name, Host: host, Forward: specs}, adhoc), nil
 }
 
 // dropFailed drops forwards that never came up: the person knows why, and nothing tries
 // them again.
 func (s *session) dropFailed(r *attempt) {
-	if !s.adhoc || s.agent.ctx.Err() != nil {
+	if s.origin != adhoc || s.agent.ctx.Err() != nil {
 		return
 	}
 	s.acting.Lock()
@@ -250,14 +211,6 @@ func (s *session) dropFailed(r *attempt) {
 		fwd.close()
 		s.agent.forget(s)
 	}
-}
-
-func specTexts(specs []configs.ForwardSpec) []string {
-	texts := make([]string, len(specs))
-	for i, s := range specs {
-		texts[i] = s.String()
-	}
-	return texts
 }
 
 // adhocName names a session after its host and where its first forward listens, as in

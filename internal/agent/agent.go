@@ -9,6 +9,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -113,7 +114,7 @@ func (a *Agent) poolOptions() tunnel.Options {
 		Log:       a.log,
 		Changed:   a.hostChanged,
 		Env:       a.clientEnv,
-		Target:    a.sshTarget,
+		Target:    func(name string) string { return a.cfg().Host(name).SSH },
 		Preset:    a.preset,
 		Spelling:  a.spelling,
 
@@ -249,16 +250,12 @@ func (a *Agent) Status() api.Status {
 		Hosts:    append([]api.Host{}, withoutUnknown(a.pool.Hosts())...),
 		Sessions: knownSessions(cfg, a.store, time.Now()),
 	}
-	place := make(map[string]int, len(st.Sessions))
-	for i, s := range st.Sessions {
-		place[s.Name] = i
-	}
 	for _, s := range a.live() {
 		now := s.status()
 		if a.isRemoved(s) {
 			now = withUnconfiguredHint(now)
 		}
-		if i, known := place[s.name]; known {
+		if i := slices.IndexFunc(st.Sessions, func(x api.Session) bool { return x.Name == s.name }); i >= 0 {
 			st.Sessions[i] = now
 		} else {
 			st.Sessions = append(st.Sessions, now)
@@ -267,15 +264,20 @@ func (a *Agent) Status() api.Status {
 	return st
 }
 
-// customApps are the apps of the config.
-func (a *Agent) customApps() []detect.App {
+// cfg is the config as it is now. It is never changed, only replaced.
+func (a *Agent) cfg() *configs.Config {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.config
+}
+
+// detector finds servers in a log, those of the config's apps too.
+func (a *Agent) detector(app string) *detect.Detector {
 	var apps []detect.App
-	for _, c := range a.config.Apps {
+	for _, c := range a.cfg().Apps {
 		apps = append(apps, detect.App{Name: c.Name, Patterns: c.Patterns})
 	}
-	return apps
+	return detect.New(app, apps...)
 }
 
 // hostChanged publishes the new state of a host, and updates the sessions there.
@@ -336,17 +338,5 @@ func (a *Agent) earlierEnvs() []api.Env {
 
 // sshConfig is the file that replaces ~/.ssh/config, if any.
 func (a *Agent) sshConfig() string {
-	if a.opt.SSHConfig != "" {
-		return a.opt.SSHConfig
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.config.SSHConfig
-}
-
-// sshTarget is the name or address of a host for ssh.
-func (a *Agent) sshTarget(name string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.config.Host(name).SSH
+	return cmp.Or(a.opt.SSHConfig, a.cfg().SSHConfig)
 }

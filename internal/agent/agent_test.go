@@ -138,7 +138,7 @@ func (w *world) until(what string, want func(api.Session) bool) api.Session {
 	defer cancel()
 	var last api.Session
 	seen := false
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		switch {
 		case seen:
 			return
@@ -160,7 +160,7 @@ func (w *world) until(what string, want func(api.Session) bool) api.Session {
 
 func (w *world) up() api.Session {
 	w.t.Helper()
-	if _, err := w.client.Up(w.t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(w.t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.until("ready", ready)
@@ -171,12 +171,12 @@ func ready(s api.Session) bool { return s.State == api.SessionReady }
 // fetch gets the session's page as a browser would.
 func (w *world) fetch() int {
 	w.t.Helper()
-	url, err := w.client.PageURL(w.t.Context(), "jupyter")
+	page, err := w.client.Page(w.t.Context(), "jupyter")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	browser := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := browser.Get(url)
+	res, err := browser.Get(page.URL)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestABrokenConfigLeavesTheLastGoodOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var problem *api.Problem
-	_ = w.client.Watch(ctx, api.AnswersNone, func(api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(api.Event) { // it ends by our cancel
 		if st, err := w.client.Status(ctx); err == nil && st.Config != nil {
 			problem = st.Config
 			cancel()
@@ -344,7 +344,7 @@ func TestABrokenConfigLeavesTheLastGoodOne(t *testing.T) {
 	if _, listed := st.Session("jupyter"); err != nil || !listed {
 		t.Errorf("%+v, %v", st.Sessions, err)
 	}
-	if _, err := w.client.Up(t.Context(), "jupyter"); err == nil || !strings.Contains(err.Error(), "config.toml:3:1: ") {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err == nil || !strings.Contains(err.Error(), "config.toml:3:1: ") {
 		t.Errorf("up: %v", err)
 	}
 	w.write(w.paths.Config, config)
@@ -354,13 +354,13 @@ func TestABrokenConfigLeavesTheLastGoodOne(t *testing.T) {
 func TestTheWorldIsToldOfNoToken(t *testing.T) {
 	w := newWorld(t)
 	w.up()
-	url, err := w.client.PageURL(t.Context(), "jupyter")
+	page, err := w.client.Page(t.Context(), "jupyter")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, token, ok := strings.Cut(url, "token=")
+	_, token, ok := strings.Cut(page.URL, "token=")
 	if !ok {
-		t.Fatalf("the page's address has no token: %s", url)
+		t.Fatalf("the page's address has no token: %s", page.URL)
 	}
 	state, err := os.ReadFile(w.paths.StateFile())
 	if err != nil {

@@ -91,7 +91,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	limit := a.assistantLimit()
+	limit := a.cfg().MCP.NodeHours
 	if limit == 0 {
 		return api.UpResponse{}, api.Errorf(api.CodeConfig, "assistants may not start sessions").
 			WithHint("the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)")
@@ -103,8 +103,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 		return api.UpResponse{}, err
 	}
 	a.log.Info("a person lets an assistant start a session", "session", s.name, "assistant", assistantName(req.Assistant))
-	a.useEnv(req.Env)
-	return a.up(ctx, api.UpRequest{Session: req.Session}, assistantWaiter)
+	return a.up(ctx, api.UpRequest{Session: req.Session, Waiter: assistantWaiter, Env: req.Env})
 }
 
 // handleAssistantDown takes a session down if a person agrees.
@@ -136,13 +135,6 @@ func assistantName(name string) string {
 }
 
 func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hours), 'f', -1, 64) }
-
-// assistantLimit is how many node-hours assistants may ask for in a day.
-func (a *Agent) assistantLimit() float64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.config.MCP.NodeHours
-}
 
 // permittedByPerson reports whether a person asked for the job, and not an assistant only.
 func (s *session) permittedByPerson() bool {
@@ -180,7 +172,7 @@ func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, s
 		return api.Errorf(api.CodeSubmit, "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start").
 			WithHint("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", s.name)
 	}
-	hours, limit := size.Time.Hours()*float64(size.Nodes), s.agent.assistantLimit()
+	hours, limit := size.Time.Hours()*float64(size.Nodes), s.agent.cfg().MCP.NodeHours
 	left, fits, err := s.agent.store.AddAssistantJob(state.AssistantJob{Tag: sub.Tag, At: time.Now().Round(0), NodeHours: hours}, limit)
 	switch {
 	case err != nil:

@@ -27,7 +27,7 @@ func (w *world) newPerson(answers api.Answers, says string) *person {
 	go func() {
 		defer close(done)
 		ready := sync.OnceFunc(func() { close(watching) })
-		_ = c.Watch(ctx, answers, func(e api.Event) { // it ends by our cancel
+		_ = c.Watch(ctx, answers, "", func(e api.Event) { // it ends by our cancel
 			switch e.Type {
 			case api.EventStatus:
 				ready()
@@ -105,7 +105,7 @@ func TestAnAssistantThatGivesUpDoesNotAskAgainAtOnce(t *testing.T) {
 	go func() {
 		defer close(done)
 		ready := sync.OnceFunc(func() { close(started) })
-		_ = client.New(w.paths).Watch(watching, api.AnswersDesktop, func(e api.Event) {
+		_ = client.New(w.paths).Watch(watching, api.AnswersDesktop, "", func(e api.Event) {
 			switch e.Type {
 			case api.EventStatus:
 				ready()
@@ -141,7 +141,7 @@ func TestNobodyApprovesTheirOwnRequest(t *testing.T) {
 	go func() {
 		defer close(done)
 		ready := sync.OnceFunc(func() { close(watching) })
-		_ = w.client.Watch(ctx, api.AnswersDesktop, func(e api.Event) {
+		_ = w.client.Watch(ctx, api.AnswersDesktop, "", func(e api.Event) {
 			switch e.Type {
 			case api.EventStatus:
 				ready()

@@ -11,7 +11,6 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
-	"tunctl/jobwatch/detect"
 )
 
 const (
@@ -117,7 +116,7 @@ func (a *Agent) detectServer(ctx context.Context, host string, job api.Job) (app
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
 	}
-	d := detect.New("", a.customApps()...)
+	d := a.detector("")
 	_, _ = d.Write(text)
 	d.Flush()
 	f := d.Finding()
@@ -152,14 +151,12 @@ func (a *Agent) attach(req api.AttachRequest, job api.Job) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.attachedLocked(name, req.Host), nil
+	return a.addLocked(attachedConfig(name, req.Host), attached), nil
 }
 
-func (a *Agent) attachedLocked(name, host string) *session {
-	s := newSession(a, configs.Session{Name: name, Host: host, Reach: api.ReachAuto, Open: true})
-	s.attached = true
-	a.sessions[name] = s
-	return s
+// attachedConfig are the settings of a session for a job that is not in the config.
+func attachedConfig(name, host string) configs.Session {
+	return configs.Session{Name: name, Host: host, Reach: api.ReachAuto, Open: true}
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
@@ -168,30 +165,4 @@ var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 func attachedName(host, id string) string {
 	number, _, _ := strings.Cut(id, ".") // PBS adds its server's name
 	return strings.Trim(notInNames.ReplaceAllString(host+"-"+number, "-"), "-")
-}
-
-// restoreLocked creates a remembered session that is in no config.
-func (a *Agent) restoreLocked(name string) (*session, bool) {
-	rec := a.store.Session(name)
-	switch {
-	case rec.Attached == "" && !rec.Submissions.AnyLive():
-		return nil, false
-	case rec.Attached == "": // no longer in the config, but not its jobs
-		return a.attachedLocked(name, rec.Submissions[0].Host), true
-	case rec.Of != "":
-		if cfg, configured := a.config.Session(rec.Of); configured {
-			return a.secondLocked(name, cfg), true
-		}
-	case len(rec.Forwards) > 0:
-		return a.restoreForwardsLocked(name, rec)
-	}
-	return a.attachedLocked(name, rec.Attached), true
-}
-
-// forget drops a session that is in no config, and what is remembered of it.
-func (a *Agent) forget(s *session) {
-	if err := a.store.Drop(s.name); err != nil {
-		a.log.Error("cannot remove the session", "session", s.name, "err", err)
-	}
-	a.unregister(s)
 }

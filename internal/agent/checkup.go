@@ -12,7 +12,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
-	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
@@ -219,7 +218,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := detect.New(c.session.config().App, c.agent.customApps()...)
+	detector := c.agent.detector(c.session.config().App)
 	size := 0
 	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
 		size += len(chunk.Data)

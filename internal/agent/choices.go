@@ -15,11 +15,10 @@ import (
 )
 
 // handleChoices says what may be chosen for a session's next run. It queries no host.
-func (a *Agent) handleChoices(w http.ResponseWriter, r *http.Request) {
+func (a *Agent) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse, error) {
 	s, err := a.session(r.PathValue("name"))
 	if err != nil {
-		fail(w, err)
-		return
+		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
 	cfg := s.config()
@@ -32,7 +31,7 @@ func (a *Agent) handleChoices(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Options = append(out.Options, o)
 	}
-	reply(w, out)
+	return out, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the
@@ -48,7 +47,7 @@ func (a *Agent) runQuestions(cfg configs.Session) (questions []configs.Question,
 	if cfg.Submit == "" {
 		return nil, site, true
 	}
-	host := a.hostConfig(cfg.Host)
+	host := a.cfg().Host(cfg.Host)
 	scheduler := a.knownScheduler(cfg.Host)
 	if cfg.Builtin() == "" {
 		questions = configs.ScriptQuestions()
@@ -116,7 +115,7 @@ func (a *Agent) checkChoices(cfg configs.Session, with api.Choices) (api.Choices
 	if err != nil || cfg.Builtin() == "" {
 		return with, err
 	}
-	job := withAnswers(cfg, with).BuiltinJob(a.hostConfig(cfg.Host), site, site.Scheduler)
+	job := withAnswers(cfg, with).BuiltinJob(a.cfg().Host(cfg.Host), site, site.Scheduler)
 	_, err = job.Script() // the limits of a queue
 	return with, err
 }
@@ -135,7 +134,7 @@ func withAnswers(cfg configs.Session, with api.Choices) *configs.Session {
 // section is the name of a session's section in the config. A section of the session's own
 // name may have been added since it was a second one of another.
 func (a *Agent) section(name string) string {
-	if _, own := a.configured(name); own {
+	if _, own := a.cfg().Session(name); own {
 		return name
 	}
 	return cmp.Or(a.store.Session(name).Of, name)

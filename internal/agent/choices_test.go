@@ -18,7 +18,7 @@ import (
 // upWith starts the session with choices, as a click does.
 func (w *world) upWith(req api.UpRequest) error {
 	w.t.Helper()
-	_, err := w.client.UpWaiting(w.t.Context(), req, "")
+	_, err := w.client.Up(w.t.Context(), req)
 	return err
 }
 
@@ -188,7 +188,7 @@ func TestChoicesEndWithTheCommandThatMadeThem(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()
 	leave := w.wait("first")
-	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "3"}}, "first"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", With: api.Choices{"hours": "3"}, Waiter: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("waiting with its choices", func(s api.Session) bool { return needsLogin(s) && s.With["hours"] == "3" })

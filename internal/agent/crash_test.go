@@ -90,7 +90,7 @@ func TestAfterThreeCrashesTheAgentWaitsForAPerson(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.paths.Config, strings.Replace(twoSessions, "PORT", strconv.Itoa(freePort(t)), 1))
 	before := w.up()
-	if _, err := w.client.Up(t.Context(), "db"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -123,7 +123,7 @@ func TestAfterThreeCrashesTheAgentWaitsForAPerson(t *testing.T) {
 		t.Errorf("%d logins by an agent that should not connect", n-logins)
 	}
 
-	if _, err := w.client.Up(t.Context(), "db"); err != nil { // of another session
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "db"}); err != nil { // of another session
 		t.Fatal(err)
 	}
 	if after := w.until("ready", readyNotebook); after.Local != before.Local || after.Job.ID != before.Job.ID {

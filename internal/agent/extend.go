@@ -55,9 +55,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 	events := s.agent.hub.subscribe(api.AnswersNone)
 	defer s.agent.hub.unsubscribe(events)
 	s.acting.Lock() // one offer at a time
-	s.mu.Lock()
-	running := s.attempt != nil
-	s.mu.Unlock()
+	running := s.inProgress()
 	if running {
 		offer(s.jobUpdates, job)
 	}
@@ -67,7 +65,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 		return
 	}
 	s.agent.await(ctx, events, func() bool {
-		now, _ := s.jobAndEndpoint()
+		now := s.known().job
 		return now == nil || now.End.Equal(job.End)
 	})
 }

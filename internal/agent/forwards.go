@@ -3,10 +3,11 @@ package agent
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"tunctl/configs"
@@ -15,48 +16,139 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// forwards are a session's listeners, from its first start to its down: for the page of
-// its job, if it has one; for the forwards of the config, and those that were added; and
-// for the job's other pages that were opened. A nil *forwards listens nowhere.
+// forwards are a session's forwards, from its first start to its down: of the page of its
+// job, if it has one; those of the config, and those that were added; and of the job's other
+// pages that were opened. A nil *forwards has none.
 type forwards struct {
-	page      *listener // nil: the session has no job
-	fixed     []*fixed
-	others    map[string]*listener // by the name of the page
-	ctx       context.Context      //nolint:containedctx // of the listeners: one may be added later
+	list      []*sessionForward
+	ctx       context.Context //nolint:containedctx // of the listeners: one may be added later
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
 	connected bool // the host is connected
 }
 
-// served is a running forward.
-type served interface {
-	Serve(ctx context.Context) error
-	Status() api.Forward
+// sessionForward is one forward of a session: of a page of its job, or to a fixed target.
+type sessionForward struct {
+	isPage bool
+	page   string              // the name of the page; "": the main one
+	spec   configs.ForwardSpec // of a fixed target
+	added  bool                // by a person, and in no config
+	local  *forward.Forward    // nil: it listens on the host
+	remote *forward.Remote     // nil: it listens here
+	target *forward.Target     // of local; nil: withdrawn
+	stop   context.CancelFunc
 }
 
-// listener is a forward that listens here, and its target.
-type listener struct {
-	*forward.Forward
-	endpoint string          // the name of the other page that it is for
-	target   *forward.Target // nil: withdrawn
-}
-
-// Status reports what the forward is for, and what it has relayed.
-func (l *listener) Status() api.Forward {
-	st := l.Forward.Status()
-	st.Endpoint = l.endpoint
+// status reports what the forward is for, and what it has relayed.
+func (x *sessionForward) status() (st api.Forward) {
+	if x.remote != nil {
+		st = x.remote.Status()
+	} else {
+		st = x.local.Status()
+	}
+	st.Endpoint, st.Added = x.page, x.added
 	return st
 }
 
 // set leads the forward to a target; without one it shows why.
-func (l *listener) set(target *forward.Target, why forward.Reason) {
+func (x *sessionForward) set(target *forward.Target, why forward.Reason) {
 	switch {
 	case target == nil:
-		l.Withdraw(why)
-	case l.target == nil || *l.target != *target:
-		l.Open(*target)
+		x.local.Withdraw(why)
+	case x.target == nil || *x.target != *target:
+		x.local.Open(*target)
 	}
-	l.target = target
+	x.target = target
+}
+
+// ofPage is the forward of a page; nil if it has none.
+func (f *forwards) ofPage(name string) *sessionForward {
+	return f.find(func(x *sessionForward) bool { return x.isPage && x.page == name })
+}
+
+// to is the forward of a spec; nil if there is none.
+func (f *forwards) to(spec configs.ForwardSpec) *sessionForward {
+	return f.find(func(x *sessionForward) bool { return !x.isPage && x.spec == spec })
+}
+
+func (f *forwards) find(is func(*sessionForward) bool) *sessionForward {
+	if f != nil {
+		if i := slices.IndexFunc(f.list, is); i >= 0 {
+			return f.list[i]
+		}
+	}
+	return nil
+}
+
+// specs are the forwards to fixed targets, those of the config or those that were added.
+func (f *forwards) specs(added bool) []configs.ForwardSpec {
+	var specs []configs.ForwardSpec
+	for _, x := range f.list {
+		if !x.isPage && x.added == added {
+			specs = append(specs, x.spec)
+		}
+	}
+	return specs
+}
+
+// status are the forwards with their counters.
+func (f *forwards) status() []api.Forward {
+	list := []api.Forward{}
+	if f != nil {
+		for _, x := range f.list {
+			list = append(list, x.status())
+		}
+	}
+	return list
+}
+
+// ports are the ports that were picked: of the main page, 0 if it has none, and of the other
+// pages and the forwards that listen on any free one. Those that stand in for one in use are
+// left out: that one is tried again at the next up.
+func (f *forwards) ports() (page int, picked map[string]int) {
+	picked = map[string]int{}
+	if f == nil {
+		return 0, picked
+	}
+	for _, x := range f.list {
+		switch {
+		case x.local == nil || x.local.Note() != "":
+		case x.page != "":
+			picked[x.page] = x.local.Port()
+		case x.isPage:
+			page = x.local.Port()
+		case x.spec.PicksPort():
+			picked[x.spec.String()] = x.local.Port()
+		}
+	}
+	return page, picked
+}
+
+// remoteListeners is the state of the forwards that listen on the host.
+func (f *forwards) remoteListeners() hostListeners {
+	var l hostListeners
+	if f == nil {
+		return l
+	}
+	for _, x := range f.list {
+		switch {
+		case x.remote == nil || x.remote.Err() == nil:
+			l.others = true
+		case x.remote.Refused() != nil:
+			l.refused = append(l.refused, fmt.Sprintf("forward %s was refused: %v", x.spec, x.remote.Refused()))
+		case l.pending == "":
+			l.pending = "asking the host to listen for " + x.spec.String()
+		}
+	}
+	return l
+}
+
+// close closes the listeners and waits until their connections have ended.
+func (f *forwards) close() {
+	if f != nil {
+		f.cancel()
+		f.done.Wait()
+	}
 }
 
 // listen opens the session's listeners, once.
@@ -92,12 +184,26 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	if s.forward != nil {
 		return nil
 	}
-	fwd, err := s.openForwards(specs, rec)
-	if err != nil {
-		return err
+	var all []*sessionForward
+	if s.hasPageLocked() {
+		all = append(all, &sessionForward{isPage: true})
+		for _, name := range rec.Opened {
+			all = append(all, &sessionForward{isPage: true, page: name})
+		}
 	}
-	for _, x := range fwd.all() {
-		s.serve(fwd, x)
+	for _, spec := range specs {
+		all = append(all, &sessionForward{spec: spec})
+	}
+	for _, spec := range s.agent.savedForwards(s.name, rec.Added) {
+		if !slices.Contains(specs, spec) { // else it is in the config since
+			all = append(all, &sessionForward{spec: spec, added: true})
+		}
+	}
+	fwd := &forwards{}
+	fwd.ctx, fwd.cancel = context.WithCancel(s.agent.ctx) // not of the attempt: they stay open after it
+	if err := s.openLocked(fwd, all, rec); err != nil {
+		fwd.cancel()
+		return err
 	}
 	s.forward = fwd
 	s.enterLocked()
@@ -109,7 +215,7 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 func (s *session) closeOutdated(specs []configs.ForwardSpec) {
 	s.mu.Lock()
 	fwd := s.forward
-	outdated := fwd != nil && ((fwd.page != nil) != s.hasPageLocked() || !slices.Equal(fwd.configured(), specs))
+	outdated := fwd != nil && ((fwd.ofPage("") != nil) != s.hasPageLocked() || !slices.Equal(fwd.specs(false), specs))
 	if outdated {
 		s.forward = nil
 	}
@@ -119,128 +225,115 @@ func (s *session) closeOutdated(specs []configs.ForwardSpec) {
 	}
 }
 
-// configured are the forwards of the config.
-func (f *forwards) configured() []configs.ForwardSpec {
-	var specs []configs.ForwardSpec
-	for _, x := range f.fixed {
-		if !x.added {
-			specs = append(specs, x.spec)
-		}
-	}
-	return specs
-}
-
 // keepPorts remembers the local ports that were picked, for the next up, and publishes a
 // notice for each port that is not the wanted one.
 func (s *session) keepPorts() {
 	s.mu.Lock()
 	fwd := s.forward
-	picked, list := fwd.pickedPorts(), fwd.status()
+	page, picked := fwd.ports()
+	list := fwd.status()
 	s.mu.Unlock()
 	for _, f := range list {
 		if f.Note != "" {
 			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
 		}
 	}
-	if fwd == nil {
-		return // taken down meanwhile
+	if fwd != nil { // else it was taken down meanwhile
+		_ = s.record(func(r *state.Session) { r.KeepPorts(page, picked) }, nil)
 	}
-	_ = s.record(func(r *state.Session) {
-		if fwd.page != nil && fwd.page.Note() == "" {
-			r.Port = fwd.page.Port()
-		}
-		r.KeepPorts(picked)
-	}, nil)
 }
 
-// pickedPorts are the ports of the forwards that listen on any free one, and of the other
-// pages. Those that stand in for one in use are left out: that one is tried again at the
-// next up.
-func (f *forwards) pickedPorts() map[string]int {
-	ports := map[string]int{}
-	if f == nil {
-		return ports
-	}
-	add := func(key string, l *listener) {
-		if l.Note() == "" {
-			ports[key] = l.Port()
+// openLocked adds new forwards and serves them, all or none.
+func (s *session) openLocked(fwd *forwards, all []*sessionForward, rec state.Session) error {
+	for i, x := range all {
+		if err := s.openOne(x, rec); err != nil {
+			for _, x := range all[:i] {
+				if x.local != nil {
+					_ = x.local.Close()
+				}
+			}
+			return err
 		}
 	}
-	for _, x := range f.fixed {
-		if l, ok := x.served.(*listener); ok && x.spec.PicksPort() {
-			add(x.spec.String(), l)
-		}
+	for _, x := range all {
+		var ctx context.Context
+		ctx, x.stop = context.WithCancel(fwd.ctx)
+		fwd.done.Go(func() {
+			defer x.stop()
+			if x.remote != nil {
+				s.agent.report("forward", x.remote.Serve(ctx))
+			} else {
+				s.agent.report("forward", x.local.Serve(ctx))
+			}
+		})
 	}
-	for name, l := range f.others {
-		add(name, l)
-	}
-	return ports
+	fwd.list = append(fwd.list, all...)
+	// The other pages are last.
+	slices.SortStableFunc(fwd.list, func(x, y *sessionForward) int { return strings.Compare(x.page, y.page) })
+	return nil
 }
 
-// openForwards opens all listeners of the session, or none.
-func (s *session) openForwards(specs []configs.ForwardSpec, rec state.Session) (*forwards, error) {
-	fwd := &forwards{others: map[string]*listener{}}
-	if err := s.openAll(fwd, specs, rec); err != nil {
-		for _, x := range fwd.all() {
-			release(x)
+// openOne opens a forward with the session's settings, where it listened last.
+func (s *session) openOne(x *sessionForward, rec state.Session) (err error) {
+	switch {
+	case x.page != "":
+		if x.local, err = s.openListener(forward.ListenOptions{Last: rec.Ports[x.page]}); err != nil {
+			return api.Errorf(api.CodeForward, "no local port for %s of %s: %w", x.page, s.name, err)
 		}
-		return nil, err
-	}
-	fwd.ctx, fwd.cancel = context.WithCancel(s.agent.ctx) // not of the attempt: they stay open after it
-	return fwd, nil
-}
-
-func (s *session) openAll(fwd *forwards, specs []configs.ForwardSpec, rec state.Session) error {
-	var err error
-	if s.hasPageLocked() {
-		if fwd.page, err = s.openListener(forward.ListenOptions{Port: s.cfg.Local, Last: rec.Port}); err != nil {
+	case x.isPage:
+		if x.local, err = s.openListener(forward.ListenOptions{Port: s.cfg.Local, Last: rec.Port}); err != nil {
 			return api.Errorf(api.CodeForward, "no local port for %s: %w", s.name, err)
 		}
-		for _, name := range rec.Opened {
-			if err := s.openOther(fwd, name, rec); err != nil {
-				return err
-			}
+	case x.spec.Kind == api.ForwardRemote:
+		x.remote = forward.NewRemote(forward.RemoteOptions{
+			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
+			Network: network(x.spec.Listen), Address: x.spec.Listen,
+			LocalNetwork: network(x.spec.Target), LocalAddress: x.spec.Target,
+			Changed: func() { s.change(func(*facts) {}) },
+			Log:     s.agent.log,
+		})
+	default:
+		o, err := listenOptions(x.spec, rec.Ports[x.spec.String()])
+		if err == nil {
+			x.local, err = s.openListener(o)
 		}
-	}
-	for _, spec := range specs {
-		if err := s.openFixed(fwd, spec, false, rec); err != nil {
-			return err
-		}
-	}
-	for _, text := range rec.Added {
-		spec, err := configs.ParseForward(text)
 		if err != nil {
-			s.agent.log.Error("cannot read a saved forward", "session", s.name, "err", err)
-			continue
-		}
-		if fwd.find(spec) >= 0 {
-			continue // it is in the config since
-		}
-		if err := s.openFixed(fwd, spec, true, rec); err != nil {
-			return err
+			return api.Errorf(api.CodeForward, "forward %s: %w", x.spec, err)
 		}
 	}
 	return nil
 }
 
-// openOther opens the listener of another page of the job.
-func (s *session) openOther(fwd *forwards, name string, rec state.Session) error {
-	l, err := s.openListener(forward.ListenOptions{Last: rec.Ports[name]})
-	if err != nil {
-		return api.Errorf(api.CodeForward, "no local port for %s of %s: %w", name, s.name, err)
+// listenOptions say where the forward of a spec listens; last is its port of the last time.
+func listenOptions(spec configs.ForwardSpec, last int) (forward.ListenOptions, error) {
+	o := forward.ListenOptions{Kind: spec.Kind}
+	if network(spec.Listen) == "unix" {
+		o.UnixPath = spec.Listen
+		return o, nil
 	}
-	l.endpoint, fwd.others[name] = name, l
-	return nil
+	bind, port, err := net.SplitHostPort(spec.Listen)
+	if err != nil {
+		return o, err
+	}
+	if spec.PicksPort() {
+		o.Last = last
+	}
+	switch bind {
+	case "127.0.0.1", "localhost": // the loopback pair, ::1 included, is the default
+	case "":
+		o.Bind = "*"
+	default:
+		o.Bind = bind
+	}
+	o.Port, err = strconv.Atoi(port)
+	return o, err
 }
 
 // openListener opens a listener with the session's settings.
-func (s *session) openListener(o forward.ListenOptions) (*listener, error) {
-	o.Name, o.Shared, o.Hosts, o.Ports, o.Waiting, o.Log = s.name, s.cfg.Shared, s.cfg.AllowHosts, s.ports, s.waitForHost, s.agent.log
-	f, err := forward.Listen(o)
-	if err != nil {
-		return nil, err
-	}
-	return &listener{Forward: f}, nil
+func (s *session) openListener(o forward.ListenOptions) (*forward.Forward, error) {
+	o.Name, o.Shared, o.Hosts, o.Ports, o.Log = s.name, s.cfg.Shared, s.cfg.AllowHosts, s.ports, s.agent.log
+	o.Waiting = func(person bool) { s.agent.pool.Host(s.host()).Waiting(person) }
+	return forward.Listen(o)
 }
 
 // ports are the local ports of the session's forwards.
@@ -256,93 +349,50 @@ func (s *session) ports() []int {
 	return ports
 }
 
-// waitForHost is called while somebody waits at one of the session's listeners.
-func (s *session) waitForHost(person bool) { s.agent.pool.Host(s.host()).Waiting(person) }
-
-// serve runs a forward until it is stopped, or all are closed.
-func (s *session) serve(fwd *forwards, x served) {
-	ctx, stop := context.WithCancel(fwd.ctx)
-	if x, ok := x.(*fixed); ok {
-		x.stop = stop
-	}
-	fwd.done.Go(func() {
-		defer stop()
-		s.agent.report("forward", x.Serve(ctx))
-	})
-}
-
-func (f *forwards) all() []served {
-	var all []served
-	if f.page != nil {
-		all = append(all, f.page)
-	}
-	for _, x := range f.fixed {
-		all = append(all, x)
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.others)) {
-		all = append(all, f.others[name])
-	}
-	return all
-}
-
-// targets are what a session's forwards lead to now. Those without a target wait.
-type targets struct {
-	page   *forward.Target
-	fixed  forward.Dialer // who dials for the fixed forwards
-	others map[string]*forward.Target
-	ready  bool // the log was read: another page without a target is not announced
-}
-
-// targetsLocked decides what the session's forwards lead to. The page is open over its
-// proven route once the session is ready; the other forwards of a session with a job lead
-// to the job's node while it runs, those of a session without one through the host.
-func (s *session) targetsLocked(v verdict) targets {
-	t := targets{others: map[string]*forward.Target{}, ready: v.state == api.SessionReady}
-	switch {
-	case s.forward == nil:
-		return t
-	case !s.hasJobLocked():
-		if t.ready {
-			t.fixed = s.agent.pool.Host(s.cfg.Host)
-		}
-		return t
-	}
-	if t.ready && s.facts.link == "" && s.forward.page != nil {
-		page := s.route.target()
-		t.page = &page
-	}
-	if s.facts.jobRuns() {
-		t.fixed = nodeDialer{session: s, job: s.facts.job.Ref(), node: s.facts.job.Node, restarts: s.facts.job.Restarts}
-		for name := range s.forward.others {
-			t.others[name] = s.otherTargetLocked(name)
-		}
-	}
-	return t
-}
-
-// apply leads the forwards to their targets; those without one show why.
-func (f *forwards) apply(t targets, connected bool, why forward.Reason) {
+// applyLocked leads the forwards to their targets; those without one show why. The listener
+// of one on the host ends with the connection to the host, and is requested again after it.
+func (s *session) applyLocked(v verdict, why forward.Reason) {
+	f := s.forward
 	if f == nil {
 		return
 	}
-	if connected && !f.connected {
-		f.retryRemotes()
+	connected, ready := s.facts.wanted && s.facts.host.State == api.HostUp, v.state == api.SessionReady
+	for _, x := range f.list {
+		switch {
+		case x.remote == nil && x.page != "" && ready: // the log was read
+			x.set(s.targetLocked(x, ready), notAnnounced(x.page))
+		case x.remote == nil:
+			x.set(s.targetLocked(x, ready), why)
+		case connected && !f.connected:
+			x.remote.Retry()
+		}
 	}
 	f.connected = connected
-	if f.page != nil {
-		f.page.set(t.page, why)
-	}
-	for _, x := range f.fixed {
-		if l, ok := x.served.(*listener); ok { // that of a remote forward ends with the connection to the host
-			l.set(x.target(t.fixed), why)
+}
+
+// targetLocked decides what a forward leads to; nil: it waits. The main page is open over its
+// proven route once the session is ready; the other forwards of a session with a job lead to
+// the job's node while it runs, those of a session without one through the host.
+func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
+	fixed := &forward.Target{Network: network(x.spec.Target), Address: x.spec.Target}
+	switch {
+	case x.isPage && x.page == "":
+		if ready && s.facts.link == "" {
+			return s.route.target()
 		}
+		return nil
+	case s.hasJobLocked() && !s.facts.jobRuns():
+		return nil
+	case x.isPage:
+		return s.otherTargetLocked(x.page)
+	case s.hasJobLocked():
+		fixed.Dialer = nodeDialer{session: s, job: s.facts.job.Ref(), node: s.facts.job.Node, restarts: s.facts.job.Restarts}
+	case ready:
+		fixed.Dialer = s.agent.pool.Host(s.cfg.Host)
+	default:
+		return nil
 	}
-	for name, l := range f.others {
-		if t.ready {
-			why = notAnnounced(name)
-		}
-		l.set(t.others[name], why)
-	}
+	return fixed
 }
 
 // nodeDialer dials for the forwards of a session with a job, as the node does that one
@@ -363,74 +413,10 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 	return node.Dial(ctx, network, address)
 }
 
-// retryRemotes requests the remote forwards from the host at once.
-func (f *forwards) retryRemotes() {
-	for _, x := range f.fixed {
-		if r, ok := x.served.(*forward.Remote); ok {
-			r.Retry()
-		}
+// network is the network of an address: a path is a unix socket.
+func network(address string) string {
+	if strings.ContainsRune(address, '/') {
+		return "unix"
 	}
-}
-
-// remoteListeners is the state of the forwards that listen on the host.
-func (f *forwards) remoteListeners() hostListeners {
-	var l hostListeners
-	if f == nil {
-		return l
-	}
-	l.others = f.page != nil
-	for _, x := range f.fixed {
-		r, ok := x.served.(*forward.Remote)
-		switch {
-		case !ok || r.Err() == nil:
-			l.others = true
-		case r.Refused() != nil:
-			l.refused = append(l.refused, fmt.Sprintf("forward %s was refused: %v", x.spec, r.Refused()))
-		case l.pending == "":
-			l.pending = "asking the host to listen for " + x.spec.String()
-		}
-	}
-	return l
-}
-
-// status are the forwards with their counters.
-func (f *forwards) status() []api.Forward {
-	list := []api.Forward{}
-	if f == nil {
-		return list
-	}
-	for _, x := range f.all() {
-		list = append(list, x.Status())
-	}
-	return list
-}
-
-// address is the local address of the session's page, and its URL once there is one.
-func (f *forwards) address(ep *api.Endpoint) (local, url string) {
-	if f == nil || f.page == nil {
-		return "", ""
-	}
-	if ep != nil {
-		url = ep.PageURL(f.page.URLHost()).String()
-	}
-	return f.page.Addr().String(), url
-}
-
-// close closes the listeners and waits until their connections have ended.
-func (f *forwards) close() {
-	if f == nil {
-		return
-	}
-	f.cancel()
-	f.done.Wait()
-}
-
-// release closes the listener of a forward that is not served.
-func release(x served) {
-	if f, ok := x.(*fixed); ok {
-		x = f.served
-	}
-	if l, ok := x.(*listener); ok {
-		_ = l.Close()
-	}
+	return "tcp"
 }

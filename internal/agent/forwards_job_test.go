@@ -178,7 +178,7 @@ func TestAForwardIsAddedToASessionThatIsUp(t *testing.T) {
 	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	after := w.until("starting again", func(now api.Session) bool { return now.State == api.SessionStarting && now.Job.ID == s.Job.ID })

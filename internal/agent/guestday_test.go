@@ -178,14 +178,14 @@ func (g *guest) up(only ...string) {
 		g.t.Cleanup(func() { _ = l.Close() })
 		open := &forwards{cancel: func() {}}
 		if c.Job != "" {
-			open.page = &listener{Forward: l}
+			open.list = []*sessionForward{{isPage: true, local: l}}
 		} else {
-			open.fixed = []*fixed{{spec: c.Forward[0], served: &listener{Forward: l}}}
+			open.list = []*sessionForward{{spec: c.Forward[0], local: l}}
 		}
 		s.mu.Lock() // its host may have changed already
 		s.forward = open
 		s.mu.Unlock()
-		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}, ""); err != nil {
+		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
 			g.t.Fatal(err)
 		}
 	}

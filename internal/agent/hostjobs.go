@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -67,35 +68,25 @@ func (a *Agent) connectedJobs(host string) (*jobwatch.Watcher, error) {
 }
 
 // handleJobs lists the person's jobs on a connected host.
-func (a *Agent) handleJobs(w http.ResponseWriter, r *http.Request) {
-	jobs, err := a.hostJobs(r.Context(), r.PathValue("host"), r.URL.Query().Get("ended") != "")
-	replyOrFail(w, api.JobsResponse{Jobs: jobs}, err)
-}
-
-func (a *Agent) hostJobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
+func (a *Agent) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, error) {
+	host := r.PathValue("host")
 	jobs, err := a.connectedJobs(host)
 	if err != nil {
-		return nil, err
+		return api.JobsResponse{}, err
 	}
 	a.observeAll() // the host may have been connected just now
-	list, err := jobs.Jobs(ctx)
-	if err != nil {
-		return nil, schedulerError(host, err)
+	list, err := jobs.Jobs(r.Context())
+	over := []api.Job{}
+	if err == nil && r.URL.Query().Get("ended") != "" {
+		over, err = jobs.Recent(r.Context())
 	}
-	if !ended {
-		return append([]api.Job{}, list...), nil
-	}
-	over, err := jobs.Recent(ctx)
-	return append(over, list...), schedulerError(host, err)
+	return api.JobsResponse{Jobs: append(over, list...)}, schedulerError(host, err)
 }
 
 // handleLastJobs lists the jobs that a host's scheduler reported last and those of its
 // sessions, for shell completion: it queries no scheduler and makes no connection.
-func (a *Agent) handleLastJobs(w http.ResponseWriter, r *http.Request) {
-	reply(w, api.JobsResponse{Jobs: a.lastJobs(r.PathValue("host"))})
-}
-
-func (a *Agent) lastJobs(host string) []api.Job {
+func (a *Agent) handleLastJobs(r *http.Request, _ api.None) (api.JobsResponse, error) {
+	host := r.PathValue("host")
 	a.mu.Lock()
 	var watchers []*jobwatch.Watcher
 	for key, w := range a.jobWatchers {
@@ -115,13 +106,14 @@ func (a *Agent) lastJobs(host string) []api.Job {
 			byRef[job.Ref()] = job
 		}
 	}
-	return slices.SortedFunc(maps.Values(byRef), func(a, b api.Job) int { return cmp.Compare(a.Ref(), b.Ref()) })
+	all := slices.SortedFunc(maps.Values(byRef), func(a, b api.Job) int { return cmp.Compare(a.Ref(), b.Ref()) })
+	return api.JobsResponse{Jobs: all}, nil
 }
 
 // handleJob returns all details of one job.
-func (a *Agent) handleJob(w http.ResponseWriter, r *http.Request) {
+func (a *Agent) handleJob(r *http.Request, _ api.None) (api.JobResponse, error) {
 	job, err := a.hostJob(r.Context(), r.PathValue("host"), r.PathValue("id"))
-	replyOrFail(w, api.JobResponse{Job: job}, err)
+	return api.JobResponse{Job: job}, err
 }
 
 func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
@@ -141,40 +133,29 @@ func (a *Agent) hostJob(ctx context.Context, host, id string) (api.Job, error) {
 }
 
 // handleScheduler returns the scheduler of a connected host.
-func (a *Agent) handleScheduler(w http.ResponseWriter, r *http.Request) {
+func (a *Agent) handleScheduler(r *http.Request, _ api.None) (api.SchedulerResponse, error) {
 	host := r.PathValue("host")
-	var name string
 	jobs, err := a.connectedJobs(host)
-	if err == nil {
-		name, err = jobs.Scheduler(r.Context())
-		err = schedulerError(host, err)
+	if err != nil {
+		return api.SchedulerResponse{}, err
 	}
-	replyOrFail(w, api.SchedulerResponse{Scheduler: name}, err)
+	name, err := jobs.Scheduler(r.Context())
+	return api.SchedulerResponse{Scheduler: name}, schedulerError(host, err)
 }
 
 // handleSubmitJob submits a job that belongs to no session.
-func (a *Agent) handleSubmitJob(w http.ResponseWriter, r *http.Request) {
-	var req api.SubmitRequest
-	err := decode(r, &req)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	job, err := a.submitJob(r.Context(), r.PathValue("host"), req)
-	replyOrFail(w, api.JobResponse{Job: job}, err)
-}
-
-func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {
+func (a *Agent) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.JobResponse, error) {
+	host := r.PathValue("host")
 	jobs, err := a.connectedJobs(host)
 	if err != nil {
-		return api.Job{}, err
+		return api.JobResponse{}, err
 	}
 	cfg := configs.Session{Host: host, Submit: req.Script, Args: req.Args, Workdir: req.Workdir}
-	sub, err := a.submission(ctx, cfg, jobs, "submit-"+strings.ToLower(rand.Text()[:10]), nil)
+	sub, err := a.submission(r.Context(), cfg, jobs, "submit-"+strings.ToLower(rand.Text()[:10]), nil)
 	if err != nil {
-		return api.Job{}, err
+		return api.JobResponse{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, submitTimeout)
+	limited, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
 	var job api.Job
 	err = a.retryUntilUp(limited, a.pool.Host(host), func() error {
@@ -182,16 +163,16 @@ func (a *Agent) submitJob(ctx context.Context, host string, req api.SubmitReques
 		return err
 	}, func(error) {})
 	if err != nil && limited.Err() != nil {
-		return api.Job{}, api.Errorf(api.CodeNeedsPerson, "tunctl cannot tell whether the job was submitted: %w", err).
+		return api.JobResponse{}, api.Errorf(api.CodeNeedsPerson, "tunctl cannot tell whether the job was submitted: %w", err).
 			WithHint("check with `tunctl jobs %s --all` before you submit it again", host)
 	}
-	return job, err
+	return api.JobResponse{Job: job}, err
 }
 
 // handleCancelJob ends a job.
-func (a *Agent) handleCancelJob(w http.ResponseWriter, r *http.Request) {
+func (a *Agent) handleCancelJob(r *http.Request, _ api.None) (api.JobResponse, error) {
 	job, err := a.cancelJob(r.Context(), r.PathValue("host"), r.PathValue("id"))
-	replyOrFail(w, api.JobResponse{Job: job}, err)
+	return api.JobResponse{Job: job}, err
 }
 
 func (a *Agent) cancelJob(ctx context.Context, host, id string) (api.Job, error) {

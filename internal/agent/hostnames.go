@@ -18,9 +18,7 @@ func (a *Agent) hostNames() []string {
 	if err != nil {
 		a.log.Debug("the ssh config's aliases cannot be read", "err", err)
 	}
-	a.mu.Lock()
-	names := a.config.HostNames()
-	a.mu.Unlock()
+	names := a.cfg().HostNames()
 	for _, alias := range aliases {
 		if !slices.Contains(names, alias) {
 			names = append(names, alias)
@@ -43,11 +41,8 @@ func (a *Agent) spelling(name string) tunnel.Spelling {
 
 // sectionNames are the hosts with a section in the config or the ssh config.
 func (a *Agent) sectionNames() []string {
-	a.mu.Lock()
-	hosts := a.config.Hosts
-	a.mu.Unlock()
 	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has logged the error
-	for _, h := range hosts {
+	for _, h := range a.cfg().Hosts {
 		names = append(names, h.Name)
 	}
 	return names

@@ -23,7 +23,7 @@ func (w *world) after(ask func() error, want func(api.Event) bool) api.Event {
 	defer cancel()
 	var found *api.Event
 	asked := false
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		switch {
 		case !asked:
 			asked = true
@@ -106,7 +106,7 @@ func TestAMistypedHostOfASessionIsToldWithTheOneThatWasMeant(t *testing.T) {
 	w := newWorld(t)
 	w.alias(w.cluster, "Host practice", "Host "+written)
 	w.edit(strings.Replace(config, "practice", mistyped, 1))
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.until("failed", failed); s.Hint != "did you mean practice+lab?" || s.Code != api.CodeUnknownHost {

@@ -39,41 +39,35 @@ const (
 	jupyterTimeout = 10 * time.Second
 )
 
-// begin takes a new start of the session for a use: what was before is not known.
-func (m *meter) begin() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.idle.useLocked(time.Now())
-}
-
-// beginJob begins with a job, and reports whether it is another than before.
-func (m *meter) beginJob(ref string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.idle.useLocked(time.Now())
-	if m.idle.job == ref {
-		return false
-	}
-	m.idle = idle{job: ref, used: m.idle.used, bytes: m.idle.bytes}
-	return true
-}
-
-// useLocked takes in that something used the job. An idle time ends when it was last seen.
-func (i *idle) useLocked(at time.Time) {
-	if !i.since.IsZero() {
-		i.total += i.seen.Sub(i.since)
-	}
+// use takes in that something used the job. An idle time ends when it was last seen.
+func (i *idle) use(at time.Time) {
+	i.total = i.time()
 	i.used, i.since, i.noticed = at.Round(0), time.Time{}, false
 }
 
-// noteClients takes in what the forwards and the shells and editors inside the job show.
-func (m *meter) noteClients(connected bool, bytes int64, now time.Time) {
+// time is how long the job was idle, as far as that was measured.
+func (i *idle) time() time.Duration {
+	if i.since.IsZero() {
+		return i.total
+	}
+	return i.total + i.seen.Sub(i.since)
+}
+
+// note changes what is known about the use of the job. Only serve does.
+func (m *meter) note(change func(*idle)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if connected || bytes != m.idle.bytes {
-		m.idle.useLocked(now)
+	change(&m.idle)
+}
+
+// idleTime is how long a job was idle, as far as that was measured.
+func (m *meter) idleTime(ref string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.idle.job != ref {
+		return 0
 	}
-	m.idle.bytes = bytes
+	return m.idle.time()
 }
 
 // checkDue reports whether the job should be measured, to find out whether it is idle:
@@ -85,8 +79,6 @@ func (m *meter) checkDue(now time.Time) bool {
 	if limit == 0 || m.nodes == nil || now.Before(m.retry) || !m.connected() {
 		return false
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	unused, tried := now.Round(0).Sub(m.idle.used), m.tried.Round(0).Sub(m.idle.used)
 	passed := func(mark time.Duration) bool { return unused >= mark && tried < mark }
 	switch {
@@ -99,24 +91,46 @@ func (m *meter) checkDue(now time.Time) bool {
 	return passed(limit/2) || passed(limit) || unused-tried >= limit/2
 }
 
-// judge finds out from a measurement whether the job is idle. Only where that is due is
-// its Jupyter server asked, which costs the cluster two requests to a page.
+// judge finds out from a measurement whether the job is idle, and tells a person after a long
+// time. Only where that is due is its Jupyter server asked, which costs the cluster two
+// requests to a page.
 func (m *meter) judge(ctx context.Context, u api.Usage, check bool) {
 	if u.Source == "" || m.cpu == nil || m.span < m.session.agent.limits.Usage/2 {
 		return // so short a time has mostly seen the measurement itself
 	}
 	now, limit := u.Time, m.session.config().Idle
 	busy := computes(*m.cpu, u)
+	asked := !busy && (check || now.Sub(m.idle.asked) >= jupyterEvery)
 	var active time.Time // when the Jupyter server was last used
-	asked := !busy && m.askJupyter(check, now)
 	if asked {
 		var err error
 		if active, err = m.session.jupyterActivity(ctx); err != nil {
 			m.session.agent.log.Debug("cannot ask the Jupyter server", "session", m.session.name, "err", err)
 		}
 	}
-	if long, tell := m.settle(busy, asked, active, now, limit); tell {
-		m.session.notifyIdle(idleText(m.session.name, long, m.nodes.current(), u))
+	var long time.Duration
+	tell := false
+	m.note(func(i *idle) {
+		if asked {
+			i.asked, i.open = now, !active.Before(now)
+		}
+		switch {
+		case busy || asked && i.open:
+			i.use(now)
+			return
+		case i.open: // until it is asked again
+			return
+		case active.After(i.used):
+			i.use(active)
+		}
+		i.since, i.seen = i.used, now.Round(0)
+		long = max(0, i.seen.Sub(i.since))
+		tell = limit > 0 && long >= limit && !i.noticed
+		i.noticed = i.noticed || tell
+	})
+	if tell { // after the state that says so: without that, the notice is withdrawn
+		m.session.change(func(f *facts) { f.idle = true })
+		m.session.notify(api.NoticeIdle, idleText(m.session.name, long, m.nodes.current(), u))
 	}
 }
 
@@ -127,63 +141,6 @@ func computes(cpu float64, u api.Usage) bool {
 		slices.ContainsFunc(u.GPUs, func(g api.GPUUsage) bool { return g.Percent != nil && *g.Percent >= idlePercent })
 }
 
-// settle takes in what was found out, and reports how long the job is idle, and whether a
-// person is to be told.
-func (m *meter) settle(busy, asked bool, active, now time.Time, limit time.Duration) (long time.Duration, tell bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	i := &m.idle
-	if asked {
-		i.open = !active.Before(now)
-	}
-	switch {
-	case busy || asked && i.open:
-		i.useLocked(now)
-		return 0, false
-	case i.open: // until it is asked again
-		return 0, false
-	case active.After(i.used):
-		i.useLocked(active)
-	}
-	i.since, i.seen = i.used, now.Round(0)
-	long = max(0, i.seen.Sub(i.since))
-	tell = limit > 0 && long >= limit && !i.noticed
-	i.noticed = i.noticed || tell
-	return long, tell
-}
-
-// askJupyter reports whether the Jupyter server should be asked.
-func (m *meter) askJupyter(check bool, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !check && now.Sub(m.idle.asked) < jupyterEvery {
-		return false
-	}
-	m.idle.asked = now
-	return true
-}
-
-// idleSince is since when nothing has used the job; zero: it is in use, or not known.
-func (m *meter) idleSince() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.idle.since
-}
-
-// idleTime is how long a job was idle, as far as that was measured.
-func (m *meter) idleTime(ref string) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch i := m.idle; {
-	case i.job != ref:
-		return 0
-	case i.since.IsZero():
-		return i.total
-	default:
-		return i.total + i.seen.Sub(i.since)
-	}
-}
-
 // idleText tells a person that a job is idle, and what that costs.
 func idleText(session string, long time.Duration, job api.Job, u api.Usage) string {
 	text := fmt.Sprintf("%s: idle for %s, ", session, api.DurationText(long))
@@ -191,39 +148,21 @@ func idleText(session string, long time.Duration, job api.Job, u api.Usage) stri
 	if job.End.IsZero() || left <= 0 {
 		return text + "and its job has no time limit"
 	}
-	nodes := max(1, len(jobwatch.Nodes(job)))
-	switch {
-	case len(u.GPUs) > 0:
-		return text + hoursText(len(u.GPUs)*nodes, left) + " GPU-hours left in this job"
-	case u.CPUs > 0 && u.Source == api.UsageStep:
-		return text + hoursText(u.CPUs*nodes, left) + " CPU-hours left in this job"
-	case u.CPUs > 0: // a scheduler counts those of all nodes
-		return text + hoursText(u.CPUs, left) + " CPU-hours left in this job"
+	of, unit := u.CPUs, "CPU"
+	if len(u.GPUs) > 0 {
+		of, unit = len(u.GPUs), "GPU"
 	}
-	return text + "and its job may run for another " + api.DurationText(left)
-}
-
-func hoursText(of int, left time.Duration) string {
+	if unit == "GPU" || u.Source == api.UsageStep { // a scheduler counts the CPUs of all nodes
+		of *= max(1, len(jobwatch.Nodes(job)))
+	}
 	hours := float64(of) * left.Hours()
-	if hours >= 100 {
-		return fmt.Sprintf("%.0f", hours)
+	switch {
+	case of == 0:
+		return text + "and its job may run for another " + api.DurationText(left)
+	case hours >= 100:
+		return text + fmt.Sprintf("%.0f %s-hours left in this job", hours, unit)
 	}
-	return fmt.Sprintf("%.1f", hours)
-}
-
-// idleTold reports whether a person was told that the job is idle, and it still is.
-func (m *meter) idleTold() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.idle.noticed
-}
-
-// notifyIdle publishes the notice that the session's job is idle, after the state that says so:
-// without that, the notice is withdrawn.
-func (s *session) notifyIdle(text string) {
-	s.change(func(f *facts) { f.idle = true })
-	s.agent.log.Info("notice", "session", s.name, "text", text)
-	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeIdle, Session: s.name, Text: text}})
+	return text + fmt.Sprintf("%.1f %s-hours left in this job", hours, unit)
 }
 
 // jupyterActivity is when the session's Jupyter server or one of its kernels was last
@@ -269,18 +208,9 @@ func (s *session) jupyterActivity(ctx context.Context) (time.Time, error) {
 // jupyter sends a request to the Jupyter server at the route's end, and returns what time
 // it is there.
 func (r *route) jupyter(ctx context.Context, path string, into any) (clock time.Time, err error) {
-	transport := transportTo(r.dialer, r.endpoint)
-	defer transport.CloseIdleConnections()
-	req, err := probeRequest(ctx, r.endpoint)
+	res, err := get(ctx, r.dialer, r.endpoint, "../"+path)
 	if err != nil {
 		return time.Time{}, err
-	}
-	if req.URL, err = req.URL.Parse("../" + path); err != nil {
-		return time.Time{}, err
-	}
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return time.Time{}, dialError(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {

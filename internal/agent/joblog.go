@@ -116,13 +116,10 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, e
 	out := newLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
 	tail = min(tail, maxTail)
-	switch {
-	case r.URL.Query().Get("follow") != "":
-		err = src.follow(r.Context(), out, a.limits.Jobs, tail)
-	case tail > 0:
+	if follow := r.URL.Query().Get("follow") != ""; tail > 0 && !follow {
 		err = src.sendTail(r.Context(), out, tail)
-	default:
-		err = src.readAll(r.Context(), out)
+	} else {
+		err = src.send(r.Context(), out, follow, tail, a.limits.Jobs)
 	}
 	if err != nil && !*out.sent {
 		fail(w, err)
@@ -149,17 +146,15 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	if !s.hasJob() {
 		return logSource{}, s.onlyForwardsError()
 	}
-	job, ep := s.jobAndEndpoint()
-	if job == nil {
-		job = a.store.Session(name).Current().Job
-	}
+	known := s.known()
+	job := cmp.Or(known.job, a.store.Session(name).Current().Job)
 	if job == nil {
 		return logSource{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
 			WithHint("`tunctl up %s` starts it", name)
 	}
 	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
-	if ep != nil {
-		src.known = ep.Secrets()
+	if known.endpoint != nil {
+		src.known = known.endpoint.Secrets()
 	}
 	over, remote := src.reader.(runner)
 	switch {
@@ -171,25 +166,6 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		return src, notConnected(s.host(), ", where the log is")
 	}
 	return src, nil
-}
-
-func (s *session) jobAndEndpoint() (*api.Job, *api.Endpoint) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.facts.job, s.facts.endpoint
-}
-
-// readAll sends the current content of the log.
-func (src logSource) readAll(ctx context.Context, out lines) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	sink := src.sink(out)
-	err := jobwatch.ReadLog(ctx, src.reader, src.path, func(c jobwatch.Chunk) {
-		if err := sink.write(c); err != nil {
-			cancel(err)
-		}
-	})
-	return errors.Join(err, sink.flush())
 }
 
 // maxTail is how many lines the end of a log has at most.
@@ -204,11 +180,24 @@ func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
 	return out.send(api.LogChunk{Path: src.path, Text: api.Redact(string(text), src.known...)})
 }
 
-// follow sends the log, or only its last lines if tail is not zero, and what is appended, until
-// ctx ends or nobody reads.
-func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limits, tail int) error {
+// send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
+// what is appended, until ctx ends or nobody reads.
+func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits jobwatch.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	sink := &logSink{out: out}
+	if !src.secrets {
+		sink.redact = api.NewRedactor(src.known...)
+	}
+	each := func(c jobwatch.Chunk) {
+		if err := sink.write(c); err != nil {
+			cancel(err)
+		}
+	}
+	if !follow {
+		err := jobwatch.ReadLog(ctx, src.reader, src.path, each)
+		return errors.Join(err, sink.flush())
+	}
 	o := jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits}
 	if tail > 0 {
 		if from, err := jobwatch.TailPosition(ctx, src.reader, src.path, tail); err == nil { // else the file may appear
@@ -217,20 +206,7 @@ func (src logSource) follow(ctx context.Context, out lines, limits jobwatch.Limi
 	}
 	f := jobwatch.NewFollower(src.reader, o)
 	f.Nudge() // a person asked
-	sink := src.sink(out)
-	return f.Serve(ctx, func(c jobwatch.Chunk) {
-		if err := sink.write(c); err != nil {
-			cancel(err)
-		}
-	})
-}
-
-func (src logSource) sink(out lines) *logSink {
-	s := &logSink{out: out}
-	if !src.secrets {
-		s.redact = api.NewRedactor(src.known...)
-	}
-	return s
+	return f.Serve(ctx, each)
 }
 
 // logSink sends the chunks of a log.

@@ -25,7 +25,7 @@ func shownLog(t *testing.T, log []byte, src logSource) []byte {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	if err := src.readAll(t.Context(), newLines(rec)); err != nil {
+	if err := src.send(t.Context(), newLines(rec), false, 0, jobwatch.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	var shown []byte

@@ -93,7 +93,7 @@ func (s *session) notRunningLocked() *api.Error {
 
 // startHintLocked says how to get a job.
 func (s *session) startHintLocked() string {
-	if s.attached {
+	if s.byJob() {
 		return startedByHandHint
 	}
 	return startAgain(s.cfg)
@@ -113,7 +113,8 @@ type jobNodes struct {
 	session *session
 	host    *tunnel.Host
 	jobs    *jobwatch.Watcher
-	over    chan struct{} // closed when the run is over
+	run     context.Context //nolint:containedctx // done when the run is over
+	end     context.CancelFunc
 
 	mu     sync.Mutex
 	job    api.Job
@@ -127,10 +128,9 @@ type jobNodes struct {
 }
 
 func newJobNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobNodes {
-	return &jobNodes{
-		session: s, host: host, jobs: jobs, over: make(chan struct{}),
-		open: map[string]*tunnel.Node{}, names: map[string][]string{},
-	}
+	n := &jobNodes{session: s, host: host, jobs: jobs, open: map[string]*tunnel.Node{}, names: map[string][]string{}}
+	n.run, n.end = context.WithCancel(context.Background())
+	return n
 }
 
 // setJob sets the job as it was last seen. A scheduler that does not respond changes
@@ -237,7 +237,7 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.isOver():
+	case n.run.Err() != nil:
 		return nil, errRunOver
 	case n.open[name] == nil: // else another caller was faster
 		n.open[name] = n.host.Node(o)
@@ -262,19 +262,10 @@ func slurmID(job api.Job) string {
 	return job.ID + "_" + job.Task
 }
 
-func (n *jobNodes) isOver() bool {
-	select {
-	case <-n.over:
-		return true
-	default:
-		return false
-	}
-}
-
 // close ends all connections to the nodes: the run is over.
 func (n *jobNodes) close() {
 	n.mu.Lock()
-	close(n.over)
+	n.end()
 	open := n.open
 	n.open = nil
 	n.mu.Unlock()
@@ -300,7 +291,7 @@ func (s *session) containerNotice() string {
 		return ""
 	}
 	site, _ := s.agent.configuredSite(cfg.Host)
-	enter, ok := cfg.BuiltinJob(s.agent.hostConfig(cfg.Host), site, site.Scheduler).Container()
+	enter, ok := cfg.BuiltinJob(s.agent.cfg().Host(cfg.Host), site, site.Scheduler).Container()
 	switch {
 	case !ok:
 		return ""

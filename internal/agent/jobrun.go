@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/agent/state"
@@ -37,7 +38,9 @@ type jobRun struct {
 
 	follower    *jobwatch.Follower  // nil until the path of the log is known
 	from        []jobwatch.Position // where the follower begins
-	progress    logProgress         // of the log that the follower reads
+	logPath     string              // that the follower reads first
+	logExists   atomic.Bool
+	logWritten  atomic.Bool // it has text
 	logFindings chan detect.Finding
 	finding     detect.Finding   // the latest
 	others      []detect.Finding // the pages besides it, as the log last announced them
@@ -47,9 +50,8 @@ type jobRun struct {
 	runningSince time.Time // when the job was first seen running
 	silence      string    // what a person was told about the empty log
 
-	searching    bool // for a server whose job has no log
-	fileFindings chan detect.Finding
-	stepFindings chan detect.Finding
+	searching     bool // for a server whose job has no log
+	otherFindings chan detect.Finding
 
 	nodes  *jobNodes
 	prober *prober
@@ -61,7 +63,7 @@ func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *
 	nodes := newJobNodes(s, host, jobs)
 	return &jobRun{
 		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: newProber(s, nodes),
-		logFindings: make(chan detect.Finding, 1), fileFindings: make(chan detect.Finding, 1), stepFindings: make(chan detect.Finding, 1),
+		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
 		remind: newReminder(s), keep: newKeeper(s, jobs),
 	}
 }
@@ -86,7 +88,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		}
 	})
 
-	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("waiting for job %s", job.ID) })
+	r.session.show("waiting for job %s", job.ID)
 	r.work.Go(func() { r.prober.serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
 	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
@@ -104,34 +106,26 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		if job.State.Ended() {
 			return job, r.session.finishJob(ctx, job)
 		}
-		r.findServer(ctx, watch, job)
+		if isShell(r.session.config()) {
+			r.proveShell(job)
+		} else {
+			r.followLog(ctx, watch, job)
+		}
 		if r.runningSince.IsZero() && r.follower != nil && job.State == api.JobRunning {
 			r.runningSince, silent = time.Now(), time.After(r.session.agent.limits.Silent)
 		}
 		select {
 		case next := <-watch.C():
-			next.Job = r.session.asRecorded(next.Job)
-			r.session.settlePermit(next)
-			if reflect.DeepEqual(next.Job, job) {
-				continue
+			was := job
+			if job = r.handleReport(next, was); moved(was, job) {
+				return job, errMoved
 			}
-			if moved(job, next.Job) {
-				return next.Job, errMoved
-			}
-			if job.State.Waiting() && next.State == api.JobRunning {
-				r.nudgeFollower()
-			}
-			job = next.Job
-			r.resume(job)
-			r.handleFinding(r.finding, job) // the node may be new
 		case job = <-r.session.jobUpdates:
 		case f := <-r.logFindings:
 			r.nudgeScheduler(job)
 			r.reportSilence(job)
 			r.handleFinding(f, job)
-		case f := <-r.fileFindings:
-			r.handleFinding(f, job)
-		case f := <-r.stepFindings:
+		case f := <-r.otherFindings:
 			r.handleFinding(f, job)
 		case <-silent:
 			r.reportSilence(job)
@@ -146,6 +140,22 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			return job, ctx.Err()
 		}
 	}
+}
+
+// handleReport takes in what the scheduler says of the job, and returns it as it is now.
+func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
+	report.Job = r.session.asRecorded(report.Job)
+	r.session.settlePermit(report)
+	now := report.Job
+	if reflect.DeepEqual(now, was) || moved(was, now) {
+		return now
+	}
+	if was.State.Waiting() && now.State == api.JobRunning {
+		r.nudgeFollower()
+	}
+	r.resume(now)
+	r.handleFinding(r.finding, now) // the node may be new
+	return now
 }
 
 // moved reports whether a job has begun another run. A scheduler that does not respond
@@ -164,16 +174,6 @@ func moved(was, now api.Job) bool {
 	return now.State.Waiting() && (was.State == api.JobRunning || was.State == api.JobCompleting)
 }
 
-// findServer looks for what the job serves; a job that serves nothing is ready when a
-// command was run inside.
-func (r *jobRun) findServer(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
-	if isShell(r.session.config()) {
-		r.proveShell(job)
-		return
-	}
-	r.followLog(ctx, watch, job)
-}
-
 // followLog begins to read the job's logs once their paths are known: a log that
 // appears while the job is queued is the first sign of its start. If a running job has
 // none, as under srun, the server is searched for without it.
@@ -190,10 +190,10 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		r.searchWithoutLog(ctx, job)
 		return
 	}
-	r.progress.path = paths[0]
+	r.logPath = paths[0]
 	r.showReading(job)
-	detector := detect.New(r.session.config().App, r.session.agent.customApps()...)
-	r.follower = r.newFollower(jobwatch.FollowOptions{
+	detector := r.session.agent.detector(r.session.config().App)
+	o := jobwatch.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
 		NewerThan: job.Submitted,
@@ -201,7 +201,12 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Enough:    func() bool { return detector.Finding().Found },
 		Limits:    r.session.agent.limits.Jobs,
 		Log:       r.session.agent.log.With("session", r.session.name),
-	})
+	}
+	if here, ok := r.session.logReader().(jobwatch.Local); ok {
+		r.follower = jobwatch.NewFollower(here, o)
+	} else {
+		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
+	}
 	r.follower.Expect(job.ExpectedStart)
 	if watch.JustSubmitted() {
 		r.follower.Nudge() // the job may start at once
@@ -211,20 +216,12 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	r.work.Go(func() {
 		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c jobwatch.Chunk) {
 			feed(c)
-			r.progress.add(c)
+			r.logExists.Store(true)
+			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
 			watch.LogFound(c.Path)
 			offer(r.logFindings, detector.Finding())
 		}))
 	})
-}
-
-// newFollower returns a follower of files on the host, which share their commands, or on
-// this computer.
-func (r *jobRun) newFollower(o jobwatch.FollowOptions) *jobwatch.Follower {
-	if here, ok := r.session.logReader().(jobwatch.Local); ok {
-		return jobwatch.NewFollower(here, o)
-	}
-	return r.jobs.NewFollower(o)
 }
 
 // handleFinding acts on the latest finding.
@@ -363,9 +360,7 @@ func (r *jobRun) nudgeScheduler(job api.Job) {
 
 // showReading says that the log is searched for the server's address.
 func (r *jobRun) showReading(job api.Job) {
-	r.session.change(func(f *facts) {
-		f.doing = fmt.Sprintf("looking for the server address in the log of job %s: %s", job.ID, r.progress.path)
-	})
+	r.session.show("looking for the server address in the log of job %s: %s", job.ID, r.logPath)
 }
 
 // reportSilence says that the job has written nothing for a while, and takes it back
@@ -375,7 +370,14 @@ func (r *jobRun) reportSilence(job api.Job) {
 		return
 	}
 	was := r.silence
-	r.silence = r.progress.silence()
+	switch {
+	case r.logWritten.Load():
+		r.silence = ""
+	case r.logExists.Load():
+		r.silence = "its log is still empty: " + r.logPath
+	default:
+		r.silence = "its log does not exist yet: " + r.logPath
+	}
 	switch r.silence {
 	case was:
 	case "":
@@ -397,11 +399,11 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 		return
 	}
 	r.searching = true
-	doing := fmt.Sprintf("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
 	if job.Hint == jobwatch.Spooled {
-		doing = fmt.Sprintf("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
+		r.session.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
+	} else {
+		r.session.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
 	}
-	r.session.change(func(f *facts) { f.doing = doing })
 	r.work.Go(func() { r.searchRuntimeFiles(ctx, job) })
 	r.work.Go(func() { r.searchStepOutput(ctx, job) })
 }
@@ -412,11 +414,11 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	files := r.jobs.RuntimeFiles(runner{r.host}, job)
 	began := time.Now()
 	for {
-		if !r.session.answers() {
+		if !r.session.known().answers {
 			if f, ok := files.Find(ctx); ok {
-				offer(r.fileFindings, f)
+				r.offerOther(ctx, f)
 			} else if err := files.Err(); err != nil {
-				r.session.change(func(f *facts) { f.doing = err.Error() })
+				r.session.show("%v", err)
 			}
 		}
 		if ctxtime.Sleep(ctx, limits.LogInterval(time.Since(began))) != nil {
@@ -429,7 +431,7 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 // jobs of a host take turns.
 func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 	for ctxtime.Sleep(ctx, r.session.agent.limits.Jobs.LogStarting) == nil {
-		if r.session.answers() {
+		if r.session.known().answers {
 			continue
 		}
 		out, err := r.jobs.StepOutput(ctx, job.Ref())
@@ -440,48 +442,21 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
 			continue
 		}
-		detector := detect.New(r.session.config().App, r.session.agent.customApps()...)
+		detector := r.session.agent.detector(r.session.config().App)
 		_, _ = detector.Write(out)
 		detector.Flush()
-		if f := detector.Finding(); f.Found && !r.session.answers() {
-			offer(r.stepFindings, f)
+		if f := detector.Finding(); f.Found && !r.session.known().answers {
+			r.offerOther(ctx, f)
 		}
 	}
 }
 
-// answers reports whether the server of the job has answered.
-func (s *session) answers() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.facts.answers
-}
-
-// logProgress is what is known about the log that a job writes.
-type logProgress struct {
-	path string
-
-	mu      sync.Mutex
-	exists  bool
-	written bool // it has text
-}
-
-func (l *logProgress) add(c jobwatch.Chunk) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.exists, l.written = true, l.written || len(c.Data) > 0
-}
-
-// silence says that the job has written nothing; "" if it has.
-func (l *logProgress) silence() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.written:
-		return ""
-	case l.exists:
-		return "its log is still empty: " + l.path
+// offerOther has a finding that is not of the log handled.
+func (r *jobRun) offerOther(ctx context.Context, f detect.Finding) {
+	select {
+	case r.otherFindings <- f:
+	case <-ctx.Done():
 	}
-	return "its log does not exist yet: " + l.path
 }
 
 // signal sends to a channel unless a signal is waiting there already.

@@ -79,7 +79,7 @@ func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	f.Ended = true
 	r.handleFinding(f, api.Job{ID: "7"})
 	r.handleProbe(probeResult{target: target, route: &route{endpoint: f.Endpoint}})
-	if r.session.route != nil || r.session.answers() {
+	if r.session.route != nil || r.session.known().answers {
 		t.Error("the page of a server that has stopped is open")
 	}
 	r.handleProbe(probeResult{target: target, doing: "it does not respond yet"})

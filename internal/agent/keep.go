@@ -101,7 +101,7 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 		k.retry = time.Now().Add(k.session.agent.limits.KeepRetry)
 		return
 	}
-	k.session.notify(fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
+	k.session.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
 }
 
 // watchNextJob watches the next job, if any; watch is the present one.
@@ -129,7 +129,7 @@ func (k *keeper) handleNext(next api.Job) {
 		if job := s.agent.store.Session(s.name).Current().Job; job != nil {
 			s.leaveUnfollowed(*job)
 		}
-		s.notify(fmt.Sprintf("the next job of %s ended early: %s", s.name, endText(&next)))
+		s.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s ended early: %s", s.name, endText(&next)))
 	default:
 		s.showSubmission(sub, next)
 	}
@@ -241,7 +241,7 @@ func (s *session) permitNext(job api.Job, rec state.Session) (state.Submission, 
 // skipNext gives up the job that would follow this one, and says why.
 func (s *session) skipNext(job api.Job, why error) error {
 	s.leaveUnfollowed(job)
-	s.notify(fmt.Sprintf("no job follows job %s: %v", job.ID, why))
+	s.notify(api.NoticeTimeLimit, fmt.Sprintf("no job follows job %s: %v", job.ID, why))
 	return why
 }
 
@@ -275,7 +275,7 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 		return api.Job{}, false
 	}
 	s.promoteNext(next)
-	s.notify(fmt.Sprintf("job %s has ended: job %s takes over", job.ID, next.Job.ID))
+	s.notify(api.NoticeTimeLimit, fmt.Sprintf("job %s has ended: job %s takes over", job.ID, next.Job.ID))
 	return *next.Job, true
 }
 
@@ -294,6 +294,6 @@ func (s *session) cancelNext(why string) string {
 	if next.Job != nil {
 		what = fmt.Sprintf("job %s, which was to follow, is cancelled", next.Job.ID)
 	}
-	s.tell(why + ": " + what)
+	s.notify("", why+": "+what)
 	return what
 }

@@ -115,7 +115,7 @@ func TestARefusedNextJobIsSaidOnceAndTheSessionEnds(t *testing.T) {
 	said := 0
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		if e.Notice != nil && strings.Contains(e.Notice.Text, "accounting/QOS policy") && e.Notice.Kind == api.NoticeTimeLimit {
 			said++
 		}
@@ -140,7 +140,7 @@ func TestAnUpAfterTheNightStartsANewJobWithOneLogin(t *testing.T) {
 	if err := w.cluster.KillJob(first.Job.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil { // the morning
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil { // the morning
 		t.Fatal(err)
 	}
 	if err := w.cluster.Refuse(false); err != nil {
@@ -218,7 +218,7 @@ func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
 	first := w.up()
 	w.cluster.Age(0)
 	other := w.laptop(strings.Replace(keepConfig, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))
-	if _, err := other.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := other.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	other.until("ready on the same job", ready)

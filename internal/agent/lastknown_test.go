@@ -20,7 +20,7 @@ func TestASessionThatIsNotInTheConfigIsNotStarted(t *testing.T) {
 	job := w.up().Job
 	refuses := func(when string) {
 		t.Helper()
-		_, err := w.client.Up(t.Context(), "jupyter")
+		_, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"})
 		if err == nil || !strings.Contains(err.Error(), "no longer in "+w.paths.Config) {
 			t.Errorf("%s: %v", when, err)
 		}
@@ -73,7 +73,7 @@ func TestASessionThatIsNotInTheConfigIsNotStarted(t *testing.T) {
 func TestAFailureKeepsItsCauseInANewAgent(t *testing.T) {
 	w := newWorld(t)
 	w.restart(strings.Replace(config, "~/jupyter.sh", "~/nowhere.sh", 1), nil)
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	before := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })

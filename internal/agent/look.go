@@ -13,12 +13,8 @@ import (
 const servingTimeout = 10 * time.Second
 
 // handleLook finds out what a connected host has for a first session there.
-func (a *Agent) handleLook(w http.ResponseWriter, r *http.Request) {
-	look, err := a.look(r.Context(), r.PathValue("host"))
-	replyOrFail(w, look, err)
-}
-
-func (a *Agent) look(ctx context.Context, host string) (api.Look, error) {
+func (a *Agent) handleLook(r *http.Request, _ api.None) (api.Look, error) {
+	ctx, host := r.Context(), r.PathValue("host")
 	if err := a.allowedAndConnected(ctx, host); err != nil {
 		return api.Look{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 )
@@ -17,11 +18,20 @@ import (
 type meter struct {
 	session *session
 	log     usageLog
-	serving chan struct{} // holds one while serve runs
+	serving ctxtime.Mutex // held while serve runs
 
 	// Of serve alone:
-	nodes   *jobNodes // of the run that the rest is about; nil: no job runs
+	measured
 	sampler *sampler  // nil: it does not run
+	added   time.Time // when the last sample was added
+
+	mu   sync.Mutex // serve alone changes what it guards
+	idle idle
+}
+
+// measured is what is known of one run of a job.
+type measured struct {
+	nodes   *jobNodes // nil: no job runs
 	last    usage.Reading
 	source  api.UsageSource // of last
 	lastAt  time.Time       // when last was read; zero: never
@@ -29,12 +39,8 @@ type meter struct {
 	first   bool            // last has nothing recent to compare with
 	cpu     *float64        // the use of CPUs between the last two readings
 	span    time.Duration   // that was between them
-	added   time.Time       // when the last sample was added
 	retry   time.Time       // when measuring inside may be tried again
 	problem string          // why it failed
-
-	mu   sync.Mutex
-	idle idle
 }
 
 const (
@@ -49,18 +55,16 @@ const (
 	samplerRetry = 5 * time.Minute
 )
 
-func newMeter(s *session) *meter { return &meter{session: s, serving: make(chan struct{}, 1)} }
+func newMeter(s *session) *meter { return &meter{session: s, serving: ctxtime.NewMutex()} }
 
 // serve measures until ctx ends. That of an earlier attempt may still be about to end.
 func (m *meter) serve(ctx context.Context) {
-	select {
-	case m.serving <- struct{}{}:
-		defer func() { <-m.serving }()
-	case <-ctx.Done():
+	if m.serving.Lock(ctx) != nil {
 		return
 	}
+	defer m.serving.Unlock()
 	defer m.stop()
-	m.begin()
+	m.note(func(i *idle) { i.use(time.Now()) }) // what was before is not known
 	for {
 		looked, changed := m.session.agent.usage.looking(m.session.name)
 		m.measure(ctx, looked)
@@ -89,13 +93,13 @@ func (m *meter) every(looked bool) time.Duration {
 func (m *meter) measure(ctx context.Context, looked bool) {
 	m.setRun()
 	u := m.traffic()
-	defer m.endIdle()
 	due := u.Time.Sub(m.added) >= m.every(looked)
 	check := m.checkDue(u.Time)
 	if looked && due || check {
 		m.measureJob(ctx, &u)
 		m.judge(ctx, u, check)
 	}
+	m.endIdle()
 	if !looked {
 		m.stop()
 	}
@@ -103,7 +107,7 @@ func (m *meter) measure(ctx context.Context, looked bool) {
 		return
 	}
 	if u.Source != "" { // else it may be in use now
-		u.IdleSince = m.idleSince()
+		u.IdleSince = m.idle.since
 	}
 	m.added = u.Time
 	m.log.add(u)
@@ -116,7 +120,7 @@ func (m *meter) endIdle() {
 	s.mu.Lock()
 	told := s.facts.idle
 	s.mu.Unlock()
-	if told && !m.idleTold() {
+	if told && !m.idle.noticed {
 		s.change(func(f *facts) { f.idle = false })
 	}
 }
@@ -131,11 +135,20 @@ func (m *meter) setRun() {
 		return
 	}
 	m.stop()
-	m.nodes, m.last, m.lastAt, m.tried, m.first, m.cpu = nodes, usage.Reading{}, time.Time{}, time.Time{}, false, nil
-	m.retry, m.problem = time.Time{}, ""
-	if nodes != nil && m.beginJob(nodes.current().Ref()) {
+	m.measured = measured{nodes: nodes}
+	if nodes == nil {
+		return
+	}
+	ref := nodes.current().Ref()
+	if ref != m.idle.job {
 		m.log.clear()
 	}
+	m.note(func(i *idle) {
+		i.use(time.Now())
+		if i.job != ref {
+			*i = idle{job: ref, used: i.used, bytes: i.bytes}
+		}
+	})
 }
 
 // stop ends the program inside the job.
@@ -159,7 +172,13 @@ func (m *meter) traffic() api.Usage {
 		u.BytesIn, u.BytesOut = u.BytesIn+f.BytesIn, u.BytesOut+f.BytesOut
 		users += f.Conns
 	}
-	m.noteClients(users > 0, u.BytesIn+u.BytesOut, u.Time)
+	m.note(func(i *idle) {
+		bytes := u.BytesIn + u.BytesOut
+		if users > 0 || bytes != i.bytes {
+			i.use(u.Time)
+		}
+		i.bytes = bytes
+	})
 	return u
 }
 

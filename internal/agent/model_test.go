@@ -271,7 +271,7 @@ func (l *modelLaptop) up() {
 	if !l.section {
 		l.endPermit()
 	}
-	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession}, waiter)
+	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession, Waiter: waiter})
 	l.m.sync()
 	l.m.did("%s: up, waiting %v: %v", l.name, waiter != "", err)
 	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {

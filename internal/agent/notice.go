@@ -55,7 +55,7 @@ func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	r.session.change(func(*facts) {}) // the cause depends on the time
 	if mark > 0 && !r.reminded(job.End, mark) {
 		r.end, r.mark = job.End, mark
-		r.session.notify(fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
+		r.session.notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
 	}
 	return next
 }
@@ -86,10 +86,10 @@ func passedMark(marks []time.Duration, job api.Job, now time.Time) (mark time.Du
 	return mark, next
 }
 
-// notify publishes a notice about the session's time limit.
-func (s *session) notify(text string) {
+// notify publishes a notice about the session.
+func (s *session) notify(kind api.NoticeKind, text string) {
 	s.agent.log.Info("notice", "session", s.name, "text", text)
-	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeTimeLimit, Session: s.name, Text: text}})
+	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: kind, Session: s.name, Text: text}})
 }
 
 // certificates reports each login certificate that expires soon, once. Hosts change one

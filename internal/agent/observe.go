@@ -91,7 +91,7 @@ func (s *session) recordAnswer(r jobwatch.Report, sub state.Submission, account 
 			job = asGone(*sub.Job)
 		}
 		s.dropSubmission(sub, job)
-		s.agent.dropIfDone(s)
+		s.agent.dropIfDownLocked(s)
 		return false
 	}
 	s.showSubmission(sub, r.Job)

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/suggest"
 	"tunctl/tunnel/forward"
 )
@@ -25,7 +26,7 @@ type otherPage struct {
 	prober *prober // for its routes; it serves nothing
 	target *probeTarget
 	since  time.Time     // when it was announced
-	search chan struct{} // held while a caller looks for the way
+	search ctxtime.Mutex // held while a caller looks for the way
 
 	mu      sync.Mutex
 	route   *route // the way that works; nil: none is known
@@ -60,12 +61,10 @@ func (p *otherPage) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // find returns the way to the page, which it looks for if none is known. After a search
 // that failed, callers get its error for a moment: a browser asks again and again.
 func (p *otherPage) find(ctx context.Context) (*route, error) {
-	select {
-	case p.search <- struct{}{}:
-		defer func() { <-p.search }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := p.search.Lock(ctx); err != nil {
+		return nil, err
 	}
+	defer p.search.Unlock()
 	p.mu.Lock()
 	found, failure := p.route, p.failure
 	resting := time.Now().Before(p.restTo)
@@ -103,7 +102,7 @@ func (r *jobRun) announceOthers(job api.Job) {
 	pages := make([]*otherPage, len(r.others))
 	for i, f := range r.others {
 		pages[i] = &otherPage{
-			name: f.Name, prober: newProber(r.session, r.nodes), since: time.Now(), search: make(chan struct{}, 1),
+			name: f.Name, prober: newProber(r.session, r.nodes), since: time.Now(), search: ctxtime.NewMutex(),
 			target: &probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(runner{r.host}, job)},
 		}
 	}
@@ -155,8 +154,8 @@ func (s *session) otherEndpointsLocked() []api.NamedEndpoint {
 	for _, p := range s.others {
 		ep := api.NamedEndpoint{Name: p.name, Endpoint: p.endpoint()}
 		ep.Token, ep.Password = api.Secret{}, api.Secret{}
-		if s.forward != nil && s.forward.others[p.name] != nil {
-			ep.URL = ep.PageURL(s.forward.others[p.name].URLHost()).String()
+		if x := s.forward.ofPage(p.name); x != nil {
+			ep.URL = ep.PageURL(x.local.URLHost()).String()
 		}
 		list = append(list, ep)
 	}
@@ -171,48 +170,45 @@ func notAnnounced(name string) forward.Reason {
 	}
 }
 
-// otherPage is the whole address of another page of the session's job, token included. The
-// page has a forward from its first use on.
-func (s *session) otherPage(ctx context.Context, name string) (api.OpenResponse, error) {
-	page, main, err := s.findOther(name)
-	if err != nil {
-		return api.OpenResponse{}, err
+// page is the whole address of a page of the session's job, token included: of the main one
+// for "". Another page has a forward from its first use on.
+func (s *session) page(ctx context.Context, name string) (api.OpenResponse, error) {
+	main, other, err := s.findPage(name)
+	if err != nil || other == nil {
+		return main, err
 	}
-	if main {
-		return s.page()
-	}
-	r, err := page.find(ctx)
+	r, err := other.find(ctx)
 	if err != nil {
 		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "cannot open %s of session %s: %w", name, s.name, err).
 			WithHint("`tunctl logs %s` shows whether it still runs", s.name)
 	}
-	l, err := s.openPageOf(page)
+	local, err := s.forwardOther(other)
 	if err != nil {
 		return api.OpenResponse{}, err
 	}
-	return pageAt(r.endpoint, l.URLHost()), nil
+	return pageAt(r.endpoint, local), nil
 }
 
-// findOther returns the page with that name; main says that it is the session's main one.
-func (s *session) findOther(name string) (page *otherPage, main bool, err error) {
+// findPage returns the address of the main page, or another page.
+func (s *session) findPage(name string) (main api.OpenResponse, other *otherPage, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	other, ep := s.otherLocked(name), s.facts.endpoint
+	isMain := name == "" || other == nil && ep != nil && ep.App == name
 	switch {
 	case !s.hasJobLocked():
-		return nil, false, s.onlyForwardsError()
+		return main, nil, s.onlyForwardsError()
 	case !s.hasPageLocked(): // its log is not read
-		return nil, false, s.noPageError()
-	}
-	page = s.otherLocked(name)
-	ep := s.facts.endpoint
-	switch {
-	case page == nil && ep != nil && ep.App == name:
-		return nil, true, nil
-	case !s.facts.jobRuns() || page == nil && ep == nil && len(s.others) == 0:
-		return nil, false, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.name, s.current.State).
+		return main, nil, s.noPageError()
+	case isMain && s.facts.link != "":
+		return api.OpenResponse{URL: s.facts.link}, nil, nil
+	case isMain && ep != nil && s.forward != nil:
+		return pageAt(*ep, s.forward.ofPage("").local.URLHost()), nil, nil
+	case isMain || !s.facts.jobRuns() || ep == nil && len(s.others) == 0:
+		return main, nil, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.name, s.current.State).
 			WithHint("`tunctl up %s` starts it and waits for it", s.name)
-	case page != nil:
-		return page, false, nil
+	case other != nil:
+		return main, other, nil
 	}
 	var names []string
 	if ep != nil && ep.App != "" {
@@ -221,46 +217,36 @@ func (s *session) findOther(name string) (page *otherPage, main bool, err error)
 	for _, p := range s.others {
 		names = append(names, p.name)
 	}
-	return nil, false, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.name, name).
+	return main, nil, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.name, name).
 		WithHint("available: %s; `tunctl forward %s PORT` forwards any port",
 			cmp.Or(strings.Join(suggest.NearestFirst(name, names), ", "), "none"), s.name)
 }
 
-// openPageOf returns the listener of another page, which its first use opens.
-func (s *session) openPageOf(page *otherPage) (*listener, error) {
+// forwardOther opens the forward of another page, if it has none, and returns its local address.
+func (s *session) forwardOther(p *otherPage) (local string, err error) {
 	s.acting.Lock() // a down would leave its record behind
 	defer s.acting.Unlock()
-	l, err := s.listenForOther(page)
-	if err != nil {
-		return nil, err
-	}
-	_ = s.record(func(r *state.Session) {
-		if !slices.Contains(r.Opened, page.name) {
-			r.Opened = append(slices.Clone(r.Opened), page.name)
-		}
-		if l.Note() == "" {
-			r.KeepPorts(map[string]int{page.name: l.Port()})
-		}
-	}, nil)
-	return l, nil
-}
-
-func (s *session) listenForOther(page *otherPage) (*listener, error) {
 	rec := s.agent.store.Session(s.name)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.forward == nil || s.otherLocked(page.name) != page {
-		return nil, api.Errorf(api.CodeNotReady, "the job of session %s has just ended or moved", s.name).
+	x := s.forward.ofPage(p.name)
+	switch {
+	case s.forward == nil || s.otherLocked(p.name) != p:
+		err = api.Errorf(api.CodeNotReady, "the job of session %s has just ended or moved", s.name).
 			WithHint("`tunctl status %s` shows how it is now", s.name)
+	case x == nil:
+		x = &sessionForward{isPage: true, page: p.name}
+		err = s.openLocked(s.forward, []*sessionForward{x}, rec)
 	}
-	if l := s.forward.others[page.name]; l != nil {
-		return l, nil
+	_, picked := s.forward.ports()
+	s.mu.Unlock()
+	if err != nil {
+		return "", err
 	}
-	if err := s.openOther(s.forward, page.name, rec); err != nil {
-		return nil, err
-	}
-	l := s.forward.others[page.name]
-	s.serve(s.forward, l)
-	s.enterLocked()
-	return l, nil
+	_ = s.record(func(r *state.Session) {
+		if !slices.Contains(r.Opened, p.name) {
+			r.Opened = append(slices.Clone(r.Opened), p.name)
+		}
+		r.KeepPorts(0, picked)
+	}, nil)
+	return x.local.URLHost(), nil
 }

@@ -109,10 +109,7 @@ func (p *passwords) keyring(ctx context.Context, verb, account, input string) (s
 	}
 	cmd := exec.CommandContext(ctx, self, KeyringCommand, verb, account)
 	nowindow.Set(cmd)
-	cmd.Env = os.Environ()
-	for name, value := range p.env() {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
+	cmd.Env = p.env().Environ()
 	cmd.WaitDelay = time.Second
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errOut

@@ -22,7 +22,7 @@ func (w *world) script(text string) {
 func TestAJobWhoseOutputPBSSpoolsIsFoundByJupytersOwnFileAndSaysWhatIsWrong(t *testing.T) {
 	w := newWorldOf(t, lab.PBS)
 	w.script("#!/bin/sh\n#PBS -N spooled\n#PBS -k n\necho hello\nexec sleep 60\n")
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.until("starting, with what is wrong", func(s api.Session) bool {
@@ -50,7 +50,7 @@ func TestASessionBroughtUpRightAfterItsJobWasCancelledGetsANewJob(t *testing.T) 
 		t.Fatal(err)
 	}
 	running := func(s api.Session) bool { return s.State == api.SessionStarting && s.Job.Node != "" }
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	first := w.until("starting", running)
@@ -60,7 +60,7 @@ func TestASessionBroughtUpRightAfterItsJobWasCancelledGetsANewJob(t *testing.T) 
 	if old := w.cluster.Jobs()[0]; old.Over() {
 		t.Fatalf("the job was over at once: %+v", old)
 	}
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	if second := w.until("starting", running); second.Job.ID == first.Job.ID {

@@ -48,7 +48,7 @@ func (s *session) permitted() bool {
 // grantLocked records a person's permission. A job that was started by hand is never
 // submitted again, and a session with only forwards has no job.
 func (s *session) grantLocked(r *attempt, waiter string) {
-	if s.attached || !s.hasJobLocked() {
+	if s.byJob() || !s.hasJobLocked() {
 		return
 	}
 	if r.permit.until == nil {

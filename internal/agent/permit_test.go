@@ -44,7 +44,7 @@ func (w *world) wait(waiter string) (leave func()) {
 	go func() {
 		defer close(gone)
 		first := true
-		_ = w.client.WatchWaiting(ctx, api.AnswersNone, waiter, func(api.Event) { // it ends by our cancel
+		_ = w.client.Watch(ctx, api.AnswersNone, waiter, func(api.Event) { // it ends by our cancel
 			if first {
 				close(began)
 				first = false
@@ -85,7 +85,7 @@ func TestALoginAfterItsCommandEndedSubmitsNothing(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()
 	leave := w.wait("monday")
-	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "monday"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Waiter: "monday"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("in need of a login, and permitted", func(s api.Session) bool { return needsLogin(s) && s.MaySubmit })
@@ -102,7 +102,7 @@ func TestAClickPermitsASubmissionForItsTimeOnly(t *testing.T) {
 	w := newWorld(t)
 	w.restart(config, func(l *agent.Limits) { l.Permit = time.Second })
 	known := w.unknownHost()
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("in need of a login", needsLogin)
@@ -114,7 +114,7 @@ func TestALoginWhileItsCommandWaitsSubmitsItsJob(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()
 	w.wait("here")
-	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "here"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Waiter: "here"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("in need of a login", needsLogin)
@@ -131,7 +131,7 @@ func TestOneCommandsEndLeavesTheOthersPermission(t *testing.T) {
 	leave := w.wait("one")
 	w.wait("other")
 	for _, waiter := range []string{"one", "other"} {
-		if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, waiter); err != nil {
+		if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Waiter: waiter}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAPermissionEndsNotBeforeItsJobIsShown(t *testing.T) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		_ = w.client.WatchWaiting(ctx, api.AnswersNone, "up", func(e api.Event) { // it ends by our cancel
+		_ = w.client.Watch(ctx, api.AnswersNone, "up", func(e api.Event) { // it ends by our cancel
 			if s := e.Session; s != nil {
 				permitted = permitted || s.MaySubmit
 				if permitted && !s.MaySubmit && s.Job == nil {
@@ -185,12 +185,12 @@ func TestAPermissionEndsNotBeforeItsJobIsShown(t *testing.T) {
 func TestWhoDoesNotWaitCannotSayThatTheyDo(t *testing.T) {
 	w := newWorld(t)
 	known := w.unknownHost()
-	_, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "nobody")
+	_, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Waiter: "nobody"})
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage {
 		t.Errorf("err = %v", err)
 	}
 	w.wait("somebody")()
-	_, err = w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "somebody")
+	_, err = w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Waiter: "somebody"})
 	if err == nil { // the agent had not noticed yet that somebody left
 		w.until("in need of a login", needsLogin)
 		known()
@@ -206,7 +206,7 @@ func TestWhoDoesNotWaitCannotSayThatTheyDo(t *testing.T) {
 func TestAnEndedCommandLeavesItsJobAndTakesNothingDown(t *testing.T) {
 	w := newWorld(t)
 	leave := w.wait("brief")
-	if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter"}, "brief"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Waiter: "brief"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("submitted", func(s api.Session) bool { return s.Job != nil })
@@ -229,7 +229,7 @@ func TestAJobThatEndsAtOnceIsSubmittedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Slow(500 * time.Millisecond) // so that it is over before the answer to its submission
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\n#SBATCH --job-name=broken\nexit 3\n")
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("failed", failed)
@@ -241,7 +241,7 @@ func TestAJobThatEndsAtOnceIsSubmittedOnce(t *testing.T) {
 func TestAnUpWhileAFailureIsSeenToTriesOnceMore(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\n#SBATCH --job-name=broken\nexit 3\n")
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	first := w.until("submitted", func(s api.Session) bool { return s.Job != nil }).Job.ID
@@ -259,7 +259,7 @@ func (w *world) startsAnother(first string, end func()) {
 	w.cluster.Slow(100 * time.Millisecond) // so that the end of its log is being read
 	end()
 	w.until("over", func(s api.Session) bool { return s.Job != nil && s.Job.State.Ended() })
-	if _, err := w.client.Up(w.t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(w.t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.until("with another job", func(s api.Session) bool { return s.Job != nil && s.Job.ID != first })

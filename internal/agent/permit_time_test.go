@@ -35,7 +35,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
-	s.attached = true
+	s.origin = attached
 	r := &attempt{done: make(chan struct{})}
 	defer close(r.done)
 	s.grantLocked(r, "")

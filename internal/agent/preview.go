@@ -18,7 +18,7 @@ const maxPreviews = 4
 // is known. Nothing is submitted.
 func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
 	var req api.PreviewRequest
-	if err := decode(r, &req); err != nil {
+	if err := decode(w, r, &req); err != nil {
 		fail(w, err)
 		return
 	}

@@ -19,23 +19,17 @@ func probe(ctx context.Context, dialer forward.Dialer, ep api.Endpoint) error {
 	if ep.TakesOneClient() {
 		return nil // the probe would be that client, and a second one is refused
 	}
-	network, address := dialAddress(ep)
 	if ep.Scheme != "" && ep.Scheme != "http" && ep.Scheme != "https" {
+		network, address := dialAddress(ep)
 		conn, err := dialer.Dial(ctx, network, address)
 		if err != nil {
 			return dialError(err)
 		}
 		return conn.Close()
 	}
-	transport := transportTo(dialer, ep)
-	defer transport.CloseIdleConnections()
-	req, err := probeRequest(ctx, ep)
+	res, err := get(ctx, dialer, ep, "")
 	if err != nil {
 		return err
-	}
-	res, err := transport.RoundTrip(req) // not a Client: a redirect is a response too
-	if err != nil {
-		return dialError(err)
 	}
 	_ = res.Body.Close()
 	locked := res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized
@@ -60,15 +54,28 @@ func dialAddress(ep api.Endpoint) (network, address string) {
 	return "tcp", ep.Address()
 }
 
-// transportTo sends requests to an endpoint through dialer, each over its own connection.
-func transportTo(dialer forward.Dialer, ep api.Endpoint) *http.Transport {
+// get sends the request of a probe to an endpoint through dialer, or one to a path relative to
+// it, over its own connection. The caller closes the body.
+func get(ctx context.Context, dialer forward.Dialer, ep api.Endpoint, path string) (*http.Response, error) {
+	req, err := probeRequest(ctx, ep)
+	if err == nil && path != "" {
+		req.URL, err = req.URL.Parse(path)
+	}
+	if err != nil {
+		return nil, err
+	}
 	network, address := dialAddress(ep)
-	return &http.Transport{
+	transport := &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.Dial(ctx, network, address) },
 		DisableKeepAlives: true,
 		// A notebook signs its own certificate; SSH protects the connection.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 	}
+	res, err := transport.RoundTrip(req) // not a Client: a redirect is a response too
+	if err != nil {
+		return nil, dialError(err)
+	}
+	return res, nil
 }
 
 // errTokenUnknown says that a server answers and requires a token that is not known, or

@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -16,48 +14,49 @@ import (
 // quotas are what the quota commands of the hosts printed last.
 type quotas struct {
 	mu    sync.Mutex
-	known map[quotaKey]api.QuotaResponse
+	known map[string]knownQuota // by host
 }
 
-// quotaKey is a host, with what its site says about quotas then: a person who changes the site
-// wants to see the effect.
-type quotaKey struct{ host, commands string }
+// knownQuota is what the commands of a site printed. A person who changes the site wants to
+// see the effect.
+type knownQuota struct {
+	commands string
+	response api.QuotaResponse
+}
 
-// quotaKey is that of a host now. It is the same as long as the site is not known.
-func (a *Agent) quotaKey(host string) quotaKey {
-	site, err := a.allSites().ForHost(a.hostConfig(host), a.knownScheduler(host))
+// quotaCommands is what the host's site says about quotas now. It is the same as long as the
+// site is not known.
+func (a *Agent) quotaCommands(host string) string {
+	site, err := a.allSites().ForHost(a.cfg().Host(host), a.knownScheduler(host))
 	if err != nil {
-		return quotaKey{host: host}
+		return ""
 	}
-	commands := strings.Join(site.Balance, "\n")
-	for _, r := range site.Readers {
-		commands += fmt.Sprintf("\n%+v", r)
-	}
-	return quotaKey{host, commands}
+	return fmt.Sprintf("%q %+v", site.Balance, site.Readers)
 }
 
-// newerThan is what is known about a host, if it is newer than age.
-func (q *quotas) newerThan(age time.Duration, key quotaKey) (api.QuotaResponse, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	known, ok := q.known[key]
-	return known, ok && time.Since(known.At) < age
+// knownQuota is what is known about a host, if it is newer than Limits.Quota.
+func (a *Agent) knownQuota(host string) (api.QuotaResponse, bool) {
+	commands := a.quotaCommands(host)
+	a.quotas.mu.Lock()
+	defer a.quotas.mu.Unlock()
+	known, ok := a.quotas.known[host]
+	return known.response, ok && known.commands == commands && time.Since(known.response.At) < a.limits.Quota
 }
 
-func (q *quotas) set(key quotaKey, r api.QuotaResponse) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	maps.DeleteFunc(q.known, func(k quotaKey, _ api.QuotaResponse) bool { return k.host == key.host })
-	if q.known == nil {
-		q.known = map[quotaKey]api.QuotaResponse{}
+func (a *Agent) setQuota(host string, r api.QuotaResponse) {
+	commands := a.quotaCommands(host)
+	a.quotas.mu.Lock()
+	defer a.quotas.mu.Unlock()
+	if a.quotas.known == nil {
+		a.quotas.known = map[string]knownQuota{}
 	}
-	q.known[key] = r
+	a.quotas.known[host] = knownQuota{commands, r}
 }
 
 // handleQuota runs the quota commands of the host's site, at most once an hour unless a
 // person wants it now: they may be slow, and the numbers change slowly.
 func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
-	if known, ok := a.quotas.newerThan(a.limits.Quota, a.quotaKey(req.Host)); ok && !req.Refresh {
+	if known, ok := a.knownQuota(req.Host); ok && !req.Refresh {
 		return known, nil
 	}
 	if err := a.allowedAndConnected(ctx, req.Host); err != nil {
@@ -67,13 +66,10 @@ func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.Quot
 	if err != nil {
 		return api.QuotaResponse{}, err
 	}
-	a.quotas.set(a.quotaKey(req.Host), now)
+	a.setQuota(req.Host, now)
 	a.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
 	return now, nil
 }
-
-// handleBalances answers with what is known. Nothing is asked of a host.
-func (a *Agent) handleBalances(w http.ResponseWriter, _ *http.Request) { reply(w, a.store.Balances()) }
 
 // runQuotaCommands runs the quota commands of a host's site. Those that the host does not
 // have are left out: a generic site lists more than one.

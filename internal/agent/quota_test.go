@@ -32,7 +32,7 @@ func TestKnownBalancesAskNothingOfAHost(t *testing.T) {
 		t.Errorf("at first: %+v", got)
 	}
 	known := api.QuotaResponse{Site: "narval", At: time.Now().Add(-59 * time.Minute), Reports: []api.CommandReport{{Command: "quota -s"}}}
-	a.quotas.set(a.quotaKey("narval"), known)
+	a.setQuota("narval", known)
 	a.store.SetBalances(api.HostBalances{Host: "narval", Balances: []api.Balance{{Name: "/home", Used: 1}}, At: known.At})
 	if got := asked[[]api.HostBalances](t, a, "/v1/balances"); len(got) != 1 || got[0].Host != "narval" || got[0].Balances[0].Used != 1 {
 		t.Errorf("the balances are %+v", got)
@@ -44,7 +44,7 @@ func TestKnownBalancesAskNothingOfAHost(t *testing.T) {
 		t.Error("a refresh was answered without a connection")
 	}
 	known.At = time.Now().Add(-61 * time.Minute)
-	a.quotas.set(a.quotaKey("narval"), known)
+	a.setQuota("narval", known)
 	if _, err := a.handleQuota(t.Context(), api.QuotaRequest{Host: "narval"}); err == nil {
 		t.Error("what is older than an hour was repeated")
 	}
@@ -71,10 +71,10 @@ func TestQuotasAreAskedAgainWhenTheSiteHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.config = cfg
-	if key := a.quotaKey("narval"); key.commands == "" {
+	if a.quotaCommands("narval") == "" {
 		t.Fatal("the site is not known")
 	}
-	a.quotas.set(a.quotaKey("narval"), api.QuotaResponse{Site: "mine", At: time.Now()})
+	a.setQuota("narval", api.QuotaResponse{Site: "mine", At: time.Now()})
 	if !fromCache() {
 		t.Error("asked again within the hour")
 	}

@@ -61,7 +61,7 @@ func sameFile(a, b string) bool {
 // for a file system that hangs.
 func (a *Agent) reloading(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != stopPath {
+		if r.Method+" "+r.URL.Path != string(api.CallStop) {
 			a.reload()
 		}
 		next.ServeHTTP(w, r)
@@ -70,9 +70,9 @@ func (a *Agent) reloading(next http.Handler) http.Handler {
 
 // handleReload compares the settings of the hosts with the ssh config, for a client that
 // has just changed it. The config itself is reloaded before each request.
-func (a *Agent) handleReload(context.Context, struct{}) (struct{}, error) {
+func (a *Agent) handleReload(context.Context, api.None) (api.None, error) {
 	a.pool.Reload(a.sshConfig())
-	return struct{}{}, nil
+	return api.None{}, nil
 }
 
 func (a *Agent) readConfig() {

@@ -61,7 +61,7 @@ func (w *world) untilHost(name, what string, want func(api.Host) bool) api.Host 
 			cancel()
 		}
 	}
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		switch {
 		case e.Status != nil:
 			for _, h := range e.Status.Hosts {
@@ -90,7 +90,7 @@ func TestAWatcherIsToldOfASessionThatIsAddedToTheConfigOrRemoved(t *testing.T) {
 	defer cancel()
 	var added, removed bool
 	first := true
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		if first {
 			first = false
 			w.write(w.paths.Config, config+another)
@@ -119,7 +119,7 @@ func TestAWatcherIsToldThatTheConfigIsBrokenAndThatItIsGoodAgain(t *testing.T) {
 	defer cancel()
 	var broken, good bool
 	first := true
-	_ = w.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		switch {
 		case first:
 			first = false
@@ -141,7 +141,7 @@ func TestAWatcherIsToldThatTheConfigIsBrokenAndThatItIsGoodAgain(t *testing.T) {
 func TestACommandRightAfterASaveGoesByTheNewConfig(t *testing.T) {
 	for name, ask := range map[string]func(*world) error{
 		"up": func(w *world) error {
-			_, err := w.client.Up(w.t.Context(), "notebook")
+			_, err := w.client.Up(w.t.Context(), api.UpRequest{Session: "notebook"})
 			return err
 		},
 		"down": func(w *world) error {
@@ -171,12 +171,12 @@ func TestAnUpByABrokenConfigTellsWhereAndWhatRunsKeepsRunning(t *testing.T) {
 	w.write(w.paths.Config, config+another)
 	before := w.up()
 	w.write(w.paths.Config, config+another+"local = x\n")
-	_, err := w.client.Up(t.Context(), "notebook")
+	_, err := w.client.Up(t.Context(), api.UpRequest{Session: "notebook"})
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Code != api.CodeConfig || !strings.Contains(e.Message, "config.toml:9:9: ") {
 		t.Errorf("up of another session: %v", err)
 	}
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Errorf("up of the one that is up: %v", err)
 	}
 	if s := w.until("ready", ready); s.Since != before.Since || w.fetch() != http.StatusOK {
@@ -190,7 +190,7 @@ func TestACorrectedAddressIsUsedByTheNextUp(t *testing.T) {
 	w := newWorld(t)
 	w.alias(w.cluster, "Host practice", "Host closed", "Port ", "Port 1 #")
 	w.edit(mine("closed"))
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("failed", failed)
@@ -201,7 +201,7 @@ func TestACorrectedAddressIsUsedByTheNextUp(t *testing.T) {
 func TestACorrectedSchedulerIsUsedByTheNextUp(t *testing.T) {
 	w := newWorld(t)
 	w.edit(mine("practice", `scheduler = "pbs"`))
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("failed", failed)
@@ -213,7 +213,7 @@ func TestASessionThatWasGivenAnotherHostGoesThere(t *testing.T) {
 	w := newWorld(t)
 	w.alias(w.cluster, "Host practice", "Host closed", "Port ", "Port 1 #")
 	w.edit(strings.Replace(config, `"practice"`, `"closed"`, 1))
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("failed", failed)
@@ -248,7 +248,7 @@ func TestASessionWhoseJobWasReplacedByForwardsListensForThem(t *testing.T) {
 	address := free.Addr().String()
 	_ = free.Close()
 	w.edit(fmt.Sprintf("[session.jupyter]\nhost = \"practice\"\nforward = [\"%s:localhost:9\"]\n", address))
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	now := w.until("ready", ready)

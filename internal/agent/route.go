@@ -33,8 +33,8 @@ func (r *route) probe(ctx context.Context) error {
 }
 
 // target is what a forward to the endpoint needs to know.
-func (r *route) target() forward.Target {
-	t := forward.Target{
+func (r *route) target() *forward.Target {
+	t := &forward.Target{
 		Dialer: refusalWatch{r.dialer, r.refused}, Network: "tcp", Address: r.endpoint.Address(),
 		HTTP: strings.HasPrefix(r.endpoint.Scheme, "http"), HasToken: !r.endpoint.Token.IsZero(),
 		Scarce: r.scarce != nil && r.scarce(),

@@ -18,14 +18,8 @@ import (
 // sampler is the program that measures inside a job. It prints a reading when it is asked,
 // and ends with its channel.
 type sampler struct {
-	channel  ssh.Channel
-	readings chan samplerResult
-	done     chan struct{} // closed by close
-}
-
-type samplerResult struct {
-	reading usage.Reading
-	err     error
+	channel ssh.Channel
+	out     *bufio.Reader // what it prints
 }
 
 const (
@@ -50,17 +44,18 @@ func startSampler(ctx context.Context, m machine, job string) (*sampler, error) 
 	if err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
-	s := &sampler{channel: ch, readings: make(chan samplerResult), done: make(chan struct{})}
-	// These end with the channel: a node that does not respond must not hold the meter.
-	started := make(chan error, 1)
-	go ssh.DiscardRequests(requests)
-	go func() { started <- s.start(job) }()
-	go s.receive()
-	select {
-	case err = <-started:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
+	go ssh.DiscardRequests(requests) // ends with the channel
+	s := &sampler{channel: ch, out: bufio.NewReader(ch)}
+	_, err = s.await(ctx, func() (r usage.Reading, err error) {
+		ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{usage.Command}))
+		if err == nil && !ok {
+			err = errors.New("no command may be run there")
+		}
+		if err == nil {
+			_, err = io.WriteString(ch, usage.Input(job))
+		}
+		return r, err
+	})
 	if err != nil {
 		s.close()
 		return nil, err
@@ -68,41 +63,24 @@ func startSampler(ctx context.Context, m machine, job string) (*sampler, error) 
 	return s, nil
 }
 
-// start sends the program.
-func (s *sampler) start(job string) error {
-	ok, err := s.channel.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{usage.Command}))
-	if err == nil && !ok {
-		err = errors.New("no command may be run there")
+// await returns what do returns, which ends with the channel. A node that does not respond
+// must not hold the meter: if ctx ends first, the channel is closed and do left to its end.
+func (s *sampler) await(ctx context.Context, do func() (usage.Reading, error)) (usage.Reading, error) {
+	type result struct {
+		reading usage.Reading
+		err     error
 	}
-	if err == nil {
-		_, err = io.WriteString(s.channel, usage.Input(job))
-	}
-	return err
-}
-
-// receive reads what the program prints, to its end.
-func (s *sampler) receive() {
-	in, text := bufio.NewReader(s.channel), ""
-	for {
-		line, err := api.ReadLine(in, maxReading-len(text))
-		if err != nil {
-			s.send(samplerResult{err: errSamplerEnded})
-			return
-		}
-		if strings.TrimSpace(line) != usage.End {
-			text += line
-			continue
-		}
-		r, err := usage.Parse(text)
-		text = ""
-		s.send(samplerResult{r, err})
-	}
-}
-
-func (s *sampler) send(r samplerResult) {
+	results := make(chan result, 1)
+	go func() {
+		r, err := do()
+		results <- result{r, err}
+	}()
 	select {
-	case s.readings <- r:
-	case <-s.done:
+	case r := <-results:
+		return r.reading, r.err
+	case <-ctx.Done():
+		s.close()
+		return usage.Reading{}, context.Cause(ctx)
 	}
 }
 
@@ -110,20 +88,18 @@ func (s *sampler) send(r samplerResult) {
 func (s *sampler) read(ctx context.Context) (usage.Reading, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, samplerRead, errSamplerSlow)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = s.channel.Close() })()
-	if _, err := io.WriteString(s.channel, "\n"); err != nil {
+	return s.await(ctx, func() (usage.Reading, error) {
+		_, err := io.WriteString(s.channel, "\n")
+		for text := ""; err == nil; {
+			var line string
+			if line, err = api.ReadLine(s.out, maxReading-len(text)); err == nil && strings.TrimSpace(line) == usage.End {
+				return usage.Parse(text)
+			}
+			text += line
+		}
 		return usage.Reading{}, errSamplerEnded
-	}
-	select {
-	case r := <-s.readings:
-		return r.reading, r.err
-	case <-ctx.Done():
-		return usage.Reading{}, context.Cause(ctx)
-	}
+	})
 }
 
 // close ends the program. It waits for nobody: the node may not respond.
-func (s *sampler) close() {
-	close(s.done)
-	_ = s.channel.Close()
-}
+func (s *sampler) close() { _ = s.channel.Close() }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -22,10 +23,7 @@ func (a *Agent) requestedSession(req api.UpRequest) (*session, error) {
 // second is a session from the same section of the config as another, with its own job, local
 // ports and record. Its down forgets it.
 func (a *Agent) second(first *session, name string) (*session, error) {
-	base := first.name
-	if first.of != "" {
-		base = first.of
-	}
+	base := cmp.Or(first.of, first.name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	cfg, configured := a.config.Session(base)
@@ -63,21 +61,19 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 			return nil, err
 		}
 	}
-	return a.secondLocked(name, cfg), nil
+	return a.addSecondLocked(name, cfg), nil
 }
 
-func (a *Agent) secondLocked(name string, base configs.Session) *session {
-	s := newSession(a, secondConfig(base, name))
+func (a *Agent) addSecondLocked(name string, base configs.Session) *session {
+	s := a.addLocked(secondConfig(base, name), second)
 	s.of = base.Name
-	s.current.Of = s.of
-	a.sessions[name] = s
 	return s
 }
 
 // dropUnused drops a second session that was never started: its first request was refused.
 func (a *Agent) dropUnused(s *session) {
 	rec := a.store.Session(s.name)
-	if s.of != "" && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
+	if s.origin == second && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
 		a.forget(s)
 	}
 }

@@ -20,8 +20,6 @@ const (
 	maxBody       = 1 << 20
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 10 * time.Second // for one event to a subscriber
-
-	stopPath = "/v1/stop"
 )
 
 // serveAPI serves the local API on l until ctx ends, then lets requests finish within
@@ -55,40 +53,40 @@ func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
 
 func (a *Agent) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { reply(w, a.Status()) })
-	mux.HandleFunc("GET /v1/watch", a.handleWatch)
-	mux.HandleFunc("GET /v1/usage", a.handleUsage)
-	mux.HandleFunc("POST /v1/up", a.handleUp)
-	mux.HandleFunc("POST /v1/preview", withoutReadDeadline(a.handlePreview))
-	mux.HandleFunc("POST /v1/down", withoutReadDeadline(handle(a.handleDown)))
-	mux.HandleFunc("POST /v1/assistant/up", withoutReadDeadline(handle(a.handleAssistantUp)))
-	mux.HandleFunc("POST /v1/assistant/down", withoutReadDeadline(handle(a.handleAssistantDown)))
-	mux.HandleFunc("POST /v1/forward", handle(a.handleForward))
-	mux.HandleFunc("POST /v1/extend", withoutReadDeadline(handle(a.handleExtend)))
-	mux.HandleFunc("POST /v1/check", withoutReadDeadline(handle(a.handleCheck)))
-	mux.HandleFunc("POST /v1/refresh", withoutReadDeadline(handle(a.handleRefresh)))
-	mux.HandleFunc("POST /v1/reload", handle(a.handleReload))
-	mux.HandleFunc("POST /v1/attach", withoutReadDeadline(handle(a.handleAttach)))
-	mux.HandleFunc("POST /v1/quota", withoutReadDeadline(handle(a.handleQuota)))
-	mux.HandleFunc("GET /v1/balances", a.handleBalances)
-	mux.HandleFunc("GET /v1/history", a.handleHistory)
-	mux.HandleFunc("POST /v1/login", handle(a.handleLogin))
-	mux.HandleFunc("POST /v1/logout", handle(a.handleLogout))
-	mux.HandleFunc("POST "+stopPath, handle(a.handleStop))
-	mux.HandleFunc("POST /v1/sessions/{name}/open", a.handleOpen)
-	mux.HandleFunc("POST /v1/sessions/{name}/endpoints/{endpoint}/open", withoutReadDeadline(a.handleOpenEndpoint))
-	mux.HandleFunc("GET /v1/sessions/{name}/log", a.handleLog)
-	mux.HandleFunc("GET /v1/sessions/{name}/choices", a.handleChoices)
-	mux.HandleFunc("POST /v1/prompts/{id}", a.handleAnswer)
-	mux.HandleFunc("POST /v1/stream", withoutReadDeadline(a.handleStream))
-	mux.HandleFunc("GET /v1/hosts/{host}/scheduler", withoutReadDeadline(a.handleScheduler))
-	mux.HandleFunc("POST /v1/hosts/{host}/look", withoutReadDeadline(a.handleLook))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleJobs))
-	mux.HandleFunc("GET /v1/hosts/{host}/last-jobs", a.handleLastJobs)
-	mux.HandleFunc("POST /v1/hosts/{host}/jobs", withoutReadDeadline(a.handleSubmitJob))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}", withoutReadDeadline(a.handleJob))
-	mux.HandleFunc("GET /v1/hosts/{host}/jobs/{id}/log", withoutReadDeadline(a.handleJobLog))
-	mux.HandleFunc("DELETE /v1/hosts/{host}/jobs/{id}", withoutReadDeadline(a.handleCancelJob))
+	mux.HandleFunc(string(api.CallWatch), a.handleWatch)
+	mux.HandleFunc(string(api.CallUsage), a.handleUsage)
+	mux.HandleFunc(string(api.CallPreview), a.handlePreview)
+	mux.HandleFunc(string(api.CallLog), a.handleLog)
+	mux.HandleFunc(string(api.CallJobLog), a.handleJobLog)
+	mux.HandleFunc(string(api.CallStream), a.handleStream)
+	handle(mux, api.CallUp, a.up)
+	handle(mux, api.CallDown, a.handleDown)
+	handle(mux, api.CallAssistantUp, a.handleAssistantUp)
+	handle(mux, api.CallAssistantDown, a.handleAssistantDown)
+	handle(mux, api.CallForward, a.handleForward)
+	handle(mux, api.CallExtend, a.handleExtend)
+	handle(mux, api.CallCheck, a.handleCheck)
+	handle(mux, api.CallRefresh, a.handleRefresh)
+	handle(mux, api.CallReload, a.handleReload)
+	handle(mux, api.CallAttach, a.handleAttach)
+	handle(mux, api.CallQuota, a.handleQuota)
+	handle(mux, api.CallLogin, a.handleLogin)
+	handle(mux, api.CallLogout, a.handleLogout)
+	handle(mux, api.CallHistory, a.handleHistory)
+	handle(mux, api.CallStatus, func(context.Context, api.None) (api.Status, error) { return a.Status(), nil })
+	handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.store.Balances(), nil })
+	handle(mux, api.CallStop, func(context.Context, api.None) (api.None, error) { a.stop(); return api.None{}, nil })
+	handleAt(mux, api.CallOpen, a.handleOpen)
+	handleAt(mux, api.CallOpenEndpoint, a.handleOpen)
+	handleAt(mux, api.CallChoices, a.handleChoices)
+	handleAt(mux, api.CallAnswer, a.handleAnswer)
+	handleAt(mux, api.CallScheduler, a.handleScheduler)
+	handleAt(mux, api.CallLook, a.handleLook)
+	handleAt(mux, api.CallJobs, a.handleJobs)
+	handleAt(mux, api.CallLastJobs, a.handleLastJobs)
+	handleAt(mux, api.CallSubmit, a.handleSubmitJob)
+	handleAt(mux, api.CallJob, a.handleJob)
+	handleAt(mux, api.CallCancel, a.handleCancelJob)
 	return mux
 }
 
@@ -114,49 +112,39 @@ func clientOf(ctx context.Context) string {
 	return name
 }
 
-// handle makes a handler from a function of a request.
-func handle[In, Out any](f func(context.Context, In) (Out, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// handle has a function answer the requests of a call.
+func handle[In, Out any](mux *http.ServeMux, call api.Call[In, Out], f func(context.Context, In) (Out, error)) {
+	handleAt(mux, call, func(r *http.Request, in In) (Out, error) { return f(r.Context(), in) })
+}
+
+// handleAt is handle for a call with values in its path or its query.
+func handleAt[In, Out any](mux *http.ServeMux, call api.Call[In, Out], f func(*http.Request, In) (Out, error)) {
+	mux.HandleFunc(string(call), func(w http.ResponseWriter, r *http.Request) {
 		var in In
-		if err := decode(r, &in); err != nil {
+		if err := decode(w, r, &in); err != nil {
 			fail(w, err)
 			return
 		}
-		out, err := f(r.Context(), in)
-		replyOrFail(w, out, err)
-	}
+		out, err := f(r, in)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out) // on an error the client has left
+	})
 }
 
-// withoutReadDeadline lets a request take as long as its host needs: the server's read
-// timeout would end it.
-func withoutReadDeadline(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		next(w, r)
-	}
-}
-
-func decode(r *http.Request, v any) error {
+// decode reads the body of a request. From then on the request may take as long as its host
+// needs: the server's read timeout would end it.
+func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
 		return api.Errorf(api.CodeUsage, "cannot read the request: %w", err)
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return nil
-}
-
-// replyOrFail sends the response, or the error if there is one.
-func replyOrFail(w http.ResponseWriter, out any, err error) {
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, out)
-}
-
-func reply(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // on an error the client has left
 }
 
 func fail(w http.ResponseWriter, err error) {
@@ -176,14 +164,6 @@ func fail(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(e)
-}
-
-// handleUp reads the waiter from the URL, where older agents ignore it.
-func (a *Agent) handleUp(w http.ResponseWriter, r *http.Request) {
-	handle(func(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
-		a.useEnv(req.Env)
-		return a.up(ctx, req, r.URL.Query().Get("waiter"))
-	})(w, r)
 }
 
 func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host, error) {
@@ -224,41 +204,21 @@ func stillUsedError(host string, usedBy []string) *api.Error {
 		WithHint("run %s; the connection ends with its last user", strings.Join(commands, " and "))
 }
 
-func (a *Agent) handleStop(context.Context, struct{}) (struct{}, error) {
-	a.stop()
-	return struct{}{}, nil
-}
-
-func (a *Agent) handleHistory(w http.ResponseWriter, _ *http.Request) {
+func (a *Agent) handleHistory(context.Context, api.None) (api.HistoryResponse, error) {
 	runs, err := a.history.Runs()
-	replyOrFail(w, api.HistoryResponse{Runs: append([]api.Run{}, runs...), Weeks: state.Summarize(runs)}, err)
+	return api.HistoryResponse{Runs: append([]api.Run{}, runs...), Weeks: state.Summarize(runs)}, err
 }
 
-func (a *Agent) handleOpen(w http.ResponseWriter, r *http.Request) {
+func (a *Agent) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error) {
 	s, err := a.session(r.PathValue("name"))
-	var page api.OpenResponse
-	if err == nil {
-		page, err = s.page()
+	if err != nil {
+		return api.OpenResponse{}, err
 	}
-	replyOrFail(w, page, err)
+	return s.page(r.Context(), r.PathValue("endpoint"))
 }
 
-func (a *Agent) handleOpenEndpoint(w http.ResponseWriter, r *http.Request) {
-	s, err := a.session(r.PathValue("name"))
-	var page api.OpenResponse
-	if err == nil {
-		page, err = s.otherPage(r.Context(), r.PathValue("endpoint"))
-	}
-	replyOrFail(w, page, err)
-}
-
-func (a *Agent) handleAnswer(w http.ResponseWriter, r *http.Request) {
-	var answer api.Answer
-	err := decode(r, &answer)
-	if err == nil {
-		err = a.prompts.answer(r.PathValue("id"), answer)
-	}
-	replyOrFail(w, struct{}{}, err)
+func (a *Agent) handleAnswer(r *http.Request, answer api.Answer) (api.None, error) {
+	return api.None{}, a.prompts.answer(r.PathValue("id"), answer)
 }
 
 // waitingEvery is how often a command that waits is said to wait.

@@ -39,7 +39,7 @@ func notebook(t testing.TB, token string) (server *httptest.Server, port string)
 func (w *world) idleJob(directives string) api.Session {
 	w.t.Helper()
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), strings.Replace(idle, "%DIRECTIVES%", directives, 1))
-	if _, err := w.client.Up(w.t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(w.t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting && s.Job.Node != "" })
@@ -67,11 +67,11 @@ func announcement(node, port, token string) string {
 
 func (w *world) token() string {
 	w.t.Helper()
-	page, err := w.client.PageURL(w.t.Context(), "jupyter")
+	page, err := w.client.Page(w.t.Context(), "jupyter")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	u, err := url.Parse(page)
+	u, err := url.Parse(page.URL)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -82,13 +82,13 @@ func (w *world) token() string {
 // that was opened ahead may end first.
 func (w *world) requestPage() {
 	w.t.Helper()
-	page, err := w.client.PageURL(w.t.Context(), "jupyter")
+	page, err := w.client.Page(w.t.Context(), "jupyter")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	browser := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for range 3 {
-		if res, err := browser.Get(page); err == nil {
+		if res, err := browser.Get(page.URL); err == nil {
 			_ = res.Body.Close()
 		}
 	}
@@ -221,7 +221,7 @@ func TestAJobThatWritesNothingIsCalledSilentUntilItSpeaks(t *testing.T) {
 	speak := filepath.Join(w.cluster.Home(), "speak")
 	script := "#!/bin/bash\n#SBATCH --output=quiet.%j.log\nuntil test -e " + speak + "; do sleep 0.05; done\necho hello\nsleep 600\n"
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), script)
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	silent := w.until("called silent", func(s api.Session) bool { return strings.Contains(s.Cause, "its log is still empty") })
@@ -251,7 +251,7 @@ func TestAnUpAfterACancelElsewhereDoesNotCallTheOldJobReady(t *testing.T) {
 	if err := w.cluster.Await(ctx, before.Job.ID); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := w.client.Up(ctx, "jupyter")
+	answer, err := w.client.Up(ctx, api.UpRequest{Session: "jupyter"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestAnUpAfterACancelElsewhereDoesNotCallTheOldJobReady(t *testing.T) {
 func TestAnUpOfASessionThatServesChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	before := w.up()
-	answer, err := w.client.Up(t.Context(), "jupyter")
+	answer, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,11 +282,11 @@ func TestAnUpThatIsLeftAtOnceSaysNothingAboutThePage(t *testing.T) {
 	w.cluster.Pause() // the agent waits for the page, and the person does not
 	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := w.client.Up(brief, "jupyter"); err == nil {
+	if _, err := w.client.Up(brief, api.UpRequest{Session: "jupyter"}); err == nil {
 		t.Fatal("the page responded over a link that is paused")
 	}
 	w.cluster.Resume()
-	answer, err := w.client.Up(t.Context(), "jupyter")
+	answer, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"reflect"
 	"sync"
@@ -25,17 +26,24 @@ const (
 	byAgent                   // for a session that it remembers: keeps trying
 )
 
+// origin is where a session comes from.
+type origin int
+
+const (
+	fromConfig origin = iota // its section of the config
+	second                   // the section of another session, with its own job and ports
+	attached                 // a job that was started by hand
+	orphaned                 // a job whose section is no longer in the config
+	adhoc                    // forwards that are in no config: they end with its down
+)
+
 // session is what a person brings up by name, from up to down.
 type session struct {
 	agent  *Agent
 	name   string
 	acting sync.Mutex // one start or stop at a time
-	// attached says that its job was started by hand: it is recognised by its ID
-	// alone, and never replaced by a submission.
-	attached bool
-	adhoc    bool // its forwards are in no config: they end with its down
-	// of is the session of the config that this one is a second of, "" if it is none.
-	of string
+	origin origin
+	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
 	meter      *meter       // measures what its job uses
@@ -168,11 +176,11 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
-	cfg, ok := s.agent.configured(cmp.Or(s.of, s.name))
-	if !ok || s.attached || s.adhoc {
+	cfg, ok := s.agent.cfg().Session(cmp.Or(s.of, s.name))
+	if !ok || s.origin != fromConfig && s.origin != second {
 		return false
 	}
-	if s.of != "" {
+	if s.origin == second {
 		cfg = secondConfig(cfg, s.name)
 	}
 	was := s.cfg.Host
@@ -219,7 +227,11 @@ func (s *session) requestedBy() requester {
 	return s.attempt.who
 }
 
-func (s *session) hasJobLocked() bool { return s.attached || s.cfg.Job != "" || s.cfg.Submit != "" }
+// byJob reports whether the session is for one job, which is recognised by its ID alone, and
+// never replaced by a submission.
+func (s *session) byJob() bool { return s.origin == attached || s.origin == orphaned }
+
+func (s *session) hasJobLocked() bool { return s.byJob() || s.cfg.Job != "" || s.cfg.Submit != "" }
 
 // hasPageLocked reports whether the session's job serves a page.
 func (s *session) hasPageLocked() bool { return s.hasJobLocked() && !isShell(s.cfg) }
@@ -323,6 +335,18 @@ func (s *session) halt() {
 	fwd.close()
 }
 
+// known are the facts as they are now.
+func (s *session) known() facts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts
+}
+
+// show says what happens within the session's state.
+func (s *session) show(format string, args ...any) {
+	s.change(func(f *facts) { f.doing = fmt.Sprintf(format, args...) })
+}
+
 // change changes facts, and enters the state that follows from all of them.
 func (s *session) change(apply func(*facts)) {
 	s.mu.Lock()
@@ -362,12 +386,17 @@ func (s *session) enterLocked() {
 	if v.state == api.SessionReconnecting || v.state == api.SessionConnecting {
 		next.NotRespondingSince = s.facts.host.NotRespondingSince
 	}
-	connected := s.facts.wanted && s.facts.host.State == api.HostUp
-	s.forward.apply(s.targetsLocked(v), connected, s.facts.reason(v, next.Since, now))
-	next.Local, next.URL = s.forward.address(s.facts.endpoint)
+	s.applyLocked(v, s.facts.reason(v, next.Since, now))
 	next.Endpoints = s.otherEndpointsLocked()
-	if s.facts.link != "" {
-		next.Local, next.URL = "", s.facts.link
+	page := s.forward.ofPage("")
+	switch {
+	case s.facts.link != "":
+		next.URL = s.facts.link
+	case page != nil:
+		next.Local = page.local.Addr().String()
+		if s.facts.endpoint != nil {
+			next.URL = s.facts.endpoint.PageURL(page.local.URLHost()).String()
+		}
 	}
 	was := s.current
 	was.Forwards = nil // their counters change all the time
@@ -393,28 +422,6 @@ func (s *session) redactLocked(text string) string {
 		tokens = append(tokens, ep.Secrets()...)
 	}
 	return api.Redact(text, tokens...)
-}
-
-// page is the whole address of the session's page, token included.
-func (s *session) page() (api.OpenResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.hasJobLocked() {
-		return api.OpenResponse{}, s.onlyForwardsError()
-	}
-	if !s.hasPageLocked() {
-		return api.OpenResponse{}, s.noPageError()
-	}
-	if s.facts.link != "" {
-		return api.OpenResponse{URL: s.facts.link}, nil
-	}
-	ep := s.facts.endpoint
-	if ep == nil || s.forward == nil {
-		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s",
-			s.name, s.current.State).
-			WithHint("`tunctl up %s` starts it and opens the page", s.name)
-	}
-	return pageAt(*ep, s.forward.page.URLHost()), nil
 }
 
 // pageAt is an endpoint's page at a local address, with its secrets.

@@ -21,14 +21,11 @@ func (a *Agent) session(name string) (*session, error) {
 	defer a.mu.Unlock()
 	cfg, configured := a.config.Session(name)
 	s, live := a.sessions[name]
-	wasRemoved := live && s.attached && a.store.Session(name).Attached == ""
 	switch {
-	case live && (!configured || !wasRemoved):
+	case live && (!configured || s.origin != orphaned):
 		return s, nil
 	case configured: // also one that the config has again
-		s = newSession(a, cfg)
-		a.sessions[name] = s
-		return s, nil
+		return a.addLocked(cfg, fromConfig), nil
 	}
 	if s, ok := a.restoreLocked(name); ok {
 		return s, nil
@@ -42,6 +39,31 @@ func (a *Agent) session(name string) (*session, error) {
 			WithHint("`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
 	}
 	return nil, a.unknownSessionLocked(name)
+}
+
+func (a *Agent) addLocked(cfg configs.Session, from origin) *session {
+	s := newSession(a, cfg)
+	s.origin = from
+	a.sessions[s.name] = s
+	return s
+}
+
+// restoreLocked creates a remembered session that is in no config.
+func (a *Agent) restoreLocked(name string) (*session, bool) {
+	rec := a.store.Session(name)
+	switch {
+	case rec.Attached == "" && !rec.Submissions.AnyLive():
+		return nil, false
+	case rec.Attached == "":
+		return a.addLocked(attachedConfig(name, rec.Submissions[0].Host), orphaned), true
+	case rec.Of != "":
+		if cfg, configured := a.config.Session(rec.Of); configured {
+			return a.addSecondLocked(name, cfg), true
+		}
+	case len(rec.Forwards) > 0:
+		return a.addLocked(configs.Session{Name: name, Host: rec.Attached, Forward: a.savedForwards(name, rec.Forwards)}, adhoc), true
+	}
+	return a.addLocked(attachedConfig(name, rec.Attached), attached), true
 }
 
 // unknownSessionLocked suggests all sessions, in the config or not, the nearest name first.
@@ -89,34 +111,17 @@ func (a *Agent) live() []*session {
 	return slices.SortedFunc(maps.Values(a.sessions), func(x, y *session) int { return strings.Compare(x.name, y.name) })
 }
 
-// configured is a session as it is in the config now.
-func (a *Agent) configured(name string) (configs.Session, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.config.Session(name)
-}
-
-// fromConfig reports whether the session comes from the config: it is neither attached
-// nor ad hoc, nor a second one of another.
-func (s *session) fromConfig() bool { return !s.attached && !s.adhoc && s.of == "" }
-
 // isRemoved reports whether the config had the session, and has it no longer.
 func (a *Agent) isRemoved(s *session) bool {
-	_, configured := a.configured(s.name)
-	return !configured && a.store.Session(s.name).Attached == ""
-}
-
-// orphaned reports whether the session was created for a job whose section of the config was
-// gone.
-func (s *session) orphaned() bool {
-	return s.attached && s.agent.store.Session(s.name).Attached == ""
+	_, configured := a.cfg().Session(s.name)
+	return !configured && (s.origin == fromConfig || s.origin == orphaned)
 }
 
 // removedError is the error for an up of a session whose section of the config is gone; nil if
 // it is not.
 func (a *Agent) removedError(s *session) error {
 	base := cmp.Or(a.store.Session(s.name).Of, s.name)
-	if _, configured := a.configured(base); configured || base == s.name && !a.isRemoved(s) {
+	if _, configured := a.cfg().Session(base); configured || base == s.name && !a.isRemoved(s) {
 		return nil
 	}
 	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, a.opt.Paths.Config).
@@ -130,37 +135,28 @@ func (a *Agent) removedError(s *session) error {
 // dropUnconfigured drops a session that was taken down and is not in the config, and
 // reports whether it did.
 func (a *Agent) dropUnconfigured(s *session) bool {
-	_, configured := a.configured(s.name)
-	orphaned := s.orphaned()
-	if configured && orphaned {
+	_, configured := a.cfg().Session(s.name)
+	mayRun := func(x state.Submission) bool { return x.Tag != "" && x.Live() } // tunctl has started its job
+	switch {
+	case configured && s.origin == orphaned:
 		a.unregister(s) // it has a section again, which the next request uses
 		return false
-	}
-	if slices.ContainsFunc(a.store.Session(s.name).Submissions, func(x state.Submission) bool { return x.Tag != "" && x.Live() }) {
-		return false // tunctl has started a job that may run
-	}
-	if !s.fromConfig() && !orphaned {
+	case slices.ContainsFunc(a.store.Session(s.name).Submissions, mayRun):
+		return false
+	case s.origin != fromConfig && s.origin != orphaned:
 		a.forget(s)
 		return true
-	}
-	if configured {
+	case configured:
 		return false
 	}
 	a.unregister(s) // the state file keeps it: its job is found again if the config has it again
 	return true
 }
 
-// dropIfDone drops a session that is down and not in the config once its last job has ended.
-func (a *Agent) dropIfDone(s *session) {
-	if _, configured := a.configured(s.name); !configured && s.status().State == api.SessionDown {
-		a.dropUnconfigured(s)
-	}
-}
-
 // dropAllUnconfigured drops the sessions that are down and no longer in the config.
 func (a *Agent) dropAllUnconfigured() {
 	for _, s := range a.live() {
-		if s.fromConfig() || s.orphaned() {
+		if s.origin == fromConfig || s.origin == orphaned {
 			a.dropIfDown(s)
 		}
 	}
@@ -169,13 +165,24 @@ func (a *Agent) dropAllUnconfigured() {
 // dropIfDown is dropUnconfigured for a session that is down, unless it is just being brought up
 // or taken down.
 func (a *Agent) dropIfDown(s *session) {
-	if !s.acting.TryLock() {
-		return
+	if s.acting.TryLock() {
+		defer s.acting.Unlock()
+		a.dropIfDownLocked(s)
 	}
-	defer s.acting.Unlock()
+}
+
+func (a *Agent) dropIfDownLocked(s *session) {
 	if s.status().State == api.SessionDown {
 		a.dropUnconfigured(s)
 	}
+}
+
+// forget drops a session that is in no config, and what is remembered of it.
+func (a *Agent) forget(s *session) {
+	if err := a.store.Drop(s.name); err != nil {
+		a.log.Error("cannot remove the session", "session", s.name, "err", err)
+	}
+	a.unregister(s)
 }
 
 // unregister removes a session that is down from the list, and publishes that unless

@@ -121,7 +121,7 @@ func (s *session) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub state.
 		return err
 	}
 	if sub.Job == nil {
-		s.tell(fmt.Sprintf("job %s appeared and was cancelled: an interrupted submission of %s made it, and you wanted its job to end", job.ID, s.name))
+		s.notify("", fmt.Sprintf("job %s appeared and was cancelled: an interrupted submission of %s made it, and you wanted its job to end", job.ID, s.name))
 	}
 	job.State, job.Hint = api.JobCompleting, "the job was cancelled and is about to end"
 	sub.Job = &job
@@ -151,16 +151,10 @@ func (s *session) showSubmission(sub state.Submission, job api.Job) {
 	switch {
 	case sub.Job != nil:
 	case sub.Role == state.RoleOther:
-		s.tell(fmt.Sprintf("job %s appeared on %s: an earlier submission of %s made it; it is charged until you cancel it", job.ID, sub.Host, s.name))
+		s.notify("", fmt.Sprintf("job %s appeared on %s: an earlier submission of %s made it; it is charged until you cancel it", job.ID, sub.Host, s.name))
 	case !s.inProgress():
-		s.tell(fmt.Sprintf("job %s appeared: an interrupted submission of %s made it; it is charged until you use or end it", job.ID, s.name))
+		s.notify("", fmt.Sprintf("job %s appeared: an interrupted submission of %s made it; it is charged until you use or end it", job.ID, s.name))
 	}
-}
-
-// tell publishes a notice about the session.
-func (s *session) tell(text string) {
-	s.agent.log.Info("told the person", "session", s.name, "text", text)
-	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: text}})
 }
 
 // endSubmissions ends all jobs that a person wants ended, and waits for those that may still

@@ -20,7 +20,7 @@ func (r *jobRun) proveShell(job api.Job) {
 	if job.State != api.JobRunning || job.Node == "" || r.prober.target != nil {
 		return
 	}
-	r.session.change(func(f *facts) { f.doing = fmt.Sprintf("running a command inside job %s on %s", job.ID, job.Node) })
+	r.session.show("running a command inside job %s on %s", job.ID, job.Node)
 	r.prober.setTarget(&probeTarget{shell: true, job: job.ID, node: job.Node})
 }
 

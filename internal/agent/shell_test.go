@@ -119,10 +119,10 @@ func TestAJobToWorkInThatEndsEarlyIsNotSaidToHaveServed(t *testing.T) {
 
 func TestForwardsOfAJobWithoutAPageLeadToItsNode(t *testing.T) {
 	s := quietSession(t)
-	s.cfg.App, s.forward = configs.ShellApp, &forwards{}
+	s.cfg.App = configs.ShellApp
 	s.facts.job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
-	got := s.targetsLocked(verdict{state: api.SessionReady})
-	if to, ok := got.fixed.(nodeDialer); !ok || to.node != "cn01" || got.page != nil {
+	got := s.targetLocked(&sessionForward{}, true)
+	if to, ok := got.Dialer.(nodeDialer); !ok || to.node != "cn01" {
 		t.Errorf("they lead to %+v", got)
 	}
 }

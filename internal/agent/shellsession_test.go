@@ -15,14 +15,14 @@ func TestASessionWithoutAPageIsReadyInEveryRunOfItsJob(t *testing.T) {
 			w := newWorldOf(t, dialect)
 			w.write(w.paths.Config, "[session.jupyter]\nhost = \"practice\"\napp = \"shell\"\nsubmit = \"~/idle.sh\"\n")
 			w.write(filepath.Join(w.cluster.Home(), "idle.sh"), "#!/bin/sh\nwhile :; do sleep 1; done\n")
-			if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+			if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 				t.Fatal(err)
 			}
 			s := w.until("ready", ready)
 			if s.Endpoint != nil || s.URL != "" || s.Local != "" || len(s.Forwards) > 0 || s.App != api.AppShell {
 				t.Errorf("it has a page: %+v", s)
 			}
-			if _, err := w.client.PageURL(t.Context(), "jupyter"); err == nil || !strings.Contains(err.Error(), "has no page") {
+			if _, err := w.client.Page(t.Context(), "jupyter"); err == nil || !strings.Contains(err.Error(), "has no page") {
 				t.Errorf("its page: %v", err)
 			}
 			_, err := w.client.EndpointPage(t.Context(), "jupyter", "dask")

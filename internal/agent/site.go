@@ -17,13 +17,6 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// hostConfig is what the config says about a host.
-func (a *Agent) hostConfig(host string) configs.Host {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.config.Host(host)
-}
-
 // allSites are the sites that come with tunctl and the person's own. They are read
 // again when a file has changed: a person who writes one sees its effect at once.
 func (a *Agent) allSites() configs.Sites {
@@ -83,7 +76,7 @@ func folderVersion(folder string) string {
 
 // configuredSite is the site that the config names for a host, if any.
 func (a *Agent) configuredSite(host string) (configs.Site, bool) {
-	h := a.hostConfig(host)
+	h := a.cfg().Host(host)
 	if h.Site == "" {
 		return configs.Site{}, false
 	}
@@ -120,14 +113,14 @@ func (a *Agent) siteOf(ctx context.Context, host string, jobs *jobwatch.Watcher)
 	if err != nil {
 		return configs.Site{}, err
 	}
-	return a.allSites().ForHost(a.hostConfig(host), scheduler)
+	return a.allSites().ForHost(a.cfg().Host(host), scheduler)
 }
 
 // preset fills in what the config says about a host, and the site's wishes that the
 // person's ssh_config leaves open.
 func (a *Agent) preset(host string, s *sshconfig.Settings) {
 	site, _ := a.configuredSite(host)
-	preset(s, a.hostConfig(host), site)
+	preset(s, a.cfg().Host(host), site)
 }
 
 func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
@@ -186,7 +179,7 @@ func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshcon
 // watchOptions say how to query a host's scheduler: as the config says, else as the
 // site asks for, which can only be gentler than our own limits.
 func (a *Agent) watchOptions(host string) jobwatch.Options {
-	own := a.hostConfig(host)
+	own := a.cfg().Host(host)
 	o := jobwatch.Options{Host: host, Scheduler: own.Scheduler, Limits: a.limits.Jobs, Log: a.log.With("host", host)}
 	site, ok := a.configuredSite(host)
 	if ok {

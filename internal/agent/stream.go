@@ -35,10 +35,11 @@ const (
 )
 
 // backend is what a stream connects a client to.
-type backend interface {
+type backend struct {
 	// serve copies between the two until either ends or ctx is done.
-	serve(ctx context.Context, client streamClient)
-	io.Closer
+	serve  func(ctx context.Context, client streamClient)
+	close  func()
+	notice string // what the client is to be told at once
 }
 
 // streamClient is the client's end of a stream.
@@ -57,7 +58,7 @@ func (c streamClient) CloseWrite() error { return closeWrite(c.Conn) }
 // then the connection becomes the stream.
 func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
-	err := decode(r, &req)
+	err := decode(w, r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
 		err = api.Errorf(api.CodeUsage, "a stream needs the header Upgrade: %s", api.StreamUpgrade)
 	}
@@ -70,9 +71,9 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	client, err := hijack(w, noticeOf(to))
+	client, err := hijack(w, to.notice)
 	if err != nil {
-		_ = to.Close()
+		to.close()
 		a.log.Error("cannot open a stream", "err", err)
 		return
 	}
@@ -81,7 +82,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	a.mu.Unlock()
 	a.work.Go(func() {
 		defer func() { _ = client.Close() }()
-		defer func() { _ = to.Close() }()
+		defer to.close()
 		to.serve(ctx, client)
 	})
 }
@@ -92,14 +93,19 @@ func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (backend,
 	}
 	h, release, err := a.streamHost(ctx, req)
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
-	to, err := a.openBackend(ctx, h, h.Status().Alias, req)
+	to, err := a.openBackend(ctx, h, h.Status().Alias, req, nil)
 	if err != nil {
 		release()
-		return nil, err
+		return backend{}, err
 	}
-	return leasedBackend{to, release}, nil
+	end := to.close
+	to.close = func() {
+		end()
+		release()
+	}
+	return to, nil
 }
 
 // openInside opens a stream inside a session's job, or to its host if it has no job or no
@@ -108,7 +114,7 @@ func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (backend,
 func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (backend, error) {
 	s, err := a.session(req.Session)
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
 	which := req.Node
 	req.Session, req.Host = "", s.host()
@@ -116,80 +122,54 @@ func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (backend,
 		return a.openStream(ctx, req)
 	}
 	if _, err := s.runningNodes(); err != nil {
-		return nil, err // before anything is connected for it
+		return backend{}, err // before anything is connected for it
 	}
 	req.Node = ""
 	_, release, err := a.streamHost(ctx, req)
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
 	defer release()
 	nodes, err := s.runningNodes() // the job may have ended while the host was connected
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
 	m, err := nodes.machine(ctx, which)
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
-	to, err := a.openBackend(ctx, m, s.name, req)
+	to, err := a.openBackend(ctx, m, s.name, req, nodes)
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
-	if g, ok := to.(gatewayBackend); ok {
-		g.waiting, g.notices = fmt.Sprintf("connecting to the job of session %s", s.name), nodes.takeNotices
-		to = g
+	if req.Kind != api.StreamGateway { // which tells its clients itself
+		to.notice = strings.Join(nodes.takeNotices(), "; ")
 	}
-	return jobBackend{to, nodes}, nil
+	serve := to.serve
+	to.serve = func(ctx context.Context, client streamClient) {
+		s.inside.Add(1)
+		defer s.inside.Add(-1)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		// When the job has ended or moved, its client would keep a connection that leads nowhere.
+		defer context.AfterFunc(nodes.run, cancel)()
+		serve(ctx, client)
+	}
+	return to, nil
 }
 
-// jobBackend ends when the job has ended or moved: its client would keep a connection
-// that leads nowhere.
-type jobBackend struct {
-	backend
-	nodes *jobNodes
-}
-
-func (j jobBackend) serve(ctx context.Context, client streamClient) {
-	j.nodes.session.inside.Add(1)
-	defer j.nodes.session.inside.Add(-1)
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
-		select {
-		case <-j.nodes.over:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	j.backend.serve(ctx, client)
-}
-
-// leasedBackend holds a lease of its host until it is closed.
-type leasedBackend struct {
-	backend
-	release func()
-}
-
-// Close closes the backend, then releases its host.
-func (l leasedBackend) Close() error {
-	defer l.release()
-	return l.backend.Close()
-}
-
-// openBackend opens what the request asks for on a machine, which messages call name.
-func (a *Agent) openBackend(ctx context.Context, m machine, name string, req api.StreamRequest) (backend, error) {
+// openBackend opens what the request asks for on a machine, which messages call name. It is
+// inside a job, or nodes is nil.
+func (a *Agent) openBackend(ctx context.Context, m machine, name string, req api.StreamRequest, nodes *jobNodes) (backend, error) {
 	switch req.Kind {
 	case api.StreamDial:
 		return openDial(ctx, m, req.Address)
 	case api.StreamGateway:
-		return a.openGateway(m, name)
+		return a.openGateway(m, name, nodes)
 	case api.StreamSFTP:
 		return openSFTP(ctx, m, name, req.Spare)
 	}
-	return nil, api.Errorf(api.CodeUsage, "unknown kind of stream %q", req.Kind)
+	return backend{}, api.Errorf(api.CodeUsage, "unknown kind of stream %q", req.Kind)
 }
 
 // streamHost connects the host that a stream goes to. The caller releases it: the
@@ -241,18 +221,6 @@ func connectAtOnce(h *tunnel.Host, req api.StreamRequest) bool {
 	return !req.Again && (!req.Unattended || !stopped)
 }
 
-// noticeOf is what the client of a copy is to be told; those of a gateway are told by it.
-func noticeOf(to backend) string {
-	j, ok := to.(jobBackend)
-	if !ok {
-		return ""
-	}
-	if _, ok := j.backend.(gatewayBackend); ok {
-		return ""
-	}
-	return strings.Join(j.nodes.takeNotices(), "; ")
-}
-
 // hijack takes the connection over from the HTTP server.
 func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
@@ -278,24 +246,20 @@ func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 	return client, err
 }
 
-// dialBackend is a connection of the host, whose bytes are passed on.
-type dialBackend struct{ io.ReadWriteCloser }
-
+// openDial connects to an address. It tells its client in the last chunk that the connection
+// ended and was not lost. The end of the stream itself cannot tell: a unix socket has no reset.
 func openDial(ctx context.Context, m machine, address string) (backend, error) {
 	conn, err := m.Dial(ctx, network(address), address)
 	if err != nil {
-		return nil, api.Errorf(api.CodeForward, "%s: %v", address, dialError(err)).Because(err)
+		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, dialError(err)).Because(err)
 	}
-	return chunkedBackend{dialBackend{conn}}, nil
-}
-
-// chunkedBackend tells its client in the last chunk that the connection ended and was not
-// lost. The end of the stream itself cannot tell: a unix socket has no reset.
-type chunkedBackend struct{ dialBackend }
-
-func (c chunkedBackend) serve(ctx context.Context, client streamClient) {
-	client.Conn = newChunkedConn(client.Conn)
-	c.dialBackend.serve(ctx, client)
+	to := relay(conn)
+	serve := to.serve
+	to.serve = func(ctx context.Context, client streamClient) {
+		client.Conn = newChunkedConn(client.Conn)
+		serve(ctx, client)
+	}
+	return to, nil
 }
 
 // chunkedConn writes in chunks.
@@ -324,16 +288,19 @@ func (c *chunkedConn) CloseWrite() error {
 	return closeWrite(c.Conn)
 }
 
-func (d dialBackend) serve(ctx context.Context, client streamClient) {
-	end := func() {
-		_ = client.Close()
-		_ = d.Close()
-	}
-	defer context.AfterFunc(ctx, end)()
-	var wg sync.WaitGroup
-	wg.Go(func() { copyDirection(d.ReadWriteCloser, client, end) })
-	wg.Go(func() { copyDirection(client, d.ReadWriteCloser, end) })
-	wg.Wait()
+// relay is a connection of the host, whose bytes are passed on.
+func relay(host io.ReadWriteCloser) backend {
+	return backend{close: func() { _ = host.Close() }, serve: func(ctx context.Context, client streamClient) {
+		end := func() {
+			_ = client.Close()
+			_ = host.Close()
+		}
+		defer context.AfterFunc(ctx, end)()
+		var wg sync.WaitGroup
+		wg.Go(func() { copyDirection(host, client, end) })
+		wg.Go(func() { copyDirection(client, host, end) })
+		wg.Wait()
+	}}
 }
 
 // copyDirection copies one direction to its end and closes it there; an error ends both
@@ -360,34 +327,22 @@ func closeWrite(w io.Writer) error {
 	return nil
 }
 
-// gatewayBackend is an SSH server whose channels go to a machine.
-type gatewayBackend struct {
-	agent *Agent
-	to    machine
-	name  string
-	key   ssh.Signer
-
-	waiting string          // see gateway.Options
-	notices func() []string // the same
-}
-
-func (a *Agent) openGateway(m machine, name string) (backend, error) {
+// openGateway is an SSH server whose channels go to a machine. They end with the client.
+func (a *Agent) openGateway(m machine, name string, nodes *jobNodes) (backend, error) {
 	key, err := gateway.HostKey(a.opt.Paths.Gateway())
 	if err != nil {
-		return nil, fmt.Errorf("gateway key: %w", err)
+		return backend{}, fmt.Errorf("gateway key: %w", err)
 	}
-	return gatewayBackend{agent: a, to: m, name: name, key: key}, nil
-}
-
-func (g gatewayBackend) serve(ctx context.Context, client streamClient) {
-	o := gateway.Options{Name: g.name, Host: g.to, Key: g.key, Log: g.agent.log, Waiting: g.waiting, Notices: g.notices}
-	if err := gateway.Serve(ctx, client, o); err != nil {
-		g.agent.log.Debug("gateway client disconnected", "host", o.Name, "err", err)
+	o := gateway.Options{Name: name, Host: m, Key: key, Log: a.log}
+	if nodes != nil {
+		o.Waiting, o.Notices = fmt.Sprintf("connecting to the job of session %s", name), nodes.takeNotices
 	}
+	return backend{close: func() {}, serve: func(ctx context.Context, client streamClient) {
+		if err := gateway.Serve(ctx, client, o); err != nil {
+			a.log.Debug("gateway client disconnected", "host", name, "err", err)
+		}
+	}}, nil
 }
-
-// Close has nothing to close: the channels end with the client.
-func (gatewayBackend) Close() error { return nil }
 
 // openSFTP starts the machine's file server, in a session of its own.
 func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend, error) {
@@ -401,10 +356,10 @@ func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend,
 	_, isHost := m.(*tunnel.Host)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && isHost:
-		return nil, api.Errorf(api.CodeTimeout, "all sessions that %s allows at once are in use", name).Because(err).
+		return backend{}, api.Errorf(api.CodeTimeout, "all sessions that %s allows at once are in use", name).Because(err).
 			WithHint("close a shell or wait for a copy to end")
 	case err != nil:
-		return nil, err
+		return backend{}, err
 	}
 	go ssh.DiscardRequests(requests) // ends with the channel
 	payload := ssh.Marshal(struct{ Name string }{"sftp"})
@@ -414,9 +369,9 @@ func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend,
 	}
 	if err != nil {
 		_ = ch.Close()
-		return nil, err
+		return backend{}, err
 	}
 	// CloseWrite of the channel is hidden: the session, which counts towards the host's
 	// limit, must end when the client does.
-	return dialBackend{struct{ io.ReadWriteCloser }{ch}}, nil
+	return relay(struct{ io.ReadWriteCloser }{ch}), nil
 }

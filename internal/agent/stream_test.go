@@ -152,7 +152,7 @@ func TestADialThatIsLostDoesNotEndLikeACompleteOne(t *testing.T) {
 func TestAStreamNeverBringsASessionUp(t *testing.T) {
 	w := newWorldWith(t, lab.Options{QueueFor: time.Hour})
 	w.refusesInside(api.SessionDown, api.CodeNotReady, "`tunctl up jupyter`")
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
@@ -239,7 +239,7 @@ func TestAJobWithoutASchedulerRunsOnItsHost(t *testing.T) {
 	w := newWorld(t)
 	w.restart("[host.practice]\nscheduler = \"none\"\n"+config, nil)
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\nexec sleep 600\n")
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {

@@ -63,7 +63,7 @@ func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jo
 	if cfg.Name == "" { // `tunctl submit`
 		hint = "give it as an argument of the command"
 	}
-	about := answersAbout(strings.Join(missing, "\n"), refusedAnswers, a.answerNames(ctx, cfg, jobs))
+	about := a.answersAbout(ctx, cfg, jobs, strings.Join(missing, "\n"), refusedAnswers)
 	switch {
 	case cfg.Builtin() == "":
 		hint = fmt.Sprintf("add %s to %s, or %s", strings.Join(missing, " and "), cfg.Submit, hint)
@@ -111,11 +111,11 @@ func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs
 	if err != nil {
 		return sub, err
 	}
-	job := withAnswers(cfg, with).BuiltinJob(a.hostConfig(cfg.Host), site, scheduler)
+	job := withAnswers(cfg, with).BuiltinJob(a.cfg().Host(cfg.Host), site, scheduler)
 	if sub.Content, err = job.Script(); err != nil {
 		return sub, err
 	}
-	if err := a.checkOverridden(ctx, cfg, jobs, sub, with, cfg.BuiltinJob(a.hostConfig(cfg.Host), site, scheduler)); err != nil {
+	if err := a.checkOverridden(ctx, cfg, jobs, sub, with, cfg.BuiltinJob(a.cfg().Host(cfg.Host), site, scheduler)); err != nil {
 		return sub, err
 	}
 	sub.Base = job.Name + ".sh"
@@ -164,7 +164,7 @@ func (a *Agent) aboutAnswers(ctx context.Context, cfg configs.Session, jobs *job
 	if !ok || e.Code != api.CodeSubmit || cfg.Builtin() == "" {
 		return err
 	}
-	about := answersAbout(e.Message+"\n"+e.Hint, refusedAnswers, a.answerNames(ctx, cfg, jobs))
+	about := a.answersAbout(ctx, cfg, jobs, e.Message+"\n"+e.Hint, refusedAnswers)
 	if len(about) == 0 {
 		return err
 	}
@@ -187,10 +187,10 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 	if failedPrepare.MatchString(excerpt) {
 		return fmt.Sprintf("fix prepare in [session.%s]", cfg.Name)
 	}
-	known := a.answerNames(ctx, cfg, a.jobWatcher(cfg.Host))
-	about := answersAbout(excerpt, failedAnswers, known)
-	if name := endedAnswers[job.State]; slices.Contains(known, name) {
-		about = []string{name}
+	jobs := a.jobWatcher(cfg.Host)
+	about := a.answersAbout(ctx, cfg, jobs, endText(&job), refusedAnswers)
+	if len(about) == 0 {
+		about = a.answersAbout(ctx, cfg, jobs, excerpt, failedAnswers)
 	}
 	if len(about) == 0 {
 		return fmt.Sprintf("check the answers in with = { … } of [session.%s]", a.section(cfg.Name))
@@ -198,70 +198,43 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 	return "change " + inWith(a.section(cfg.Name), about)
 }
 
-// answerNames are the answers that a builtin job of the session accepts; none if that
-// is not known.
-func (a *Agent) answerNames(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher) []string {
+var (
+	// refusedAnswers are what the words of a refusal, or of how a job ended, are about: a
+	// pattern, and answers in `with`.
+	refusedAnswers = [][]string{
+		{`--mem\b|(?i)memory`, "memory"},
+		{`--gres|(?i)\bGPUs?\b`, "gpus", "gpu", "gpu_type"},
+		{`--time\b|(?i)walltime|time limit`, "hours"},
+		{`--account|-A\b|-P\b`, "account", "project"},
+		{`--partition|-q\b`, "partition", "queue"},
+		{`--qos`, "qos"},
+	}
+	// failedAnswers are the same for the end of the log of a job that never served.
+	failedAnswers = [][]string{
+		{`bin/activate\b|virtual environment`, "venv"},
+		{`(?:Jupyter|TensorBoard|code-server|RStudio|noVNC|websockify|vncpasswd|a VNC server .*|a desktop .*) (?:is not installed )?here`, "venv", "conda", "modules", "container"},
+	}
+	// failedPrepare matches what a builtin job prints about the session's prepare.
+	failedPrepare = regexp.MustCompile(`tunctl: (?:prepare ended|there is no script .*: set prepare)`)
+)
+
+// answersAbout are the answers that a text is about, of those that a builtin job of the session
+// accepts; none if that is not known.
+func (a *Agent) answersAbout(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, text string, table [][]string) []string {
 	site, err := a.siteOf(ctx, cfg.Host, jobs)
 	if err != nil {
 		a.log.Debug("cannot find the site of a host", "host", cfg.Host, "err", err)
 		return nil
 	}
 	job := configs.Job{App: cfg.Builtin(), Site: site}
-	var names []string
-	for _, q := range job.Questions() {
-		names = append(names, q.Name)
-	}
-	return names
-}
-
-// answerHint maps words in a message to the answers in `with` that they are about.
-type answerHint struct {
-	words   *regexp.Regexp
-	answers []string
-}
-
-func answerHints(rows ...[]string) []answerHint {
-	list := make([]answerHint, len(rows))
-	for i, row := range rows {
-		list[i] = answerHint{regexp.MustCompile(row[0]), row[1:]}
-	}
-	return list
-}
-
-var (
-	// refusedAnswers match what is said about a job that the scheduler refused.
-	refusedAnswers = answerHints(
-		[]string{`--mem\b|(?i)memory`, "memory"},
-		[]string{`--cpus-per-task|(?i)\bCPUs?\b`, "cpus"},
-		[]string{`--gres|(?i)\bGPUs?\b`, "gpus", "gpu", "gpu_type"},
-		[]string{`--time\b|(?i)walltime`, "hours"},
-		[]string{`--account|-A\b|-P\b`, "account", "project"},
-		[]string{`--partition|-q\b`, "partition", "queue"},
-		[]string{`--qos`, "qos"},
-	)
-	// failedAnswers match the end of the log of a job that never served.
-	failedAnswers = answerHints(
-		[]string{`bin/activate\b|virtual environment`, "venv"},
-		[]string{`CondaError|Environment(?:Name|Location)NotFound|conda environment|\bconda .*(?:activate|not installed)`, "conda"},
-		[]string{`(?i)\bLmod\b|modulefile|module\(s\)|module: .*not found`, "modules"},
-		[]string{`(?i)\bapptainer\b|\bsingularity\b`, "container"},
-		[]string{`(?:Jupyter|TensorBoard|code-server|RStudio|noVNC|websockify|vncpasswd|a VNC server .*|a desktop .*) (?:is not installed )?here`, "venv", "conda", "modules", "container"},
-	)
-	// failedPrepare matches what a builtin job prints about the session's prepare.
-	failedPrepare = regexp.MustCompile(`tunctl: (?:prepare ended|there is no script .*: set prepare)`)
-	// endedAnswers match how such a job ended.
-	endedAnswers = map[api.JobState]string{api.JobOOM: "memory", api.JobTimeout: "hours"}
-)
-
-// answersAbout are those of the known answers that a text is about.
-func answersAbout(text string, hints []answerHint, known []string) []string {
+	questions := job.Questions()
 	var about []string
-	for _, h := range hints {
-		if !h.words.MatchString(text) {
+	for _, row := range table {
+		if !regexp.MustCompile(row[0]).MatchString(text) {
 			continue
 		}
-		for _, name := range h.answers {
-			if slices.Contains(known, name) && !slices.Contains(about, name) {
+		for _, name := range row[1:] {
+			if slices.ContainsFunc(questions, func(q configs.Question) bool { return q.Name == name }) {
 				about = append(about, name)
 			}
 		}

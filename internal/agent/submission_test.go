@@ -29,7 +29,7 @@ func TestAJobWithoutWhatItsSiteRequiresIsRefusedBeforeItIsSubmitted(t *testing.T
 	refused := func(require, session string, want ...string) {
 		t.Helper()
 		w.site("require = ["+require+"]\n", session)
-		_, err := w.client.Up(t.Context(), "jupyter")
+		_, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"})
 		if err != nil {
 			t.Fatal(err)
 		}

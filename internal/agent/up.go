@@ -20,8 +20,9 @@ import (
 // up brings a session up for a person. Unless it is only to adopt a job, it permits one
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
-func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api.UpResponse, err error) {
-	if !a.waiters.has(waiter) {
+func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
+	a.useEnv(req.Env)
+	if !a.waiters.has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	s, err := a.requestedSession(req)
@@ -33,7 +34,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 			a.dropUnused(s)
 		}
 	}()
-	if (s.fromConfig() || s.of != "" || s.orphaned()) && !s.inProgress() {
+	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
 		if err := a.validConfig(); err != nil {
 			return api.UpResponse{}, err
 		}
@@ -61,9 +62,9 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest, waiter string) (_ api
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, !req.Adopt, waiter, clientOf(ctx), with)
-	if !a.waiters.has(waiter) { // it has left meanwhile
-		s.revoke(waiter)
+	now, at := s.start(byPerson, !req.Adopt, req.Waiter, clientOf(ctx), with)
+	if !a.waiters.has(req.Waiter) { // it has left meanwhile
+		s.revoke(req.Waiter)
 	}
 	a.resume()
 	return api.UpResponse{Session: now, At: at}, nil
@@ -157,11 +158,9 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 	}, func(why error) {
 		switch {
 		case errors.Is(why, api.ErrBusy):
-			s.change(func(f *facts) {
-				f.doing = "waiting until your own shell or copy ends: the host allows no more commands at a time"
-			})
+			s.show("waiting until your own shell or copy ends: the host allows no more commands at a time")
 		case isNoAnswer(why):
-			s.change(func(f *facts) { f.doing = "the scheduler does not respond; trying again" })
+			s.show("the scheduler does not respond; trying again")
 		}
 	})
 	return job, err
@@ -170,7 +169,7 @@ func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwat
 // findJob adopts the session's job if it exists on the account, and else submits it if a
 // person permitted that.
 func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account string) (api.Job, error) {
-	s.change(func(f *facts) { f.doing = "asking the scheduler about the job" })
+	s.show("asking the scheduler about the job")
 	began := time.Now()
 	rec := s.agent.store.Session(s.name)
 	var unlisted state.Submission
@@ -209,7 +208,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		return api.Job{}, s.noJobError(last, account)
 	}
 	if text := jobOnOtherAccount(rec.Current(), s.host(), account); text != "" {
-		s.tell(fmt.Sprintf("job %s may still be running: %s", rec.Current().Job.ID, text))
+		s.notify("", fmt.Sprintf("job %s may still be running: %s", rec.Current().Job.ID, text))
 	}
 	return s.submit(ctx, jobs, account)
 }
@@ -238,14 +237,12 @@ func usable(job api.Job) bool { return !job.State.Ended() && job.State != api.Jo
 // findByName finds a job of the session's name, and the submission that made it, if tunctl's. The
 // job is zero if there is none.
 func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.Job, state.Submission, error) {
-	s.mu.Lock()
-	cfg, attached, second := s.cfg, s.attached, s.of != ""
-	s.mu.Unlock()
-	if cfg.Job == "" || attached {
+	cfg := s.config()
+	if cfg.Job == "" || s.byJob() {
 		return api.Job{}, state.Submission{}, nil
 	}
 	name := cfg.Job
-	if second {
+	if s.origin == second {
 		name = s.agent.acceptedJobName(cfg.Host, name)
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
@@ -306,7 +303,7 @@ func (s *session) noJobError(was state.Submission, account string) error {
 	switch {
 	case elsewhere != "":
 		e = api.Errorf(api.CodeJobEnded, "%s", elsewhere).WithHint("`tunctl up %s` starts a new one", s.name)
-	case s.attached:
+	case s.byJob():
 		e = api.Errorf(api.CodeJobEnded, "the job of %s no longer exists", s.name).WithHint("%s", startedByHandHint)
 	case was.InDoubt():
 		e = api.Errorf(api.CodeJobEnded, "the result of the last submission of %s is not known, and no job of it is on %s yet",
@@ -324,7 +321,7 @@ func (s *session) noJobError(was state.Submission, account string) error {
 		e = api.Errorf(api.CodeJobEnded, "session %s has no job, and nobody waits for one to be submitted", s.name).
 			WithHint("`tunctl up %s` starts one", s.name)
 	}
-	if cfg.Submit == "" && !s.attached { // it could not be submitted anyway
+	if cfg.Submit == "" && !s.byJob() { // it could not be submitted anyway
 		e.Hint = noSuchJobError(cfg, e.Code).Hint
 	}
 	return e
@@ -421,7 +418,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
 	}
 	e := endedError(cfg, &job, served, excerpt, fix)
-	if s.attached {
+	if s.byJob() {
 		e.Hint = startedByHandHint
 	}
 	return e

@@ -25,7 +25,7 @@ func TestANewJobsPageIsReadyByItsLogBeforeTheSchedulerSaysThatItRuns(t *testing.
 		t.Run(dialect, func(t *testing.T) {
 			w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: 1500 * time.Millisecond})
 			w.restart(config+"job = \"practice\"\n", oneAnswer)
-			if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+			if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 				t.Fatal(err)
 			}
 			w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
@@ -49,7 +49,7 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 	w.restart(config+"job = \"practice\"\n", oneAnswer)
 	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
 	w.script("#!/bin/sh\n#SBATCH --output=out.log\nsleep 60\n")
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
@@ -62,7 +62,7 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Slow(50 * time.Millisecond) // so that the answer is still under way
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("submitting", func(s api.Session) bool {
@@ -78,7 +78,7 @@ func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
 func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Slow(100 * time.Millisecond) // so that the answer is still under way
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	for len(w.cluster.Jobs()) == 0 {
@@ -105,7 +105,7 @@ func TestAReconnectSubmitsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		meanwhile()
-		if _, err := w.client.UpWaiting(t.Context(), api.UpRequest{Session: "jupyter", Adopt: true}, ""); err != nil {
+		if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Adopt: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestACancelAfterASubmissionThatNeverBeganLooksForNoJob(t *testing.T) {
 	w := newWorld(t)
 	w.restart(strings.Replace(config, "~/jupyter.sh", "local:/nonexistent/jupyter.sh", 1), nil)
 	for range 2 {
-		if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+		if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 			t.Fatal(err)
 		}
 		w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
@@ -173,7 +173,7 @@ func TestANewAgentOutlivesASchedulersSilence(t *testing.T) {
 func TestASubmissionInDoubtIsAPersonsToSettle(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", 1)
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.until("in doubt", func(s api.Session) bool { return s.State == api.SessionFailed })
@@ -212,7 +212,7 @@ func TestBetweenTwoJobsOfANameThatRunAPersonChooses(t *testing.T) {
 			}
 		}
 	}
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
@@ -258,7 +258,7 @@ func TestANewAgentKnowsTheJobOfASessionThatIsDown(t *testing.T) {
 		}
 	}
 	check("after the restart")
-	if _, err := w.client.PageURL(t.Context(), "jupyter"); err == nil { // it makes the session, which stays down
+	if _, err := w.client.Page(t.Context(), "jupyter"); err == nil { // it makes the session, which stays down
 		t.Fatal("a session that is down has a page")
 	}
 	check("after it was asked for")
@@ -296,7 +296,7 @@ func TestAYoungJobThatTheSchedulerDoesNotKnowIsNotSubmittedAgain(t *testing.T) {
 	w.stop()
 	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "")
 	w.start()
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("with the job it had", func(s api.Session) bool { return s.Job != nil && s.Job.ID == "9999" })
@@ -314,7 +314,7 @@ func TestAYoungJobOfAnotherAccountIsNotTakenForOneHere(t *testing.T) {
 	w.stop()
 	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "student@elsewhere.example:22")
 	w.start()
-	if _, err := w.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.until("with a job", func(s api.Session) bool { return s.Job != nil })

@@ -19,40 +19,29 @@ const (
 // usageHub knows who looks at what jobs use, and gives them each sample.
 type usageHub struct {
 	mu      sync.Mutex
-	streams map[*usageStream]struct{}
-	changed chan struct{} // closed when one comes or goes
-}
-
-// usageStream is a client that looks at one session, or at all.
-type usageStream struct {
-	session string // "": all
-	samples chan api.Usage
+	streams map[chan api.Usage]string // the session that each client looks at; "": all
+	changed chan struct{}             // closed when one comes or goes
 }
 
 // usageBuffer is how many samples may wait for a slow client.
 const usageBuffer = 64
 
 func newUsageHub() *usageHub {
-	return &usageHub{streams: map[*usageStream]struct{}{}, changed: make(chan struct{})}
+	return &usageHub{streams: map[chan api.Usage]string{}, changed: make(chan struct{})}
 }
 
-func (h *usageHub) add(session string) *usageStream {
-	s := &usageStream{session: session, samples: make(chan api.Usage, usageBuffer)}
+func (h *usageHub) add(session string) chan api.Usage {
+	samples := make(chan api.Usage, usageBuffer)
+	h.change(func() { h.streams[samples] = session })
+	return samples
+}
+
+func (h *usageHub) remove(samples chan api.Usage) { h.change(func() { delete(h.streams, samples) }) }
+
+func (h *usageHub) change(streams func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.streams[s] = struct{}{}
-	h.signalLocked()
-	return s
-}
-
-func (h *usageHub) remove(s *usageStream) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.streams, s)
-	h.signalLocked()
-}
-
-func (h *usageHub) signalLocked() {
+	streams()
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
@@ -62,8 +51,8 @@ func (h *usageHub) signalLocked() {
 func (h *usageHub) looking(session string) (looked bool, changed <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for s := range h.streams {
-		looked = looked || s.wants(session)
+	for _, at := range h.streams {
+		looked = looked || at == "" || at == session
 	}
 	return looked, h.changed
 }
@@ -73,17 +62,15 @@ func (h *usageHub) looking(session string) (looked bool, changed <-chan struct{}
 func (h *usageHub) publish(u api.Usage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for s := range h.streams {
-		if s.wants(u.Session) {
+	for samples, at := range h.streams {
+		if at == "" || at == u.Session {
 			select {
-			case s.samples <- u:
+			case samples <- u:
 			default:
 			}
 		}
 	}
 }
-
-func (s *usageStream) wants(session string) bool { return s.session == "" || s.session == session }
 
 // usageLog is what a session's job used in the last hour.
 type usageLog struct {
@@ -98,11 +85,8 @@ func (l *usageLog) add(u api.Usage) {
 	if n := len(l.samples); n > 1 && l.samples[n-1].Time.Sub(l.samples[n-2].Time) < usageSpacing {
 		l.samples = l.samples[:n-1]
 	}
-	old := slices.IndexFunc(l.samples, func(x api.Usage) bool { return u.Time.Sub(x.Time) < usageKept })
-	if old < 0 {
-		old = len(l.samples)
-	}
-	l.samples = append(slices.Clone(l.samples[old:]), u)
+	l.samples = append(l.samples, u)
+	l.samples = slices.DeleteFunc(l.samples, func(x api.Usage) bool { return u.Time.Sub(x.Time) >= usageKept })
 }
 
 func (l *usageLog) all() []api.Usage {
@@ -129,15 +113,15 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	known := r.URL.Query().Get("known") != ""
-	stream := &usageStream{session: name}
+	var samples chan api.Usage
 	if !known {
-		stream = a.usage.add(name)
-		defer a.usage.remove(stream)
+		samples = a.usage.add(name)
+		defer a.usage.remove(samples)
 	}
 	out := newLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
 	for _, s := range a.live() {
-		if !stream.wants(s.name) {
+		if name != "" && name != s.name {
 			continue
 		}
 		for _, u := range s.meter.log.all() {
@@ -152,7 +136,7 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 	}
 	for {
 		select {
-		case u := <-stream.samples:
+		case u := <-samples:
 			if u.Time.After(sent[u.Session]) && out.send(u) != nil {
 				return
 			}

@@ -14,7 +14,7 @@ import (
 func TestAHostIsDialledAgainSoonForWhoeverWaits(t *testing.T) {
 	for name, wait := range map[string]func(ctx context.Context, w *world, page string){
 		"a command that shows the status": func(ctx context.Context, w *world, _ string) {
-			_ = w.client.WatchWaiting(ctx, api.AnswersNone, "status", func(api.Event) {}) // it ends by our cancel
+			_ = w.client.Watch(ctx, api.AnswersNone, "status", func(api.Event) {}) // it ends by our cancel
 		},
 		"a person who opens the page": func(ctx context.Context, _ *world, page string) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, http.NoBody)

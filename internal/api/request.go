@@ -25,8 +25,7 @@ var EnvNames = []string{
 	"SSH_AUTH_SOCK", "KRB5CCNAME", "PATH", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY",
 }
 
-// UpRequest asks to bring a session up. It permits one submission: with ?waiter=NAME
-// while a watch with that name is open, else for an hour.
+// UpRequest asks to bring a session up. It permits one submission, for an hour.
 type UpRequest struct {
 	Session string `json:"session"`
 	// Adopt permits none: the session finds its job, or says that it has ended.
@@ -36,8 +35,11 @@ type UpRequest struct {
 	With  Choices `json:"with,omitempty"`
 	Again bool    `json:"again,omitempty"`
 	// As makes a second session of that name, with its own job and port.
-	As  string `json:"as,omitempty"`
-	Env Env    `json:"env,omitempty"`
+	As string `json:"as,omitempty"`
+	// Waiter names the watch of a command that waits: the submission is permitted while it is
+	// open.
+	Waiter string `json:"waiter,omitempty"`
+	Env    Env    `json:"env,omitempty"`
 }
 
 // UpResponse is the session right after the request took effect; events before At are

@@ -55,104 +55,86 @@ func transport(paths home.Paths, timeout time.Duration) *http.Transport {
 	}
 }
 
-// stream reads a JSON value per line.
-func stream[T any](ctx context.Context, c *Client, path string, each func(T)) error {
-	return streamOf(ctx, c, http.MethodGet, path, nil, each)
-}
-
-// streamOf is stream for any method, with a body unless in is nil.
-func streamOf[T any](ctx context.Context, c *Client, method, path string, in any, each func(T)) error {
-	if c.slow {
-		var end func()
-		ctx, end = c.whileResponding(ctx)
-		defer end()
-	}
-	res, err := c.do(ctx, method, path, in)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
-	dec := json.NewDecoder(res.Body)
-	for {
-		var v T
-		switch err := dec.Decode(&v); {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return api.Errorf(api.CodeAgent, "the agent has stopped").Because(err)
-		}
-		each(v)
-	}
-}
-
 // slowClient is c for answers that take as long as a remote host and its scheduler do.
 func (c *Client) slowClient() *Client {
 	return &Client{paths: c.paths, http: &http.Client{Transport: transport(c.paths, 0)}, name: c.name, timeout: c.timeout, slow: true}
 }
 
-// request sends one request and returns its answer.
-func request[Out any](ctx context.Context, c *Client, method, path string, in any) (Out, error) {
+// call sends the request of a call and returns its answer; at are the values of its path.
+func call[In, Out any](ctx context.Context, c *Client, to api.Call[In, Out], in In, at ...string) (Out, error) {
 	var out Out
-	err := c.call(ctx, method, path, in, &out)
+	method, path := to.Request(at...)
+	err := c.exchange(ctx, method, path, in, func(_ context.Context, answer *json.Decoder) error {
+		if err := answer.Decode(&out); err != nil {
+			return api.Errorf(api.CodeAgent, "cannot read the agent's answer: %w", err)
+		}
+		return nil
+	})
 	return out, err
 }
 
-// requestRemote posts a request that needs an answer of a remote host.
-func requestRemote[Out any](ctx context.Context, c *Client, path string, in any) (Out, error) {
+// callRemote is call for what needs an answer of a remote host.
+func callRemote[In, Out any](ctx context.Context, c *Client, to api.Call[In, Out], in In, at ...string) (Out, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, remoteTimeout, api.Errorf(api.CodeTimeout, "no answer from the host within %s",
 		api.DurationText(remoteTimeout)).
 		WithHint("the login node or its scheduler is slow; try again in a few minutes"))
 	defer cancel()
-	return request[Out](ctx, c.slowClient(), http.MethodPost, path, in)
+	return call(ctx, c.slowClient(), to, in, at...)
 }
 
-// call sends one request and decodes its answer into out unless that is nil.
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+// stream is call for one whose answer is a value per line.
+func stream[In, Out any](ctx context.Context, c *Client, to api.Call[In, Out], in In, each func(Out), at ...string) error {
+	method, path := to.Request(at...)
+	return c.exchange(ctx, method, path, in, func(ctx context.Context, answer *json.Decoder) error {
+		for {
+			var v Out
+			switch err := answer.Decode(&v); {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return api.Errorf(api.CodeAgent, "the agent has stopped").Because(err)
+			}
+			each(v)
+		}
+	})
+}
+
+// exchange sends a request, and has read take the answer.
+func (c *Client) exchange(ctx context.Context, method, path string, in any, read func(context.Context, *json.Decoder) error) error {
 	if c.slow {
 		var end func()
 		ctx, end = c.whileResponding(ctx)
 		defer end()
 	}
-	res, err := c.do(ctx, method, path, in)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
-	if out == nil {
-		return nil
-	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return api.Errorf(api.CodeAgent, "cannot read the agent's answer: %w", err)
-	}
-	return nil
-}
-
-func (c *Client) do(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
-	if in != nil {
+	switch in := in.(type) {
+	case api.None:
+	case url.Values:
+		path += "?" + in.Encode()
+	default:
 		data, err := json.Marshal(in)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		body = bytes.NewReader(data)
 	}
 	// "tunctl" is no host name: the agent rejects requests that a browser could send.
 	req, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.setHeaders(req)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
-	}
-	if res.StatusCode < 300 {
-		return res, nil
+		return c.unreachable(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	return nil, refusal(res)
+	if res.StatusCode >= 300 {
+		return refusal(res)
+	}
+	return read(ctx, json.NewDecoder(res.Body))
 }
 
 // setHeaders says who sends a request, and which config file the user has chosen, if any.

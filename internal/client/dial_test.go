@@ -44,13 +44,13 @@ func TestAHungAgentIsCalledHungByEveryRequest(t *testing.T) {
 	for name, request := range map[string]func(context.Context) error{
 		"status": func(ctx context.Context) error { _, err := c.Status(ctx); return err },
 		"ensure": func(ctx context.Context) error { _, err := c.Ensure(ctx, nil); return err },
-		"up":     func(ctx context.Context) error { _, err := c.Up(ctx, "jupyter"); return err },
+		"up":     func(ctx context.Context) error { _, err := c.Up(ctx, api.UpRequest{Session: "jupyter"}); return err },
 		"down":   func(ctx context.Context) error { _, err := c.Down(ctx, api.DownRequest{All: true}); return err },
 		"stop":   c.Stop,
-		"watch":  func(ctx context.Context) error { return c.Watch(ctx, api.AnswersNone, func(api.Event) {}) },
+		"watch":  func(ctx context.Context) error { return c.Watch(ctx, api.AnswersNone, "", func(api.Event) {}) },
 		"log":    func(ctx context.Context) error { return c.Log(ctx, api.LogQuery{Session: "x"}, func(api.LogChunk) {}) },
 		"far log": func(ctx context.Context) error {
-			return stream(ctx, c.slowClient(), "/v1/sessions/x/log", func(api.LogChunk) {})
+			return stream(ctx, c.slowClient(), api.CallLog, nil, func(api.LogChunk) {}, "x")
 		},
 		"jobs":   func(ctx context.Context) error { _, err := c.Jobs(ctx, "narval", false); return err },
 		"extend": func(ctx context.Context) error { _, err := c.Extend(ctx, "jupyter", time.Hour); return err },

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -12,93 +11,74 @@ import (
 
 // Status returns what the agent knows.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
-	return request[api.Status](ctx, c, http.MethodGet, "/v1/status", nil)
+	return call(ctx, c, api.CallStatus, api.None{})
 }
 
-// Up starts a session and returns at once, as a click does. Its job may be submitted
-// for an hour.
-func (c *Client) Up(ctx context.Context, session string) (api.UpResponse, error) {
-	return c.UpWaiting(ctx, api.UpRequest{Session: session}, "")
-}
-
-// UpWaiting is Up for a command that waits: the job may be submitted while WatchWaiting
-// with the same waiter lasts, and for an hour at most.
-func (c *Client) UpWaiting(ctx context.Context, req api.UpRequest, waiter string) (api.UpResponse, error) {
+// Up starts a session and returns at once.
+func (c *Client) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
 	req.Env = environment()
-	path := "/v1/up"
-	if waiter != "" {
-		path += "?waiter=" + url.QueryEscape(waiter)
-	}
-	return request[api.UpResponse](ctx, c, http.MethodPost, path, req)
+	return call(ctx, c, api.CallUp, req)
 }
 
 // Down stops sessions.
 func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
-	return request[api.DownResponse](ctx, c.slowClient(), http.MethodPost, "/v1/down", req)
-}
-
-// Page returns the whole URL of a session's page, token included, and the password for its
-// login page.
-func (c *Client) Page(ctx context.Context, session string) (api.OpenResponse, error) {
-	return request[api.OpenResponse](ctx, c, http.MethodPost, "/v1/sessions/"+url.PathEscape(session)+"/open", struct{}{})
+	return call(ctx, c.slowClient(), api.CallDown, req)
 }
 
 // AssistantUp brings a session up for an assistant, once a person has approved that.
 func (c *Client) AssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
 	req.Env = environment()
-	return request[api.UpResponse](ctx, c.slowClient(), http.MethodPost, "/v1/assistant/up", req)
+	return call(ctx, c.slowClient(), api.CallAssistantUp, req)
 }
 
 // AssistantDown takes a session down for an assistant, once a person has approved that.
 func (c *Client) AssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
-	return request[api.DownResponse](ctx, c.slowClient(), http.MethodPost, "/v1/assistant/down", req)
+	return call(ctx, c.slowClient(), api.CallAssistantDown, req)
 }
 
-// PageURL returns the whole URL of a session's page, token included.
-func (c *Client) PageURL(ctx context.Context, session string) (string, error) {
-	r, err := c.Page(ctx, session)
-	return r.URL, err
+// Page returns the whole URL of a session's page, token included, and the password for its
+// login page.
+func (c *Client) Page(ctx context.Context, session string) (api.OpenResponse, error) {
+	return call(ctx, c, api.CallOpen, api.None{}, session)
 }
 
 // EndpointPage is Page for another page of the session's job, by the name of its endpoint.
 // Its first use forwards it.
 func (c *Client) EndpointPage(ctx context.Context, session, endpoint string) (api.OpenResponse, error) {
-	return requestRemote[api.OpenResponse](ctx, c, "/v1/sessions/"+url.PathEscape(session)+"/endpoints/"+url.PathEscape(endpoint)+"/open", struct{}{})
+	return callRemote(ctx, c, api.CallOpenEndpoint, api.None{}, session, endpoint)
 }
 
 // Login logs in to a host now.
 func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
-	return request[api.Host](ctx, c, http.MethodPost, "/v1/login", api.LoginRequest{Host: host, Env: environment()})
+	return call(ctx, c, api.CallLogin, api.LoginRequest{Host: host, Env: environment()})
 }
 
 // Logout disconnects from a host.
 func (c *Client) Logout(ctx context.Context, host string) error {
-	return c.call(ctx, http.MethodPost, "/v1/logout", api.LoginRequest{Host: host}, nil)
+	_, err := call(ctx, c, api.CallLogout, api.LoginRequest{Host: host})
+	return err
 }
 
 // Answer answers a prompt.
 func (c *Client) Answer(ctx context.Context, id string, a api.Answer) error {
-	return c.call(ctx, http.MethodPost, "/v1/prompts/"+url.PathEscape(id), a, nil)
+	_, err := call(ctx, c, api.CallAnswer, a, id)
+	return err
 }
 
 // Stop stops the agent. Jobs keep running.
 func (c *Client) Stop(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/v1/stop", struct{}{}, nil)
+	_, err := call(ctx, c, api.CallStop, api.None{})
+	return err
 }
 
 // Watch calls each for every event until ctx or the agent ends. The first event is the
-// whole status.
-func (c *Client) Watch(ctx context.Context, answers api.Answers, each func(api.Event)) error {
-	return c.WatchWaiting(ctx, answers, "", each)
-}
-
-// WatchWaiting is Watch for a command that waits for a session.
-func (c *Client) WatchWaiting(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {
+// whole status. A command that waits for a session has a name as waiter; see api.UpRequest.
+func (c *Client) Watch(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {
 	q := url.Values{"answers": {string(answers)}}
 	if waiter != "" {
 		q.Set("waiter", waiter)
 	}
-	return stream(ctx, c, "/v1/watch?"+q.Encode(), each)
+	return stream(ctx, c, api.CallWatch, q, each)
 }
 
 // Log calls each for every chunk of the log of a session or a job.
@@ -113,142 +93,133 @@ func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk
 	if q.Tail > 0 {
 		v.Set("tail", strconv.Itoa(q.Tail))
 	}
-	path := "/v1/sessions/" + url.PathEscape(q.Session)
 	if q.Job != "" {
-		path = jobsPath(q.Host) + "/" + url.PathEscape(q.Job)
+		return stream(ctx, c.slowClient(), api.CallJobLog, v, each, q.Host, q.Job)
 	}
-	return stream(ctx, c.slowClient(), path+"/log?"+v.Encode(), each)
+	return stream(ctx, c.slowClient(), api.CallLog, v, each, q.Session)
 }
 
 // Forward starts forwards that are in no config, and returns at once.
 func (c *Client) Forward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
 	req.Env = environment()
-	return request[api.ForwardResponse](ctx, c, http.MethodPost, "/v1/forward", req)
+	return call(ctx, c, api.CallForward, req)
 }
 
 // Attach starts a session for a job that somebody started by hand. The host must be
 // connected.
 func (c *Client) Attach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
 	req.Env = environment()
-	return requestRemote[api.AttachResponse](ctx, c, "/v1/attach", req)
+	return callRemote(ctx, c, api.CallAttach, req)
 }
 
 // Quota returns the balances and quotas that the host's site reports. The host must be
 // connected.
-func (c *Client) Quota(ctx context.Context, host string) (api.QuotaResponse, error) {
-	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host})
-}
-
-// FreshQuota is Quota by commands that run now, whatever is known.
-func (c *Client) FreshQuota(ctx context.Context, host string) (api.QuotaResponse, error) {
-	return requestRemote[api.QuotaResponse](ctx, c, "/v1/quota", api.QuotaRequest{Host: host, Refresh: true})
+func (c *Client) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
+	return callRemote(ctx, c, api.CallQuota, req)
 }
 
 // Balances are the last known balances of all hosts. Nothing is asked of a host.
 func (c *Client) Balances(ctx context.Context) ([]api.HostBalances, error) {
-	return request[[]api.HostBalances](ctx, c, http.MethodGet, "/v1/balances", nil)
+	return call(ctx, c, api.CallBalances, api.None{})
 }
 
 // History are the jobs that have ended, and their sums by week. Nothing is asked of a host.
 func (c *Client) History(ctx context.Context) (api.HistoryResponse, error) {
-	return request[api.HistoryResponse](ctx, c, http.MethodGet, "/v1/history", nil)
+	return call(ctx, c, api.CallHistory, api.None{})
 }
 
 // Choices is what may be chosen for a session's next run.
 func (c *Client) Choices(ctx context.Context, session string) (api.ChoicesResponse, error) {
-	return request[api.ChoicesResponse](ctx, c, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/choices", nil)
+	return call(ctx, c, api.CallChoices, api.None{}, session)
 }
 
 // Preview calls each with what an up of a session would submit, once for each set of choices,
 // as soon as it is known. The host must be connected. Nothing is submitted. Each set is a
 // question to the scheduler, which keeps its distance to the last one.
 func (c *Client) Preview(ctx context.Context, req api.PreviewRequest, each func(api.Preview)) error {
-	return streamOf(ctx, c.slowClient(), http.MethodPost, "/v1/preview", req, each)
+	return stream(ctx, c.slowClient(), api.CallPreview, req, each)
 }
 
 // Usage calls each with the use of the sessions' jobs, or of one session's: first with what
 // is known of the last hour, then with each new measurement until ctx ends. While it runs,
-// somebody looks, and the agent measures.
-func (c *Client) Usage(ctx context.Context, session string, each func(api.Usage)) error {
-	return stream(ctx, c, "/v1/usage?session="+url.QueryEscape(session), each)
-}
-
-// KnownUsage calls each with what is known of the use of a session's job in the last hour,
-// without measuring.
-func (c *Client) KnownUsage(ctx context.Context, session string, each func(api.Usage)) error {
-	return stream(ctx, c, "/v1/usage?known=1&session="+url.QueryEscape(session), each)
+// somebody looks, and the agent measures. With known it ends after the first part, and
+// nothing is measured.
+func (c *Client) Usage(ctx context.Context, session string, known bool, each func(api.Usage)) error {
+	q := url.Values{"session": {session}}
+	if known {
+		q.Set("known", "1")
+	}
+	return stream(ctx, c, api.CallUsage, q, each)
 }
 
 // Reload makes the agent read its config now.
 func (c *Client) Reload(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/v1/reload", struct{}{}, nil)
+	_, err := call(ctx, c, api.CallReload, api.None{})
+	return err
 }
 
 // Jobs lists the person's jobs on a host; with ended, those of the last day too.
 func (c *Client) Jobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
-	path := jobsPath(host)
+	q := url.Values{}
 	if ended {
-		path += "?ended=1"
+		q.Set("ended", "1")
 	}
-	r, err := request[api.JobsResponse](ctx, c.slowClient(), http.MethodGet, path, nil)
+	r, err := call(ctx, c.slowClient(), api.CallJobs, q, host)
 	return r.Jobs, err
 }
 
 // LastJobs lists the jobs that a host's scheduler reported last, without a new query.
-// An agent of an earlier version has no such list and returns an error.
 func (c *Client) LastJobs(ctx context.Context, host string) ([]api.Job, error) {
-	r, err := request[api.JobsResponse](ctx, c, http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/last-jobs", nil)
+	r, err := call(ctx, c, api.CallLastJobs, api.None{}, host)
 	return r.Jobs, err
 }
 
 // Scheduler returns which scheduler a connected host has.
 func (c *Client) Scheduler(ctx context.Context, host string) (string, error) {
-	r, err := request[api.SchedulerResponse](ctx, c.slowClient(), http.MethodGet, "/v1/hosts/"+url.PathEscape(host)+"/scheduler", nil)
+	r, err := call(ctx, c.slowClient(), api.CallScheduler, api.None{}, host)
 	return r.Scheduler, err
 }
 
 // Look finds out what a connected host has for a first session there. It takes at most
 // about half a minute.
 func (c *Client) Look(ctx context.Context, host string) (api.Look, error) {
-	return requestRemote[api.Look](ctx, c, "/v1/hosts/"+url.PathEscape(host)+"/look", struct{}{})
+	return callRemote(ctx, c, api.CallLook, api.None{}, host)
 }
 
 // Submit submits a job. It returns when the scheduler has accepted the job, also if the
 // link is lost meanwhile.
 func (c *Client) Submit(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {
-	r, err := request[api.JobResponse](ctx, c.slowClient(), http.MethodPost, jobsPath(host), req)
+	r, err := call(ctx, c.slowClient(), api.CallSubmit, req, host)
 	return r.Job, err
 }
 
 // Job returns all that the scheduler reports of one job.
 func (c *Client) Job(ctx context.Context, host, id string) (api.Job, error) {
-	r, err := request[api.JobResponse](ctx, c.slowClient(), http.MethodGet, jobsPath(host)+"/"+url.PathEscape(id), nil)
+	r, err := call(ctx, c.slowClient(), api.CallJob, api.None{}, host, id)
 	return r.Job, err
 }
 
 // Cancel ends a job and returns its state before that.
 func (c *Client) Cancel(ctx context.Context, host, id string) (api.Job, error) {
-	r, err := request[api.JobResponse](ctx, c.slowClient(), http.MethodDelete, jobsPath(host)+"/"+url.PathEscape(id), nil)
+	r, err := call(ctx, c.slowClient(), api.CallCancel, api.None{}, host, id)
 	return r.Job, err
 }
 
-func jobsPath(host string) string { return "/v1/hosts/" + url.PathEscape(host) + "/jobs" }
-
 // Extend requests more time for a session's job.
 func (c *Client) Extend(ctx context.Context, session string, by time.Duration) (api.Job, error) {
-	r, err := requestRemote[api.ExtendResponse](ctx, c, "/v1/extend", api.ExtendRequest{Session: session, Seconds: int64(by / time.Second)})
+	r, err := callRemote(ctx, c, api.CallExtend, api.ExtendRequest{Session: session, Seconds: int64(by / time.Second)})
 	return r.Job, err
 }
 
 // Refresh queries the schedulers of connected hosts now, and returns the status after
 // that. With a session, it queries only its host.
 func (c *Client) Refresh(ctx context.Context, session string) (api.Status, error) {
-	return requestRemote[api.Status](ctx, c, "/v1/refresh", api.RefreshRequest{Session: session})
+	return callRemote(ctx, c, api.CallRefresh, api.RefreshRequest{Session: session})
 }
 
 // Check examines a host, or a session and its host, over the existing connection. It
 // never connects.
 func (c *Client) Check(ctx context.Context, req api.CheckRequest) ([]api.Check, error) {
-	r, err := requestRemote[api.CheckResponse](ctx, c, "/v1/check", req)
+	r, err := callRemote(ctx, c, api.CallCheck, req)
 	return r.Checks, err
 }

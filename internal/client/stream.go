@@ -33,7 +33,8 @@ func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, er
 	if err != nil {
 		return nil, err
 	}
-	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://tunctl/v1/stream", bytes.NewReader(body))
+	method, path := api.CallStream.Request()
+	hr, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

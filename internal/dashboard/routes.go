@@ -101,7 +101,7 @@ func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 }
 
 func (s *Server) start(r *http.Request, req actRequest) (string, error) {
-	_, err := s.Client.UpWaiting(r.Context(), api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job, Adopt: req.Adopt}, "")
+	_, err := s.Client.Up(r.Context(), api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job, Adopt: req.Adopt})
 	return "", err
 }
 

@@ -67,10 +67,10 @@ func (s *Server) watch(out *lines, looking bool) error {
 	if looking {
 		measuring.Go(func() {
 			// An agent of an earlier version does not measure; the rest of the page works.
-			_ = s.Client.Usage(ctx, "", func(u api.Usage) { out.send(usageLine{lineUsage, u}) })
+			_ = s.Client.Usage(ctx, "", false, func(u api.Usage) { out.send(usageLine{lineUsage, u}) })
 		})
 	}
-	return s.Client.Watch(ctx, api.AnswersNone, func(e api.Event) { out.send(event{e, titles(e)}) })
+	return s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(event{e, titles(e)}) })
 }
 
 // event is an event of the agent, with what a person calls the further pages in it.

@@ -155,7 +155,7 @@ func (l *laptop) until(what string, want func(api.Session) bool) (api.Session, [
 	var last api.Session
 	var states []string
 	seen := false
-	_ = l.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = l.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		switch {
 		case seen:
 			return

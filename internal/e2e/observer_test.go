@@ -33,7 +33,7 @@ func observe(ctx context.Context, c *client.Client, name string) *observer {
 		retry := time.NewTicker(50 * time.Millisecond)
 		defer retry.Stop()
 		for ctx.Err() == nil {
-			_ = c.Watch(ctx, api.AnswersNone, func(e api.Event) { o.hear(e, name) }) // why it ended does not matter
+			_ = c.Watch(ctx, api.AnswersNone, "", func(e api.Event) { o.hear(e, name) }) // why it ended does not matter
 			o.add(sighting{at: time.Now(), noAgent: true})
 			select {
 			case <-retry.C:

@@ -95,7 +95,7 @@ func (l *laptop) loginWithCode(host string) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	first, up := true, false
-	_ = l.client.Watch(ctx, api.AnswersTerminal, func(e api.Event) { // it ends by our cancel
+	_ = l.client.Watch(ctx, api.AnswersTerminal, "", func(e api.Event) { // it ends by our cancel
 		switch {
 		case first:
 			first = false
@@ -373,7 +373,7 @@ func (l *laptop) hostIs(alias string, up bool) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	seen := false
-	_ = l.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = l.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		hosts := []api.Host{}
 		if e.Status != nil {
 			hosts = e.Status.Hosts

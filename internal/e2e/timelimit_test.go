@@ -135,7 +135,7 @@ func (l *laptop) notice(words string) string {
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	text := ""
-	_ = l.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = l.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		if e.Notice != nil && strings.Contains(e.Notice.Text, words) {
 			text = e.Notice.Text
 			cancel()

@@ -23,6 +23,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch/detect"
 )
 
@@ -59,9 +60,9 @@ type Options struct {
 type server struct {
 	Options
 	logPause time.Duration
-	// turn holds a value while a tool uses a host, which only one does at a time. Its owner
-	// has the fields below.
-	turn  chan struct{}
+	// turn is held while a tool uses a host, which only one does at a time. It guards the
+	// fields below.
+	turn  ctxtime.Mutex
 	logs  map[string]logTail   // by session
 	looks map[string]time.Time // when the use of a session's job was last measured for us; "" is all
 }
@@ -77,7 +78,7 @@ type logTail struct {
 func New(o Options) *sdk.Server { return newServer(o).tools() }
 
 func newServer(o Options) *server {
-	return &server{Options: o, logPause: logPause, turn: make(chan struct{}, 1), logs: map[string]logTail{}, looks: map[string]time.Time{}}
+	return &server{Options: o, logPause: logPause, turn: ctxtime.NewMutex(), logs: map[string]logTail{}, looks: map[string]time.Time{}}
 }
 
 func (s *server) tools() *sdk.Server {
@@ -204,10 +205,10 @@ func (s *server) tail(ctx context.Context, in tailInput) (any, error) {
 		in.Lines = defaultLines
 	}
 	in.Lines = min(in.Lines, maxLines)
-	if err := s.awaitTurn(ctx); err != nil {
+	if err := s.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer s.endTurn()
+	defer s.turn.Unlock()
 	known, found := s.logs[in.Session]
 	if !found || time.Since(known.at) >= s.logPause {
 		known = s.readLog(ctx, in.Session)
@@ -217,17 +218,6 @@ func (s *server) tail(ctx context.Context, in tailInput) (any, error) {
 	}
 	return untrusted(lastLines(known.text, in.Lines)), nil
 }
-
-func (s *server) awaitTurn(ctx context.Context) error {
-	select {
-	case s.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *server) endTurn() { <-s.turn }
 
 // readLog reads the end of a log, as much as anybody may ask for, and keeps what it found
 // unless the agent answered alone. A reading that was given up also counts.
@@ -288,22 +278,18 @@ type sessionInput struct {
 // usage collects what the agent says at once. It measures only while somebody looks, which
 // this does once a minute; in between it returns what is known.
 func (s *server) usage(ctx context.Context, in sessionInput) (any, error) {
-	if err := s.awaitTurn(ctx); err != nil {
+	if err := s.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer s.endTurn()
+	defer s.turn.Unlock()
 	maps.DeleteFunc(s.looks, func(_ string, at time.Time) bool { return time.Since(at) >= usagePause })
 	_, one := s.looks[in.Session]
 	_, all := s.looks[""]
 	look := !one && !all
-	ask := s.Client.KnownUsage
-	if look {
-		ask = s.Client.Usage
-	}
 	looking, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	latest := map[string]api.Usage{}
-	err := ask(looking, in.Session, func(u api.Usage) { latest[u.Session] = u })
+	err := s.Client.Usage(looking, in.Session, !look, func(u api.Usage) { latest[u.Session] = u })
 	if look && !withoutHost(err) {
 		s.looks[in.Session] = time.Now()
 	}

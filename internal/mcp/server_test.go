@@ -168,7 +168,7 @@ func (d *desk) until(state api.SessionState) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	is := false
-	_ = d.client.Watch(ctx, api.AnswersNone, func(e api.Event) { // it ends by our cancel
+	_ = d.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		if e.Status != nil {
 			s, _ := e.Status.Session("jupyter")
 			e.Session = &s
@@ -186,7 +186,7 @@ func (d *desk) until(state api.SessionState) {
 func (d *desk) up() {
 	d.t.Helper()
 	d.startAgent()
-	if _, err := d.client.Up(d.t.Context(), "jupyter"); err != nil {
+	if _, err := d.client.Up(d.t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.until(api.SessionReady)
@@ -216,11 +216,11 @@ func TestTheToolsSayWhichOfThemOnlyRead(t *testing.T) {
 func TestAnAssistantSeesEverythingButSecrets(t *testing.T) {
 	d := newDesk(t)
 	d.up()
-	page, err := d.client.PageURL(t.Context(), "jupyter")
+	page, err := d.client.Page(t.Context(), "jupyter")
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := url.Parse(page)
+	u, err := url.Parse(page.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func TestLogLinesInACauseAreMarkedAsTheJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.startAgent()
-	if _, err := d.client.Up(t.Context(), "jupyter"); err != nil {
+	if _, err := d.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
 	d.until(api.SessionFailed)
@@ -398,7 +398,7 @@ func TestStartingAndStoppingAskThePersonEachTime(t *testing.T) {
 	go func() {
 		defer close(done)
 		ready := watching
-		_ = d.client.Watch(ctx, api.AnswersDesktop, func(e api.Event) {
+		_ = d.client.Watch(ctx, api.AnswersDesktop, "", func(e api.Event) {
 			switch {
 			case ready != nil:
 				close(ready)

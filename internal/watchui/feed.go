@@ -65,7 +65,7 @@ func (f *feed) watch() {
 	events := make(chan struct{}, 1)
 	gone := make(chan error, 1)
 	listen := func() {
-		gone <- f.client.WatchWaiting(f.ctx, api.AnswersNone, f.options.Waiter, func(e api.Event) {
+		gone <- f.client.Watch(f.ctx, api.AnswersNone, f.options.Waiter, func(e api.Event) {
 			if e.Type == api.EventNotice && e.Notice != nil {
 				f.send(noticeMsg(e.Notice.Text))
 				return
@@ -124,7 +124,7 @@ func (f *feed) follow(s stream) {
 		defer stop()
 		var err error
 		if s.usage {
-			err = f.client.Usage(ctx, f.options.Session, func(u api.Usage) { f.send(usageMsg(u)) })
+			err = f.client.Usage(ctx, f.options.Session, false, func(u api.Usage) { f.send(usageMsg(u)) })
 		} else {
 			err = f.client.Log(ctx, s.log, func(c api.LogChunk) { f.send(logMsg{s, c}) })
 		}

@@ -26,14 +26,14 @@ func TestAnswer(t *testing.T) {
 	defer cancel()
 	c := client.New(paths)
 	ended := ""
-	err = c.Watch(ctx, api.AnswersTerminal, func(e api.Event) {
+	err = c.Watch(ctx, api.AnswersTerminal, "", func(e api.Event) {
 		switch {
 		case e.Type == api.EventPrompt && e.Prompt != nil && e.Prompt.Kind == api.PromptPassword:
 			if err := c.Answer(ctx, e.Prompt.ID, api.Answer{Text: os.Getenv("TUNCTL_ANSWER")}); err != nil {
 				t.Error(err)
 			}
 		case e.Status != nil:
-			go func() { _, _ = c.Up(ctx, session) }()
+			go func() { _, _ = c.Up(ctx, api.UpRequest{Session: session}) }()
 		case e.Session != nil && (e.Session.State == api.SessionReady || e.Session.State == api.SessionFailed):
 			ended = string(e.Session.State) + " " + e.Session.Cause
 			cancel()

@@ -91,8 +91,9 @@ type Session struct {
 // maxPorts bounds the remembered ports, for sessions whose forwards change often.
 const maxPorts = 64
 
-// KeepPorts remembers ports that were picked.
-func (s *Session) KeepPorts(picked map[string]int) {
+// KeepPorts remembers ports that were picked: that of the main page unless it is 0, and others.
+func (s *Session) KeepPorts(page int, picked map[string]int) {
+	s.Port = cmp.Or(page, s.Port)
 	if len(picked) == 0 {
 		return
 	}
@@ -281,21 +282,22 @@ func (s *Store) writeLocked() (err error) {
 	return nil
 }
 
-// KnowsHost reports whether a host was logged in to.
-func (s *Store) KnowsHost(name string) bool {
+// host is what is remembered of logging in to a host.
+func (s *Store) host(name string) login {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.data.Hosts[name]
+	return s.data.Hosts[name]
+}
+
+// KnowsHost reports whether a host was logged in to.
+func (s *Store) KnowsHost(name string) bool {
+	known := s.host(name)
 	known.Logins = api.Logins{} // of refused logins, too
 	return !reflect.ValueOf(known).IsZero()
 }
 
 // Silent implements tunnel.Memory.
-func (s *Store) Silent(host string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.data.Hosts[host].Silent
-}
+func (s *Store) Silent(host string) bool { return s.host(host).Silent }
 
 // SetSilent implements tunnel.Memory.
 func (s *Store) SetSilent(host string, silent bool) {
@@ -303,11 +305,7 @@ func (s *Store) SetSilent(host string, silent bool) {
 }
 
 // LastAddress implements tunnel.Memory.
-func (s *Store) LastAddress(host string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.data.Hosts[host].Address
-}
+func (s *Store) LastAddress(host string) string { return s.host(host).Address }
 
 // SetLastAddress implements tunnel.Memory.
 func (s *Store) SetLastAddress(host, address string) {
@@ -318,11 +316,7 @@ func (s *Store) SetLastAddress(host, address string) {
 const maxAccounts = 8
 
 // Accounts implements tunnel.Memory.
-func (s *Store) Accounts(host string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.data.Hosts[host].Accounts
-}
+func (s *Store) Accounts(host string) []string { return s.host(host).Accounts }
 
 // AddAccount implements tunnel.Memory.
 func (s *Store) AddAccount(host, account string) {
@@ -333,11 +327,7 @@ func (s *Store) AddAccount(host, account string) {
 }
 
 // TestSubmits reports whether a test of a job has ever submitted it on a host.
-func (s *Store) TestSubmits(host string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.data.Hosts[host].TestSubmits
-}
+func (s *Store) TestSubmits(host string) bool { return s.host(host).TestSubmits }
 
 // SetTestSubmits remembers for good that a test of a job submits it on a host.
 func (s *Store) SetTestSubmits(host string) {
@@ -345,11 +335,7 @@ func (s *Store) SetTestSubmits(host string) {
 }
 
 // Logins implements tunnel.Memory.
-func (s *Store) Logins(host string) api.Logins {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.data.Hosts[host].Logins
-}
+func (s *Store) Logins(host string) api.Logins { return s.host(host).Logins }
 
 // SetLogins implements tunnel.Memory.
 func (s *Store) SetLogins(host string, l api.Logins) {

@@ -146,13 +146,13 @@ func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
 
 func TestRememberedPortsAreBounded(t *testing.T) {
 	var s Session
-	s.KeepPorts(nil)
+	s.KeepPorts(0, nil)
 	if s.Ports != nil {
 		t.Errorf("no ports are remembered as %v", s.Ports)
 	}
 	for i := range 3 * maxPorts {
 		before := s.Ports
-		s.KeepPorts(map[string]int{fmt.Sprint("0:", i): 40000 + i})
+		s.KeepPorts(0, map[string]int{fmt.Sprint("0:", i): 40000 + i})
 		if len(s.Ports) > maxPorts || s.Ports[fmt.Sprint("0:", i)] != 40000+i || len(before) > 0 && len(s.Ports) == 0 {
 			t.Fatalf("after %d: %v", i, s.Ports)
 		}

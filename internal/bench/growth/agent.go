@@ -138,7 +138,7 @@ func (r *running) up(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, upLimit)
 	defer cancel()
 	for _, name := range r.names {
-		if _, err := r.client.Up(ctx, name); err != nil {
+		if _, err := r.client.Up(ctx, api.UpRequest{Session: name}); err != nil {
 			return err
 		}
 	}
