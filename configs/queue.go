@@ -48,59 +48,17 @@ func (q *Queue) Limits() string {
 	return strings.Join(parts, ", ")
 }
 
-// words is the period in words.
-func (p Period) words() string {
-	if d := time.Duration(p); d%time.Hour != 0 {
-		return fmt.Sprintf("%d min", d/time.Minute)
+func (q *Queue) fields() []field {
+	return []field{
+		{"limit", `"48h"`, period(&q.Limit, 0)},
+		{"gpus", `4`, func(in *input) {
+			number(&q.GPUs, 0, 1000)(in)
+			q.NoGPUs = q.GPUs == 0
+		}},
+		{"cpus_per_gpu", `12`, number(&q.CPUsPerGPU, 0, 1000)},
+		{"gpu_types", `["a100", "v100"]`, texts(&q.GPUTypes, rule{goodWord.MatchString, "is not one word without spaces or quotes"})},
+		{"about", `"for tests"`, text(&q.About)},
 	}
-	return fmt.Sprintf("%d h", time.Duration(p)/time.Hour)
-}
-
-// queues replaces those of the base site.
-func (in *input) queues(s *Site) {
-	s.Queues = nil
-	in.tables(func(name string, t *table) {
-		q := Queue{Name: name}
-		readTable(in.src, t, []field[Queue]{
-			{"limit", `"48h"`, setPeriod(func(q *Queue) *Period { return &q.Limit })},
-			{"gpus", `4`, func(in *input, q *Queue) {
-				if n, ok := in.countOf("GPUs"); ok {
-					q.GPUs, q.NoGPUs = n, n == 0
-				}
-			}},
-			{"cpus_per_gpu", `12`, func(in *input, q *Queue) { q.CPUsPerGPU, _ = in.countOf("cores") }},
-			{"gpu_types", `["a100", "v100"]`, (*input).gpuTypes},
-			{"about", `"for tests"`, setText(func(q *Queue) *string { return &q.About })},
-		}, &q)
-		s.Queues = append(s.Queues, q)
-	})
-}
-
-// countOf reads a number of things.
-func (in *input) countOf(things string) (int, bool) {
-	text, ok := in.scalar(in.entry.value)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		in.addError(in.entry.value.at, fmt.Sprintf("write: %s = %s", in.entry.key, in.example), "%q is not a number of %s", text, things)
-		return 0, false
-	}
-	return n, true
-}
-
-func (in *input) gpuTypes(q *Queue) {
-	in.list(func(v value) {
-		text, ok := in.line(v)
-		switch {
-		case !ok:
-		case goodWord.MatchString(text):
-			q.GPUTypes = append(q.GPUTypes, text)
-		default:
-			in.addError(v.at, "write: gpu_types = "+in.example, "%q is not one word without spaces or quotes", text)
-		}
-	})
 }
 
 // checkQueue reports answers that exceed the limits of the queue.
