@@ -39,12 +39,7 @@ func (e *Entrance) Address(host string) string {
 
 // EntranceAt returns the entrance that has that name.
 func (s *Site) EntranceAt(host string) (Entrance, bool) {
-	for _, e := range s.Entrances {
-		if e.Is(host) {
-			return e, true
-		}
-	}
-	return Entrance{}, false
+	return find(s.Entrances, func(e Entrance) bool { return e.Is(host) })
 }
 
 func (e *Entrance) fields() []field {
@@ -53,8 +48,10 @@ func (e *Entrance) fields() []field {
 		{"port", `2222`, number(&e.Port, 1, 65535)},
 		{"jump", `"gateway.example.org"`, text(&e.Jump, validHost)},
 		{"aliases", `["login*.example.org"]`, texts(&e.Aliases, matching(`^[A-Za-z0-9*][A-Za-z0-9*._-]*$`, "is not a host name"))},
-		{"host_keys", `["SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"]`,
-			texts(&e.HostKeys, matching(`^SHA256:[A-Za-z0-9+/]{43}$`, "is not a fingerprint as ssh shows it"))},
+		{
+			"host_keys", `["SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"]`,
+			texts(&e.HostKeys, matching(`^SHA256:[A-Za-z0-9+/]{43}$`, "is not a fingerprint as ssh shows it")),
+		},
 		{"about", `"from the campus network"`, text(&e.About)},
 	}
 }

@@ -48,10 +48,7 @@ func (l *loader) checkApp(t *node, s *Session) {
 			s.App = b.app
 		}
 	}
-	known := make([]string, 0, len(l.config.Apps))
-	for _, a := range l.config.Apps {
-		known = append(known, a.Name)
-	}
+	known := each(l.config.Apps, func(a App) string { return a.Name })
 	known = append(append(known, KnownApps()...), ShellApp)
 	if s.App == "" || slices.Contains(known, s.App) {
 		return

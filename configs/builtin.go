@@ -59,20 +59,13 @@ var jobKinds = []jobKind{
 
 // BuiltinJobs are the names that may follow "builtin:" in a session's submit.
 func BuiltinJobs() []string {
-	names := make([]string, len(jobKinds))
-	for i, b := range jobKinds {
-		names[i] = b.name
-	}
-	return names
+	return each(jobKinds, func(b jobKind) string { return b.name })
 }
 
 // jobKindOf returns the builtin job of a name; the zero value if there is none.
 func jobKindOf(name string) jobKind {
-	i := slices.IndexFunc(jobKinds, func(b jobKind) bool { return b.name == name })
-	if i < 0 {
-		return jobKind{}
-	}
-	return jobKinds[i]
+	kind, _ := find(jobKinds, func(b jobKind) bool { return b.name == name })
+	return kind
 }
 
 // appQuestions are the questions of one kind of job only.

@@ -59,10 +59,7 @@ func (l *loader) checkHost(s Session, with CheckOptions) {
 
 // correctedHost is the known host that a misspelt one probably means, or the host itself.
 func (l *loader) correctedHost(host string, with CheckOptions) string {
-	known := slices.Clone(with.Aliases)
-	for _, h := range l.config.Hosts {
-		known = append(known, h.Name)
-	}
+	known := append(slices.Clone(with.Aliases), each(l.config.Hosts, func(h Host) string { return h.Name })...)
 	if slices.Contains(known, host) || !validName.MatchString(host) || strings.Contains(host, ".") || with.Resolves != nil && with.Resolves(host) {
 		return host
 	}
@@ -114,21 +111,14 @@ func (l *loader) checkAnswerNames(s Session, sites Sites) {
 			return // a broken file, which `tunctl sites` reports
 		}
 		for _, q := range s.RunQuestions(site) {
-			if !isQuestion(questions, q.Name) {
-				questions = append(questions, q)
-			}
+			questions = put(questions, q, func(x Question) bool { return x.Name == q.Name })
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.With)) {
-		if !isQuestion(questions, name) {
+		if _, ok := questionNamed(questions, name); !ok {
 			l.src.wrapError(placeOf(l.session(s.Name), name), unknownChoice(name, questions))
 		}
 	}
-}
-
-// isQuestion reports whether one of the questions has that name.
-func isQuestion(questions []Question, name string) bool {
-	return slices.ContainsFunc(questions, func(q Question) bool { return q.Name == name })
 }
 
 // placeOf is the place of a session's answer, or where it belongs.

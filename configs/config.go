@@ -50,10 +50,7 @@ func Load(path string) (*Config, error) {
 
 // HostNames are the hosts that the config is about.
 func (c *Config) HostNames() []string {
-	names := []string{}
-	for _, h := range c.Hosts {
-		names = append(names, h.Name)
-	}
+	names := each(c.Hosts, func(h Host) string { return h.Name })
 	for _, s := range c.Sessions {
 		if !slices.Contains(names, s.Host) {
 			names = append(names, s.Host)
@@ -97,17 +94,14 @@ func (l *loader) result() (*Config, error) {
 
 // Session returns the session of that name.
 func (c *Config) Session(name string) (Session, bool) {
-	if i := slices.IndexFunc(c.Sessions, func(s Session) bool { return s.Name == name }); i >= 0 {
-		return c.Sessions[i], true
-	}
-	return Session{}, false
+	return find(c.Sessions, func(s Session) bool { return s.Name == name })
 }
 
 // Host returns the host of that name. If it is not in the file, it is an alias of
 // ~/.ssh/config or an address.
 func (c *Config) Host(name string) Host {
-	if i := slices.IndexFunc(c.Hosts, func(h Host) bool { return h.Name == name }); i >= 0 {
-		return c.Hosts[i]
+	if h, ok := find(c.Hosts, func(h Host) bool { return h.Name == name }); ok {
+		return h
 	}
 	return Host{Name: name, SSH: name}
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"maps"
@@ -13,7 +14,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
-	"tunctl/internal/suggest"
 )
 
 //go:embed jobs/*.tmpl
@@ -98,7 +98,7 @@ func (j *Job) Script() ([]byte, error) {
 		s.Variables = append(s.Variables, q.Name+"="+q.shell(answers[q.Name]))
 	}
 	for _, q := range softwareQuestions() { // the script and the sites' commands use their answers
-		if !slices.ContainsFunc(j.Questions(), func(x Question) bool { return x.Name == q.Name }) {
+		if _, asked := answers[q.Name]; !asked {
 			s.Variables = append(s.Variables, q.Name+"=")
 		}
 	}
@@ -162,7 +162,7 @@ type answerProblem struct {
 
 // check returns all answers and their problems.
 func (j *Job) check() (map[string]string, []answerProblem) {
-	all, names, problems := map[string]string{}, []string(nil), []answerProblem(nil)
+	all, problems := map[string]string{}, []answerProblem(nil)
 	for _, q := range j.Questions() {
 		text, given := j.Answers[q.Name]
 		if !given {
@@ -172,25 +172,19 @@ func (j *Job) check() (map[string]string, []answerProblem) {
 		if err != nil {
 			problems = append(problems, answerProblem{q.Name, configError(fmt.Sprintf("set it in the session: with = { %s = %s }", q.Name, q.example()), "%v", err)})
 		}
-		all[q.Name], names = text, append(names, q.Name)
+		all[q.Name] = text
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Answers)) {
 		if _, known := all[name]; !known {
-			problems = append(problems, answerProblem{name, j.unknownAnswer(name, names)})
+			names := questionNames(j.Questions())
+			hint := cmp.Or(didYouMean(name, names), "available: "+strings.Join(names, ", "))
+			problems = append(problems, answerProblem{name, configError(hint, "site %q has no question %q", j.Site.Name, name)})
 		}
 	}
 	if len(problems) == 0 {
 		problems = j.Site.checkQueue(all)
 	}
 	return all, problems
-}
-
-func (j *Job) unknownAnswer(name string, names []string) error {
-	hint := "available: " + strings.Join(names, ", ")
-	if near := suggest.Nearest(name, names); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", near[0])
-	}
-	return configError(hint, "site %q has no question %q", j.Site.Name, name)
 }
 
 // Answer adds an answer, or returns why it does not fit the others.
@@ -265,10 +259,7 @@ func (s *Site) JobName(name string) string {
 }
 
 func (j *Job) scheduler() string {
-	if j.Site.Scheduler != "" {
-		return j.Site.Scheduler
-	}
-	return j.Scheduler
+	return cmp.Or(j.Site.Scheduler, j.Scheduler)
 }
 
 // loopback reports whether the server listens on the loopback of its node only: it is

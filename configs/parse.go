@@ -107,11 +107,7 @@ func (p *parser) key(n *unstable.Node) []keyPart {
 }
 
 func keyText(key []keyPart) string {
-	texts := make([]string, len(key))
-	for i, part := range key {
-		texts[i] = part.text
-	}
-	return dottedKey(texts...)
+	return dottedKey(each(key, func(part keyPart) string { return part.text })...)
 }
 
 // open returns what key stands for below t: a section, which [key] may open, or a key that

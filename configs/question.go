@@ -141,6 +141,15 @@ func (q *Question) fields() []field {
 	}
 }
 
+// questionNamed returns the question of that name.
+func questionNamed(questions []Question, name string) (Question, bool) {
+	return find(questions, func(q Question) bool { return q.Name == name })
+}
+
+func questionNames(questions []Question) []string {
+	return each(questions, func(q Question) string { return q.Name })
+}
+
 // softwareQuestions are those of every builtin job on every site.
 func softwareQuestions() []Question {
 	return []Question{

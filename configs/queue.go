@@ -61,62 +61,64 @@ func (q *Queue) fields() []field {
 	}
 }
 
-// checkQueue reports answers that exceed the limits of the queue.
+// checkQueue reports answers that exceed the limits of the queue, if these are known.
 func (s *Site) checkQueue(answers map[string]string) []answerProblem {
-	queue, ok := s.queueOf(answers)
+	ask, _ := s.queueQuestion()
+	queue, ok := find(s.Queues, func(q Queue) bool { return q.Name == answers[ask.Name] })
 	if !ok {
 		return nil
 	}
-	problems := queue.checkGPUType(answers)
+	var problems []answerProblem
+	add := func(answer, hint, format string, args ...any) {
+		problems = append(problems, answerProblem{answer, configError(hint, format, args...)})
+	}
+	if wanted := answers[gpuTypeQuestion]; len(queue.GPUTypes) > 0 && wanted != "" && answers[gpusQuestion] != "0" && !slices.Contains(queue.GPUTypes, wanted) {
+		add(gpuTypeQuestion, fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(queue.GPUTypes)),
+			"queue %s has no GPU of type %q", queue.Name, wanted)
+	}
 	for _, q := range s.Questions {
-		switch {
-		case q.Kind == AskHours && queue.Limit > 0:
-			if d, err := time.ParseDuration(answers[q.Name] + "h"); err == nil && d > time.Duration(queue.Limit) {
-				hint := "no queue of this site allows jobs that long"
-				if longer := s.otherQueues(func(o *Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
-					hint = "ask for less, or " + longer
-				}
-				problems = append(problems, answerProblem{q.Name, configError(hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
+		d, err := time.ParseDuration(answers[q.Name] + "h")
+		if q.Kind == AskHours && err == nil && queue.Limit > 0 && d > time.Duration(queue.Limit) {
+			hint := "no queue of this site allows jobs that long"
+			if longer := s.otherQueues(func(o Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
+				hint = "ask for less, or " + longer
 			}
-		case q.Name == gpusQuestion:
-			if err := s.checkGPUs(&queue, answers); err != nil {
-				problems = append(problems, answerProblem{q.Name, err})
-			}
+			add(q.Name, hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())
 		}
+	}
+	if _, ok := questionNamed(s.Questions, gpusQuestion); !ok {
+		return problems
+	}
+	gpus, _ := strconv.Atoi(answers[gpusQuestion])
+	cpus, _ := strconv.Atoi(answers[cpusQuestion])
+	switch {
+	case gpus == 0:
+	case queue.NoGPUs:
+		others := s.otherQueues(func(o Queue) bool { return !o.NoGPUs })
+		add(gpusQuestion, cmp.Or(others, "choose a queue that has some, as the guide of the site says"), "gpus = %d, but queue %s has no GPUs", gpus, queue.Name)
+	case queue.GPUs > 0 && gpus > queue.GPUs:
+		add(gpusQuestion, fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs),
+			"gpus = %d is more than a node of queue %s has (%d)", gpus, queue.Name, queue.GPUs)
+	case cpus > 0 && cpus < gpus*queue.CPUsPerGPU:
+		add(gpusQuestion, fmt.Sprintf("set cpus = %d", gpus*queue.CPUsPerGPU),
+			"gpus = %d in queue %s needs %d cores, and cpus = %d", gpus, queue.Name, gpus*queue.CPUsPerGPU, cpus)
 	}
 	return problems
 }
 
-// checkGPUs reports a number of GPUs that the queue does not have, or that needs more cores.
-func (s *Site) checkGPUs(queue *Queue, answers map[string]string) error {
-	n, _ := strconv.Atoi(answers[gpusQuestion])
-	cpus, _ := strconv.Atoi(answers[cpusQuestion])
-	switch {
-	case n == 0:
-	case queue.NoGPUs:
-		others := s.otherQueues(func(o *Queue) bool { return !o.NoGPUs })
-		return configError(cmp.Or(others, "choose a queue that has some, as the guide of the site says"), "gpus = %d, but queue %s has no GPUs", n, queue.Name)
-	case queue.GPUs > 0 && n > queue.GPUs:
-		return configError(fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs), "gpus = %d is more than a node of queue %s has (%d)", n, queue.Name, queue.GPUs)
-	case cpus > 0 && cpus < n*queue.CPUsPerGPU:
-		return configError(fmt.Sprintf("set cpus = %d", n*queue.CPUsPerGPU), "gpus = %d in queue %s needs %d cores, and cpus = %d", n, queue.Name, n*queue.CPUsPerGPU, cpus)
-	}
-	return nil
-}
-
 // otherQueues says how to choose a queue that fits; empty if none does.
-func (s *Site) otherQueues(fits func(*Queue) bool) string {
-	var names []string
-	for _, q := range s.Queues {
-		if fits(&q) {
-			names = append(names, q.Name)
-		}
-	}
-	i := slices.IndexFunc(s.Questions, func(q Question) bool { return q.Kind == AskQueue })
-	if len(names) == 0 || i < 0 {
+func (s *Site) otherQueues(fits func(Queue) bool) string {
+	others := slices.DeleteFunc(slices.Clone(s.Queues), func(q Queue) bool { return !fits(q) })
+	ask, ok := s.queueQuestion()
+	if len(others) == 0 || !ok {
 		return ""
 	}
-	return fmt.Sprintf("choose another queue: set %s to %s", s.Questions[i].Name, alternatives(names))
+	return fmt.Sprintf("choose another queue: set %s to %s", ask.Name, alternatives(each(others, func(q Queue) string { return q.Name })))
+}
+
+// queueQuestion is the question for a queue, if the site has one.
+func (s *Site) queueQuestion() (Question, bool) {
+	return find(s.Questions, func(q Question) bool { return q.Kind == AskQueue })
 }
 
 // The names of the questions for cores, and for the number and the type of GPUs, on every site.
@@ -125,26 +127,3 @@ const (
 	gpusQuestion    = "gpus"
 	gpuTypeQuestion = "gpu_type"
 )
-
-// checkGPUType reports a type of GPU that the queue does not have.
-func (q *Queue) checkGPUType(answers map[string]string) []answerProblem {
-	wanted := answers[gpuTypeQuestion]
-	if len(q.GPUTypes) == 0 || wanted == "" || answers[gpusQuestion] == "0" || slices.Contains(q.GPUTypes, wanted) {
-		return nil
-	}
-	return []answerProblem{{gpuTypeQuestion, configError(fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(q.GPUTypes)),
-		"queue %s has no GPU of type %q", q.Name, wanted)}}
-}
-
-// queueOf is the queue in the answers, if its limits are known.
-func (s *Site) queueOf(answers map[string]string) (Queue, bool) {
-	for _, q := range s.Questions {
-		if q.Kind != AskQueue {
-			continue
-		}
-		if i := slices.IndexFunc(s.Queues, func(x Queue) bool { return x.Name == answers[q.Name] }); i >= 0 {
-			return s.Queues[i], true
-		}
-	}
-	return Queue{}, false
-}

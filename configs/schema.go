@@ -31,22 +31,15 @@ type input struct {
 // readTable reads every key of t by the fields it may have.
 func (s *source) readTable(t *node, fields []field) {
 	for _, n := range t.items {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.key == n.key })
-		if i < 0 {
+		if f, ok := find(fields, func(f field) bool { return f.key == n.key }); ok {
+			f.read(&input{n, s, f.example})
+		} else {
 			s.unknownKey(n, keysOf(fields))
-			continue
 		}
-		fields[i].read(&input{n, s, fields[i].example})
 	}
 }
 
-func keysOf(fields []field) []string {
-	keys := make([]string, len(fields))
-	for i, f := range fields {
-		keys[i] = f.key
-	}
-	return keys
-}
+func keysOf(fields []field) []string { return each(fields, func(f field) string { return f.key }) }
 
 // fail reports a problem of a value, with the example as the hint.
 func (in *input) fail(v *node, format string, args ...any) {
@@ -129,10 +122,7 @@ func boolean(into *bool) func(*input) {
 
 // word makes the reader of one word of a set.
 func word[W ~string](into *W, words ...W) func(*input) {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = string(w)
-	}
+	list := each(words, func(w W) string { return string(w) })
 	return func(in *input) {
 		if in.is(unstable.String, "one of "+alternatives(list)) && in.oneOf(in.node, list...) {
 			*into = W(in.text)
@@ -293,10 +283,7 @@ func kindName(kind unstable.Kind) string {
 
 // alternatives joins words for a sentence: "a", "b" or "c".
 func alternatives(words []string) string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = strconv.Quote(w)
-	}
+	list := each(words, strconv.Quote)
 	last := len(list) - 1
 	if last < 1 {
 		return strings.Join(list, "")

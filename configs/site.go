@@ -187,15 +187,6 @@ func (s *Site) readQuestion(in *input) {
 	s.Questions = put(s.Questions, q, func(x Question) bool { return x.Name == q.Name })
 }
 
-// put replaces the item that is the same, or adds one.
-func put[T any](list []T, item T, same func(T) bool) []T {
-	if i := slices.IndexFunc(list, same); i >= 0 {
-		list[i] = item
-		return list
-	}
-	return append(list, item)
-}
-
 // check reports what does not go together in a question.
 func (q *Question) check(in *input) {
 	switch {
@@ -333,7 +324,7 @@ func (s *Site) allQuestions(app string) []Question {
 		if app == ShellApp && q.Name == "container" {
 			continue // a shell inside the job is outside of every container
 		}
-		if !slices.ContainsFunc(all, func(x Question) bool { return x.Name == q.Name }) {
+		if _, has := questionNamed(all, q.Name); !has {
 			all = append(all, q)
 		}
 	}

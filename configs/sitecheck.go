@@ -106,9 +106,7 @@ func exampleAnswers(j *Job) map[string]string {
 
 // missingFacts are the keys that a good site file has and this one lacks.
 func (s *Site) missingFacts() []MissingFact {
-	asks := func(name string) bool {
-		return slices.ContainsFunc(s.Questions, func(q Question) bool { return q.Name == name })
-	}
+	_, asksHours := questionNamed(s.Questions, "hours")
 	var missing []MissingFact
 	for _, fact := range []struct {
 		key   string
@@ -122,7 +120,7 @@ func (s *Site) missingFacts() []MissingFact {
 		{"reach", len(s.Reach) > 0, "tunctl tries all ways to a compute node"},
 		{"balance", len(s.Balance) > 0, "`tunctl quota` has no command"},
 		{"help", len(s.Help) > 0, "there is no address of the site's documentation"},
-		{"question.hours", asks("hours") || s.Scheduler == "none", "nobody can choose how long a job lasts"},
+		{"question.hours", asksHours || s.Scheduler == "none", "nobody can choose how long a job lasts"},
 		{"job.directives", len(s.Job.Directives) > 0 || s.Scheduler == "none", "jobs request nothing: no account, time, memory or GPU"},
 	} {
 		if !fact.known {

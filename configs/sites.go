@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"tunctl/internal/api"
-	"tunctl/internal/suggest"
 )
 
 //go:embed sites/*.toml
@@ -141,18 +140,11 @@ func (s *Site) Generic() bool { return s.Portal == "" && len(s.Entrances) == 0 &
 
 // Find returns the site of that name, or an error with the nearest name.
 func (all Sites) Find(name string) (Site, error) {
-	names := make([]string, len(all))
-	for i, s := range all {
-		if s.Name == name {
-			return s, nil
-		}
-		names[i] = s.Name
+	if s, ok := find(all, func(s Site) bool { return s.Name == name }); ok {
+		return s, nil
 	}
-	hint := "`tunctl sites` lists them all"
-	if near := suggest.Nearest(name, names); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q? %s", near[0], hint)
-	}
-	return Site{}, api.Errorf(api.CodeUsage, "no site %q", name).WithHint("%s", hint)
+	near := didYouMean(name, each(all, func(s Site) string { return s.Name }))
+	return Site{}, api.Errorf(api.CodeUsage, "no site %q", name).WithHint("%s", strings.TrimSpace(near+" `tunctl sites` lists them all"))
 }
 
 // WithEntrance returns the site that has an entrance of that name, if only one has. Many sites

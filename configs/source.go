@@ -168,11 +168,7 @@ func (s *source) err() error {
 	slices.SortStableFunc(s.errors, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	all := make([]error, len(s.errors))
-	for i, e := range s.errors {
-		all[i] = e
-	}
-	return errors.Join(all...)
+	return errors.Join(each(s.errors, func(e *Error) error { return e })...)
 }
 
 // excerpt prepares a line for printing, cropped if it is long, and underlines its middle

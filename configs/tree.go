@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,17 +76,13 @@ func whole(key []keyPart) span { return span{key[0].at.start, key[len(key)-1].at
 
 // dottedKey joins the parts of a key, quoting those that need it.
 func dottedKey(parts ...string) string {
-	written := make([]string, len(parts))
-	for i, part := range parts {
-		written[i] = part
-		if !isBare(part) {
-			written[i] = strconv.Quote(part)
+	return strings.Join(each(parts, func(part string) string {
+		if bareKey.MatchString(part) {
+			return part
 		}
-	}
-	return strings.Join(written, ".")
+		return strconv.Quote(part)
+	}), ".")
 }
 
-// isBare reports whether TOML takes the key without quotes.
-func isBare(key string) bool {
-	return key != "" && strings.Trim(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""
-}
+// bareKey matches the keys that TOML takes without quotes.
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
