@@ -5,10 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"maps"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template"
 
@@ -53,9 +50,6 @@ type script struct {
 	UsesBase             bool   // the command puts the page below the base
 }
 
-// validJobName matches names that are safe in a directive and in the path of a log.
-var validJobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
-
 // Questions are the questions of the job.
 func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
 
@@ -64,7 +58,7 @@ func (j *Job) Script() ([]byte, error) {
 	if !slices.Contains(BuiltinJobs(), j.App) {
 		return nil, configError(unknownBuiltin(j.App), "no job %q comes with tunctl", builtinPrefix+j.App)
 	}
-	if !validJobName.MatchString(j.Name) {
+	if !validName.MatchString(j.Name) {
 		return nil, configError("use letters, digits, '.', '_' and '-'", "%q is not a valid job name", j.Name)
 	}
 	answers, err := j.answers()
@@ -204,21 +198,6 @@ func (j *Job) Answer(q Question, text string) error {
 	}
 	j.Answers = all
 	return nil
-}
-
-// example is an answer as written in the config.
-func (q *Question) example() string {
-	switch q.Kind {
-	case AskNumber, AskHours:
-		return strconv.Itoa(int(math.Ceil(max(1, q.Min))))
-	case AskMemory:
-		return `"8G"`
-	case AskChoice:
-		return fmt.Sprintf("%q", q.Choices[0])
-	case AskPath:
-		return `"~/folder"`
-	}
-	return `"…"`
 }
 
 // directives are the lines for the scheduler: for the name, the log, and those of the

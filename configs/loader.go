@@ -12,8 +12,8 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// validName matches the names of hosts, sessions and apps: words that need no quotes in a
-// shell, are no option, and can be the name of a file.
+// validName matches the names of hosts, sessions, apps and jobs: words that need no quotes in a
+// shell or a directive, are no option, and can be the name of a file.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // loader fills a Config from a file's tree.

@@ -29,8 +29,8 @@ func (p *localPorts) addSession(t *node, s Session) {
 		return
 	}
 	for _, item := range t.byKey["forward"].items {
-		spec, bad := parseForward(item.text)
-		if bad != nil || spec.Kind == api.ForwardRemote || spec.PicksPort() {
+		spec, err := ParseForward(item.text)
+		if err != nil || spec.Kind == api.ForwardRemote || spec.PicksPort() {
 			continue
 		}
 		if host, port, err := net.SplitHostPort(spec.Listen); err == nil { // else a unix socket

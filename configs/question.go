@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -139,6 +140,32 @@ func (q *Question) fields() []field {
 		{"max", `168`, number(&q.Max, 0, 1e6)},
 		{"quiet", `true`, boolean(&q.Quiet)},
 	}
+}
+
+// sample is a valid answer.
+func (q *Question) sample() string {
+	switch q.Kind {
+	case AskNumber, AskHours:
+		return strconv.Itoa(int(math.Ceil(max(1, q.Min))))
+	case AskMemory:
+		return "8G"
+	case AskChoice:
+		return q.Choices[0]
+	case AskPath:
+		return "~/folder"
+	}
+	return "example"
+}
+
+// example is an answer as written in the config.
+func (q *Question) example() string {
+	switch q.Kind {
+	case AskNumber, AskHours:
+		return q.sample()
+	case AskMemory, AskChoice, AskPath:
+		return strconv.Quote(q.sample())
+	}
+	return `"…"`
 }
 
 // questionNamed returns the question of that name.

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -263,22 +264,11 @@ func tables(read func(in *input)) func(*input) {
 
 // kindName is what a person calls a value's type.
 func kindName(kind unstable.Kind) string {
-	switch kind {
-	case unstable.String:
-		return "text"
-	case unstable.Bool:
-		return "true or false"
-	case unstable.Integer:
-		return "a number"
-	case unstable.Float:
-		return "a number with a decimal point"
-	case unstable.Array:
-		return "a list"
-	case unstable.Table:
-		return "a section"
-	default:
-		return "a date or time"
+	names := map[unstable.Kind]string{
+		unstable.String: "text", unstable.Bool: "true or false", unstable.Integer: "a number", unstable.Float: "a number with a decimal point",
+		unstable.Array: "a list", unstable.Table: "a section",
 	}
+	return cmp.Or(names[kind], "a date or time")
 }
 
 // alternatives joins words for a sentence: "a", "b" or "c".

@@ -102,9 +102,9 @@ func (s *Session) readForward(in *input) {
 		return
 	}
 	in.list(func(v *node) {
-		spec, err := parseForward(v.text)
+		spec, err := ParseForward(v.text)
 		if err != nil {
-			in.src.addError(v.at, err.Hint, "%s", err.Message)
+			in.src.wrapError(v.at, err)
 			return
 		}
 		s.Forward = append(s.Forward, spec)
@@ -196,7 +196,7 @@ func (l *loader) checkJobForwards(forward *node, s Session) {
 		l.src.addError(forward.at, hint, "%s has a job, and the forwards of the ssh config are from the login node", title)
 	}
 	for _, item := range forward.items {
-		if spec, bad := parseForward(item.text); bad == nil && spec.Kind == api.ForwardRemote {
+		if spec, err := ParseForward(item.text); err == nil && spec.Kind == api.ForwardRemote {
 			l.src.addError(item.at, hint, "%s has a job, and %q would listen on the login node", title, item.text)
 		}
 	}

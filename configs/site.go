@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -263,23 +264,13 @@ func (s *Site) checkTemplates(src *source) {
 	}
 	sample := map[string]string{"name": "job"}
 	for _, q := range s.allQuestions("") {
-		sample[q.Name] = q.sample()
+		sample[q.Name] = cmp.Or(q.Default, q.sample())
 	}
 	for _, text := range append(slices.Clone(s.Job.Directives), s.Workdir) {
 		if _, err := fill(text, sample); err != nil {
 			src.addFileError("every {{.name}} needs a [question.name]", "the template %q cannot be filled: %v", text, err)
 		}
 	}
-}
-
-func (q *Question) sample() string {
-	switch {
-	case q.Default != "":
-		return q.Default
-	case q.Kind == AskChoice:
-		return q.Choices[0]
-	}
-	return "1"
 }
 
 func parseTemplate(text string) (*template.Template, error) {

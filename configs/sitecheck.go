@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,10 +42,7 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 		return r, api.Errorf(api.CodeFailed, "cannot read the site: %w", err).
 			WithHint("name the file with its folder; your own sites are in %s", own)
 	}
-	l, err := newSiteLoader(own, installed)
-	if err != nil {
-		return r, err
-	}
+	l := newSiteLoader(own, installed)
 	if r.Site, err = parseSite(file, name, data, l.site); err != nil {
 		return r, err
 	}
@@ -54,13 +50,18 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	for _, scheduler := range l.schedulers(r.Site) {
 		for _, app := range BuiltinJobs() {
 			job := Job{App: app, Name: name, Site: r.Site, Scheduler: scheduler, Command: commandExample}
-			job.Answers = exampleAnswers(&job)
+			job.Answers = map[string]string{}
+			for _, q := range job.Questions() {
+				if q.Required && q.Default == "" {
+					job.Answers[q.Name] = q.sample()
+				}
+			}
 			text, err := job.Script()
 			if err != nil {
-				return r, unusable(err, "%s: the script of builtin:%s for %s cannot be written", file, app, scheduler)
+				return r, api.Errorf(api.CodeFailed, "%s: the script of builtin:%s for %s cannot be written: %w", file, app, scheduler, err)
 			}
 			if _, err := job.Workdir(); err != nil {
-				return r, unusable(err, "%s: workdir", file)
+				return r, api.Errorf(api.CodeFailed, "%s: workdir: %w", file, err)
 			}
 			r.Scripts = append(r.Scripts, SiteScript{app, scheduler, text})
 		}
@@ -69,39 +70,19 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	return r, nil
 }
 
-// unusable is the error of a site file that cannot be used.
-func unusable(err error, format string, args ...any) error {
-	return api.Errorf(api.CodeFailed, "%s: %w", fmt.Sprintf(format, args...), err)
-}
-
 // schedulers are those that a site's jobs may be for: its own, or all of the generic sites.
 func (l *siteLoader) schedulers(s Site) []string {
 	if s.Scheduler != "" {
 		return []string{s.Scheduler}
 	}
 	var all []string
-	for name := range l.texts {
-		if s, ok := l.site(name); ok && s.Generic() && !slices.Contains(all, s.Scheduler) {
+	for _, s := range l.all() {
+		if s.Generic() {
 			all = append(all, s.Scheduler)
 		}
 	}
 	slices.Sort(all)
-	return all
-}
-
-// exampleAnswers answers the required questions that have no default.
-func exampleAnswers(j *Job) map[string]string {
-	answers := map[string]string{}
-	for _, q := range j.Questions() {
-		if !q.Required || q.Default != "" {
-			continue
-		}
-		answers[q.Name] = strings.Trim(q.example(), `"`)
-		if q.Kind == AskWord || q.Kind == AskWords || q.Kind == AskQueue {
-			answers[q.Name] = "example"
-		}
-	}
-	return answers
+	return slices.Compact(all)
 }
 
 // missingFacts are the keys that a good site file has and this one lacks.

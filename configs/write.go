@@ -1,8 +1,8 @@
 package configs
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,21 +58,11 @@ func write(path string, flag int, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Quote writes text as a TOML string.
+// Quote writes text as a TOML string: what JSON escapes, TOML escapes so, too, and DEL besides.
 func Quote(text string) string {
 	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range text {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // it cannot fail for a string
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
 }
