@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,13 +25,13 @@ type Entrance struct {
 // Is reports whether host is a name of the entrance.
 func (e *Entrance) Is(host string) bool {
 	host = strings.ToLower(host)
-	for _, name := range append([]string{e.Host}, e.Aliases...) {
-		if ok, err := path.Match(strings.ToLower(name), host); ok && err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.names(), func(name string) bool {
+		ok, err := path.Match(strings.ToLower(name), host)
+		return ok && err == nil
+	})
 }
+
+func (e *Entrance) names() []string { return append([]string{e.Host}, e.Aliases...) }
 
 // Address is what to dial to reach the entrance by one of its names.
 func (e *Entrance) Address(host string) string {
@@ -83,14 +84,6 @@ type Certificate struct {
 
 // Key is the file of the certificate's key on this computer.
 func (c *Certificate) Key() string { return strings.TrimSuffix(LocalPath(c.File), certificateSuffix) }
-
-// LifetimeWords is how long a certificate is valid, such as "24 h"; "" if that is not known.
-func (c *Certificate) LifetimeWords() string {
-	if c.Lifetime == 0 {
-		return ""
-	}
-	return c.Lifetime.words()
-}
 
 func (c *Certificate) fields() []field {
 	return []field{

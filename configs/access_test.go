@@ -60,7 +60,7 @@ func TestASiteSaysHowItIsReachedAndWhatItForbids(t *testing.T) {
 	if want := (SiteLimits{Sessions: 1, LoginSpacing: Period(5 * time.Minute), Retry: Period(time.Minute), Refusals: 1}); s.Limits != want {
 		t.Errorf("limits %+v", s.Limits)
 	}
-	if c := s.Certificate; c.LifetimeWords() != "24 h" || c.Renew == "" || c.File == "" {
+	if c := s.Certificate; c.Lifetime.Words() != "24 h" || c.Renew == "" || c.File == "" {
 		t.Errorf("certificate %+v", c)
 	}
 	e, ok := s.EntranceAt("LOGIN3.int.example.org")

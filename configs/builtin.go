@@ -11,7 +11,6 @@ import (
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
-	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 )
 
@@ -88,25 +87,6 @@ func unknownBuiltin(name string) string {
 		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
 	}
 	return "available: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
-}
-
-// checkBuiltin reports what does not go together with the session's builtin job.
-func (l *loader) checkBuiltin(t *node, s Session) {
-	command, prepare, reach := t.byKey["command"], t.byKey["prepare"], t.byKey["reach"]
-	submit := builtinPrefix + CommandJob
-	if prepare != nil && !submitsBuiltin(t) {
-		l.src.addError(prepare.keyAt, "put the lines into your own script", "\"prepare\" works only with a builtin job")
-	}
-	if command != nil && s.Builtin() != CommandJob && (t.byKey["submit"] == nil || s.Submit != "") {
-		l.src.addError(command.keyAt, fmt.Sprintf("write: submit = %q", submit), "\"command\" works only with submit = %q", submit)
-	}
-	if command == nil && s.Builtin() == CommandJob {
-		l.src.addError(t.byKey["submit"].at, fmt.Sprintf("add: command = %q", commandExample), "%s has no command to run", t.title())
-	}
-	if reach != nil && jobKindOf(s.Builtin()).open && (s.Reach == api.ReachLogin || s.Reach == api.ReachHere) {
-		l.src.addError(reach.at, `remove it, or write: reach = "node"`,
-			"the page of %q has no password, so it listens on the compute node itself only", s.Submit)
-	}
 }
 
 // commandExample is a command for "builtin:command".

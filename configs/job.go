@@ -33,21 +33,18 @@ type Job struct {
 
 // script has the values of the templates.
 type script struct {
-	App, What, Site      string
-	Directives           []string
-	Begin                string // the first commands
-	Variables            []string
-	Private, Setup       string
-	Environment          string
-	Binds                []string
-	Dial                 []string // the names by which the node is dialled
-	LoginShell, Loopback bool
-	Base                 string
-	Announces            string // the app, in the line of the log that announces the server
-	Prepare, PrepareEnd  string // lines, and the word that ends them
-	PrepareFile          string // or the path of a script, as a word of the shell
-	Command              string // as a word of the shell
-	UsesBase             bool   // the command puts the page below the base
+	Recipe
+	App, What, Site     string
+	Begin               string // the first commands
+	Variables           []string
+	Dial                []string // the names by which the node is dialled
+	Loopback            bool
+	Base                string
+	Announces           string // the app, in the line of the log that announces the server
+	Prepare, PrepareEnd string // lines, and the word that ends them
+	PrepareFile         string // or the path of a script, as a word of the shell
+	Command             string // as a word of the shell
+	UsesBase            bool   // the command puts the page below the base
 }
 
 // Questions are the questions of the job.
@@ -68,13 +65,12 @@ func (j *Job) Script() ([]byte, error) {
 	if j.App == CommandJob && j.Command == "" {
 		return nil, configError(fmt.Sprintf("set it in the session: command = %q", commandExample), "%s%s has no command to run", builtinPrefix, CommandJob)
 	}
-	recipe, kind := &j.Site.Job, jobKindOf(j.App)
+	kind := jobKindOf(j.App)
 	s := script{
-		App: j.App, What: kind.what, Site: j.Site.Name, Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
-		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
-		Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"), Announces: kind.app,
-		Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
+		Recipe: j.Site.Job, App: j.App, What: kind.what, Site: j.Site.Name, Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"),
+		Announces: kind.app, Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
 	}
+	s.LoginShell = s.LoginShell || answers["modules"] != ""
 	s.prepare(j.Prepare)
 	if s.Private == "" || j.Host.Private != "" {
 		s.Private = j.Site.PrivateFolder(j.Host)

@@ -27,24 +27,17 @@ type Queue struct {
 // Limits describes the limits of the queue.
 func (q *Queue) Limits() string {
 	var parts []string
-	if q.Limit > 0 {
-		parts = append(parts, "at most "+q.Limit.words())
+	add := func(known bool, text string) {
+		if known {
+			parts = append(parts, text)
+		}
 	}
-	if q.GPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d GPUs per node", q.GPUs))
-	}
-	if q.NoGPUs {
-		parts = append(parts, "no GPUs")
-	}
-	if q.CPUsPerGPU > 0 {
-		parts = append(parts, fmt.Sprintf("%d cores for each GPU", q.CPUsPerGPU))
-	}
-	if len(q.GPUTypes) > 0 {
-		parts = append(parts, "GPU types "+strings.Join(q.GPUTypes, ", "))
-	}
-	if q.About != "" {
-		parts = append(parts, q.About)
-	}
+	add(q.Limit > 0, "at most "+q.Limit.Words())
+	add(q.GPUs > 0, fmt.Sprintf("%d GPUs per node", q.GPUs))
+	add(q.NoGPUs, "no GPUs")
+	add(q.CPUsPerGPU > 0, fmt.Sprintf("%d cores for each GPU", q.CPUsPerGPU))
+	add(len(q.GPUTypes) > 0, "GPU types "+strings.Join(q.GPUTypes, ", "))
+	add(q.About != "", q.About)
 	return strings.Join(parts, ", ")
 }
 
@@ -83,7 +76,7 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 			if longer := s.otherQueues(func(o Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
 				hint = "ask for less, or " + longer
 			}
-			add(q.Name, hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())
+			add(q.Name, hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.Words())
 		}
 	}
 	if _, ok := questionNamed(s.Questions, gpusQuestion); !ok {

@@ -182,8 +182,8 @@ type Period time.Duration
 // MarshalText implements encoding.TextMarshaler.
 func (p Period) MarshalText() ([]byte, error) { return []byte(time.Duration(p).String()), nil }
 
-// words is the period in words.
-func (p Period) words() string {
+// Words is the period in words, such as "24 h".
+func (p Period) Words() string {
 	if d := time.Duration(p); d%time.Hour != 0 {
 		return fmt.Sprintf("%d min", d/time.Minute)
 	}
@@ -201,7 +201,7 @@ func period[P Period | time.Duration](into *P, least time.Duration) func(*input)
 		case err != nil || d <= 0:
 			in.fail(in.node, "%q is not a time such as \"30s\" or \"2m\"", in.text)
 		case d < least:
-			in.fail(in.node, "%q is too short: the least is %s", in.text, Period(least).words())
+			in.fail(in.node, "%q is too short: the least is %s", in.text, Period(least).Words())
 		default:
 			*into = P(d)
 		}

@@ -125,12 +125,6 @@ func (l *loader) checkSessions() {
 	}
 }
 
-// submitsBuiltin reports whether the session's submit is for a builtin job, known or not.
-func submitsBuiltin(t *node) bool {
-	submit := t.byKey["submit"]
-	return submit != nil && strings.HasPrefix(submit.text, builtinPrefix)
-}
-
 // hasOrMeans reports whether the session has one of the keys or, mistyped and reported, means it.
 func hasOrMeans(t *node, keys ...string) bool {
 	known := keysOf(new(Session).fields())
@@ -143,47 +137,45 @@ func hasOrMeans(t *node, keys ...string) bool {
 	})
 }
 
+// checkSession reports keys that a session lacks, or that do not go together.
 func (l *loader) checkSession(t *node, s Session) {
-	hasJob := t.byKey["job"] != nil || t.byKey["submit"] != nil
-	if !hasOrMeans(t, "host") {
-		example := "narval"
-		if len(l.config.Hosts) > 0 {
-			example = l.config.Hosts[0].Name
+	has := func(key string) bool { return t.byKey[key] != nil }
+	hasJob, submit := has("job") || has("submit"), t.get("submit")
+	isBuiltin := strings.HasPrefix(submit.text, builtinPrefix) // known or not
+	builtin := jobKindOf(s.Builtin())
+	noPage, noPageBuiltin := s.App == ShellApp, builtin.name == ShellApp
+	title, host := t.title(), "narval"
+	if len(l.config.Hosts) > 0 {
+		host = l.config.Hosts[0].Name
+	}
+	check := func(wrong bool, at span, problem, hint string) {
+		if wrong {
+			l.src.addError(at, hint, "%s", problem)
 		}
-		l.src.addError(t.at, fmt.Sprintf("add: host = %q", example), "%s has no host", t.title())
 	}
-	if !hasOrMeans(t, "job", "submit", "forward") {
-		l.src.addError(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
-			"%s needs a job, submit or forward", t.title())
-	}
+	check(!hasOrMeans(t, "host"), t.at, title+" has no host", fmt.Sprintf("add: host = %q", host))
+	check(!hasOrMeans(t, "job", "submit", "forward"), t.at, title+" needs a job, submit or forward",
+		`add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`)
+	check(has("idle") && !hasJob, t.get("idle").keyAt, title+" has no job that could be idle", `remove it, or add: job = "NAME"`)
+	check(s.Keep && !has("submit"), t.get("keep").keyAt, title+" cannot keep a job that it does not submit", `add: submit = "~/job.sh"`)
+
+	check(has("with") && !isBuiltin, t.get("with").keyAt, `"with" works only with a builtin job`, `write: submit = "builtin:jupyter"`)
+	check(has("prepare") && !isBuiltin, t.get("prepare").keyAt, `"prepare" works only with a builtin job`, "put the lines into your own script")
+	check(has("command") && builtin.name != CommandJob && (!has("submit") || s.Submit != ""), t.get("command").keyAt,
+		`"command" works only with submit = "builtin:command"`, `write: submit = "builtin:command"`)
+	check(!has("command") && builtin.name == CommandJob, submit.at, title+" has no command to run", fmt.Sprintf("add: command = %q", commandExample))
+	check(has("reach") && builtin.open && (s.Reach == api.ReachLogin || s.Reach == api.ReachHere), t.get("reach").at,
+		fmt.Sprintf("the page of %q has no password, so it listens on the compute node itself only", s.Submit), `remove it, or write: reach = "node"`)
+
+	check(has("app") && !noPage && noPageBuiltin, t.get("app").at,
+		fmt.Sprintf("%q serves nothing to look for in its log", s.Submit), `write: app = "shell"`)
+	check(noPage && builtin.name != "" && !noPageBuiltin, t.get("app").at,
+		fmt.Sprintf(`%q serves a page, and app = "shell" is for a session without one`, s.Submit), `write: submit = "builtin:shell", or remove app`)
+	check(noPage && s.Job == "" && s.Submit == "", t.get("app").at, title+" has no job to run a shell in", `add: submit = "builtin:shell"`)
+	check(has("local") && (noPage || noPageBuiltin), t.get("local").keyAt, title+" has no page, so it has no local port",
+		`remove it; "forward" is for ports of the job`)
 	if forward := t.byKey["forward"]; forward != nil && hasJob {
 		l.checkJobForwards(forward, s)
-	}
-	if with := t.byKey["with"]; with != nil && !submitsBuiltin(t) {
-		l.src.addError(with.keyAt, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
-	}
-	l.checkShell(t, s)
-	if idle := t.byKey["idle"]; idle != nil && !hasJob {
-		l.src.addError(idle.keyAt, `remove it, or add: job = "NAME"`, "%s has no job that could be idle", t.title())
-	}
-	l.checkBuiltin(t, s)
-	if s.Keep && t.byKey["submit"] == nil {
-		l.src.addError(t.byKey["keep"].keyAt, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())
-	}
-}
-
-// checkShell reports keys that need a page, in a session without one.
-func (l *loader) checkShell(t *node, s Session) {
-	app, local := t.byKey["app"], t.byKey["local"]
-	switch {
-	case s.App != ShellApp && s.Builtin() == ShellApp && app != nil:
-		l.src.addError(app.at, fmt.Sprintf("write: app = %q", ShellApp), "%q serves nothing to look for in its log", s.Submit)
-	case s.App == ShellApp && s.Builtin() != "" && s.Builtin() != ShellApp:
-		l.src.addError(app.at, fmt.Sprintf("write: submit = %q, or remove app", builtinPrefix+ShellApp), "%q serves a page, and app = %q is for a session without one", s.Submit, ShellApp)
-	case s.App == ShellApp && s.Job == "" && s.Submit == "":
-		l.src.addError(app.at, fmt.Sprintf("add: submit = %q", builtinPrefix+ShellApp), "%s has no job to run a shell in", t.title())
-	case (s.App == ShellApp || s.Builtin() == ShellApp) && local != nil:
-		l.src.addError(local.keyAt, `remove it; "forward" is for ports of the job`, "%s has no page, so it has no local port", t.title())
 	}
 }
 

@@ -87,26 +87,21 @@ func (l *siteLoader) schedulers(s Site) []string {
 
 // missingFacts are the keys that a good site file has and this one lacks.
 func (s *Site) missingFacts() []MissingFact {
-	_, asksHours := questionNamed(s.Questions, "hours")
 	var missing []MissingFact
-	for _, fact := range []struct {
-		key   string
-		known bool
-		lack  string
-	}{
-		{"country", s.Country != "", "`tunctl sites COUNTRY` does not find the site"},
-		{"scheduler", s.Scheduler != "", "tunctl finds it out at the first login"},
-		{"entrance", len(s.Entrances) > 0 || s.Portal != "", "everybody has to type the address of the login node"},
-		{"login", s.Login != "", "`tunctl init` does not say what a login asks for"},
-		{"reach", len(s.Reach) > 0, "tunctl tries all ways to a compute node"},
-		{"balance", len(s.Balance) > 0, "`tunctl quota` has no command"},
-		{"help", len(s.Help) > 0, "there is no address of the site's documentation"},
-		{"question.hours", asksHours || s.Scheduler == "none", "nobody can choose how long a job lasts"},
-		{"job.directives", len(s.Job.Directives) > 0 || s.Scheduler == "none", "jobs request nothing: no account, time, memory or GPU"},
-	} {
-		if !fact.known {
-			missing = append(missing, MissingFact{fact.key, fact.lack})
+	need := func(known bool, key, lack string) {
+		if !known {
+			missing = append(missing, MissingFact{key, lack})
 		}
 	}
+	_, asksHours := questionNamed(s.Questions, "hours")
+	need(s.Country != "", "country", "`tunctl sites COUNTRY` does not find the site")
+	need(s.Scheduler != "", "scheduler", "tunctl finds it out at the first login")
+	need(len(s.Entrances) > 0 || s.Portal != "", "entrance", "everybody has to type the address of the login node")
+	need(s.Login != "", "login", "`tunctl init` does not say what a login asks for")
+	need(len(s.Reach) > 0, "reach", "tunctl tries all ways to a compute node")
+	need(len(s.Balance) > 0, "balance", "`tunctl quota` has no command")
+	need(len(s.Help) > 0, "help", "there is no address of the site's documentation")
+	need(asksHours || s.Scheduler == "none", "question.hours", "nobody can choose how long a job lasts")
+	need(len(s.Job.Directives) > 0 || s.Scheduler == "none", "job.directives", "jobs request nothing: no account, time, memory or GPU")
 	return missing
 }

@@ -174,7 +174,11 @@ func (all Sites) TransferNode(h Host) string {
 // Search returns the sites whose name, title, country or login nodes contain every word.
 func (all Sites) Search(words ...string) Sites {
 	return slices.DeleteFunc(slices.Clone(all), func(s Site) bool {
-		text := strings.ToLower(strings.Join(append(s.hosts(), s.Name, s.Title, s.Country), "\n"))
+		names := []string{s.Name, s.Title, s.Country}
+		for _, e := range s.Entrances {
+			names = append(names, e.names()...)
+		}
+		text := strings.ToLower(strings.Join(names, "\n"))
 		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, strings.ToLower(w)) })
 	})
 }
@@ -192,13 +196,4 @@ func (all Sites) SearchWords() []string {
 	}
 	slices.Sort(words)
 	return slices.Compact(words)
-}
-
-// hosts are the names of the login nodes.
-func (s *Site) hosts() []string {
-	var names []string
-	for _, e := range s.Entrances {
-		names = append(append(names, e.Host), e.Aliases...)
-	}
-	return names
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,6 +54,9 @@ func (n *node) where() string {
 	}
 	return " in " + n.parent.title()
 }
+
+// get is a key of the table; one without a place if there is none.
+func (n *node) get(key string) *node { return cmp.Or(n.byKey[key], &node{}) }
 
 // complete reports whether the whole table was read, so that absent keys are missing.
 func (n *node) complete() bool { return !n.damaged && n.origin != implied }
