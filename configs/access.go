@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"net"
 	"path"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/pelletier/go-toml/v2/unstable"
 )
 
 // Entrance is a login node of a site.
@@ -27,13 +25,13 @@ type Entrance struct {
 // Is reports whether host is a name of the entrance.
 func (e *Entrance) Is(host string) bool {
 	host = strings.ToLower(host)
-	for _, name := range append([]string{e.Host}, e.Aliases...) {
-		if ok, err := path.Match(strings.ToLower(name), host); ok && err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.names(), func(name string) bool {
+		ok, err := path.Match(strings.ToLower(name), host)
+		return ok && err == nil
+	})
 }
+
+func (e *Entrance) names() []string { return append([]string{e.Host}, e.Aliases...) }
 
 // Address is what to dial to reach the entrance by one of its names.
 func (e *Entrance) Address(host string) string {
@@ -42,44 +40,20 @@ func (e *Entrance) Address(host string) string {
 
 // EntranceAt returns the entrance that has that name.
 func (s *Site) EntranceAt(host string) (Entrance, bool) {
-	for _, e := range s.Entrances {
-		if e.Is(host) {
-			return e, true
-		}
-	}
-	return Entrance{}, false
+	return find(s.Entrances, func(e Entrance) bool { return e.Is(host) })
 }
 
-func entranceFields() []field[Entrance] {
-	return []field[Entrance]{
-		{"host", `"login.example.org"`, func(in *input, e *Entrance) { e.Host, _ = in.destination() }},
-		{"port", `2222`, func(in *input, e *Entrance) { in.port(&e.Port) }},
-		{"jump", `"gateway.example.org"`, func(in *input, e *Entrance) { e.Jump, _ = in.destination() }},
-		{"aliases", `["login*.example.org"]`, setMatching(validAlias, "a host name", func(e *Entrance) *[]string { return &e.Aliases })},
-		{"host_keys", `["SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"]`, setMatching(validFingerprint, "a fingerprint as ssh shows it", func(e *Entrance) *[]string { return &e.HostKeys })},
-		{"about", `"from the campus network"`, setText(func(e *Entrance) *string { return &e.About })},
-	}
-}
-
-var (
-	validAlias       = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9*._-]*$`)
-	validFingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}$`)
-)
-
-// setMatching makes the reader of a list of texts of one form.
-func setMatching[T any](form *regexp.Regexp, what string, where func(*T) *[]string) func(*input, *T) {
-	return func(in *input, into *T) {
-		*where(into) = nil
-		in.list(func(v value) {
-			text, ok := in.line(v)
-			switch {
-			case !ok:
-			case form.MatchString(text):
-				*where(into) = append(*where(into), text)
-			default:
-				in.addError(v.at, "write: "+in.entry.key+" = "+in.example, "%q is not %s", text, what)
-			}
-		})
+func (e *Entrance) fields() []field {
+	return []field{
+		{"host", `"login.example.org"`, text(&e.Host, validHost)},
+		{"port", `2222`, number(&e.Port, 1, 65535)},
+		{"jump", `"gateway.example.org"`, text(&e.Jump, validHost)},
+		{"aliases", `["login*.example.org"]`, texts(&e.Aliases, matching(`^[A-Za-z0-9*][A-Za-z0-9*._-]*$`, "is not a host name"))},
+		{
+			"host_keys", `["SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"]`,
+			texts(&e.HostKeys, matching(`^SHA256:[A-Za-z0-9+/]{43}$`, "is not a fingerprint as ssh shows it")),
+		},
+		{"about", `"from the campus network"`, text(&e.About)},
 	}
 }
 
@@ -91,28 +65,13 @@ type SiteLimits struct {
 	Refusals     int    `json:"refusals,omitempty"`     // refused logins until a person must act
 }
 
-func limitFields() []field[SiteLimits] {
-	return []field[SiteLimits]{
-		{"sessions", `1`, func(in *input, l *SiteLimits) { in.count(&l.Sessions) }},
-		{"login_spacing", `"5m"`, setPeriod(func(l *SiteLimits) *Period { return &l.LoginSpacing })},
-		{"retry", `"1m"`, setPeriod(func(l *SiteLimits) *Period { return &l.Retry })},
-		{"refusals", `1`, func(in *input, l *SiteLimits) { in.count(&l.Refusals) }},
+func (l *SiteLimits) fields() []field {
+	return []field{
+		{"sessions", `1`, number(&l.Sessions, 1, 1000)},
+		{"login_spacing", `"5m"`, period(&l.LoginSpacing, 0)},
+		{"retry", `"1m"`, period(&l.Retry, 0)},
+		{"refusals", `1`, number(&l.Refusals, 1, 1000)},
 	}
-}
-
-// count reads a number from 1 on.
-func (in *input) count(into *int) {
-	v := in.entry.value
-	if v.kind != unstable.Integer {
-		in.mustBe(v, "a number")
-		return
-	}
-	n, err := strconv.Atoi(v.text)
-	if err != nil || n < 1 {
-		in.addError(v.at, "write: "+in.entry.key+" = "+in.example, "%q must be 1 or more, not %s", in.entry.key, v.text)
-		return
-	}
-	*into = n
 }
 
 // Certificate is a site's short-lived SSH certificate, which a person gets by logging in
@@ -126,31 +85,12 @@ type Certificate struct {
 // Key is the file of the certificate's key on this computer.
 func (c *Certificate) Key() string { return strings.TrimSuffix(LocalPath(c.File), certificateSuffix) }
 
-// LifetimeWords is how long a certificate is valid, such as "24 h"; "" if that is not known.
-func (c *Certificate) LifetimeWords() string {
-	if c.Lifetime == 0 {
-		return ""
-	}
-	return c.Lifetime.words()
-}
-
-func certificateFields() []field[Certificate] {
-	return []field[Certificate]{
-		{"lifetime", `"24h"`, func(in *input, c *Certificate) {
-			setPeriod(func(c *Certificate) *Period { return &c.Lifetime })(in, c)
-			if c.Lifetime > 0 && time.Duration(c.Lifetime) < time.Minute {
-				in.addError(in.entry.value.at, "write: lifetime = "+in.example, "a certificate that is valid for less than a minute cannot be used")
-			}
-		}},
-		{"renew", `"step ssh login MAIL"`, setText(func(c *Certificate) *string { return &c.Renew })},
-		{"file", `"~/.ssh/site-cert.pub"`, func(in *input, c *Certificate) {
-			text, ok := in.text()
-			if ok && !strings.HasSuffix(text, certificateSuffix) {
-				in.addError(in.entry.value.at, "write: file = "+in.example, "%q does not end in %s, as files of SSH certificates do", text, certificateSuffix)
-				return
-			}
-			c.File = text
-		}},
+func (c *Certificate) fields() []field {
+	return []field{
+		{"lifetime", `"24h"`, period(&c.Lifetime, time.Minute)}, // a shorter one cannot be used
+		{"renew", `"step ssh login MAIL"`, text(&c.Renew)},
+		{"file", `"~/.ssh/site-cert.pub"`, text(&c.File,
+			matching(certificateSuffix+"$", "does not end in "+certificateSuffix+", as files of SSH certificates do"))},
 	}
 }
 
@@ -163,7 +103,7 @@ const (
 	dialAddress = "{address}" // its addresses, as the login node knows them
 )
 
-var validDial = regexp.MustCompile(`^[A-Za-z0-9.-]*\{node\}[A-Za-z0-9.-]*$`)
+var validDial = matching(`^([A-Za-z0-9.-]*\{node\}[A-Za-z0-9.-]*|\{address\})$`, "is neither {address} nor a host name with {node} in it")
 
 // DialNames are the names by which the site's login nodes dial a compute node, in the order
 // to try. addresses looks up what the login node knows.
@@ -180,34 +120,7 @@ func (s *Site) DialNames(node string, addresses func() []string) []string {
 	return names
 }
 
-func (in *input) dial(s *Site) {
-	s.Dial = nil
-	in.list(func(v value) {
-		text, ok := in.line(v)
-		switch {
-		case !ok:
-		case text == dialAddress, validDial.MatchString(text):
-			s.Dial = append(s.Dial, text)
-		default:
-			in.addError(v.at, "write: dial = "+in.example, "%q is neither {address} nor a host name with {node} in it", text)
-		}
-	})
-}
-
-var validRequirement = regexp.MustCompile(`^-(-[a-z][a-z-]*(=\S+)?|[A-Za-z]( \S+)?)$`)
-
-// requirements reads directives as a job would have them: the option counts, its value is
-// an example.
-func (in *input) requirements(s *Site) {
-	s.Require = nil
-	in.list(func(v value) {
-		text, ok := in.line(v)
-		switch {
-		case !ok:
-		case validRequirement.MatchString(text):
-			s.Require = append(s.Require, text)
-		default:
-			in.addError(v.at, "write: require = "+in.example, "%q is not an option of a job such as \"--account=PROJECT\" or \"-l filesystems=home\"", text)
-		}
-	})
-}
+// validRequirement is a directive as a job would have it: the option counts, its value is an
+// example.
+var validRequirement = matching(`^-(-[a-z][a-z-]*(=\S+)?|[A-Za-z]( \S+)?)$`,
+	`is not an option of a job such as "--account=PROJECT" or "-l filesystems=home"`)

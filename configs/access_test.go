@@ -60,7 +60,7 @@ func TestASiteSaysHowItIsReachedAndWhatItForbids(t *testing.T) {
 	if want := (SiteLimits{Sessions: 1, LoginSpacing: Period(5 * time.Minute), Retry: Period(time.Minute), Refusals: 1}); s.Limits != want {
 		t.Errorf("limits %+v", s.Limits)
 	}
-	if c := s.Certificate; c.LifetimeWords() != "24 h" || c.Renew == "" || c.File == "" {
+	if c := s.Certificate; c.Lifetime.Words() != "24 h" || c.Renew == "" || c.File == "" {
 		t.Errorf("certificate %+v", c)
 	}
 	e, ok := s.EntranceAt("LOGIN3.int.example.org")
@@ -101,12 +101,12 @@ func TestWrongKeysOfAccessAreRefusedWithAnExample(t *testing.T) {
 		`private = "/work/../.tunctl"`:                        "starts with /",
 		`private = "/work/alice"`:                             "ends in /.tunctl",
 		`limits = 1`:                                          "must be a table",
-		"[limits]\nsessions = 0":                              `"sessions" must be 1 or more`,
+		"[limits]\nsessions = 0":                              `"sessions" must be a number from 1 to 1000`,
 		"[limits]\nlogin_spacing = \"soon\"":                  `is not a time`,
 		"[limits]\nmax = 1":                                   `unknown key "max"`,
-		"[certificate]\nlifetime = \"2s\"":                    "less than a minute",
+		"[certificate]\nlifetime = \"2s\"":                    "too short: the least is 1 min",
 		"[certificate]\nfile = \"~/.ssh/id\"":                 "does not end in -cert.pub",
-		"[entrance.a]\nhost = \"b\"\nport = 70000":            "not between 1 and 65535",
+		"[entrance.a]\nhost = \"b\"\nport = 70000":            "must be a number from 1 to 65535",
 		"[entrance.a]\nhost=\"b\"\naliases=[\"-x\"]":          "is not a host name",
 		"[entrance.a]\nhost=\"b\"\nhost_keys=[\"MD5:0b:ef\"]": "is not a fingerprint",
 		"[entrance.a]\nhost=\"b\"\njump=\"-x\"":               "is not a valid ssh host",

@@ -39,7 +39,7 @@ var appAliases = map[string]string{
 
 // checkApp reports an unknown app: the session would never be ready. A person's own app
 // has precedence over an alias of its name.
-func (l *loader) checkApp(t *table, s *Session) {
+func (l *loader) checkApp(t *node, s *Session) {
 	if s.App == "" {
 		switch b := jobKindOf(s.Builtin()); b.name {
 		case ShellApp:
@@ -48,10 +48,7 @@ func (l *loader) checkApp(t *table, s *Session) {
 			s.App = b.app
 		}
 	}
-	known := make([]string, 0, len(l.config.Apps))
-	for _, a := range l.config.Apps {
-		known = append(known, a.Name)
-	}
+	known := each(l.config.Apps, func(a App) string { return a.Name })
 	known = append(append(known, KnownApps()...), ShellApp)
 	if s.App == "" || slices.Contains(known, s.App) {
 		return
@@ -62,54 +59,45 @@ func (l *loader) checkApp(t *table, s *Session) {
 	}
 	hint := didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...))
 	if hint == "" {
-		hint = fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey([]string{"app", s.App}))
+		hint = fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey("app", s.App))
 	}
-	l.src.addError(t.byKey["app"].value.at, hint, "unknown app %q", s.App)
+	l.src.addError(t.byKey["app"].at, hint, "unknown app %q", s.App)
 }
 
-func patternGroups() []string { return []string{"host", "port", "token", "path", "scheme"} }
-
-func appFields() []field[App] {
-	return []field[App]{
-		{"patterns", `['http://(?P<host>\S+):(?P<port>\d+)']`, (*input).patterns},
-	}
+func (a *App) fields() []field {
+	return []field{{"patterns", `['http://(?P<host>\S+):(?P<port>\d+)']`, a.readPatterns}}
 }
 
-// patterns reads the patterns of an app. At least one must match the address; others may
+// readPatterns reads the patterns of an app. At least one must match the address; others may
 // match the token on another line.
-func (in *input) patterns(a *App) {
-	hasAddress, valid := false, true
-	in.list(func(v value) {
-		re, ok := in.pattern(v)
-		if !ok {
-			valid = false
-			return
+func (a *App) readPatterns(in *input) {
+	hasAddress := false
+	in.list(func(v *node) {
+		if re := in.pattern(v, v.text, "host", "port", "token", "path", "scheme"); re != nil {
+			hasAddress = hasAddress || re.SubexpIndex("port") >= 0 || re.SubexpIndex("host") >= 0
+			a.Patterns = append(a.Patterns, re)
 		}
-		hasAddress = hasAddress || re.SubexpIndex("port") >= 0 || re.SubexpIndex("host") >= 0
-		a.Patterns = append(a.Patterns, re)
 	})
-	if v := in.entry.value; valid && !hasAddress && len(a.Patterns) == len(v.items) {
-		in.addError(v.at, "write: patterns = "+in.example, "no pattern of %s has a group named port or host", in.table.title())
+	if !hasAddress && len(a.Patterns) == len(in.items) { // else one was reported
+		in.fail(in.node, "no pattern of %s has a group named port or host", in.parent.title())
 	}
 }
 
-func (in *input) pattern(v value) (*regexp.Regexp, bool) { return in.patternOf(v, patternGroups()) }
-
-// patternOf reads a pattern that may have these groups.
-func (in *input) patternOf(v value, groups []string) (*regexp.Regexp, bool) {
-	re, err := regexp.Compile(v.text)
+// pattern reads a pattern that may have these groups; nil if it is not valid.
+func (in *input) pattern(v *node, text string, groups ...string) *regexp.Regexp {
+	re, err := regexp.Compile(text)
 	if err != nil {
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		in.addError(v.at, "patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
-		return nil, false
+		in.src.addError(v.at, "patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
+		return nil
 	}
-	ok := true
+	valid := re
 	for _, group := range re.SubexpNames() {
 		if group != "" && !slices.Contains(groups, group) {
-			in.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, groups),
+			in.src.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, groups),
 				"unknown group %q: a pattern's groups are %s", group, alternatives(groups))
-			ok = false
+			valid = nil
 		}
 	}
-	return re, ok
+	return valid
 }

@@ -23,8 +23,6 @@ type BalanceReader struct {
 	Example string         `json:"example"`          // lines of output, which the pattern must match
 }
 
-func balanceGroups() []string { return []string{"name", "used", "total", "left", "unit"} }
-
 // maxBalances bounds what is read from the output of one command.
 const maxBalances = 50
 
@@ -134,75 +132,57 @@ func (s *Site) Balances(command, output string) []api.Balance {
 	return all
 }
 
-// readers adds to or replaces those of the base site.
-func (in *input) readers(s *Site) {
-	in.tables(func(name string, t *table) {
-		r := BalanceReader{Name: name}
-		readTable(in.src, t, []field[BalanceReader]{
-			{"command", `"quota -s"`, setText(func(r *BalanceReader) *string { return &r.Command })},
-			{"pattern", `'^(?P<name>\S+)\s+(?P<used>\S+)\s+(?P<total>\S+)'`, (*input).balancePattern},
-			{"unit", `"core-hours"`, setText(func(r *BalanceReader) *string { return &r.Unit })},
-			{"divide", `3600`, (*input).divide},
-			{"example", `"/home  12G  50G"`, func(in *input, r *BalanceReader) {
-				if text, ok := in.block(); ok {
-					r.Example = text
-				}
-			}},
-		}, &r)
-		in.checkReader(t, &r)
-		if i := slices.IndexFunc(s.Readers, func(x BalanceReader) bool { return x.Name == name }); i >= 0 {
-			s.Readers[i] = r
-			return
-		}
-		s.Readers = append(s.Readers, r)
-	})
-}
-
-func (in *input) divide(r *BalanceReader) { in.bound(&r.Divide, "divisor") }
-
-func (in *input) balancePattern(r *BalanceReader) {
-	v := in.entry.value
-	text, ok := in.text()
-	if !ok {
-		return
-	}
-	v.text = "(?m)" + text
-	if re, ok := in.patternOf(v, balanceGroups()); ok {
-		r.Pattern = re
+func (r *BalanceReader) fields() []field {
+	return []field{
+		{"command", `"quota -s"`, text(&r.Command)},
+		{"pattern", `'^(?P<name>\S+)\s+(?P<used>\S+)\s+(?P<total>\S+)'`, func(in *input) {
+			if in.isLine() {
+				r.Pattern = in.pattern(in.node, "(?m)"+in.text, "name", "used", "total", "left", "unit")
+			}
+		}},
+		{"unit", `"core-hours"`, text(&r.Unit)},
+		{"divide", `3600`, number(&r.Divide, 0, 1e12)},
+		{"example", `"/home  12G  50G"`, block(&r.Example)},
 	}
 }
 
-// checkReader reports what a reader lacks, and a pattern that does not read its example.
-func (in *input) checkReader(t *table, r *BalanceReader) {
+// readReader adds a reader to those of the site that it is like, or replaces one of them.
+func (s *Site) readReader(in *input) {
+	r := BalanceReader{Name: in.key}
+	in.src.readTable(in.node, r.fields())
+	r.check(in)
+	s.Readers = put(s.Readers, r, func(x BalanceReader) bool { return x.Name == r.Name })
+}
+
+// check reports what a reader lacks, and a pattern that does not read its example.
+func (r *BalanceReader) check(in *input) {
 	switch {
-	case !t.complete():
+	case !in.complete():
 	case r.Command == "":
-		in.addError(t.at, `add: command = "quota -s", one of balance`, "%s has no command", t.title())
-	case t.byKey["pattern"] == nil:
-		in.addError(t.at, `add: pattern = '(?P<used>\S+) of (?P<total>\S+)'`, "%s has no pattern", t.title())
+		in.src.addError(in.at, `add: command = "quota -s", one of balance`, "%s has no command", in.title())
+	case in.byKey["pattern"] == nil:
+		in.src.addError(in.at, `add: pattern = '(?P<used>\S+) of (?P<total>\S+)'`, "%s has no pattern", in.title())
 	case r.Pattern == nil: // reported
 	case r.Pattern.SubexpIndex("used") < 0 && (r.Pattern.SubexpIndex("left") < 0 || r.Pattern.SubexpIndex("total") < 0):
-		in.addError(t.byKey["pattern"].value.at, "write (?P<used>…) around the number", "the pattern of %s has no group named used, nor left and total", t.title())
+		in.src.addError(in.byKey["pattern"].at, "write (?P<used>…) around the number", "the pattern of %s has no group named used, nor left and total", in.title())
 	case r.Example == "":
-		in.addError(t.at, `add: example = "…", with a line that the command prints`, "%s has no example", t.title())
+		in.src.addError(in.at, `add: example = "…", with a line that the command prints`, "%s has no example", in.title())
 	case len(r.Read(r.Example)) == 0:
-		in.addError(t.byKey["example"].value.at, "correct the pattern or the example: used, total and left must be numbers, such as 12, 12.5G or 1,234",
-			"the pattern of %s reads no number from the example", t.title())
+		in.src.addError(in.byKey["example"].at, "correct the pattern or the example: used, total and left must be numbers, such as 12, 12.5G or 1,234",
+			"the pattern of %s reads no number from the example", in.title())
 	}
 }
 
 // checkReaders reports readers of commands that the site does not run. Those of the site that
 // it is like may be: it may have other commands.
-func checkReaders(src *source, root *table, s *Site) {
-	e := root.byKey["read"]
-	if e == nil || e.value.table == nil {
+func (s *Site) checkReaders(src *source, root *node) {
+	own := root.byKey["read"]
+	if own == nil {
 		return
 	}
 	for _, r := range s.Readers {
-		own := e.value.table.byKey[r.Name]
-		if own == nil || own.value.table == nil || r.Command == "" || slices.Contains(s.Balance, r.Command) {
-			continue
+		if n := own.byKey[r.Name]; n != nil && r.Command != "" && !slices.Contains(s.Balance, r.Command) {
+			src.addError(n.byKey["command"].at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
 		}
-		src.addError(own.value.table.byKey["command"].value.at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
 	}
 }

@@ -111,7 +111,7 @@ func TestABadReaderIsRefused(t *testing.T) {
 		"command = \"quota -s\"\npattern = '(?P<left>\\d+)'\nexample = \"7\"\n":                   "has no group named used, nor left and total",
 		"command = \"quota -s\"\npattern = '(?P<used>\\d+)'\n":                                    "[read.disk] has no example",
 		"command = \"quota -s\"\npattern = '(?P<used>\\w+)'\nexample = \"many\"\n":                "reads no number from the example",
-		"command = \"quota -s\"\npattern = '(?P<used>\\d+)'\nexample = \"7\"\ndivide = \"two\"\n": "\"two\" is not a valid divisor",
+		"command = \"quota -s\"\npattern = '(?P<used>\\d+)'\nexample = \"7\"\ndivide = \"two\"\n": "\"divide\" in [read.disk] must be a number",
 	} {
 		_, err := parseSite("x.toml", "x", []byte(head+text), func(string) (Site, bool) { return Site{}, false })
 		if err == nil || !strings.Contains(err.Error(), want) {

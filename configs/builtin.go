@@ -9,7 +9,8 @@ import (
 	"strings"
 	"unicode"
 
-	"tunctl/internal/api"
+	"github.com/pelletier/go-toml/v2/unstable"
+
 	"tunctl/internal/suggest"
 )
 
@@ -57,20 +58,13 @@ var jobKinds = []jobKind{
 
 // BuiltinJobs are the names that may follow "builtin:" in a session's submit.
 func BuiltinJobs() []string {
-	names := make([]string, len(jobKinds))
-	for i, b := range jobKinds {
-		names[i] = b.name
-	}
-	return names
+	return each(jobKinds, func(b jobKind) string { return b.name })
 }
 
 // jobKindOf returns the builtin job of a name; the zero value if there is none.
 func jobKindOf(name string) jobKind {
-	i := slices.IndexFunc(jobKinds, func(b jobKind) bool { return b.name == name })
-	if i < 0 {
-		return jobKind{}
-	}
-	return jobKinds[i]
+	kind, _ := find(jobKinds, func(b jobKind) bool { return b.name == name })
+	return kind
 }
 
 // appQuestions are the questions of one kind of job only.
@@ -95,71 +89,56 @@ func unknownBuiltin(name string) string {
 	return "available: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
 }
 
-// checkBuiltin reports what does not go together with the session's builtin job.
-func (l *loader) checkBuiltin(t *table, s Session) {
-	command, prepare, reach := t.byKey["command"], t.byKey["prepare"], t.byKey["reach"]
-	submit := builtinPrefix + CommandJob
-	if prepare != nil && !t.submitsBuiltin() {
-		l.src.addError(prepare.at, "put the lines into your own script", "\"prepare\" works only with a builtin job")
-	}
-	if command != nil && s.Builtin() != CommandJob && (t.byKey["submit"] == nil || s.Submit != "") {
-		l.src.addError(command.at, fmt.Sprintf("write: submit = %q", submit), "\"command\" works only with submit = %q", submit)
-	}
-	if command == nil && s.Builtin() == CommandJob {
-		l.src.addError(t.byKey["submit"].value.at, fmt.Sprintf("add: command = %q", commandExample), "%s has no command to run", t.title())
-	}
-	if reach != nil && jobKindOf(s.Builtin()).open && (s.Reach == api.ReachLogin || s.Reach == api.ReachHere) {
-		l.src.addError(reach.value.at, `remove it, or write: reach = "node"`,
-			"the page of %q has no password, so it listens on the compute node itself only", s.Submit)
-	}
-}
-
 // commandExample is a command for "builtin:command".
 const commandExample = "python3 -m http.server {port} --bind {host}"
-
-// commandPlaceholders are what is replaced in a command.
-func commandPlaceholders() []string { return []string{"port", "host", "base"} }
 
 // placeholderWord matches a word in braces, unless it is a variable of the shell.
 var placeholderWord = regexp.MustCompile(`(?:^|[^$])\{([a-z_]+)\}`)
 
-// command reads the command of "builtin:command".
-func (in *input) command(s *Session) {
-	if !in.shellText(&s.Command) {
+// readCommand reads the command of "builtin:command".
+func (s *Session) readCommand(in *input) {
+	shellText(&s.Command)(in)
+	if s.Command == "" {
 		return
 	}
-	at := in.entry.value.at
 	for _, m := range placeholderWord.FindAllStringSubmatch(s.Command, -1) {
-		if slices.Contains(commandPlaceholders(), m[1]) {
-			continue
+		if !in.placeholder(m[1], "; for the braces themselves, put a space after {", "port", "host", "base") {
+			return
 		}
-		hint := "available: {port}, {host}, {base}; for the braces themselves, put a space after {"
-		if near := suggest.Nearest(m[1], commandPlaceholders()); len(near) > 0 {
-			hint = fmt.Sprintf("did you mean {%s}?", near[0])
-		}
-		in.addError(in.src.within(at, "{"+m[1]+"}"), hint, "unknown placeholder {%s}", m[1])
-		return
 	}
 	if !strings.Contains(s.Command, "{port}") {
-		in.addError(at, "write {port} where the program takes its port, as in: command = "+in.example, "the command has no {port}: a free one is chosen when the job starts")
+		in.src.addError(in.at, "write {port} where the program takes its port, as in: command = "+in.example, "the command has no {port}: a free one is chosen when the job starts")
 	}
 }
 
-// shellText reads lines of shell text.
-func (in *input) shellText(into *string) bool {
-	text, ok := in.block()
-	if !ok {
-		return false
+// placeholder checks that a placeholder in the value is one of those known; more is added to
+// the hint that lists them.
+func (in *input) placeholder(name, more string, known ...string) bool {
+	if slices.Contains(known, name) {
+		return true
 	}
-	v := in.entry.value
-	switch {
-	case text == "":
-		in.addError(v.at, "write: "+in.entry.key+" = "+in.example, "%q%s is empty", in.entry.key, in.table.where())
-		return false
-	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-		in.addError(v.at, "", "%q%s must be lines of text without control characters", in.entry.key, in.table.where())
-		return false
+	hint := "available: {" + strings.Join(known, "}, {") + "}" + more
+	if near := suggest.Nearest(name, known); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean {%s}?", near[0])
 	}
-	*into = text
-	return true
+	in.src.addError(in.src.within(in.at, "{"+name+"}"), hint, "unknown placeholder {%s}", name)
+	return false
+}
+
+// shellText makes the reader of lines of shell text.
+func shellText(into *string) func(*input) {
+	return func(in *input) {
+		var text string
+		if block(&text)(in); in.kind != unstable.String {
+			return
+		}
+		switch {
+		case text == "":
+			in.fail(in.node, "%q%s is empty", in.key, in.where())
+		case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+			in.src.addError(in.at, "", "%q%s must be lines of text without control characters", in.key, in.where())
+		default:
+			*into = text
+		}
+	}
 }

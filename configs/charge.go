@@ -17,12 +17,12 @@ type Charge struct {
 	NodeHour float64 `json:"nodeHour,omitempty"`
 }
 
-func chargeFields() []field[Charge] {
-	return []field[Charge]{
-		{"unit", `"SU"`, setText(func(c *Charge) *string { return &c.Unit })},
-		{"core_hour", `1`, func(in *input, c *Charge) { in.bound(&c.CoreHour, "price") }},
-		{"gpu_hour", `64`, func(in *input, c *Charge) { in.bound(&c.GPUHour, "price") }},
-		{"node_hour", `128`, func(in *input, c *Charge) { in.bound(&c.NodeHour, "price") }},
+func (c *Charge) fields() []field {
+	return []field{
+		{"unit", `"SU"`, text(&c.Unit)},
+		{"core_hour", `1`, number(&c.CoreHour, 0, 1e6)},
+		{"gpu_hour", `64`, number(&c.GPUHour, 0, 1e6)},
+		{"node_hour", `128`, number(&c.NodeHour, 0, 1e6)},
 	}
 }
 
@@ -34,7 +34,7 @@ func (c *Charge) Words() string {
 		price float64
 	}{{"core", c.CoreHour}, {"GPU", c.GPUHour}, {"node", c.NodeHour}} {
 		if p.price > 0 {
-			parts = append(parts, fmt.Sprintf("a %s-hour costs %s %s", p.what, number(p.price), c.Unit))
+			parts = append(parts, fmt.Sprintf("a %s-hour costs %s %s", p.what, decimal(p.price), c.Unit))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -31,42 +31,35 @@ func Check(path string, with CheckOptions) (*Config, error) {
 	}
 	l := load(path, data)
 	l.checkSites(with.Sites)
-	for i := range l.config.Sessions {
-		l.checkHost(i, with)
-		l.checkJob(i, with)
+	for _, s := range l.config.Sessions {
+		l.checkHost(s, with)
+		l.checkJob(s, with)
 	}
 	return l.result()
 }
 
 // checkSites reports unknown sites of hosts.
 func (l *loader) checkSites(sites Sites) {
-	for i, h := range l.config.Hosts {
-		if h.Site == "" {
-			continue
-		}
-		if _, err := sites.Find(h.Site); err != nil {
-			l.src.wrapError(l.hosts[i].byKey["site"].value.at, err)
+	for _, h := range l.config.Hosts {
+		if _, err := sites.Find(h.Site); err != nil && h.Site != "" {
+			l.src.wrapError(l.host(h.Name).byKey["site"].at, err)
 		}
 	}
 }
 
 // checkHost reports an unknown host of a session that is similar to a known one. It
 // accepts full addresses.
-func (l *loader) checkHost(session int, with CheckOptions) {
-	host := l.config.Sessions[session].Host
-	if meant := l.correctedHost(host, with); meant != host {
-		l.src.addError(l.sessions[session].byKey["host"].value.at,
-			fmt.Sprintf("did you mean %q? Otherwise add a section [%s]", meant, dottedKey([]string{"host", host})),
-			"host %q is neither in this file nor in your ssh config", host)
+func (l *loader) checkHost(s Session, with CheckOptions) {
+	if meant := l.correctedHost(s.Host, with); meant != s.Host {
+		l.src.addError(l.session(s.Name).byKey["host"].at,
+			fmt.Sprintf("did you mean %q? Otherwise add a section [%s]", meant, dottedKey("host", s.Host)),
+			"host %q is neither in this file nor in your ssh config", s.Host)
 	}
 }
 
 // correctedHost is the known host that a misspelt one probably means, or the host itself.
 func (l *loader) correctedHost(host string, with CheckOptions) string {
-	known := slices.Clone(with.Aliases)
-	for _, h := range l.config.Hosts {
-		known = append(known, h.Name)
-	}
+	known := append(slices.Clone(with.Aliases), each(l.config.Hosts, func(h Host) string { return h.Name })...)
 	if slices.Contains(known, host) || !validName.MatchString(host) || strings.Contains(host, ".") || with.Resolves != nil && with.Resolves(host) {
 		return host
 	}
@@ -78,14 +71,14 @@ func (l *loader) correctedHost(host string, with CheckOptions) string {
 
 // checkJob reports why the script of a session's job cannot be written. If the site is only
 // known once the host is connected, it checks the names of the answers.
-func (l *loader) checkJob(session int, with CheckOptions) {
-	s, t := l.config.Sessions[session], l.sessions[session]
+func (l *loader) checkJob(s Session, with CheckOptions) {
+	t := l.session(s.Name)
 	host := l.config.Host(l.correctedHost(s.Host, with))
 	if s.Builtin() == "" {
 		return
 	}
 	if host.Site == "" && host.Scheduler == "" {
-		l.checkAnswerNames(session, with.Sites)
+		l.checkAnswerNames(s, with.Sites)
 		return
 	}
 	site, err := with.Sites.ForHost(host, host.Scheduler)
@@ -95,23 +88,22 @@ func (l *loader) checkJob(session int, with CheckOptions) {
 	job := s.BuiltinJob(host, site, host.Scheduler)
 	_, problems := job.check()
 	for _, p := range problems {
-		l.src.wrapError(t.placeOf(p.answer), p.err)
+		l.src.wrapError(placeOf(t, p.answer), p.err)
 	}
 	if len(problems) > 0 {
 		return
 	}
 	if _, err := job.Script(); err != nil {
 		at := t.at
-		if e := t.byKey["job"]; e != nil {
-			at = e.value.at // its name is at fault
+		if n := t.byKey["job"]; n != nil {
+			at = n.at // its name is at fault
 		}
 		l.src.wrapError(at, err)
 	}
 }
 
 // checkAnswerNames reports the answers of a session that its job has with no scheduler.
-func (l *loader) checkAnswerNames(session int, sites Sites) {
-	s, t := l.config.Sessions[session], l.sessions[session]
+func (l *loader) checkAnswerNames(s Session, sites Sites) {
 	var questions []Question
 	for _, scheduler := range Schedulers() {
 		site, err := sites.ForHost(Host{}, scheduler)
@@ -119,34 +111,26 @@ func (l *loader) checkAnswerNames(session int, sites Sites) {
 			return // a broken file, which `tunctl sites` reports
 		}
 		for _, q := range s.RunQuestions(site) {
-			if !isQuestion(questions, q.Name) {
-				questions = append(questions, q)
-			}
+			questions = put(questions, q, func(x Question) bool { return x.Name == q.Name })
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.With)) {
-		if !isQuestion(questions, name) {
-			l.src.wrapError(t.placeOf(name), unknownChoice(name, questions))
+		if _, ok := questionNamed(questions, name); !ok {
+			l.src.wrapError(placeOf(l.session(s.Name), name), unknownChoice(name, questions))
 		}
 	}
 }
 
-// isQuestion reports whether one of the questions has that name.
-func isQuestion(questions []Question, name string) bool {
-	return slices.ContainsFunc(questions, func(q Question) bool { return q.Name == name })
-}
-
 // placeOf is the place of a session's answer, or where it belongs.
-func (t *table) placeOf(answer string) span {
-	with := t.byKey["with"]
-	switch {
-	case with == nil:
-		return t.at
-	case with.value.table != nil && with.value.table.byKey[answer] != nil:
-		e := with.value.table.byKey[answer]
-		return span{e.at.start, max(e.at.end, e.value.at.end)}
+func placeOf(session *node, answer string) span {
+	with := session.byKey["with"]
+	if with == nil {
+		return session.at
 	}
-	return with.at
+	if n := with.byKey[answer]; n != nil {
+		return span{n.keyAt.start, max(n.keyAt.end, n.at.end)}
+	}
+	return with.keyAt
 }
 
 // wrapError reports an error at a place.

@@ -1,13 +1,11 @@
 package configs
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"tunctl/internal/api"
-	"tunctl/internal/suggest"
 )
 
 // ScriptQuestions are what may be chosen for one run of a script that tunctl has not written,
@@ -41,13 +39,13 @@ func (s *Session) RunQuestions(site Site) []Question {
 func CheckChoices(questions []Question, choices api.Choices) (api.Choices, error) {
 	checked := api.Choices{}
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
-		i := slices.IndexFunc(questions, func(q Question) bool { return q.Name == name })
-		if i < 0 {
+		q, ok := questionNamed(questions, name)
+		if !ok {
 			return nil, unknownChoice(name, questions)
 		}
-		text, err := questions[i].Check(choices[name])
+		text, err := q.Check(choices[name])
 		if err != nil {
-			return nil, api.Errorf(api.CodeUsage, "%w", err).WithHint("%s", questions[i].Ask)
+			return nil, api.Errorf(api.CodeUsage, "%w", err).WithHint("%s", q.Ask)
 		}
 		checked[name] = text
 	}
@@ -55,14 +53,8 @@ func CheckChoices(questions []Question, choices api.Choices) (api.Choices, error
 }
 
 func unknownChoice(name string, questions []Question) error {
-	names := make([]string, len(questions))
-	for i, q := range questions {
-		names[i] = q.Name
-	}
-	hint := "available: " + strings.Join(names, ", ")
-	if near := suggest.Nearest(name, names); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q? %s", near[0], hint)
-	}
+	names := questionNames(questions)
+	hint := strings.TrimSpace(didYouMean(name, names) + " available: " + strings.Join(names, ", "))
 	return api.Errorf(api.CodeUsage, "%q is nothing that can be chosen for this session", name).WithHint("%s", hint)
 }
 
@@ -74,9 +66,7 @@ func (s *Site) Listed(q Question) []string {
 	case len(q.Choices) > 0:
 		return q.Choices
 	case q.Kind == AskQueue:
-		for _, queue := range s.Queues {
-			list = append(list, queue.Name)
-		}
+		return each(s.Queues, func(q Queue) string { return q.Name })
 	case q.Name == gpuTypeQuestion:
 		for _, queue := range s.Queues {
 			for _, t := range queue.GPUTypes {

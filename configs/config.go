@@ -8,12 +8,10 @@
 package configs
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"unicode/utf8"
 
 	_ "embed"
 
@@ -40,7 +38,7 @@ type Config struct {
 	Apps      []App
 }
 
-// Load reads the config file at path. Its problems are Errors; a missing file is
+// Load reads the config file at path. Its problems are each an *Error; a missing file is
 // fs.ErrNotExist.
 func Load(path string) (*Config, error) {
 	data, err := readFile(path)
@@ -52,10 +50,7 @@ func Load(path string) (*Config, error) {
 
 // HostNames are the hosts that the config is about.
 func (c *Config) HostNames() []string {
-	names := []string{}
-	for _, h := range c.Hosts {
-		names = append(names, h.Name)
-	}
+	names := each(c.Hosts, func(h Host) string { return h.Name })
 	for _, s := range c.Sessions {
 		if !slices.Contains(names, s.Host) {
 			names = append(names, s.Host)
@@ -75,16 +70,15 @@ func readFile(path string) ([]byte, error) {
 }
 
 // Parse reads a config from data; name is the file's path, for messages. The
-// error, if any, is Errors.
+// error, if any, has an *Error for each problem.
 func Parse(name string, data []byte) (*Config, error) { return load(name, data).result() }
 
 // load reads as much of a config as possible.
 func load(name string, data []byte) *loader {
-	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // as Windows editors write it
-	l := &loader{src: newSource(name, data), config: Config{Path: name}}
-	l.src.kinds = []string{"host", "session", "app"}
-	if checkText(l.src) {
-		readTable(l.src, parseTree(l.src), rootFields(), l)
+	l := &loader{src: newSource(name, data, "host", "session", "app"), config: Config{Path: name}}
+	if l.src.isText() {
+		l.root = parseTree(l.src)
+		l.src.readTable(l.root, l.fields())
 		l.checkSessions()
 	}
 	return l
@@ -98,50 +92,16 @@ func (l *loader) result() (*Config, error) {
 	return &l.config, nil
 }
 
-// checkText reports a file that is no text: the messages of the TOML parser would not
-// help.
-func checkText(src *source) bool {
-	switch {
-	case len(src.data) > maxSize:
-		src.addFileError("is this the right file?", "the file is larger than %d MB", maxSize>>20)
-	case bytes.HasPrefix(src.data, []byte("\xFF\xFE")), bytes.HasPrefix(src.data, []byte("\xFE\xFF")):
-		src.addFileError("save it as UTF-8", "the file is written in UTF-16")
-	case !utf8.Valid(src.data):
-		at := invalidUTF8(src.data)
-		src.addError(span{at, at + 1}, "save the file as UTF-8", "the byte 0x%02x is not valid UTF-8", src.data[at])
-	case bytes.IndexByte(src.data, 0) >= 0:
-		at := bytes.IndexByte(src.data, 0)
-		src.addError(span{at, at + 1}, "is this the right file?", "the file contains a zero byte, so it is not a text file")
-	default:
-		return true
-	}
-	return false
-}
-
-func invalidUTF8(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return len(data)
-}
-
 // Session returns the session of that name.
 func (c *Config) Session(name string) (Session, bool) {
-	if i := slices.IndexFunc(c.Sessions, func(s Session) bool { return s.Name == name }); i >= 0 {
-		return c.Sessions[i], true
-	}
-	return Session{}, false
+	return find(c.Sessions, func(s Session) bool { return s.Name == name })
 }
 
 // Host returns the host of that name. If it is not in the file, it is an alias of
 // ~/.ssh/config or an address.
 func (c *Config) Host(name string) Host {
-	if i := slices.IndexFunc(c.Hosts, func(h Host) bool { return h.Name == name }); i >= 0 {
-		return c.Hosts[i]
+	if h, ok := find(c.Hosts, func(h Host) bool { return h.Name == name }); ok {
+		return h
 	}
 	return Host{Name: name, SSH: name}
 }
@@ -162,22 +122,31 @@ func (n Notify) Allows(kind string) bool {
 	return !n.Off && (len(n.Only) == 0 || slices.Contains(n.Only, kind))
 }
 
-// readNotify reads true, false or a list of kinds.
-func readNotify(in *input) Notify {
-	switch v := in.entry.value; v.kind {
+// read reads true, false or a list of kinds.
+func (n *Notify) read(in *input) {
+	switch in.kind {
 	case unstable.Bool:
-		return Notify{Off: v.text == "false"}
+		n.Off = in.text == "false"
 	case unstable.Array:
-		n := Notify{Off: len(v.items) == 0}
-		in.list(func(v value) {
-			if kind, ok := in.word(v, notifyKinds()); ok {
-				n.Only = append(n.Only, kind)
+		n.Off = len(in.items) == 0
+		in.list(func(v *node) {
+			if in.oneOf(v, notifyKinds()...) {
+				n.Only = append(n.Only, v.text)
 			}
 		})
-		return n
 	default:
-		in.addError(v.at, `write: notify = true, or notify = ["ready", "needs-login"]`,
-			"%q must be true, false or a list, not %s", in.entry.key, kindName(v.kind))
-		return Notify{}
+		in.src.addError(in.at, `write: notify = true, or notify = ["ready", "needs-login"]`,
+			"%q must be true, false or a list, not %s", in.key, kindName(in.kind))
 	}
+}
+
+// MCP says what assistants may do through `tunctl mcp`.
+type MCP struct {
+	// NodeHours is how much the jobs that assistants start within a day may ask for, in
+	// all. 0: they start none.
+	NodeHours float64
+}
+
+func (m *MCP) fields() []field {
+	return []field{{"node_hours", `8`, number(&m.NodeHours, 0, 1e6)}}
 }

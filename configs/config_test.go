@@ -54,8 +54,8 @@ func TestTheExampleIsAGoodConfig(t *testing.T) {
 }
 
 func TestTheExampleShowsEveryKey(t *testing.T) {
-	keys := append(keysOf(hostFields()), keysOf(sessionFields())...)
-	keys = append(append(keys, keysOf(appFields())...), "notify", "ssh_config")
+	keys := append(keysOf(new(Host).fields()), keysOf(new(Session).fields())...)
+	keys = append(append(keys, keysOf(new(App).fields())...), "notify", "ssh_config")
 	for _, key := range keys {
 		if !strings.Contains(example, "\n"+key+" = ") && !strings.Contains(example, "\n# "+key+" = ") {
 			t.Errorf("the example does not show %q", key)

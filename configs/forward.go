@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,9 @@ func (f ForwardSpec) String() string {
 	}
 }
 
+// forwardHint shows how forwards are written.
+const forwardHint = `write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`
+
 // ParseForward reads a forward written as for ssh -L, -R and -D, with the letter
 // in front: "5432:db.int:5432" (or with L:), "R:9000:localhost:9000", "D:1080".
 // A listener without an address is on loopback, one with "*" on all interfaces,
@@ -44,17 +48,6 @@ func (f ForwardSpec) String() string {
 // host is localhost at the other end, and "6006" alone is "6006:localhost:6006". A socket
 // on this computer may begin with "~/". The error is an *api.Error.
 func ParseForward(spec string) (ForwardSpec, error) {
-	f, err := parseForward(spec)
-	if err != nil {
-		return ForwardSpec{}, err
-	}
-	return f, nil
-}
-
-// forwardHint shows how forwards are written.
-const forwardHint = `write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`
-
-func parseForward(spec string) (ForwardSpec, *api.Error) {
 	kind, loopback, rest := api.ForwardLocal, "127.0.0.1", spec
 	switch {
 	case strings.HasPrefix(spec, "L:"):
@@ -99,32 +92,41 @@ func splitForward(text, loopback string) (listen, target string, err error) {
 	case isSocket(words[0]):
 		listen, words = words[0], words[1:]
 	case isPort(words[0]):
-		listen, words, err = address(loopback, words[0], words[1:])
+		listen, err = address(loopback, words[0], 0)
+		words = words[1:]
 	case len(words) > 1:
-		listen, words, err = address(bind(words[0]), words[1], words[2:])
+		if words[0] == "*" {
+			words[0] = "" // as in Go and RFC 4254, no address means all
+		}
+		listen, err = address(words[0], words[1], 0)
+		words = words[2:]
 	default:
 		err = fmt.Errorf("%q is neither a port nor a socket path", words[0])
 	}
-	if err != nil || len(words) == 0 {
-		return listen, "", err
+	if err != nil {
+		return "", "", err
 	}
 	switch {
-	case len(words) == 1 && isSocket(words[0]):
-		return listen, words[0], nil
+	case len(words) > 2:
+		err = errors.New("too many colons; put an IPv6 address in brackets")
 	case len(words) == 2 && words[0] == "":
-		return "", "", errors.New("the target's host is missing")
+		err = errors.New("the target's host is missing")
 	case len(words) == 2:
-		target, err = targetAddress(words[0], words[1])
-		return listen, target, err
-	case isPort(words[0]) && len(words) == 1:
-		target, err = targetAddress("localhost", words[0])
-		return listen, target, err
-	case len(words) == 1:
-		return "", "", fmt.Errorf("the target %q has no port", words[0])
+		target, err = address(words[0], words[1], 1)
+	case len(words) == 0:
+	case isSocket(words[0]):
+		target = words[0]
+	case isPort(words[0]):
+		target, err = address("localhost", words[0], 1)
 	default:
-		return "", "", errors.New("too many colons; put an IPv6 address in brackets")
+		err = fmt.Errorf("the target %q has no port", words[0])
 	}
+	return listen, target, err
 }
+
+// forwardWord matches an address in brackets, or what stands before the next colon: that of
+// a Windows drive is part of a path.
+var forwardWord = regexp.MustCompile(`^(?:\[([^\]]*)\]|([A-Za-z]:/[^:]*|[^:\[][^:]*|))(:|$)`)
 
 // splitColons cuts at the colons outside of brackets, and drops the brackets.
 func splitColons(text string) ([]string, error) {
@@ -132,66 +134,30 @@ func splitColons(text string) ([]string, error) {
 		return nil, errors.New("spaces are not allowed")
 	}
 	var words []string
-	for {
-		var word string
-		if inner, ok := strings.CutPrefix(text, "["); ok {
-			var after string
-			if word, after, ok = strings.Cut(inner, "]"); !ok || net.ParseIP(word) == nil || (after != "" && after[0] != ':') {
-				return nil, errors.New("only an IPv6 address may be in brackets")
-			}
-			words, text = append(words, word), after
-			if text == "" {
-				return words, nil
-			}
-			text = text[1:]
-			continue
+	for more := true; more; {
+		m := forwardWord.FindStringSubmatch(text)
+		if m == nil || strings.HasPrefix(text, "[") && net.ParseIP(m[1]) == nil {
+			return nil, errors.New("only an IPv6 address may be in brackets")
 		}
-		word, after, more := strings.Cut(text, ":")
-		if hasDrive(text) {
-			word, after, more = strings.Cut(text[2:], ":")
-			word = text[:2] + word
-		}
-		words = append(words, word)
-		if !more {
-			return words, nil
-		}
-		text = after
+		words, text, more = append(words, m[1]+m[2]), text[len(m[0]):], m[3] == ":"
 	}
+	return words, nil
 }
 
-// targetAddress joins a host and a port, which is not 0.
-func targetAddress(host, port string) (string, error) {
-	target, _, err := address(host, port, nil)
-	if err == nil && picksPort(target) {
-		return "", badPort(port)
+// address joins a valid host, and a port that is at least that.
+func address(host, port string, least uint64) (string, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || n < least:
+		return "", fmt.Errorf("%q is not a port between 1 and 65535", port)
+	case strings.Contains(host, "/"):
+		return "", fmt.Errorf("%q is not a host", host)
 	}
-	return target, err
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
-
-func badPort(port string) error { return fmt.Errorf("%q is not a port between 1 and 65535", port) }
 
 // picksPort reports whether the port of an address is 0: any free one.
 func picksPort(address string) bool { return strings.HasSuffix(address, ":0") && !isSocket(address) }
-
-// address joins a valid host and port, and returns rest as it is.
-func address(host, port string, rest []string) (string, []string, error) {
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return "", nil, badPort(port)
-	}
-	if strings.Contains(host, "/") {
-		return "", nil, fmt.Errorf("%q is not a host", host)
-	}
-	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), rest, nil
-}
-
-// bind is the address to listen on as in Go and RFC 4254: none means all.
-func bind(host string) string {
-	if host == "*" {
-		return ""
-	}
-	return host
-}
 
 func isPort(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 

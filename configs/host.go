@@ -18,37 +18,20 @@ type Host struct {
 // noTransfer says that files are copied by the login node, whatever the site has.
 const noTransfer = "none"
 
-func hostFields() []field[Host] {
-	return []field[Host]{
-		{"ssh", `"alice@login.example.org"`, func(in *input, h *Host) {
-			if text, ok := in.destination(); ok {
-				h.SSH = text
-			}
-		}},
-		{"site", `"narval"`, setText(func(h *Host) *string { return &h.Site })},
-		{"scheduler", `"slurm"`, setWord(func(h *Host) *string { return &h.Scheduler }, Schedulers()...)},
-		{"transport", `"native"`, setWord(func(h *Host) *string { return &h.Transport }, "native", "openssh")},
-		{"before_login", `"step ssh login"`, setText(func(h *Host) *string { return &h.BeforeLogin })},
-		{"transfer", `"alice@dtn.example.org"`, func(in *input, h *Host) { h.Transfer, _ = in.destination() }},
-		{"private", `"/work/z19/alice/.tunctl"`, func(in *input, h *Host) { h.Private, _ = in.privateFolder() }},
+func (h *Host) fields() []field {
+	return []field{
+		{"ssh", `"alice@login.example.org"`, text(&h.SSH, validHost)},
+		{"site", `"narval"`, text(&h.Site)},
+		{"scheduler", `"slurm"`, word(&h.Scheduler, Schedulers()...)},
+		{"transport", `"native"`, word(&h.Transport, "native", "openssh")},
+		{"before_login", `"step ssh login"`, text(&h.BeforeLogin)},
+		{"transfer", `"alice@dtn.example.org"`, text(&h.Transfer, validHost)},
+		{"private", `"/work/z19/alice/.tunctl"`, text(&h.Private, validPrivate)},
 	}
 }
 
-// removedKeys are keys of earlier versions, with what to do instead.
-var removedKeys = map[string]string{
-	"reuse_master": "delete this line: tunctl logs in once and keeps the connection, and your own ssh, scp and rsync use it as `ssh HOST.tun`; " +
-		"if only the ssh program can log in, set transport = \"openssh\"",
-}
-
-// destination reads what ssh accepts as a host.
-func (in *input) destination() (string, bool) {
-	text, ok := in.text()
-	if ok && !isDestination(text) {
-		in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid ssh host", text)
-		return "", false
-	}
-	return text, ok
-}
+// validHost is what ssh accepts as a host.
+var validHost = rule{isDestination, "is not a valid ssh host"}
 
 // isDestination reports whether text is safe as a host for ssh: no option, and one word
 // for the shell of a ProxyCommand.

@@ -1,19 +1,16 @@
 package configs
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"maps"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template"
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
-	"tunctl/internal/suggest"
 )
 
 //go:embed jobs/*.tmpl
@@ -36,25 +33,19 @@ type Job struct {
 
 // script has the values of the templates.
 type script struct {
-	App, What, Site      string
-	Directives           []string
-	Begin                string // the first commands
-	Variables            []string
-	Private, Setup       string
-	Environment          string
-	Binds                []string
-	Dial                 []string // the names by which the node is dialled
-	LoginShell, Loopback bool
-	Base                 string
-	Announces            string // the app, in the line of the log that announces the server
-	Prepare, PrepareEnd  string // lines, and the word that ends them
-	PrepareFile          string // or the path of a script, as a word of the shell
-	Command              string // as a word of the shell
-	UsesBase             bool   // the command puts the page below the base
+	Recipe
+	App, What, Site     string
+	Begin               string // the first commands
+	Variables           []string
+	Dial                []string // the names by which the node is dialled
+	Loopback            bool
+	Base                string
+	Announces           string // the app, in the line of the log that announces the server
+	Prepare, PrepareEnd string // lines, and the word that ends them
+	PrepareFile         string // or the path of a script, as a word of the shell
+	Command             string // as a word of the shell
+	UsesBase            bool   // the command puts the page below the base
 }
-
-// validJobName matches names that are safe in a directive and in the path of a log.
-var validJobName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // Questions are the questions of the job.
 func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
@@ -64,7 +55,7 @@ func (j *Job) Script() ([]byte, error) {
 	if !slices.Contains(BuiltinJobs(), j.App) {
 		return nil, configError(unknownBuiltin(j.App), "no job %q comes with tunctl", builtinPrefix+j.App)
 	}
-	if !validJobName.MatchString(j.Name) {
+	if !validName.MatchString(j.Name) {
 		return nil, configError("use letters, digits, '.', '_' and '-'", "%q is not a valid job name", j.Name)
 	}
 	answers, err := j.answers()
@@ -74,13 +65,12 @@ func (j *Job) Script() ([]byte, error) {
 	if j.App == CommandJob && j.Command == "" {
 		return nil, configError(fmt.Sprintf("set it in the session: command = %q", commandExample), "%s%s has no command to run", builtinPrefix, CommandJob)
 	}
-	recipe, kind := &j.Site.Job, jobKindOf(j.App)
+	kind := jobKindOf(j.App)
 	s := script{
-		App: j.App, What: kind.what, Site: j.Site.Name, Private: recipe.Private, Setup: recipe.Setup, Environment: recipe.Environment,
-		Binds: recipe.Binds, LoginShell: recipe.LoginShell || answers["modules"] != "",
-		Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"), Announces: kind.app,
-		Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
+		Recipe: j.Site.Job, App: j.App, What: kind.what, Site: j.Site.Name, Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"),
+		Announces: kind.app, Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
 	}
+	s.LoginShell = s.LoginShell || answers["modules"] != ""
 	s.prepare(j.Prepare)
 	if s.Private == "" || j.Host.Private != "" {
 		s.Private = j.Site.PrivateFolder(j.Host)
@@ -98,7 +88,7 @@ func (j *Job) Script() ([]byte, error) {
 		s.Variables = append(s.Variables, q.Name+"="+q.shell(answers[q.Name]))
 	}
 	for _, q := range softwareQuestions() { // the script and the sites' commands use their answers
-		if !slices.ContainsFunc(j.Questions(), func(x Question) bool { return x.Name == q.Name }) {
+		if _, asked := answers[q.Name]; !asked {
 			s.Variables = append(s.Variables, q.Name+"=")
 		}
 	}
@@ -162,7 +152,7 @@ type answerProblem struct {
 
 // check returns all answers and their problems.
 func (j *Job) check() (map[string]string, []answerProblem) {
-	all, names, problems := map[string]string{}, []string(nil), []answerProblem(nil)
+	all, problems := map[string]string{}, []answerProblem(nil)
 	for _, q := range j.Questions() {
 		text, given := j.Answers[q.Name]
 		if !given {
@@ -172,25 +162,19 @@ func (j *Job) check() (map[string]string, []answerProblem) {
 		if err != nil {
 			problems = append(problems, answerProblem{q.Name, configError(fmt.Sprintf("set it in the session: with = { %s = %s }", q.Name, q.example()), "%v", err)})
 		}
-		all[q.Name], names = text, append(names, q.Name)
+		all[q.Name] = text
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Answers)) {
 		if _, known := all[name]; !known {
-			problems = append(problems, answerProblem{name, j.unknownAnswer(name, names)})
+			names := questionNames(j.Questions())
+			hint := cmp.Or(didYouMean(name, names), "available: "+strings.Join(names, ", "))
+			problems = append(problems, answerProblem{name, configError(hint, "site %q has no question %q", j.Site.Name, name)})
 		}
 	}
 	if len(problems) == 0 {
 		problems = j.Site.checkQueue(all)
 	}
 	return all, problems
-}
-
-func (j *Job) unknownAnswer(name string, names []string) error {
-	hint := "available: " + strings.Join(names, ", ")
-	if near := suggest.Nearest(name, names); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", near[0])
-	}
-	return configError(hint, "site %q has no question %q", j.Site.Name, name)
 }
 
 // Answer adds an answer, or returns why it does not fit the others.
@@ -210,21 +194,6 @@ func (j *Job) Answer(q Question, text string) error {
 	}
 	j.Answers = all
 	return nil
-}
-
-// example is an answer as written in the config.
-func (q *Question) example() string {
-	switch q.Kind {
-	case AskNumber, AskHours:
-		return strconv.Itoa(int(math.Ceil(max(1, q.Min))))
-	case AskMemory:
-		return `"8G"`
-	case AskChoice:
-		return fmt.Sprintf("%q", q.Choices[0])
-	case AskPath:
-		return `"~/folder"`
-	}
-	return `"…"`
 }
 
 // directives are the lines for the scheduler: for the name, the log, and those of the
@@ -265,10 +234,7 @@ func (s *Site) JobName(name string) string {
 }
 
 func (j *Job) scheduler() string {
-	if j.Site.Scheduler != "" {
-		return j.Site.Scheduler
-	}
-	return j.Scheduler
+	return cmp.Or(j.Site.Scheduler, j.Scheduler)
 }
 
 // loopback reports whether the server listens on the loopback of its node only: it is

@@ -21,16 +21,16 @@ type portUse struct {
 }
 
 // addSession adds every local port of a session.
-func (p *localPorts) addSession(t *table, s Session) {
+func (p *localPorts) addSession(t *node, s Session) {
 	if s.Local != 0 {
-		p.add(portUse{"127.0.0.1", strconv.Itoa(s.Local), t.byKey["local"].value.at, t.title()})
+		p.add(portUse{"127.0.0.1", strconv.Itoa(s.Local), t.byKey["local"].at, t.title()})
 	}
 	if len(s.Forward) == 0 {
 		return
 	}
-	for _, item := range t.byKey["forward"].value.items {
-		spec, bad := parseForward(item.text)
-		if bad != nil || spec.Kind == api.ForwardRemote || spec.PicksPort() {
+	for _, item := range t.byKey["forward"].items {
+		spec, err := ParseForward(item.text)
+		if err != nil || spec.Kind == api.ForwardRemote || spec.PicksPort() {
 			continue
 		}
 		if host, port, err := net.SplitHostPort(spec.Listen); err == nil { // else a unix socket
@@ -47,7 +47,7 @@ func (p *localPorts) add(c portUse) {
 		return
 	}
 	first := others[i]
-	line := p.src.line(first.at.start)
+	line := p.src.lineNumber(first.at)
 	if first.by == c.by {
 		p.src.addError(c.at, "", "%s uses local port %s twice, first on line %d", c.by, c.port, line)
 		return

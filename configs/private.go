@@ -9,23 +9,14 @@ import (
 // privateName is the name of the folder for tunctl's files on a host.
 const privateName = "/.tunctl"
 
-// validPrivate matches paths that are safe in double quotes: from the root, the home
+// validPrivate is a path that is safe in double quotes: from the root, the home
 // folder or a variable on. {user} and {group} are the person's names on the host.
-var validPrivate = regexp.MustCompile(`^(?:~|\$[A-Za-z_][A-Za-z0-9_]*)?(?:/(?:[A-Za-z0-9_.-]|\{user\}|\{group\})+)*` + regexp.QuoteMeta(privateName) + `$`)
-
-// privateFolder reads the path of the folder for tunctl's files on a host.
-func (in *input) privateFolder() (string, bool) {
-	text, ok := in.text()
-	switch {
-	case !ok:
-		return "", false
-	case !validPrivate.MatchString(text), strings.Contains(text, "/../"):
-		in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example,
-			"%q is not a folder for tunctl's files: it starts with /, ~/ or a variable, may contain {user} and {group}, and ends in %s", text, privateName)
-		return "", false
-	}
-	return text, true
+var validPrivate = rule{
+	func(text string) bool { return privatePath.MatchString(text) && !strings.Contains(text, "/../") },
+	"is not a folder for tunctl's files: it starts with /, ~/ or a variable, may contain {user} and {group}, and ends in " + privateName,
 }
+
+var privatePath = regexp.MustCompile(`^(?:~|\$[A-Za-z_][A-Za-z0-9_]*)?(?:/(?:[A-Za-z0-9_.-]|\{user\}|\{group\})+)*` + regexp.QuoteMeta(privateName) + `$`)
 
 // PrivateFolder is the folder for tunctl's files on a host of the site, as shell text for
 // double quotes. A variable that is not set is an error there, not the root folder.

@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -111,55 +112,69 @@ func (q *Question) outside(n float64) bool { return n < q.Min || q.Max > 0 && n 
 func (q *Question) bounds() string {
 	var text string
 	if q.Min > 0 {
-		text = ", at least " + number(q.Min)
+		text = ", at least " + decimal(q.Min)
 	}
 	if q.Max > 0 {
-		text += ", at most " + number(q.Max)
+		text += ", at most " + decimal(q.Max)
 	}
 	return text
 }
 
-func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // directive reports whether an answer is safe in a directive of a scheduler.
 func (q *Question) directive() bool { return q.Kind != AskPath && q.Kind != AskWords }
 
-func questionFields() []field[Question] {
-	return []field[Question]{
-		{"ask", `"Which project is charged?"`, setText(func(q *Question) *string { return &q.Ask })},
-		{"kind", `"word"`, setWord(func(q *Question) *QuestionKind { return &q.Kind },
-			AskWord, AskWords, AskNumber, AskHours, AskMemory, AskPath, AskChoice, AskQueue)},
-		{"default", `"1"`, (*input).questionDefault},
-		{"choices", `["a", "b"]`, setTexts(func(q *Question) *[]string { return &q.Choices })},
-		{"required", `true`, setFlag(func(q *Question) *bool { return &q.Required })},
-		{"min", `1`, (*input).questionMin},
-		{"max", `168`, (*input).questionMax},
-		{"quiet", `true`, setFlag(func(q *Question) *bool { return &q.Quiet })},
+func (q *Question) fields() []field {
+	return []field{
+		{"ask", `"Which project is charged?"`, text(&q.Ask)},
+		{"kind", `"word"`, word(&q.Kind, AskWord, AskWords, AskNumber, AskHours, AskMemory, AskPath, AskChoice, AskQueue)},
+		{"default", `"1"`, func(in *input) {
+			if in.isScalar() {
+				q.Default = in.text
+			}
+		}},
+		{"choices", `["a", "b"]`, texts(&q.Choices)},
+		{"required", `true`, boolean(&q.Required)},
+		{"min", `1`, number(&q.Min, 0, 1e6)},
+		{"max", `168`, number(&q.Max, 0, 1e6)},
+		{"quiet", `true`, boolean(&q.Quiet)},
 	}
 }
 
-func (in *input) questionDefault(q *Question) {
-	if text, ok := in.scalar(in.entry.value); ok {
-		q.Default = text
+// sample is a valid answer.
+func (q *Question) sample() string {
+	switch q.Kind {
+	case AskNumber, AskHours:
+		return strconv.Itoa(int(math.Ceil(max(1, q.Min))))
+	case AskMemory:
+		return "8G"
+	case AskChoice:
+		return q.Choices[0]
+	case AskPath:
+		return "~/folder"
 	}
+	return "example"
 }
 
-func (in *input) questionMin(q *Question) { in.bound(&q.Min, "minimum") }
-
-func (in *input) questionMax(q *Question) { in.bound(&q.Max, "maximum") }
-
-// bound reads Min or Max.
-func (in *input) bound(into *float64, what string) {
-	text, ok := in.scalar(in.entry.value)
-	if !ok {
-		return
+// example is an answer as written in the config.
+func (q *Question) example() string {
+	switch q.Kind {
+	case AskNumber, AskHours:
+		return q.sample()
+	case AskMemory, AskChoice, AskPath:
+		return strconv.Quote(q.sample())
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || n <= 0 {
-		in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a valid %s", text, what)
-		return
-	}
-	*into = n
+	return `"…"`
+}
+
+// questionNamed returns the question of that name.
+func questionNamed(questions []Question, name string) (Question, bool) {
+	return find(questions, func(q Question) bool { return q.Name == name })
+}
+
+func questionNames(questions []Question) []string {
+	return each(questions, func(q Question) string { return q.Name })
 }
 
 // softwareQuestions are those of every builtin job on every site.

@@ -27,138 +27,91 @@ type Queue struct {
 // Limits describes the limits of the queue.
 func (q *Queue) Limits() string {
 	var parts []string
-	if q.Limit > 0 {
-		parts = append(parts, "at most "+q.Limit.words())
+	add := func(known bool, text string) {
+		if known {
+			parts = append(parts, text)
+		}
 	}
-	if q.GPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d GPUs per node", q.GPUs))
-	}
-	if q.NoGPUs {
-		parts = append(parts, "no GPUs")
-	}
-	if q.CPUsPerGPU > 0 {
-		parts = append(parts, fmt.Sprintf("%d cores for each GPU", q.CPUsPerGPU))
-	}
-	if len(q.GPUTypes) > 0 {
-		parts = append(parts, "GPU types "+strings.Join(q.GPUTypes, ", "))
-	}
-	if q.About != "" {
-		parts = append(parts, q.About)
-	}
+	add(q.Limit > 0, "at most "+q.Limit.Words())
+	add(q.GPUs > 0, fmt.Sprintf("%d GPUs per node", q.GPUs))
+	add(q.NoGPUs, "no GPUs")
+	add(q.CPUsPerGPU > 0, fmt.Sprintf("%d cores for each GPU", q.CPUsPerGPU))
+	add(len(q.GPUTypes) > 0, "GPU types "+strings.Join(q.GPUTypes, ", "))
+	add(q.About != "", q.About)
 	return strings.Join(parts, ", ")
 }
 
-// words is the period in words.
-func (p Period) words() string {
-	if d := time.Duration(p); d%time.Hour != 0 {
-		return fmt.Sprintf("%d min", d/time.Minute)
+func (q *Queue) fields() []field {
+	return []field{
+		{"limit", `"48h"`, period(&q.Limit, 0)},
+		{"gpus", `4`, func(in *input) {
+			number(&q.GPUs, 0, 1000)(in)
+			q.NoGPUs = q.GPUs == 0
+		}},
+		{"cpus_per_gpu", `12`, number(&q.CPUsPerGPU, 0, 1000)},
+		{"gpu_types", `["a100", "v100"]`, texts(&q.GPUTypes, rule{goodWord.MatchString, "is not one word without spaces or quotes"})},
+		{"about", `"for tests"`, text(&q.About)},
 	}
-	return fmt.Sprintf("%d h", time.Duration(p)/time.Hour)
 }
 
-// queues replaces those of the base site.
-func (in *input) queues(s *Site) {
-	s.Queues = nil
-	in.tables(func(name string, t *table) {
-		q := Queue{Name: name}
-		readTable(in.src, t, []field[Queue]{
-			{"limit", `"48h"`, setPeriod(func(q *Queue) *Period { return &q.Limit })},
-			{"gpus", `4`, func(in *input, q *Queue) {
-				if n, ok := in.countOf("GPUs"); ok {
-					q.GPUs, q.NoGPUs = n, n == 0
-				}
-			}},
-			{"cpus_per_gpu", `12`, func(in *input, q *Queue) { q.CPUsPerGPU, _ = in.countOf("cores") }},
-			{"gpu_types", `["a100", "v100"]`, (*input).gpuTypes},
-			{"about", `"for tests"`, setText(func(q *Queue) *string { return &q.About })},
-		}, &q)
-		s.Queues = append(s.Queues, q)
-	})
-}
-
-// countOf reads a number of things.
-func (in *input) countOf(things string) (int, bool) {
-	text, ok := in.scalar(in.entry.value)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		in.addError(in.entry.value.at, fmt.Sprintf("write: %s = %s", in.entry.key, in.example), "%q is not a number of %s", text, things)
-		return 0, false
-	}
-	return n, true
-}
-
-func (in *input) gpuTypes(q *Queue) {
-	in.list(func(v value) {
-		text, ok := in.line(v)
-		switch {
-		case !ok:
-		case goodWord.MatchString(text):
-			q.GPUTypes = append(q.GPUTypes, text)
-		default:
-			in.addError(v.at, "write: gpu_types = "+in.example, "%q is not one word without spaces or quotes", text)
-		}
-	})
-}
-
-// checkQueue reports answers that exceed the limits of the queue.
+// checkQueue reports answers that exceed the limits of the queue, if these are known.
 func (s *Site) checkQueue(answers map[string]string) []answerProblem {
-	queue, ok := s.queueOf(answers)
+	ask, _ := s.queueQuestion()
+	queue, ok := find(s.Queues, func(q Queue) bool { return q.Name == answers[ask.Name] })
 	if !ok {
 		return nil
 	}
-	problems := queue.checkGPUType(answers)
+	var problems []answerProblem
+	add := func(answer, hint, format string, args ...any) {
+		problems = append(problems, answerProblem{answer, configError(hint, format, args...)})
+	}
+	if wanted := answers[gpuTypeQuestion]; len(queue.GPUTypes) > 0 && wanted != "" && answers[gpusQuestion] != "0" && !slices.Contains(queue.GPUTypes, wanted) {
+		add(gpuTypeQuestion, fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(queue.GPUTypes)),
+			"queue %s has no GPU of type %q", queue.Name, wanted)
+	}
 	for _, q := range s.Questions {
-		switch {
-		case q.Kind == AskHours && queue.Limit > 0:
-			if d, err := time.ParseDuration(answers[q.Name] + "h"); err == nil && d > time.Duration(queue.Limit) {
-				hint := "no queue of this site allows jobs that long"
-				if longer := s.otherQueues(func(o *Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
-					hint = "ask for less, or " + longer
-				}
-				problems = append(problems, answerProblem{q.Name, configError(hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.words())})
+		d, err := time.ParseDuration(answers[q.Name] + "h")
+		if q.Kind == AskHours && err == nil && queue.Limit > 0 && d > time.Duration(queue.Limit) {
+			hint := "no queue of this site allows jobs that long"
+			if longer := s.otherQueues(func(o Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
+				hint = "ask for less, or " + longer
 			}
-		case q.Name == gpusQuestion:
-			if err := s.checkGPUs(&queue, answers); err != nil {
-				problems = append(problems, answerProblem{q.Name, err})
-			}
+			add(q.Name, hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.Words())
 		}
+	}
+	if _, ok := questionNamed(s.Questions, gpusQuestion); !ok {
+		return problems
+	}
+	gpus, _ := strconv.Atoi(answers[gpusQuestion])
+	cpus, _ := strconv.Atoi(answers[cpusQuestion])
+	switch {
+	case gpus == 0:
+	case queue.NoGPUs:
+		others := s.otherQueues(func(o Queue) bool { return !o.NoGPUs })
+		add(gpusQuestion, cmp.Or(others, "choose a queue that has some, as the guide of the site says"), "gpus = %d, but queue %s has no GPUs", gpus, queue.Name)
+	case queue.GPUs > 0 && gpus > queue.GPUs:
+		add(gpusQuestion, fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs),
+			"gpus = %d is more than a node of queue %s has (%d)", gpus, queue.Name, queue.GPUs)
+	case cpus > 0 && cpus < gpus*queue.CPUsPerGPU:
+		add(gpusQuestion, fmt.Sprintf("set cpus = %d", gpus*queue.CPUsPerGPU),
+			"gpus = %d in queue %s needs %d cores, and cpus = %d", gpus, queue.Name, gpus*queue.CPUsPerGPU, cpus)
 	}
 	return problems
 }
 
-// checkGPUs reports a number of GPUs that the queue does not have, or that needs more cores.
-func (s *Site) checkGPUs(queue *Queue, answers map[string]string) error {
-	n, _ := strconv.Atoi(answers[gpusQuestion])
-	cpus, _ := strconv.Atoi(answers[cpusQuestion])
-	switch {
-	case n == 0:
-	case queue.NoGPUs:
-		others := s.otherQueues(func(o *Queue) bool { return !o.NoGPUs })
-		return configError(cmp.Or(others, "choose a queue that has some, as the guide of the site says"), "gpus = %d, but queue %s has no GPUs", n, queue.Name)
-	case queue.GPUs > 0 && n > queue.GPUs:
-		return configError(fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs), "gpus = %d is more than a node of queue %s has (%d)", n, queue.Name, queue.GPUs)
-	case cpus > 0 && cpus < n*queue.CPUsPerGPU:
-		return configError(fmt.Sprintf("set cpus = %d", n*queue.CPUsPerGPU), "gpus = %d in queue %s needs %d cores, and cpus = %d", n, queue.Name, n*queue.CPUsPerGPU, cpus)
-	}
-	return nil
-}
-
 // otherQueues says how to choose a queue that fits; empty if none does.
-func (s *Site) otherQueues(fits func(*Queue) bool) string {
-	var names []string
-	for _, q := range s.Queues {
-		if fits(&q) {
-			names = append(names, q.Name)
-		}
-	}
-	i := slices.IndexFunc(s.Questions, func(q Question) bool { return q.Kind == AskQueue })
-	if len(names) == 0 || i < 0 {
+func (s *Site) otherQueues(fits func(Queue) bool) string {
+	others := slices.DeleteFunc(slices.Clone(s.Queues), func(q Queue) bool { return !fits(q) })
+	ask, ok := s.queueQuestion()
+	if len(others) == 0 || !ok {
 		return ""
 	}
-	return fmt.Sprintf("choose another queue: set %s to %s", s.Questions[i].Name, alternatives(names))
+	return fmt.Sprintf("choose another queue: set %s to %s", ask.Name, alternatives(each(others, func(q Queue) string { return q.Name })))
+}
+
+// queueQuestion is the question for a queue, if the site has one.
+func (s *Site) queueQuestion() (Question, bool) {
+	return find(s.Questions, func(q Question) bool { return q.Kind == AskQueue })
 }
 
 // The names of the questions for cores, and for the number and the type of GPUs, on every site.
@@ -167,26 +120,3 @@ const (
 	gpusQuestion    = "gpus"
 	gpuTypeQuestion = "gpu_type"
 )
-
-// checkGPUType reports a type of GPU that the queue does not have.
-func (q *Queue) checkGPUType(answers map[string]string) []answerProblem {
-	wanted := answers[gpuTypeQuestion]
-	if len(q.GPUTypes) == 0 || wanted == "" || answers[gpusQuestion] == "0" || slices.Contains(q.GPUTypes, wanted) {
-		return nil
-	}
-	return []answerProblem{{gpuTypeQuestion, configError(fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(q.GPUTypes)),
-		"queue %s has no GPU of type %q", q.Name, wanted)}}
-}
-
-// queueOf is the queue in the answers, if its limits are known.
-func (s *Site) queueOf(answers map[string]string) (Queue, bool) {
-	for _, q := range s.Questions {
-		if q.Kind != AskQueue {
-			continue
-		}
-		if i := slices.IndexFunc(s.Queues, func(x Queue) bool { return x.Name == answers[q.Name] }); i >= 0 {
-			return s.Queues[i], true
-		}
-	}
-	return Queue{}, false
-}

@@ -112,7 +112,9 @@ func TestAnAnswerIsCheckedAgainstTheQueueThatWasChosenBefore(t *testing.T) {
 func TestAQueueTableWithAMistakeIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"[queue.a]\nlimit = \"long\"\n": "not a time",
-		"[queue.a]\ngpus = \"many\"\n":  "not a number of GPUs",
+		"[queue.a]\ngpus = \"4\"\n":     "must be a number, not text",
+		"[queue.a]\ncpus_per_gpu = 1.5": "must be a number",
+		"[queue.a]\ngpus = -1\n":        "must be a number from 0",
 		"[queue.a]\nhours = 2\n":        "unknown key",
 	} {
 		_, err := parseSite("s.toml", "s", []byte("title = \"x\"\n"+text), nil)

@@ -35,11 +35,11 @@ func TestTheReferenceSaysWhatTheSchemaSays(t *testing.T) {
 		keys          []string
 		examples      map[string]string
 	}{
-		{"At the top of the file", "", keysOf(rootFields()), examplesOf(rootFields())},
-		{"[host.NAME]", "[host.", keysOf(hostFields()), examplesOf(hostFields())},
-		{"[session.NAME]", "[session.", keysOf(sessionFields()), examplesOf(sessionFields())},
-		{"[app.NAME]", "[app.", keysOf(appFields()), examplesOf(appFields())},
-		{"[mcp]", "[mcp]", keysOf(mcpFields()), examplesOf(mcpFields())},
+		{"At the top of the file", "", keysOf(new(loader).fields()), examplesOf(new(loader).fields())},
+		{"[host.NAME]", "[host.", keysOf(new(Host).fields()), examplesOf(new(Host).fields())},
+		{"[session.NAME]", "[session.", keysOf(new(Session).fields()), examplesOf(new(Session).fields())},
+		{"[app.NAME]", "[app.", keysOf(new(App).fields()), examplesOf(new(App).fields())},
+		{"[mcp]", "[mcp]", keysOf(new(MCP).fields()), examplesOf(new(MCP).fields())},
 	} {
 		title := table.title
 		if table.header != "" {
@@ -77,7 +77,7 @@ func TestTheReferenceSaysWhatTheSchemaSays(t *testing.T) {
 	}
 }
 
-func examplesOf[T any](fields []field[T]) map[string]string {
+func examplesOf(fields []field) map[string]string {
 	examples := map[string]string{}
 	for _, f := range fields {
 		examples[f.key] = f.example

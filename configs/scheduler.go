@@ -57,11 +57,7 @@ test -z "$SLURM_CPUS_PER_TASK" || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TAS
 
 // Schedulers are the names of the schedulers in the config, in the order to show them.
 func Schedulers() []string {
-	names := make([]string, len(dialects))
-	for i, d := range dialects {
-		names[i] = d.name
-	}
-	return names
+	return each(dialects, func(d dialect) string { return d.name })
 }
 
 // SchedulerChoice lists Schedulers for a sentence: slurm, pbs or none.
@@ -73,10 +69,8 @@ func SchedulerChoice() string {
 
 // dialectOf is the dialect of a scheduler; that of "none" for one that is not known.
 func dialectOf(scheduler string) dialect {
-	for _, d := range dialects {
-		if d.name == scheduler {
-			return d
-		}
+	if d, ok := find(dialects, func(d dialect) bool { return d.name == scheduler }); ok {
+		return d
 	}
 	return dialects[len(dialects)-1]
 }

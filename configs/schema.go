@@ -1,10 +1,13 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -13,194 +16,264 @@ import (
 )
 
 // field is a key that a table of the config may have.
-type field[T any] struct {
+type field struct {
 	key     string
 	example string // a value, as it would be written
-	read    func(in *input, into *T)
+	read    func(in *input)
 }
 
-// input is the value of a key while it is read into its field.
+// input is a key and its value while it is read.
 type input struct {
+	*node
 	src     *source
-	table   *table
-	entry   *entry
 	example string
 }
 
 // readTable reads every key of t by the fields it may have.
-func readTable[T any](src *source, t *table, fields []field[T], into *T) {
-	for _, e := range t.entries {
-		i := slices.IndexFunc(fields, func(f field[T]) bool { return f.key == e.key })
-		if i < 0 {
-			unknownKey(src, t, e, keysOf(fields))
-			continue
+func (s *source) readTable(t *node, fields []field) {
+	for _, n := range t.items {
+		if f, ok := find(fields, func(f field) bool { return f.key == n.key }); ok {
+			f.read(&input{n, s, f.example})
+		} else {
+			s.unknownKey(n, keysOf(fields))
 		}
-		fields[i].read(&input{src, t, e, fields[i].example}, into)
 	}
 }
 
-func keysOf[T any](fields []field[T]) []string {
-	keys := make([]string, len(fields))
-	for i, f := range fields {
-		keys[i] = f.key
+func keysOf(fields []field) []string { return each(fields, func(f field) string { return f.key }) }
+
+// fail reports a problem of a value, with the example as the hint.
+func (in *input) fail(v *node, format string, args ...any) {
+	in.src.addError(v.at, "write: "+in.key+" = "+in.example, format, args...)
+}
+
+// mustBe reports that a value is of the wrong type.
+func (in *input) mustBe(v *node, wanted string) {
+	in.fail(v, "%q%s must be %s, not %s", in.key, in.where(), wanted, kindName(v.kind))
+}
+
+// is reports whether the value is of that type, which it must be.
+func (in *input) is(kind unstable.Kind, wanted string) bool {
+	if in.kind != kind {
+		in.mustBe(in.node, wanted)
 	}
-	return keys
+	return in.kind == kind
 }
 
-// addError reports a problem of the value.
-func (in *input) addError(at span, hint, format string, args ...any) {
-	in.src.addError(at, hint, format, args...)
+// rule is what a text must be.
+type rule struct {
+	ok        func(text string) bool
+	complaint string // what follows the text in the message
 }
 
-// mustBe reports that the value at v is of the wrong type.
-func (in *input) mustBe(v value, wanted string) {
-	at := v.at
-	if v.table != nil && v.table.origin != inline {
-		at = v.table.at
-	}
-	in.addError(at, "write: "+in.entry.key+" = "+in.example, "%q%s must be %s, not %s",
-		in.entry.key, in.table.where(), wanted, kindName(v.kind))
+func matching(pattern, complaint string) rule {
+	return rule{regexp.MustCompile(pattern).MatchString, complaint}
 }
 
-// text reads a line of text that is not empty.
-func (in *input) text() (string, bool) {
-	v := in.entry.value
-	if v.kind != unstable.String {
-		in.mustBe(v, "text in quotes")
-		return "", false
-	}
-	return in.line(v)
-}
-
-// line checks that a string is a line of text that is not empty.
-func (in *input) line(v value) (string, bool) {
+// line checks that a string is a line of text that is not empty, and keeps to the rules.
+func (in *input) line(v *node, rules ...rule) bool {
+	broken := slices.IndexFunc(rules, func(r rule) bool { return !r.ok(v.text) })
 	switch {
 	case strings.TrimSpace(v.text) == "":
-		in.addError(v.at, "write: "+in.entry.key+" = "+in.example, "%q%s is empty", in.entry.key, in.table.where())
-		return "", false
+		in.fail(v, "%q%s is empty", in.key, in.where())
 	case strings.ContainsFunc(v.text, unicode.IsControl):
-		in.addError(v.at, "", "%q%s must be one line without control characters", in.entry.key, in.table.where())
-		return "", false
+		in.src.addError(v.at, "", "%q%s must be one line without control characters", in.key, in.where())
+	case broken >= 0:
+		in.fail(v, "%q %s", v.text, rules[broken].complaint)
+	default:
+		return true
 	}
-	return v.text, true
+	return false
 }
 
-// flag reads true or false.
-func (in *input) flag() (on, ok bool) {
-	v := in.entry.value
-	if v.kind != unstable.Bool {
-		in.mustBe(v, "true or false")
-		return false, false
-	}
-	return v.text == "true", true
+// isLine checks that the value is a line of text that is not empty.
+func (in *input) isLine(rules ...rule) bool {
+	return in.is(unstable.String, "text in quotes") && in.line(in.node, rules...)
 }
 
-// oneOf reads one word of a set.
-func (in *input) oneOf(words ...string) (string, bool) {
-	if v := in.entry.value; v.kind != unstable.String {
-		in.mustBe(v, "one of "+alternatives(words))
-		return "", false
+// text makes the reader of a line of text.
+func text(into *string, rules ...rule) func(*input) {
+	return func(in *input) {
+		if in.isLine(rules...) {
+			*into = in.text
+		}
 	}
-	return in.word(in.entry.value, words)
 }
 
-// word checks that a string is one of a set.
-func (in *input) word(v value, words []string) (string, bool) {
-	if slices.Contains(words, v.text) {
-		return v.text, true
+// texts makes the reader of a list of lines.
+func texts(into *[]string, rules ...rule) func(*input) {
+	return func(in *input) {
+		*into = []string{}
+		in.list(func(v *node) {
+			if in.line(v, rules...) {
+				*into = append(*into, v.text)
+			}
+		})
 	}
-	in.addError(v.at, didYouMean(v.text, words), "%s is not one of %s", strconv.Quote(v.text), alternatives(words))
-	return "", false
 }
 
-// list reads a list of strings; each is handed to item with its place.
-func (in *input) list(item func(v value)) {
-	v := in.entry.value
-	if v.kind != unstable.Array {
-		in.mustBe(v, "a list")
+// boolean makes the reader of true or false.
+func boolean(into *bool) func(*input) {
+	return func(in *input) {
+		if in.is(unstable.Bool, "true or false") {
+			*into = in.text == "true"
+		}
+	}
+}
+
+// word makes the reader of one word of a set.
+func word[W ~string](into *W, words ...W) func(*input) {
+	list := each(words, func(w W) string { return string(w) })
+	return func(in *input) {
+		if in.is(unstable.String, "one of "+alternatives(list)) && in.oneOf(in.node, list...) {
+			*into = W(in.text)
+		}
+	}
+}
+
+// oneOf checks that a string is one of a set.
+func (in *input) oneOf(v *node, words ...string) bool {
+	ok := slices.Contains(words, v.text)
+	if !ok {
+		in.src.addError(v.at, didYouMean(v.text, words), "%q is not one of %s", v.text, alternatives(words))
+	}
+	return ok
+}
+
+// list reads a list of strings.
+func (in *input) list(read func(v *node)) {
+	if !in.is(unstable.Array, "a list") {
 		return
 	}
-	for _, one := range v.items {
-		if one.kind != unstable.String {
-			in.mustBe(one, "a list of texts in quotes")
+	for _, v := range in.items {
+		if v.kind != unstable.String {
+			in.mustBe(v, "a list of texts in quotes")
 			continue
 		}
-		item(one)
+		read(v)
 	}
 }
 
-// port reads a port's number; 0 if it is not valid.
-func (in *input) port(into *int) {
-	v := in.entry.value
-	if v.kind != unstable.Integer {
-		in.mustBe(v, "a number")
-		return
+// number makes the reader of a number within bounds.
+func number[N int | float64](into *N, least, most N) func(*input) {
+	return func(in *input) {
+		n, err := strconv.ParseFloat(in.text, 64)
+		_, isWhole := any(least).(int)
+		switch {
+		case in.kind == unstable.Integer:
+			var whole int64
+			whole, err = strconv.ParseInt(in.text, 0, 64) // as 1_000 and 0x1F
+			n = float64(whole)
+		case in.kind != unstable.Float || isWhole:
+			in.mustBe(in.node, "a number")
+			return
+		}
+		if err != nil || !(n >= float64(least) && n <= float64(most)) {
+			in.fail(in.node, "%q must be a number from %s to %s, not %s", in.key, decimal(float64(least)), decimal(float64(most)), in.text)
+			return
+		}
+		*into = N(n)
 	}
-	port, err := strconv.ParseInt(v.text, 0, 32)
-	if err != nil || port < 1 || port > 65535 {
-		in.addError(v.at, "", "the port %s is not between 1 and 65535", v.text)
-		return
-	}
-	*into = int(port)
 }
 
-// setText makes the reader of a field that is a line of text.
-func setText[T any](where func(*T) *string) func(*input, *T) {
-	return func(in *input, into *T) {
-		if text, ok := in.text(); ok {
-			*where(into) = text
+// Period is a duration that is written as "30s" in JSON, too.
+type Period time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Period) MarshalText() ([]byte, error) { return []byte(time.Duration(p).String()), nil }
+
+// Words is the period in words, such as "24 h".
+func (p Period) Words() string {
+	if d := time.Duration(p); d%time.Hour != 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d h", time.Duration(p)/time.Hour)
+}
+
+// period makes the reader of a time, such as "30s", that is not shorter than least.
+func period[P Period | time.Duration](into *P, least time.Duration) func(*input) {
+	return func(in *input) {
+		if !in.isLine() {
+			return
+		}
+		d, err := time.ParseDuration(in.text)
+		switch {
+		case err != nil || d <= 0:
+			in.fail(in.node, "%q is not a time such as \"30s\" or \"2m\"", in.text)
+		case d < least:
+			in.fail(in.node, "%q is too short: the least is %s", in.text, Period(least).Words())
+		default:
+			*into = P(d)
 		}
 	}
 }
 
-// setFlag makes the reader of a field that is true or false.
-func setFlag[T any](where func(*T) *bool) func(*input, *T) {
-	return func(in *input, into *T) {
-		if on, ok := in.flag(); ok {
-			*where(into) = on
+// block makes the reader of text of one or more lines, or of none.
+func block(into *string) func(*input) {
+	return func(in *input) {
+		if in.is(unstable.String, "text in quotes") {
+			*into = strings.TrimSpace(strings.ReplaceAll(in.text, "\r\n", "\n"))
 		}
 	}
 }
 
-// setWord makes the reader of a field that is one word of a set.
-func setWord[T any, W ~string](where func(*T) *W, words ...W) func(*input, *T) {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = string(w)
+// isScalar checks that the value is a line of text or a number.
+func (in *input) isScalar() bool {
+	switch in.kind {
+	case unstable.Integer, unstable.Float:
+		return true
+	case unstable.String:
+		return in.line(in.node)
 	}
-	return func(in *input, into *T) {
-		if word, ok := in.oneOf(list...); ok {
-			*where(into) = W(word)
+	in.mustBe(in.node, "text in quotes or a number")
+	return false
+}
+
+// table makes the reader of a table with keys of its own.
+func table(fields []field) func(*input) {
+	return func(in *input) {
+		if in.kind != unstable.Table {
+			in.mustBe(in.node, "a table")
+			return
+		}
+		in.src.readTable(in.node, fields)
+	}
+}
+
+// tables makes the reader of [kind.NAME] for every name.
+func tables(read func(in *input)) func(*input) {
+	return func(in *input) {
+		hint := fmt.Sprintf("write: [%s.NAME]", in.key)
+		if in.kind != unstable.Table {
+			in.src.addError(in.at, hint, "%q must be a section, not %s", in.key, kindName(in.kind))
+			return
+		}
+		for _, n := range in.items {
+			switch {
+			case n.kind != unstable.Table:
+				in.src.addError(n.keyAt, hint, "[%s] needs a name: %q belongs in [%s.NAME]", in.key, n.key, in.key)
+			case !validName.MatchString(n.key):
+				in.src.addError(n.keyAt, "use letters, digits, '.', '_' and '-', and begin with a letter or digit",
+					"%q is not a valid %s name", n.key, in.key)
+			default:
+				read(&input{n, in.src, ""})
+			}
 		}
 	}
 }
 
 // kindName is what a person calls a value's type.
 func kindName(kind unstable.Kind) string {
-	switch kind {
-	case unstable.String:
-		return "text"
-	case unstable.Bool:
-		return "true or false"
-	case unstable.Integer:
-		return "a number"
-	case unstable.Float:
-		return "a number with a decimal point"
-	case unstable.Array:
-		return "a list"
-	case unstable.Table:
-		return "a section"
-	default:
-		return "a date or time"
+	names := map[unstable.Kind]string{
+		unstable.String: "text", unstable.Bool: "true or false", unstable.Integer: "a number", unstable.Float: "a number with a decimal point",
+		unstable.Array: "a list", unstable.Table: "a section",
 	}
+	return cmp.Or(names[kind], "a date or time")
 }
 
 // alternatives joins words for a sentence: "a", "b" or "c".
 func alternatives(words []string) string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = strconv.Quote(w)
-	}
+	list := each(words, strconv.Quote)
 	last := len(list) - 1
 	if last < 1 {
 		return strings.Join(list, "")
@@ -214,50 +287,4 @@ func didYouMean(word string, words []string) string {
 		return fmt.Sprintf("did you mean %q?", near[0])
 	}
 	return ""
-}
-
-// block reads text of one or more lines.
-func (in *input) block() (string, bool) {
-	v := in.entry.value
-	if v.kind != unstable.String {
-		in.mustBe(v, "text in quotes")
-		return "", false
-	}
-	return strings.TrimSpace(strings.ReplaceAll(v.text, "\r\n", "\n")), true
-}
-
-// scalar reads text or a number as text.
-func (in *input) scalar(v value) (string, bool) {
-	switch v.kind {
-	case unstable.String:
-		return in.line(v)
-	case unstable.Integer, unstable.Float:
-		return v.text, true
-	}
-	in.mustBe(v, "text in quotes or a number")
-	return "", false
-}
-
-// setTexts makes the reader of a field that is a list of lines.
-func setTexts[T any](where func(*T) *[]string) func(*input, *T) {
-	return func(in *input, into *T) {
-		list := []string{}
-		in.list(func(v value) {
-			if text, ok := in.line(v); ok {
-				list = append(list, text)
-			}
-		})
-		*where(into) = list
-	}
-}
-
-// setTable makes the reader of a field that is a table with keys of its own.
-func setTable[T, Sub any](fields func() []field[Sub], where func(*T) *Sub) func(*input, *T) {
-	return func(in *input, into *T) {
-		if t := in.entry.value.table; t != nil {
-			readTable(in.src, t, fields(), where(into))
-			return
-		}
-		in.mustBe(in.entry.value, "a table")
-	}
 }

@@ -40,128 +40,71 @@ type Session struct {
 	AllowHosts []string // names that browsers may use besides this computer's own
 }
 
-func newSession(name string) Session {
-	return Session{Name: name, Reach: api.ReachAuto, Open: true}
-}
-
-func sessionFields() []field[Session] {
-	return []field[Session]{
-		{"host", `"narval"`, func(in *input, s *Session) {
-			if text, ok := in.destination(); ok {
-				s.Host = text
-			}
-		}},
-		{"app", `"jupyter"`, setText(func(s *Session) *string { return &s.App })},
-		{"job", `"jupyterlab"`, setText(func(s *Session) *string { return &s.Job })},
-		{"submit", `"~/jupyter.sh"`, (*input).submit},
-		{"args", `["--time=2:00:00"]`, (*input).args},
-		{"with", `{ account = "def-x", hours = 2 }`, (*input).with},
-		{"prepare", `"~/env.sh"`, func(in *input, s *Session) { in.shellText(&s.Prepare) }},
-		{"command", `"` + commandExample + `"`, (*input).command},
-		{"workdir", `"~/notebooks"`, setText(func(s *Session) *string { return &s.Workdir })},
-		{"log", `"~/{name}.{id}.log"`, (*input).log},
-		{"local", `8888`, func(in *input, s *Session) { in.port(&s.Local) }},
-		{"reach", `"auto"`, setWord(func(s *Session) *api.Reach { return &s.Reach },
-			api.ReachAuto, api.ReachLogin, api.ReachNode, api.ReachHere)},
-		{"keep", `true`, setFlag(func(s *Session) *bool { return &s.Keep })},
-		{"open", `true`, setFlag(func(s *Session) *bool { return &s.Open })},
-		{"idle", `"30m"`, (*input).idle},
-		{"forward", `["5432:db.int:5432"]`, (*input).forward},
-		{"shared", `true`, setFlag(func(s *Session) *bool { return &s.Shared })},
-		{"allow_hosts", `["lab.example"]`, (*input).allowHosts},
+func (s *Session) fields() []field {
+	return []field{
+		{"host", `"narval"`, text(&s.Host, validHost)},
+		{"app", `"jupyter"`, text(&s.App)},
+		{"job", `"jupyterlab"`, text(&s.Job)},
+		{"submit", `"~/jupyter.sh"`, s.readSubmit},
+		{"args", `["--time=2:00:00"]`, texts(&s.Args)},
+		{"with", `{ account = "def-x", hours = 2 }`, s.readWith},
+		{"prepare", `"~/env.sh"`, shellText(&s.Prepare)},
+		{"command", `"` + commandExample + `"`, s.readCommand},
+		{"workdir", `"~/notebooks"`, text(&s.Workdir)},
+		{"log", `"~/{name}.{id}.log"`, s.readLog},
+		{"local", `8888`, number(&s.Local, 1, 65535)},
+		{"reach", `"auto"`, word(&s.Reach, api.ReachAuto, api.ReachLogin, api.ReachNode, api.ReachHere)},
+		{"keep", `true`, boolean(&s.Keep)},
+		{"open", `true`, boolean(&s.Open)},
+		{"idle", `"30m"`, period(&s.Idle, 5*time.Minute)}, // a shorter time is not worth a notification
+		{"forward", `["5432:db.int:5432"]`, s.readForward},
+		{"shared", `true`, boolean(&s.Shared)},
+		{"allow_hosts", `["lab.example"]`, texts(&s.AllowHosts, matching(`^[^/:*@ ]*$`, "is not a host name"))},
 	}
 }
 
-func (in *input) submit(s *Session) {
-	text, ok := in.text()
-	if !ok {
+func (s *Session) readSubmit(in *input) {
+	if !in.isLine() {
 		return
 	}
-	for _, prefix := range []string{localPrefix, builtinPrefix} {
-		if strings.TrimSpace(strings.TrimPrefix(text, prefix)) == "" {
-			in.addError(in.entry.value.at, `write "local:./jupyter.sh" or "builtin:jupyter"`, "%q has no name after the colon", text)
-			return
-		}
-	}
-	if name, ok := strings.CutPrefix(text, builtinPrefix); ok && !slices.Contains(BuiltinJobs(), name) {
-		in.addError(in.entry.value.at, unknownBuiltin(name), "no job %q comes with tunctl", text)
-		return
-	}
-	s.Submit = localOrRemote(text)
-}
-
-// minIdle is the shortest idle time that is worth a notification.
-const minIdle = 5 * time.Minute
-
-func (in *input) idle(s *Session) {
-	text, ok := in.text()
-	if !ok {
-		return
-	}
-	long, err := time.ParseDuration(text)
+	name, builtin := strings.CutPrefix(in.text, builtinPrefix)
 	switch {
-	case err != nil:
-		in.addError(in.entry.value.at, `write: idle = "30m", or "1h30m"`, "%q is not a time span", text)
-	case long < minIdle:
-		in.addError(in.entry.value.at, `write: idle = "30m"`, "an idle time of %q is too short: the least is 5m", text)
+	case strings.TrimSpace(strings.TrimPrefix(name, localPrefix)) == "":
+		in.src.addError(in.at, `write "local:./jupyter.sh" or "builtin:jupyter"`, "%q has no name after the colon", in.text)
+	case builtin && !slices.Contains(BuiltinJobs(), name):
+		in.src.addError(in.at, unknownBuiltin(name), "no job %q comes with tunctl", in.text)
 	default:
-		s.Idle = long
+		s.Submit = localOrRemote(in.text)
 	}
 }
 
-func (in *input) args(s *Session) {
-	in.list(func(v value) {
-		if text, ok := in.line(v); ok {
-			s.Args = append(s.Args, text)
-		}
-	})
-}
-
-func (in *input) allowHosts(s *Session) {
-	in.list(func(v value) {
-		name, ok := in.line(v)
-		if !ok {
-			return
-		}
-		if strings.ContainsAny(name, "/:*@ ") {
-			in.addError(v.at, `write the name alone, as in "lab.example"`, "%q is not a host name", name)
-			return
-		}
-		s.AllowHosts = append(s.AllowHosts, name)
-	})
-}
-
-// with reads the answers to a job's questions, which the site defines.
-func (in *input) with(s *Session) {
-	t := in.entry.value.table
-	if t == nil {
-		in.mustBe(in.entry.value, "a table of answers")
+// readWith reads the answers to a job's questions, which the site defines.
+func (s *Session) readWith(in *input) {
+	if !in.is(unstable.Table, "a table of answers") {
 		return
 	}
 	s.With = map[string]string{}
-	for _, e := range t.entries {
-		answer := &input{src: in.src, table: t, entry: e, example: "1"}
-		if e.value.kind == unstable.String && e.value.text == "" {
-			s.With[e.key] = "" // in place of the question's default
-		} else if text, ok := answer.scalar(e.value); ok {
-			s.With[e.key] = text
+	for _, n := range in.items {
+		answer := &input{n, in.src, "1"}
+		empty := n.kind == unstable.String && n.text == "" // in place of the question's default
+		if empty || answer.isScalar() {
+			s.With[n.key] = n.text
 		}
 	}
 }
 
-func (in *input) forward(s *Session) {
-	v := in.entry.value
-	if v.kind == unstable.String {
-		s.ForwardSSHConfig = v.text == "ssh_config"
+func (s *Session) readForward(in *input) {
+	if in.kind == unstable.String {
+		s.ForwardSSHConfig = in.text == "ssh_config"
 		if !s.ForwardSSHConfig {
-			in.addError(v.at, fmt.Sprintf("write: forward = [%q]", v.text), `"forward" in %s must be a list or "ssh_config"`, in.table.title())
+			in.src.addError(in.at, fmt.Sprintf("write: forward = [%q]", in.text), `"forward" in %s must be a list or "ssh_config"`, in.parent.title())
 		}
 		return
 	}
-	in.list(func(v value) {
-		spec, err := parseForward(v.text)
+	in.list(func(v *node) {
+		spec, err := ParseForward(v.text)
 		if err != nil {
-			in.addError(v.at, err.Hint, "%s", err.Message)
+			in.src.wrapError(v.at, err)
 			return
 		}
 		s.Forward = append(s.Forward, spec)
@@ -172,7 +115,8 @@ func (in *input) forward(s *Session) {
 func (l *loader) checkSessions() {
 	ports := &localPorts{src: l.src, byPort: make(map[string][]portUse)}
 	for i := range l.config.Sessions {
-		s, t := &l.config.Sessions[i], l.sessions[i]
+		s := &l.config.Sessions[i]
+		t := l.session(s.Name)
 		if t.complete() {
 			l.checkSession(t, *s)
 		}
@@ -181,78 +125,71 @@ func (l *loader) checkSessions() {
 	}
 }
 
-// submitsBuiltin reports whether the session's submit is for a builtin job, known or not.
-func (t *table) submitsBuiltin() bool {
-	e := t.byKey["submit"]
-	return e != nil && strings.HasPrefix(e.value.text, builtinPrefix)
-}
-
 // hasOrMeans reports whether the session has one of the keys or, mistyped and reported, means it.
-func (t *table) hasOrMeans(keys ...string) bool {
-	known := keysOf(sessionFields())
-	return slices.ContainsFunc(t.entries, func(e *entry) bool {
-		if slices.Contains(known, e.key) {
-			return slices.Contains(keys, e.key)
+func hasOrMeans(t *node, keys ...string) bool {
+	known := keysOf(new(Session).fields())
+	return slices.ContainsFunc(t.items, func(n *node) bool {
+		if slices.Contains(known, n.key) {
+			return slices.Contains(keys, n.key)
 		}
-		near := suggest.Nearest(e.key, known)
+		near := suggest.Nearest(n.key, known)
 		return len(near) > 0 && slices.Contains(keys, near[0])
 	})
 }
 
-func (l *loader) checkSession(t *table, s Session) {
-	if !t.hasOrMeans("host") {
-		example := "narval"
-		if len(l.config.Hosts) > 0 {
-			example = l.config.Hosts[0].Name
+// checkSession reports keys that a session lacks, or that do not go together.
+func (l *loader) checkSession(t *node, s Session) {
+	has := func(key string) bool { return t.byKey[key] != nil }
+	hasJob, submit := has("job") || has("submit"), t.get("submit")
+	isBuiltin := strings.HasPrefix(submit.text, builtinPrefix) // known or not
+	builtin := jobKindOf(s.Builtin())
+	noPage, noPageBuiltin := s.App == ShellApp, builtin.name == ShellApp
+	title, host := t.title(), "narval"
+	if len(l.config.Hosts) > 0 {
+		host = l.config.Hosts[0].Name
+	}
+	check := func(wrong bool, at span, problem, hint string) {
+		if wrong {
+			l.src.addError(at, hint, "%s", problem)
 		}
-		l.src.addError(t.at, fmt.Sprintf("add: host = %q", example), "%s has no host", t.title())
 	}
-	if !t.hasOrMeans("job", "submit", "forward") {
-		l.src.addError(t.at, `add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`,
-			"%s needs a job, submit or forward", t.title())
-	}
-	if t.byKey["forward"] != nil && (t.byKey["job"] != nil || t.byKey["submit"] != nil) {
-		l.checkJobForwards(t, s)
-	}
-	if t.byKey["with"] != nil && !t.submitsBuiltin() {
-		l.src.addError(t.byKey["with"].at, `write: submit = "builtin:jupyter"`, "\"with\" works only with a builtin job")
-	}
-	l.checkShell(t, s)
-	if t.byKey["idle"] != nil && t.byKey["job"] == nil && t.byKey["submit"] == nil {
-		l.src.addError(t.byKey["idle"].at, `remove it, or add: job = "NAME"`, "%s has no job that could be idle", t.title())
-	}
-	l.checkBuiltin(t, s)
-	if s.Keep && t.byKey["submit"] == nil {
-		l.src.addError(t.byKey["keep"].at, `add: submit = "~/job.sh"`, "%s cannot keep a job that it does not submit", t.title())
-	}
-}
+	check(!hasOrMeans(t, "host"), t.at, title+" has no host", fmt.Sprintf("add: host = %q", host))
+	check(!hasOrMeans(t, "job", "submit", "forward"), t.at, title+" needs a job, submit or forward",
+		`add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`)
+	check(has("idle") && !hasJob, t.get("idle").keyAt, title+" has no job that could be idle", `remove it, or add: job = "NAME"`)
+	check(s.Keep && !has("submit"), t.get("keep").keyAt, title+" cannot keep a job that it does not submit", `add: submit = "~/job.sh"`)
 
-// checkShell reports keys that need a page, in a session without one.
-func (l *loader) checkShell(t *table, s Session) {
-	app, local := t.byKey["app"], t.byKey["local"]
-	switch {
-	case s.App != ShellApp && s.Builtin() == ShellApp && app != nil:
-		l.src.addError(app.value.at, fmt.Sprintf("write: app = %q", ShellApp), "%q serves nothing to look for in its log", s.Submit)
-	case s.App == ShellApp && s.Builtin() != "" && s.Builtin() != ShellApp:
-		l.src.addError(app.value.at, fmt.Sprintf("write: submit = %q, or remove app", builtinPrefix+ShellApp), "%q serves a page, and app = %q is for a session without one", s.Submit, ShellApp)
-	case s.App == ShellApp && s.Job == "" && s.Submit == "":
-		l.src.addError(app.value.at, fmt.Sprintf("add: submit = %q", builtinPrefix+ShellApp), "%s has no job to run a shell in", t.title())
-	case (s.App == ShellApp || s.Builtin() == ShellApp) && local != nil:
-		l.src.addError(local.at, `remove it; "forward" is for ports of the job`, "%s has no page, so it has no local port", t.title())
+	check(has("with") && !isBuiltin, t.get("with").keyAt, `"with" works only with a builtin job`, `write: submit = "builtin:jupyter"`)
+	check(has("prepare") && !isBuiltin, t.get("prepare").keyAt, `"prepare" works only with a builtin job`, "put the lines into your own script")
+	check(has("command") && builtin.name != CommandJob && (!has("submit") || s.Submit != ""), t.get("command").keyAt,
+		`"command" works only with submit = "builtin:command"`, `write: submit = "builtin:command"`)
+	check(!has("command") && builtin.name == CommandJob, submit.at, title+" has no command to run", fmt.Sprintf("add: command = %q", commandExample))
+	check(has("reach") && builtin.open && (s.Reach == api.ReachLogin || s.Reach == api.ReachHere), t.get("reach").at,
+		fmt.Sprintf("the page of %q has no password, so it listens on the compute node itself only", s.Submit), `remove it, or write: reach = "node"`)
+
+	check(has("app") && !noPage && noPageBuiltin, t.get("app").at,
+		fmt.Sprintf("%q serves nothing to look for in its log", s.Submit), `write: app = "shell"`)
+	check(noPage && builtin.name != "" && !noPageBuiltin, t.get("app").at,
+		fmt.Sprintf(`%q serves a page, and app = "shell" is for a session without one`, s.Submit), `write: submit = "builtin:shell", or remove app`)
+	check(noPage && s.Job == "" && s.Submit == "", t.get("app").at, title+" has no job to run a shell in", `add: submit = "builtin:shell"`)
+	check(has("local") && (noPage || noPageBuiltin), t.get("local").keyAt, title+" has no page, so it has no local port",
+		`remove it; "forward" is for ports of the job`)
+	if forward := t.byKey["forward"]; forward != nil && hasJob {
+		l.checkJobForwards(forward, s)
 	}
 }
 
 // checkJobForwards rejects the forwards that lead from or to the login node, in a session
 // with a job: its forwards lead to the node that the job runs on.
-func (l *loader) checkJobForwards(t *table, s Session) {
-	forward := t.byKey["forward"]
-	hint := fmt.Sprintf("move it to a session of its own: [%s]", dottedKey([]string{"session", s.Name + "-ports"}))
+func (l *loader) checkJobForwards(forward *node, s Session) {
+	title := forward.parent.title()
+	hint := fmt.Sprintf("move it to a session of its own: [%s]", dottedKey("session", s.Name+"-ports"))
 	if s.ForwardSSHConfig {
-		l.src.addError(forward.value.at, hint, "%s has a job, and the forwards of the ssh config are from the login node", t.title())
+		l.src.addError(forward.at, hint, "%s has a job, and the forwards of the ssh config are from the login node", title)
 	}
-	for _, item := range forward.value.items {
-		if spec, bad := parseForward(item.text); bad == nil && spec.Kind == api.ForwardRemote {
-			l.src.addError(item.at, hint, "%s has a job, and %q would listen on the login node", t.title(), item.text)
+	for _, item := range forward.items {
+		if spec, err := ParseForward(item.text); err == nil && spec.Kind == api.ForwardRemote {
+			l.src.addError(item.at, hint, "%s has a job, and %q would listen on the login node", title, item.text)
 		}
 	}
 }
@@ -260,48 +197,33 @@ func (l *loader) checkJobForwards(t *table, s Session) {
 // fromScheduler converts the placeholders of sbatch to ours.
 var fromScheduler = strings.NewReplacer("%j", "{id}", "%x", "{name}", "%u", "{user}", "%N", "{node}")
 
-func logPlaceholders() []string { return []string{"id", "name", "user", "node"} }
-
-// log reads the path of a job's log, which may contain placeholders.
-func (in *input) log(s *Session) {
-	text, ok := in.text()
-	if !ok {
+// readLog reads the path of a job's log, which may contain placeholders.
+func (s *Session) readLog(in *input) {
+	if !in.isLine() {
 		return
 	}
-	at := in.entry.value.at
-	if ours := fromScheduler.Replace(text); ours != text {
-		in.addError(at, fmt.Sprintf("write: log = %q", ours), "scheduler placeholders are not supported here")
+	if ours := fromScheduler.Replace(in.text); ours != in.text {
+		in.src.addError(in.at, fmt.Sprintf("write: log = %q", ours), "scheduler placeholders are not supported here")
 		return
 	}
-	if path, here := strings.CutPrefix(text, localPrefix); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
-		in.addError(at, `write "local:/mnt/home/{name}.{id}.log"`, "%q is not an absolute path", path)
+	if path, here := strings.CutPrefix(in.text, localPrefix); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
+		in.src.addError(in.at, `write "local:/mnt/home/{name}.{id}.log"`, "%q is not an absolute path", path)
 		return
 	}
-	s.Log = localOrRemote(text)
-	for {
-		_, after, found := strings.Cut(text, "{")
+	s.Log = localOrRemote(in.text)
+	for rest := in.text; ; {
+		_, after, found := strings.Cut(rest, "{")
 		if !found {
 			return
 		}
-		name, rest, closed := strings.Cut(after, "}")
+		name, next, closed := strings.Cut(after, "}")
 		if !closed {
-			in.addError(in.src.within(at, "{"+after), "", "the placeholder has no closing }")
+			in.src.addError(in.src.within(in.at, "{"+after), "", "the placeholder has no closing }")
 			return
 		}
-		in.placeholder(at, name)
-		text = rest
+		in.placeholder(name, "", "id", "name", "user", "node")
+		rest = next
 	}
-}
-
-func (in *input) placeholder(at span, name string) {
-	if slices.Contains(logPlaceholders(), name) {
-		return
-	}
-	hint := "available: {id}, {name}, {user}, {node}"
-	if near := suggest.Nearest(name, logPlaceholders()); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean {%s}?", near[0])
-	}
-	in.addError(in.src.within(at, "{"+name+"}"), hint, "unknown placeholder {%s}", name)
 }
 
 // ValidSessionName reports whether a session may have that name.

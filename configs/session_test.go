@@ -50,12 +50,14 @@ config.toml:4:9: "direct" is not one of "auto", "login", "node" or "here"
     |         ^^^^^^^^
 `},
 		{"ports out of range", inSession("local = 65536") + "[session.b]\nhost = 'x'\njob = 'y'\nlocal = -1\n", `
-config.toml:4:9: the port 65536 is not between 1 and 65535
+config.toml:4:9: "local" must be a number from 1 to 65535, not 65536
   4 | local = 65536
     |         ^^^^^
-config.toml:8:9: the port -1 is not between 1 and 65535
+  write: local = 8888
+config.toml:8:9: "local" must be a number from 1 to 65535, not -1
   8 | local = -1
     |         ^^
+  write: local = 8888
 `},
 		{"a prefix without a script", inSession("") + "[session.b]\nhost = 'x'\nsubmit = 'local:'\n", `
 config.toml:7:10: "local:" has no name after the colon

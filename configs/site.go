@@ -1,9 +1,8 @@
 package configs
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -102,194 +101,137 @@ type Recipe struct {
 	LoginShell  bool     // the job's shell reads the profile: without it there is no `module`
 }
 
-func siteFields() []field[Site] {
-	return []field[Site]{
-		{"like", `"narval"`, func(*input, *Site) {}}, // read before all others
-		{"title", `"Narval, Digital Research Alliance of Canada"`, setText(func(s *Site) *string { return &s.Title })},
-		{"country", `"Canada"`, setText(func(s *Site) *string { return &s.Country })},
-		{"verified", `false`, setFlag(func(s *Site) *bool { return &s.Verified })},
-		{"scheduler", `"slurm"`, setWord(func(s *Site) *string { return &s.Scheduler }, Schedulers()...)},
-		{"entrance", "", (*input).entrances},
-		{"transfer", `"dtn.example.org"`, func(in *input, s *Site) { s.Transfer, _ = in.destination() }},
-		{"portal", `"https://portal.example.org"`, setText(func(s *Site) *string { return &s.Portal })},
-		{"before", `"Connect to the VPN first."`, setText(func(s *Site) *string { return &s.Before })},
-		{"probe", `"login.example.org:22"`, setText(func(s *Site) *string { return &s.Probe })},
-		{"login", `"a password, then a code"`, setText(func(s *Site) *string { return &s.Login })},
-		{"login_pages", `["login.example.org"]`, setMatching(validWebHost, "the name of a web host, in lowercase and without https://, port and path", func(s *Site) *[]string { return &s.LoginPages })},
-		{"reach", `["login", "node"]`, (*input).siteReach},
-		{"dial", `["{node}.cluster.example.org"]`, (*input).dial},
-		{"log", `"slurm-{id}.out"`, setText(func(s *Site) *string { return &s.Log })},
-		{"keepalive", `"30s"`, setPeriod(func(s *Site) *Period { return &s.Keepalive })},
-		{"ipqos", `"throughput"`, setText(func(s *Site) *string { return &s.IPQoS })},
-		{"query", `"2m"`, setPeriod(func(s *Site) *Period { return &s.Query })},
-		{"limits", "", setTable(limitFields, func(s *Site) *SiteLimits { return &s.Limits })},
-		{"require", `["-l filesystems=home:eagle"]`, (*input).requirements},
-		{"private", `"/work/{group}/{user}/.tunctl"`, func(in *input, s *Site) {
-			if text, ok := in.privateFolder(); ok {
-				s.Private = text
-			}
-		}},
-		{"certificate", "", setTable(certificateFields, func(s *Site) *Certificate { return &s.Certificate })},
-		{"balance", `["sshare -U"]`, setTexts(func(s *Site) *[]string { return &s.Balance })},
-		{"charge", "", setTable(chargeFields, func(s *Site) *Charge { return &s.Charge })},
-		{"read", "", (*input).readers},
-		{"notes", `["Jobs last at least an hour."]`, setTexts(func(s *Site) *[]string { return &s.Notes })},
-		{"unsure", `["reach: to be tried"]`, setTexts(func(s *Site) *[]string { return &s.Unsure })},
-		{"help", `["https://docs.example.org"]`, setTexts(func(s *Site) *[]string { return &s.Help })},
-		{"workdir", `"{{.folder}}"`, (*input).siteWorkdir},
-		{"queue", "", (*input).queues},
-		{"question", "", (*input).questions},
-		{"job", "", setTable(recipeFields, func(s *Site) *Recipe { return &s.Job })},
+func (s *Site) fields() []field {
+	return []field{
+		{"like", `"narval"`, func(*input) {}}, // read before all others
+		{"title", `"Narval, Digital Research Alliance of Canada"`, text(&s.Title)},
+		{"country", `"Canada"`, text(&s.Country)},
+		{"verified", `false`, boolean(&s.Verified)},
+		{"scheduler", `"slurm"`, word(&s.Scheduler, Schedulers()...)},
+		{"entrance", "", tables(func(in *input) {
+			e := Entrance{Name: in.key}
+			in.src.readTable(in.node, e.fields())
+			in.requires("host", `"login.example.org"`)
+			s.Entrances = append(s.Entrances, e)
+		})},
+		{"transfer", `"dtn.example.org"`, text(&s.Transfer, validHost)},
+		{"portal", `"https://portal.example.org"`, text(&s.Portal)},
+		{"before", `"Connect to the VPN first."`, text(&s.Before)},
+		{"probe", `"login.example.org:22"`, text(&s.Probe)},
+		{"login", `"a password, then a code"`, text(&s.Login)},
+		{"login_pages", `["login.example.org"]`, texts(&s.LoginPages, validWebHost)},
+		{"reach", `["login", "node"]`, s.readReach},
+		{"dial", `["{node}.cluster.example.org"]`, texts(&s.Dial, validDial)},
+		{"log", `"slurm-{id}.out"`, text(&s.Log)},
+		{"keepalive", `"30s"`, period(&s.Keepalive, 0)},
+		{"ipqos", `"throughput"`, text(&s.IPQoS)},
+		{"query", `"2m"`, period(&s.Query, 0)},
+		{"limits", "", table(s.Limits.fields())},
+		{"require", `["-l filesystems=home:eagle"]`, texts(&s.Require, validRequirement)},
+		{"private", `"/work/{group}/{user}/.tunctl"`, text(&s.Private, validPrivate)},
+		{"certificate", "", table(s.Certificate.fields())},
+		{"balance", `["sshare -U"]`, texts(&s.Balance)},
+		{"charge", "", table(s.Charge.fields())},
+		{"read", "", tables(s.readReader)},
+		{"notes", `["Jobs last at least an hour."]`, texts(&s.Notes)},
+		{"unsure", `["reach: to be tried"]`, texts(&s.Unsure)},
+		{"help", `["https://docs.example.org"]`, texts(&s.Help)},
+		{"workdir", `"{{.folder}}"`, text(&s.Workdir, validTemplate)},
+		{"queue", "", tables(func(in *input) {
+			q := Queue{Name: in.key}
+			in.src.readTable(in.node, q.fields())
+			s.Queues = append(s.Queues, q)
+		})},
+		{"question", "", tables(s.readQuestion)},
+		{"job", "", table(s.Job.fields())},
 	}
 }
 
-func recipeFields() []field[Recipe] {
-	return []field[Recipe]{
-		{"directives", `["--account={{.account}}"]`, func(in *input, r *Recipe) {
-			r.Directives = []string{}
-			in.list(func(v value) {
-				if text, ok := in.line(v); ok && in.template(v, text) {
-					r.Directives = append(r.Directives, text)
-				}
-			})
-		}},
-		{"setup", `"""module load python"""`, setBlock(func(r *Recipe) *string { return &r.Setup })},
-		{"environment", `"""virtualenv "$SLURM_TMPDIR/env""""`, setBlock(func(r *Recipe) *string { return &r.Environment })},
-		{"binds", `["/scratch", "$PROJECT"]`, setMatching(validBind, `a folder such as "/scratch" or "$PROJECT"`, func(r *Recipe) *[]string { return &r.Binds })},
-		{"enter", `"enroot exec PID bash"`, setText(func(r *Recipe) *string { return &r.Enter })},
-		{"login_shell", `true`, setFlag(func(r *Recipe) *bool { return &r.LoginShell })},
-		{"private", `"$SCRATCH/.tunctl"`, setText(func(r *Recipe) *string { return &r.Private })},
+func (r *Recipe) fields() []field {
+	return []field{
+		{"directives", `["--account={{.account}}"]`, texts(&r.Directives, validTemplate)},
+		{"setup", `"""module load python"""`, block(&r.Setup)},
+		{"environment", `"""virtualenv "$SLURM_TMPDIR/env""""`, block(&r.Environment)},
+		{"binds", `["/scratch", "$PROJECT"]`, texts(&r.Binds, validBind)},
+		{"enter", `"enroot exec PID bash"`, text(&r.Enter)},
+		{"login_shell", `true`, boolean(&r.LoginShell)},
+		{"private", `"$SCRATCH/.tunctl"`, text(&r.Private)},
 	}
 }
 
-// setBlock makes the reader of a field that is shell text of some lines.
-func setBlock(where func(*Recipe) *string) func(*input, *Recipe) {
-	return func(in *input, r *Recipe) {
-		if text, ok := in.block(); ok {
-			*where(r) = text
-		}
-	}
-}
+var (
+	// validBind is a folder that is safe in double quotes: a path, or one that begins
+	// with a variable.
+	validBind = matching(`^(/|\$[A-Za-z_])[A-Za-z0-9_./-]*$`, `is not a folder such as "/scratch" or "$PROJECT"`)
 
-// validBind matches folders that are safe in double quotes: a path, or one that begins
-// with a variable.
-var validBind = regexp.MustCompile(`^(/|\$[A-Za-z_])[A-Za-z0-9_./-]*$`)
+	// validWebHost is the name of a web host, without scheme, port and path.
+	validWebHost = matching(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`,
+		"is not the name of a web host, in lowercase and without https://, port and path")
 
-// validWebHost matches the name of a web host, without scheme, port and path.
-var validWebHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`)
+	validTemplate = rule{func(text string) bool { _, err := parseTemplate(text); return err == nil }, "is not a valid template: answers are written as {{.account}}"}
+)
 
-// template checks that text is a template.
-func (in *input) template(v value, text string) bool {
-	if _, err := parseTemplate(text); err != nil {
-		in.addError(v.at, "write answers as {{.account}}", "bad template: %v", err)
-		return false
-	}
-	return true
-}
-
-func (in *input) siteWorkdir(s *Site) {
-	if text, ok := in.text(); ok && in.template(in.entry.value, text) {
-		s.Workdir = text
-	}
-}
-
-func (in *input) siteReach(s *Site) {
+func (s *Site) readReach(in *input) {
 	s.Reach = nil
-	in.list(func(v value) {
-		if word, ok := in.word(v, []string{string(api.ReachLogin), string(api.ReachNode), string(api.ReachHere)}); ok {
-			s.Reach = append(s.Reach, api.Reach(word))
+	in.list(func(v *node) {
+		if in.oneOf(v, string(api.ReachLogin), string(api.ReachNode), string(api.ReachHere)) {
+			s.Reach = append(s.Reach, api.Reach(v.text))
 		}
 	})
 }
 
-// entrances replaces those of the base site.
-func (in *input) entrances(s *Site) {
-	s.Entrances = nil
-	in.tables(func(name string, t *table) {
-		e := Entrance{Name: name}
-		readTable(in.src, t, entranceFields(), &e)
-		if t.byKey["host"] == nil && t.complete() {
-			in.addError(t.at, `add: host = "login.example.org"`, "%s has no host", t.title())
-		}
-		s.Entrances = append(s.Entrances, e)
-	})
+// readQuestion adds a question to those of the site that it is like, or replaces one of them.
+func (s *Site) readQuestion(in *input) {
+	q := Question{Name: in.key, Kind: AskWord}
+	in.src.readTable(in.node, q.fields())
+	q.check(in)
+	s.Questions = put(s.Questions, q, func(x Question) bool { return x.Name == q.Name })
 }
 
-// questions adds to or replaces those of the base site.
-func (in *input) questions(s *Site) {
-	in.tables(func(name string, t *table) {
-		q := Question{Name: name, Kind: AskWord}
-		readTable(in.src, t, questionFields(), &q)
-		in.checkQuestion(t, &q)
-		if i := slices.IndexFunc(s.Questions, func(x Question) bool { return x.Name == name }); i >= 0 {
-			s.Questions[i] = q
-			return
-		}
-		s.Questions = append(s.Questions, q)
-	})
-}
-
-func (in *input) checkQuestion(t *table, q *Question) {
+// check reports what does not go together in a question.
+func (q *Question) check(in *input) {
 	switch {
 	case !goodVariable.MatchString(q.Name) || slices.Contains(reservedNames, q.Name):
-		in.addError(t.at, "use lowercase letters, digits and '_'", "%q is not a valid question name: it becomes a shell variable in the job", q.Name)
-	case q.Ask == "" && t.complete():
-		in.addError(t.at, `add: ask = "Which project is charged?"`, "%s has no question text", t.title())
+		in.src.addError(in.at, "use lowercase letters, digits and '_'", "%q is not a valid question name: it becomes a shell variable in the job", q.Name)
+	case q.Ask == "" && in.complete():
+		in.src.addError(in.at, `add: ask = "Which project is charged?"`, "%s has no question text", in.title())
 	case q.Kind == AskChoice && len(q.Choices) == 0:
-		in.addError(t.at, `add: choices = ["a", "b"]`, "%s has no choices", t.title())
+		in.src.addError(in.at, `add: choices = ["a", "b"]`, "%s has no choices", in.title())
 	case (q.Min > 0 || q.Max > 0) && q.Kind != AskNumber && q.Kind != AskHours:
-		in.addError(t.at, `write: kind = "number" or "hours"`, "%s has a minimum or maximum, and is not a number", t.title())
+		in.src.addError(in.at, `write: kind = "number" or "hours"`, "%s has a minimum or maximum, and is not a number", in.title())
 	case q.Default != "":
 		if _, err := q.Check(q.Default); err != nil {
-			in.addError(t.byKey["default"].at, "", "the default is not a valid answer: %v", err)
+			in.src.addError(in.byKey["default"].keyAt, "", "the default is not a valid answer: %v", err)
 		}
-	}
-}
-
-// Period is a duration that is written as "30s" in JSON, too.
-type Period time.Duration
-
-// MarshalText implements encoding.TextMarshaler.
-func (p Period) MarshalText() ([]byte, error) { return []byte(time.Duration(p).String()), nil }
-
-// setPeriod makes the reader of a field that is a time, such as "30s".
-func setPeriod[T any](where func(*T) *Period) func(*input, *T) {
-	return func(in *input, into *T) {
-		text, ok := in.text()
-		if !ok {
-			return
-		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
-			in.addError(in.entry.value.at, "write: "+in.entry.key+" = "+in.example, "%q is not a time such as \"30s\" or \"2m\"", text)
-			return
-		}
-		*where(into) = Period(d)
 	}
 }
 
 // parseSite reads a site's file. Base returns the site that its key "like" names.
 func parseSite(path, name string, data []byte, base func(name string) (Site, bool)) (Site, error) {
-	src := newSource(path, bytes.TrimPrefix(data, []byte("\uFEFF")))
-	src.kinds = []string{"entrance", "queue", "question", "read"}
-	if !checkText(src) {
+	src := newSource(path, data, "entrance", "queue", "question", "read")
+	if !src.isText() {
 		return Site{}, src.err()
 	}
 	root := parseTree(src)
 	s := Site{Verified: true}
-	if e := root.byKey["like"]; e != nil {
-		like := e.value.text
-		known, ok := base(like)
+	if like := root.byKey["like"]; like != nil {
+		known, ok := base(like.text)
 		switch {
-		case like == name:
-			src.addError(e.value.at, "`tunctl sites` lists the others", "site %q cannot be like itself", name)
+		case like.text == name:
+			src.addError(like.at, "`tunctl sites` lists the others", "site %q cannot be like itself", name)
 		case !ok:
-			src.addError(e.value.at, "`tunctl sites` lists the sites", "no site %q", like)
+			src.addError(like.at, "`tunctl sites` lists the sites", "no site %q", like.text)
 		}
 		s = known.clone()
 	}
 	s.Name, s.Path = name, ""
-	readTable(src, root, siteFields(), &s)
+	if root.byKey["entrance"] != nil { // these replace those of the other site
+		s.Entrances = nil
+	}
+	if root.byKey["queue"] != nil {
+		s.Queues = nil
+	}
+	src.readTable(root, s.fields())
 	if !strings.Contains(strings.Join(s.Job.Directives, ""), "."+gpuTypeQuestion) { // the question of "like" is about its directives
 		s.Questions = slices.DeleteFunc(s.Questions, func(q Question) bool { return q.Name == gpuTypeQuestion })
 	}
@@ -299,8 +241,8 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	if s.Title == "" && root.complete() {
 		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}
-	checkReaders(src, root, &s)
-	checkTemplates(src, &s)
+	s.checkReaders(src, root)
+	s.checkTemplates(src)
 	if err := src.err(); err != nil {
 		return Site{}, err
 	}
@@ -316,29 +258,19 @@ func (s Site) clone() Site {
 
 // checkTemplates renders every template once, so that errors are found when the site is
 // read and not when somebody submits a job.
-func checkTemplates(src *source, s *Site) {
+func (s *Site) checkTemplates(src *source) {
 	if len(src.errors) > 0 {
 		return
 	}
 	sample := map[string]string{"name": "job"}
 	for _, q := range s.allQuestions("") {
-		sample[q.Name] = q.sample()
+		sample[q.Name] = cmp.Or(q.Default, q.sample())
 	}
 	for _, text := range append(slices.Clone(s.Job.Directives), s.Workdir) {
 		if _, err := fill(text, sample); err != nil {
 			src.addFileError("every {{.name}} needs a [question.name]", "the template %q cannot be filled: %v", text, err)
 		}
 	}
-}
-
-func (q *Question) sample() string {
-	switch {
-	case q.Default != "":
-		return q.Default
-	case q.Kind == AskChoice:
-		return q.Choices[0]
-	}
-	return "1"
 }
 
 func parseTemplate(text string) (*template.Template, error) {
@@ -383,7 +315,7 @@ func (s *Site) allQuestions(app string) []Question {
 		if app == ShellApp && q.Name == "container" {
 			continue // a shell inside the job is outside of every container
 		}
-		if !slices.ContainsFunc(all, func(x Question) bool { return x.Name == q.Name }) {
+		if _, has := questionNamed(all, q.Name); !has {
 			all = append(all, q)
 		}
 	}

@@ -339,7 +339,7 @@ func TestAnAnswerOutOfBoundsIsRefusedWithItsBounds(t *testing.T) {
 		t.Errorf("a word with a least one: %v", err)
 	}
 	_, err = parseSite("s.toml", "s", []byte("title = \"x\"\n[question.a]\nask = \"a?\"\nkind = \"hours\"\nmin = \"soon\"\n"), nil)
-	if err == nil || !strings.Contains(err.Error(), "is not a valid minimum") {
+	if err == nil || !strings.Contains(err.Error(), `"min" in [question.a] must be a number`) {
 		t.Errorf("a least that is none: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,10 +42,7 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 		return r, api.Errorf(api.CodeFailed, "cannot read the site: %w", err).
 			WithHint("name the file with its folder; your own sites are in %s", own)
 	}
-	l, err := newSiteLoader(own, installed)
-	if err != nil {
-		return r, err
-	}
+	l := newSiteLoader(own, installed)
 	if r.Site, err = parseSite(file, name, data, l.site); err != nil {
 		return r, err
 	}
@@ -54,13 +50,18 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	for _, scheduler := range l.schedulers(r.Site) {
 		for _, app := range BuiltinJobs() {
 			job := Job{App: app, Name: name, Site: r.Site, Scheduler: scheduler, Command: commandExample}
-			job.Answers = exampleAnswers(&job)
+			job.Answers = map[string]string{}
+			for _, q := range job.Questions() {
+				if q.Required && q.Default == "" {
+					job.Answers[q.Name] = q.sample()
+				}
+			}
 			text, err := job.Script()
 			if err != nil {
-				return r, unusable(err, "%s: the script of builtin:%s for %s cannot be written", file, app, scheduler)
+				return r, api.Errorf(api.CodeFailed, "%s: the script of builtin:%s for %s cannot be written: %w", file, app, scheduler, err)
 			}
 			if _, err := job.Workdir(); err != nil {
-				return r, unusable(err, "%s: workdir", file)
+				return r, api.Errorf(api.CodeFailed, "%s: workdir: %w", file, err)
 			}
 			r.Scripts = append(r.Scripts, SiteScript{app, scheduler, text})
 		}
@@ -69,65 +70,38 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	return r, nil
 }
 
-// unusable is the error of a site file that cannot be used.
-func unusable(err error, format string, args ...any) error {
-	return api.Errorf(api.CodeFailed, "%s: %w", fmt.Sprintf(format, args...), err)
-}
-
 // schedulers are those that a site's jobs may be for: its own, or all of the generic sites.
 func (l *siteLoader) schedulers(s Site) []string {
 	if s.Scheduler != "" {
 		return []string{s.Scheduler}
 	}
 	var all []string
-	for name := range l.texts {
-		if s, ok := l.site(name); ok && s.Generic() && !slices.Contains(all, s.Scheduler) {
+	for _, s := range l.all() {
+		if s.Generic() {
 			all = append(all, s.Scheduler)
 		}
 	}
 	slices.Sort(all)
-	return all
-}
-
-// exampleAnswers answers the required questions that have no default.
-func exampleAnswers(j *Job) map[string]string {
-	answers := map[string]string{}
-	for _, q := range j.Questions() {
-		if !q.Required || q.Default != "" {
-			continue
-		}
-		answers[q.Name] = strings.Trim(q.example(), `"`)
-		if q.Kind == AskWord || q.Kind == AskWords || q.Kind == AskQueue {
-			answers[q.Name] = "example"
-		}
-	}
-	return answers
+	return slices.Compact(all)
 }
 
 // missingFacts are the keys that a good site file has and this one lacks.
 func (s *Site) missingFacts() []MissingFact {
-	asks := func(name string) bool {
-		return slices.ContainsFunc(s.Questions, func(q Question) bool { return q.Name == name })
-	}
 	var missing []MissingFact
-	for _, fact := range []struct {
-		key   string
-		known bool
-		lack  string
-	}{
-		{"country", s.Country != "", "`tunctl sites COUNTRY` does not find the site"},
-		{"scheduler", s.Scheduler != "", "tunctl finds it out at the first login"},
-		{"entrance", len(s.Entrances) > 0 || s.Portal != "", "everybody has to type the address of the login node"},
-		{"login", s.Login != "", "`tunctl init` does not say what a login asks for"},
-		{"reach", len(s.Reach) > 0, "tunctl tries all ways to a compute node"},
-		{"balance", len(s.Balance) > 0, "`tunctl quota` has no command"},
-		{"help", len(s.Help) > 0, "there is no address of the site's documentation"},
-		{"question.hours", asks("hours") || s.Scheduler == "none", "nobody can choose how long a job lasts"},
-		{"job.directives", len(s.Job.Directives) > 0 || s.Scheduler == "none", "jobs request nothing: no account, time, memory or GPU"},
-	} {
-		if !fact.known {
-			missing = append(missing, MissingFact{fact.key, fact.lack})
+	need := func(known bool, key, lack string) {
+		if !known {
+			missing = append(missing, MissingFact{key, lack})
 		}
 	}
+	_, asksHours := questionNamed(s.Questions, "hours")
+	need(s.Country != "", "country", "`tunctl sites COUNTRY` does not find the site")
+	need(s.Scheduler != "", "scheduler", "tunctl finds it out at the first login")
+	need(len(s.Entrances) > 0 || s.Portal != "", "entrance", "everybody has to type the address of the login node")
+	need(s.Login != "", "login", "`tunctl init` does not say what a login asks for")
+	need(len(s.Reach) > 0, "reach", "tunctl tries all ways to a compute node")
+	need(len(s.Balance) > 0, "balance", "`tunctl quota` has no command")
+	need(len(s.Help) > 0, "help", "there is no address of the site's documentation")
+	need(asksHours || s.Scheduler == "none", "question.hours", "nobody can choose how long a job lasts")
+	need(len(s.Job.Directives) > 0 || s.Scheduler == "none", "job.directives", "jobs request nothing: no account, time, memory or GPU")
 	return missing
 }

@@ -140,7 +140,7 @@ func sitePage(s *Site) string {
 	row("quota", codes(s.Balance))
 	row("charged", s.Charge.Words())
 	if s.Query > 0 {
-		row("scheduler is queried", "every "+s.Query.words()+" at most")
+		row("scheduler is queried", "every "+s.Query.Words()+" at most")
 	}
 	row("connections", limitsText(&s.Limits))
 	if len(s.Queues) > 0 {
@@ -198,7 +198,7 @@ func entranceText(e *Entrance) string {
 func certificateText(c *Certificate) string {
 	var parts []string
 	if c.Lifetime > 0 {
-		parts = append(parts, "valid for "+c.Lifetime.words())
+		parts = append(parts, "valid for "+c.Lifetime.Words())
 	}
 	if c.Renew != "" {
 		parts = append(parts, code(c.Renew)+" gets one")

@@ -1,20 +1,19 @@
 package configs
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
 
 	"tunctl/internal/api"
-	"tunctl/internal/suggest"
 )
 
 //go:embed sites/*.toml
@@ -30,103 +29,77 @@ func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(c
 // installed, and those in the person's own folder. Of the same name, the last of these is
 // used. The error is about files that cannot be read; the other sites are returned, too.
 func LoadSites(own string, installed ...string) (Sites, error) {
-	l, err := newSiteLoader(own, installed)
-	for _, name := range slices.Sorted(maps.Keys(l.texts)) {
-		l.site(name)
-	}
-	sites := make(Sites, 0, len(l.read))
-	for _, s := range l.read {
-		sites = append(sites, s)
-	}
-	slices.SortFunc(sites, func(a, b Site) int {
-		if a.Generic() != b.Generic() {
-			if a.Generic() {
-				return 1
-			}
-			return -1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	return sites, errors.Join(append(l.errs, err)...)
-}
-
-// newSiteLoader collects the files of all sites.
-func newSiteLoader(own string, installed []string) (*siteLoader, error) {
-	l := &siteLoader{texts: map[string]siteText{}, read: map[string]Site{}, open: map[string]bool{}}
-	err := l.collect(siteFiles, "sites", "")
-	for _, folder := range append(slices.Clone(installed), own) {
-		if folder == "" {
-			continue
-		}
-		l.shared = slices.Contains(installed, folder)
-		failed := l.collect(os.DirFS(folder), ".", folder)
-		if !errors.Is(failed, fs.ErrNotExist) {
-			err = errors.Join(err, failed)
-		}
-	}
-	return l, err
+	l := newSiteLoader(own, installed)
+	return l.all(), errors.Join(l.errs...)
 }
 
 // siteLoader reads sites when they are needed, since one may be based on another.
 type siteLoader struct {
-	texts  map[string]siteText
-	read   map[string]Site
-	open   map[string]bool // being read: a site that is like itself
-	shared bool            // the folder being read is an administrator's
-	errs   []error
+	texts map[string]siteText // not yet read
+	read  map[string]Site
+	errs  []error
 }
 
 type siteText struct {
-	path string
-	own  bool
+	path string // for messages
+	own  bool   // it does not come with tunctl
 	data []byte
 }
 
-// collect collects the files of a folder.
-func (l *siteLoader) collect(fsys fs.FS, dir, shown string) error {
-	entries, err := fs.ReadDir(fsys, dir)
-	if err != nil {
-		return fmt.Errorf("reading the sites: %w", err)
+// newSiteLoader collects the files of all sites.
+func newSiteLoader(own string, installed []string) *siteLoader {
+	l := &siteLoader{texts: map[string]siteText{}, read: map[string]Site{}}
+	l.collect("", false)
+	for _, folder := range append(slices.Clone(installed), own) {
+		if folder != "" {
+			l.collect(folder, slices.Contains(installed, folder))
+		}
+	}
+	return l
+}
+
+// collect collects the files of a folder; "" are those that come with tunctl.
+func (l *siteLoader) collect(folder string, installed bool) {
+	fsys, _ := fs.Sub(siteFiles, "sites") // it is there
+	if folder != "" {
+		fsys = os.DirFS(folder)
+	}
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.errs = append(l.errs, fmt.Errorf("reading the sites: %w", err))
 	}
 	for _, e := range entries {
 		name, isSite := strings.CutSuffix(e.Name(), ".toml")
 		if !isSite || e.IsDir() || !validName.MatchString(name) {
 			continue
 		}
-		where := path.Join("sites", e.Name())
-		if shown != "" {
-			where = filepath.Join(shown, e.Name())
-		}
-		if l.shared {
-			if err := checkInstalled(where); err != nil {
+		path := filepath.Join(cmp.Or(folder, "sites"), e.Name())
+		if installed {
+			if err := checkInstalled(path); err != nil {
 				l.errs = append(l.errs, err)
 				continue
 			}
 		}
-		data, err := fs.ReadFile(fsys, path.Join(dir, e.Name()))
+		data, err := fs.ReadFile(fsys, e.Name())
 		if err != nil {
 			l.errs = append(l.errs, fmt.Errorf("reading a site: %w", err))
 			continue
 		}
-		l.texts[name] = siteText{path: where, own: shown != "", data: data}
+		l.texts[name] = siteText{path, folder != "", data}
 	}
-	return nil
 }
 
 // site returns the site of that name, and reads it if needed.
 func (l *siteLoader) site(name string) (Site, bool) {
-	if s, ok := l.read[name]; ok {
-		return s, true
+	text, unread := l.texts[name]
+	if !unread {
+		s, ok := l.read[name]
+		return s, ok
 	}
-	text, ok := l.texts[name]
-	if !ok || l.open[name] {
-		return Site{}, false
-	}
-	l.open[name] = true
+	delete(l.texts, name) // a site that is like itself is not found
 	s, err := parseSite(text.path, name, text.data, l.site)
 	if err != nil {
 		l.errs = append(l.errs, err)
-		delete(l.texts, name)
 		return Site{}, false
 	}
 	if text.own {
@@ -136,34 +109,40 @@ func (l *siteLoader) site(name string) (Site, bool) {
 	return s, true
 }
 
+// all are all sites that can be read, in the order to show them.
+func (l *siteLoader) all() Sites {
+	for _, name := range slices.Sorted(maps.Keys(l.texts)) {
+		l.site(name)
+	}
+	return slices.SortedFunc(maps.Values(l.read), func(a, b Site) int {
+		if a.Generic() != b.Generic() {
+			if a.Generic() {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
 // Generic reports whether the site is for any machine with its scheduler.
 func (s *Site) Generic() bool { return s.Portal == "" && len(s.Entrances) == 0 && s.Path == "" }
 
 // Find returns the site of that name, or an error with the nearest name.
 func (all Sites) Find(name string) (Site, error) {
-	names := make([]string, len(all))
-	for i, s := range all {
-		if s.Name == name {
-			return s, nil
-		}
-		names[i] = s.Name
+	if s, ok := find(all, func(s Site) bool { return s.Name == name }); ok {
+		return s, nil
 	}
-	hint := "`tunctl sites` lists them all"
-	if near := suggest.Nearest(name, names); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q? %s", near[0], hint)
-	}
-	return Site{}, api.Errorf(api.CodeUsage, "no site %q", name).WithHint("%s", hint)
+	near := didYouMean(name, each(all, func(s Site) string { return s.Name }))
+	return Site{}, api.Errorf(api.CodeUsage, "no site %q", name).WithHint("%s", strings.TrimSpace(near+" `tunctl sites` lists them all"))
 }
 
 // WithEntrance returns the site that has an entrance of that name, if only one has. Many sites
 // have several clusters, whose names people know better.
 func (all Sites) WithEntrance(name string) (Site, bool) {
-	var found []Site
-	for _, s := range all {
-		if slices.ContainsFunc(s.Entrances, func(e Entrance) bool { return e.Name == name }) {
-			found = append(found, s)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(all), func(s Site) bool {
+		return !slices.ContainsFunc(s.Entrances, func(e Entrance) bool { return e.Name == name })
+	})
 	if len(found) != 1 {
 		return Site{}, false
 	}
@@ -185,28 +164,23 @@ func (all Sites) ForHost(h Host, scheduler string) (Site, error) {
 // TransferNode returns the host for copying files: the config's, else the site's
 // data-transfer node; "" is the host itself.
 func (all Sites) TransferNode(h Host) string {
-	node := h.Transfer
-	if node == "" && h.Site != "" {
-		if site, err := all.Find(h.Site); err == nil {
-			node = site.Transfer
-		}
+	site, _ := all.Find(h.Site)
+	if node := cmp.Or(h.Transfer, site.Transfer); node != noTransfer {
+		return node
 	}
-	if node == noTransfer {
-		return ""
-	}
-	return node
+	return ""
 }
 
 // Search returns the sites whose name, title, country or login nodes contain every word.
 func (all Sites) Search(words ...string) Sites {
-	found := Sites{}
-	for _, s := range all {
-		text := strings.ToLower(strings.Join(append(s.hosts(), s.Name, s.Title, s.Country), "\n"))
-		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, strings.ToLower(w)) }) {
-			found = append(found, s)
+	return slices.DeleteFunc(slices.Clone(all), func(s Site) bool {
+		names := []string{s.Name, s.Title, s.Country}
+		for _, e := range s.Entrances {
+			names = append(names, e.names()...)
 		}
-	}
-	return found
+		text := strings.ToLower(strings.Join(names, "\n"))
+		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, strings.ToLower(w)) })
+	})
 }
 
 // SearchWords are words that Search finds sites by, for suggestions.
@@ -222,13 +196,4 @@ func (all Sites) SearchWords() []string {
 	}
 	slices.Sort(words)
 	return slices.Compact(words)
-}
-
-// hosts are the names of the login nodes.
-func (s *Site) hosts() []string {
-	var names []string
-	for _, e := range s.Entrances {
-		names = append(append(names, e.Host), e.Aliases...)
-	}
-	return names
 }

@@ -3,9 +3,9 @@ package configs
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"unicode"
@@ -59,27 +59,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Errors are all the problems of a config file, in the order of their places.
-type Errors []*Error
-
-// Error renders one problem after the other.
-func (errs Errors) Error() string {
-	texts := make([]string, len(errs))
-	for i, e := range errs {
-		texts[i] = e.Error()
-	}
-	return strings.Join(texts, "\n")
-}
-
-// Unwrap lets errors.As find each *Error.
-func (errs Errors) Unwrap() []error {
-	list := make([]error, len(errs))
-	for i, e := range errs {
-		list[i] = e
-	}
-	return list
-}
-
 // span is a range of a source's bytes.
 type span struct{ start, end int }
 
@@ -87,34 +66,63 @@ type span struct{ start, end int }
 type source struct {
 	name   string
 	data   []byte
-	lines  []int    // where each line starts
 	kinds  []string // the kinds of tables that have names, for hints
-	errors Errors
+	errors []*Error
 }
 
-func newSource(name string, data []byte) *source {
-	s := &source{name: name, data: data, lines: []int{0}}
-	for i, c := range data {
-		if c == '\n' {
-			s.lines = append(s.lines, i+1)
+// newSource takes the text of a file, without the mark that Windows editors put in front.
+func newSource(name string, data []byte, kinds ...string) *source {
+	return &source{name: name, data: bytes.TrimPrefix(data, []byte("\uFEFF")), kinds: kinds}
+}
+
+// isText reports a file that is no text: the messages of the TOML parser would not help.
+func (s *source) isText() bool {
+	invalid, zero := invalidUTF8(s.data), bytes.IndexByte(s.data, 0)
+	switch {
+	case len(s.data) > maxSize:
+		s.addFileError("is this the right file?", "the file is larger than %d MB", maxSize>>20)
+	case bytes.HasPrefix(s.data, []byte("\xFF\xFE")), bytes.HasPrefix(s.data, []byte("\xFE\xFF")):
+		s.addFileError("save it as UTF-8", "the file is written in UTF-16")
+	case invalid >= 0:
+		s.addError(span{invalid, invalid + 1}, "save the file as UTF-8", "the byte 0x%02x is not valid UTF-8", s.data[invalid])
+	case zero >= 0:
+		s.addError(span{zero, zero + 1}, "is this the right file?", "the file contains a zero byte, so it is not a text file")
+	default:
+		return true
+	}
+	return false
+}
+
+// invalidUTF8 is where the first byte is that is not UTF-8, or -1.
+func invalidUTF8(data []byte) int {
+	for i, r := range string(data) {
+		if r == utf8.RuneError && !bytes.HasPrefix(data[i:], []byte("\uFFFD")) {
+			return i
 		}
 	}
-	return s
+	return -1
 }
 
-// line returns the number, from 1, of the line that holds the byte at offset.
-func (s *source) line(offset int) int {
-	return sort.SearchInts(s.lines, offset+1)
-}
-
-// lineSpan is the span of the line of that number, without its line end.
-func (s *source) lineSpan(number int) span {
-	start, end := s.lines[number-1], len(s.data)
-	if number < len(s.lines) {
-		end = s.lines[number] - 1
+// endOfLine is where the line that holds the byte at offset ends.
+func (s *source) endOfLine(offset int) int {
+	if i := bytes.IndexByte(s.data[offset:], '\n'); i >= 0 {
+		return offset + i
 	}
+	return len(s.data)
+}
+
+// line is the number, from 1, of the line that holds the byte at offset, and its place
+// without its line end.
+func (s *source) line(offset int) (int, span) {
+	start, end := bytes.LastIndexByte(s.data[:offset], '\n')+1, s.endOfLine(offset)
 	text := bytes.TrimSuffix(s.data[start:end], []byte("\r"))
-	return span{start, start + len(text)}
+	return bytes.Count(s.data[:start], []byte("\n")) + 1, span{start, start + len(text)}
+}
+
+// lineNumber is the number, from 1, of the line where a place begins.
+func (s *source) lineNumber(at span) int {
+	number, _ := s.line(at.start)
+	return number
 }
 
 func (s *source) text(at span) string { return string(s.data[at.start:at.end]) }
@@ -134,8 +142,7 @@ func (s *source) addError(at span, hint, format string, args ...any) {
 	if len(s.errors) == maxErrors {
 		return
 	}
-	number := s.line(at.start)
-	line := s.lineSpan(number)
+	number, line := s.line(at.start)
 	// A problem that spans lines is underlined to the end of its first.
 	at.start = min(at.start, line.end)
 	at.end = max(at.start, min(at.end, line.end))
@@ -156,15 +163,12 @@ func (s *source) addFileError(hint, format string, args ...any) {
 	s.errors = append(s.errors, &Error{File: s.name, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// err returns the problems in the order of their places, or nil.
+// err is all the problems, each an *Error, in the order of their places.
 func (s *source) err() error {
-	if len(s.errors) == 0 {
-		return nil
-	}
 	slices.SortStableFunc(s.errors, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return s.errors
+	return errors.Join(each(s.errors, func(e *Error) error { return e })...)
 }
 
 // excerpt prepares a line for printing, cropped if it is long, and underlines its middle

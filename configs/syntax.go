@@ -16,7 +16,7 @@ func explainSyntax(src *source, begin int, at span, message string) {
 	switch {
 	case strings.Contains(message, "incomplete"), strings.Contains(message, "not terminated by"):
 		// The parser reports the end of the file; the cause is where it was opened.
-		line := src.lineSpan(src.line(begin))
+		_, line := src.line(begin)
 		src.addError(span{begin, line.end}, "", "the bracket or quote opened here is never closed")
 	case strings.Contains(message, "cannot have new lines"), strings.HasPrefix(message, "unterminated"):
 		src.addError(at, "add the closing quote on the same line", "the text has no closing quote")
@@ -34,7 +34,11 @@ func explainSyntax(src *source, begin int, at span, message string) {
 	case strings.HasPrefix(message, "expected newline"):
 		src.addError(at, "", "unexpected %q: only a comment may follow on this line", next)
 	default:
-		src.addError(at, openedEarlier(src, begin, at), "%s", message)
+		hint := ""
+		if first := src.lineNumber(span{begin, begin}); first != src.lineNumber(at) {
+			hint = fmt.Sprintf("this value begins on line %d", first)
+		}
+		src.addError(at, hint, "%s", message)
 	}
 }
 
@@ -42,7 +46,7 @@ func explainSyntax(src *source, begin int, at span, message string) {
 // the name, or no name after the dot.
 func explainHeader(src *source, begin int, at span) {
 	rest, closed := "", false
-	if line := src.lineSpan(src.line(begin)); at.start < line.end {
+	if _, line := src.line(begin); at.start < line.end {
 		rest, _, closed = strings.Cut(src.text(span{at.start, line.end}), "]")
 	}
 	switch {
@@ -63,7 +67,7 @@ func startsValue(message string) bool {
 
 // explainValue reports an invalid value; usually quotes are missing.
 func explainValue(src *source, at span, next rune) {
-	line := src.lineSpan(src.line(at.start))
+	_, line := src.line(at.start)
 	for at.start > line.start && !strings.ContainsRune("=[{, \t", rune(src.data[at.start-1])) {
 		at.start-- // over the digits of 2node
 	}
@@ -83,13 +87,4 @@ func explainValue(src *source, at span, next rune) {
 	default:
 		src.addError(at, fmt.Sprintf("text needs quotes: %q", word), "%q is neither quoted text, a number, true nor false", word)
 	}
-}
-
-// openedEarlier points from a problem on a later line to where its value began.
-func openedEarlier(src *source, begin int, at span) string {
-	first := src.line(begin)
-	if first == src.line(at.start) {
-		return ""
-	}
-	return fmt.Sprintf("this value begins on line %d", first)
 }

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -58,7 +58,6 @@ type watch struct {
 	errors   <-chan error
 
 	target  string // the target of path, if it is a symbolic link
-	above   string // the nearest folder that exists, if that of the file does not
 	watched bool   // the system reports changes
 	seen    string // the digest of the file when last read
 }
@@ -81,17 +80,11 @@ func (w *watch) serve(ctx context.Context, changed func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case event, open := <-w.events:
-			if !open {
-				w.endNotifications()
-			}
-			if !open || w.concerns(event) {
+		case event := <-w.events:
+			if w.concerns(event) {
 				next.Reset(settle)
 			}
-		case _, open := <-w.errors:
-			if !open {
-				w.endNotifications()
-			}
+		case <-w.errors:
 			next.Reset(settle) // some events were lost
 		case <-next.C:
 			w.watchFolders()
@@ -103,11 +96,6 @@ func (w *watch) serve(ctx context.Context, changed func()) {
 	}
 }
 
-// endNotifications continues without the system's notifications, which have ended.
-func (w *watch) endNotifications() {
-	w.notifier, w.events, w.errors, w.watched = nil, nil, nil, false
-}
-
 // watchFolders watches the folder of the file, since a watch on the file itself would
 // stay with the old one when an editor renames a new one over it; and the folder of its
 // target, since dotfile managers make links.
@@ -116,29 +104,8 @@ func (w *watch) watchFolders() {
 	if target, err := filepath.EvalSymlinks(w.path); err == nil {
 		w.target = target
 	}
-	if w.notifier == nil {
-		return
-	}
 	// Adding a folder again is cheap, and detects one that was replaced.
-	w.watched = w.notifier.Add(filepath.Dir(w.path)) == nil
-	w.awaitFolder()
-	if folder := filepath.Dir(w.target); folder != filepath.Dir(w.path) {
-		w.watched = w.notifier.Add(folder) == nil && w.watched
-	}
-}
-
-// awaitFolder watches for the creation of the file's folder while it does not exist.
-func (w *watch) awaitFolder() {
-	if w.above != "" {
-		_ = w.notifier.Remove(w.above) // it may be gone
-		w.above = ""
-	}
-	for folder := filepath.Dir(w.path); !w.watched && w.above == "" && filepath.Dir(folder) != folder; {
-		folder = filepath.Dir(folder)
-		if w.notifier.Add(folder) == nil {
-			w.above = folder
-		}
-	}
+	w.watched = w.notifier != nil && w.notifier.Add(filepath.Dir(w.path)) == nil && w.notifier.Add(filepath.Dir(w.target)) == nil
 }
 
 func (w *watch) interval() time.Duration {
@@ -148,14 +115,10 @@ func (w *watch) interval() time.Duration {
 	return pollUnwatched
 }
 
-// concerns reports whether an event is about the file, or about a folder above it that
-// was removed or created.
+// concerns reports whether an event is about the file, or about its folder, which may have
+// been removed.
 func (w *watch) concerns(event fsnotify.Event) bool {
-	switch event.Name {
-	case w.path, w.target, filepath.Dir(w.path), filepath.Dir(w.target):
-		return true
-	}
-	return !w.watched && strings.HasPrefix(w.path, event.Name+string(filepath.Separator))
+	return slices.Contains([]string{w.path, w.target, filepath.Dir(w.path), filepath.Dir(w.target)}, event.Name)
 }
 
 // differs reports whether the file has changed since it was last read.
@@ -182,16 +145,10 @@ func Digest(path string) string {
 // first, or move it away.
 func ChangedDigest(path, before string) (digest string, changed bool) {
 	digest = Digest(path)
-	for range maxQuietChecks {
-		if digest == before {
-			break
-		}
+	last := ""
+	for i := 0; i < maxQuietChecks && digest != before && digest != last; i++ {
 		time.Sleep(quietTime)
-		next := Digest(path)
-		if next == digest {
-			break
-		}
-		digest = next
+		last, digest = digest, Digest(path)
 	}
 	return digest, digest != before
 }

@@ -102,26 +102,6 @@ func TestAFileInAFolderThatComesLaterIsTold(t *testing.T) {
 	waitFor(t, calls)
 }
 
-func TestAFolderThatComesToBeIsToldAtOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "later", "tunctl", "config.toml")
-	notifier, err := fsnotify.NewWatcher()
-	must(t, err)
-	t.Cleanup(func() { _ = notifier.Close() })
-	w := newWatch(path, notifier)
-	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	select {
-	case event := <-w.events:
-		if !w.concerns(event) {
-			t.Errorf("%v is not looked at", event)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the folder was not told")
-	}
-	if w.watchFolders(); !w.watched || w.above != "" {
-		t.Errorf("watched %v, above %q", w.watched, w.above)
-	}
-}
-
 func TestWithoutNotificationsChangesAreStillTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.toml")
 	synctest.Test(t, func(t *testing.T) {
@@ -131,23 +111,6 @@ func TestWithoutNotificationsChangesAreStillTold(t *testing.T) {
 		<-calls
 		if took := time.Since(start); took != pollUnwatched {
 			t.Errorf("told after %v, want %v", took, pollUnwatched)
-		}
-	})
-}
-
-func TestAfterNotificationsEndChangesAreStillTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.toml")
-	synctest.Test(t, func(t *testing.T) {
-		w, events := newWatch(path, nil), make(chan fsnotify.Event)
-		w.events, w.watched = events, true
-		calls := serving(t, w)
-		close(events)
-		time.Sleep(time.Minute)
-		writeFile(t, path, "a")
-		start := time.Now()
-		<-calls
-		if took := time.Since(start); took > pollUnwatched {
-			t.Errorf("told after %v, want at most %v", took, pollUnwatched)
 		}
 	})
 }

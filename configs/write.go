@@ -1,8 +1,8 @@
 package configs
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,14 +13,10 @@ import (
 
 // Create writes the example where there is no config file yet.
 func Create(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	err := write(path, os.O_EXCL, example)
-	if errors.Is(err, fs.ErrExist) {
+	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	return err
+	return write(path, os.O_EXCL, example)
 }
 
 // Append adds text at the end of the config file at path. The text before it stays as it
@@ -42,14 +38,14 @@ func Append(path, text string) error {
 		return api.Errorf(api.CodeConfig, "nothing was added, because the config would become invalid: %w", err).
 			WithHint("fix the file, then try again; `tunctl config check` checks it")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
 	return write(path, os.O_APPEND, addition)
 }
 
-// write writes text to a file, and creates it if needed.
+// write writes text to a file, and creates it and its folder if needed.
 func write(path string, flag int, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flag, 0o600)
 	if err != nil {
 		return err
@@ -58,21 +54,11 @@ func write(path string, flag int, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Quote writes text as a TOML string.
+// Quote writes text as a TOML string: what JSON escapes, TOML escapes so, too, and DEL besides.
 func Quote(text string) string {
 	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range text {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // it cannot fail for a string
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
 }

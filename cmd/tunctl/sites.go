@@ -203,7 +203,7 @@ func limitsText(s configs.Site) string {
 func certificateText(c configs.Certificate) string {
 	var parts []string
 	if c.Lifetime > 0 {
-		parts = append(parts, "valid for "+c.LifetimeWords())
+		parts = append(parts, "valid for "+c.Lifetime.Words())
 	}
 	if c.Renew != "" {
 		parts = append(parts, fmt.Sprintf("get one with `%s`, which before_login in the config can run", c.Renew))
