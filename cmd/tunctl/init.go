@@ -67,11 +67,10 @@ func setUp(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	plan, err := i.makePlan(ctx)
-	if err != nil {
+	if err := i.run(ctx); err != nil {
 		return err
 	}
-	text, err := plan.text()
+	text, err := i.text()
 	if err != nil {
 		return err
 	}
@@ -84,15 +83,15 @@ func setUp(ctx context.Context, inv *invocation) error {
 	}
 	inv.Say("%s added to %s:", inv.Paint(term.Green, "✓"), inv.paths.Config)
 	fmt.Fprintf(inv.Err, "\n%s\n", text) // as it is in the file, with long lines
-	if !inv.Bool("no-login") && !plan.loggedIn {
-		if err := inv.tryLogin(ctx, plan.host, "login"); err != nil {
+	if !inv.Bool("no-login") && !i.loggedIn {
+		if err := inv.tryLogin(ctx, i.host, "login"); err != nil {
 			return err
 		}
 	}
-	if plan.loggedIn && (plan.submit != "" || !plan.adopts) {
-		inv.checkJob(ctx, plan.session)
+	if i.loggedIn && (i.submit != "" || !i.adopts) {
+		inv.checkJob(ctx, i.session)
 	}
-	inv.Say("Next: tunctl up %s", plan.session)
+	inv.Say("Next: tunctl up %s", i.session)
 	return nil
 }
 

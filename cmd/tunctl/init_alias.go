@@ -18,15 +18,15 @@ const maxAliases = 40
 func (i *interview) findAliases() {
 	names, err := sshconfig.Aliases(sshConfigFile(i.cfg))
 	if err != nil {
-		i.term.Say("tunctl: %v", err)
+		i.Say("tunctl: %v", err)
 	}
 	names = append(names, puttyHosts()...)
 	slices.Sort(names)
 	i.aliases = slices.Compact(names)
 }
 
-// address is the host that ssh would dial for a destination.
-func (i *interview) address(ctx context.Context, destination string) string {
+// resolve is the host that ssh would dial for a destination.
+func (i *interview) resolve(ctx context.Context, destination string) string {
 	s, err := sshconfig.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, destination)
 	if err != nil {
 		return ""
@@ -37,7 +37,7 @@ func (i *interview) address(ctx context.Context, destination string) string {
 // aliasOf is the name of an address in the ssh config, if it has one.
 func (i *interview) aliasOf(ctx context.Context, address string) string {
 	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
-		if i.address(ctx, alias) == strings.ToLower(address) {
+		if i.resolve(ctx, alias) == strings.ToLower(address) {
 			return alias
 		}
 	}
@@ -46,7 +46,7 @@ func (i *interview) aliasOf(ctx context.Context, address string) string {
 
 // siteAt is the site with a destination among its login nodes.
 func (i *interview) siteAt(ctx context.Context, destination string) (configs.Site, bool) {
-	address := i.address(ctx, destination)
+	address := i.resolve(ctx, destination)
 	for _, s := range i.sites {
 		if _, ok := s.EntranceAt(address); ok {
 			return s, true

@@ -24,7 +24,7 @@ type siteHint struct{ site, why string }
 // findHints finds the sites whose login nodes are in the person's ssh config or known_hosts.
 func (i *interview) findHints(ctx context.Context) {
 	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
-		if address := i.address(ctx, alias); address != "" {
+		if address := i.resolve(ctx, alias); address != "" {
 			i.addHint(address, fmt.Sprintf("your ssh config has %s", alias))
 		}
 	}
