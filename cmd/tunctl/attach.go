@@ -23,28 +23,27 @@ func attachCommand(t *term.Terminal) *cli.Command {
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
 		ArgsUsage: "HOST [JOB|NODE:PORT]",
-		Description: "Finds the server's address in the job's log, forwards its port and opens the page. Without JOB:\n" +
-			"your only running job, or the only one with a server. HOST is as for ssh. With NODE:PORT, the\n" +
-			"address that a server printed, no scheduler is needed.\n\n" +
-			"`tunctl down` stops forwarding and forgets the job, which keeps running. --save adds a session\n" +
-			"to the config, so that `tunctl up NAME` finds this job or starts the next one.\n\n" +
-			"  tunctl attach narval\n" +
-			"  tunctl attach narval 4711 --save notebook\n" +
-			"  tunctl attach narval nc10201:8888",
+		Description: `Finds the server's address in the job's log, forwards its port and opens the page. Without JOB: your only
+			running job, or the only one with a server. HOST is as for ssh. With NODE:PORT, the address that a server
+			printed, no scheduler is needed.
+
+			''tunctl down'' stops forwarding and forgets the job, which keeps running. --save adds a session to the
+			config, so that ''tunctl up NAME'' finds this job or starts the next one.
+
+			  tunctl attach narval
+			  tunctl attach narval 4711 --save notebook
+			  tunctl attach narval nc10201:8888`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "save", Usage: "add a session of this `NAME` to the config"},
 			waitFlag(),
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: interruptibleAction(t, attach),
+		Action: interruptibleAction(t, takes(1, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
 	}
 }
 
 func attach(ctx context.Context, inv *invocation) error {
-	if inv.NArg() < 1 || inv.NArg() > 2 {
-		return usagef("attach takes a host and, optionally, a job id or NODE:PORT")
-	}
 	if address := inv.Args().Get(1); isAddress(address) {
 		return attachAddress(ctx, inv, inv.Args().First(), address)
 	}
@@ -128,11 +127,7 @@ func (a *attachment) checkSave(p home.Paths) error {
 	if err := checkSessionName(a.save); err != nil {
 		return err
 	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		return nil //nolint:nilerr // a config that is not there yet has no names; one with errors is reported when saving
-	}
-	if _, taken := cfg.Session(a.save); taken {
+	if _, taken := readConfig(p).Session(a.save); taken { // a config with errors is reported when saving
 		return usagef("session %q already exists in %s", a.save, p.Config)
 	}
 	return nil

@@ -25,24 +25,22 @@ func codeCommand(t *term.Terminal) *cli.Command {
 		Name:      "code",
 		Usage:     "open VS Code, Cursor, VSCodium or Positron inside a session's job",
 		ArgsUsage: "SESSION [PATH]",
-		Description: "Opens SESSION.tun in the first of these editors that is installed: its files, terminals and\n" +
-			"programs are those of the job's node, and it uses the job's CPUs, memory and GPUs. PATH is a\n" +
-			"folder or a file there, absolute or below your home folder; without it, the session's workdir\n" +
-			"or your home folder. The job must be running: `tunctl up SESSION` starts it.\n\n" +
-			"  tunctl code jupyter\n" +
-			"  tunctl code jupyter project --editor cursor",
+		Description: `Opens SESSION.tun in the first of these editors that is installed: its files, terminals and programs are
+			those of the job's node, and it uses the job's CPUs, memory and GPUs. PATH is a folder or a file there,
+			absolute or below your home folder; without it, the session's workdir or your home folder. The job must be
+			running: ''tunctl up SESSION'' starts it.
+
+			  tunctl code jupyter
+			  tunctl code jupyter project --editor cursor`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "editor", Usage: "use `EDITOR`: " + editorNames() + " or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
-		Action: interruptibleAction(t, openCode),
+		Action: interruptibleAction(t, takes(1, 2, "code takes a session and, optionally, a folder or a file", openCode)),
 	}
 }
 
 func openCode(ctx context.Context, inv *invocation) error {
-	if n := inv.NArg(); n < 1 || n > 2 {
-		return usagef("code takes a session and, optionally, a folder or a file")
-	}
 	s, err := inv.sessionInside(ctx, strings.TrimSuffix(inv.Args().First(), aliasSuffix))
 	if err != nil {
 		return err
@@ -76,7 +74,7 @@ func openCode(ctx context.Context, inv *invocation) error {
 
 // sessionInside is a session whose job runs. It starts nothing: that would spend an allocation.
 func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Session, error) {
-	cfg := inv.readConfig()
+	cfg := readConfig(inv.paths)
 	st, err := inv.status(ctx)
 	if err != nil {
 		return api.Session{}, err
@@ -140,7 +138,7 @@ func hasInclude(file string, p home.Paths) bool {
 func (inv *invocation) resolveInside(ctx context.Context, session, path string) (found string, isFile bool, err error) {
 	if path == "" {
 		path = "~"
-		if s, ok := inv.readConfig().Session(session); ok && s.Workdir != "" {
+		if s, ok := readConfig(inv.paths).Session(session); ok && s.Workdir != "" {
 			path = s.Workdir
 		}
 	}

@@ -32,12 +32,8 @@ func newCandidateSource(config string) (candidateSource, error) {
 	if err != nil {
 		return candidateSource{}, err
 	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		cfg = &configs.Config{}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
-	return candidateSource{ctx: ctx, close: cancel, paths: p, config: cfg, client: client.New(p)}, nil
+	return candidateSource{ctx: ctx, close: cancel, paths: p, config: readConfig(p), client: client.New(p)}, nil
 }
 
 // status is that of a running agent.
@@ -144,7 +140,7 @@ func (src candidateSource) options(name string) []api.Option {
 	if known, err := src.client.Choices(src.ctx, name); err == nil {
 		return known.Options
 	}
-	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config), src.paths.Sites)
+	sites := readSites(src.paths)
 	session, isSession := src.config.Session(name)
 	host := src.config.Host(session.Host)
 	site, err := sites.Find(name)
@@ -164,8 +160,7 @@ func (src candidateSource) options(name string) []api.Option {
 }
 
 func (src candidateSource) sites(o *candidates) {
-	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config), src.paths.Sites) // those that can be read
-	for _, s := range sites {
+	for _, s := range readSites(src.paths) {
 		o.add(s.Name, s.Title)
 	}
 }

@@ -28,12 +28,13 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 		Name:      "hosts",
 		Usage:     "show host settings and connection state",
 		ArgsUsage: "[HOST]",
-		Description: "Without HOST: the hosts of the config, one per line, and the names by which ssh gets inside the\n" +
-			"jobs there after `tunctl ssh-config install`. With HOST: everything known about it, such as the\n" +
-			"login method, the hosts on the way and the algorithms in use. HOST may be any alias of\n" +
-			"~/.ssh/config. This command connects to nothing.\n\n" +
-			"  tunctl hosts\n" +
-			"  tunctl hosts narval",
+		Description: `Without HOST: the hosts of the config, one per line, and the names by which ssh gets inside the jobs there
+			after ''tunctl ssh-config install''. With HOST: everything known about it, such as the login method, the
+			hosts on the way and the algorithms in use. HOST may be any alias of ~/.ssh/config. This command connects
+			to nothing.
+
+			  tunctl hosts
+			  tunctl hosts narval`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: action(t, hosts),
 	}
@@ -104,8 +105,7 @@ func knownHosts(cfg *configs.Config) []string {
 
 // resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites) // `tunctl sites` reports a broken one
-	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
+	return agent.Resolver(cfg, readSites(p), sshConfigFile(cfg))
 }
 
 func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -36,8 +35,8 @@ func (i *interview) look(ctx context.Context) error {
 	i.Draw("looking for accounts, partitions and Jupyter there, for at most half a minute …")
 	found, err := i.client.Look(ctx, i.host)
 	i.Draw("")
-	switch e, ok := errors.AsType[*api.Error](err); {
-	case ctx.Err() != nil || ok && e.Code == api.CodeFailed:
+	switch {
+	case ctx.Err() != nil || hasCode(err, api.CodeFailed):
 		return err // the host has a scheduler that tunctl cannot use, or runs no commands
 	case err != nil:
 		i.Say("%s could not find out what is there: %v", i.Paint(term.Yellow, "!"), err)

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os/user"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"tunctl/configs"
-	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
@@ -44,13 +42,11 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 		i.address = what
 		return i.siteOf(ctx, what)
 	}
-	if e, ok := errors.AsType[*api.Error](err); ok {
-		if near := suggest.Nearest(what, i.aliases); len(near) > 0 {
-			e.Hint = fmt.Sprintf("did you mean your ssh host %q? %s", near[0], e.Hint)
-		}
-		e.Hint += fmt.Sprintf("; to use a host of that name: `tunctl init --host %s`", what)
+	hint := hintOf(err)
+	if near := suggest.Nearest(what, i.aliases); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean your ssh host %q? %s", near[0], hint)
 	}
-	return site, err
+	return site, withHint(err, "%s; to use a host of that name: `tunctl init --host %s`", hint, what)
 }
 
 // askCluster asks for the name of a site or a host, which a list or a search may show first.

@@ -201,11 +201,7 @@ func (p *manPage) options(flags []cli.Flag) {
 		placeholder, usage := splitUsage(f)
 		names := make([]string, 0, 2)
 		for _, name := range f.Names() {
-			dashes := "--"
-			if len(name) == 1 {
-				dashes = "-"
-			}
-			names = append(names, strings.TrimSpace(dashes+name+" "+placeholder))
+			names = append(names, strings.TrimSpace(dashed(name)+" "+placeholder))
 		}
 		if env := f.GetEnvVars(); len(env) > 0 {
 			usage += " (also: $" + strings.Join(env, ", $") + ")"

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -25,15 +24,17 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 		Name:      "sites",
 		Usage:     "list, search or show the clusters that tunctl knows",
 		ArgsUsage: "[SITE|WORD] | check FILE",
-		Description: "With a name: everything known about that site, what is not verified, and the questions that\n" +
-			"its job asks. With another word: the sites with it in their title, country or login nodes.\n\n" +
-			"Your own sites go into the folder `sites` beside the config, one file each; an administrator\n" +
-			"installs them for everybody in /etc/tunctl/sites. `check` reads a site file, renders its jobs\n" +
-			"and names what is missing; it exits with 1 on an error.\n\n" +
-			"  tunctl sites\n" +
-			"  tunctl sites narval\n" +
-			"  tunctl sites canada\n" +
-			"  tunctl sites check ourlab.toml",
+		Description: `With a name: everything known about that site, what is not verified, and the questions that its job asks.
+			With another word: the sites with it in their title, country or login nodes.
+
+			Your own sites go into the folder ''sites'' beside the config, one file each; an administrator installs
+			them for everybody in /etc/tunctl/sites. ''check'' reads a site file, renders its jobs and names what is
+			missing; it exits with 1 on an error.
+
+			  tunctl sites
+			  tunctl sites narval
+			  tunctl sites canada
+			  tunctl sites check ourlab.toml`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			switch {
@@ -63,6 +64,12 @@ func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
 	if err != nil {
 		t.Say("%v", err)
 	}
+	return sites
+}
+
+// readSites returns the sites that can be read; `tunctl sites` reports the others.
+func readSites(p home.Paths) configs.Sites {
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
 	return sites
 }
 
@@ -101,13 +108,10 @@ func searchSites(inv *invocation, sites configs.Sites, word string, notFound err
 	found := sites.Search(strings.Fields(word)...)
 	switch {
 	case len(found) == 0:
-		e, ok := errors.AsType[*api.Error](notFound)
-		if near := suggest.Nearest(word, sites.SearchWords()); ok && len(near) > 0 {
-			e.Hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
-		} else if ok {
-			e.Hint = "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`"
+		if near := suggest.Nearest(word, sites.SearchWords()); len(near) > 0 {
+			return withHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
 		}
-		return notFound
+		return withHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
 	case inv.Bool("json"):
 		return inv.PrintIndentedJSON(found)
 	}

@@ -32,24 +32,30 @@ func upCommand(t *term.Terminal) *cli.Command {
 		Name:      "up",
 		Usage:     "start a session and open its page",
 		ArgsUsage: "[SESSION]",
-		Description: "Connects to the session's host, finds its job or submits it, waits until the job runs, finds the\n" +
-			"server's address in the job's log, forwards it to a port on this machine and opens the page.\n\n" +
-			"SESSION may be left out if the config has only one. Ctrl-C only stops waiting: the job and the\n" +
-			"agent keep running, and `tunctl up` continues where it was. A job is submitted only while this\n" +
-			"command waits, and after an hour without a job it exits.\n\n" +
-			"  tunctl up                      the only session in the config\n" +
-			"  tunctl up jupyter --no-open    only print the page's address\n" +
-			"  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays\n\n" +
-			"--with changes the job for this run only: the answers to the site's questions, as in with = { … }\n" +
-			"of the config. For a job script of your own, hours, cpus, memory, gpus, nodes, account, partition,\n" +
-			"queue and qos become options of the scheduler, where it has such an option. A job that runs\n" +
-			"already keeps what it has: end it first, or start a second one with --as.\n\n" +
-			"  tunctl up jupyter --with gpus=2 --with hours=8\n" +
-			"  tunctl up jupyter --again          with the last choices\n" +
-			"  tunctl up jupyter --as jupyter2    a second job beside the first\n\n" +
-			"--dry-run submits nothing. It shows the job's script, the command, its cost, when it would start\n" +
-			"and how long earlier ones waited; with several values, up to four variants as a table.\n\n" +
-			"  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8",
+		Description: `Connects to the session's host, finds its job or submits it, waits until the job runs, finds the server's
+			address in the job's log, forwards it to a port on this machine and opens the page.
+
+			SESSION may be left out if the config has only one. Ctrl-C only stops waiting: the job and the agent keep
+			running, and ''tunctl up'' continues where it was. A job is submitted only while this command waits, and
+			after an hour without a job it exits.
+
+			  tunctl up                      the only session in the config
+			  tunctl up jupyter --no-open    only print the page's address
+			  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays
+
+			--with changes the job for this run only: the answers to the site's questions, as in with = { … } of the
+			config. For a job script of your own, hours, cpus, memory, gpus, nodes, account, partition, queue and qos
+			become options of the scheduler, where it has such an option. A job that runs already keeps what it has:
+			end it first, or start a second one with --as.
+
+			  tunctl up jupyter --with gpus=2 --with hours=8
+			  tunctl up jupyter --again          with the last choices
+			  tunctl up jupyter --as jupyter2    a second job beside the first
+
+			--dry-run submits nothing. It shows the job's script, the command, its cost, when it would start and how
+			long earlier ones waited; with several values, up to four variants as a table.
+
+			  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8`,
 		Flags: []cli.Flag{
 			waitFlag(),
 			withFlag("for this run, use `NAME=VALUE`; repeatable"),
@@ -59,13 +65,17 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
+		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
 			name, err := inv.sessionName()
 			if err != nil {
 				return err
 			}
 			if inv.Bool("dry-run") {
-				return upDryRun(ctx, inv, name)
+				d, err := newDryRun(inv, name)
+				if err != nil {
+					return err
+				}
+				return d.run(ctx)
 			}
 			u := &up{term: inv.Terminal, json: inv.Bool("json"), name: name, wait: inv.Duration("wait"), as: inv.String("as"), again: inv.Bool("again")}
 			if inv.IsSet("wait") && u.wait <= 0 {
@@ -82,32 +92,12 @@ func upCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// upDryRun shows what an up would submit. Ctrl-C ends it.
-func upDryRun(ctx context.Context, inv *invocation, session string) error {
-	d, err := newDryRun(inv, session)
-	if err != nil {
-		return err
-	}
-	outer := ctx
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	err = d.run(ctx)
-	if outer.Err() == nil && ctx.Err() != nil {
-		return silentError(exitInterrupted)
-	}
-	return err
-}
-
 // opensPage reports whether to open the page once it is ready.
 func opensPage(inv *invocation, name string) bool {
 	if inv.Bool("no-open") || inv.Bool("json") {
 		return false
 	}
-	cfg, err := loadConfig(inv.paths)
-	if err != nil {
-		return true
-	}
-	s, ok := cfg.Session(name)
+	s, ok := readConfig(inv.paths).Session(name)
 	return !ok || s.Open
 }
 
@@ -140,8 +130,6 @@ type upLine struct {
 
 // start brings the session up and opens its page.
 func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	session, err := u.bringUp(ctx, p)
 	u.ready = session
 	if u.json {
@@ -280,14 +268,11 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 
 // known is the session in an event with all of them.
 func (u *up) known(e api.Event) api.Session {
-	if e.Status != nil {
-		for _, s := range e.Status.Sessions {
-			if s.Name == u.name {
-				return s
-			}
-		}
+	if e.Status == nil {
+		return api.Session{}
 	}
-	return api.Session{}
+	s, _ := e.Status.Session(u.name)
+	return s
 }
 
 // looksForJob reports whether a session has yet to find or submit its job.
