@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func configEdit(ctx context.Context, inv *invocation) error {
 
 // openEditor runs the person's editor until they close the file.
 func openEditor(ctx context.Context, file string) error {
-	words := strings.Fields(firstSet("VISUAL", "EDITOR"))
+	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")))
 	if len(words) == 0 {
 		words = []string{defaultEditor}
 	}
@@ -112,15 +113,6 @@ func openEditor(ctx context.Context, file string) error {
 		return fmt.Errorf("editor %q: %w", words[0], err)
 	}
 	return nil
-}
-
-func firstSet(names ...string) string {
-	for _, name := range names {
-		if v := os.Getenv(name); v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // appendConfig adds text at the end of the config file. A running agent has read it when

@@ -112,12 +112,7 @@ func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
 			}
 			return st, err
 		},
-		Resolve: func(ctx context.Context, host string) (api.Host, error) {
-			s, err := read.Settings(ctx, host)
-			h := s.Host()
-			h.CertificateEnds = tunnel.CertificateEnds(&s)
-			return h, err
-		},
+		Resolve: func(ctx context.Context, host string) (api.Host, error) { return readHost(ctx, read, host) },
 		Preflight: func(ctx context.Context, host string) (doctor.PreflightResult, error) {
 			s, err := read.Settings(ctx, host)
 			if err != nil {
@@ -139,10 +134,7 @@ func configSummary(p home.Paths) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(cfg.Sessions) == 1 {
-		return p.Config + ": one session", nil
-	}
-	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
+	return p.Config + ": " + countText(len(cfg.Sessions), "session"), nil
 }
 
 // siteAdvice says what the host's site requires before SSH works, and whether it is met.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -58,9 +56,12 @@ func newInterview(inv *invocation, cfg *configs.Config, sites configs.Sites) (*i
 	if err != nil {
 		return nil, err
 	}
-	submit, err := submitFlag(inv.String("submit"))
+	submit, err := findScript(inv.String("submit"))
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(submit, "builtin:") {
+		return nil, usagef("--submit takes a script of yours, not %q: --app names the jobs that come with tunctl", submit)
 	}
 	i := &interview{
 		invocation: inv, cfg: cfg, sites: sites,
@@ -106,23 +107,6 @@ func (i *interview) run(ctx context.Context) error {
 		return nil
 	}
 	return i.askJob(ctx)
-}
-
-// submitFlag is a session's submit: a file of this computer with its whole path, since the
-// agent runs in another folder.
-func submitFlag(script string) (string, error) {
-	if strings.HasPrefix(script, "builtin:") {
-		return "", usagef("--submit takes a script of yours, not %q: --app names the jobs that come with tunctl", script)
-	}
-	file, ok := strings.CutPrefix(script, localPrefix)
-	if !ok {
-		return script, nil
-	}
-	whole, err := filepath.Abs(configs.LocalPath(file))
-	if err == nil {
-		_, err = os.Stat(whole)
-	}
-	return localPrefix + whole, asUsage(err)
 }
 
 // askSession finds an unused name.
@@ -369,9 +353,13 @@ func (i *interview) ask(ctx context.Context, q configs.Question, flag string, of
 	}
 }
 
-// answer asks for a text that the question accepts.
-func (i *interview) answer(ctx context.Context, q configs.Question, flag string) (answer string, err error) {
-	err = i.ask(ctx, q, flag, nil, func(text string) (err error) {
+// answer is the answer to a question: as given, by the flag of its name, or as the person types.
+func (i *interview) answer(ctx context.Context, q configs.Question, given string) (answer string, err error) {
+	if given != "" {
+		answer, err = q.Check(given)
+		return answer, asUsage(err)
+	}
+	err = i.ask(ctx, q, "--"+q.Name, nil, func(text string) (err error) {
 		answer, err = q.Check(text)
 		return err
 	})

@@ -58,7 +58,7 @@ func (i *interview) foundSite(ctx context.Context, scheduler string) (configs.Si
 	known := i.cfg.Host(i.host)
 	if scheduler == "" && known.Site == "" {
 		var err error
-		if scheduler, err = i.answer(ctx, schedulerQuestion(i.host), "--scheduler"); err != nil {
+		if scheduler, err = i.answer(ctx, schedulerQuestion(i.host), ""); err != nil {
 			return configs.Site{}, err
 		}
 		i.Say("Set scheduler = %q in [host.%s] if it is not found later either: `tunctl config edit`", scheduler, i.host)

@@ -88,11 +88,9 @@ func (i *interview) siteOf(ctx context.Context, host string) (configs.Site, erro
 	if scheduler == "" && i.looks {
 		return configs.Site{Verified: true}, nil // known after the login
 	}
-	if scheduler == "" {
-		var err error
-		if scheduler, err = i.answer(ctx, schedulerQuestion(host), "--scheduler"); err != nil {
-			return configs.Site{}, err
-		}
+	scheduler, err := i.answer(ctx, schedulerQuestion(host), scheduler)
+	if err != nil {
+		return configs.Site{}, err
 	}
 	return i.sites.ForHost(configs.Host{}, scheduler)
 }
@@ -144,62 +142,49 @@ func (i *interview) list(sites configs.Sites, hosts []string) {
 	}
 }
 
-// listMatches lists the sites that a text is about, and reports whether there are any. A single
-// one is probably meant.
-func (i *interview) listMatches(text string) bool {
-	words := strings.Fields(text)
-	found := i.sites.Search(words...)
-	if len(found) == 0 {
-		return false
-	}
-	i.list(found, nil)
-	i.likely = ""
-	if len(found) == 1 {
-		i.likely = found[0].Name
-	}
-	if len(words) == 1 {
-		i.Say("(To use a host called %[1]s: USER@%[1]s)", words[0])
-	}
-	return true
-}
-
 // parseChoice is the entry of that number in the last list, or the text itself: a site or a
-// host. It is "", after a message, if the text can be neither or is a mistyped site.
+// host. It is "", after a message or a list, if the text can be neither or is a mistyped site.
 func (i *interview) parseChoice(text string) string {
-	names := i.names()
-	near := suggest.Nearest(text, names)
+	var names []string
+	for _, s := range i.sites {
+		names = append(names, s.Name)
+	}
+	names = append(names, i.aliases...)
 	_, isEntrance := i.sites.WithEntrance(text)
-	n, err := strconv.Atoi(text)
+	words, near := strings.Fields(text), suggest.Nearest(text, names)
+	n, notNumber := strconv.Atoi(text)
 	switch {
 	case text == "?":
 		i.list(i.sites, i.aliases)
 		return ""
-	case err == nil && n >= 1 && n <= len(i.shown):
+	case notNumber == nil && n >= 1 && n <= len(i.shown):
 		return i.shown[n-1]
-	case err == nil:
+	case notNumber == nil:
 		i.Say("No line above has the number %s.", text)
 		return ""
 	case text == "" || isEntrance || slices.Contains(names, text) || strings.Contains(text, "@"):
 		return text
-	case !strings.Contains(text, ".") && i.listMatches(text):
+	}
+	if found := i.sites.Search(words...); len(found) > 0 && !strings.Contains(text, ".") {
+		i.list(found, nil)
+		i.likely = ""
+		if len(found) == 1 { // it is probably meant
+			i.likely = found[0].Name
+		}
+		if len(words) == 1 {
+			i.Say("(To use a host called %[1]s: USER@%[1]s)", text)
+		}
 		return ""
-	case strings.ContainsAny(text, " \t"):
+	}
+	if len(words) > 1 {
 		i.Say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
 		return ""
-	case len(near) > 0:
+	}
+	if len(near) > 0 {
 		i.Say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
 		return ""
 	}
 	return text
-}
-
-// names are those of all sites and of the hosts of the ssh config.
-func (i *interview) names() []string {
-	names := make([]string, 0, len(i.sites)+len(i.aliases))
-	for _, s := range i.sites {
-		names = append(names, s.Name)
-	}
-	return append(names, i.aliases...)
 }
 
 // askHost finds the login node and the person's user name there.
@@ -232,16 +217,12 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		return alias, nil
 	}
 	q := configs.Question{Name: "user", Ask: "Your user name on the cluster?", Kind: configs.AskWord, Required: true}
-	if name := i.String("user"); name != "" {
-		name, err := q.Check(name)
-		return name + "@" + host, asUsage(err)
-	}
 	if u, err := user.Current(); err == nil && i.Interactive {
 		if _, err := q.Check(u.Username); err == nil {
 			q.Default = u.Username
 		}
 	}
-	name, err := i.answer(ctx, q, "--user")
+	name, err := i.answer(ctx, q, i.String("user"))
 	return name + "@" + host, err
 }
 
@@ -255,7 +236,8 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 		if s.Portal != "" {
 			i.Say("tunctl knows the name of no login node of %s; its portal is %s", s.Title, s.Portal)
 		}
-		return i.answer(ctx, configs.Question{Name: "host", Ask: "The address of the login node, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
+		q := configs.Question{Name: "host", Kind: configs.AskWord, Required: true, Ask: "The address of the login node, or a host of your ssh config?"}
+		return i.answer(ctx, q, "")
 	}
 	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
@@ -264,15 +246,9 @@ func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, er
 			i.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
 		}
 	}
-	name := i.entrance
-	if name == "" {
-		var err error
-		if name, err = i.answer(ctx, q, "--entrance"); err != nil {
-			return "", err
-		}
-	}
-	if _, err := q.Check(name); err != nil {
-		return "", asUsage(err)
+	name, err := i.answer(ctx, q, i.entrance)
+	if err != nil {
+		return "", err
 	}
 	return s.Entrances[slices.Index(q.Choices, name)].Host, nil
 }

@@ -32,20 +32,22 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: interruptibleAction(t, takes(1, 1, "login takes one HOST, as named in your ssh config", func(ctx context.Context, inv *invocation) error {
-			keep := api.KeepNot
-			switch {
-			case inv.Bool("save"):
-				keep = api.KeepKeyring
-			case inv.Bool("remember"):
-				keep = api.KeepMemory
-			}
-			if _, err := inv.ensureAgent(ctx); err != nil {
-				return err
-			}
-			return inv.login(ctx, inv.Args().First(), keep)
-		})),
+		Action: interruptibleAction(t, takes(1, 1, "login takes one HOST, as named in your ssh config", logIn)),
 	}
+}
+
+func logIn(ctx context.Context, inv *invocation) error {
+	keep := api.KeepNot
+	switch {
+	case inv.Bool("save"):
+		keep = api.KeepKeyring
+	case inv.Bool("remember"):
+		keep = api.KeepMemory
+	}
+	if _, err := inv.ensureAgent(ctx); err != nil {
+		return err
+	}
+	return inv.login(ctx, inv.Args().First(), keep)
 }
 
 func logoutCommand(t *term.Terminal) *cli.Command {
@@ -57,23 +59,24 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 			connected until you log out of those; the command names them and fails.
 
 			  tunctl logout narval`,
-		Action: action(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", func(ctx context.Context, inv *invocation) error {
-			host := inv.Args().First()
-			if err := inv.refuseSession(host); err != nil {
-				return err
-			}
-			err := inv.client.Logout(ctx, host)
-			switch {
-			case errors.Is(err, client.ErrNotRunning):
-				inv.Say("the agent is not running: no host is connected")
-				return nil
-			case err != nil:
-				return err
-			}
-			inv.Say("disconnected from %s", host)
-			return nil
-		})),
+		Action: action(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", logOut)),
 	}
+}
+
+func logOut(ctx context.Context, inv *invocation) error {
+	host := inv.Args().First()
+	if err := inv.refuseSession(host); err != nil {
+		return err
+	}
+	err := inv.client.Logout(ctx, host)
+	if errors.Is(err, client.ErrNotRunning) {
+		inv.Say("the agent is not running: no host is connected")
+		return nil
+	}
+	if err == nil {
+		inv.Say("disconnected from %s", host)
+	}
+	return err
 }
 
 // connectHost connects to a host, unless it is connected, and says so.

@@ -29,19 +29,21 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			withFlag("answer a question: `NAME=VALUE`; repeatable"),
 			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
-		Action: action(t, takes(1, 1, "script takes one site or session", func(ctx context.Context, inv *invocation) error {
-			job, err := scriptJob(ctx, inv, inv.Args().First())
-			if err != nil {
-				return err
-			}
-			text, err := job.Script()
-			if err != nil {
-				return err
-			}
-			_, err = inv.Out.Write(text)
-			return err
-		})),
+		Action: action(t, takes(1, 1, "script takes one site or session", printScript)),
 	}
+}
+
+func printScript(ctx context.Context, inv *invocation) error {
+	job, err := scriptJob(ctx, inv, inv.Args().First())
+	if err != nil {
+		return err
+	}
+	text, err := job.Script()
+	if err != nil {
+		return err
+	}
+	_, err = inv.Out.Write(text)
+	return err
 }
 
 // scriptJob is the job of the session of that name, or of the site.

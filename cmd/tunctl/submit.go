@@ -49,18 +49,25 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 		}
 		req.Args = words[3:]
 	}
-	if file, ok := strings.CutPrefix(req.Script, localPrefix); ok {
-		whole, err := filepath.Abs(configs.LocalPath(file)) // the agent runs in another folder
-		if err != nil {
-			return req, err
-		}
-		if _, err := os.Stat(whole); err != nil {
-			return req, api.Errorf(api.CodeUsage, "%w", err).
-				WithHint("for a script on %s, leave out %q", words[0], localPrefix)
-		}
-		req.Script = localPrefix + whole
+	var err error
+	if req.Script, err = findScript(req.Script); err != nil {
+		err = withHint(err, "for a script on %s, leave out %q", words[0], localPrefix)
 	}
-	return req, nil
+	return req, err
+}
+
+// findScript is a script as it is submitted: a file of this machine with its whole path, since
+// the agent runs in another folder.
+func findScript(script string) (string, error) {
+	file, ok := strings.CutPrefix(script, localPrefix)
+	if !ok {
+		return script, nil
+	}
+	whole, err := filepath.Abs(configs.LocalPath(file))
+	if err == nil {
+		_, err = os.Stat(whole)
+	}
+	return localPrefix + whole, asUsage(err)
 }
 
 func submit(ctx context.Context, inv *invocation) error {

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"tunctl/internal/api"
 )
 
 // machine checks this machine.
@@ -63,9 +61,7 @@ func (e *examination) folder() {
 	f, err := os.CreateTemp(e.State, ".doctor-*")
 	if err == nil {
 		_, err = f.Write(make([]byte, 64<<10)) // a full disk still takes an empty file
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
+		err = errors.Join(err, f.Close())
 		_ = os.Remove(f.Name())
 	}
 	if err != nil {
@@ -98,7 +94,5 @@ func (e *examination) agent(ctx context.Context) {
 	}
 	if err == nil {
 		e.status = st
-		return
 	}
-	e.status = api.Status{}
 }
