@@ -122,7 +122,7 @@ type position struct {
 }
 
 func (l partialLine) position() position {
-	at := position{level: level{app: l.app, name: l.app.Name, flags: l.app.Flags, commands: l.app.Commands}}
+	at := position{level: rootLevel(l.app)}
 	for _, word := range l.words {
 		at.read(word)
 	}
@@ -139,25 +139,21 @@ func (at *position) read(word string) {
 	case isFlag && word == "--":
 		at.ended = true
 	case isFlag:
-		at.flag(word)
+		f := findFlag(at.level.flags, word)
+		if f == nil {
+			return
+		}
+		at.given = append(at.given, f.Names()...)
+		if takesValue(at.level.flags, word) {
+			at.value = f
+		} else if _, value, ok := strings.Cut(word, "="); ok {
+			at.setFlag(f, value)
+		}
 	case command != nil && len(at.args) == 0:
 		*at = position{level: at.level.below(command), usage: command.ArgsUsage, config: at.config}
 	default:
 		at.args = append(at.args, word)
 		at.ended = at.ended || at.level.passes
-	}
-}
-
-func (at *position) flag(word string) {
-	f := findFlag(at.level.flags, word)
-	if f == nil {
-		return
-	}
-	at.given = append(at.given, f.Names()...)
-	if takesValue(at.level.flags, word) {
-		at.value = f
-	} else if _, value, ok := strings.Cut(word, "="); ok {
-		at.setFlag(f, value)
 	}
 }
 

@@ -107,9 +107,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	u := &up{term: d.term, program: program, name: demoSession, wait: time.Minute}
+	inv := &invocation{Terminal: d.term, paths: p, client: client.New(p)}
+	u := &up{invocation: inv, program: program, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
-	if err := u.start(ctx, p, d.open); err != nil {
+	if err := u.start(ctx, d.open); err != nil {
 		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
 			return err
 		}
@@ -227,9 +228,6 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 // cleanUp ends the job and the agent, whatever else happened. The person may have stopped
 // the agent; the job then ends with the cluster.
 func (d *demo) cleanUp(u *up) error {
-	if u.client == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	_, err := u.client.Down(ctx, api.DownRequest{Session: u.name, Cancel: true})

@@ -73,12 +73,12 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		req.Host, req.Session = "", to.Session
 		return forwardSession(ctx, inv, req)
 	}
-	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
+	u := newUp(inv)
 	u.request = func(ctx context.Context) (api.UpResponse, error) {
 		r, err := u.client.Forward(ctx, req)
 		return r.UpResponse, err
 	}
-	if err := u.start(ctx, inv.paths, false); err != nil {
+	if err := u.start(ctx, false); err != nil {
 		return inv.withNearSession(inv.Args().First(), err)
 	}
 	if !u.json {
