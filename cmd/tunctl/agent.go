@@ -47,7 +47,7 @@ func agentCommand(t *term.Terminal) *cli.Command {
 			{
 				Name: "log", Usage: "show the agent's log",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"}},
-				Action: action(t, agentLog),
+				Action: interruptibleAction(t, agentLog),
 			},
 		},
 	}
@@ -209,8 +209,6 @@ func agentStatus(ctx context.Context, inv *invocation) error {
 
 // agentLog prints the agent's log and, with -f, what is added to it.
 func agentLog(ctx context.Context, inv *invocation) error {
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	f, err := os.Open(inv.paths.Log())
 	if err != nil {
 		return err
@@ -224,7 +222,7 @@ func agentLog(ctx context.Context, inv *invocation) error {
 		}
 		select {
 		case <-ctx.Done():
-			return silentError(exitInterrupted)
+			return nil
 		case <-tick.C:
 		}
 	}

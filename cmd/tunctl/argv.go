@@ -23,24 +23,27 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 	}
 	out := []string{argv[0]}
 	rest := argv[1:]
-	level := level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands}
+	level := rootLevel(app)
 	for {
 		options, args, err := level.split(rest)
 		if err != nil {
 			return nil, err
 		}
-		if level.isRoot() && slices.ContainsFunc(options, isVersionFlag) {
+		version := func(option string) bool {
+			return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
+		}
+		if level.isRoot() && slices.ContainsFunc(options, version) {
 			return []string{argv[0], versionName}, nil
 		}
 		out = append(out, options...)
 		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
 			return out, nil // the library takes an argument beside --help for a command
 		}
-		if level.isRoot() && isHelpAll(args) {
-			return append(out, args[:2]...), nil
-		}
-		if level.isHelpFor(args) {
-			rest = append(slices.Clone(args[1:]), "--help")
+		if len(level.commands) > 0 && slices.Contains(helpWords, args[0]) {
+			if level.isRoot() && len(args) > 1 && args[1] == allCommands {
+				return append(out, args[:2]...), nil
+			}
+			rest = append(slices.Clone(args[1:]), "--help") // also for an unknown command
 			continue
 		}
 		command := findCommand(level.commands, args[0])
@@ -65,6 +68,10 @@ type level struct {
 	passes   bool // the words after its first argument are another program's
 }
 
+func rootLevel(app *cli.App) level {
+	return level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands}
+}
+
 func (l level) below(c *cli.Command) level {
 	name := c.Name
 	if !l.isRoot() {
@@ -75,21 +82,6 @@ func (l level) below(c *cli.Command) level {
 
 // isRoot reports whether no command was typed yet.
 func (l level) isRoot() bool { return l.name == l.app.Name }
-
-// isHelpFor reports whether words are `help COMMAND`: that is the same as `COMMAND --help`,
-// also for an unknown command.
-func (l level) isHelpFor(words []string) bool {
-	return len(l.commands) > 0 && slices.Contains(helpWords, words[0])
-}
-
-// isHelpAll reports whether words begin with `help all`; the rest is ignored.
-func isHelpAll(words []string) bool {
-	return len(words) > 1 && slices.Contains(helpWords, words[0]) && words[1] == allCommands
-}
-
-func isVersionFlag(option string) bool {
-	return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
-}
 
 func findCommand(commands []*cli.Command, name string) *cli.Command {
 	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(name) })
@@ -128,7 +120,6 @@ func (l level) split(words []string) (options, args []string, err error) {
 func (l level) option(words []string) (int, error) {
 	typed, value, given := strings.Cut(words[0], "=")
 	f := findFlag(l.flags, typed)
-	values := takesValue(l.flags, words[0])
 	switch {
 	case isHelpFlag(typed):
 		return 1, nil
@@ -136,7 +127,7 @@ func (l level) option(words []string) (int, error) {
 		return 0, unknownFlag(l.app, l.name, l.flags, typed)
 	case given:
 		return 1, checkValue(f, typed, value)
-	case !values:
+	case !takesValue(l.flags, typed):
 		return 1, nil
 	case len(words) < 2:
 		return 0, usagef("%s needs a value", typed)

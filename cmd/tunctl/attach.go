@@ -12,7 +12,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -23,50 +22,52 @@ func attachCommand(t *term.Terminal) *cli.Command {
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
 		ArgsUsage: "HOST [JOB|NODE:PORT]",
-		Description: "Finds the server's address in the job's log, forwards its port and opens the page. Without JOB:\n" +
-			"your only running job, or the only one with a server. HOST is as for ssh. With NODE:PORT, the\n" +
-			"address that a server printed, no scheduler is needed.\n\n" +
-			"`tunctl down` stops forwarding and forgets the job, which keeps running. --save adds a session\n" +
-			"to the config, so that `tunctl up NAME` finds this job or starts the next one.\n\n" +
-			"  tunctl attach narval\n" +
-			"  tunctl attach narval 4711 --save notebook\n" +
-			"  tunctl attach narval nc10201:8888",
+		Description: `Finds the server's address in the job's log, forwards its port and opens the page. Without JOB: your only
+			running job, or the only one with a server. HOST is as for ssh. With NODE:PORT, the address that a server
+			printed, no scheduler is needed.
+
+			''tunctl down'' stops forwarding and forgets the job, which keeps running. --save adds a session to the
+			config, so that ''tunctl up NAME'' finds this job or starts the next one.
+
+			  tunctl attach narval
+			  tunctl attach narval 4711 --save notebook
+			  tunctl attach narval nc10201:8888`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "save", Usage: "add a session of this `NAME` to the config"},
 			waitFlag(),
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: interruptibleAction(t, attach),
+		Action: interruptibleAction(t, takes(1, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
 	}
 }
 
 func attach(ctx context.Context, inv *invocation) error {
-	if inv.NArg() < 1 || inv.NArg() > 2 {
-		return usagef("attach takes a host and, optionally, a job id or NODE:PORT")
+	host, job, save := inv.Args().Get(0), inv.Args().Get(1), inv.String("save")
+	if isAddress(job) {
+		return attachAddress(ctx, inv, host, job)
 	}
-	if address := inv.Args().Get(1); isAddress(address) {
-		return attachAddress(ctx, inv, inv.Args().First(), address)
-	}
-	a := &attachment{term: inv.Terminal, host: inv.Args().Get(0), job: inv.Args().Get(1), save: inv.String("save")}
-	if err := a.checkSave(inv.paths); err != nil {
+	if err := checkSave(inv.paths, save); err != nil {
 		return err
 	}
-	if err := inv.connectHost(ctx, a.host); err != nil {
+	if err := inv.connectHost(ctx, host); err != nil {
 		return err
 	}
-	u := &up{term: inv.Terminal, client: inv.client, attaches: true, json: inv.Bool("json"), wait: inv.Duration("wait")}
-	u.request = func(ctx context.Context) (api.UpResponse, error) { return a.request(ctx, inv.client) }
-	if err := u.start(ctx, inv.paths, !inv.Bool("no-open") && !u.json); err != nil {
+	u := newUp(inv)
+	u.attaches = true
+	u.request = func(ctx context.Context) (api.UpResponse, error) {
+		return requestAttach(ctx, inv, api.AttachRequest{Host: host, Job: job, Name: save})
+	}
+	if err := u.start(ctx, !inv.Bool("no-open") && !u.json); err != nil {
 		return err
 	}
-	if a.save == "" {
-		if !u.json {
-			inv.Say("`tunctl down %s` stops forwarding; `tunctl attach … --save NAME` keeps it as a session", u.name)
-		}
-		return nil
+	if save != "" {
+		return saveSession(ctx, inv, host, save, u.ready)
 	}
-	return a.saveSession(ctx, inv.paths, u.ready)
+	if !u.json {
+		inv.Say("`tunctl down %s` stops forwarding; `tunctl attach … --save NAME` keeps it as a session", u.name)
+	}
+	return nil
 }
 
 // isAddress reports whether text is NODE:PORT: no job id has a colon.
@@ -94,12 +95,12 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 		return usagef("--save needs a job; to keep this forward, set forward = [\"…\"] in a session: see `tunctl forward --help`")
 	}
 	port := strconv.FormatUint(localPortFor(address), 10)
-	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
+	u := newUp(inv)
 	u.request = func(ctx context.Context) (api.UpResponse, error) {
 		r, err := u.client.Forward(ctx, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
 		return r.UpResponse, err
 	}
-	if err := u.start(ctx, inv.paths, false); err != nil || u.json {
+	if err := u.start(ctx, false); err != nil || u.json {
 		return err
 	}
 	page := "http://" + net.JoinHostPort("localhost", port) + "/"
@@ -113,58 +114,40 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	return nil
 }
 
-// attachment is one `tunctl attach`.
-type attachment struct {
-	term      *term.Terminal
-	host, job string
-	save      string // the session's name in the config; "": none
-}
-
 // checkSave refuses a name that is invalid or taken, before anything is done.
-func (a *attachment) checkSave(p home.Paths) error {
-	if a.save == "" {
+func checkSave(p home.Paths, name string) error {
+	if name == "" {
 		return nil
 	}
-	if err := checkSessionName(a.save); err != nil {
-		return err
+	if _, taken := readConfig(p).Session(name); taken { // a config with errors is reported when saving
+		return usagef("session %q already exists in %s", name, p.Config)
 	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		return nil //nolint:nilerr // a config that is not there yet has no names; one with errors is reported when saving
-	}
-	if _, taken := cfg.Session(a.save); taken {
-		return usagef("session %q already exists in %s", a.save, p.Config)
-	}
-	return nil
+	return checkSessionName(name)
 }
 
-// request has the agent attach, and the person choose where several jobs may be meant.
-func (a *attachment) request(ctx context.Context, cl *client.Client) (api.UpResponse, error) {
+// requestAttach has the agent attach, and the person, if there is one, choose where several
+// jobs may be meant.
+func requestAttach(ctx context.Context, inv *invocation, req api.AttachRequest) (api.UpResponse, error) {
 	for {
-		answer, err := cl.Attach(ctx, api.AttachRequest{Host: a.host, Job: a.job, Name: a.save})
+		answer, err := inv.client.Attach(ctx, req)
 		if err != nil {
 			return api.UpResponse{}, err
 		}
 		if answer.Session != nil {
 			return api.UpResponse{Session: *answer.Session, At: answer.At}, nil
 		}
-		if a.job, err = a.choose(ctx, answer.Candidates); err != nil {
+		if !inv.Interactive {
+			ids := make([]string, len(answer.Candidates))
+			for i, c := range answer.Candidates {
+				ids[i] = c.Job.ID
+			}
+			return api.UpResponse{}, api.Errorf(api.CodeUsage, "several jobs are running on %s: name one", req.Host).
+				WithHint("`tunctl attach %s JOB`; available: %s", req.Host, strings.Join(ids, ", "))
+		}
+		if req.Job, err = chooseJob(ctx, inv.Terminal, answer.Candidates); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
-}
-
-// choose has the person choose one of several jobs, if there is a person.
-func (a *attachment) choose(ctx context.Context, jobs []api.Candidate) (string, error) {
-	if !a.term.Interactive {
-		ids := make([]string, len(jobs))
-		for i, j := range jobs {
-			ids[i] = j.Job.ID
-		}
-		return "", api.Errorf(api.CodeUsage, "several jobs are running on %s: name one", a.host).
-			WithHint("`tunctl attach %s JOB`; available: %s", a.host, strings.Join(ids, ", "))
-	}
-	return chooseJob(ctx, a.term, jobs)
 }
 
 // chooseJob has the person choose one of several jobs, by its number in the list or its id.
@@ -184,9 +167,9 @@ func chooseJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (str
 
 // saveSession adds a session to the config that adopts the job by its name, and submits its
 // script if the scheduler reports that.
-func (a *attachment) saveSession(ctx context.Context, p home.Paths, s api.Session) error {
+func saveSession(ctx context.Context, inv *invocation, host, name string, s api.Session) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", a.host, a.save, configs.Quote(a.host))
+	fmt.Fprintf(&b, "# Saved by `tunctl attach %s`.\n[session.%s]\nhost = %s\n", host, name, configs.Quote(host))
 	if s.Endpoint != nil && s.Endpoint.App != "" {
 		fmt.Fprintf(&b, "app  = %s\n", configs.Quote(s.Endpoint.App))
 	}
@@ -196,9 +179,9 @@ func (a *attachment) saveSession(ctx context.Context, p home.Paths, s api.Sessio
 	if s.Job != nil && strings.HasPrefix(s.Job.Script, "/") && !strings.Contains(s.Job.Script, "/.tunctl/") { // not a copy of ours
 		fmt.Fprintf(&b, "# Submitted if no such job is running.\nsubmit = %s\n", configs.Quote(s.Job.Script))
 	}
-	if err := appendConfig(ctx, p, b.String()); err != nil {
+	if err := appendConfig(ctx, inv.paths, b.String()); err != nil {
 		return err
 	}
-	a.term.Say("%s saved in %s: `tunctl up %s` finds the job again", a.term.Paint(term.Green, "✓"), p.Config, a.save)
+	inv.Say("%s saved in %s: `tunctl up %s` finds the job again", inv.Paint(term.Green, "✓"), inv.paths.Config, name)
 	return nil
 }

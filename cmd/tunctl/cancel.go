@@ -17,10 +17,11 @@ func cancelCommand(t *term.Terminal) *cli.Command {
 		Name:      "cancel",
 		Usage:     "end a running or queued job on a host",
 		ArgsUsage: "HOST JOB",
-		Description: "JOB is a job id as `tunctl jobs HOST` lists it. On a terminal, tunctl asks for confirmation.\n\n" +
-			"  tunctl cancel narval 4711",
+		Description: `JOB is a job id as ''tunctl jobs HOST'' lists it. On a terminal, tunctl asks for confirmation.
+
+			  tunctl cancel narval 4711`,
 		Flags:  []cli.Flag{yesFlag()},
-		Action: interruptibleAction(t, cancelJob),
+		Action: interruptibleAction(t, takes(2, 2, "cancel takes a host and a job: `tunctl cancel HOST JOB`", cancelJob)),
 	}
 }
 
@@ -29,9 +30,6 @@ func yesFlag() cli.Flag {
 }
 
 func cancelJob(ctx context.Context, inv *invocation) error {
-	if inv.NArg() != 2 {
-		return usagef("cancel takes a host and a job: `tunctl cancel HOST JOB`")
-	}
 	host := inv.Args().First()
 	if err := inv.connectHostQuietly(ctx, host); err != nil {
 		return err

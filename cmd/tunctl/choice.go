@@ -164,18 +164,13 @@ func configuredSessions(cfg *configs.Config) []string {
 
 // onlyHost is the only host in the config; it is an error where there are none or several.
 func (inv *invocation) onlyHost() (string, error) {
-	var hosts []string
-	if cfg, err := configs.Load(inv.paths.Config); err == nil {
-		hosts = cfg.HostNames()
-	}
-	name := inv.Command.Name
+	hosts, name := readConfig(inv.paths).HostNames(), inv.Command.Name
+	needed := api.Errorf(api.CodeUsage, "%s needs a host", name)
 	switch len(hosts) {
 	case 1:
 		return hosts[0], nil
 	case 0:
-		return "", api.Errorf(api.CodeUsage, "%s needs a host", name).
-			WithHint("name a host of your ssh config: `tunctl %s HOST`", name)
+		return "", needed.WithHint("name a host of your ssh config: `tunctl %s HOST`", name)
 	}
-	return "", api.Errorf(api.CodeUsage, "%s needs a host", name).
-		WithHint("available: %s", strings.Join(hosts, ", "))
+	return "", needed.WithHint("available: %s", strings.Join(hosts, ", "))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,24 +26,22 @@ func codeCommand(t *term.Terminal) *cli.Command {
 		Name:      "code",
 		Usage:     "open VS Code, Cursor, VSCodium or Positron inside a session's job",
 		ArgsUsage: "SESSION [PATH]",
-		Description: "Opens SESSION.tun in the first of these editors that is installed: its files, terminals and\n" +
-			"programs are those of the job's node, and it uses the job's CPUs, memory and GPUs. PATH is a\n" +
-			"folder or a file there, absolute or below your home folder; without it, the session's workdir\n" +
-			"or your home folder. The job must be running: `tunctl up SESSION` starts it.\n\n" +
-			"  tunctl code jupyter\n" +
-			"  tunctl code jupyter project --editor cursor",
+		Description: `Opens SESSION.tun in the first of these editors that is installed: its files, terminals and programs are
+			those of the job's node, and it uses the job's CPUs, memory and GPUs. PATH is a folder or a file there,
+			absolute or below your home folder; without it, the session's workdir or your home folder. The job must be
+			running: ''tunctl up SESSION'' starts it.
+
+			  tunctl code jupyter
+			  tunctl code jupyter project --editor cursor`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "editor", Usage: "use `EDITOR`: " + editorNames() + " or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
-		Action: interruptibleAction(t, openCode),
+		Action: interruptibleAction(t, takes(1, 2, "code takes a session and, optionally, a folder or a file", openCode)),
 	}
 }
 
 func openCode(ctx context.Context, inv *invocation) error {
-	if n := inv.NArg(); n < 1 || n > 2 {
-		return usagef("code takes a session and, optionally, a folder or a file")
-	}
 	s, err := inv.sessionInside(ctx, strings.TrimSuffix(inv.Args().First(), aliasSuffix))
 	if err != nil {
 		return err
@@ -67,8 +66,10 @@ func openCode(ctx context.Context, inv *invocation) error {
 		inv.Say("! %s needs an extension: `%s --install-extension %s`", e.title, e.typed(program), e.extension)
 	}
 	inv.adviseSettings(e)
-	if err := runEditor(ctx, program, args, inv.Err); err != nil {
-		return err
+	cmd := exec.CommandContext(ctx, program, args...) // it ends once its window is open
+	cmd.Stdout, cmd.Stderr = inv.Err, inv.Err
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", program, err)
 	}
 	inv.Say("%s opened %s inside job %s on %s: %s", inv.Paint(term.Green, "✓"), e.title, s.Job.ID, s.Job.Node, path)
 	return nil
@@ -76,7 +77,7 @@ func openCode(ctx context.Context, inv *invocation) error {
 
 // sessionInside is a session whose job runs. It starts nothing: that would spend an allocation.
 func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Session, error) {
-	cfg := inv.readConfig()
+	cfg := readConfig(inv.paths)
 	st, err := inv.status(ctx)
 	if err != nil {
 		return api.Session{}, err
@@ -84,11 +85,10 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 	s, known := st.Session(name)
 	set, configured := cfg.Session(name)
 	isHost := slices.Contains(cfg.HostNames(), name)
-	up := fmt.Sprintf("`tunctl up %s` starts it, or waits for it; then run this again", name)
+	const up = "`tunctl up %s` starts it, or waits for it; then run this again"
 	switch {
 	case isHost && known: // the host has the name NAME.tun
-		return s, api.Errorf(api.CodeConfig, "%s%s is the login node of host %s, not the job of session %s",
-			name, aliasSuffix, name, name).
+		return s, api.Errorf(api.CodeConfig, "%s%s is the login node of host %[1]s, not the job of session %[1]s", name, aliasSuffix).
 			WithHint("rename the session in the config: `tunctl config edit`")
 	case isHost:
 		return s, api.Errorf(api.CodeUsage, "%s is a host: code opens an editor inside the job of a session", name).
@@ -99,12 +99,10 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 		return s, api.Errorf(api.CodeUsage, "session %s has only forwards: there is no job to open an editor in", name).
 			WithHint("`tunctl init` adds a session with a job")
 	case !isUp(s):
-		return s, api.Errorf(api.CodeNotReady, "session %s is %s%s", name, s.State, becauseText(s.Cause)).
-			WithHint("%s", up)
+		return s, api.Errorf(api.CodeNotReady, "session %s is %s%s", name, s.State, becauseText(s.Cause)).WithHint(up, name)
 	case s.Job == nil || s.Job.State != api.JobRunning || s.Job.Node == "":
-		return s, api.Errorf(api.CodeNotReady, "the job of session %s does not run yet: it is %s%s",
-			name, s.State, becauseText(s.Cause)).
-			WithHint("%s", up)
+		return s, api.Errorf(api.CodeNotReady, "the job of session %s does not run yet: it is %s%s", name, s.State, becauseText(s.Cause)).
+			WithHint(up, name)
 	}
 	return s, nil
 }
@@ -140,7 +138,7 @@ func hasInclude(file string, p home.Paths) bool {
 func (inv *invocation) resolveInside(ctx context.Context, session, path string) (found string, isFile bool, err error) {
 	if path == "" {
 		path = "~"
-		if s, ok := inv.readConfig().Session(session); ok && s.Workdir != "" {
+		if s, ok := readConfig(inv.paths).Session(session); ok && s.Workdir != "" {
 			path = s.Workdir
 		}
 	}
@@ -210,12 +208,13 @@ func outputOf(conn *ssh.Client, command, script string) (string, error) {
 
 // adviseSettings shows, once, the settings that the editor lacks for work inside jobs.
 func (inv *invocation) adviseSettings(e editor) {
-	missing := e.missingSettings()
-	if file, err := personalSSHConfig(inv.paths); err == nil {
-		if own, err := ownSSHConfig(); err == nil && file != own && !e.hasSetting("remote.SSH.configFile") {
-			missing = append(missing, setting{"remote.SSH.configFile", fmt.Sprintf("%q", file), "your ssh config is not ~/.ssh/config"})
-		}
+	missing := slices.Clone(e.settings)
+	file, err1 := personalSSHConfig(inv.paths)
+	own, err2 := ownSSHConfig()
+	if err1 == nil && err2 == nil && file != own {
+		missing = append(missing, setting{"remote.SSH.configFile", fmt.Sprintf("%q", file), "your ssh config is not ~/.ssh/config"})
 	}
+	missing = slices.DeleteFunc(missing, func(s setting) bool { return e.hasSetting(s.key) })
 	shown := filepath.Join(inv.paths.State, "editor-"+e.command+".shown")
 	if _, err := os.Stat(shown); err == nil {
 		return

@@ -23,12 +23,13 @@ func completionCommand(t *term.Terminal) *cli.Command {
 		Name:      "completion",
 		Usage:     "print the completion script for a shell",
 		ArgsUsage: "bash|zsh|fish|powershell",
-		Description: "Packages and `make install` install the scripts. Otherwise add the line of your shell to its\n" +
-			"startup file:\n\n" +
-			"bash:        source <(tunctl completion bash)\n" +
-			"zsh:         source <(tunctl completion zsh)\n" +
-			"fish:        tunctl completion fish | source\n" +
-			"powershell:  tunctl completion powershell | Out-String | Invoke-Expression",
+		Description: `Packages and ''make install'' install the scripts. Otherwise add the line of your shell to its startup
+			file:
+
+			bash:        source <(tunctl completion bash)
+			zsh:         source <(tunctl completion zsh)
+			fish:        tunctl completion fish | source
+			powershell:  tunctl completion powershell | Out-String | Invoke-Expression`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("completion takes one shell: bash, zsh, fish or powershell")
@@ -43,13 +44,8 @@ func completionCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// completionWord, as the last word of a command line, requests completion. The words before
-// it are only read: no command runs, whatever they are.
-//
-// The scripts of `tunctl completion` add =WORD, the word at the cursor, and get descriptions
-// and whether file names may follow. Those of earlier versions, which a shell may have loaded
-// for weeks, add nothing and pass the word at the cursor only if it is a flag: they get bare
-// words.
+// completionWord, as the last word of a command line and with =WORD, the word at the cursor,
+// requests completion. The words before it are only read: no command runs, whatever they are.
 const completionWord = "--generate-bash-completion"
 
 // filesToo, as the last line of the output, makes the shell offer local file names too.
@@ -60,7 +56,6 @@ type partialLine struct {
 	app     *cli.App
 	words   []string // before the cursor, without the program's name
 	current string   // the word at the cursor, up to there
-	plain   bool     // only bare words are wanted
 }
 
 // parsePartialLine reads a command line that ends in the completion word.
@@ -68,15 +63,8 @@ func parsePartialLine(app *cli.App, argv []string) (line partialLine, ok bool) {
 	if len(argv) < 2 {
 		return line, false
 	}
-	words := argv[1 : len(argv)-1]
-	last, current, given := strings.Cut(argv[len(argv)-1], "=")
-	if last != completionWord {
-		return line, false
-	}
-	if n := len(words) - 1; !given && n >= 0 && strings.HasPrefix(words[n], "-") {
-		words, current = words[:n], words[n]
-	}
-	return partialLine{app: app, words: words, current: current, plain: !given}, true
+	last, current, _ := strings.Cut(argv[len(argv)-1], "=")
+	return partialLine{app: app, words: argv[1 : len(argv)-1], current: current}, last == completionWord
 }
 
 // candidate is a word that may follow, with a short description.
@@ -101,12 +89,12 @@ func (l partialLine) complete(w io.Writer) error {
 		}
 		seen[x.word] = true
 		b.WriteString(x.word)
-		if about := api.NewRemoteText(x.about).FirstLine(aboutWidth); !l.plain && !about.IsZero() {
+		if about := api.NewRemoteText(x.about).FirstLine(aboutWidth); !about.IsZero() {
 			b.WriteString("\t" + about.String())
 		}
 		b.WriteByte('\n')
 	}
-	if o.files && !l.plain {
+	if o.files {
 		b.WriteString(filesToo + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
@@ -134,7 +122,7 @@ type position struct {
 }
 
 func (l partialLine) position() position {
-	at := position{level: level{app: l.app, name: l.app.Name, flags: l.app.Flags, commands: l.app.Commands}}
+	at := position{level: rootLevel(l.app)}
 	for _, word := range l.words {
 		at.read(word)
 	}
@@ -151,25 +139,21 @@ func (at *position) read(word string) {
 	case isFlag && word == "--":
 		at.ended = true
 	case isFlag:
-		at.flag(word)
+		f := findFlag(at.level.flags, word)
+		if f == nil {
+			return
+		}
+		at.given = append(at.given, f.Names()...)
+		if takesValue(at.level.flags, word) {
+			at.value = f
+		} else if _, value, ok := strings.Cut(word, "="); ok {
+			at.setFlag(f, value)
+		}
 	case command != nil && len(at.args) == 0:
 		*at = position{level: at.level.below(command), usage: command.ArgsUsage, config: at.config}
 	default:
 		at.args = append(at.args, word)
 		at.ended = at.ended || at.level.passes
-	}
-}
-
-func (at *position) flag(word string) {
-	f := findFlag(at.level.flags, word)
-	if f == nil {
-		return
-	}
-	at.given = append(at.given, f.Names()...)
-	if takesValue(at.level.flags, word) {
-		at.value = f
-	} else if _, value, ok := strings.Cut(word, "="); ok {
-		at.setFlag(f, value)
 	}
 }
 
@@ -187,7 +171,7 @@ func (l partialLine) candidates() candidates {
 		return l.values(at, valueKind(at.value), l.current)
 	case !at.ended && strings.HasPrefix(l.current, "-"):
 		return l.flags(at)
-	case len(at.level.commands) > 0 && (len(at.args) == 0 || l.plain):
+	case len(at.level.commands) > 0 && len(at.args) == 0:
 		return commandCandidates(at.level.commands)
 	case len(at.level.commands) > 0, at.level.passes && len(at.args) > 0:
 		return candidates{}
@@ -220,16 +204,11 @@ func (l partialLine) flags(at position) candidates {
 	}
 	var o candidates
 	for _, f := range visibleFlags(at.level.flags) {
-		names := f.Names()
-		_, repeats := f.(repeatedFlag)
-		if _, slice := f.(*cli.StringSliceFlag); slice {
-			repeats = true
+		name := f.Names()[0]
+		if _, repeats := f.(repeatedFlag); repeats || !slices.Contains(at.given, name) {
+			_, usage := splitUsage(f)
+			o.add(dashed(name), usage)
 		}
-		if slices.Contains(at.given, names[0]) && !repeats {
-			continue
-		}
-		_, usage := splitUsage(f)
-		o.add(dashed(names[0]), usage)
 	}
 	o.add("--help", "show help")
 	return o

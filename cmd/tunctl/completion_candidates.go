@@ -32,38 +32,24 @@ func newCandidateSource(config string) (candidateSource, error) {
 	if err != nil {
 		return candidateSource{}, err
 	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		cfg = &configs.Config{}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
-	return candidateSource{ctx: ctx, close: cancel, paths: p, config: cfg, client: client.New(p)}, nil
+	return candidateSource{ctx: ctx, close: cancel, paths: p, config: readConfig(p), client: client.New(p)}, nil
 }
 
-// status is that of a running agent.
+// status is that of a running agent; empty without one.
 func (src candidateSource) status() api.Status {
-	st, err := src.client.Status(src.ctx)
-	if err != nil {
-		return api.Status{}
-	}
+	st, _ := src.client.Status(src.ctx)
 	return st
 }
 
-// sessions adds the sessions of the config, and the others of the agent.
+// sessions adds the sessions of the agent, with their states, and those of the config. Of a
+// word that is added twice, the first counts.
 func (src candidateSource) sessions(o *candidates, suffix string) {
-	known := src.status().Sessions
-	states := map[string]api.SessionState{}
-	for _, s := range known {
-		states[s.Name] = s.State
+	for _, s := range src.status().Sessions {
+		o.add(s.Name+suffix, string(s.State)+" on "+s.Host)
 	}
 	for _, s := range src.config.Sessions {
-		o.add(s.Name+suffix, strings.TrimSpace(string(states[s.Name])+" on "+s.Host))
-		delete(states, s.Name)
-	}
-	for _, s := range known {
-		if _, more := states[s.Name]; more {
-			o.add(s.Name+suffix, string(s.State)+" on "+s.Host)
-		}
+		o.add(s.Name+suffix, "on "+s.Host)
 	}
 }
 
@@ -78,25 +64,13 @@ func (src candidateSource) endpoints(o *candidates, args []string) {
 	}
 }
 
-// hosts adds the hosts of the config, of the ssh config and of the agent.
+// hosts adds the hosts of the agent, with their states, of the config and of the ssh config.
 func (src candidateSource) hosts(o *candidates, suffix string) {
-	known := src.status().Hosts
-	states := map[string]api.HostState{}
-	for _, h := range known {
-		states[h.Alias] = h.State
+	for _, h := range src.status().Hosts {
+		o.add(h.Alias+suffix, "host, "+string(h.State))
 	}
 	for _, name := range knownHosts(src.config) {
-		about := "host"
-		if state := states[name]; state != "" {
-			about += ", " + string(state)
-		}
-		o.add(name+suffix, about)
-		delete(states, name)
-	}
-	for _, h := range known {
-		if _, more := states[h.Alias]; more {
-			o.add(h.Alias+suffix, "host, "+string(h.State))
-		}
+		o.add(name+suffix, "host")
 	}
 }
 
@@ -105,10 +79,7 @@ func (src candidateSource) jobs(o *candidates, args []string) {
 	if len(args) == 0 {
 		return
 	}
-	list, err := src.client.LastJobs(src.ctx, args[0])
-	if err != nil {
-		return
-	}
+	list, _ := src.client.LastJobs(src.ctx, args[0])
 	for _, j := range list {
 		o.add(j.Ref(), strings.TrimSpace(j.Name+" "+string(j.State)+" "+j.Node))
 	}
@@ -144,7 +115,7 @@ func (src candidateSource) options(name string) []api.Option {
 	if known, err := src.client.Choices(src.ctx, name); err == nil {
 		return known.Options
 	}
-	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config), src.paths.Sites)
+	sites := readSites(src.paths)
 	session, isSession := src.config.Session(name)
 	host := src.config.Host(session.Host)
 	site, err := sites.Find(name)
@@ -164,8 +135,7 @@ func (src candidateSource) options(name string) []api.Option {
 }
 
 func (src candidateSource) sites(o *candidates) {
-	sites, _ := configs.LoadSites(configs.SitesFolder(src.paths.Config), src.paths.Sites) // those that can be read
-	for _, s := range sites {
+	for _, s := range readSites(src.paths) {
 		o.add(s.Name, s.Title)
 	}
 }
@@ -193,10 +163,7 @@ func (src candidateSource) files(o *candidates, host, typed string) {
 	if err != nil {
 		return
 	}
-	names, err := transfer.List(src.ctx, stream, parseLocation(folder).path, begun)
-	if err != nil {
-		return
-	}
+	names, _ := transfer.List(src.ctx, stream, parseLocation(folder).path, begun)
 	for _, name := range names {
 		if !strings.HasPrefix(name, ".") || strings.HasPrefix(begun, ".") {
 			o.add(folder+name, "")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,16 +43,14 @@ func configCheck(ctx context.Context, inv *invocation) error {
 
 // checkConfig says that the config is valid, or returns what is wrong with it.
 func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
-	cfg, err := configs.Load(p.Config)
-	if err != nil { // its hosts are unknown then
-		cfg = &configs.Config{Path: p.Config}
-	}
+	cfg := readConfig(p) // of one with errors, the hosts are unknown
 	with := configs.CheckOptions{Sites: loadSites(t, p), Resolves: func(host string) bool {
 		s, err := resolver(p, cfg).Settings(ctx, host)
 		return err == nil && s.Hostname != host
 	}}
 	with.Aliases, _ = sshconfig.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
-	if cfg, err = configs.Check(p.Config, with); err != nil {
+	cfg, err := configs.Check(p.Config, with)
+	if err != nil {
 		return configError(p, err)
 	}
 	t.Say("%s is valid: %s on %s", p.Config, countText(len(cfg.Sessions), "session"), countText(len(cfg.HostNames()), "host"))
@@ -104,7 +103,7 @@ func configEdit(ctx context.Context, inv *invocation) error {
 
 // openEditor runs the person's editor until they close the file.
 func openEditor(ctx context.Context, file string) error {
-	words := strings.Fields(firstSet("VISUAL", "EDITOR"))
+	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")))
 	if len(words) == 0 {
 		words = []string{defaultEditor}
 	}
@@ -114,15 +113,6 @@ func openEditor(ctx context.Context, file string) error {
 		return fmt.Errorf("editor %q: %w", words[0], err)
 	}
 	return nil
-}
-
-func firstSet(names ...string) string {
-	for _, name := range names {
-		if v := os.Getenv(name); v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // appendConfig adds text at the end of the config file. A running agent has read it when
@@ -135,6 +125,16 @@ func appendConfig(ctx context.Context, p home.Paths, text string) error {
 		return err
 	}
 	return nil
+}
+
+// readConfig is the config, empty if it cannot be read: a name may be an alias of
+// ~/.ssh/config.
+func readConfig(p home.Paths) *configs.Config {
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		return &configs.Config{Path: p.Config}
+	}
+	return cfg
 }
 
 // errNoConfig is wrapped when there is no config file.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -21,12 +19,14 @@ func connectCommand(t *term.Terminal) *cli.Command {
 		Name:      "connect",
 		Usage:     "connect stdin/stdout to ADDR:PORT as seen from a host or a job",
 		ArgsUsage: "HOST|SESSION ADDR:PORT | --gateway HOST|SESSION",
-		Description: "ADDR is an address as the host sees it, or as the node of the session's job does; a path is a\n" +
-			"unix socket there. Use it as a ProxyCommand:\n\n" +
-			"    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214\n\n" +
-			"With --gateway it speaks SSH over the existing connection; see `tunctl ssh-config`.",
+		Description: `ADDR is an address as the host sees it, or as the node of the session's job does; a path is a unix socket
+			there. Use it as a ProxyCommand:
+
+			    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214
+
+			With --gateway it speaks SSH over the existing connection; see ''tunctl ssh-config''.`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the gateway to HOST, SESSION or one of their nodes"}},
-		Action: action(t, connectStdio),
+		Action: interruptibleAction(t, connectStdio),
 	}
 }
 
@@ -34,8 +34,6 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 	if err := checkConnect(inv.Context); err != nil {
 		return err
 	}
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	req, err := inv.destination(ctx, inv.Args().First())
 	if err != nil {
 		return err
@@ -70,11 +68,7 @@ func checkConnect(c *cli.Context) error {
 		return usagef("connect takes a host and an address, %s", example)
 	}
 	address := c.Args().Get(1)
-	if strings.ContainsRune(address, '/') { // a socket
-		return nil
-	}
-	name, port, err := net.SplitHostPort(address)
-	if n, e := strconv.ParseUint(port, 10, 16); err == nil && e == nil && n > 0 && name != "" {
+	if isAddress(address) || strings.ContainsRune(address, '/') { // a socket
 		return nil
 	}
 	e := api.Errorf(api.CodeUsage, "%q is not an address with a port: connect takes a host and ADDR:PORT, %s", address, example)
@@ -92,8 +86,5 @@ func joinStdio(ctx context.Context, t *term.Terminal, s *client.Stream) error {
 		_ = s.CloseWrite()
 	}()
 	_, err := io.Copy(t.Out, s)
-	if ctx.Err() != nil {
-		return silentError(exitInterrupted)
-	}
 	return err
 }

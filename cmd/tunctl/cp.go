@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,18 +19,21 @@ func cpCommand(t *term.Terminal) *cli.Command {
 		Name:      "cp",
 		Usage:     "copy files to or from a host or a job, without another login",
 		ArgsUsage: "SRC... DST",
-		Description: "HOST:PATH is a file on a host, SESSION:PATH one on the node of the session's job; a relative\n" +
-			"path starts in your home folder there. Anything else is on this machine (write ./a:b for a file\n" +
-			"with a colon). Folders are copied recursively, with modes and times. Quote patterns for the\n" +
-			"host: tunctl cp 'narval:results/*.csv' .\n\n" +
-			"If the site has a data-transfer node, the files of HOST go through that node, which may ask for\n" +
-			"a login of its own, once. --via login copies through the login node instead, also for a SESSION\n" +
-			"whose job does not run.\n\n" +
-			"A file gets its name only when it is complete. If the connection is lost, the copy waits and then\n" +
-			"continues; if you interrupt it, run it again with --resume.\n\n" +
-			"  tunctl cp data.csv narval:\n" +
-			"  tunctl cp narval:results .\n" +
-			"  tunctl cp jupyter:/tmp/checkpoint.pt .",
+		Description: `HOST:PATH is a file on a host, SESSION:PATH one on the node of the session's job; a relative path starts
+			in your home folder there. Anything else is on this machine (write ./a:b for a file with a colon). Folders
+			are copied recursively, with modes and times. Quote patterns for the host: tunctl cp
+			'narval:results/*.csv' .
+
+			If the site has a data-transfer node, the files of HOST go through that node, which may ask for a login of
+			its own, once. --via login copies through the login node instead, also for a SESSION whose job does not
+			run.
+
+			A file gets its name only when it is complete. If the connection is lost, the copy waits and then
+			continues; if you interrupt it, run it again with --resume.
+
+			  tunctl cp data.csv narval:
+			  tunctl cp narval:results .
+			  tunctl cp jupyter:/tmp/checkpoint.pt .`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "continue an interrupted copy; skip files that are complete"},
 			&cli.StringFlag{Name: "via", Usage: "copy through this `NODE` only: login or transfer"},
@@ -163,4 +167,89 @@ func (l location) where() string {
 		return "on this machine"
 	}
 	return "on " + l.host
+}
+
+// progressEvery is how often the line is redrawn; the rate is over the last seconds.
+const (
+	progressEvery  = 200 * time.Millisecond
+	progressWindow = 25
+)
+
+// showProgress draws a copy's progress until done is called, which prints a summary.
+func showProgress(ctx context.Context, t *term.Terminal, p *transfer.Progress) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	start := time.Now()
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		m := meter{}
+		for {
+			select {
+			case <-tick.C:
+				t.Draw(m.line(p.Counts(), time.Now()))
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-over
+		t.Draw("")
+		c := p.Counts()
+		if c.Files > 0 {
+			t.Say("%s", summary(c, time.Since(start)))
+		}
+	}
+}
+
+// summary is the result of a copy.
+func summary(c transfer.Counts, took time.Duration) string {
+	text := fmt.Sprintf("%s, %s in %s", countText(int(c.Files), "file"), bytesText(c.Copied), stopwatch(took))
+	if c.Skipped > 0 {
+		text += fmt.Sprintf(", %s skipped", bytesText(c.Skipped))
+	}
+	return text
+}
+
+// meter turns counts into a rate.
+type meter struct{ samples []sample }
+
+type sample struct {
+	at    time.Time
+	bytes int64
+}
+
+// line is the progress in one line: a bar, how much, how fast, and the time left.
+func (m *meter) line(c transfer.Counts, now time.Time) string {
+	m.samples = append(m.samples, sample{now, c.Copied})
+	if len(m.samples) > progressWindow {
+		m.samples = m.samples[1:]
+	}
+	rate := 0.0
+	first := m.samples[0]
+	if d := now.Sub(first.at).Seconds(); d > 0 {
+		rate = float64(c.Copied-first.bytes) / d
+	}
+	done := c.Copied + c.Skipped
+	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", progressBar(done, c.Total), bytesText(done), bytesText(c.Total), c.Files, c.Of, bytesText(int64(rate)))
+	switch left := c.Total - done; {
+	case !c.Listed:
+		text += ", still listing"
+	case rate > 0 && left > 0:
+		text += ", " + api.DurationText(time.Duration(float64(left)/rate*float64(time.Second))) + " left"
+	}
+	return text
+}
+
+const barWidth = 20
+
+func progressBar(done, total int64) string {
+	filled := 0
+	if total > 0 {
+		filled = int(min(barWidth, done*barWidth/total))
+	}
+	return "▕" + strings.Repeat("█", filled) + strings.Repeat(" ", barWidth-filled) + "▏"
 }

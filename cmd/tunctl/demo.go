@@ -43,9 +43,9 @@ func demoCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
 		Usage: "try tunctl on a practice cluster; no account needed",
-		Description: "Starts a practice cluster (an SSH server with a small batch system, on this machine only) and a\n" +
-			"notebook on it, with the same agent and commands that you would use on a real one. Your own\n" +
-			"config, keys and agent are not touched. Ctrl-C ends the demo and removes everything.",
+		Description: `Starts a practice cluster (an SSH server with a small batch system, on this machine only) and a notebook
+			on it, with the same agent and commands that you would use on a real one. Your own config, keys and agent
+			are not touched. Ctrl-C ends the demo and removes everything.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "once", Usage: "fetch the page, print its HTTP status and exit"},
 			&cli.BoolFlag{Name: "page", Usage: "serve the built-in page even if Jupyter is installed"},
@@ -107,9 +107,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	u := &up{term: d.term, program: program, name: demoSession, wait: time.Minute}
+	inv := &invocation{Terminal: d.term, paths: p, client: client.New(p)}
+	u := &up{invocation: inv, program: program, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
-	if err := u.start(ctx, p, d.open); err != nil {
+	if err := u.start(ctx, d.open); err != nil {
 		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
 			return err
 		}
@@ -227,9 +228,6 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 // cleanUp ends the job and the agent, whatever else happened. The person may have stopped
 // the agent; the job then ends with the cluster.
 func (d *demo) cleanUp(u *up) error {
-	if u.client == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	_, err := u.client.Down(ctx, api.DownRequest{Session: u.name, Cancel: true})

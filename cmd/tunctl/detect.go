@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/configs"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/jobwatch/detect"
@@ -19,22 +17,20 @@ func detectCommand(t *term.Terminal) *cli.Command {
 		Name:      "detect",
 		Usage:     "find the server address in a job log",
 		ArgsUsage: "FILE|-",
-		Description: "Reads a job log and explains what was found on which line, what was ignored, and why. Apps of\n" +
-			"your own ([app.NAME] in the config) are recognised too. Exit code 1: no server was found.\n\n" +
-			"  tunctl detect slurm-4711.out\n" +
-			"  tunctl logs jupyter --secrets | tunctl detect -",
+		Description: `Reads a job log and explains what was found on which line, what was ignored, and why. Apps of your own
+			([app.NAME] in the config) are recognised too. Exit code 1: no server was found.
+
+			  tunctl detect slurm-4711.out
+			  tunctl logs jupyter --secrets | tunctl detect -`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: action(t, detectLog),
+		Action: action(t, takes(1, 1, "detect takes one file, or - for standard input", detectLog)),
 	}
 }
 
 func detectLog(_ context.Context, inv *invocation) error {
-	if inv.NArg() != 1 {
-		return usagef("detect takes one file, or - for standard input")
-	}
 	apps, err := customApps(inv.paths)
 	if err != nil {
 		return err
@@ -72,10 +68,7 @@ func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
 
 // customApps are the person's own apps, if there is a config.
 func customApps(p home.Paths) ([]detect.App, error) {
-	cfg, err := configs.Load(p.Config)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+	cfg, err := existingConfig(p)
 	if err != nil {
 		return nil, err
 	}

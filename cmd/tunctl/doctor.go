@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +28,17 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 		Name:      "doctor",
 		Usage:     "diagnose problems and suggest fixes",
 		ArgsUsage: "[HOST|SESSION]",
-		Description: "Each line is a check: ✓ OK, ✗ failed, ? could not be checked; → suggests a fix. Without a name,\n" +
-			"doctor checks everything in the config.\n\n" +
-			"It never logs in, so it cannot cause a failed login. If you are connected to a host, it also checks\n" +
-			"the scheduler, your disk space, the job, its log and its page.\n\n" +
-			"--bundle writes a zip file for a bug report, without tokens, passwords, user names and accounts,\n" +
-			"and lists its contents. Exit code 1: a check failed.\n\n" +
-			"  tunctl doctor narval\n" +
-			"  tunctl doctor --bundle report.zip",
+		Description: `Each line is a check: ✓ OK, ✗ failed, ? could not be checked; → suggests a fix. Without a name, doctor
+			checks everything in the config.
+
+			It never logs in, so it cannot cause a failed login. If you are connected to a host, it also checks the
+			scheduler, your disk space, the job, its log and its page.
+
+			--bundle writes a zip file for a bug report, without tokens, passwords, user names and accounts, and lists
+			its contents. Exit code 1: a check failed.
+
+			  tunctl doctor narval
+			  tunctl doctor --bundle report.zip`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
@@ -47,16 +51,14 @@ func diagnose(ctx context.Context, inv *invocation) error {
 	if err := inv.atMostOne("host or session"); err != nil {
 		return err
 	}
-	cfg, err := configs.Load(inv.paths.Config)
-	if err != nil {
-		cfg = &configs.Config{Path: inv.paths.Config} // the config's own check says why
-	}
-	name := inv.Args().First()
+	cfg := readConfig(inv.paths) // the config's own check says why it cannot be read
 	checks := []api.Check{}
-	show := newCheckList(inv.Terminal, inv.Bool("json"))
-	doctor.Examine(ctx, newEnvironment(inv.paths, cfg), subjects(cfg, name), func(x api.Check) {
+	show := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out)}
+	doctor.Examine(ctx, newEnvironment(inv.paths, cfg), subjects(cfg, inv.Args().First()), func(x api.Check) {
 		checks = append(checks, x)
-		show.check(x)
+		if !inv.Bool("json") {
+			show.check(x)
+		}
 	})
 	inv.Draw("")
 	if inv.Bool("json") {
@@ -110,12 +112,7 @@ func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
 			}
 			return st, err
 		},
-		Resolve: func(ctx context.Context, host string) (api.Host, error) {
-			s, err := read.Settings(ctx, host)
-			h := s.Host()
-			h.CertificateEnds = tunnel.CertificateEnds(&s)
-			return h, err
-		},
+		Resolve: func(ctx context.Context, host string) (api.Host, error) { return readHost(ctx, read, host) },
 		Preflight: func(ctx context.Context, host string) (doctor.PreflightResult, error) {
 			s, err := read.Settings(ctx, host)
 			if err != nil {
@@ -137,24 +134,14 @@ func configSummary(p home.Paths) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(cfg.Sessions) == 1 {
-		return p.Config + ": one session", nil
-	}
-	return fmt.Sprintf("%s: %d sessions", p.Config, len(cfg.Sessions)), nil
+	return p.Config + ": " + countText(len(cfg.Sessions), "session"), nil
 }
 
 // siteAdvice says what the host's site requires before SSH works, and whether it is met.
 func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host string, read sshconfig.Resolver) string {
 	name := cfg.Host(host).Site
-	if name == "" {
-		return ""
-	}
-	sites, err := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
-	if err != nil {
-		return ""
-	}
-	site, err := sites.Find(name)
-	if err != nil {
+	site, err := readSites(p).Find(name)
+	if name == "" || err != nil {
 		return ""
 	}
 	settings, _ := read.Settings(ctx, host) // without them, the site's own probe decides
@@ -163,18 +150,12 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 
 // withSiteAdvice adds to the error of a host that cannot be reached what its site requires.
 func withSiteAdvice(ctx context.Context, p home.Paths, host string, err error) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeUnreachable {
+	if !hasCode(err, api.CodeUnreachable) {
 		return err
 	}
-	cfg, unread := loadConfig(p)
-	if unread != nil {
-		return err
-	}
+	cfg := readConfig(p)
 	if advice := siteAdvice(ctx, p, cfg, host, resolver(p, cfg)); advice != "" {
-		hinted := *e
-		hinted.Hint = advice
-		return &hinted
+		return withHint(err, "%s", advice)
 	}
 	return err
 }
@@ -182,23 +163,15 @@ func withSiteAdvice(ctx context.Context, p home.Paths, host string, err error) e
 // checkList prints checks as they come, under their subjects.
 type checkList struct {
 	term   *term.Terminal
-	quiet  bool
 	layout term.Layout
 	about  string
 	begun  bool
-}
-
-func newCheckList(t *term.Terminal, quiet bool) *checkList {
-	return &checkList{term: t, quiet: quiet, layout: term.LayoutFor(t.Out)}
 }
 
 // checkName is the width of a check's name.
 const checkName = 11
 
 func (l *checkList) check(x api.Check) {
-	if l.quiet {
-		return
-	}
 	l.term.Draw("")
 	if !l.begun || x.About != l.about {
 		l.heading(x.About)
@@ -231,10 +204,6 @@ func (l *checkList) heading(about string) {
 	if l.begun {
 		fmt.Fprintln(l.term.Out)
 	}
-	title := about
-	if title == "" {
-		title = "this machine"
-	}
-	fmt.Fprintln(l.term.Out, l.layout.Paint(term.Bold, title))
+	fmt.Fprintln(l.term.Out, l.layout.Paint(term.Bold, cmp.Or(about, "this machine")))
 	l.begun, l.about = true, about
 }

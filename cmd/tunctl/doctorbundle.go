@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -38,10 +39,7 @@ func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, chec
 			WithHint("name a file that does not exist yet")
 	}
 	packed, err := doctor.WriteBundle(f, items, scrubber(ctx, inv.paths, cfg, st, runs), time.Now())
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("cannot write the bundle: %w", err)
 	}
 	inv.Say("\n%s contains, without tokens, passwords, user names and accounts:", path)
@@ -55,10 +53,7 @@ func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, chec
 // bundleFile is a file, or why it cannot be read.
 func bundleFile(name, path string) doctor.Item {
 	text, err := os.ReadFile(path)
-	if err != nil {
-		return doctor.Item{Name: name, Text: fmt.Sprintf("(%v)\n", err)}
-	}
-	return doctor.Item{Name: name, Text: string(text)}
+	return bundleText(name, text, err)
 }
 
 // bundleValue is a value, or why there is none.
@@ -67,10 +62,14 @@ func bundleValue(name string, v any, err error) doctor.Item {
 	if err == nil {
 		text, err = json.MarshalIndent(v, "", "  ")
 	}
+	return bundleText(name, append(text, '\n'), err)
+}
+
+func bundleText(name string, text []byte, err error) doctor.Item {
 	if err != nil {
-		return doctor.Item{Name: name, Text: fmt.Sprintf("(%v)\n", err)}
+		text = fmt.Appendf(nil, "(%v)\n", err)
 	}
-	return doctor.Item{Name: name, Text: string(text) + "\n"}
+	return doctor.Item{Name: name, Text: string(text)}
 }
 
 // scrubber replaces the names of the user, here and on each host, and of accounts.

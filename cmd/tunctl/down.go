@@ -20,11 +20,11 @@ func downCommand(t *term.Terminal) *cli.Command {
 		Name:      "down",
 		Usage:     "stop forwarding; with --cancel also end the job",
 		ArgsUsage: "[SESSION...]",
-		Description: "Without SESSION: the session that is up. The job keeps running, and is charged, unless --cancel\n" +
-			"ends it.\n\n" +
-			"  tunctl down\n" +
-			"  tunctl down jupyter --cancel\n" +
-			"  tunctl down jupyter db",
+		Description: `Without SESSION: the session that is up. The job keeps running, and is charged, unless --cancel ends it.
+
+			  tunctl down
+			  tunctl down jupyter --cancel
+			  tunctl down jupyter db`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "cancel", Usage: "also end the job, so that it is no longer charged; asks first"},
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
@@ -35,24 +35,23 @@ func downCommand(t *term.Terminal) *cli.Command {
 }
 
 func down(ctx context.Context, inv *invocation) error {
+	before, err := inv.client.Status(ctx)
 	if inv.Bool("cancel") { // a job may still run, and be charged
-		if _, err := inv.ensureAgent(ctx); err != nil {
-			return err
-		}
+		before, err = inv.ensureAgent(ctx)
 	}
-	requests, err := downRequests(ctx, inv)
+	if err != nil && !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	requests, err := downRequests(ctx, inv, before)
 	if err != nil {
 		return err
 	}
-	if inv.Bool("cancel") {
-		if err := confirmCancel(ctx, inv, requests); err != nil {
-			return err
-		}
+	if err := confirmCancel(ctx, inv, before, requests); err != nil {
+		return err
 	}
-	before := wereDown(ctx, inv.client)
 	var errs []error
 	for _, req := range requests {
-		err := connectToCancel(ctx, inv, req)
+		err := connectToCancel(ctx, inv, before, req)
 		var res api.DownResponse
 		if err == nil {
 			if req.Cancel {
@@ -70,7 +69,7 @@ func down(ctx context.Context, inv *invocation) error {
 			return nil
 		}
 		for _, s := range res.Sessions {
-			for _, line := range downText(s, before[s.Name], time.Now()) {
+			for _, line := range downText(s, before, time.Now()) {
 				inv.Say("%s", line)
 			}
 		}
@@ -82,9 +81,10 @@ func down(ctx context.Context, inv *invocation) error {
 // noAgent is what status and down say where no agent is running.
 const noAgent = "the agent is not running: nothing is up; jobs are not affected"
 
-// downText says what became of a session and its jobs.
-func downText(s api.Session, wasDown bool, now time.Time) []string {
-	already := ""
+// downText says what became of a session and its jobs since before.
+func downText(s api.Session, before api.Status, now time.Time) []string {
+	was, _ := before.Session(s.Name)
+	wasDown, already := was.State == api.SessionDown, ""
 	if wasDown {
 		already = "already "
 	}
@@ -99,19 +99,6 @@ func downText(s api.Session, wasDown bool, now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next)))
 	}
 	return lines
-}
-
-// wereDown are the sessions with nothing left to stop.
-func wereDown(ctx context.Context, cl *client.Client) map[string]bool {
-	st, err := cl.Status(ctx)
-	if err != nil {
-		return nil // down itself says what is wrong
-	}
-	down := map[string]bool{}
-	for _, s := range st.Sessions {
-		down[s.Name] = s.State == api.SessionDown
-	}
-	return down
 }
 
 // reportFailures returns the error if there is one, and prints them if there are several.
@@ -132,13 +119,13 @@ func reportFailures(t *term.Terminal, errs []error) error {
 const nothingToCancel = "no session is up or has a running job"
 
 // downRequests are the requests of the arguments, one for each session.
-func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, error) {
+func downRequests(ctx context.Context, inv *invocation, st api.Status) ([]api.DownRequest, error) {
 	req := api.DownRequest{All: inv.Bool("all"), Cancel: inv.Bool("cancel")}
 	switch {
 	case req.All && inv.NArg() > 0:
 		return nil, usagef("down takes either --all or the names of sessions")
 	case req.All && req.Cancel:
-		return cancelAll(ctx, inv)
+		return cancelAll(inv, st), nil
 	case req.All:
 		return []api.DownRequest{req}, nil
 	}
@@ -172,11 +159,7 @@ func downRequests(ctx context.Context, inv *invocation) ([]api.DownRequest, erro
 
 // cancelAll has a request for each session that is up or has a job: a job may run although its
 // session is down, and one that cannot be cancelled keeps no other from it.
-func cancelAll(ctx context.Context, inv *invocation) ([]api.DownRequest, error) {
-	st, err := inv.client.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
+func cancelAll(inv *invocation, st api.Status) []api.DownRequest {
 	var requests []api.DownRequest
 	for _, s := range st.Sessions {
 		if isNotDown(s) || mayBeCharged(s) {
@@ -186,7 +169,7 @@ func cancelAll(ctx context.Context, inv *invocation) ([]api.DownRequest, error) 
 	if len(requests) == 0 {
 		inv.Say(nothingToCancel)
 	}
-	return requests, nil
+	return requests
 }
 
 // mayBeCharged reports whether a job of the session waits or runs, or may still appear. One that
@@ -202,17 +185,10 @@ func mayBeCharged(s api.Session) bool {
 }
 
 // confirmCancel asks whether to end the jobs that --cancel would end.
-func confirmCancel(ctx context.Context, inv *invocation, requests []api.DownRequest) error {
-	if inv.Bool("yes") || !inv.Interactive {
-		return nil
-	}
-	st, err := inv.client.Status(ctx)
-	if err != nil {
-		return nil //nolint:nilerr // down itself says what is wrong
-	}
+func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests []api.DownRequest) error {
 	var jobs []string
 	for _, s := range st.Sessions {
-		asked := slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.All || r.Session == s.Name })
+		asked := slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
 		if asked && hasLiveJob(s) {
 			jobs = append(jobs, describeJob(*s.Job, time.Now()))
 		}
@@ -220,19 +196,12 @@ func confirmCancel(ctx context.Context, inv *invocation, requests []api.DownRequ
 	if len(jobs) == 0 {
 		return nil
 	}
-	return confirm(ctx, inv.Terminal, false, "Cancel "+strings.Join(jobs, " and ")+"?")
+	return confirm(ctx, inv.Terminal, inv.Bool("yes"), "Cancel "+strings.Join(jobs, " and ")+"?")
 }
 
 // connectToCancel connects to the host of the job that a request would end.
-func connectToCancel(ctx context.Context, inv *invocation, req api.DownRequest) error {
-	if !req.Cancel {
-		return nil
-	}
-	st, err := inv.client.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if s, ok := st.Session(req.Session); ok && mayBeCharged(s) && !isConnected(st, s.Host) {
+func connectToCancel(ctx context.Context, inv *invocation, st api.Status, req api.DownRequest) error {
+	if s, ok := st.Session(req.Session); ok && req.Cancel && mayBeCharged(s) && !isConnected(st, s.Host) {
 		return inv.authenticate(ctx, s.Host, api.KeepNot)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,12 +131,10 @@ func (d *dryRun) addRecent(ctx context.Context) error {
 
 // refusal is the error if the scheduler would accept none of the variants.
 func refusal(list []api.Preview) error {
-	for _, p := range list {
-		if p.Refused == "" {
-			return nil
-		}
-	}
-	if len(list) == 1 {
+	switch {
+	case slices.ContainsFunc(list, func(p api.Preview) bool { return p.Refused == "" }):
+		return nil
+	case len(list) == 1:
 		return api.Errorf(api.CodeSubmit, "%s", list[0].Refused)
 	}
 	return api.Errorf(api.CodeSubmit, "the scheduler would accept none of these")

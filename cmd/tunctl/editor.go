@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -58,42 +57,38 @@ var editors = []editor{
 
 // findEditor is the editor of that name or path, or the first that is installed for "", and
 // its program.
-func findEditor(name string) (editor, string, error) {
+func findEditor(name string) (e editor, program string, err error) {
 	if name == "" {
 		for _, e := range editors {
 			if program := e.find(); program != "" {
 				return e, program, nil
 			}
 		}
-		return editor{}, "", api.Errorf(api.CodeFailed, "no editor is installed that can work inside a job: %s", editorNames()).
+		return e, "", api.Errorf(api.CodeFailed, "no editor is installed that can work inside a job: %s", editorNames()).
 			WithHint("install %s; or name its program with --editor PATH", editorLinks())
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".cmd")
 	known := slices.IndexFunc(editors, func(e editor) bool { return e.command == base })
-	switch {
-	case strings.ContainsAny(name, `/\`):
-		program, err := exec.LookPath(name)
-		if err != nil {
-			return editor{}, "", api.Errorf(api.CodeUsage, "cannot run %s: %w", name, err).
+	e = editor{command: base, title: name}
+	if known >= 0 {
+		e = editors[known]
+	}
+	if strings.ContainsAny(name, `/\`) {
+		if program, err = exec.LookPath(name); err != nil {
+			err = api.Errorf(api.CodeUsage, "cannot run %s: %w", name, err).
 				WithHint("--editor takes the command-line program of the editor, such as …/bin/code")
 		}
-		e := editor{command: base, title: name}
-		if known >= 0 {
-			e = editors[known]
-		}
-		return e, program, nil
-	case known < 0:
-		return editor{}, "", api.Errorf(api.CodeUsage, "unknown editor %q", name).
+		return e, program, err
+	}
+	if known < 0 {
+		return e, "", api.Errorf(api.CodeUsage, "unknown editor %q", name).
 			WithHint("available: %s; or the path of another that is made from VS Code", editorNames())
 	}
-	e := editors[known]
-	program := e.find()
-	if program == "" {
-		return e, "", api.Errorf(api.CodeFailed, "%s is not installed: no program %q on the PATH or in the usual folders",
-			e.title, e.command).
+	if program = e.find(); program == "" {
+		err = api.Errorf(api.CodeFailed, "%s is not installed: no program %q on the PATH or in the usual folders", e.title, e.command).
 			WithHint("get it from %s; or name its program with --editor PATH", e.get)
 	}
-	return e, program, nil
+	return e, program, err
 }
 
 // editorNames lists the commands of all editors.
@@ -111,7 +106,7 @@ func editorLinks() string {
 	for i, e := range editors {
 		links[i] = fmt.Sprintf("%s (%s)", e.title, e.get)
 		if e.extension != "" {
-			links[i] = fmt.Sprintf("%s (%s) with its extension %s", e.title, e.get, e.extension)
+			links[i] += " with its extension " + e.extension
 		}
 	}
 	return strings.Join(links[:len(links)-1], ", ") + " or " + links[len(links)-1]
@@ -164,26 +159,11 @@ func (e editor) settingsFile() string {
 	return filepath.Join(dir, e.config, "User", "settings.json")
 }
 
-// missingSettings are those that are not in the editor's settings file.
-func (e editor) missingSettings() []setting {
-	return slices.DeleteFunc(slices.Clone(e.settings), func(s setting) bool { return e.hasSetting(s.key) })
-}
-
 // hasSetting reports whether the editor's settings file has a key, whatever its value. The
 // file may contain comments, so it is only searched.
 func (e editor) hasSetting(key string) bool {
 	text, err := os.ReadFile(e.settingsFile())
 	return err == nil && strings.Contains(string(text), fmt.Sprintf("%q", key))
-}
-
-// runEditor runs an editor's program, which ends once its window is open.
-func runEditor(ctx context.Context, program string, args []string, out io.Writer) error {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", program, err)
-	}
-	return nil
 }
 
 // openArguments are the editor's arguments for a file or a folder on a host of the ssh config.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,13 +22,15 @@ func extendCommand(t *term.Terminal) *cli.Command {
 		Name:      "extend",
 		Usage:     "ask the scheduler for more time for a session's running job",
 		ArgsUsage: "[SESSION] [TIME]",
-		Description: "TIME is how much longer the job may run: 30m, 2h, 1h30m, 2d, or as for sbatch 1:30:00 and\n" +
-			"1-00:00:00. Without it, tunctl asks. Without SESSION: the session whose job is running.\n\n" +
-			"Many sites let only their staff extend a running job; the scheduler's answer is shown as it is.\n" +
-			"Save your work then: `tunctl up` starts a new job after this one and, with keep = true in the\n" +
-			"session's section of the config, tunctl queues the next one in time.\n\n" +
-			"  tunctl extend 2h\n" +
-			"  tunctl extend jupyter 1h30m",
+		Description: `TIME is how much longer the job may run: 30m, 2h, 1h30m, 2d, or as for sbatch 1:30:00 and 1-00:00:00.
+			Without it, tunctl asks. Without SESSION: the session whose job is running.
+
+			Many sites let only their staff extend a running job; the scheduler's answer is shown as it is. Save your
+			work then: ''tunctl up'' starts a new job after this one and, with keep = true in the session's section of
+			the config, tunctl queues the next one in time.
+
+			  tunctl extend 2h
+			  tunctl extend jupyter 1h30m`,
 		Action: interruptibleAction(t, extend),
 	}
 }
@@ -115,62 +120,26 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 	}
 }
 
-// parseSpan reads 90m, 1h30m, 2d, 1d12h, H:MM:SS or D-HH:MM:SS; a number alone is ambiguous,
-// and so is H:MM.
+// A span of time is 90m, 1h30m, 2d or 1d12h or, as for sbatch, H:MM:SS, D-HH, D-HH:MM or
+// D-HH:MM:SS. A number alone is ambiguous, and so is H:MM.
+var (
+	spanForm  = regexp.MustCompile(`^(?:(\d{1,4})d)?((?:\d+(?:\.\d+)?[hms])*)$`)
+	clockForm = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d+)(?::(\d+))?(?::(\d+))?$`)
+)
+
 func parseSpan(text string) (time.Duration, error) {
-	total, err := parseDays(text)
+	var days, rest string
+	if m := spanForm.FindStringSubmatch(text); m != nil {
+		days, rest = m[1], cmp.Or(m[2], "0s")
+	} else if m := clockForm.FindStringSubmatch(text); m != nil && (m[1] != "" || m[4] != "") {
+		days, rest = m[1], fmt.Sprintf("%sh%sm%ss", m[2], cmp.Or(m[3], "0"), cmp.Or(m[4], "0"))
+	}
+	n, _ := strconv.Atoi(days) // "" is none
+	total, err := time.ParseDuration(rest)
+	total += time.Duration(n) * 24 * time.Hour
 	if err != nil || total <= 0 {
 		return 0, api.Errorf(api.CodeUsage, "%q is not a time", text).
 			WithHint("write 30m, 2h, 1h30m, 2d, 1:30:00 or 1-00:00:00")
-	}
-	return total, nil
-}
-
-func parseDays(text string) (time.Duration, error) {
-	if days, rest, ok := strings.Cut(text, "-"); ok && days != "" {
-		return addDays(days, rest, parseClock)
-	}
-	if days, rest, ok := strings.Cut(text, "d"); ok {
-		if rest == "" {
-			rest = "0s"
-		}
-		return addDays(days, rest, time.ParseDuration)
-	}
-	switch strings.Count(text, ":") {
-	case 0:
-		return time.ParseDuration(text)
-	case 1: // 1:30 is a minute and a half for sbatch, and an hour and a half for most people
-		return 0, strconv.ErrSyntax
-	}
-	return parseClock(text)
-}
-
-func addDays(days, rest string, parse func(string) (time.Duration, error)) (time.Duration, error) {
-	n, err := strconv.ParseUint(days, 10, 16)
-	if err != nil {
-		return 0, err
-	}
-	d, err := parse(rest)
-	if err == nil && d < 0 {
-		err = strconv.ErrSyntax
-	}
-	return time.Duration(n)*24*time.Hour + d, err
-}
-
-// parseClock reads H, H:MM or H:MM:SS.
-func parseClock(text string) (time.Duration, error) {
-	units := []time.Duration{time.Hour, time.Minute, time.Second}
-	parts := strings.Split(text, ":")
-	if len(parts) > len(units) {
-		return 0, strconv.ErrSyntax
-	}
-	var total time.Duration
-	for i, part := range parts {
-		n, err := strconv.ParseUint(part, 10, 16)
-		if err != nil {
-			return 0, err
-		}
-		total += time.Duration(n) * units[i]
 	}
 	return total, nil
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os/user"
 	"strings"
 	"sync"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -54,13 +52,10 @@ func newFileDialer(ctx context.Context, inv *invocation, name string) (*fileDial
 // withViaHint adds to the error of a session without a running job how its files can be
 // copied all the same.
 func withViaHint(err error) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeNotReady && e.Code != api.CodeJobEnded {
+	if !hasCode(err, api.CodeNotReady, api.CodeJobEnded) {
 		return err
 	}
-	more := *e
-	more.Hint += "; `tunctl cp --via login` copies through the login node"
-	return &more
+	return withHint(err, "%s; `tunctl cp --via login` copies through the login node", hintOf(err))
 }
 
 func (d *fileDialer) request() api.StreamRequest {
@@ -106,8 +101,7 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 		}
 		return s, nil
 	}
-	e, ok := errors.AsType[*api.Error](err)
-	if asked := ok && e.Code == api.CodeNeedsPerson && d.term.Interactive; ctx.Err() != nil || asked || d.strict {
+	if asked := hasCode(err, api.CodeNeedsPerson) && d.term.Interactive; ctx.Err() != nil || asked || d.strict {
 		return nil, err
 	}
 	d.term.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, req.Host)
@@ -121,19 +115,17 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 	d.term.Say("tunctl: lost the connection to %s; waiting for it", req.Host)
 	for {
 		s, err := d.client.Stream(ctx, req)
-		e, ok := errors.AsType[*api.Error](err)
 		switch {
 		case err == nil:
 			d.term.Say("tunctl: reconnected to %s", req.Host)
 			return s, nil
-		case ok && e.Code == api.CodeTimeout && ctx.Err() == nil:
+		case hasCode(err, api.CodeTimeout) && ctx.Err() == nil:
 			// The agent keeps trying.
-		case ok && e.Code == api.CodeNeedsPerson && d.term.Interactive:
+		case hasCode(err, api.CodeNeedsPerson) && d.term.Interactive:
 			req.Again = false
 			return openStream(ctx, d.term, d.client, req)
-		case ok && e.Code == api.CodeNeedsPerson:
-			e.Hint = fmt.Sprintf("`tunctl login %s`, then rerun with --resume", req.Host)
-			return nil, e
+		case hasCode(err, api.CodeNeedsPerson):
+			return nil, withHint(err, "`tunctl login %s`, then rerun with --resume", req.Host)
 		default:
 			return nil, err
 		}
@@ -144,10 +136,7 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 // has none. The user is that of the host, unless the config or the person's ssh config sets
 // another.
 func transferNode(ctx context.Context, t *term.Terminal, p home.Paths, host string) string {
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		return ""
-	}
+	cfg := readConfig(p)
 	node := loadSites(t, p).TransferNode(cfg.Host(host))
 	if node == "" || strings.Contains(node, "@") {
 		return node

@@ -21,29 +21,33 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 		Name:      "forward",
 		Usage:     "forward ports through a host, or to a session's job, temporarily",
 		ArgsUsage: "HOST|SESSION SPEC...",
-		Description: "SPEC is written as for ssh -L, -R and -D, with the letter in front:\n\n" +
-			"    6006                     port 6006 here goes to port 6006 there\n" +
-			"    0:6006                   a free port here goes to port 6006 there\n" +
-			"    5432:db.int:5432         port 5432 here goes to db.int:5432, as seen from there\n" +
-			"    8080:/run/app.sock       … to a unix socket there; a path before : is a socket here\n" +
-			"    R:9000:localhost:9000    port 9000 on the host goes to port 9000 here\n" +
-			"    D:1080                   a SOCKS5 proxy here; connections leave from there\n\n" +
-			"There is the host or, for a session, the node that its job runs on. A host of the config has\n" +
-			"priority over a session of the same name.\n\n" +
-			"The agent keeps the forwards up, also after a lost connection or a restart, until `tunctl down NAME`.\n" +
-			"Those of a session follow its job when it moves, and end with `tunctl down SESSION` or --remove; the\n" +
-			"session must be up. `tunctl status` lists them. For permanent forwards, use forward = [\"…\"] in the\n" +
-			"config. Other users of this computer are refused, unless --bind or an address before the port lets\n" +
-			"them in.\n\n" +
-			"  tunctl forward narval 5432:db.int:5432\n" +
-			"  tunctl forward jupyter 6006",
+		Description: `SPEC is written as for ssh -L, -R and -D, with the letter in front:
+
+			    6006                     port 6006 here goes to port 6006 there
+			    0:6006                   a free port here goes to port 6006 there
+			    5432:db.int:5432         port 5432 here goes to db.int:5432, as seen from there
+			    8080:/run/app.sock       … to a unix socket there; a path before : is a socket here
+			    R:9000:localhost:9000    port 9000 on the host goes to port 9000 here
+			    D:1080                   a SOCKS5 proxy here; connections leave from there
+
+			There is the host or, for a session, the node that its job runs on. A host of the config has priority over
+			a session of the same name.
+
+			The agent keeps the forwards up, also after a lost connection or a restart, until ''tunctl down NAME''.
+			Those of a session follow its job when it moves, and end with ''tunctl down SESSION'' or --remove; the
+			session must be up. ''tunctl status'' lists them. For permanent forwards, use forward = ["…"] in the
+			config. Other users of this computer are refused, unless --bind or an address before the port lets them
+			in.
+
+			  tunctl forward narval 5432:db.int:5432
+			  tunctl forward jupyter 6006`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of loopback; * for all interfaces"},
 			&cli.BoolFlag{Name: "remove", Usage: "end these forwards of a session"},
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: action(t, forwardPorts),
+		Action: interruptibleAction(t, forwardPorts),
 	}
 }
 
@@ -55,7 +59,7 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	to := parseDestination(inv.readConfig(), st, inv.Args().First())
+	to := parseDestination(readConfig(inv.paths), st, inv.Args().First())
 	req := api.ForwardRequest{Host: to.Host, Specs: inv.Args().Tail(), Bind: inv.String("bind"), Remove: inv.Bool("remove")}
 	switch {
 	case to.Node != "":
@@ -69,12 +73,12 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		req.Host, req.Session = "", to.Session
 		return forwardSession(ctx, inv, req)
 	}
-	u := &up{term: inv.Terminal, json: inv.Bool("json"), wait: inv.Duration("wait")}
+	u := newUp(inv)
 	u.request = func(ctx context.Context) (api.UpResponse, error) {
 		r, err := u.client.Forward(ctx, req)
 		return r.UpResponse, err
 	}
-	if err := u.start(ctx, inv.paths, false); err != nil {
+	if err := u.start(ctx, false); err != nil {
 		return inv.withNearSession(inv.Args().First(), err)
 	}
 	if !u.json {

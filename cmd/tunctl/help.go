@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
@@ -39,55 +41,42 @@ func helpCommand(t *term.Terminal) *cli.Command {
 func frontPage(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE:\n   tunctl COMMAND [options]\n\n", app.Name, app.Usage)
-	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", indentLines(app.Description))
-	var list []*cli.Command
+	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", lineStart.ReplaceAllString(app.Description, "   $0"))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, name := range frontPageCommands {
-		list = append(list, findCommand(app.Commands, name))
+		fmt.Fprintf(w, "   %s\t%s\n", name, findCommand(app.Commands, name).Usage)
 	}
-	writeCommands(&b, list)
+	_ = w.Flush() // a Builder takes everything
 	b.WriteString("\nOPTIONS:{{template \"visibleFlagTemplate\" .}}\n\n" +
 		"`tunctl COMMAND --help` shows how to use a command.\n" +
 		"`tunctl help all` lists every command in its chapters.\n")
 	return b.String()
 }
 
+// lineStart matches the first character of a line that is not empty.
+var lineStart = regexp.MustCompile(`(?m)^.`)
+
 // allCommandsPage lists every command in its chapter.
 func allCommandsPage(app *cli.App) string {
 	var b strings.Builder
-	list := slices.DeleteFunc(slices.Clone(app.Commands), func(c *cli.Command) bool { return c.Hidden })
-	for len(list) > 0 {
-		chapter := list[0].Category
-		n := slices.IndexFunc(list, func(c *cli.Command) bool { return c.Category != chapter })
-		if n < 0 {
-			n = len(list)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) // a line without a tab ends the columns of a chapter
+	chapter := ""
+	for _, c := range app.Commands {
+		if c.Hidden {
+			continue
 		}
-		fmt.Fprintf(&b, "%s:\n", chapter)
-		writeCommands(&b, list[:n])
-		b.WriteByte('\n')
-		list = list[n:]
+		if c.Category != chapter && chapter != "" {
+			fmt.Fprintln(w)
+		}
+		if c.Category != chapter {
+			chapter = c.Category
+			fmt.Fprintf(w, "%s:\n", chapter)
+		}
+		fmt.Fprintf(w, "   %s\t%s\n", c.Name, c.Usage)
 	}
-	b.WriteString("`tunctl COMMAND --help` shows how to use a command.\n")
+	fmt.Fprintln(w, "\n`tunctl COMMAND --help` shows how to use a command.")
+	_ = w.Flush() // a Builder takes everything
 	return b.String()
-}
-
-func writeCommands(b *strings.Builder, list []*cli.Command) {
-	width := 0
-	for _, c := range list {
-		width = max(width, len(c.Name))
-	}
-	for _, c := range list {
-		fmt.Fprintf(b, "   %-*s  %s\n", width, c.Name, c.Usage)
-	}
-}
-
-func indentLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if line != "" {
-			lines[i] = "   " + line
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // commandHelp is the template of COMMAND --help. Flags are in the order of their definition.
@@ -137,9 +126,11 @@ func rank(f cli.Flag) int {
 	return 0
 }
 
-// reflow wraps prose to the width of help. Indented lines, such as examples, and lines in
-// columns stay as they are.
+// reflow makes a help text of a description: it removes the tabs that indent a raw string in
+// the source, where ” stands for a backquote, and wraps prose to the width of help. Indented
+// lines, such as examples, and lines in columns stay as they are.
 func reflow(text string) string {
+	text = strings.NewReplacer("\t", "", "''", "`").Replace(text)
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
 		if !columns.MatchString(p) {

@@ -28,12 +28,13 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 		Name:      "hosts",
 		Usage:     "show host settings and connection state",
 		ArgsUsage: "[HOST]",
-		Description: "Without HOST: the hosts of the config, one per line, and the names by which ssh gets inside the\n" +
-			"jobs there after `tunctl ssh-config install`. With HOST: everything known about it, such as the\n" +
-			"login method, the hosts on the way and the algorithms in use. HOST may be any alias of\n" +
-			"~/.ssh/config. This command connects to nothing.\n\n" +
-			"  tunctl hosts\n" +
-			"  tunctl hosts narval",
+		Description: `Without HOST: the hosts of the config, one per line, and the names by which ssh gets inside the jobs there
+			after ''tunctl ssh-config install''. With HOST: everything known about it, such as the login method, the
+			hosts on the way and the algorithms in use. HOST may be any alias of ~/.ssh/config. This command connects
+			to nothing.
+
+			  tunctl hosts
+			  tunctl hosts narval`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: action(t, hosts),
 	}
@@ -63,9 +64,13 @@ func hosts(ctx context.Context, inv *invocation) error {
 		}
 		h, err := readHost(ctx, read, name)
 		if err != nil {
-			return err
+			return fmt.Errorf("host %q: %w", name, err)
 		}
-		h.Inside = insideNames(cfg, name)
+		for _, s := range jobSessions(cfg) {
+			if s.Host == name {
+				h.Inside = append(h.Inside, s.Name+aliasSuffix)
+			}
+		}
 		list = append(list, withState(h, live[name]))
 	}
 	switch {
@@ -104,29 +109,14 @@ func knownHosts(cfg *configs.Config) []string {
 
 // resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites) // `tunctl sites` reports a broken one
-	return agent.Resolver(cfg, sites, sshConfigFile(cfg))
+	return agent.Resolver(cfg, readSites(p), sshConfigFile(cfg))
 }
 
 func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
 	settings, err := read.Settings(ctx, name)
-	if err != nil {
-		return api.Host{}, fmt.Errorf("host %q: %w", name, err)
-	}
 	h := settings.Host()
 	h.Alias, h.CertificateEnds = name, tunnel.CertificateEnds(&settings)
-	return h, nil
-}
-
-// insideNames are the names by which ssh gets inside the jobs on a host.
-func insideNames(cfg *configs.Config, host string) []string {
-	var names []string
-	for _, s := range jobSessions(cfg) {
-		if s.Host == host {
-			names = append(names, s.Name+aliasSuffix)
-		}
-	}
-	return names
+	return h, err
 }
 
 func sshConfigFile(cfg *configs.Config) string {
@@ -268,7 +258,16 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 	if h.State != api.HostUp {
 		via = cmp.Or(via, strings.ReplaceAll(h.ProxyJump, ",", ", then "))
 	}
-	facts := [][2]string{
+	var agreed api.Algorithms
+	if h.Algorithms != nil {
+		agreed = *h.Algorithms
+		agreed.MAC = cmp.Or(agreed.MAC, "built into the cipher")
+	}
+	present := slices.DeleteFunc(slices.Clone(h.IdentityFiles), func(file string) bool {
+		_, err := os.Stat(file)
+		return err != nil
+	})
+	return [][2]string{
 		{"account", account(h)},
 		{"via", cmp.Or(via, h.ProxyCommand)},
 		{"login node", h.LoginNode},
@@ -277,24 +276,14 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 		{"sessions", channelsText(h)},
 		{"transport", transportText(h)},
 		{"certificate", certificateEndText(h.CertificateEnds, now)},
-	}
-	if a := h.Algorithms; a != nil {
-		facts = append(facts, [][2]string{
-			{"key exchange", a.KeyExchange},
-			{"host key", a.HostKey},
-			{"cipher", a.Cipher},
-			{"MAC", cmp.Or(a.MAC, "built into the cipher")},
-		}...)
-	}
-	present := slices.DeleteFunc(slices.Clone(h.IdentityFiles), func(file string) bool {
-		_, err := os.Stat(file)
-		return err != nil
-	})
-	return append(facts, [][2]string{
+		{"key exchange", agreed.KeyExchange},
+		{"host key", agreed.HostKey},
+		{"cipher", agreed.Cipher},
+		{"MAC", agreed.MAC},
 		{"key files", strings.Join(present, ", ")},
 		{"settings from", h.Source},
 		{"inside jobs", strings.Join(h.Inside, ", ")},
-	}...)
+	}
 }
 
 // certificateEndText says when a certificate expires; "" if it never does.

@@ -12,7 +12,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -21,14 +20,18 @@ func initCommand(t *term.Terminal) *cli.Command {
 		Name:      "init",
 		Usage:     "set up a cluster: answer a few questions, then run `tunctl up`",
 		ArgsUsage: "[SITE|HOST]",
-		Description: "Asks for the cluster, logs in and looks for your accounts, partitions, job scripts and\n" +
-			"environments with Jupyter there, once and for at most half a minute. It asks what is left to\n" +
-			"choose, and adds a commented section to your config. The rest of the file stays as it is.\n\n" +
-			"Every answer can be given as a flag; without a terminal nothing is asked or looked for:\n\n" +
-			"  tunctl init narval --user alice --with account=def-alice --with hours=3 --no-login\n\n" +
-			"A job script that you have is enough: --submit names it, --job the name of its jobs.\n\n" +
-			"HOST is a name from your ssh config, or a full host name, of a cluster that is not one of the known sites\n" +
-			"(`tunctl sites`).",
+		Description: `Asks for the cluster, logs in and looks for your accounts, partitions, job scripts and environments with
+			Jupyter there, once and for at most half a minute. It asks what is left to choose, and adds a commented
+			section to your config. The rest of the file stays as it is.
+
+			Every answer can be given as a flag; without a terminal nothing is asked or looked for:
+
+			  tunctl init narval --user alice --with account=def-alice --with hours=3 --no-login
+
+			A job script that you have is enough: --submit names it, --job the name of its jobs.
+
+			HOST is a name from your ssh config, or a full host name, of a cluster that is not one of the known sites
+			(''tunctl sites'').`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "user", Usage: "your user `NAME` on the cluster"},
 			&cli.StringFlag{Name: "entrance", Usage: "login node of the site, by `NAME`"},
@@ -36,7 +39,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "scheduler", Usage: configs.SchedulerChoice()},
 			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 			&cli.StringFlag{Name: "session", Usage: "`NAME` of the new session", DefaultText: "the app"},
-			&cli.StringSliceFlag{Name: "with", Usage: "answer a question: `NAME=VALUE`"},
+			withFlag("answer a question: `NAME=VALUE`"),
 			&cli.StringFlag{Name: "submit", Usage: "submit your own `SCRIPT`, as in a session"},
 			&cli.StringFlag{Name: "job", Usage: "use a running job of this `NAME`"},
 			&cli.BoolFlag{Name: "no-look", Usage: "ask, and look for no answers there"},
@@ -56,9 +59,9 @@ func initCommand(t *term.Terminal) *cli.Command {
 
 // setUp asks the person, adds to the config and tries to log in.
 func setUp(ctx context.Context, inv *invocation) error {
-	cfg, err := configToAddTo(inv.paths)
+	cfg, err := existingConfig(inv.paths)
 	if err != nil {
-		return err
+		return withHint(err, "fix the file first: `tunctl config edit` opens it")
 	}
 	if _, err := inv.client.Status(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) && !inv.Bool("print") {
 		return err // as of an agent with another config: it would not know what is added
@@ -67,11 +70,10 @@ func setUp(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	plan, err := i.makePlan(ctx)
-	if err != nil {
+	if err := i.run(ctx); err != nil {
 		return err
 	}
-	text, err := plan.text()
+	text, err := i.text()
 	if err != nil {
 		return err
 	}
@@ -84,15 +86,15 @@ func setUp(ctx context.Context, inv *invocation) error {
 	}
 	inv.Say("%s added to %s:", inv.Paint(term.Green, "✓"), inv.paths.Config)
 	fmt.Fprintf(inv.Err, "\n%s\n", text) // as it is in the file, with long lines
-	if !inv.Bool("no-login") && !plan.loggedIn {
-		if err := inv.tryLogin(ctx, plan.host, "login"); err != nil {
+	if !inv.Bool("no-login") && !i.loggedIn {
+		if err := inv.tryLogin(ctx, i.host, "login"); err != nil {
 			return err
 		}
 	}
-	if plan.loggedIn && (plan.submit != "" || !plan.adopts) {
-		inv.checkJob(ctx, plan.session)
+	if i.loggedIn && (i.submit != "" || !i.adopts) {
+		inv.checkJob(ctx, i.session)
 	}
-	inv.Say("Next: tunctl up %s", plan.session)
+	inv.Say("Next: tunctl up %s", i.session)
 	return nil
 }
 
@@ -114,15 +116,6 @@ func (inv *invocation) checkJob(ctx context.Context, session string) {
 	case !preview.Start.IsZero():
 		inv.Say("%s the scheduler would accept the job; start: %s", inv.Paint(term.Green, "✓"), api.Sanitize(startText(preview, time.Now())))
 	}
-}
-
-// configToAddTo is the config that init adds to.
-func configToAddTo(p home.Paths) (*configs.Config, error) {
-	cfg, err := existingConfig(p)
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint == "" {
-		e.Hint = "fix the file first: `tunctl config edit` opens it"
-	}
-	return cfg, err
 }
 
 // tryLogin logs in as `tunctl up` would. If that fails, the config stays, and the command again

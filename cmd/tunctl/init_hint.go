@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // OpenSSH hashes names in known_hosts with it
@@ -14,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/configs"
 	"tunctl/tunnel/sshconfig"
 )
@@ -24,21 +25,17 @@ type siteHint struct{ site, why string }
 // findHints finds the sites whose login nodes are in the person's ssh config or known_hosts.
 func (i *interview) findHints(ctx context.Context) {
 	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
-		if address := i.address(ctx, alias); address != "" {
-			i.addHint(address, fmt.Sprintf("your ssh config has %s", alias))
-		}
+		i.addHint(i.resolve(ctx, alias), fmt.Sprintf("your ssh config has %s", alias))
 	}
-	for _, file := range i.knownHostsFiles(ctx) {
-		f, err := os.Open(file)
-		if err != nil {
-			continue
-		}
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			for _, host := range namesOfLine(lines.Text(), i.sites) {
+	// The files are those of a host without settings of its own.
+	settings, _ := sshconfig.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, "any.invalid")
+	for _, file := range settings.UserKnownHosts {
+		text, _ := os.ReadFile(file) // most people have only one of them
+		for line := range strings.Lines(string(text)) {
+			for _, host := range namesOfLine(line, i.sites) {
 				i.addHint(host, fmt.Sprintf("you have logged in to %s: it is in %s", host, filepath.Base(file)))
 			}
 		}
-		_ = f.Close()
 	}
 }
 
@@ -53,41 +50,37 @@ func (i *interview) addHint(host, why string) {
 	}
 }
 
-// knownHostsFiles are the files that ssh reads for a host without settings of its own.
-func (i *interview) knownHostsFiles(ctx context.Context) []string {
-	s, err := sshconfig.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, "any.invalid")
-	if err != nil {
-		return nil
-	}
-	return s.UserKnownHosts
-}
-
 // namesOfLine are the names in a line of known_hosts. Of a hashed line it is the login node of
 // a site with that hash. Lines with a marker, such as of an authority, are about more than
 // hosts that the person used.
 func namesOfLine(line string, sites configs.Sites) []string {
-	fields := strings.Fields(line)
-	if len(fields) < 3 || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "@") {
+	marker, fields, _, _, _, err := ssh.ParseKnownHosts([]byte(line))
+	if err != nil || marker != "" {
 		return nil
 	}
-	if !strings.HasPrefix(fields[0], "|1|") {
-		var names []string
-		for name := range strings.SplitSeq(fields[0], ",") {
-			if host, _, err := net.SplitHostPort(name); err == nil {
-				name = host // as in [host]:port
-			}
-			if !strings.ContainsAny(name, "*?!") {
-				names = append(names, name)
-			}
+	var names []string
+	for _, name := range fields {
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host // as in [host]:port
 		}
-		return names
+		switch {
+		case strings.HasPrefix(name, "|1|"):
+			names = append(names, namesOfHash(name, sites)...)
+		case !strings.ContainsAny(name, "*?!"):
+			names = append(names, name)
+		}
 	}
-	salt, hash, _ := strings.Cut(strings.TrimPrefix(fields[0], "|1|"), "|")
+	return names
+}
+
+// namesOfHash are the login nodes with a hash of known_hosts: |1|SALT|HASH.
+func namesOfHash(hashed string, sites configs.Sites) []string {
+	salt, hash, _ := strings.Cut(strings.TrimPrefix(hashed, "|1|"), "|")
 	key, err := base64.StdEncoding.DecodeString(salt)
-	want, bad := base64.StdEncoding.DecodeString(hash)
-	if err != nil || bad != nil {
+	if err != nil {
 		return nil
 	}
+	var names []string
 	for _, s := range sites {
 		for _, e := range s.Entrances {
 			for _, host := range append([]string{e.Host}, e.Aliases...) {
@@ -97,11 +90,78 @@ func namesOfLine(line string, sites configs.Sites) []string {
 				}
 				mac := hmac.New(sha1.New, key)
 				_, _ = mac.Write([]byte(strings.ToLower(name)))
-				if hmac.Equal(mac.Sum(nil), want) {
-					return []string{host}
+				if base64.StdEncoding.EncodeToString(mac.Sum(nil)) == hash {
+					names = append(names, host)
 				}
 			}
 		}
 	}
-	return nil
+	return names
+}
+
+// maxAliases is how many of the ssh config's hosts are looked up: each may run ssh.
+const maxAliases = 40
+
+// findAliases collects the hosts that the person has set up for ssh.
+func (i *interview) findAliases() {
+	names, err := sshconfig.Aliases(sshConfigFile(i.cfg))
+	if err != nil {
+		i.Say("tunctl: %v", err)
+	}
+	names = append(names, puttyHosts()...)
+	slices.Sort(names)
+	i.aliases = slices.Compact(names)
+}
+
+// resolve is the host that ssh would dial for a destination; "" if that is not known.
+func (i *interview) resolve(ctx context.Context, destination string) string {
+	s, _ := sshconfig.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, destination)
+	return strings.ToLower(s.Hostname)
+}
+
+// aliasOf is the name of an address in the ssh config, if it has one.
+func (i *interview) aliasOf(ctx context.Context, address string) string {
+	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
+		if i.resolve(ctx, alias) == strings.ToLower(address) {
+			return alias
+		}
+	}
+	return ""
+}
+
+// siteAt is the site with a destination among its login nodes.
+func (i *interview) siteAt(ctx context.Context, destination string) (configs.Site, bool) {
+	address := i.resolve(ctx, destination)
+	for _, s := range i.sites {
+		if _, ok := s.EntranceAt(address); ok {
+			return s, true
+		}
+	}
+	return configs.Site{}, false
+}
+
+// puttySession is the destination of a saved PuTTY session.
+type puttySession struct {
+	protocol, host, user string
+	port                 uint64
+}
+
+// destination is the session's host as ssh takes it; "" if it does not use SSH or has no host,
+// as PuTTY's default settings. A user in the host's name takes precedence, as in PuTTY.
+func (s puttySession) destination() string {
+	host := strings.TrimSpace(s.host)
+	if s.protocol != "ssh" || host == "" {
+		return ""
+	}
+	user := s.user
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		user, host = host[:at], host[at+1:]
+	}
+	if user != "" {
+		user += "@"
+	}
+	if s.port == 0 || s.port == 22 {
+		return user + host
+	}
+	return "ssh://" + user + net.JoinHostPort(host, strconv.FormatUint(s.port, 10))
 }

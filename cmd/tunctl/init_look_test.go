@@ -14,7 +14,7 @@ import (
 
 // askedAt is an interview about a host of that scheduler where this was found, with what the
 // person types.
-func askedAt(t *testing.T, scheduler string, found api.Look, typed string) (*interview, configs.Site) {
+func askedAt(t *testing.T, scheduler string, found api.Look, typed string) *interview {
 	t.Helper()
 	sites, err := configs.LoadSites("")
 	if err != nil {
@@ -25,7 +25,10 @@ func askedAt(t *testing.T, scheduler string, found api.Look, typed string) (*int
 		t.Fatal(err)
 	}
 	terminal := &term.Terminal{In: strings.NewReader(typed), Out: io.Discard, Err: io.Discard, Interactive: true}
-	return &interview{term: terminal, cfg: &configs.Config{}, sites: sites, app: "jupyter", answers: map[string]string{}, found: &found}, site
+	return &interview{
+		invocation: &invocation{Terminal: terminal}, cfg: &configs.Config{}, sites: sites, looked: true, found: found,
+		plan: plan{session: "jupyter", job: configs.Job{App: "jupyter", Name: "jupyter", Site: site, Answers: map[string]string{}}},
+	}
 }
 
 // clusterFound is a cluster with two accounts and four partitions.
@@ -56,20 +59,20 @@ func TestTheAnswersOfALookFitEachOther(t *testing.T) {
 		{"hour=8\nphys\n\n", map[string]string{"account": "phys", "partition": "batch", "venv": "~/envs/lab"}, nil}, // a misspelled setting is no account
 		{"\nhours=x\n\tunlisted\n", map[string]string{"account": "proj", "partition": "unlisted", "venv": "~/envs/lab"}, nil},
 	} {
-		i, site := askedAt(t, "slurm", clusterFound(), c.typed)
-		p := plan{app: "jupyter", session: "jupyter", site: site}
-		if err := i.askFound(t.Context(), &p); err != nil || !maps.Equal(p.answers, c.with) || !slices.Equal(p.args, c.args) {
-			t.Errorf("%q: %v\n%v %v, want\n%v %v", c.typed, err, p.answers, p.args, c.with, c.args)
+		i := askedAt(t, "slurm", clusterFound(), c.typed)
+		if err := i.askJob(t.Context()); err != nil || !maps.Equal(i.job.Answers, c.with) || !slices.Equal(i.args, c.args) {
+			t.Errorf("%q: %v\n%v %v, want\n%v %v", c.typed, err, i.job.Answers, i.args, c.with, c.args)
 		}
 	}
 }
 
 func TestOnlyPartitionsThatAcceptTheAccountAreOffered(t *testing.T) {
-	i, site := askedAt(t, "slurm", clusterFound(), "")
-	partition := site.Questions[slices.IndexFunc(site.Questions, isPartition)]
+	i := askedAt(t, "slurm", clusterFound(), "")
+	partition, _ := i.setting("partition")
 	for account, want := range map[string][]string{"proj": {"batch", "teach"}, "phys": {"batch", "gpu"}, "": {"batch", "gpu", "teach"}} {
 		var got []string
-		for _, o := range i.offers(partition, &configs.Job{App: "jupyter", Site: site, Answers: map[string]string{"account": account}}) {
+		i.job.Answers = map[string]string{"account": account}
+		for _, o := range i.offers(partition) {
 			got = append(got, o.value)
 		}
 		if !slices.Equal(got, want) {

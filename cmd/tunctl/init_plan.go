@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,20 +11,21 @@ import (
 
 // plan is what `tunctl init` adds to the config.
 type plan struct {
-	site       configs.Site
-	host       string // the [host.NAME]
-	hostExists bool   // the config has it already
+	job        configs.Job // the site's, of an app and with the answers
+	host       string      // the [host.NAME]
+	hostExists bool        // the config has it already
 	ssh        string
-	app        string // of configs.BuiltinJobs
 	session    string
-	job        string // the name of the session's job
-	answers    map[string]string
+	jobName    string
 	submit     string   // a job script of the person's; "" for a builtin job
 	adopts     bool     // the session uses jobs of that name that the person starts
 	workdir    string   // where to submit from
 	args       []string // for the scheduler
 	loggedIn   bool
 }
+
+// ownsJob reports whether the job is of the person's own making.
+func (p plan) ownsJob() bool { return p.submit != "" || p.adopts }
 
 var (
 	notInName   = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
@@ -82,17 +82,18 @@ func jobName(cfg *configs.Config, site configs.Site, host, session string) strin
 // found out.
 func (p plan) hostText() string {
 	var b strings.Builder
-	if p.site.Name != "" {
-		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(p.site.Title), p.site.Name)
+	site := p.job.Site
+	if site.Name != "" {
+		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(site.Title), site.Name)
 	}
 	fmt.Fprintf(&b, "[host.%s]\n", p.host)
 	if p.ssh != p.host {
 		fmt.Fprintf(&b, "ssh  = %s\n", configs.Quote(p.ssh))
 	}
-	if p.site.Name != "" {
-		fmt.Fprintf(&b, "site = %s\n", configs.Quote(p.site.Name))
+	if site.Name != "" {
+		fmt.Fprintf(&b, "site = %s\n", configs.Quote(site.Name))
 	}
-	if renew := p.site.Certificate.Renew; renew != "" {
+	if renew := site.Certificate.Renew; renew != "" {
 		todo := "Remove the # to use it."
 		if capitalWord.MatchString(renew) {
 			todo = "Replace the words in capitals, and remove the #."
@@ -105,40 +106,41 @@ func (p plan) hostText() string {
 // text is the section for the config, with comments.
 func (p plan) text() (string, error) {
 	var b strings.Builder
+	set := func(key, value string) { fmt.Fprintf(&b, "%-6s = %s\n", key, value) }
+	commented := func(key, value, comment string) {
+		set(key, configs.Quote(value)+strings.Repeat(" ", max(2, 20-len(value)))+"# "+comment)
+	}
 	if !p.hostExists {
 		b.WriteString(p.hostText() + "\n")
 	}
-	b.WriteString(p.comment())
-	fmt.Fprintf(&b, "[session.%s]\n", p.session)
-	fmt.Fprintf(&b, "host   = %s\n", configs.Quote(p.host))
-	fmt.Fprintf(&b, "app    = %s\n", configs.Quote(p.app))
-	submit := cmp.Or(p.submit, "builtin:"+p.app)
-	own := p.submit != ""
+	fmt.Fprintf(&b, "%s[session.%s]\n", p.comment(), p.session)
+	set("host", configs.Quote(p.host))
+	set("app", configs.Quote(p.job.App))
 	switch {
-	case own && !p.adopts:
-		fmt.Fprintf(&b, "submit = %s\n", configs.Quote(submit))
-	case !own && p.adopts:
-		fmt.Fprintf(&b, "job    = %s%s# use the job of this name\n", configs.Quote(p.job), gap(p.job))
+	case p.submit != "" && !p.adopts:
+		set("submit", configs.Quote(p.submit))
+	case p.submit == "" && p.adopts:
+		commented("job", p.jobName, "use the job of this name")
 	default:
-		fmt.Fprintf(&b, "job    = %s%s# use a job of this name if there is one …\n", configs.Quote(p.job), gap(p.job))
-		fmt.Fprintf(&b, "submit = %s%s# … otherwise submit this", configs.Quote(submit), gap(submit))
-		if !own {
-			fmt.Fprintf(&b, "; `tunctl script %s` prints it", p.session)
+		commented("job", p.jobName, "use a job of this name if there is one …")
+		if p.submit != "" {
+			commented("submit", p.submit, "… otherwise submit this")
+		} else {
+			commented("submit", "builtin:"+p.job.App, fmt.Sprintf("… otherwise submit this; `tunctl script %s` prints it", p.session))
 		}
-		b.WriteString("\n")
 	}
 	if p.workdir != "" {
-		fmt.Fprintf(&b, "workdir = %s\n", configs.Quote(p.workdir))
+		set("workdir", configs.Quote(p.workdir))
 	}
 	if len(p.args) > 0 {
 		quoted := make([]string, len(p.args))
 		for i, arg := range p.args {
 			quoted[i] = configs.Quote(arg)
 		}
-		fmt.Fprintf(&b, "args   = [%s]\n", strings.Join(quoted, ", "))
+		set("args", "["+strings.Join(quoted, ", ")+"]")
 	}
 	if answers := p.with(); answers != "" {
-		fmt.Fprintf(&b, "with   = { %s }\n", answers)
+		set("with", "{ "+answers+" }")
 	}
 	_, err := configs.Parse("the new section", []byte(b.String()))
 	return b.String(), err
@@ -146,26 +148,26 @@ func (p plan) text() (string, error) {
 
 // comment says what the session does.
 func (p plan) comment() string {
+	does := "starts this job, waits for it and opens the page."
 	switch {
-	case p.app == configs.ShellApp:
-		return fmt.Sprintf("# `tunctl up %[1]s` starts this job. It serves no page: `tunctl ssh %[1]s` is a shell inside,\n# `tunctl code %[1]s` opens an editor there.\n", p.session)
+	case p.job.App == configs.ShellApp:
+		does = fmt.Sprintf("starts this job. It serves no page: `tunctl ssh %[1]s` is a shell inside,\n# `tunctl code %[1]s` opens an editor there.", p.session)
 	case p.submit == "" && p.adopts:
-		return fmt.Sprintf("# `tunctl up %s` opens the page of this job.\n", p.session)
-	case p.app == "jupyter":
-		return fmt.Sprintf("# `tunctl up %s` starts this notebook, waits for it and opens the page.\n", p.session)
+		does = "opens the page of this job."
+	case p.job.App == "jupyter":
+		does = "starts this notebook, waits for it and opens the page."
 	}
-	return fmt.Sprintf("# `tunctl up %s` starts this job, waits for it and opens the page.\n", p.session)
+	return fmt.Sprintf("# `tunctl up %s` %s\n", p.session, does)
 }
-
-// gap aligns comments.
-func gap(value string) string { return strings.Repeat(" ", max(2, 20-len(value))) }
 
 // with writes the answers in the order of the questions.
 func (p plan) with() string {
-	job := configs.Job{App: p.app, Site: p.site}
+	if p.ownsJob() {
+		return ""
+	}
 	var list []string
-	for _, q := range job.Questions() {
-		text, given := p.answers[q.Name]
+	for _, q := range p.job.Questions() {
+		text, given := p.job.Answers[q.Name]
 		switch {
 		case !given || q.Quiet && text == q.Default:
 		case plainNumber.MatchString(text):

@@ -59,7 +59,8 @@ func TestThePlanSaysWhatToReplaceInACertificateCommand(t *testing.T) {
 		"clifton auth":        "Remove the # to use it.\n# before_login = \"clifton auth\"\n",
 		"sshproxy.sh -u USER": "Replace the words in capitals, and remove the #.\n# before_login = \"sshproxy.sh -u USER\"\n",
 	} {
-		p := plan{site: configs.Site{Name: "far", Title: "Far", Certificate: configs.Certificate{Renew: renew}}, host: "far", ssh: "far", app: "jupyter", session: "jupyter", job: "jupyter"}
+		site := configs.Site{Name: "far", Title: "Far", Certificate: configs.Certificate{Renew: renew}}
+		p := plan{job: configs.Job{App: "jupyter", Site: site}, host: "far", ssh: "far", session: "jupyter", jobName: "jupyter"}
 		if text, err := p.text(); err != nil || !strings.Contains(text, want) {
 			t.Errorf("%v\n%s", err, text)
 		}

@@ -81,6 +81,8 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Expect("Which account is charged?")
 	k.Answer("def ann")
 	k.Expect("must be one word without spaces or quotes")
+	k.Answer("cpus=4") // a setting is changed at any question
+	k.Expect("cpus = 4")
 	k.Answer("def-ann")
 	k.Expect("How many hours should the job last? [2]")
 	k.Answer("0.5")
@@ -90,7 +92,9 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Expect("memory     How much memory? [8G]")
 	k.Expect("container  An Apptainer or Singularity image to run in")
 	k.Answer("cores=4")
-	k.Expect("\"cores=4\" is not NAME=VALUE with one of the names above")
+	k.Expect("\"cores=4\" is not a setting of the job; the settings are: account, ")
+	k.Answer("cores")
+	k.Expect("\"cores\" is not NAME=VALUE with one of the names above")
 	k.Answer("memory=16")
 	k.Expect("with its unit, such as 8G")
 	k.Answer("memory=16G")
@@ -105,7 +109,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", hours = 0.5, memory = "16G", gpus = 0 }`} {
+	for _, want := range []string{"[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", hours = 0.5, cpus = 4, memory = "16G", gpus = 0 }`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os/user"
 	"slices"
@@ -11,85 +10,87 @@ import (
 	"strings"
 
 	"tunctl/configs"
-	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
 )
 
-// askSite finds the site by its name or its number in a list, or for a host of no known site
-// by its scheduler.
+// askSite finds the site by its name, by a login node, or for a host of no known site by its
+// scheduler.
 func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
-	what := i.argument
-	if what == "" && i.host != "" {
-		return i.askScheduler(ctx, i.host)
+	if i.argument == "" && i.address != "" {
+		return i.siteOf(ctx, i.address)
 	}
+	what := i.argument
 	if what == "" {
-		i.findHints(ctx)
-		hint := "run `tunctl init SITE`, or `tunctl init HOST` for any other cluster; `tunctl sites` lists the sites"
-		if len(i.hints) > 0 {
-			hint = fmt.Sprintf("`tunctl init %s`? %s. `tunctl sites` lists the others", i.hints[0].site, i.hints[0].why)
-		}
-		if err := i.needPerson("the name of the cluster", hint); err != nil {
+		var err error
+		if what, err = i.askCluster(ctx); err != nil {
 			return configs.Site{}, err
 		}
-		i.showHints()
 	}
+	site, err := i.sites.Find(what)
+	if err == nil {
+		return site, nil
+	}
+	alias := slices.Contains(i.aliases, what)
+	if site, ok := i.sites.WithEntrance(what); ok && i.entrance == "" && !alias {
+		i.Say("%s is a login node of %s", what, site.Title)
+		i.entrance = what
+		return site, nil
+	}
+	if alias || i.inConfig(what) || strings.ContainsAny(what, ".@") || i.argument == "" {
+		i.address = what
+		return i.siteOf(ctx, what)
+	}
+	hint := hintOf(err)
+	if near := suggest.Nearest(what, i.aliases); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean your ssh host %q? %s", near[0], hint)
+	}
+	return site, withHint(err, "%s; to use a host of that name: `tunctl init --host %s`", hint, what)
+}
+
+// askCluster asks for the name of a site or a host, which a list or a search may show first.
+func (i *interview) askCluster(ctx context.Context) (string, error) {
+	i.findHints(ctx)
+	hint := "run `tunctl init SITE`, or `tunctl init HOST` for any other cluster; `tunctl sites` lists the sites"
+	if len(i.hints) > 0 {
+		hint = fmt.Sprintf("`tunctl init %s`? %s. `tunctl sites` lists the others", i.hints[0].site, i.hints[0].why)
+	}
+	if err := i.needPerson("the name of the cluster", hint); err != nil {
+		return "", err
+	}
+	i.showHints()
 	for {
-		if what == "" {
-			question := fmt.Sprintf("Which cluster? Its name, a word to search for, or any ssh host; ? lists all %d", len(i.sites))
-			if i.likely != "" {
-				question += " [" + i.likely + "]"
-			}
-			text, err := i.ask(ctx, question+": ")
-			if err != nil {
-				return configs.Site{}, err
-			}
-			what = i.parseChoice(cmp.Or(text, i.likely))
-			continue
+		question := fmt.Sprintf("Which cluster? Its name, a word to search for, or any ssh host; ? lists all %d", len(i.sites))
+		if i.likely != "" {
+			question += " [" + i.likely + "]"
 		}
-		site, err := i.sites.Find(what)
-		if err == nil {
-			return site, nil
+		text, err := i.readLine(ctx, question+": ")
+		if err != nil {
+			return "", err
 		}
-		alias := slices.Contains(i.aliases, what)
-		if site, ok := i.sites.WithEntrance(what); ok && i.entrance == "" && !alias {
-			i.term.Say("%s is a login node of %s", what, site.Title)
-			i.entrance = what
-			return site, nil
+		if what := i.parseChoice(cmp.Or(text, i.likely)); what != "" {
+			return what, nil
 		}
-		if alias || i.inConfig(what) || strings.ContainsAny(what, ".@") || i.argument == "" {
-			i.host = what
-			return i.askScheduler(ctx, what)
-		}
-		if e, ok := errors.AsType[*api.Error](err); ok {
-			if near := suggest.Nearest(what, i.aliases); len(near) > 0 {
-				e.Hint = fmt.Sprintf("did you mean your ssh host %q? %s", near[0], e.Hint)
-			}
-			e.Hint += fmt.Sprintf("; to use a host of that name: `tunctl init --host %s`", what)
-		}
-		return site, err
 	}
 }
 
-// askScheduler finds the site of a host that is not in the list.
-func (i *interview) askScheduler(ctx context.Context, host string) (configs.Site, error) {
+// siteOf finds the site of a host that is not in the list.
+func (i *interview) siteOf(ctx context.Context, host string) (configs.Site, error) {
 	if site, ok := i.siteAt(ctx, host); ok {
-		i.term.Say("%s is a login node of %s", host, site.Title)
+		i.Say("%s is a login node of %s", host, site.Title)
 		return site, nil
 	}
 	if known := i.cfg.Host(host); known.Site != "" {
 		return i.sites.Find(known.Site)
 	}
-	scheduler := i.scheduler
+	scheduler := i.String("scheduler")
 	if scheduler == "" && i.looks {
 		return configs.Site{Verified: true}, nil // known after the login
 	}
-	if scheduler == "" {
-		var err error
-		if scheduler, err = i.answer(ctx, schedulerQuestion(host), "--scheduler"); err != nil {
-			return configs.Site{}, err
-		}
+	scheduler, err := i.answer(ctx, schedulerQuestion(host), scheduler)
+	if err != nil {
+		return configs.Site{}, err
 	}
 	return i.sites.ForHost(configs.Host{}, scheduler)
 }
@@ -115,10 +116,10 @@ func (i *interview) showHints() {
 	hosts := i.aliases[:min(len(i.aliases), maxHostsShown)]
 	i.list(nil, hosts)
 	if more := len(i.aliases) - len(hosts); more > 0 {
-		i.term.Say("     and %d more", more)
+		i.Say("     and %d more", more)
 	}
 	for _, h := range i.hints {
-		i.term.Say("Probably %s: %s.", i.term.Paint(term.Bold, h.site), h.why)
+		i.Say("Probably %s: %s.", i.Paint(term.Bold, h.site), h.why)
 	}
 	if len(i.hints) == 1 {
 		i.likely = i.hints[0].site
@@ -130,73 +131,60 @@ func (i *interview) list(sites configs.Sites, hosts []string) {
 	i.shown = nil
 	for _, s := range sites {
 		i.shown = append(i.shown, s.Name)
-		i.term.Say("%3d) %-12s %s", len(i.shown), s.Name, s.Label())
+		i.Say("%3d) %-12s %s", len(i.shown), s.Name, s.Label())
 	}
 	if len(hosts) > 0 {
-		i.term.Say("Hosts of your ssh config:")
+		i.Say("Hosts of your ssh config:")
 	}
 	for _, host := range hosts {
 		i.shown = append(i.shown, host)
-		i.term.Say("%3d) %s", len(i.shown), host)
+		i.Say("%3d) %s", len(i.shown), host)
 	}
-}
-
-// listMatches lists the sites that a text is about, and reports whether there are any. A single
-// one is probably meant.
-func (i *interview) listMatches(text string) bool {
-	words := strings.Fields(text)
-	found := i.sites.Search(words...)
-	if len(found) == 0 {
-		return false
-	}
-	i.list(found, nil)
-	i.likely = ""
-	if len(found) == 1 {
-		i.likely = found[0].Name
-	}
-	if len(words) == 1 {
-		i.term.Say("(To use a host called %[1]s: USER@%[1]s)", words[0])
-	}
-	return true
 }
 
 // parseChoice is the entry of that number in the last list, or the text itself: a site or a
-// host. It is "", after a message, if the text can be neither or is a mistyped site.
+// host. It is "", after a message or a list, if the text can be neither or is a mistyped site.
 func (i *interview) parseChoice(text string) string {
-	names := i.names()
-	near := suggest.Nearest(text, names)
+	var names []string
+	for _, s := range i.sites {
+		names = append(names, s.Name)
+	}
+	names = append(names, i.aliases...)
 	_, isEntrance := i.sites.WithEntrance(text)
-	n, err := strconv.Atoi(text)
+	words, near := strings.Fields(text), suggest.Nearest(text, names)
+	n, notNumber := strconv.Atoi(text)
 	switch {
 	case text == "?":
 		i.list(i.sites, i.aliases)
 		return ""
-	case err == nil && n >= 1 && n <= len(i.shown):
+	case notNumber == nil && n >= 1 && n <= len(i.shown):
 		return i.shown[n-1]
-	case err == nil:
-		i.term.Say("No line above has the number %s.", text)
+	case notNumber == nil:
+		i.Say("No line above has the number %s.", text)
 		return ""
 	case text == "" || isEntrance || slices.Contains(names, text) || strings.Contains(text, "@"):
 		return text
-	case !strings.Contains(text, ".") && i.listMatches(text):
+	}
+	if found := i.sites.Search(words...); len(found) > 0 && !strings.Contains(text, ".") {
+		i.list(found, nil)
+		i.likely = ""
+		if len(found) == 1 { // it is probably meant
+			i.likely = found[0].Name
+		}
+		if len(words) == 1 {
+			i.Say("(To use a host called %[1]s: USER@%[1]s)", text)
+		}
 		return ""
-	case strings.ContainsAny(text, " \t"):
-		i.term.Say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
+	}
+	if len(words) > 1 {
+		i.Say("%q is not a host: write NAME or USER@NAME, without spaces.", text)
 		return ""
-	case len(near) > 0:
-		i.term.Say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
+	}
+	if len(near) > 0 {
+		i.Say("no site %q: did you mean %q? (To use a host of that name: USER@%s)", text, near[0], text)
 		return ""
 	}
 	return text
-}
-
-// names are those of all sites and of the hosts of the ssh config.
-func (i *interview) names() []string {
-	names := make([]string, 0, len(i.sites)+len(i.aliases))
-	for _, s := range i.sites {
-		names = append(names, s.Name)
-	}
-	return append(names, i.aliases...)
 }
 
 // askHost finds the login node and the person's user name there.
@@ -206,70 +194,61 @@ func (i *interview) askHost(ctx context.Context, s configs.Site) (string, error)
 		return "", err
 	}
 	if s.Before != "" {
-		i.term.Say("%s", s.Before)
+		i.Say("%s", s.Before)
 	}
 	i.probe(ctx, s, host)
 	if s.Login != "" {
-		i.term.Say("Login: %s.", s.Login)
+		i.Say("Login: %s.", s.Login)
 	}
 	if text := certificateText(s.Certificate); text != "" {
-		i.term.Say("Certificate: %s.", text)
+		i.Say("Certificate: %s.", text)
 	}
 	if !s.Verified {
-		i.term.Say("%s not verified as a whole: "+configs.GapsText, i.term.Paint(term.Yellow, "?"))
+		i.Say("%s not verified as a whole: "+configs.GapsText, i.Paint(term.Yellow, "?"))
 	}
 	if len(s.Unsure) > 0 {
-		i.term.Say("%s not verified: %s", i.term.Paint(term.Yellow, "?"), unverifiedText(s))
+		i.Say("%s not verified: %s", i.Paint(term.Yellow, "?"), unverifiedText(s))
 	}
 	if strings.Contains(host, "@") || slices.Contains(i.aliases, host) || i.inConfig(host) {
 		return host, nil // the user name is known
 	}
-	if alias := i.aliasOf(ctx, host); alias != "" && i.user == "" {
-		i.term.Say("%s is in your ssh config as %s", host, alias)
+	if alias := i.aliasOf(ctx, host); alias != "" && i.String("user") == "" {
+		i.Say("%s is in your ssh config as %s", host, alias)
 		return alias, nil
 	}
-	q := configs.Question{Name: "user", Ask: "Your user name on the cluster?", Kind: configs.AskWord, Required: true, Default: i.user}
-	if i.user != "" {
-		name, err := q.Check(i.user)
-		return name + "@" + host, asUsage(err)
-	}
-	if u, err := user.Current(); err == nil && i.term.Interactive {
+	q := configs.Question{Name: "user", Ask: "Your user name on the cluster?", Kind: configs.AskWord, Required: true}
+	if u, err := user.Current(); err == nil && i.Interactive {
 		if _, err := q.Check(u.Username); err == nil {
 			q.Default = u.Username
 		}
 	}
-	name, err := i.answer(ctx, q, "--user")
+	name, err := i.answer(ctx, q, i.String("user"))
 	return name + "@" + host, err
 }
 
 func (i *interview) askEntrance(ctx context.Context, s configs.Site) (string, error) {
 	switch {
-	case i.host != "":
-		return i.host, nil
+	case i.address != "":
+		return i.address, nil
 	case len(s.Entrances) == 1:
 		return s.Entrances[0].Host, nil
 	case len(s.Entrances) == 0:
 		if s.Portal != "" {
-			i.term.Say("tunctl knows the name of no login node of %s; its portal is %s", s.Title, s.Portal)
+			i.Say("tunctl knows the name of no login node of %s; its portal is %s", s.Title, s.Portal)
 		}
-		return i.answer(ctx, configs.Question{Name: "host", Ask: "The address of the login node, or a host of your ssh config?", Kind: configs.AskWord, Required: true}, "--host")
+		q := configs.Question{Name: "host", Kind: configs.AskWord, Required: true, Ask: "The address of the login node, or a host of your ssh config?"}
+		return i.answer(ctx, q, "")
 	}
 	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
 		q.Choices = append(q.Choices, e.Name)
-		if i.entrance == "" && i.term.Interactive {
-			i.term.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
+		if i.entrance == "" && i.Interactive {
+			i.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
 		}
 	}
-	name := i.entrance
-	if name == "" {
-		var err error
-		if name, err = i.answer(ctx, q, "--entrance"); err != nil {
-			return "", err
-		}
-	}
-	if _, err := q.Check(name); err != nil {
-		return "", asUsage(err)
+	name, err := i.answer(ctx, q, i.entrance)
+	if err != nil {
+		return "", err
 	}
 	return s.Entrances[slices.Index(q.Choices, name)].Host, nil
 }
@@ -292,14 +271,14 @@ func unverifiedText(s configs.Site) string {
 // probe says whether the network is ready for SSH: without a VPN that the site requires, an
 // address does not respond.
 func (i *interview) probe(ctx context.Context, s configs.Site, host string) {
-	if !i.probes || !i.term.Interactive {
+	if !i.probes {
 		return
 	}
-	switch probe := s.ProbeAt(i.address(ctx, host)); {
+	switch probe := s.ProbeAt(i.resolve(ctx, host)); {
 	case probe == "":
 	case tunnel.Reachable(ctx, probe):
-		i.term.Say("%s %s responds", i.term.Paint(term.Green, "✓"), probe)
+		i.Say("%s %s responds", i.Paint(term.Green, "✓"), probe)
 	default:
-		i.term.Say("%s %s does not respond from this network", i.term.Paint(term.Yellow, "!"), probe)
+		i.Say("%s %s does not respond from this network", i.Paint(term.Yellow, "!"), probe)
 	}
 }

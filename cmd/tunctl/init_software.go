@@ -23,68 +23,64 @@ type software struct {
 
 // askSoftware asks what to start: an environment with Jupyter, a job script of the person's,
 // or a job that serves already.
-func (i *interview) askSoftware(ctx context.Context, job *configs.Job, p *plan) error {
-	given := slices.ContainsFunc([]string{"modules", "conda", "venv", "container"}, func(name string) bool { return job.Answers[name] != "" })
-	if i.app != "jupyter" || given || p.submit != "" || p.adopts {
+func (i *interview) askSoftware(ctx context.Context) error {
+	given := slices.ContainsFunc([]string{"modules", "conda", "venv", "container"}, func(name string) bool { return i.job.Answers[name] != "" })
+	if i.job.App != "jupyter" || given {
 		return nil
 	}
-	all := slices.DeleteFunc(i.software(p.site), func(s software) bool {
-		_, ok := question(job, s.answer)
+	all := slices.DeleteFunc(i.software(), func(s software) bool {
+		_, ok := i.setting(s.answer)
 		return s.answer != "" && !ok // it has no effect at this site
 	})
-	if len(all) == 0 {
-		if p.site.Generic() {
-			i.showInstall(job, p.host)
-		}
-		return nil
-	}
-	chosen := all[0]
-	if len(all) == 1 {
-		i.term.Say("It starts %s: %s (%s)", cmp.Or(chosen.label, chosen.value), chosen.about, chosen.source)
-	} else {
-		offers := make([]offer, len(all))
-		for n, s := range all {
-			offers[n] = s.offer
-		}
-		o, err := i.choose(ctx, fmt.Sprintf("What should `tunctl up %s` start? A folder, a module, a .sif image or a job script on the host will do, too", p.session), offers, job, func(text string) error {
-			s := typedSoftware(text)
-			q, ok := question(job, cmp.Or(s.answer, "venv"))
-			if !ok && !s.script {
-				return fmt.Errorf("%s runs jobs in its own containers: set prepare in the session for what is inside", p.site.Name)
-			}
-			_, err := q.Check(s.value)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if n := slices.Index(offers, o); n >= 0 {
-			chosen = all[n]
-		} else {
-			chosen = typedSoftware(o.value)
-		}
-	}
 	switch {
-	case chosen.script:
-		p.submit, p.adopts = chosen.value, chosen.job != ""
-		p.job = cmp.Or(chosen.job, p.job)
-		if folder := path.Dir(chosen.value); folder != "~" && folder != "." && folder != i.found.Home {
-			p.workdir = folder
+	case len(all) == 0 && i.job.Site.Generic():
+		i.showInstall()
+		return nil
+	case len(all) == 0:
+		return nil
+	case len(all) == 1:
+		i.Say("It starts %s: %s (%s)", cmp.Or(all[0].label, all[0].value), all[0].about, all[0].source)
+		return i.useSoftware(all[0])
+	}
+	offers := make([]offer, len(all))
+	for n, s := range all {
+		offers[n] = s.offer
+	}
+	q := configs.Question{Ask: fmt.Sprintf("What should `tunctl up %s` start? A folder, a module, a .sif image or a job script on the host will do, too", i.session)}
+	return i.ask(ctx, q, "--with", offers, func(text string) error {
+		if n := slices.IndexFunc(offers, func(o offer) bool { return o.value == text }); n >= 0 {
+			return i.useSoftware(all[n])
 		}
-	case chosen.job != "":
-		p.job, p.adopts = chosen.job, true
-	case chosen.answer != "":
-		q, _ := question(job, chosen.answer)
-		return job.Answer(q, chosen.value)
+		return i.useSoftware(typedSoftware(text))
+	})
+}
+
+// useSoftware has the session start what was chosen.
+func (i *interview) useSoftware(s software) error {
+	switch {
+	case s.script:
+		i.submit, i.adopts = s.value, s.job != ""
+		i.jobName = cmp.Or(s.job, i.jobName)
+		if folder := path.Dir(s.value); folder != "~" && folder != "." && folder != i.found.Home {
+			i.workdir = folder
+		}
+	case s.job != "":
+		i.jobName, i.adopts = s.job, true
+	case s.answer != "":
+		q, ok := i.setting(s.answer)
+		if !ok {
+			return fmt.Errorf("%s runs jobs in its own containers: set prepare in the session for what is inside", i.job.Site.Name)
+		}
+		return i.job.Answer(q, s.value)
 	}
 	return nil
 }
 
 // software lists what was found, the best first: a script that the person wrote for this
 // cluster, their own environments, then those of the site.
-func (i *interview) software(site configs.Site) []software {
+func (i *interview) software() []software {
 	var list []software
-	if !site.Generic() && (site.Job.Setup != "" || site.Job.Environment != "") {
+	if site := i.job.Site; !site.Generic() && (site.Job.Setup != "" || site.Job.Environment != "") {
 		list = append(list, software{offer: offer{label: "as usual there", about: "what the site file sets up", source: site.Name}})
 	}
 	serving := slices.Clone(i.found.Serving)
@@ -154,11 +150,11 @@ func typedSoftware(text string) software {
 
 // showInstall says how to make an environment where no Jupyter was found, and has the session
 // use it.
-func (i *interview) showInstall(job *configs.Job, host string) {
+func (i *interview) showInstall() {
 	const folder = "~/jupyter"
-	i.term.Say("%s no Jupyter was found on %s. These commands install it there; tunctl runs none of them:\n\n"+
+	i.Say("%s no Jupyter was found on %s. These commands install it there; tunctl runs none of them:\n\n"+
 		"  tunctl ssh %s\n  python3 -m venv %s\n  %s/bin/pip install jupyterlab\n\n"+
 		"If python3 is missing or old there, look for a module of it first: module avail python",
-		i.term.Paint(term.Yellow, "!"), host, host, folder, folder)
-	i.set(job, "venv", folder, "as in these commands")
+		i.Paint(term.Yellow, "!"), i.host, i.host, folder, folder)
+	i.set("venv", folder, "as in these commands")
 }

@@ -18,12 +18,13 @@ func TestWhatIsTypedForTheSoftwareIsTakenByItsForm(t *testing.T) {
 }
 
 func TestASitesOwnSetupIsOfferedFirst(t *testing.T) {
-	i, _ := askedAt(t, "slurm", clusterFound(), "")
+	i := askedAt(t, "slurm", clusterFound(), "")
 	narval, err := i.sites.Find("narval")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := i.software(narval)
+	i.job.Site = narval
+	list := i.software()
 	if len(list) != 2 || list[0].label != "as usual there" || list[0].answer != "" || list[1].value != "~/envs/lab" || list[1].answer != "venv" {
 		t.Errorf("offered %+v", list)
 	}

@@ -50,6 +50,16 @@ func interruptibleAction(t *term.Terminal, f func(context.Context, *invocation) 
 	})
 }
 
+// takes refuses fewer and more arguments than a command has, and says which those are.
+func takes(least, most int, usage string, f func(context.Context, *invocation) error) func(context.Context, *invocation) error {
+	return func(ctx context.Context, inv *invocation) error {
+		if n := inv.NArg(); n < least || n > most {
+			return usagef("%s", usage)
+		}
+		return f(ctx, inv)
+	}
+}
+
 // interruptible ends ctx at Ctrl-C or SIGTERM, so that a command can restore the screen or
 // close a window. A second signal ends the program at once.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {

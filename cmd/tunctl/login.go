@@ -19,33 +19,35 @@ func loginCommand(t *term.Terminal) *cli.Command {
 		Name:      "login",
 		Usage:     "log in to a host: password, one-time code or host key",
 		ArgsUsage: "HOST",
-		Description: "HOST is an alias from ~/.ssh/config, a host from tunctl's config, or user@address.\n\n" +
-			"You answer the host's prompts in this terminal. Without a terminal, and without the tray,\n" +
-			"the command fails with exit status 3.\n\n" +
-			"A password is asked for at each login, unless you have it saved: --remember keeps it in\n" +
-			"memory until the agent stops, --save in the system keyring. One-time codes are never saved.\n\n" +
-			"  tunctl login narval",
+		Description: `HOST is an alias from ~/.ssh/config, a host from tunctl's config, or user@address.
+
+			You answer the host's prompts in this terminal. Without a terminal, and without the tray, the command
+			fails with exit status 3.
+
+			A password is asked for at each login, unless you have it saved: --remember keeps it in memory until the
+			agent stops, --save in the system keyring. One-time codes are never saved.
+
+			  tunctl login narval`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
-			if inv.NArg() != 1 {
-				return usagef("login takes one HOST, as named in your ssh config")
-			}
-			keep := api.KeepNot
-			switch {
-			case inv.Bool("save"):
-				keep = api.KeepKeyring
-			case inv.Bool("remember"):
-				keep = api.KeepMemory
-			}
-			if _, err := inv.ensureAgent(ctx); err != nil {
-				return err
-			}
-			return inv.login(ctx, inv.Args().First(), keep)
-		}),
+		Action: interruptibleAction(t, takes(1, 1, "login takes one HOST, as named in your ssh config", logIn)),
 	}
+}
+
+func logIn(ctx context.Context, inv *invocation) error {
+	keep := api.KeepNot
+	switch {
+	case inv.Bool("save"):
+		keep = api.KeepKeyring
+	case inv.Bool("remember"):
+		keep = api.KeepMemory
+	}
+	if _, err := inv.ensureAgent(ctx); err != nil {
+		return err
+	}
+	return inv.login(ctx, inv.Args().First(), keep)
 }
 
 func logoutCommand(t *term.Terminal) *cli.Command {
@@ -53,29 +55,28 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 		Name:      "logout",
 		Usage:     "disconnect from a host; its sessions wait until you log in again",
 		ArgsUsage: "HOST",
-		Description: "Shells and copies on the host and its compute nodes end too. A host that others are reached\n" +
-			"through stays connected until you log out of those; the command names them and fails.\n\n" +
-			"  tunctl logout narval",
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
-			if inv.NArg() != 1 {
-				return usagef("logout takes one HOST, as named in your ssh config")
-			}
-			host := inv.Args().First()
-			if err := inv.refuseSession(host); err != nil {
-				return err
-			}
-			err := inv.client.Logout(ctx, host)
-			switch {
-			case errors.Is(err, client.ErrNotRunning):
-				inv.Say("the agent is not running: no host is connected")
-				return nil
-			case err != nil:
-				return err
-			}
-			inv.Say("disconnected from %s", host)
-			return nil
-		}),
+		Description: `Shells and copies on the host and its compute nodes end too. A host that others are reached through stays
+			connected until you log out of those; the command names them and fails.
+
+			  tunctl logout narval`,
+		Action: action(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", logOut)),
 	}
+}
+
+func logOut(ctx context.Context, inv *invocation) error {
+	host := inv.Args().First()
+	if err := inv.refuseSession(host); err != nil {
+		return err
+	}
+	err := inv.client.Logout(ctx, host)
+	if errors.Is(err, client.ErrNotRunning) {
+		inv.Say("the agent is not running: no host is connected")
+		return nil
+	}
+	if err == nil {
+		inv.Say("disconnected from %s", host)
+	}
+	return err
 }
 
 // connectHost connects to a host, unless it is connected, and says so.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -17,24 +16,23 @@ func logsCommand(t *term.Terminal) *cli.Command {
 		Name:      "logs",
 		Usage:     "show the log of a session's job, or of any of your jobs",
 		ArgsUsage: "[SESSION | HOST JOB]",
-		Description: "Without SESSION: the session that is up. A log may contain control codes that move the cursor,\n" +
-			"rename the window or clear the screen. On a terminal only text and colours are shown; a file\n" +
-			"or a pipe gets everything.\n\n" +
-			"  tunctl logs jupyter           what the job has written so far\n" +
-			"  tunctl logs -f                keep showing new lines until Ctrl-C\n" +
-			"  tunctl logs narval 4711       a job without a session\n" +
-			"  tunctl logs jupyter > job.log",
+		Description: `Without SESSION: the session that is up. A log may contain control codes that move the cursor, rename the
+			window or clear the screen. On a terminal only text and colours are shown; a file or a pipe gets
+			everything.
+
+			  tunctl logs jupyter           what the job has written so far
+			  tunctl logs -f                keep showing new lines until Ctrl-C
+			  tunctl logs narval 4711       a job without a session
+			  tunctl logs jupyter > job.log`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: action(t, logs),
+		Action: interruptibleAction(t, logs),
 	}
 }
 
 func logs(ctx context.Context, inv *invocation) error {
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	q, err := logQuery(ctx, inv)
 	if err != nil {
 		return err
@@ -45,11 +43,7 @@ func logs(ctx context.Context, inv *invocation) error {
 		defer safe.ResetColour()
 		out = safe
 	}
-	err = showLog(ctx, inv, q, out)
-	if ctx.Err() != nil {
-		return silentError(exitInterrupted)
-	}
-	return err
+	return showLog(ctx, inv, q, out)
 }
 
 // silentLog is how long a followed log may stay empty before a message.
@@ -74,8 +68,8 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 			_, _ = out.Write(text) // the reader is gone: Ctrl-C or the end follows
 		}
 	})
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotReady && e.Hint == "" {
-		e.Hint = "the job may not have written anything yet: `tunctl logs -f` waits for it"
+	if hasCode(err, api.CodeNotReady) && hintOf(err) == "" {
+		err = withHint(err, "the job may not have written anything yet: `tunctl logs -f` waits for it")
 	}
 	if err == nil && !shown && ctx.Err() == nil {
 		inv.Say("the log is empty so far")

@@ -70,9 +70,10 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:  "tunctl",
 		Usage: "a notebook on a supercomputer, one command away",
-		Description: reflow("Logs in to the cluster, submits or finds your job, waits for it, forwards its port and\n" +
-			"opens its page. Reconnects automatically when the laptop wakes up or the network changes.\n\n" +
-			"New here? `tunctl demo` needs no account. Then `tunctl init`, and `tunctl up`."),
+		Description: reflow(`Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
+			Reconnects automatically when the laptop wakes up or the network changes.
+
+			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`),
 		Version:                version(),
 		HideVersion:            true, // the flag below runs the command
 		HideHelpCommand:        true, // helpCommand replaces it
@@ -168,6 +169,22 @@ func hintOf(err error) string {
 		return e.Hint
 	}
 	return home.FullDiskHint(err)
+}
+
+// withHint is an error of the API with another hint; any other error stays as it is.
+func withHint(err error, format string, args ...any) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		return err
+	}
+	better := *e
+	return better.WithHint(format, args...)
+}
+
+// hasCode reports whether an error has one of the codes.
+func hasCode(err error, codes ...api.Code) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && slices.Contains(codes, e.Code)
 }
 
 // The exit codes, a contract with scripts.

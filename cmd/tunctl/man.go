@@ -38,7 +38,7 @@ func manCommand() *cli.Command {
 func manPages(app *cli.App) map[string]string {
 	pages := map[string]string{"tunctl.1": mainPage(app)}
 	for _, c := range app.Commands {
-		if !c.Hidden && c.Name != "help" {
+		if !c.Hidden {
 			pages["tunctl-"+c.Name+".1"] = commandPage(c)
 		}
 	}
@@ -82,7 +82,7 @@ func mainPage(app *cli.App) string {
 	var others []string
 	chapter := ""
 	for _, c := range app.Commands {
-		if !c.Hidden && c.Name != "help" {
+		if !c.Hidden {
 			if c.Category != chapter {
 				chapter = c.Category
 				p.macro(".SS " + escapeRoff(chapter))
@@ -100,10 +100,11 @@ func mainPage(app *cli.App) string {
 func commandPage(c *cli.Command) string {
 	p := newManPage("tunctl-"+c.Name, c.Usage)
 	p.macro(".SH SYNOPSIS")
-	for _, one := range append([]*cli.Command{c}, c.Subcommands...) {
-		if one == c && len(c.Subcommands) > 0 {
-			continue
-		}
+	forms := c.Subcommands
+	if len(forms) == 0 {
+		forms = []*cli.Command{c}
+	}
+	for _, one := range forms {
 		words := "tunctl " + c.Name
 		if one != c {
 			words += " " + one.Name
@@ -120,9 +121,6 @@ func commandPage(c *cli.Command) string {
 	p.description(c.Description)
 	p.flags(c.Flags)
 	for _, sub := range c.Subcommands {
-		if sub.Hidden || sub.Name == "help" {
-			continue
-		}
 		p.macro(".SS " + escapeRoff(c.Name+" "+sub.Name))
 		p.text(sub.Usage)
 		p.prose(sub.Description)
@@ -201,11 +199,7 @@ func (p *manPage) options(flags []cli.Flag) {
 		placeholder, usage := splitUsage(f)
 		names := make([]string, 0, 2)
 		for _, name := range f.Names() {
-			dashes := "--"
-			if len(name) == 1 {
-				dashes = "-"
-			}
-			names = append(names, strings.TrimSpace(dashes+name+" "+placeholder))
+			names = append(names, strings.TrimSpace(dashed(name)+" "+placeholder))
 		}
 		if env := f.GetEnvVars(); len(env) > 0 {
 			usage += " (also: $" + strings.Join(env, ", $") + ")"

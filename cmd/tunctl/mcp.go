@@ -16,11 +16,12 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "mcp",
 		Usage: "let a coding assistant see your sessions, and ask to start them",
-		Description: "Serves the Model Context Protocol on standard input and output; your assistant starts it. It\n" +
-			"reads what the agent knows, which costs the cluster nothing. Starting and stopping a session\n" +
-			"needs your yes each time, in the tray or in a terminal with `tunctl mcp approve`, and jobs must\n" +
-			"fit into node_hours in [mcp] of the config. docs/assistants.md has the lines for your assistant.\n\n" +
-			"  tunctl mcp approve",
+		Description: `Serves the Model Context Protocol on standard input and output; your assistant starts it. It reads what
+			the agent knows, which costs the cluster nothing. Starting and stopping a session needs your yes each
+			time, in the tray or in a terminal with ''tunctl mcp approve'', and jobs must fit into node_hours in [mcp]
+			of the config. docs/assistants.md has the lines for your assistant.
+
+			  tunctl mcp approve`,
 		Action: interruptibleAction(t, serveMCP),
 		Subcommands: []*cli.Command{{
 			Name:        "approve",

@@ -18,31 +18,32 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 		Name:      "script",
 		Usage:     "print the job script that tunctl would submit",
 		ArgsUsage: "SITE|SESSION",
-		Description: "For a session with submit = \"builtin:…\": the script with its answers. For a site: the script\n" +
-			"with the answers given by --with, and CHANGE-ME where one is missing. To edit it yourself:\n\n" +
-			"  tunctl script jupyter > my-job.sh\n\n" +
-			"and set submit = \"local:./my-job.sh\" in the config. --app is one of jupyter, code-server, rstudio,\n" +
-			"desktop, tensorboard, command and shell.",
+		Description: `For a session with submit = "builtin:…": the script with its answers. For a site: the script with the
+			answers given by --with, and CHANGE-ME where one is missing. To edit it yourself:
+
+			  tunctl script jupyter > my-job.sh
+
+			and set submit = "local:./my-job.sh" in the config. --app is one of jupyter, code-server, rstudio,
+			desktop, tensorboard, command and shell.`,
 		Flags: []cli.Flag{
 			withFlag("answer a question: `NAME=VALUE`; repeatable"),
 			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
-			if inv.NArg() != 1 {
-				return usagef("script takes one site or session")
-			}
-			job, err := scriptJob(ctx, inv, inv.Args().First())
-			if err != nil {
-				return err
-			}
-			text, err := job.Script()
-			if err != nil {
-				return err
-			}
-			_, err = inv.Out.Write(text)
-			return err
-		}),
+		Action: action(t, takes(1, 1, "script takes one site or session", printScript)),
 	}
+}
+
+func printScript(ctx context.Context, inv *invocation) error {
+	job, err := scriptJob(ctx, inv, inv.Args().First())
+	if err != nil {
+		return err
+	}
+	text, err := job.Script()
+	if err != nil {
+		return err
+	}
+	_, err = inv.Out.Write(text)
+	return err
 }
 
 // scriptJob is the job of the session of that name, or of the site.
@@ -52,7 +53,7 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 		return nil, err
 	}
 	sites := loadSites(inv.Terminal, inv.paths)
-	cfg := inv.readConfig()
+	cfg := readConfig(inv.paths)
 	if s, ok := cfg.Session(name); ok {
 		return sessionJob(ctx, inv.client, sites, cfg, s, with)
 	}

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -25,15 +26,17 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 		Name:      "sites",
 		Usage:     "list, search or show the clusters that tunctl knows",
 		ArgsUsage: "[SITE|WORD] | check FILE",
-		Description: "With a name: everything known about that site, what is not verified, and the questions that\n" +
-			"its job asks. With another word: the sites with it in their title, country or login nodes.\n\n" +
-			"Your own sites go into the folder `sites` beside the config, one file each; an administrator\n" +
-			"installs them for everybody in /etc/tunctl/sites. `check` reads a site file, renders its jobs\n" +
-			"and names what is missing; it exits with 1 on an error.\n\n" +
-			"  tunctl sites\n" +
-			"  tunctl sites narval\n" +
-			"  tunctl sites canada\n" +
-			"  tunctl sites check ourlab.toml",
+		Description: `With a name: everything known about that site, what is not verified, and the questions that its job asks.
+			With another word: the sites with it in their title, country or login nodes.
+
+			Your own sites go into the folder ''sites'' beside the config, one file each; an administrator installs
+			them for everybody in /etc/tunctl/sites. ''check'' reads a site file, renders its jobs and names what is
+			missing; it exits with 1 on an error.
+
+			  tunctl sites
+			  tunctl sites narval
+			  tunctl sites canada
+			  tunctl sites check ourlab.toml`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			switch {
@@ -63,6 +66,12 @@ func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
 	if err != nil {
 		t.Say("%v", err)
 	}
+	return sites
+}
+
+// readSites returns the sites that can be read; `tunctl sites` reports the others.
+func readSites(p home.Paths) configs.Sites {
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
 	return sites
 }
 
@@ -101,13 +110,10 @@ func searchSites(inv *invocation, sites configs.Sites, word string, notFound err
 	found := sites.Search(strings.Fields(word)...)
 	switch {
 	case len(found) == 0:
-		e, ok := errors.AsType[*api.Error](notFound)
-		if near := suggest.Nearest(word, sites.SearchWords()); ok && len(near) > 0 {
-			e.Hint = fmt.Sprintf("did you mean %q? `tunctl sites` lists them all", near[0])
-		} else if ok {
-			e.Hint = "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`"
+		if near := suggest.Nearest(word, sites.SearchWords()); len(near) > 0 {
+			return withHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
 		}
-		return notFound
+		return withHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
 	case inv.Bool("json"):
 		return inv.PrintIndentedJSON(found)
 	}
@@ -232,4 +238,65 @@ func defaultOf(q configs.Question) string {
 		return " (required)"
 	}
 	return ""
+}
+
+// checkSite reads a site file and reports what is wrong with it, and what is missing.
+func checkSite(ctx context.Context, inv *invocation, file string) error {
+	own := configs.SitesFolder(inv.paths.Config)
+	report, err := configs.CheckSite(file, own, inv.paths.Sites)
+	if err != nil {
+		return err
+	}
+	if inv.Bool("json") {
+		missing := report.Missing
+		if missing == nil {
+			missing = []configs.MissingFact{}
+		}
+		if err := inv.PrintIndentedJSON(struct {
+			Site    configs.Site          `json:"site"`
+			Missing []configs.MissingFact `json:"missing"`
+		}{report.Site, missing}); err != nil {
+			return err
+		}
+		return checkSyntax(ctx, report)
+	}
+	l := term.LayoutFor(inv.Out)
+	line := func(colour, mark, format string, args ...any) {
+		fmt.Fprintf(inv.Out, "%s %s\n", l.Paint(colour, mark), fmt.Sprintf(format, args...))
+	}
+	line(term.Green, "✓", "%s: %s", report.Site.Name, report.Site.Title)
+	if err := checkSyntax(ctx, report); err != nil {
+		return err
+	}
+	for _, s := range report.Scripts {
+		line(term.Green, "✓", "builtin:%s for %s: %d lines", s.App, s.Scheduler, bytes.Count(s.Text, []byte("\n")))
+	}
+	for _, r := range report.Site.Readers {
+		for _, b := range r.Read(r.Example) {
+			line(term.Green, "✓", "read.%s: %s: %s", r.Name, b.Name, balanceText(b))
+		}
+	}
+	for _, m := range report.Missing {
+		line(term.Yellow, "?", "%s is missing: %s", m.Key, m.Lack)
+	}
+	if used, err := filepath.Abs(file); err == nil && filepath.Dir(used) != own && filepath.Dir(used) != inv.paths.Sites {
+		inv.Say("to use it, put it into %s", own)
+	}
+	return nil
+}
+
+// checkSyntax has bash read the scripts, where there is one: a site's setup may not be valid.
+func checkSyntax(ctx context.Context, report configs.SiteReport) error {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		return nil //nolint:nilerr // the cluster has one
+	}
+	for _, s := range report.Scripts {
+		cmd := exec.CommandContext(ctx, bash, "-n")
+		cmd.Stdin = bytes.NewReader(s.Text)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: builtin:%s for %s is not valid in bash: check setup and environment\n%s", report.Site.Path, s.App, s.Scheduler, strings.TrimSpace(string(out)))
+		}
+	}
+	return nil
 }

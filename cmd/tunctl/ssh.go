@@ -28,14 +28,14 @@ func sshCommand(t *term.Terminal) *cli.Command {
 		Name:      sshName,
 		Usage:     "run a shell or a command on a host or inside a job",
 		ArgsUsage: "HOST|SESSION [COMMAND...]",
-		Description: "Needs no second login and no second one-time code: it uses the agent's connection. SESSION\n" +
-			"means inside its running job: on its node, with its environment and its GPUs. A session that\n" +
-			"is down is not started. The exit status is the command's, or 255 if the connection failed.\n" +
-			"X11 and agent forwarding are not supported. `tunctl ssh-config install` does the same for ssh,\n" +
-			"scp, rsync, git and VS Code.\n\n" +
-			"  tunctl ssh narval\n" +
-			"  tunctl ssh jupyter nvidia-smi\n" +
-			"  tunctl ssh --node 1 jupyter hostname",
+		Description: `Needs no second login and no second one-time code: it uses the agent's connection. SESSION means inside
+			its running job: on its node, with its environment and its GPUs. A session that is down is not started.
+			The exit status is the command's, or 255 if the connection failed. X11 and agent forwarding are not
+			supported. ''tunctl ssh-config install'' does the same for ssh, scp, rsync, git and VS Code.
+
+			  tunctl ssh narval
+			  tunctl ssh jupyter nvidia-smi
+			  tunctl ssh --node 1 jupyter hostname`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "login-node", Usage: "go to the login node of SESSION, not inside its job"},
 			&cli.StringFlag{Name: "node", Usage: "go to this `NODE` of the job: its name, or its number from 0"},
@@ -46,7 +46,7 @@ func sshCommand(t *term.Terminal) *cli.Command {
 			if c.NArg() == 0 {
 				return usagef("ssh takes a host or a session and, optionally, a command, as in `tunctl ssh narval` or `tunctl ssh jupyter nvidia-smi`")
 			}
-			err := action(t, shell)(c)
+			err := interruptibleAction(t, shell)(c)
 			if _, said := errors.AsType[silentError](err); err == nil || said {
 				return err
 			}
@@ -64,8 +64,6 @@ func shell(ctx context.Context, inv *invocation) error {
 	if inv.Bool("login-node") && inv.String("node") != "" {
 		return usagef("--login-node and --node exclude each other")
 	}
-	ctx, stop := interruptible(ctx)
-	defer stop()
 	find := inv.destination
 	if inv.Bool("login-node") {
 		find = inv.loginNode
@@ -175,11 +173,7 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 		_ = s.Signal(ssh.SIGINT)
 		_ = s.Close()
 	})()
-	err = s.Wait()
-	if ctx.Err() != nil {
-		return silentError(exitInterrupted)
-	}
-	return err
+	return s.Wait()
 }
 
 // sendLocale sends the variables that nearly every sshd accepts. It requests no replies: each

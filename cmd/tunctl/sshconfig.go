@@ -12,7 +12,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
 	"tunctl/internal/gateway"
@@ -24,11 +23,11 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "ssh-config",
 		Usage: "let ssh, scp, rsync, git and VS Code share the connection",
-		Description: "After `tunctl ssh-config install`, every program that uses ssh can use HOST.tun, without\n" +
-			"another login: `scp data.h5 narval.tun:`, `rsync -e ssh`, `git clone`, VS Code Remote-SSH.\n" +
-			"SESSION.tun is inside the job of a session, while it runs, and NODE.SESSION.tun is another node\n" +
-			"of the job. NODE.HOST.tun is any compute node, where the site allows ssh to nodes.\n" +
-			"This adds one Include line at the top of your ssh config, and keeps a backup of the file.",
+		Description: `After ''tunctl ssh-config install'', every program that uses ssh can use HOST.tun, without another login:
+			''scp data.h5 narval.tun:'', ''rsync -e ssh'', ''git clone'', VS Code Remote-SSH. SESSION.tun is inside
+			the job of a session, while it runs, and NODE.SESSION.tun is another node of the job. NODE.HOST.tun is any
+			compute node, where the site allows ssh to nodes. This adds one Include line at the top of your ssh
+			config, and keeps a backup of the file.`,
 		Subcommands: []*cli.Command{
 			{
 				Name: "install", Usage: "add the Include line, and write the file that it includes",
@@ -58,7 +57,7 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	cfg := inv.readConfig()
+	cfg := readConfig(inv.paths)
 	hosts, sessions := cfg.HostNames(), jobSessions(cfg)
 	names := slices.Clone(hosts)
 	for _, s := range sessions {
@@ -118,14 +117,10 @@ func ownSSHConfig() (string, error) {
 
 // personalSSHConfig is the file that the person's ssh reads.
 func personalSSHConfig(p home.Paths) (string, error) {
-	if f := os.Getenv("TUNCTL_SSH_CONFIG"); f != "" {
-		return f, nil
+	if file := sshConfigFile(readConfig(p)); file != "" {
+		return file, nil
 	}
-	cfg, err := configs.Load(p.Config)
-	if err != nil || cfg.SSHConfig == "" {
-		return ownSSHConfig()
-	}
-	return cfg.SSHConfig, nil
+	return ownSSHConfig()
 }
 
 func includedFile(p home.Paths) string { return filepath.Join(p.Gateway(), "ssh_config") }

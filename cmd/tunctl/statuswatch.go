@@ -169,11 +169,11 @@ func (w *watchActions) up(ctx context.Context, session string) (string, error) {
 }
 
 func (w *watchActions) down(ctx context.Context, req api.DownRequest) (string, error) {
-	before := wereDown(ctx, w.inv.client)
+	before, _ := w.inv.client.Status(ctx) // down itself says what is wrong
 	res, err := w.inv.client.Down(ctx, req)
 	var lines []string
 	for _, s := range res.Sessions {
-		lines = append(lines, downText(s, before[s.Name], time.Now())...)
+		lines = append(lines, downText(s, before, time.Now())...)
 	}
 	return strings.Join(lines, "\n"), err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -67,7 +66,7 @@ const aliasSuffix = sshconfig.OwnSuffix
 // session whose agent is not running is down: nothing is started for it, since editors and
 // git reconnect by timers.
 func (inv *invocation) destination(ctx context.Context, name string) (api.StreamRequest, error) {
-	cfg := inv.readConfig()
+	cfg := readConfig(inv.paths)
 	if _, err := inv.client.Status(ctx); errors.Is(err, client.ErrNotRunning) {
 		st := inv.lastKnown(cfg)
 		if req := parseDestination(cfg, st, name); req.Session != "" {
@@ -93,33 +92,25 @@ func downError(st api.Status, session string) error {
 // loginNode is the host of a destination: that of the session, not inside its job.
 func (inv *invocation) loginNode(ctx context.Context, name string) (api.StreamRequest, error) {
 	st, err := inv.ensureAgent(ctx)
-	return api.StreamRequest{Host: parseDestination(inv.readConfig(), st, name).Host}, err
+	return api.StreamRequest{Host: parseDestination(readConfig(inv.paths), st, name).Host}, err
 }
 
 // withNearSession adds to the error for a name that is no host the session that the person
 // probably meant: the agent was asked for a host, and suggests only those.
 func (inv *invocation) withNearSession(name string, err error) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeUnknownHost || strings.Contains(e.Hint, "did you mean") {
-		return err
-	}
-	cfg := inv.readConfig()
-	if _, known := knownDestination(cfg, api.Status{}, name); known {
-		return err
-	}
+	cfg := readConfig(inv.paths)
+	_, known := knownDestination(cfg, api.Status{}, name)
 	near := suggest.Nearest(strings.TrimSuffix(name, aliasSuffix), configuredSessions(cfg))
-	if len(near) == 0 {
+	if known || len(near) == 0 || !hasCode(err, api.CodeUnknownHost) || strings.Contains(hintOf(err), "did you mean") {
 		return err
 	}
-	better := *e
-	better.Hint = fmt.Sprintf("did you mean the session %s?", near[0])
-	return &better
+	return withHint(err, "did you mean the session %s?", near[0])
 }
 
 // refuseSession refuses the name of a session where a host is expected, and says which
 // host that is. A host of the same name is fine.
 func (inv *invocation) refuseSession(name string) error {
-	cfg := inv.readConfig()
+	cfg := readConfig(inv.paths)
 	s, isSession := cfg.Session(name)
 	if !isSession || slices.Contains(knownHosts(cfg), name) {
 		return nil
@@ -130,16 +121,6 @@ func (inv *invocation) refuseSession(name string) error {
 	}
 	return api.Errorf(api.CodeUsage, "%s is a session, not a host", name).
 		WithHint("its host is %s: `%s`", s.Host, strings.Join(command, " "))
-}
-
-// readConfig is the config, empty if it cannot be read: a name may be an alias of
-// ~/.ssh/config.
-func (inv *invocation) readConfig() *configs.Config {
-	cfg, err := configs.Load(inv.paths.Config)
-	if err != nil {
-		return &configs.Config{}
-	}
-	return cfg
 }
 
 // parseDestination reads HOST, SESSION, NODE.HOST, NODE.SESSION, or one of these with .tun.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,10 +23,12 @@ func submitCommand(t *term.Terminal) *cli.Command {
 		Name:      "submit",
 		Usage:     "submit a job script on a host, exactly once",
 		ArgsUsage: "HOST SCRIPT [-- OPTIONS...]",
-		Description: "SCRIPT is a path on the host, such as ~/train.sh. local:./train.sh is a script on this machine,\n" +
-			"which tunctl uploads first. Everything after -- is passed to sbatch or qsub:\n\n" +
-			"   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1\n\n" +
-			"A lost connection is waited for, and never leads to a second job. Prints the job id.",
+		Description: `SCRIPT is a path on the host, such as ~/train.sh. local:./train.sh is a script on this machine, which
+			tunctl uploads first. Everything after -- is passed to sbatch or qsub:
+
+			   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1
+
+			A lost connection is waited for, and never leads to a second job. Prints the job id.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: your home folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
@@ -48,18 +49,25 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 		}
 		req.Args = words[3:]
 	}
-	if file, ok := strings.CutPrefix(req.Script, localPrefix); ok {
-		whole, err := filepath.Abs(configs.LocalPath(file)) // the agent runs in another folder
-		if err != nil {
-			return req, err
-		}
-		if _, err := os.Stat(whole); err != nil {
-			return req, api.Errorf(api.CodeUsage, "%w", err).
-				WithHint("for a script on %s, leave out %q", words[0], localPrefix)
-		}
-		req.Script = localPrefix + whole
+	var err error
+	if req.Script, err = findScript(req.Script); err != nil {
+		err = withHint(err, "for a script on %s, leave out %q", words[0], localPrefix)
 	}
-	return req, nil
+	return req, err
+}
+
+// findScript is a script as it is submitted: a file of this machine with its whole path, since
+// the agent runs in another folder.
+func findScript(script string) (string, error) {
+	file, ok := strings.CutPrefix(script, localPrefix)
+	if !ok {
+		return script, nil
+	}
+	whole, err := filepath.Abs(configs.LocalPath(file))
+	if err == nil {
+		_, err = os.Stat(whole)
+	}
+	return localPrefix + whole, asUsage(err)
 }
 
 func submit(ctx context.Context, inv *invocation) error {
@@ -91,12 +99,8 @@ func submit(ctx context.Context, inv *invocation) error {
 
 // withLocalHint points to a script of that name on this machine.
 func withLocalHint(err error, script string) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeSubmit || e.Hint != "" {
+	if _, here := os.Stat(script); here != nil || hintOf(err) != "" || !hasCode(err, api.CodeSubmit) {
 		return err
 	}
-	if _, here := os.Stat(script); here == nil {
-		e.Hint = fmt.Sprintf("a script of that name is on this machine: %s%s uploads it first", localPrefix, script)
-	}
-	return e
+	return withHint(err, "a script of that name is on this machine: %s%s uploads it first", localPrefix, script)
 }

@@ -15,8 +15,6 @@ import (
 
 	"tunctl/internal/actions"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -33,24 +31,30 @@ func upCommand(t *term.Terminal) *cli.Command {
 		Name:      "up",
 		Usage:     "start a session and open its page",
 		ArgsUsage: "[SESSION]",
-		Description: "Connects to the session's host, finds its job or submits it, waits until the job runs, finds the\n" +
-			"server's address in the job's log, forwards it to a port on this machine and opens the page.\n\n" +
-			"SESSION may be left out if the config has only one. Ctrl-C only stops waiting: the job and the\n" +
-			"agent keep running, and `tunctl up` continues where it was. A job is submitted only while this\n" +
-			"command waits, and after an hour without a job it exits.\n\n" +
-			"  tunctl up                      the only session in the config\n" +
-			"  tunctl up jupyter --no-open    only print the page's address\n" +
-			"  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays\n\n" +
-			"--with changes the job for this run only: the answers to the site's questions, as in with = { … }\n" +
-			"of the config. For a job script of your own, hours, cpus, memory, gpus, nodes, account, partition,\n" +
-			"queue and qos become options of the scheduler, where it has such an option. A job that runs\n" +
-			"already keeps what it has: end it first, or start a second one with --as.\n\n" +
-			"  tunctl up jupyter --with gpus=2 --with hours=8\n" +
-			"  tunctl up jupyter --again          with the last choices\n" +
-			"  tunctl up jupyter --as jupyter2    a second job beside the first\n\n" +
-			"--dry-run submits nothing. It shows the job's script, the command, its cost, when it would start\n" +
-			"and how long earlier ones waited; with several values, up to four variants as a table.\n\n" +
-			"  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8",
+		Description: `Connects to the session's host, finds its job or submits it, waits until the job runs, finds the server's
+			address in the job's log, forwards it to a port on this machine and opens the page.
+
+			SESSION may be left out if the config has only one. Ctrl-C only stops waiting: the job and the agent keep
+			running, and ''tunctl up'' continues where it was. A job is submitted only while this command waits, and
+			after an hour without a job it exits.
+
+			  tunctl up                      the only session in the config
+			  tunctl up jupyter --no-open    only print the page's address
+			  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays
+
+			--with changes the job for this run only: the answers to the site's questions, as in with = { … } of the
+			config. For a job script of your own, hours, cpus, memory, gpus, nodes, account, partition, queue and qos
+			become options of the scheduler, where it has such an option. A job that runs already keeps what it has:
+			end it first, or start a second one with --as.
+
+			  tunctl up jupyter --with gpus=2 --with hours=8
+			  tunctl up jupyter --again          with the last choices
+			  tunctl up jupyter --as jupyter2    a second job beside the first
+
+			--dry-run submits nothing. It shows the job's script, the command, its cost, on Slurm when it would start, and how
+			long earlier ones waited; with several values, up to four variants as a table.
+
+			  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8`,
 		Flags: []cli.Flag{
 			waitFlag(),
 			withFlag("for this run, use `NAME=VALUE`; repeatable"),
@@ -60,15 +64,20 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
+		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
 			name, err := inv.sessionName()
 			if err != nil {
 				return err
 			}
 			if inv.Bool("dry-run") {
-				return upDryRun(ctx, inv, name)
+				d, err := newDryRun(inv, name)
+				if err != nil {
+					return err
+				}
+				return d.run(ctx)
 			}
-			u := &up{term: inv.Terminal, json: inv.Bool("json"), name: name, wait: inv.Duration("wait"), as: inv.String("as"), again: inv.Bool("again")}
+			u := newUp(inv)
+			u.name, u.as, u.again = name, inv.String("as"), inv.Bool("again")
 			if inv.IsSet("wait") && u.wait <= 0 {
 				return usagef("--wait takes a time such as 30m or 2h")
 			}
@@ -78,25 +87,9 @@ func upCommand(t *term.Terminal) *cli.Command {
 			if u.with, err = answersOf(inv.Context); err != nil {
 				return err
 			}
-			return u.start(ctx, inv.paths, opensPage(inv, name))
+			return u.start(ctx, opensPage(inv, name))
 		}),
 	}
-}
-
-// upDryRun shows what an up would submit. Ctrl-C ends it.
-func upDryRun(ctx context.Context, inv *invocation, session string) error {
-	d, err := newDryRun(inv, session)
-	if err != nil {
-		return err
-	}
-	outer := ctx
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	err = d.run(ctx)
-	if outer.Err() == nil && ctx.Err() != nil {
-		return silentError(exitInterrupted)
-	}
-	return err
 }
 
 // opensPage reports whether to open the page once it is ready.
@@ -104,17 +97,13 @@ func opensPage(inv *invocation, name string) bool {
 	if inv.Bool("no-open") || inv.Bool("json") {
 		return false
 	}
-	cfg, err := loadConfig(inv.paths)
-	if err != nil {
-		return true
-	}
-	s, ok := cfg.Session(name)
+	s, ok := readConfig(inv.paths).Session(name)
 	return !ok || s.Open
 }
 
 // up is one `tunctl up`: it requests the session and draws its progress.
 type up struct {
-	term    *term.Terminal
+	*invocation
 	program string // the command that runs this tunctl in another terminal; "": its name
 	json    bool
 	name    string
@@ -122,13 +111,16 @@ type up struct {
 	again   bool        // with the last choices
 	as      string      // the name of a second session
 	wait    time.Duration
-	client  *client.Client // of a running agent; nil: start starts one
 	// waiter names this command to the agent: while its watch lasts, the agent may
 	// submit the job.
 	waiter   string
 	request  func(context.Context) (api.UpResponse, error) // nil: requests the session name
 	attaches bool                                          // the job exists: none is submitted
 	ready    api.Session                                   // the session, after start
+}
+
+func newUp(inv *invocation) *up {
+	return &up{invocation: inv, json: inv.Bool("json"), wait: inv.Duration("wait")}
 }
 
 // upLine is a line of `tunctl up --json`.
@@ -140,10 +132,8 @@ type upLine struct {
 }
 
 // start brings the session up and opens its page.
-func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	session, err := u.bringUp(ctx, p)
+func (u *up) start(ctx context.Context, open bool) error {
+	session, err := u.bringUp(ctx)
 	u.ready = session
 	if u.json {
 		return u.printResult(session, err)
@@ -159,21 +149,25 @@ func (u *up) start(ctx context.Context, p home.Paths, open bool) error {
 		return nil // it was printed: there is no page to look at
 	}
 	if ep := session.Endpoint; ep != nil && ep.Guess {
-		u.term.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
+		u.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	opened, err := openPage(ctx, u.term, u.client, actions.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
+	opened, err := openPage(ctx, u.Terminal, u.client, actions.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
 	if opened != "" { // its address was printed just now
-		u.term.Say("%s opened the page", u.term.Paint(term.Green, "✓"))
+		u.Say("%s opened the page", u.Paint(term.Green, "✓"))
 	}
 	return err
 }
 
 // bringUp requests the session and waits until it is ready or has failed.
-func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
-	if u.client == nil {
-		if err := u.startAgent(ctx, p); err != nil {
+func (u *up) bringUp(ctx context.Context) (api.Session, error) {
+	if !u.attaches { // else it was connected to the job's host
+		st, err := startAgent(ctx, u.Terminal, u.client, u.paths)
+		if err != nil {
 			return api.Session{}, err
+		}
+		if u.request != nil { // a request for a session fails on a config with errors, and says why
+			warnAboutConfig(u.Terminal, st)
 		}
 	}
 	u.waiter = rand.Text()
@@ -194,15 +188,6 @@ func (u *up) bringUp(ctx context.Context, p home.Paths) (api.Session, error) {
 		return session, u.timedOut(session)
 	}
 	return session, err
-}
-
-func (u *up) startAgent(ctx context.Context, p home.Paths) error {
-	u.client = client.New(p)
-	st, err := startAgent(ctx, u.term, u.client, p)
-	if err == nil && u.request != nil { // a request for a session fails on a config with errors, and says why
-		warnAboutConfig(u.term, st)
-	}
-	return err
 }
 
 // unsubmitted reports whether a session's job is yet to be submitted, which happens only
@@ -226,7 +211,7 @@ func (u *up) deadline(ctx context.Context) (context.Context, context.CancelFunc)
 	switch {
 	case u.wait > 0:
 		return context.WithTimeout(ctx, u.wait)
-	case u.term.Interactive:
+	case u.Interactive:
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, waitWithoutTerminal)
@@ -256,7 +241,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	draw := u.drawing()
 	defer draw.stop()
 	for {
-		if len(session.Candidates) > 0 && u.term.Interactive && !u.json {
+		if len(session.Candidates) > 0 && u.Interactive && !u.json {
 			if answer, err = u.choose(ctx, session.Candidates); err != nil {
 				return session, err
 			}
@@ -281,14 +266,11 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 
 // known is the session in an event with all of them.
 func (u *up) known(e api.Event) api.Session {
-	if e.Status != nil {
-		for _, s := range e.Status.Sessions {
-			if s.Name == u.name {
-				return s
-			}
-		}
+	if e.Status == nil {
+		return api.Session{}
 	}
-	return api.Session{}
+	s, _ := e.Status.Session(u.name)
+	return s
 }
 
 // looksForJob reports whether a session has yet to find or submit its job.
@@ -320,12 +302,12 @@ func (u *up) send(ctx context.Context) (api.UpResponse, error) {
 // choose has the person choose one of several jobs of the session's name, and requests the
 // session with that one.
 func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error) {
-	u.term.Say("Several jobs of this name are running on the host:")
+	u.Say("Several jobs of this name are running on the host:")
 	candidates := make([]api.Candidate, len(jobs))
 	for i, job := range jobs {
 		candidates[i].Job = job
 	}
-	job, err := chooseJob(ctx, u.term, candidates)
+	job, err := chooseJob(ctx, u.Terminal, candidates)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -339,9 +321,9 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 	go func() {
 		defer close(gone)
 		defer close(events)
-		q := &questions{term: u.term, client: u.client}
+		q := &questions{term: u.Terminal, client: u.client}
 		defer q.wait()
-		_ = u.client.Watch(ctx, answersAt(u.term), u.waiter, func(e api.Event) { // its end closes the channel
+		_ = u.client.Watch(ctx, answersAt(u.Terminal), u.waiter, func(e api.Event) { // its end closes the channel
 			if q.handle(ctx, e) {
 				return
 			}
@@ -368,11 +350,11 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 			case e.Time.Before(from):
 				continue
 			case u.json:
-				if err := u.term.PrintJSON(upLine{Type: "event", Event: &e}); err != nil {
+				if err := u.PrintJSON(upLine{Type: "event", Event: &e}); err != nil {
 					return now, err
 				}
 			case e.Type == api.EventNotice && e.Notice.Session == u.name:
-				u.term.Say("! %s", e.Notice.Text)
+				u.Say("! %s", e.Notice.Text)
 			}
 			if e.Type == api.EventSession && e.Session.Name == u.name {
 				return *e.Session, nil
@@ -388,7 +370,7 @@ func (u *up) drawing() *steps {
 	if u.json {
 		return newSteps(term.New(nil, nil, io.Discard))
 	}
-	s := newSteps(u.term)
+	s := newSteps(u.Terminal)
 	s.attaches = u.attaches
 	return s
 }
@@ -417,35 +399,35 @@ func (u *up) announce(s api.Session) {
 	if s.Job != nil && s.Job.Node != "" {
 		on = ", on " + s.Job.Node
 	}
-	u.term.Say("%s %s is ready%s%s", u.term.Paint(term.Green, "✓"), u.term.Paint(term.Bold, s.Name), untilText(s.Job, time.Now()), on)
+	u.Say("%s %s is ready%s%s", u.Paint(term.Green, "✓"), u.Paint(term.Bold, s.Name), untilText(s.Job, time.Now()), on)
 	to := s.Host
 	if s.URL != "" {
-		fmt.Fprintln(u.term.Out, s.URL)
+		fmt.Fprintln(u.Out, s.URL)
 		to = jobPlace(s)
 	}
 	if text := openToText(s); text != "" {
-		u.term.Say("! %s", text)
+		u.Say("! %s", text)
 	}
 	if ep := s.Endpoint; s.App == "" && ep != nil && slices.Contains([]string{"tensorboard", "mlflow", "dask", "ray", "spark"}, ep.App) {
-		u.term.Say("  the job has announced %s first, and may announce more: `tunctl status %s` lists all; app = \"jupyter\" in the session waits for the notebook", ep.App, s.Name)
+		u.Say("  the job has announced %s first, and may announce more: `tunctl status %s` lists all; app = \"jupyter\" in the session waits for the notebook", ep.App, s.Name)
 	}
 	if text := connectText(s); text != "" {
-		u.term.Say("  %s", text)
+		u.Say("  %s", text)
 	}
 	if s.App == api.AppShell {
-		u.term.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
+		u.Say("  `tunctl ssh %s` is a shell inside job %s on %s; `tunctl code %s` opens an editor there", s.Name, s.Job.ID, s.Job.Node, s.Name)
 	}
 	for _, f := range s.Forwards {
 		switch {
 		case f.Error != "":
-			u.term.Say("! %s: %s", f.Listen, f.Error)
+			u.Say("! %s: %s", f.Listen, f.Error)
 			continue
 		case s.URL != "" && (f.Listen == s.Local || f.Endpoint != ""):
 			continue // the page, and those that `open --which` opened
 		}
-		u.term.Say("  %s", forwardText(f, to))
-		if s.URL == "" && !term.IsTerminal(u.term.Out) { // a script reads the addresses
-			fmt.Fprintln(u.term.Out, f.Listen)
+		u.Say("  %s", forwardText(f, to))
+		if s.URL == "" && !term.IsTerminal(u.Out) { // a script reads the addresses
+			fmt.Fprintln(u.Out, f.Listen)
 		}
 	}
 }
@@ -477,27 +459,27 @@ func connectText(s api.Session) string {
 // printResult prints the last line of --json.
 func (u *up) printResult(s api.Session, err error) error {
 	if err == nil {
-		return u.term.PrintJSON(upLine{Type: "session", Session: &s})
+		return u.PrintJSON(upLine{Type: "session", Session: &s})
 	}
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		e = api.Errorf(api.CodeFailed, "%v", err)
 	}
-	return errors.Join(u.term.PrintJSON(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
+	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
 }
 
 // sayInterrupted says what continues after a Ctrl-C.
 func (u *up) sayInterrupted(s api.Session) {
 	switch {
 	case u.name == "": // the agent has not answered yet
-		u.term.Say("stopped waiting; `tunctl status` shows what the agent has started")
+		u.Say("stopped waiting; `tunctl status` shows what the agent has started")
 	case unsubmitted(s) && s.State == api.SessionSubmitting:
-		u.term.Say("stopped waiting; `tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name)
+		u.Say("stopped waiting; `tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name)
 	case unsubmitted(s):
-		u.term.Say("stopped waiting; no job was submitted, and none will be until the next `tunctl up %s`", u.name)
+		u.Say("stopped waiting; no job was submitted, and none will be until the next `tunctl up %s`", u.name)
 	case s.Job == nil || s.Job.State.Ended():
-		u.term.Say("stopped waiting; the agent continues in the background: `tunctl down %s` stops it", u.name)
+		u.Say("stopped waiting; the agent continues in the background: `tunctl down %s` stops it", u.name)
 	default:
-		u.term.Say("stopped waiting; job %s stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
+		u.Say("stopped waiting; job %s stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -64,7 +65,7 @@ func TestABoardIsAnnouncedAsWhatTheJobServesFirst(t *testing.T) {
 		{"tensorboard", "tensorboard", false},
 	} {
 		var said bytes.Buffer
-		u := &up{term: term.New(nil, io.Discard, &said)}
+		u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said)}}
 		u.announce(api.Session{Name: "nb", App: tt.app, Endpoint: &api.Endpoint{App: tt.served}, Job: &api.Job{ID: "7"}})
 		first := strings.Contains(said.String(), "announced "+tt.served+" first, and may announce more: `tunctl status nb` lists all")
 		if first != tt.first {
@@ -161,8 +162,8 @@ var (
 func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
 	a := playAgent(t, lapsed)
 	var said bytes.Buffer
-	u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
-	_, err := u.bringUp(t.Context(), a.paths)
+	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
+	_, err := u.bringUp(t.Context())
 	if code := exitCode(err); code != exitTimeout || !strings.Contains(err.Error(), "no job was submitted, and none will be: no route") {
 		t.Errorf("exit code %d, %v", code, err)
 	}
@@ -181,8 +182,8 @@ func TestAnUpThatAnotherCommandTookDownSaysSo(t *testing.T) {
 func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
 	a := playAgent(t, submitting)
-	u := &up{term: term.New(nil, io.Discard, io.Discard), name: "jupyter"}
-	_, err := u.bringUp(t.Context(), a.paths)
+	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, io.Discard), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
+	_, err := u.bringUp(t.Context())
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "shows whether the job has just been submitted") {
 		t.Errorf("%v, hint %q", err, e.Hint)
@@ -192,8 +193,8 @@ func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *t
 func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
 	a := playAgent(t)
 	a.hangs = true
-	u := &up{term: &term.Terminal{Out: io.Discard, Err: io.Discard}, name: "jupyter", wait: 3 * time.Second}
-	_, err := u.bringUp(t.Context(), a.paths)
+	u := &up{invocation: &invocation{Terminal: &term.Terminal{Out: io.Discard, Err: io.Discard}, paths: a.paths, client: client.New(a.paths)}, name: "jupyter", wait: 3 * time.Second}
+	_, err := u.bringUp(t.Context())
 	if exitCode(err) != exitTimeout || !strings.Contains(err.Error(), `session "jupyter" is still starting`) {
 		t.Error(err)
 	}
@@ -215,13 +216,13 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 		{lapsed, "the agent continues in the background", "it continues in the background"},
 	} {
 		var said bytes.Buffer
-		u := &up{term: term.New(nil, io.Discard, &said), name: "jupyter"}
+		u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said)}, name: "jupyter"}
 		u.sayInterrupted(tt.session)
 		if !strings.Contains(said.String(), tt.left) {
 			t.Errorf("%s: Ctrl-C says %q, want %q", tt.session.State, said.String(), tt.left)
 		}
 		said.Reset()
-		printError(u.term, u.timedOut(tt.session))
+		printError(u.Terminal, u.timedOut(tt.session))
 		if !strings.Contains(said.String(), tt.waits) {
 			t.Errorf("%s: --wait says %q, want %q", tt.session.State, said.String(), tt.waits)
 		}

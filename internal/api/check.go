@@ -1,7 +1,5 @@
 package api
 
-import "encoding/json"
-
 // CheckResult is the result of a check.
 type CheckResult string
 
@@ -19,13 +17,4 @@ type Check struct {
 	Result CheckResult `json:"result"`
 	Text   string      `json:"text"`
 	Fix    string      `json:"fix,omitempty"` // what a person can do about it
-}
-
-// MarshalJSON writes the fix under its old key `mend` too, for one release.
-func (c Check) MarshalJSON() ([]byte, error) {
-	type plain Check
-	return json.Marshal(struct {
-		plain
-		Mend string `json:"mend,omitempty"`
-	}{plain(c), c.Fix})
 }

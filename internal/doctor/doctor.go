@@ -133,7 +133,7 @@ func (e *examination) session(ctx context.Context, s Subject) {
 	default:
 		e.unknown("session", stateText(now), now.Hint)
 	}
-	if e.isUp(s.Host) {
+	if e.agentHost(s.Host).State == api.HostUp {
 		e.remote(ctx, api.CheckRequest{Host: s.Host, Session: s.Session})
 	}
 }
@@ -149,13 +149,4 @@ func (e *examination) remote(ctx context.Context, req api.CheckRequest) {
 		c.About = e.about
 		e.report(c)
 	}
-}
-
-func (e *examination) isUp(host string) bool {
-	for _, h := range e.status.Hosts {
-		if h.Alias == host {
-			return h.State == api.HostUp
-		}
-	}
-	return false
 }

@@ -17,18 +17,23 @@ import (
 // host checks a host: first its settings, then the route to it. If it is connected, that
 // is proof enough, and nothing is dialled.
 func (e *examination) host(ctx context.Context, name string) {
+	fix := "`tunctl hosts " + name + "` shows its settings"
 	settings, err := e.resolve(ctx, name)
 	if err != nil {
-		e.failed("ssh config", err, "`tunctl hosts "+name+"` shows its settings")
+		e.failed("ssh config", err, fix)
 		return
+	}
+	e.ok("ssh config", "%s@%s, read from %s", settings.User, net.JoinHostPort(settings.Hostname, fmt.Sprint(settings.Port)), settings.Source)
+	for _, w := range settings.Warnings {
+		e.unknown("ssh config", w, fix)
 	}
 	live := e.agentHost(name)
 	if live.Outdated != "" {
-		e.unknown("ssh config", live.Outdated, "`tunctl hosts "+name+"` shows its settings")
+		e.unknown("ssh config", live.Outdated, fix)
 	}
 	for _, w := range live.Warnings { // the agent may know other programs
 		if !slices.Contains(settings.Warnings, w) {
-			e.unknown("ssh config", "in the agent: "+w, "`tunctl hosts "+name+"` shows its settings")
+			e.unknown("ssh config", "in the agent: "+w, fix)
 		}
 	}
 	e.keys(ctx, settings, live)
@@ -45,26 +50,15 @@ func (e *examination) host(ctx context.Context, name string) {
 	}
 	if settings.ProxyJump != "" || settings.ProxyCommand != "" {
 		e.jumpHost(ctx, name, settings)
-		return
+	} else if e.route(ctx, name, settings) {
+		e.unknown("login", "not connected, so the login was not checked", "`tunctl login "+name+"` logs in; doctor never does, so it cannot cause a failed login")
 	}
-	if !e.route(ctx, name, settings) {
-		return
-	}
-	e.unknown("login", "not connected, so the login was not checked", "`tunctl login "+name+"` logs in; doctor never does, so it cannot cause a failed login")
 }
 
 func (e *examination) resolve(ctx context.Context, name string) (api.Host, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	h, err := e.Resolve(ctx, name)
-	if err != nil {
-		return h, err
-	}
-	e.ok("ssh config", "%s@%s, read from %s", h.User, net.JoinHostPort(h.Hostname, fmt.Sprint(h.Port)), h.Source)
-	for _, w := range h.Warnings {
-		e.unknown("ssh config", w, "`tunctl hosts "+name+"` shows its settings")
-	}
-	return h, nil
+	return e.Resolve(ctx, name)
 }
 
 // agentHost is the state of the host in the agent.
@@ -101,12 +95,11 @@ func (e *examination) keys(ctx context.Context, h, live api.Host) {
 	switch {
 	case len(found) == 0 && live.State == api.HostUp: // the agent found what we cannot see from here
 		e.ok("key", "no key file or ssh agent found, and none needed: the host is connected")
-		return
 	case len(found) == 0:
 		e.unknown("key", "no key file and no ssh agent: you can log in only with a password or a one-time code", "`ssh-keygen` creates a key, if the site accepts keys")
-		return
+	default:
+		e.ok("key", "%s", strings.Join(found, ", "))
 	}
-	e.ok("key", "%s", strings.Join(found, ", "))
 }
 
 // certificateSoon is when the end of a certificate is worth a word.
@@ -220,16 +213,15 @@ func (e *examination) jumpHost(ctx context.Context, name string, h api.Host) {
 		e.unknown("port", "the host is reached through a ProxyCommand: "+h.ProxyCommand, "`tunctl login "+name+"` tries it")
 		return
 	}
-	hop, err := e.Resolve(ctx, first)
+	hop, err := e.resolve(ctx, first)
 	if err != nil {
 		e.failed("jump host", err, "`tunctl hosts "+first+"` shows its settings")
 		return
 	}
 	e.ok("jump host", "the host is reached through %s", h.ProxyJump)
-	if hop.ProxyJump == "" && hop.ProxyCommand == "" && !e.route(ctx, first, hop) {
-		return
+	if hop.ProxyJump != "" || hop.ProxyCommand != "" || e.route(ctx, first, hop) {
+		e.unknown("port", "only a login shows what is behind the jump host", "`tunctl login "+name+"` tries it")
 	}
-	e.unknown("port", "only a login shows what is behind the jump host", "`tunctl login "+name+"` tries it")
 }
 
 // withoutServer removes the name server from an error.

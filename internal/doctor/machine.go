@@ -64,9 +64,7 @@ func (e *examination) folder() {
 	f, err := os.CreateTemp(e.State, ".doctor-*")
 	if err == nil {
 		_, err = f.Write(make([]byte, 64<<10)) // a full disk still takes an empty file
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
+		err = errors.Join(err, f.Close())
 		_ = os.Remove(f.Name())
 	}
 	if err != nil {
@@ -99,7 +97,5 @@ func (e *examination) agent(ctx context.Context) {
 	}
 	if err == nil {
 		e.status = st
-		return
 	}
-	e.status = api.Status{}
 }
