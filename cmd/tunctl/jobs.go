@@ -53,15 +53,13 @@ func jobs(ctx context.Context, inv *invocation) error {
 	switch {
 	case len(failed) == len(hosts):
 	case inv.Bool("json"):
-		if err := inv.PrintIndentedJSON(list); err != nil {
-			return err
-		}
+		err = inv.PrintIndentedJSON(list)
 	case len(list) > 0:
-		fmt.Fprint(inv.Out, jobsTable(list, len(hosts) > 1, time.Now()).Draw(term.LayoutFor(inv.Out)))
+		err = inv.PrintTable(jobsTable(list, len(hosts) > 1, time.Now()))
 	case len(failed) == 0:
 		inv.Say("you have no jobs on %s", strings.Join(hosts, ", "))
 	}
-	return reportFailures(inv.Terminal, failed)
+	return reportFailures(inv.Terminal, append(failed, err))
 }
 
 // collectJobs lists the jobs of one host after the other, until ctx ends. The jobs of a host

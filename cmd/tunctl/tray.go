@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -91,11 +90,8 @@ func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
 // notifyFilter reports whether the config wants a kind of notification. It reads the file each
 // time, so that a change takes effect; a file with errors changes nothing.
 func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
-	var mu sync.Mutex
 	var last configs.Notify
 	return func(kind string) bool {
-		mu.Lock()
-		defer mu.Unlock()
 		cfg, err := configs.Load(p.Config)
 		switch {
 		case err == nil:

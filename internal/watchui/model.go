@@ -139,12 +139,11 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // setStatus takes over what the agent reports, of the only session if one was named.
 func (m *model) setStatus(st api.Status) {
 	if name := m.options.Session; name != "" {
-		host := ""
 		if s, ok := st.Session(name); ok {
-			host = s.Host
+			st = st.Only(s)
+		} else {
+			st.Sessions, st.Hosts = nil, nil
 		}
-		st.Sessions = slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool { return s.Name != name })
-		st.Hosts = slices.DeleteFunc(slices.Clone(st.Hosts), func(h api.Host) bool { return h.Alias != host })
 	}
 	m.status = st
 	if m.view == Jobs && m.now.Sub(m.jobsAt) >= jobsEvery {
