@@ -113,7 +113,7 @@ func jobsTable(list []api.HostJob, severalHosts bool, now time.Time) *term.Table
 		cells := []term.Cell{
 			{Text: j.ID, Colour: term.Bold},
 			{Text: term.Truncate(j.Name, nameWidth)},
-			{Text: string(j.State), Colour: jobColour(j.State)},
+			{Text: string(j.State), Colour: jobColours[j.State]},
 			{Text: orDash(j.Node)},
 			{Text: whenText(j.Job, now)},
 		}
@@ -132,18 +132,10 @@ func jobsTable(list []api.HostJob, severalHosts bool, now time.Time) *term.Table
 // nameWidth is how much of a job's name is shown, so that the other columns fit 80 columns.
 const nameWidth = 20
 
-func jobColour(s api.JobState) string {
-	switch s {
-	case api.JobRunning, api.JobFinished:
-		return term.Green
-	case api.JobFailed, api.JobOOM, api.JobNodeFail, api.JobNeverRan:
-		return term.Red
-	case api.JobHeld, api.JobTimeout, api.JobPreempted, api.JobUnknown:
-		return term.Yellow
-	case api.JobCancelled:
-		return term.Grey
-	}
-	return ""
+var jobColours = map[api.JobState]string{
+	api.JobRunning: term.Green, api.JobFinished: term.Green, api.JobCancelled: term.Grey,
+	api.JobFailed: term.Red, api.JobOOM: term.Red, api.JobNodeFail: term.Red, api.JobNeverRan: term.Red,
+	api.JobHeld: term.Yellow, api.JobTimeout: term.Yellow, api.JobPreempted: term.Yellow, api.JobUnknown: term.Yellow,
 }
 
 // whenText is the time that matters: when the job ended, ends or starts.
