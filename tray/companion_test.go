@@ -581,7 +581,7 @@ func TestUnwantedNotificationsAreNotShown(t *testing.T) {
 	c.view = statuses["needs-login"]
 	c.announceNews(t.Context(), noon)
 	if len(c.outbox) != 0 {
-		t.Errorf("it was shown: %+v", <-c.outbox)
+		t.Errorf("%d were shown", len(c.outbox))
 	}
 }
 

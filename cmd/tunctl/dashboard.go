@@ -84,11 +84,8 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 	switch {
 	case errors.Is(err, desktop.ErrNoBrowser):
 		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", server.Link())
-	case errors.Is(err, desktop.ErrNotOpened):
-		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).
-			WithHint("`tunctl dashboard --print` shows an address to open yourself")
 	case err != nil:
-		return err
+		return actions.OpenError(err, "tunctl dashboard")
 	default:
 		inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
 	}

@@ -176,7 +176,7 @@ func (f *feed) jobs(hosts []string) {
 		for _, host := range hosts {
 			jobs, err := f.client.LastJobs(f.ctx, host)
 			if err != nil {
-				return // the agent has left, or is too old to know
+				return // the agent has left
 			}
 			for _, j := range jobs {
 				list = append(list, api.HostJob{Host: host, Job: j})
