@@ -14,7 +14,6 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/client"
-	"tunctl/internal/dashboard"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
