@@ -90,8 +90,13 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 	case verbUp, verbReconnect:
 		return c.up(api.UpRequest{Session: name, Adopt: verb == verbReconnect})
 	case verbUpWith:
-		session, with := splitChoices(name)
-		return c.up(api.UpRequest{Session: session, With: with})
+		session, chosen, _ := strings.Cut(name, "?")
+		s, _ := c.view.Status.Session(session)
+		for _, with := range s.Recent {
+			if with.String() == chosen {
+				return c.up(api.UpRequest{Session: session, With: with})
+			}
+		}
 	case verbDown, verbCancel:
 		return c.down(name, verb == verbCancel)
 	case verbExtend:
@@ -175,7 +180,7 @@ func (c *companion) reportFailure(id string, err error) {
 	case verbDetails:
 		name = "" // it is the id of another entry
 	case verbUpWith:
-		name, _ = splitChoices(name)
+		name, _, _ = strings.Cut(name, "?")
 	case verbEnd:
 		name = splitPage(name).Session
 	}

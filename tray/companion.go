@@ -32,9 +32,9 @@ type companion struct {
 	desk     desk
 	display  display
 	quit     func()
-	notifier notifier          // nil: this desktop has no notifications
-	outbox   chan notification // for the notifier, in order
-	acts     chan string       // entries chosen elsewhere than in the menu
+	notifier notifier     // nil: this desktop has no notifications
+	outbox   chan request // for the notifier, in order
+	acts     chan string  // entries chosen elsewhere than in the menu
 	running  sync.WaitGroup
 	busy     sync.Map // ids of entries whose action runs
 	details  sync.Map // what failed last, as a detailsPage, by the entry's id
@@ -57,7 +57,7 @@ func newCompanion(o Options, d display, quit func()) *companion {
 		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
 		view:    view{CanAutostart: o.Autostart != nil},
 		tracker: newTracker(), requested: map[string]time.Time{},
-		outbox:  make(chan notification, outboxSize),
+		outbox:  make(chan request, outboxSize),
 		prompts: map[string]*openPrompt{}, dialogDone: make(chan bool, 1),
 	}
 }
@@ -179,7 +179,7 @@ func (c *companion) announceNews(ctx context.Context, now time.Time) {
 		c.announceIfWanted(n)
 	}
 	for _, tag := range c.tracker.outdated(c.view.Status) {
-		c.enqueue(notification{withdraw: tag})
+		c.withdraw(tag)
 	}
 	for _, s := range c.view.Status.Sessions {
 		at, requested := c.requested[s.Name]

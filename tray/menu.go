@@ -3,7 +3,6 @@ package tray
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -175,8 +174,7 @@ func troubleItems(v view) []menuItem {
 
 // startItem is the first entry if nothing is ready, waits for a login or failed.
 func startItem(v view) menuItem {
-	var idle []api.Session
-	var working []api.Session
+	var idle, working []api.Session
 	for _, s := range v.Status.Sessions {
 		switch {
 		case s.State == api.SessionDown || s.State == api.SessionEnded:
@@ -195,25 +193,23 @@ func startItem(v view) menuItem {
 	case len(idle) == 0:
 		return text("status", "Everything is connected")
 	case len(idle) == 1:
-		verb, _ := startVerb(idle[0], v.Now)
-		title := map[string]string{verbUp: "Start ", verbReconnect: "Reconnect to "}[verb]
+		verb, title := startVerb(idle[0], v.Now, "Start ", "Reconnect to ")
 		return entry(atTop+verb, idle[0].Name, title+pageName(idle[0]), true)
 	}
 	choice := menuItem{ID: "choice", Title: api.MenuStart + "…", Enabled: true}
 	for _, s := range idle {
-		verb, _ := startVerb(s, v.Now)
-		title := map[string]string{verbReconnect: "Reconnect to "}[verb] + s.Name
-		choice.Children = append(choice.Children, entry(atTop+verb, s.Name, title, true))
+		verb, title := startVerb(s, v.Now, "", "Reconnect to ")
+		choice.Children = append(choice.Children, entry(atTop+verb, s.Name, title+s.Name, true))
 	}
 	return choice
 }
 
 // startVerb says whether a start submits a job or reconnects to a running one.
-func startVerb(s api.Session, now time.Time) (verb, title string) {
+func startVerb(s api.Session, now time.Time, start, reconnect string) (verb, title string) {
 	if s.State == api.SessionDown && jobAlive(s, now) {
-		return verbReconnect, api.MenuReconnect
+		return verbReconnect, reconnect
 	}
-	return verbUp, api.MenuStart
+	return verbUp, start
 }
 
 // readyPages are the sessions with a page to open now, the most recent first.
@@ -242,7 +238,7 @@ func sessionItems(v view) []menuItem {
 		if s.App != api.AppShell {
 			children = append(children, entry(verbCopy, s.Name, "Copy address", openable(s)))
 		}
-		verb, title := startVerb(s, v.Now)
+		verb, title := startVerb(s, v.Now, api.MenuStart, api.MenuReconnect)
 		children = append(children,
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
 			entry(verb, s.Name, title, !up || s.State == api.SessionNeedsLogin),
@@ -264,29 +260,9 @@ func startWithItems(s api.Session, enabled bool) []menuItem {
 	}
 	item := menuItem{ID: "start-with:" + s.Name, Title: "Start with…", Enabled: enabled}
 	for _, with := range s.Recent {
-		item.Children = append(item.Children, entry(verbUpWith, joinChoices(s.Name, with), with.String(), enabled))
+		item.Children = append(item.Children, entry(verbUpWith, s.Name+"?"+with.String(), with.String(), enabled))
 	}
 	return []menuItem{item}
-}
-
-// joinChoices is a session with choices, as part of the ID of an entry.
-func joinChoices(session string, with api.Choices) string {
-	values := url.Values{}
-	for name, value := range with {
-		values.Set(name, value)
-	}
-	return session + "?" + values.Encode()
-}
-
-// splitChoices undoes joinChoices.
-func splitChoices(text string) (session string, with api.Choices) {
-	session, query, _ := strings.Cut(text, "?")
-	values, _ := url.ParseQuery(query) // our own
-	with = api.Choices{}
-	for name := range values {
-		with[name] = values.Get(name)
-	}
-	return session, with
 }
 
 // disconnectTitle says what happens to the job.
@@ -349,23 +325,16 @@ func quitTitle(v view) string {
 	return fmt.Sprintf("Quit (%d sessions stay connected)", len(up))
 }
 
-// priority orders states by how much they matter to a person.
-var priority = map[api.SessionState]int{
-	api.SessionNeedsLogin:   9,
-	api.SessionFailed:       8,
-	api.SessionReconnecting: 7,
-	api.SessionReady:        6,
-	api.SessionStarting:     5,
-	api.SessionSubmitting:   4,
-	api.SessionConnecting:   3,
-	api.SessionQueued:       2,
-	api.SessionEnded:        1,
+// priority has the states by how much they matter to a person, the least first.
+var priority = []api.SessionState{
+	api.SessionDown, api.SessionEnded, api.SessionQueued, api.SessionConnecting, api.SessionSubmitting, api.SessionStarting,
+	api.SessionReady, api.SessionReconnecting, api.SessionFailed, api.SessionNeedsLogin,
 }
 
 // mostImportant is the session to mention first; there is at least one.
 func mostImportant(sessions []api.Session) api.Session {
 	return slices.MaxFunc(sessions, func(a, b api.Session) int {
-		return cmp.Or(cmp.Compare(priority[a.State], priority[b.State]), a.Since.Compare(b.Since), strings.Compare(b.Name, a.Name))
+		return cmp.Or(slices.Index(priority, a.State)-slices.Index(priority, b.State), a.Since.Compare(b.Since), strings.Compare(b.Name, a.Name))
 	})
 }
 

@@ -88,7 +88,8 @@ func (t *tracker) update(st api.Status, requested map[string]time.Time, now time
 		if !known {
 			old = &trackedSession{state: s.State, left: s.Since}
 		}
-		all = append(all, old.update(s, requested[s.Name], disconnected(st, s.Host), now)...)
+		loggedOut := hostIs(st, s.Host, api.HostDown)
+		all = append(all, old.update(s, requested[s.Name], loggedOut, now)...)
 		sessions[s.Name] = old
 	}
 	t.sessions = sessions
@@ -122,7 +123,7 @@ func (t *tracker) outdated(st api.Status) []string {
 // holds reports whether the news is still true.
 func (n news) holds(st api.Status) bool {
 	if n.soon {
-		return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == n.name && h.State == api.HostUp })
+		return hostIs(st, n.name, api.HostUp)
 	}
 	if n.kind == kindNeedsLogin {
 		return slices.ContainsFunc(st.Sessions, func(s api.Session) bool {
@@ -145,9 +146,8 @@ func (n news) holds(st api.Status) bool {
 	return true
 }
 
-// disconnected reports whether a person has logged out of a host.
-func disconnected(st api.Status, host string) bool {
-	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostDown })
+func hostIs(st api.Status, host string, state api.HostState) bool {
+	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == state })
 }
 
 // update returns what is new about a session. A link that a person has cut is no news.

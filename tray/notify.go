@@ -15,11 +15,8 @@ type notifier interface {
 	Withdraw(ctx context.Context, tag string) error
 }
 
-// notification is a request to the notifier: show note, or withdraw a tag.
-type notification struct {
-	note     desktop.Note
-	withdraw string
-}
+// request has the notifier show or withdraw a notification.
+type request func(ctx context.Context) error
 
 // announce shows news, with buttons for what a person can do about it.
 func (c *companion) announce(n news) {
@@ -36,22 +33,24 @@ func (c *companion) announce(n news) {
 			}
 		}})
 	}
-	c.enqueue(notification{note: note})
+	c.enqueue(func(ctx context.Context) error { return c.notifier.Notify(ctx, note) })
 }
 
-// enqueue leaves a notification to the notifier. It drops what does not fit: a slow
-// desktop must not block the menu.
-func (c *companion) enqueue(n notification) {
+// withdraw removes the notification of a tag.
+func (c *companion) withdraw(tag string) {
+	c.enqueue(func(ctx context.Context) error { return c.notifier.Withdraw(ctx, tag) })
+}
+
+// enqueue leaves a request to the notifier. It drops what does not fit: a slow desktop
+// must not block the menu.
+func (c *companion) enqueue(r request) {
 	if c.notifier == nil {
-		if n.withdraw == "" {
-			c.Log.Info("nowhere to show a notification", "title", n.note.Title)
-		}
 		return
 	}
 	select {
-	case c.outbox <- n:
+	case c.outbox <- r:
 	default:
-		c.Log.Warn("the desktop does not take notifications", "title", n.note.Title)
+		c.Log.Warn("the desktop does not take notifications")
 	}
 }
 
@@ -60,19 +59,12 @@ func (c *companion) enqueue(n notification) {
 func (c *companion) deliverNotifications(ctx context.Context) {
 	for {
 		select {
-		case n := <-c.outbox:
-			if err := c.deliver(ctx, n); err != nil && ctx.Err() == nil {
+		case deliver := <-c.outbox:
+			if err := deliver(ctx); err != nil && ctx.Err() == nil {
 				c.Log.Warn("a notification failed", "err", err)
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-func (c *companion) deliver(ctx context.Context, n notification) error {
-	if n.withdraw != "" {
-		return c.notifier.Withdraw(ctx, n.withdraw)
-	}
-	return c.notifier.Notify(ctx, n.note)
 }

@@ -126,14 +126,14 @@ func TestEveryNotificationOnARealDesktop(t *testing.T) {
 				d.Point(aside)
 				for name, n := range told() {
 					before := d.Pixels()
+					n.kind = "picture" // so that it has a tag
 					c.announce(n)
-					e := <-c.outbox
-					e.note.Tag = "picture"
-					if err := c.deliver(t.Context(), e); err != nil {
+					if err := (<-c.outbox)(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					d.Picture("notification-"+name+"-"+service+"-"+look, before)
-					if err := c.deliver(t.Context(), notification{withdraw: "picture"}); err != nil {
+					c.withdraw(n.tag())
+					if err := (<-c.outbox)(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					d.Until(name, before)

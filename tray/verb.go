@@ -16,7 +16,7 @@ const (
 	verbLog        = "log"
 	verbUp         = "up"
 	verbReconnect  = "reconnect" // up that submits nothing
-	verbUpWith     = "up-with"   // with earlier choices: SESSION?NAME=VALUE&…
+	verbUpWith     = "up-with"   // with earlier choices: SESSION?NAME=VALUE, …
 	verbDown       = "down"
 	verbCancel     = "cancel"
 	verbExtend     = "extend"  // from a notification

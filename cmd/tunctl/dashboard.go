@@ -48,7 +48,11 @@ func showDashboard(ctx context.Context, inv *invocation) error {
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	server, err := dashboard.Listen(ctx, inv.dashboardOptions())
+	asks := ""
+	if inv.Interactive {
+		asks = "in the terminal that runs tunctl dashboard"
+	}
+	server, err := dashboard.Listen(ctx, viewerAgent{inv.client, inv.paths}.dashboardOptions(asks))
 	if err != nil {
 		return err
 	}
@@ -84,11 +88,8 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 	switch {
 	case errors.Is(err, desktop.ErrNoBrowser):
 		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", server.Link())
-	case errors.Is(err, desktop.ErrNotOpened):
-		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).
-			WithHint("`tunctl dashboard --print` shows an address to open yourself")
 	case err != nil:
-		return err
+		return actions.OpenError(err, "tunctl dashboard")
 	default:
 		inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
 	}
@@ -96,22 +97,15 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 	return nil
 }
 
-// dashboardOptions are those of a dashboard that this command serves.
-func (inv *invocation) dashboardOptions() dashboard.Options {
-	o := dashboard.Options{
-		Client: inv.client, Desktop: actions.OwnDesktop,
-		StartAgent: func(ctx context.Context) error {
-			_, err := inv.client.Ensure(ctx, launcher(inv.paths))
+// dashboardOptions are those of a dashboard. Where its questions can be answered, asks says so.
+func (a viewerAgent) dashboardOptions(asks string) dashboard.Options {
+	o := dashboard.Options{Client: a.Client, Desktop: actions.OwnDesktop, StartAgent: a.start, Login: loginInWindow, Prompts: "in the terminal window that opens"}
+	if asks != "" {
+		o.Prompts = asks
+		o.Login = func(ctx context.Context, host string) error {
+			_, err := a.Login(ctx, host)
 			return err
-		},
-	}
-	if inv.Interactive {
-		o.Login, o.Prompts = func(ctx context.Context, host string) error {
-			_, err := inv.client.Login(ctx, host)
-			return err
-		}, "in the terminal that runs tunctl dashboard"
-	} else {
-		o.Login, o.Prompts = loginInWindow, "in the terminal window that opens"
+		}
 	}
 	return o
 }
@@ -126,7 +120,7 @@ func (inv *invocation) answerPrompts(ctx context.Context) {
 	defer q.wait()
 	for ctx.Err() == nil {
 		_ = inv.client.Watch(ctx, api.AnswersTerminal, "", func(e api.Event) { q.handle(ctx, e) }) // the page says when the agent is gone
-		_ = ctxtime.Sleep(ctx, promptsRetry)                                                   // the loop looks at the context
+		_ = ctxtime.Sleep(ctx, promptsRetry)                                                       // the loop looks at the context
 	}
 }
 

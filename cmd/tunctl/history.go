@@ -60,36 +60,28 @@ func showHistory(ctx context.Context, inv *invocation) error {
 		}
 	}
 	if inv.Bool("summary") {
-		return showSummary(inv, runs)
+		weeks := state.Summarize(runs)
+		if !inv.Bool("all") {
+			weeks = newestWeeks(weeks, weeksShown)
+		}
+		return printPast(inv, weeks, summaryTable(weeks))
 	}
 	if !inv.Bool("all") {
 		runs = runs[max(0, len(runs)-historyShown):]
 	}
-	switch {
-	case inv.Bool("json"):
-		return inv.PrintIndentedJSON(runs)
-	case len(runs) == 0:
-		inv.Say("no job has ended yet")
-		return nil
-	}
-	_, err = fmt.Fprint(inv.Out, historyTable(runs).Draw(term.LayoutFor(inv.Out)))
-	return err
+	return printPast(inv, runs, historyTable(runs))
 }
 
-func showSummary(inv *invocation, runs []api.Run) error {
-	weeks := state.Summarize(runs)
-	if !inv.Bool("all") {
-		weeks = newestWeeks(weeks, weeksShown)
-	}
+// printPast prints what is known about past jobs.
+func printPast[T any](inv *invocation, list []T, table *term.Table) error {
 	switch {
 	case inv.Bool("json"):
-		return inv.PrintIndentedJSON(weeks)
-	case len(weeks) == 0:
+		return inv.PrintIndentedJSON(list)
+	case len(list) == 0:
 		inv.Say("no job has ended yet")
 		return nil
 	}
-	_, err := fmt.Fprint(inv.Out, summaryTable(weeks).Draw(term.LayoutFor(inv.Out)))
-	return err
+	return inv.PrintTable(table)
 }
 
 // newestWeeks are the lines of the first n weeks.

@@ -53,15 +53,13 @@ func jobs(ctx context.Context, inv *invocation) error {
 	switch {
 	case len(failed) == len(hosts):
 	case inv.Bool("json"):
-		if err := inv.PrintIndentedJSON(list); err != nil {
-			return err
-		}
+		err = inv.PrintIndentedJSON(list)
 	case len(list) > 0:
-		fmt.Fprint(inv.Out, jobsTable(list, len(hosts) > 1, time.Now()).Draw(term.LayoutFor(inv.Out)))
+		err = inv.PrintTable(jobsTable(list, len(hosts) > 1, time.Now()))
 	case len(failed) == 0:
 		inv.Say("you have no jobs on %s", strings.Join(hosts, ", "))
 	}
-	return reportFailures(inv.Terminal, failed)
+	return reportFailures(inv.Terminal, append(failed, err))
 }
 
 // collectJobs lists the jobs of one host after the other, until ctx ends. The jobs of a host
@@ -115,7 +113,7 @@ func jobsTable(list []api.HostJob, severalHosts bool, now time.Time) *term.Table
 		cells := []term.Cell{
 			{Text: j.ID, Colour: term.Bold},
 			{Text: term.Truncate(j.Name, nameWidth)},
-			{Text: string(j.State), Colour: jobColour(j.State)},
+			{Text: string(j.State), Colour: jobColours[j.State]},
 			{Text: orDash(j.Node)},
 			{Text: whenText(j.Job, now)},
 		}
@@ -134,18 +132,10 @@ func jobsTable(list []api.HostJob, severalHosts bool, now time.Time) *term.Table
 // nameWidth is how much of a job's name is shown, so that the other columns fit 80 columns.
 const nameWidth = 20
 
-func jobColour(s api.JobState) string {
-	switch s {
-	case api.JobRunning, api.JobFinished:
-		return term.Green
-	case api.JobFailed, api.JobOOM, api.JobNodeFail, api.JobNeverRan:
-		return term.Red
-	case api.JobHeld, api.JobTimeout, api.JobPreempted, api.JobUnknown:
-		return term.Yellow
-	case api.JobCancelled:
-		return term.Grey
-	}
-	return ""
+var jobColours = map[api.JobState]string{
+	api.JobRunning: term.Green, api.JobFinished: term.Green, api.JobCancelled: term.Grey,
+	api.JobFailed: term.Red, api.JobOOM: term.Red, api.JobNodeFail: term.Red, api.JobNeverRan: term.Red,
+	api.JobHeld: term.Yellow, api.JobTimeout: term.Yellow, api.JobPreempted: term.Yellow, api.JobUnknown: term.Yellow,
 }
 
 // whenText is the time that matters: when the job ended, ends or starts.

@@ -58,7 +58,7 @@ func quota(ctx context.Context, inv *invocation) error {
 		inv.Say("as of %s; `tunctl quota %s --refresh` asks again", api.ClockText(answer.At, time.Now()), host)
 	}
 	if len(answer.Balances) > 0 && !inv.Bool("raw") {
-		if _, err := fmt.Fprint(inv.Out, balanceTable(answer.Balances).Draw(term.LayoutFor(inv.Out))); err != nil {
+		if err := inv.PrintTable(balanceTable(answer.Balances)); err != nil {
 			return err
 		}
 	}

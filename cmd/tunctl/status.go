@@ -104,18 +104,7 @@ func (inv *invocation) onlyNamed(st api.Status) (api.Status, error) {
 	if !ok {
 		return st, unknownSession(inv.Args().First(), st)
 	}
-	st.Sessions = []api.Session{s}
-	st.Hosts = hostsOf(st.Hosts, s.Host)
-	return st, nil
-}
-
-func hostsOf(hosts []api.Host, name string) []api.Host {
-	for _, h := range hosts {
-		if h.Alias == name {
-			return []api.Host{h}
-		}
-	}
-	return nil
+	return st.Only(s), nil
 }
 
 // unknownSession suggests the known sessions, the nearest first.

@@ -31,7 +31,7 @@ func sessionsTable(list []api.Session, now time.Time) *term.Table {
 	}
 	for _, s := range list {
 		sessions.Add(sessionNotes(s, now),
-			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: stateColour(s.State)},
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: sessionColours[s.State]},
 			term.Cell{Text: jobText(s.Job)}, leftCell(s, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
 	}
 	return sessions
@@ -194,33 +194,18 @@ func loginText(h api.Host) string {
 	return orDash(strings.Trim(text, "@"))
 }
 
-func stateColour(s api.SessionState) string {
-	switch s {
-	case api.SessionReady:
-		return term.Green
-	case api.SessionFailed:
-		return term.Red
-	case api.SessionNeedsLogin, api.SessionEnded, api.SessionReconnecting:
-		return term.Yellow
-	case api.SessionDown:
-		return term.Grey
-	}
-	return ""
+var sessionColours = map[api.SessionState]string{
+	api.SessionReady: term.Green, api.SessionFailed: term.Red, api.SessionDown: term.Grey,
+	api.SessionNeedsLogin: term.Yellow, api.SessionEnded: term.Yellow, api.SessionReconnecting: term.Yellow,
+}
+
+var hostColours = map[api.HostState]string{
+	api.HostUp: term.Green, api.HostBlocked: term.Red, api.HostDown: term.Grey, api.HostNeedsLogin: term.Yellow, api.HostWaiting: term.Yellow,
 }
 
 func hostColour(h api.Host) string {
-	switch h.State {
-	case api.HostUp:
-		if !h.NotRespondingSince.IsZero() {
-			return term.Yellow
-		}
-		return term.Green
-	case api.HostBlocked:
-		return term.Red
-	case api.HostNeedsLogin, api.HostWaiting:
+	if h.State == api.HostUp && !h.NotRespondingSince.IsZero() {
 		return term.Yellow
-	case api.HostDown:
-		return term.Grey
 	}
-	return ""
+	return hostColours[h.State]
 }

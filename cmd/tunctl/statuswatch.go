@@ -29,51 +29,11 @@ func watchStatus(ctx context.Context, inv *invocation, st api.Status) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	err := printChanges(ctx, inv)
+	err := watchui.Follow(ctx, inv.client, rand.Text(), 0, func(st api.Status) error { return showStatus(inv, st) }, nil)
 	if ctx.Err() != nil {
 		return silentError(exitInterrupted)
 	}
 	return err
-}
-
-// printChanges prints the status at every change, until the end of ctx or of the agent.
-func printChanges(ctx context.Context, inv *invocation) error {
-	ctx, cancel := context.WithCancel(ctx)
-	events := make(chan struct{}, 1)
-	gone := make(chan error, 1)
-	go func() {
-		gone <- inv.client.Watch(ctx, api.AnswersNone, rand.Text(), func(e api.Event) {
-			switch e.Type {
-			case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
-			default:
-				return
-			}
-			select {
-			case events <- struct{}{}:
-			default: // one that is not read yet will do
-			}
-		})
-	}()
-	defer func() { cancel(); <-gone }()
-	for {
-		select {
-		case <-events:
-		case err := <-gone:
-			gone <- nil
-			if err == nil {
-				err = api.Errorf(api.CodeAgent, "the agent has stopped").
-					WithHint("`tunctl agent start` starts it again")
-			}
-			return err
-		}
-		st, err := inv.client.Status(ctx)
-		if err != nil {
-			continue // the end of the stream says why
-		}
-		if err := showStatus(inv, st); err != nil {
-			return err
-		}
-	}
 }
 
 // watchOnScreen is the interactive screen.

@@ -50,7 +50,7 @@ func (inv *invocation) measure(ctx context.Context, s api.Session) *api.Usage {
 	inv.Draw("measuring…")
 	defer inv.Draw("")
 	var found *api.Usage
-	_ = inv.client.Usage(ctx, s.Name, false, func(u api.Usage) { // an older agent cannot
+	_ = inv.client.Usage(ctx, s.Name, false, func(u api.Usage) { // without an agent nothing is measured
 		if time.Since(u.Time) > usageFresh || u.Source == "" && u.Problem == "" {
 			return
 		}

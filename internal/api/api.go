@@ -6,7 +6,10 @@
 // names of fields in JSON are a contract with scripts; see the README.
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Version is the version of the local API and of the status document.
 const Version = 1
@@ -44,4 +47,11 @@ func (s *Status) Session(name string) (Session, bool) {
 		}
 	}
 	return Session{}, false
+}
+
+// Only is the status of one session, with its host.
+func (s Status) Only(session Session) Status {
+	s.Sessions = []Session{session}
+	s.Hosts = slices.DeleteFunc(slices.Clone(s.Hosts), func(h Host) bool { return h.Alias != session.Host })
+	return s
 }

@@ -22,7 +22,7 @@ var imports = map[string][]string{
 	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop"},
 	"internal/actions":   {"internal/api", "internal/desktop"},
 	"internal/dashboard": {"internal/actions", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
-	"internal/desktop":   {"internal/api", "internal/ctxtime", "internal/peer", "internal/posixsh", "internal/term"},
+	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},

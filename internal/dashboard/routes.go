@@ -182,22 +182,20 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // on an error the page was closed
 }
 
+var statuses = map[api.Code]int{
+	api.CodeUsage: http.StatusBadRequest, api.CodeUnknownSession: http.StatusNotFound, api.CodeUnknownHost: http.StatusNotFound,
+	api.CodeNotReady: http.StatusConflict, api.CodeConfig: http.StatusConflict,
+}
+
 // fail sends an error in words a person can act on.
 func fail(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		e = api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error()))
 	}
-	status := http.StatusInternalServerError
-	switch {
-	case errors.Is(err, client.ErrNotRunning):
+	status := cmp.Or(statuses[e.Code], http.StatusInternalServerError)
+	if errors.Is(err, client.ErrNotRunning) {
 		status = http.StatusBadGateway
-	case e.Code == api.CodeUsage:
-		status = http.StatusBadRequest
-	case e.Code == api.CodeUnknownSession, e.Code == api.CodeUnknownHost:
-		status = http.StatusNotFound
-	case e.Code == api.CodeNotReady, e.Code == api.CodeConfig:
-		status = http.StatusConflict
 	}
 	writeError(w, status, e)
 }

@@ -66,7 +66,6 @@ func (s *Server) watch(out *lines, looking bool) error {
 	defer end()
 	if looking {
 		measuring.Go(func() {
-			// An agent of an earlier version does not measure; the rest of the page works.
 			_ = s.Client.Usage(ctx, "", false, func(u api.Usage) { out.send(usageLine{lineUsage, u}) })
 		})
 	}

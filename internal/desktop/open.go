@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,14 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"tunctl/internal/ctxtime"
 	"tunctl/internal/peer"
 )
 
-const (
-	linkTimeout = 30 * time.Second // for the use of a one-time link
-	pageFileFor = 10 * time.Second // how long a page file stays for a browser to read it
-)
+const linkTimeout = 30 * time.Second // for the use of a one-time link
 
 // Open shows target: a web page in the browser, anything else in the desktop's program
 // for it.
@@ -46,7 +41,7 @@ func openPage(ctx context.Context, target string) error {
 	defer cancel()
 	l, err := newLink(ctx, u.String(), LoopbackName(), peer.CheckRequest)
 	if err != nil {
-		return openPageFile(ctx, u.String()) // a machine without a loopback still has files
+		return err
 	}
 	defer l.close()
 	return tryBrowsers(ctx, browsers(runtime.GOOS, l.URL()), l.used)
@@ -92,38 +87,6 @@ func awaitUse(ctx context.Context, used <-chan struct{}, ended <-chan error) err
 			return fmt.Errorf("%w: %w", ErrNotOpened, ctx.Err())
 		}
 	}
-}
-
-// openPageFile redirects a browser to target with a file that only this person can
-// read. It is for machines on which nothing can listen on loopback.
-func openPageFile(ctx context.Context, target string) error {
-	path, err := writePageFile(os.Getenv("XDG_RUNTIME_DIR"), target)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
-	}
-	defer func() { _ = os.RemoveAll(filepath.Dir(path)) }()
-	if err := OpenHTML(ctx, path); err != nil {
-		return err
-	}
-	_ = ctxtime.Sleep(ctx, pageFileFor)
-	return nil
-}
-
-// writePageFile writes a page that redirects to target, in a new folder under dir, or
-// under the system's temporary folder.
-func writePageFile(dir, target string) (string, error) {
-	folder, err := os.MkdirTemp(dir, "tunctl-open-") // 0700
-	if err != nil {
-		return "", fmt.Errorf("create a directory for the page: %w", err)
-	}
-	path := filepath.Join(folder, "open.html")
-	page := `<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=` +
-		html.EscapeString(target) + `">`
-	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-		_ = os.RemoveAll(folder)
-		return "", fmt.Errorf("write the page: %w", err)
-	}
-	return path, nil
 }
 
 // openLink opens an address that is no web page, such as vnc://localhost:5901, in the

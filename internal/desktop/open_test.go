@@ -150,32 +150,6 @@ func TestOnlyWebPagesAreOpened(t *testing.T) {
 	}
 }
 
-func TestThePageFileIsPrivateAndLeadsOn(t *testing.T) {
-	path, err := writePageFile(t.TempDir(), secretPage+`&x="><script>`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `content="0;url=http://localhost:8888/lab?token=s3cr3t-t0ken&amp;x=&#34;&gt;&lt;script&gt;"`; !strings.Contains(string(text), want) {
-		t.Errorf("the page is %s, want in it %s", text, want)
-	}
-	if runtime.GOOS == "windows" {
-		return
-	}
-	for p, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
-		info, err := os.Stat(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode().Perm() != want {
-			t.Errorf("%s has mode %v, want %v", filepath.Base(p), info.Mode().Perm(), want)
-		}
-	}
-}
-
 func TestAFilesAddressHasNoHost(t *testing.T) {
 	for path, want := range map[string]string{
 		"/run/user/1/a b/help.html":   "file:///run/user/1/a%20b/help.html",

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -81,6 +82,12 @@ func (t *Table) Draw(l Layout) string {
 		}
 	}
 	return out.String()
+}
+
+// PrintTable prints a table as it fits.
+func (t *Terminal) PrintTable(table *Table) error {
+	_, err := fmt.Fprint(t.Out, table.Draw(LayoutFor(t.Out)))
+	return err
 }
 
 // Lines is the table as Draw lays it out, by lines: the header, and each row with its notes.

@@ -90,7 +90,7 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 			start = max(0, there.Size()-writeWindow)
 			start -= start % chunkSize
 			if start > 0 && sameTail(from, to, f.from, f.part, start) {
-				return to.SetMode(f.part, 0o600) // an older version left it readable for others
+				return to.SetMode(f.part, 0o600) // which fails for another user's file
 			}
 		}
 		start = 0

@@ -62,47 +62,66 @@ type feed struct {
 
 // watch sends the status at every event and once a second, until the agent or ctx ends.
 func (f *feed) watch() {
-	events := make(chan struct{}, 1)
-	gone := make(chan error, 1)
+	err := Follow(f.ctx, f.client, f.options.Waiter, tick,
+		func(st api.Status) error { f.send(statusMsg{st, time.Now()}); return nil },
+		func(n api.Notice) { f.send(noticeMsg(n.Text)) })
+	if f.ctx.Err() == nil {
+		f.send(endMsg{err})
+	}
+}
+
+// Follow calls show with the status at every change, and each tick if that is not zero, until
+// show fails, or the agent or ctx ends. Waiter is the name by which this command waits, see
+// client.Watch; notice may be nil.
+func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Duration, show func(api.Status) error, notice func(api.Notice)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer cancel()
+	events, gone := make(chan struct{}, 1), make(chan error, 1)
 	listen := func() {
-		gone <- f.client.Watch(f.ctx, api.AnswersNone, f.options.Waiter, func(e api.Event) {
-			if e.Type == api.EventNotice && e.Notice != nil {
-				f.send(noticeMsg(e.Notice.Text))
-				return
-			}
-			select {
-			case events <- struct{}{}:
-			default: // one that is not read yet will do
+		gone <- cl.Watch(ctx, api.AnswersNone, waiter, func(e api.Event) {
+			switch e.Type {
+			case api.EventNotice:
+				if e.Notice != nil && notice != nil {
+					notice(*e.Notice)
+				}
+			case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
+				select {
+				case events <- struct{}{}:
+				default: // one that is not read yet will do
+				}
 			}
 		})
 	}
 	opened := time.Now()
-	f.running.Go(listen)
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
+	listening.Go(listen)
+	var ticks <-chan time.Time
+	if tick > 0 {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		ticks = ticker.C
+	}
 	for {
 		select {
 		case <-events:
-		case <-ticker.C:
+		case <-ticks:
 		case err := <-gone:
-			if f.ctx.Err() != nil {
-				return
-			}
 			// The agent drops who does not read, such as a screen that was suspended.
-			if _, down := f.client.Status(f.ctx); down == nil && err == nil && time.Since(opened) > tick {
+			if _, down := cl.Status(ctx); down == nil && err == nil && time.Since(opened) > time.Second {
 				opened = time.Now()
-				f.running.Go(listen)
+				listening.Go(listen)
 				continue
 			}
 			if err == nil {
-				err = api.Errorf(api.CodeAgent, "the agent has stopped").
-					WithHint("`tunctl agent start` starts it again")
+				err = api.Errorf(api.CodeAgent, "the agent has stopped").WithHint("`tunctl agent start` starts it again")
 			}
-			f.send(endMsg{err})
-			return
+			return err
 		}
-		if st, err := f.client.Status(f.ctx); err == nil { // the end of the stream says why not
-			f.send(statusMsg{st, time.Now()})
+		if st, err := cl.Status(ctx); err == nil { // the end of the stream says why not
+			if err := show(st); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -157,7 +176,7 @@ func (f *feed) jobs(hosts []string) {
 		for _, host := range hosts {
 			jobs, err := f.client.LastJobs(f.ctx, host)
 			if err != nil {
-				return // the agent has left, or is too old to know
+				return // the agent has left
 			}
 			for _, j := range jobs {
 				list = append(list, api.HostJob{Host: host, Job: j})

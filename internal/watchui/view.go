@@ -7,6 +7,7 @@ import (
 	"charm.land/bubbles/v2/help"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
@@ -130,10 +131,8 @@ func (m *model) body() []string {
 	layout := term.Layout{Width: max(1, m.width-markWidth), Colours: m.colours}
 	table := m.options.Table(m.view, m.data(), m.now)
 	header, lines := table.Lines(layout)
-	layout.Colours = false // the chosen row has one colour
-	_, plain := table.Lines(layout)
 	at := m.row()
-	lines[at][0] = plain[at][0]
+	lines[at][0] = ansi.Strip(lines[at][0]) // the chosen row has one colour
 	return append([]string{"  " + header}, m.window(lines, at, m.bodyHeight()-1)...)
 }
 

@@ -68,7 +68,7 @@ type Result struct{ Text, Clipboard string }
 type Options struct {
 	Status  api.Status // as it is at the start
 	Session string     // show this one only, with its host and jobs; "": all
-	Waiter  string     // the name by which this command waits; see client.WatchWaiting
+	Waiter  string     // the name by which this command waits; see client.Watch
 
 	// Table has the rows of a view in the order of its data.
 	Table func(View, Data, time.Time) *term.Table
