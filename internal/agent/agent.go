@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -146,7 +147,13 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 	a.ctx, a.stop = ctx, stop
 	a.mu.Unlock()
 	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", sock.Addr().String())
-	a.holdPorts()
+	// Before anything connects: a browser's tab gets the waiting page, and no other program
+	// takes the port meanwhile.
+	for _, s := range a.saved() {
+		if err := s.holdPort(); err != nil { // the session's attempt tries again, and reports it
+			a.log.Warn("cannot listen yet", "session", s.name, "err", err)
+		}
+	}
 	if sock.crashed {
 		a.countCrash()
 	}
@@ -159,7 +166,12 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 	err := a.serveAPI(ctx, sock)
 	stop()
 	a.work.Wait()
-	a.closeForwards()
+	for _, s := range a.live() { // the next agent needs their ports
+		s.mu.Lock()
+		fwd := s.forward
+		s.mu.Unlock()
+		fwd.close()
+	}
 	a.hub.close()
 	if err == nil {
 		err = a.store.ClearCrashes()
@@ -171,17 +183,6 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 func (a *Agent) report(part string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		a.log.Error("a part of the agent stopped", "part", part, "err", err)
-	}
-}
-
-// closeForwards waits until the listeners of all sessions are closed: the next agent needs
-// their ports.
-func (a *Agent) closeForwards() {
-	for _, s := range a.live() {
-		s.mu.Lock()
-		fwd := s.forward
-		s.mu.Unlock()
-		fwd.close()
 	}
 }
 
@@ -226,16 +227,6 @@ func (a *Agent) saved() []*session {
 		all = append(all, s)
 	}
 	return all
-}
-
-// holdPorts opens the listeners of the sessions that were up, before anything connects: a
-// browser's tab gets the waiting page, and no other program takes the port meanwhile.
-func (a *Agent) holdPorts() {
-	for _, s := range a.saved() {
-		if err := s.holdPort(); err != nil { // the session's attempt tries again, and reports it
-			a.log.Warn("cannot listen yet", "session", s.name, "err", err)
-		}
-	}
 }
 
 // Status is everything the agent knows.
@@ -339,4 +330,53 @@ func (a *Agent) earlierEnvs() []api.Env {
 // sshConfig is the file that replaces ~/.ssh/config, if any.
 func (a *Agent) sshConfig() string {
 	return cmp.Or(a.opt.SSHConfig, a.cfg().SSHConfig)
+}
+
+// errPaused is wrapped by the failure of a session that is not restored after crashes.
+var errPaused = errors.New("the agent is paused")
+
+// countCrash records that the last agent crashed. After several crashes in a row this
+// agent starts paused: it restores no connection until a person acts, since each start
+// may cost a login and end in the next crash.
+func (a *Agent) countCrash() {
+	now := time.Now()
+	n, err := a.store.AddCrash(now, a.limits.CrashWindow)
+	if err != nil {
+		a.log.Warn("cannot save that the last agent crashed", "err", err)
+	}
+	a.log.Warn("the last agent crashed", "recently", n)
+	if n < a.limits.Crashes {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.paused = &api.Problem{
+		Message: fmt.Sprintf("the agent crashed %d times within %s, so it does not connect automatically", n, api.DurationText(a.limits.CrashWindow)),
+		Since:   now,
+	}
+}
+
+// pausedError is why a session is not restored; nil if it is.
+func (a *Agent) pausedError(session string) *api.Error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.paused == nil {
+		return nil
+	}
+	return api.Errorf(api.CodeFailed, "%s", a.paused.Message).Because(errPaused).
+		WithHint("`tunctl up %s` connects all sessions again; `tunctl agent log` shows what happened before", session)
+}
+
+// resume ends a pause: a person has asked for something. It restores the other sessions.
+func (a *Agent) resume() {
+	a.mu.Lock()
+	paused := a.paused
+	a.paused = nil
+	a.mu.Unlock()
+	if paused == nil {
+		return
+	}
+	a.log.Info("a person ended the pause after crashes")
+	a.restore()
+	a.hub.publish(api.Event{Type: api.EventStatus})
 }

@@ -65,8 +65,7 @@ func (a *Agent) approve(ctx context.Context, host, text string) error {
 	declined := false
 	defer func() { a.approvals.end(declined, time.Now()) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, approvalTime, api.Errorf(api.CodeTimeout, "the person did not answer within %s",
-		api.DurationText(approvalTime)).
-		WithHint("ask them in the conversation, then try again"))
+		api.DurationText(approvalTime)).WithHint("ask them in the conversation, then try again"))
 	defer cancel()
 	answer, err := a.prompts.Prompt(ctx, api.Prompt{Host: host, Kind: api.PromptApproval, Text: text, Client: clientOf(ctx)}, func() {})
 	switch {

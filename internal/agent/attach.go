@@ -3,9 +3,11 @@ package agent
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
@@ -46,7 +48,7 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 // only one that serves something. Otherwise it returns those to choose from.
 func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest) (api.Job, []api.Candidate, error) {
 	if req.Job != "" {
-		job, err := namedJob(ctx, jobs, req)
+		job, err := a.liveJob(ctx, req.Host, req.Job)
 		return job, nil, err
 	}
 	all, err := jobs.Jobs(ctx)
@@ -59,7 +61,7 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 		return api.Job{}, nil, api.Errorf(api.CodeFailed, "no job of yours is running on %s", req.Host).
 			WithHint("`tunctl attach %s JOB` waits for one that is queued", req.Host)
 	case 1:
-		job, err := namedJob(ctx, jobs, api.AttachRequest{Host: req.Host, Job: running[0].Ref()})
+		job, err := a.liveJob(ctx, req.Host, running[0].Ref())
 		return job, nil, err
 	}
 	candidates := a.inspectJobs(ctx, jobs, req.Host, running)
@@ -70,20 +72,14 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 	return api.Job{}, candidates, nil
 }
 
-// namedJob finds a job by its ID.
-func namedJob(ctx context.Context, jobs *jobwatch.Watcher, req api.AttachRequest) (api.Job, error) {
-	job, found, err := jobs.Find(ctx, jobwatch.Query{ID: req.Job})
-	switch {
-	case err != nil:
-		return job, err
-	case !found:
-		return job, api.Errorf(api.CodeFailed, "no job %q on %s", req.Job, req.Host).
-			WithHint("`tunctl jobs %s` lists your jobs", req.Host)
-	case job.State.Ended():
-		return job, api.Errorf(api.CodeJobEnded, "%s", endText(&job)).
-			WithHint("`tunctl jobs %s` lists queued and running jobs", req.Host)
+// liveJob finds a job by its ID, if it waits or runs.
+func (a *Agent) liveJob(ctx context.Context, host, id string) (api.Job, error) {
+	job, err := a.hostJob(ctx, host, id)
+	if err == nil && job.State.Ended() {
+		err = api.Errorf(api.CodeJobEnded, "%s", endText(&job)).
+			WithHint("`tunctl jobs %s` lists queued and running jobs", host)
 	}
-	return job, nil
+	return job, err
 }
 
 // inspectJobs searches the logs of the newest jobs for servers.
@@ -111,7 +107,7 @@ func (a *Agent) detectServer(ctx context.Context, host string, job api.Job) (app
 	if job.Log == "" {
 		return "", ""
 	}
-	text, err := jobwatch.TailLog(ctx, runner{a.pool.Host(host)}, job.Log, candidateLines)
+	text, err := jobwatch.TailLog(ctx, runner{host: a.pool.Host(host)}, job.Log, candidateLines)
 	if err != nil {
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
@@ -165,4 +161,42 @@ var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 func attachedName(host, id string) string {
 	number, _, _ := strings.Cut(id, ".") // PBS adds its server's name
 	return strings.Trim(notInNames.ReplaceAllString(host+"-"+number, "-"), "-")
+}
+
+// servingTimeout is how long a look may search the logs of the person's running jobs.
+const servingTimeout = 10 * time.Second
+
+// handleLook finds out what a connected host has for a first session there.
+func (a *Agent) handleLook(r *http.Request, _ api.None) (api.Look, error) {
+	ctx, host := r.Context(), r.PathValue("host")
+	if err := a.allowedAndConnected(ctx, host); err != nil {
+		return api.Look{}, err
+	}
+	look, err := a.jobWatcher(host).Look(ctx)
+	if err != nil {
+		return look, schedulerError(host, err)
+	}
+	look.Serving = a.servingJobs(ctx, host)
+	return look, nil
+}
+
+// servingJobs are the person's running jobs whose logs announce a server, as `tunctl attach`
+// finds them. It is a part of a look that may fail.
+func (a *Agent) servingJobs(ctx context.Context, host string) []api.Candidate {
+	ctx, cancel := context.WithTimeout(ctx, servingTimeout)
+	defer cancel()
+	serving := []api.Candidate{}
+	jobs := a.jobWatcher(host)
+	all, err := jobs.Jobs(ctx)
+	if err != nil {
+		a.log.Debug("cannot list the jobs of a host", "host", host, "err", err)
+		return serving
+	}
+	running := slices.DeleteFunc(all, func(j api.Job) bool { return j.State != api.JobRunning })
+	for _, c := range a.inspectJobs(ctx, jobs, host, running) {
+		if c.App != "" {
+			serving = append(serving, c)
+		}
+	}
+	return serving
 }

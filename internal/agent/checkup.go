@@ -34,7 +34,11 @@ func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.Chec
 		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {
-		c.checkHost(ctx)
+		h := c.host.Status()
+		c.ok("login", "logged in by %s%s, round trip %.1f ms", h.Auth, onNode(h.LoginNode), h.RTTMs)
+		c.scheduler(ctx)
+		c.disk(ctx)
+		c.forwarding(ctx)
 		return api.CheckResponse{Checks: c.checks}, nil
 	}
 	s, err := a.session(req.Session)
@@ -64,14 +68,6 @@ func (c *checkup) failed(name string, err error, fix string) {
 	c.add(name, api.CheckBad, err.Error(), fix)
 }
 
-func (c *checkup) checkHost(ctx context.Context) {
-	h := c.host.Status()
-	c.ok("login", "logged in by %s%s, round trip %.1f ms", h.Auth, onNode(h.LoginNode), h.RTTMs)
-	c.scheduler(ctx)
-	c.disk(ctx)
-	c.forwarding(ctx)
-}
-
 func onNode(node string) string {
 	if node == "" {
 		return ""
@@ -90,16 +86,14 @@ func (c *checkup) scheduler(ctx context.Context) {
 		c.add("scheduler", api.CheckUnknown, "no scheduler found: jobs are plain processes", "if there is one, its commands must be on the PATH of a login shell")
 		return
 	}
-	list, err := jobs.Jobs(ctx)
-	if errors.Is(err, jobwatch.ErrNoAnswer) {
+	switch list, err := jobs.Jobs(ctx); {
+	case errors.Is(err, jobwatch.ErrNoAnswer):
 		c.add("scheduler", api.CheckBad, fmt.Sprintf("%s: %v", kind, err), "wait: jobs keep running; see the status page of the site")
-		return
-	}
-	if err != nil {
+	case err != nil:
 		c.failed("scheduler", err, "check that squeue or qstat works in `tunctl ssh "+c.name+"`")
-		return
+	default:
+		c.ok("scheduler", "%s responds; your jobs there: %d", kind, len(list))
 	}
-	c.ok("scheduler", "%s responds; your jobs there: %d", kind, len(list))
 }
 
 // diskScript prints the host's time and the folder f, and writes a file there, as a
@@ -115,33 +109,27 @@ exit $s`
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
 	private := c.agent.watchOptions(c.name).Private
-	res, err := jobwatch.RunLogin(ctx, runner{c.host}, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
+	res, err := jobwatch.RunLogin(ctx, runner{host: c.host}, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
 	}
+	clock, folder, _ := strings.Cut(strings.TrimSpace(string(res.Stdout)), "\n")
 	name := "your home folder"
-	if _, folder, ok := strings.Cut(strings.TrimSpace(string(res.Stdout)), "\n"); ok && private != "" {
+	if private != "" && folder != "" {
 		name = "the folder " + api.NewRemoteText(folder).String()
 	}
-	if res.Exit != 0 {
-		c.add("disk", api.CheckBad, "cannot write to "+name+" on the host: "+lastLine(string(res.Stderr)).String(),
-			"`tunctl quota "+c.name+"` shows your usage; delete files there, caches first (~/.cache, pip, conda)")
-	} else {
+	if res.Exit == 0 {
 		c.ok("disk", "%s on the host is writable", name)
+	} else {
+		why := strings.TrimSpace(string(res.Stderr))
+		why = api.NewRemoteText(why[strings.LastIndexByte(why, '\n')+1:]).String()
+		c.add("disk", api.CheckBad, "cannot write to "+name+" on the host: "+why,
+			"`tunctl quota "+c.name+"` shows your usage; delete files there, caches first (~/.cache, pip, conda)")
 	}
-	c.clock(string(res.Stdout), before)
-}
-
-func (c *checkup) clock(text string, before time.Time) {
-	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	seconds, err := strconv.ParseInt(strings.TrimSpace(first), 10, 64)
-	if err != nil {
-		return
-	}
-	off := time.Unix(seconds, 0).Sub(before)
-	if off.Abs() > clockSkew {
-		c.add("clock", api.CheckBad, fmt.Sprintf("the clocks of this computer and the host differ by %s", api.DurationText(off.Abs())),
+	seconds, err := strconv.ParseInt(strings.TrimSpace(clock), 10, 64)
+	if off := time.Unix(seconds, 0).Sub(before).Abs(); err == nil && off > clockSkew {
+		c.add("clock", api.CheckBad, fmt.Sprintf("the clocks of this computer and the host differ by %s", api.DurationText(off)),
 			"correct the clock of this computer: one-time codes and job times depend on it")
 	}
 }
@@ -152,11 +140,11 @@ func (c *checkup) forwarding(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
-	switch {
-	case err == nil:
+	if err == nil {
 		_ = conn.Close()
-		c.ok("forwarding", "the host forwards connections")
-	case errors.Is(err, api.ErrRefused):
+	}
+	switch {
+	case err == nil, errors.Is(err, api.ErrRefused):
 		c.ok("forwarding", "the host forwards connections")
 	case errors.Is(err, api.ErrProhibited):
 		c.add("forwarding", api.CheckBad, "the host does not allow forwarding", "ask the site which login node allows it, or use its web portal")
@@ -191,18 +179,15 @@ func (c *checkup) checkSession(ctx context.Context) {
 // script checks that the job script is readable.
 func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	path := cfg.Submit
-	switch {
-	case path == "" || strings.HasPrefix(path, "builtin:"):
+	if path == "" || strings.HasPrefix(path, "builtin:") {
 		return
-	case strings.HasPrefix(path, localPrefix):
+	}
+	if strings.HasPrefix(path, localPrefix) {
 		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor", nil); err != nil {
 			c.failed("script", err, "")
 			return
 		}
-		c.ok("script", "%s is readable", path)
-		return
-	}
-	if _, err := jobwatch.ReadFile(ctx, runner{c.host}, path); err != nil {
+	} else if _, err := jobwatch.ReadFile(ctx, runner{host: c.host}, path); err != nil {
 		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
 			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
@@ -248,34 +233,26 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 
 // page checks that the endpoint responds.
 func (c *checkup) page(ctx context.Context, f facts) {
-	if isShell(c.session.config()) && f.answers {
-		c.ok("inside", "commands run inside the job on %s", f.job.Node)
-		return
+	var err error
+	if ep := f.endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
+		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+		defer cancel()
+		err = probe(ctx, c.host, *ep)
 	}
-	if f.endpoint == nil {
+	switch ep := f.endpoint; {
+	case isShell(c.session.config()) && f.answers:
+		c.ok("inside", "commands run inside the job on %s", f.job.Node)
+	case ep == nil:
 		if f.doing != "" && !f.job.State.Ended() && !f.job.State.Waiting() {
 			c.add("page", api.CheckUnknown, f.doing, "")
 		}
-		return
+	case ep.Reach == api.ReachNode: // only the prober has a connection to the node
+		c.ok("page", "the page is reached on its node %s", f.job.Node)
+	case ep.TakesOneClient():
+		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")
+	case err != nil && !errors.Is(err, errTokenUnknown):
+		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", ep.Address(), err), "`tunctl logs` shows whether the server is still running")
+	default:
+		c.ok("page", "%s responds, reached from the login node", ep.Address())
 	}
-	if f.endpoint.Reach == api.ReachNode {
-		c.ok("page", "the page is reached on its node %s", f.job.Node) // only the prober has a connection to the node
-		return
-	}
-	if f.endpoint.TakesOneClient() {
-		c.add("page", api.CheckUnknown, f.endpoint.Address()+" takes one client, so that tunctl does not connect to it", "")
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
-	defer cancel()
-	if err := probe(ctx, c.host, *f.endpoint); err != nil && !errors.Is(err, errTokenUnknown) {
-		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", f.endpoint.Address(), err), "`tunctl logs` shows whether the server is still running")
-		return
-	}
-	c.ok("page", "%s responds, reached from the login node", f.endpoint.Address())
-}
-
-func lastLine(text string) api.RemoteText {
-	text = strings.TrimSpace(text)
-	return api.NewRemoteText(text[strings.LastIndexByte(text, '\n')+1:])
 }

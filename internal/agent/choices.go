@@ -145,13 +145,13 @@ func (s *session) checkPresent(with api.Choices) error {
 	if with == nil {
 		return nil
 	}
-	present := s.presentChoices()
+	present := s.presentIn(s.agent.store.Session(s.name).Current())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.attempt != nil && s.facts.submitting:
 		if !present.have(with) {
-			return s.otherChoices("a job of "+s.name+" is just being submitted", present, with)
+			return s.otherChoices("a job of "+s.name+" is just being submitted", s.endFirst(), present, with)
 		}
 		return nil
 	case s.attempt != nil && s.facts.job != nil && !s.facts.jobOver():
@@ -164,32 +164,25 @@ func (s *session) checkPresent(with api.Choices) error {
 type presentChoices struct {
 	known  bool        // tunctl submitted it
 	with   api.Choices // what a person chose
-	others api.Choices // what the config or the site has for the rest
-}
-
-func (s *session) presentChoices() presentChoices {
-	return s.presentIn(s.agent.store.Session(s.name).Current())
+	values api.Choices // that, and what the config or the site has for the rest
 }
 
 func (s *session) presentIn(sub state.Submission) presentChoices {
 	cfg := s.config()
-	p := presentChoices{known: sub.Tag != "", with: sub.With, others: api.Choices{}}
+	p := presentChoices{known: sub.Tag != "", with: sub.With, values: api.Choices{}}
 	questions, _, _ := s.agent.runQuestions(cfg)
 	for _, q := range questions {
-		p.others[q.Name] = q.Default
+		p.values[q.Name] = q.Default
 	}
-	maps.Copy(p.others, cfg.With)
+	maps.Copy(p.values, cfg.With)
+	maps.Copy(p.values, sub.With)
 	return p
 }
 
 // have reports whether the job has these choices.
 func (p presentChoices) have(with api.Choices) bool {
 	for name, value := range with {
-		has, chosen := p.with[name]
-		if !chosen {
-			has = p.others[name]
-		}
-		if has != value {
+		if p.values[name] != value {
 			return false
 		}
 	}
@@ -201,15 +194,20 @@ func (s *session) conflictLocked(job api.Job, present presentChoices, with api.C
 	state := string(job.State)
 	switch {
 	case !present.known:
-		return s.otherChoices(fmt.Sprintf("job %s of %s is %s, and tunctl did not submit it: whether it has %s is not known", job.ID, s.name, state, with), presentChoices{}, with)
+		return s.otherChoices(fmt.Sprintf("job %s of %s is %s, and tunctl did not submit it: whether it has %s is not known", job.ID, s.name, state, with), s.endFirst(), presentChoices{}, with)
 	case present.have(with):
 		return nil
 	}
-	return s.otherChoices(fmt.Sprintf("job %s of %s is already %s", job.ID, s.name, state), present, with)
+	return s.otherChoices(fmt.Sprintf("job %s of %s is already %s", job.ID, s.name, state), s.endFirst(), present, with)
 }
 
-// otherChoices is the error for a job with other choices than those of the request.
-func (s *session) otherChoices(what string, present presentChoices, with api.Choices) *api.Error {
+func (s *session) endFirst() string {
+	return fmt.Sprintf("`tunctl down %s --cancel` ends it first", s.name)
+}
+
+// otherChoices is the error for a job with other choices than those of the request; first is
+// what to do about it in place of a second session.
+func (s *session) otherChoices(what, first string, present presentChoices, with api.Choices) *api.Error {
 	switch {
 	case !present.known:
 	case len(present.with) == 0:
@@ -219,17 +217,7 @@ func (s *session) otherChoices(what string, present presentChoices, with api.Cho
 	}
 	base := cmp.Or(s.of, s.name)
 	return api.Errorf(api.CodeOtherChoices, "%s", what).
-		WithHint("`tunctl down %s --cancel` ends it first; `tunctl up %s --as %s %s` starts a second one beside it",
-			s.name, base, s.agent.freeName(base), with.Flags())
-}
-
-// interruptedLocked is the error for other choices than those of an interrupted submission.
-// There is no job yet that could be cancelled.
-func (s *session) interruptedLocked(present presentChoices, with api.Choices) error {
-	e := s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear", present, with)
-	base := cmp.Or(s.of, s.name)
-	e.Hint = fmt.Sprintf("`tunctl up %s` finishes it as it was begun; `tunctl up %s --as %s %s` starts a second one beside it", s.name, base, s.agent.freeName(base), with.Flags())
-	return e
+		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, s.agent.freeName(base), with.Flags())
 }
 
 // beginSubmission returns the choices of the submission that begins now. From then on, no
@@ -242,7 +230,8 @@ func (s *session) beginSubmission(interrupted state.Submission, doing string) (a
 	if interrupted.Tag != "" {
 		if !present.have(with) {
 			s.asked = nil
-			return nil, s.interruptedLocked(present, with)
+			return nil, s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
+				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), present, with)
 		}
 		with = interrupted.With
 	}
@@ -250,16 +239,6 @@ func (s *session) beginSubmission(interrupted state.Submission, doing string) (a
 	s.facts.submitting, s.facts.doing, s.facts.with = true, doing, with
 	s.enterLocked()
 	return with, nil
-}
-
-// keepChoices makes the choices of a submission that did not happen those of the next attempt.
-func (s *session) keepChoices(with api.Choices) {
-	s.change(func(f *facts) {
-		f.submitting = false
-		if s.asked == nil {
-			s.asked = with
-		}
-	})
 }
 
 // withChoices is a submission of a script of the person's own with their choices. The job of a

@@ -1,34 +1,32 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
-// runner lets jobwatch run commands over a host's connection.
-type runner struct{ host *tunnel.Host }
-
-// Run implements jobwatch.Runner.
-func (r runner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
-	res, err := r.host.Run(ctx, command, stdin)
-	return jobwatch.Result(res), err
-}
-
-// accountRunner runs commands on one account only: the ID of a job means another job
-// once the host's name stands for another cluster.
-type accountRunner struct {
+// runner lets jobwatch run commands over a host's connection, on one account only unless that
+// is "": the ID of a job means another job once the host's name stands for another cluster.
+type runner struct {
 	host    *tunnel.Host
 	account string
 }
 
 // Run implements jobwatch.Runner.
-func (r accountRunner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+func (r runner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+	if r.account == "" {
+		res, err := r.host.Run(ctx, command, stdin)
+		return jobwatch.Result(res), err
+	}
 	res, err := r.host.RunAs(ctx, r.account, command, stdin)
 	return jobwatch.Result(res), err
 }
@@ -36,7 +34,7 @@ func (r accountRunner) Run(ctx context.Context, command string, stdin []byte) (j
 // requireConnected refuses a host that is not connected. It never connects: that is up
 // to a person.
 func (a *Agent) requireConnected(host string) error {
-	if a.pool.Host(host).Status().State != api.HostUp {
+	if !isUp(a.pool.Host(host)) {
 		return notConnected(host, "")
 	}
 	return nil
@@ -99,9 +97,14 @@ func isNoAnswer(err error) bool { return errors.Is(err, jobwatch.ErrNoAnswer) }
 
 // awaitUp waits until the host is connected, however long that takes.
 func awaitUp(ctx context.Context, host *tunnel.Host) error {
+	return awaitHost(ctx, host, func() bool { return isUp(host) })
+}
+
+// awaitHost waits until done is true, which is asked at each change of the host.
+func awaitHost(ctx context.Context, host *tunnel.Host, done func() bool) error {
 	for {
 		changed := host.Changed()
-		if host.Status().State == api.HostUp {
+		if done() {
 			return nil
 		}
 		select {
@@ -112,23 +115,71 @@ func awaitUp(ctx context.Context, host *tunnel.Host) error {
 	}
 }
 
-// reconnects tells when a host is connected again.
-type reconnects struct {
-	host    *tunnel.Host
-	up      bool
-	changed <-chan struct{} // closed at the host's next change
+// isUp reports whether the host is connected.
+func isUp(host *tunnel.Host) bool { return host.Status().State == api.HostUp }
+
+// errAccountChanged says that the host is connected to another account than before.
+var errAccountChanged = errors.New("the host is connected as another account")
+
+// stayUp brings the session up, and looks for its job again when the host reconnects to
+// another account: after an edit of the config that may be another cluster, or the same
+// one by another address. What a person permitted was for the first account.
+func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
+	for {
+		err := s.bringUpOnAccount(ctx, host)
+		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
+			return err
+		}
+		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
+		s.mu.Lock()
+		if s.attempt != nil {
+			s.attempt.permit, s.attempt.who, s.asked = permit{}, byAgent, nil
+			s.enterLocked()
+		}
+		s.mu.Unlock()
+	}
 }
 
-func watchReconnects(h *tunnel.Host) *reconnects {
-	r := &reconnects{host: h}
-	r.reconnected()
-	return r
+// bringUpOnAccount is bringUp until the host is connected to another account than at
+// first.
+func (s *session) bringUpOnAccount(ctx context.Context, host *tunnel.Host) error {
+	if !s.hasJob() {
+		return s.bringUp(ctx, host) // its forwards work with any account
+	}
+	there, leave := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	first := ""
+	if isUp(host) {
+		first = host.Account()
+	}
+	watch.Go(func() { leave(awaitAccountChange(there, host, first)) })
+	err := s.bringUp(there, host)
+	leave(nil)
+	watch.Wait()
+	if errors.Is(context.Cause(there), errAccountChanged) || errors.Is(err, tunnel.ErrOtherAccount) {
+		return errAccountChanged
+	}
+	return err
 }
 
-// reconnected reports whether the host is connected and was not at the last call.
-func (r *reconnects) reconnected() bool {
-	r.changed = r.host.Changed()
-	was := r.up
-	r.up = r.host.Status().State == api.HostUp
-	return r.up && !was
+// awaitAccountChange returns errAccountChanged once the host is connected to another
+// account than the first. If first is "", that is the next one.
+func awaitAccountChange(ctx context.Context, host *tunnel.Host, first string) error {
+	err := awaitHost(ctx, host, func() bool {
+		if !isUp(host) {
+			return false
+		}
+		first = cmp.Or(first, host.Account())
+		return host.Account() != first
+	})
+	return cmp.Or(err, errAccountChanged)
+}
+
+// jobOnOtherAccount says that a remembered job is on another account than the current one; "" if
+// it is not.
+func jobOnOtherAccount(sub state.Submission, host, now string) string {
+	if sub.Job == nil || !sub.Elsewhere(now) {
+		return ""
+	}
+	return fmt.Sprintf("job %s was started as %s, and %s is now %s", sub.Job.ID, sub.Account, host, now)
 }

@@ -8,7 +8,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// handleExtend asks the scheduler to give a session's job more time.
+// handleExtend asks the scheduler to give a session's job more time, and checks the result.
 func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
 	if req.Seconds <= 0 {
 		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
@@ -17,36 +17,31 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}
-	job, err := s.extend(ctx, time.Duration(req.Seconds)*time.Second)
-	return api.ExtendResponse{Job: job}, err
-}
-
-// extend moves the job's time limit, and checks the result.
-func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error) {
 	job, err := s.extendable()
 	if err != nil {
-		return api.Job{}, err
+		return api.ExtendResponse{}, err
 	}
-	jobs := s.agent.jobWatcher(s.host())
-	if err := jobs.Extend(ctx, job.Ref(), job.End.Sub(job.Start)+by); err != nil {
-		return api.Job{}, err
+	jobs := a.jobWatcher(s.host())
+	limit := job.End.Sub(job.Start) + time.Duration(req.Seconds)*time.Second
+	if err := jobs.Extend(ctx, job.Ref(), limit); err != nil {
+		return api.ExtendResponse{}, err
 	}
 	after, found, err := jobs.Detail(ctx, job.Ref())
 	switch {
 	case err != nil:
-		return api.Job{}, err
+		return api.ExtendResponse{}, err
 	case !found || after.State.Ended():
-		return api.Job{}, api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
+		return api.ExtendResponse{}, api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
 	case !after.End.After(job.End):
-		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
-			job.ID, clock(job.End, time.Now())).
-			WithHint("the site may limit how far a job can be extended")
+		return api.ExtendResponse{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
+			job.ID, clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
 	if s.nextDue(jobs, after).After(time.Now().Add(keepSlack)) {
+		s.leaveUnfollowed(job) // until the keeper knows of the extension
 		after.Hint = s.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 	}
 	s.updateJob(ctx, after)
-	return after, nil
+	return api.ExtendResponse{Job: after}, nil
 }
 
 // updateJob passes a job that was queried apart from the watch to the session, and waits

@@ -137,7 +137,7 @@ func (f *facts) down(now time.Time) verdict {
 		v.cause, v.hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 	case j.State.Waiting():
 		v.cause = fmt.Sprintf("job %s was last seen queued%s, and will run", j.ID, seenAt(j, now))
-	case pastLimit(*j, now):
+	case !j.End.IsZero() && j.End.Before(now):
 		v.cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, clock(j.End, now))
 	case j.End.IsZero():
 		v.cause = fmt.Sprintf("job %s was last seen running%s, and is charged while it runs", j.ID, seenAt(j, now))
@@ -154,9 +154,6 @@ func seenAt(j *api.Job, now time.Time) string {
 	}
 	return " at " + clock(j.Seen, now)
 }
-
-// pastLimit reports whether a job's time limit has passed since it was last seen.
-func pastLimit(j api.Job, now time.Time) bool { return !j.End.IsZero() && j.End.Before(now) }
 
 // whileNotListening is reconnecting for a session that had its listeners on the host
 // before: the host's end of a lost connection keeps a port for a while.
@@ -178,13 +175,17 @@ func (f *facts) refusedListeners(v verdict) verdict {
 // ready says what a person should know about a session that works.
 func (f *facts) ready(now time.Time) verdict {
 	v := verdict{state: api.SessionReady}
+	var mark time.Duration // of the job's end that has passed
+	if f.job != nil {
+		mark, _ = passedMark(f.remind, *f.job, now)
+	}
 	switch {
 	case len(f.listeners.refused) > 0:
 		return f.refusedListeners(v)
 	case f.job == nil:
 	case f.job.State == api.JobUnknown, f.suspended():
 		v.cause = f.job.Hint
-	case f.limitNear(now):
+	case mark > 0:
 		v.cause = fmt.Sprintf("job %s ends at %s: save your work", f.job.ID, clock(f.job.End, now))
 		v.hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, if the site allows it", f.name)
 		if f.next != nil {
@@ -194,7 +195,11 @@ func (f *facts) ready(now time.Time) verdict {
 			}
 		}
 	case f.unsaved != nil:
-		v.cause = fmt.Sprintf("tunctl cannot save its state: %v", rootCause(f.unsaved))
+		cause := f.unsaved
+		if path, ok := errors.AsType[*fs.PathError](cause); ok {
+			cause = path.Err
+		}
+		v.cause = fmt.Sprintf("tunctl cannot save its state: %v", cause)
 		v.hint = "free disk space: until then, a restarted agent may not find this job again"
 	case f.endpoint != nil && f.endpoint.Scheme == "https":
 		v.hint = "the browser warns once about the self-signed certificate of the server; the connection itself is protected by SSH"
@@ -213,20 +218,6 @@ func (f *facts) jobOver() bool { return f.job != nil && f.job.State.Ended() }
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
 func (f *facts) suspended() bool { return f.job != nil && f.job.Reason == jobwatch.Suspended }
-
-// rootCause is an error without the file and the call around it.
-func rootCause(err error) error {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return path.Err
-	}
-	return err
-}
-
-// limitNear reports whether the job's time limit is so near that a person should know.
-func (f *facts) limitNear(now time.Time) bool {
-	mark, _ := passedMark(f.remind, *f.job, now)
-	return mark > 0
-}
 
 // failed tells an ordinary end from a failure.
 func (f *facts) failed() verdict {
@@ -296,11 +287,6 @@ func clock(t, now time.Time) string {
 		return t.Format("15:04")
 	}
 	return t.Format("Mon 2 Jan 15:04")
-}
-
-// isOrdinaryEnd reports whether a job ended in a way that needs no explanation.
-func isOrdinaryEnd(s api.JobState) bool {
-	return s == api.JobFinished || s == api.JobTimeout || s == api.JobCancelled
 }
 
 // endedError says why the session's job is over. A job that never served has failed, and

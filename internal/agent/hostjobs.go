@@ -47,11 +47,7 @@ func (a *Agent) jobWatcherOn(host string) (w *jobwatch.Watcher, account string) 
 	defer a.mu.Unlock()
 	w, ok := a.jobWatchers[key]
 	if !ok {
-		var run jobwatch.Runner = accountRunner{h, key.account}
-		if key.account == "" { // never connected yet
-			run = runner{h}
-		}
-		w = jobwatch.NewWatcher(run, options)
+		w = jobwatch.NewWatcher(runner{h, key.account}, options)
 		a.jobWatchers[key] = w
 		ctx := a.ctx
 		a.work.Go(func() { a.report("job watch", w.Serve(ctx)) })

@@ -33,19 +33,14 @@ func (a *Agent) spelling(name string) tunnel.Spelling {
 	names := a.hostNames()
 	remembered := a.store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
-	if !remembered && !slices.Contains(a.sectionNames(), name) {
+	sections, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has logged the error
+	for _, h := range a.cfg().Hosts {
+		sections = append(sections, h.Name)
+	}
+	if !remembered && !slices.Contains(sections, name) {
 		s.Meant = nearestHost(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
 	}
 	return s
-}
-
-// sectionNames are the hosts with a section in the config or the ssh config.
-func (a *Agent) sectionNames() []string {
-	names, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has logged the error
-	for _, h := range a.cfg().Hosts {
-		names = append(names, h.Name)
-	}
-	return names
 }
 
 // nearestHost is the host that a person probably meant, with the user that they typed; ""

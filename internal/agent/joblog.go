@@ -32,7 +32,7 @@ func (s *session) logReader() jobwatch.Runner {
 	if strings.HasPrefix(s.config().Log, localPrefix) {
 		return jobwatch.Local{}
 	}
-	return runner{s.agent.pool.Host(s.host())}
+	return runner{host: s.agent.pool.Host(s.host())}
 }
 
 // logPaths are all files that may have the server's address: the log, and other output
@@ -103,7 +103,7 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 		return logSource{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
 			WithHint("%s", job.Hint)
 	}
-	return logSource{reader: runner{a.pool.Host(host)}, path: path}, nil
+	return logSource{reader: runner{host: a.pool.Host(host)}, path: path}, nil
 }
 
 // sendLog streams a log, or sends the error of finding it.

@@ -41,62 +41,57 @@ func (s *session) jobMachine(ctx context.Context, which string) (machine, error)
 func (s *session) runningNodes() (*jobNodes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.nodes != nil && s.nodes.running() {
-		return s.nodes, nil
+	if s.nodes != nil {
+		if job := s.nodes.current(); job.State == api.JobRunning && job.Node != "" {
+			return s.nodes, nil
+		}
 	}
 	return nil, s.notRunningLocked()
 }
 
 // notRunningLocked says why nothing runs inside the session's job, and what to run.
 func (s *session) notRunningLocked() *api.Error {
-	job := s.facts.job
+	job, state := s.facts.job, s.current.State
 	cause, _, _ := strings.Cut(s.current.Cause, "\n") // without the end of a log
-	e := &api.Error{Code: api.CodeNotReady, Hint: fmt.Sprintf("`tunctl up %s` waits for it", s.name)}
-	switch state := s.current.State; {
-	case state == api.SessionDown && hasLive(s.current.Job):
-		e.Message = fmt.Sprintf("session %s is down: %s", s.name, cause)
-		e.Hint = fmt.Sprintf("`tunctl up %s` reconnects", s.name)
-	case state == api.SessionDown:
-		e.Message = fmt.Sprintf("session %s is down: it has no job", s.name)
-		e.Hint = s.startHintLocked()
-		if s.cfg.Submit != "" {
-			e.Hint = fmt.Sprintf("`tunctl up %s` starts it", s.name)
-		}
-	case s.facts.jobOver():
-		e.Code, e.Message = api.CodeJobEnded, endText(job)
-		e.Hint = s.startHintLocked()
-	case state == api.SessionEnded, state == api.SessionFailed:
-		e.Message = fmt.Sprintf("session %s has no running job: %s", s.name, cause)
-		e.Hint = cmp.Or(s.current.Hint, s.startHintLocked())
-	case state == api.SessionNeedsLogin && s.nodes == nil:
-		e.Message = fmt.Sprintf("session %s waits for you to log in to %s", s.name, s.cfg.Host)
-		e.Hint = fmt.Sprintf("`tunctl up %s` logs in and waits for the job", s.name)
-	case job == nil && state == api.SessionSubmitting:
-		e.Message = fmt.Sprintf("session %s has no job yet: tunctl is looking for it or submitting it", s.name)
-	case job == nil:
-		e.Message = fmt.Sprintf("session %s is connecting to %s", s.name, s.cfg.Host)
-	case job.State.Waiting():
-		e.Message = fmt.Sprintf("job %s of session %s is still queued", job.ID, s.name)
-		if state == api.SessionQueued && cause != "" {
-			e.Message += ": " + cause
-		}
-	case job.State == api.JobCompleting:
-		e.Code, e.Message = api.CodeJobEnded, fmt.Sprintf("job %s of session %s is ending", job.ID, s.name)
-		e.Hint = s.startHintLocked()
-	case job.Node == "":
-		e.Message = fmt.Sprintf("the scheduler has not said yet on which node job %s of session %s runs", job.ID, s.name)
-	default: // known from before, or submitted a moment ago
-		e.Message = fmt.Sprintf("tunctl is only just beginning to follow job %s of session %s", job.ID, s.name)
-	}
-	return e
-}
-
-// startHintLocked says how to get a job.
-func (s *session) startHintLocked() string {
+	up, start := fmt.Sprintf("`tunctl up %s`", s.name), startAgain(s.cfg)
 	if s.byJob() {
-		return startedByHandHint
+		start = startedByHandHint
 	}
-	return startAgain(s.cfg)
+	failed := func(code api.Code, hint, format string, args ...any) *api.Error {
+		return api.Errorf(code, format, args...).WithHint("%s", hint)
+	}
+	notReady := func(format string, args ...any) *api.Error {
+		return failed(api.CodeNotReady, up+" waits for it", format, args...)
+	}
+	switch {
+	case state == api.SessionDown && hasLive(s.current.Job):
+		return failed(api.CodeNotReady, up+" reconnects", "session %s is down: %s", s.name, cause)
+	case state == api.SessionDown:
+		if s.cfg.Submit != "" {
+			start = up + " starts it"
+		}
+		return failed(api.CodeNotReady, start, "session %s is down: it has no job", s.name)
+	case s.facts.jobOver():
+		return failed(api.CodeJobEnded, start, "%s", endText(job))
+	case state == api.SessionEnded, state == api.SessionFailed:
+		return failed(api.CodeNotReady, cmp.Or(s.current.Hint, start), "session %s has no running job: %s", s.name, cause)
+	case state == api.SessionNeedsLogin && s.nodes == nil:
+		return failed(api.CodeNotReady, up+" logs in and waits for the job", "session %s waits for you to log in to %s", s.name, s.cfg.Host)
+	case job == nil && state == api.SessionSubmitting:
+		return notReady("session %s has no job yet: tunctl is looking for it or submitting it", s.name)
+	case job == nil:
+		return notReady("session %s is connecting to %s", s.name, s.cfg.Host)
+	case job.State.Waiting() && state == api.SessionQueued && cause != "":
+		return notReady("job %s of session %s is still queued: %s", job.ID, s.name, cause)
+	case job.State.Waiting():
+		return notReady("job %s of session %s is still queued", job.ID, s.name)
+	case job.State == api.JobCompleting:
+		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, s.name)
+	case job.Node == "":
+		return notReady("the scheduler has not said yet on which node job %s of session %s runs", job.ID, s.name)
+	}
+	// Known from before, or submitted a moment ago.
+	return notReady("tunctl is only just beginning to follow job %s of session %s", job.ID, s.name)
 }
 
 func hasLive(job *api.Job) bool { return job != nil && !job.State.Ended() }
@@ -148,13 +143,6 @@ func (n *jobNodes) current() api.Job {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.job
-}
-
-// running reports whether the job runs, and where is known.
-func (n *jobNodes) running() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.job.State == api.JobRunning && n.job.Node != ""
 }
 
 // machine is jobMachine for a job that runs.
@@ -376,7 +364,7 @@ func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
 	if known {
 		return names
 	}
-	names, err := jobwatch.NodeNames(ctx, runner{n.host}, node)
+	names, err := jobwatch.NodeNames(ctx, runner{host: n.host}, node)
 	if err != nil {
 		n.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 		return nil

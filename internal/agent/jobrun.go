@@ -94,7 +94,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
 		r.work.Go(func() { r.keep.serve(ctx) })
 	}
-	link := watchReconnects(r.host)
+	changed, up := r.host.Changed(), isUp(r.host)
 	var silent <-chan time.Time // fires when the job has run for a while without output
 	r.resume(job)
 	for {
@@ -122,7 +122,10 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			}
 		case job = <-r.session.jobUpdates:
 		case f := <-r.logFindings:
-			r.nudgeScheduler(job)
+			if job.State.Waiting() && !r.nudged {
+				r.nudged = true
+				r.jobs.Nudge()
+			}
 			r.reportSilence(job)
 			r.handleFinding(f, job)
 		case f := <-r.otherFindings:
@@ -131,8 +134,10 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			r.reportSilence(job)
 		case p := <-r.prober.results:
 			r.handleProbe(p)
-		case <-link.changed:
-			if link.reconnected() {
+		case <-changed:
+			was := up
+			changed, up = r.host.Changed(), isUp(r.host)
+			if up && !was {
 				r.jobs.Nudge()
 				r.nudgeFollower()
 			}
@@ -237,7 +242,7 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 	case f.Found && f.Link != "":
 		r.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
 	case f.Found:
-		r.prober.setTarget(&probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(runner{r.host}, job)})
+		r.prober.setTarget(&probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(runner{host: r.host}, job)})
 	}
 }
 
@@ -316,7 +321,10 @@ func (r *jobRun) resume(job api.Job) {
 		return
 	}
 	if r.follower == nil {
-		r.from = was.positions()
+		r.from = was.from
+		if was.follower != nil {
+			r.from = was.follower.Position()
+		}
 	}
 	select {
 	case f := <-was.logFindings: // read just before the job moved
@@ -334,27 +342,10 @@ func (r *jobRun) resume(job api.Job) {
 	r.previous = nil
 }
 
-// positions are how far the logs were read in this run.
-func (r *jobRun) positions() []jobwatch.Position {
-	if r.follower == nil {
-		return r.from
-	}
-	return r.follower.Position()
-}
-
 // nudgeFollower has the log read often for a while: something has just changed.
 func (r *jobRun) nudgeFollower() {
 	if r.follower != nil {
 		r.follower.Nudge()
-	}
-}
-
-// nudgeScheduler queries the scheduler at once, and only once, when the log of a queued
-// job appears.
-func (r *jobRun) nudgeScheduler(job api.Job) {
-	if job.State.Waiting() && !r.nudged {
-		r.nudged = true
-		r.jobs.Nudge()
 	}
 }
 
@@ -411,7 +402,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 // searchRuntimeFiles reads Jupyter's runtime files while no server answers.
 func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	limits := r.session.agent.limits.Jobs
-	files := r.jobs.RuntimeFiles(runner{r.host}, job)
+	files := r.jobs.RuntimeFiles(runner{host: r.host}, job)
 	began := time.Now()
 	for {
 		if !r.session.known().answers {

@@ -40,12 +40,23 @@ func newKeeper(s *session, jobs *jobwatch.Watcher) *keeper {
 // serve submits and watches the next job until ctx ends.
 func (k *keeper) serve(ctx context.Context) {
 	var job api.Job
-	var watch *jobwatch.Watch
+	var watch *jobwatch.Watch // on the next job; nil: there is none
 	defer func() { closeWatch(watch) }()
 	for {
-		watch = k.watchNextJob(watch)
+		next := k.session.agent.store.Session(k.session.name).Next().Job
+		switch {
+		case next == nil:
+			closeWatch(watch)
+			watch = nil
+		case watch == nil:
+			k.session.change(func(f *facts) { f.next = next })
+			watch = k.jobs.Watch(next.Ref())
+		}
 		var due <-chan time.Time
-		if watch == nil && !k.session.isFollowed(job) {
+		var updates <-chan jobwatch.Report
+		if watch != nil {
+			updates = watch.C()
+		} else if !k.session.isFollowed(job) {
 			due = wallTimer(k.due(job))
 		}
 		select {
@@ -53,7 +64,7 @@ func (k *keeper) serve(ctx context.Context) {
 			if k.due(job).After(time.Now().Add(keepSlack)) {
 				k.session.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 			}
-		case next := <-updatesOf(watch):
+		case next := <-updates:
 			k.handleNext(k.session.asRecorded(next.Job))
 		case <-due:
 			k.submitWhenDue(ctx, job)
@@ -104,20 +115,6 @@ func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
 	k.session.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
 }
 
-// watchNextJob watches the next job, if any; watch is the present one.
-func (k *keeper) watchNextJob(watch *jobwatch.Watch) *jobwatch.Watch {
-	next := k.session.agent.store.Session(k.session.name).Next()
-	switch {
-	case next.Job == nil:
-		closeWatch(watch)
-		return nil
-	case watch != nil:
-		return watch
-	}
-	k.session.change(func(f *facts) { f.next = next.Job })
-	return k.jobs.Watch(next.Job.Ref())
-}
-
 // handleNext records the current state of the next job. One that ended early follows nothing.
 func (k *keeper) handleNext(next api.Job) {
 	s := k.session
@@ -150,13 +147,6 @@ func (s *session) leaveUnfollowed(job api.Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unfollowed = nextTag(job, s.agent.store.Session(s.name).Asked)
-}
-
-func updatesOf(w *jobwatch.Watch) <-chan jobwatch.Report {
-	if w == nil {
-		return nil
-	}
-	return w.C()
 }
 
 func closeWatch(w *jobwatch.Watch) {

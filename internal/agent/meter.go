@@ -1,10 +1,16 @@
 package agent
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -55,8 +61,6 @@ const (
 	samplerRetry = 5 * time.Minute
 )
 
-func newMeter(s *session) *meter { return &meter{session: s, serving: ctxtime.NewMutex()} }
-
 // serve measures until ctx ends. That of an earlier attempt may still be about to end.
 func (m *meter) serve(ctx context.Context) {
 	if m.serving.Lock(ctx) != nil {
@@ -99,7 +103,9 @@ func (m *meter) measure(ctx context.Context, looked bool) {
 		m.measureJob(ctx, &u)
 		m.judge(ctx, u, check)
 	}
-	m.endIdle()
+	if m.session.known().idle && !m.idle.noticed { // it is used again, and the notice withdrawn
+		m.session.change(func(f *facts) { f.idle = false })
+	}
 	if !looked {
 		m.stop()
 	}
@@ -112,17 +118,6 @@ func (m *meter) measure(ctx context.Context, looked bool) {
 	m.added = u.Time
 	m.log.add(u)
 	m.session.agent.usage.publish(u)
-}
-
-// endIdle withdraws the notice of an idle job that is used again.
-func (m *meter) endIdle() {
-	s := m.session
-	s.mu.Lock()
-	told := s.facts.idle
-	s.mu.Unlock()
-	if told && !m.idle.noticed {
-		s.change(func(f *facts) { f.idle = false })
-	}
 }
 
 // setRun takes in that the session's job has begun another run, or is another one.
@@ -253,7 +248,11 @@ func (m *meter) read(ctx context.Context) (usage.Reading, api.UsageSource, error
 	if err != nil && inside {
 		err = errors.New(m.problem)
 	}
-	return fromScheduler(counted, job.Start), api.UsageScheduler, err
+	r := usage.Reading{Clock: counted.Elapsed, CPU: counted.CPU, CPUs: counted.CPUs, Memory: counted.Memory, MemoryLimit: counted.MemoryLimit}
+	if r.Clock == 0 && !job.Start.IsZero() {
+		r.Clock = max(0, counted.At.Sub(job.Start))
+	}
+	return r, api.UsageScheduler, err
 }
 
 // readInside has the program inside the job measure, and starts it if need be.
@@ -277,12 +276,91 @@ func (m *meter) readInside(ctx context.Context) (usage.Reading, error) {
 	return r, err
 }
 
-// fromScheduler is what a scheduler has counted, as a reading whose clock is the time since
-// the start of the job; zero: not known.
-func fromScheduler(u jobwatch.Usage, start time.Time) usage.Reading {
-	r := usage.Reading{Clock: u.Elapsed, CPU: u.CPU, CPUs: u.CPUs, Memory: u.Memory, MemoryLimit: u.MemoryLimit}
-	if r.Clock == 0 && !start.IsZero() {
-		r.Clock = max(0, u.At.Sub(start))
-	}
-	return r
+// sampler is the program that measures inside a job. It prints a reading when it is asked,
+// and ends with its channel.
+type sampler struct {
+	channel ssh.Channel
+	out     *bufio.Reader // what it prints
 }
+
+const (
+	// samplerStart bounds the start of the program, which may need a job step first.
+	samplerStart = 45 * time.Second
+	// samplerRead bounds one reading: nvidia-smi can take seconds.
+	samplerRead = 30 * time.Second
+	// maxReading is how long what the program prints may be.
+	maxReading = 64 << 10
+)
+
+var (
+	errSamplerEnded = errors.New("the program that measures the job has ended")
+	errSamplerSlow  = errors.New("the node does not respond in time")
+)
+
+// startSampler starts the program on a machine.
+func startSampler(ctx context.Context, m machine, job string) (*sampler, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, samplerStart, errSamplerSlow)
+	defer cancel()
+	ch, requests, err := m.OpenChannel(ctx, "session", nil)
+	if err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	go ssh.DiscardRequests(requests) // ends with the channel
+	s := &sampler{channel: ch, out: bufio.NewReader(ch)}
+	_, err = s.await(ctx, func() (r usage.Reading, err error) {
+		ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{usage.Command}))
+		if err == nil && !ok {
+			err = errors.New("no command may be run there")
+		}
+		if err == nil {
+			_, err = io.WriteString(ch, usage.Input(job))
+		}
+		return r, err
+	})
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// await returns what do returns, which ends with the channel. A node that does not respond
+// must not hold the meter: if ctx ends first, the channel is closed and do left to its end.
+func (s *sampler) await(ctx context.Context, do func() (usage.Reading, error)) (usage.Reading, error) {
+	type result struct {
+		reading usage.Reading
+		err     error
+	}
+	results := make(chan result, 1)
+	go func() {
+		r, err := do()
+		results <- result{r, err}
+	}()
+	select {
+	case r := <-results:
+		return r.reading, r.err
+	case <-ctx.Done():
+		s.close()
+		return usage.Reading{}, context.Cause(ctx)
+	}
+}
+
+// read has the program measure once. After an error the program is of no use.
+func (s *sampler) read(ctx context.Context) (usage.Reading, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, samplerRead, errSamplerSlow)
+	defer cancel()
+	return s.await(ctx, func() (usage.Reading, error) {
+		_, err := io.WriteString(s.channel, "\n")
+		for text := ""; err == nil; {
+			var line string
+			if line, err = api.ReadLine(s.out, maxReading-len(text)); err == nil && strings.TrimSpace(line) == usage.End {
+				return usage.Parse(text)
+			}
+			text += line
+		}
+		return usage.Reading{}, errSamplerEnded
+	})
+}
+
+// close ends the program. It waits for nobody: the node may not respond.
+func (s *sampler) close() { _ = s.channel.Close() }

@@ -53,17 +53,13 @@ func (r *reminder) serve(ctx context.Context) {
 func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	mark, next := passedMark(r.session.agent.limits.Remind, job, now)
 	r.session.change(func(*facts) {}) // the cause depends on the time
-	if mark > 0 && !r.reminded(job.End, mark) {
+	// Schedulers round: an end that moved by seconds is the same.
+	reminded := r.mark > 0 && job.End.Sub(r.end).Abs() < time.Minute && r.mark <= mark
+	if mark > 0 && !reminded {
 		r.end, r.mark = job.End, mark
 		r.session.notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
 	}
 	return next
-}
-
-// reminded reports whether a reminder was sent for this end at this mark or a later one.
-// Schedulers round: an end that moved by seconds is the same.
-func (r *reminder) reminded(end time.Time, mark time.Duration) bool {
-	return r.mark > 0 && end.Sub(r.end).Abs() < time.Minute && r.mark <= mark
 }
 
 // passedMark returns the last of the marks before a job's end that has passed, 0 for none,

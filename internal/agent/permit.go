@@ -87,30 +87,22 @@ func (s *session) endPermitLocked() {
 // usePermit ends what was permitted before a submission began. Its job may have ended already, and
 // is not submitted again.
 func (s *session) usePermit(began time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt != nil && !s.attempt.permit.given.After(began) {
-		s.endPermitLocked()
-		s.enterLocked()
-	}
+	s.change(func(*facts) {
+		if s.attempt != nil && !s.attempt.permit.given.After(began) {
+			s.endPermitLocked()
+		}
+	})
 }
 
 // settlePermit ends the permission if the scheduler says that the session has a job.
 func (s *session) settlePermit(r jobwatch.Report) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.settlePermitLocked(r) {
-		s.enterLocked()
-	}
+	s.change(func(*facts) { s.settlePermitLocked(r) })
 }
 
-// settlePermitLocked reports whether it ended the permission.
-func (s *session) settlePermitLocked(r jobwatch.Report) bool {
-	settled := s.attempt != nil && s.attempt.permit.settledBy(r)
-	if settled {
+func (s *session) settlePermitLocked(r jobwatch.Report) {
+	if s.attempt != nil && s.attempt.permit.settledBy(r) {
 		s.endPermitLocked()
 	}
-	return settled
 }
 
 // revoke ends the permission of a command that no longer waits.

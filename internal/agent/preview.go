@@ -65,8 +65,7 @@ func (a *Agent) previewFor(ctx context.Context, req api.PreviewRequest) (*previe
 			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
 	case len(req.With) > maxPreviews:
 		return nil, api.Errorf(api.CodeUsage, "%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time",
-			len(req.With), maxPreviews).
-			WithHint("give fewer values")
+			len(req.With), maxPreviews).WithHint("give fewer values")
 	case len(req.With) == 0:
 		p.variants = []api.Choices{nil}
 	}

@@ -81,16 +81,19 @@ func (a *Agent) runQuotaCommands(ctx context.Context, host string) (api.QuotaRes
 	}
 	out.Site = site.Name
 	for _, command := range site.Balance {
-		report, installed, err := a.runQuotaCommand(ctx, host, command)
+		const missing = 127
+		program, _, _ := strings.Cut(command, " ")
+		script := fmt.Sprintf("command -v %s >/dev/null 2>&1 || exit %d\n%s 2>&1", program, missing, command)
+		res, err := jobwatch.RunLogin(ctx, runner{host: a.pool.Host(host)}, script)
 		if err != nil {
 			return out, err
 		}
-		if !installed {
+		if res.Exit == missing {
 			continue
 		}
-		read := site.Balances(command, report.Output)
-		report.Read = len(read) > 0
-		out.Reports = append(out.Reports, report)
+		text := strings.TrimRight(api.Sanitize(string(res.Stdout)), "\n")
+		read := site.Balances(command, text)
+		out.Reports = append(out.Reports, api.CommandReport{Command: command, Output: text, Exit: res.Exit, Read: len(read) > 0})
 		out.Balances = append(out.Balances, read...)
 	}
 	if len(out.Reports) == 0 {
@@ -99,16 +102,4 @@ func (a *Agent) runQuotaCommands(ctx context.Context, host string) (api.QuotaRes
 	}
 	out.At = time.Now()
 	return out, nil
-}
-
-// runQuotaCommand runs one command, if the host has it.
-func (a *Agent) runQuotaCommand(ctx context.Context, host, command string) (api.CommandReport, bool, error) {
-	const missing = 127
-	program, _, _ := strings.Cut(command, " ")
-	script := fmt.Sprintf("command -v %s >/dev/null 2>&1 || exit %d\n%s 2>&1", program, missing, command)
-	res, err := jobwatch.RunLogin(ctx, runner{a.pool.Host(host)}, script)
-	if err != nil {
-		return api.CommandReport{}, false, err
-	}
-	return api.CommandReport{Command: command, Output: strings.TrimRight(api.Sanitize(string(res.Stdout)), "\n"), Exit: res.Exit}, res.Exit != missing, nil
 }

@@ -33,7 +33,10 @@ func (s *session) record(remember func(*state.Session), show func(*facts)) error
 // adopt makes a job of an account, and what is known of its submission, the session's. The
 // scheduler was asked then; zero if it has not said that the job exists.
 func (s *session) adopt(job api.Job, sub state.Submission, account string, asked time.Time) error {
-	waits := s.waitsBefore(job)
+	waits, err := s.agent.history.EarlierWaits(s.host(), s.name, job.Name)
+	if err != nil {
+		s.agent.log.Debug("cannot read the history", "err", err)
+	}
 	if job.Seen.IsZero() { // it was found or submitted just now
 		job.Seen = time.Now().Round(0).UTC()
 	}
@@ -42,7 +45,7 @@ func (s *session) adopt(job api.Job, sub state.Submission, account string, asked
 	was := s.agent.store.Session(s.name).Current().Job
 	isNew := was == nil || was.Ref() != job.Ref()
 	var conflict error
-	err := s.record(func(r *state.Session) {
+	err = s.record(func(r *state.Session) {
 		if isNew {
 			r.Asked = 0
 		}
@@ -157,23 +160,18 @@ func (s *session) addRun(rec state.Session, job api.Job) {
 	now := time.Now()
 	job = endedBy(job, now)
 	job.Script, job.Seen = "", time.Time{}
-	with := rec.Submissions.Of(job).With
-	gpus, _ := strconv.Atoi(cmp.Or(with["gpus"], s.config().With["gpus"]))
+	sub, asked := rec.Submissions.Of(job), rec.Asked
+	if sub.Job != nil && sub.Role != state.RoleJob {
+		asked = timeLimit(*sub.Job)
+	}
+	gpus, _ := strconv.Atoi(cmp.Or(sub.With["gpus"], s.config().With["gpus"]))
 	run := api.Run{
 		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now,
-		With: with, Asked: limitOf(rec, job), GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
+		With: sub.With, Asked: asked, GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)
 	}
-}
-
-// limitOf is the time limit of a job that is over, in seconds; 0 if it is not known.
-func limitOf(rec state.Session, job api.Job) int64 {
-	if was := rec.Submissions.Of(job); was.Job != nil && was.Role != state.RoleJob {
-		return timeLimit(*was.Job)
-	}
-	return rec.Asked
 }
 
 // timeLimit is the time limit of a running job, in seconds; 0 if it is not known.
@@ -182,13 +180,4 @@ func timeLimit(job api.Job) int64 {
 		return 0
 	}
 	return int64(job.End.Sub(job.Start).Seconds())
-}
-
-// waitsBefore says how long jobs like this one waited before.
-func (s *session) waitsBefore(job api.Job) string {
-	waits, err := s.agent.history.EarlierWaits(s.host(), s.name, job.Name)
-	if err != nil {
-		s.agent.log.Debug("cannot read the history", "err", err)
-	}
-	return waits
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 // catchUp is how long sessions may take to show what their scheduler just reported.
@@ -39,15 +38,10 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 		})
 	}
 	queries.Wait()
-	a.awaitCaughtUp(ctx, events)
-	return a.Status(), nil
-}
-
-// awaitCaughtUp waits until every session shows what its scheduler reported.
-func (a *Agent) awaitCaughtUp(ctx context.Context, events *subscriber) {
 	for _, s := range a.live() {
 		a.await(ctx, events, s.caughtUp)
 	}
+	return a.Status(), nil
 }
 
 // await checks done at every event until it is true, at most for catchUp.
@@ -64,13 +58,6 @@ func (a *Agent) await(ctx context.Context, events *subscriber, done func() bool)
 			return
 		}
 	}
-}
-
-// setWatch sets the watch on the session's job.
-func (s *session) setWatch(w *jobwatch.Watch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watch = w
 }
 
 // caughtUp reports whether the session shows its job as the scheduler last reported it.

@@ -28,12 +28,19 @@ func (a *Agent) reload() {
 	a.configMark = mark
 	a.readConfig()
 	a.pool.Reload(a.sshConfig())
-	a.dropAllUnconfigured()
+	for _, s := range a.live() {
+		if s.origin == fromConfig || s.origin == orphaned {
+			a.dropIfDown(s)
+		}
+	}
 	a.hub.publish(api.Event{Type: api.EventStatus})
 }
 
-// sameConfig refuses a client that insists on another config file than the agent's.
-func (a *Agent) sameConfig(next http.Handler) http.Handler {
+// withConfig refuses a client that insists on another config file than the agent's. Before
+// each other request it reloads the config: the watch of the file may be behind a person who
+// saves it and types the next command. Only the request to stop must not wait for a file
+// system that hangs.
+func (a *Agent) withConfig(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ours := a.opt.Paths.Config
 		theirs, err := url.QueryUnescape(r.Header.Get(api.ConfigHeader))
@@ -41,6 +48,9 @@ func (a *Agent) sameConfig(next http.Handler) http.Handler {
 			fail(w, api.Errorf(api.CodeConfig, "the agent is running with the config %s, not with %s", ours, theirs).
 				WithHint("`tunctl agent restart` with the same --config or TUNCTL_CONFIG changes that; without both, commands use the agent's file"))
 			return
+		}
+		if r.Method+" "+r.URL.Path != string(api.CallStop) {
+			a.reload()
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -54,18 +64,6 @@ func sameFile(a, b string) bool {
 	x, errX := os.Stat(a) //nolint:gosec // the user's own client names it
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-// reloading reloads the config before each request: the watch of the file may be behind a
-// person who saves it and types the next command. Only the request to stop must not wait
-// for a file system that hangs.
-func (a *Agent) reloading(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method+" "+r.URL.Path != string(api.CallStop) {
-			a.reload()
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // handleReload compares the settings of the hosts with the ssh config, for a client that

@@ -11,15 +11,6 @@ import (
 	"tunctl/internal/api"
 )
 
-// requestedSession is the session of a request: the named one, or a second one of it.
-func (a *Agent) requestedSession(req api.UpRequest) (*session, error) {
-	s, err := a.session(req.Session)
-	if err != nil || req.As == "" || req.As == req.Session {
-		return s, err
-	}
-	return a.second(s, req.As)
-}
-
 // second is a session from the same section of the config as another, with its own job, local
 // ports and record. Its down forgets it.
 func (a *Agent) second(first *session, name string) (*session, error) {
@@ -52,8 +43,7 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 	}
 	if other, same := a.sameJobLocked(name, cfg.Host); same {
 		return nil, api.Errorf(api.CodeUsage, "session %s would take the job of %s for its own: their jobs would have the same name",
-			other, name).
-			WithHint("choose another name: --as %s", a.freeNameLocked(base))
+			other, name).WithHint("choose another name: --as %s", a.freeNameLocked(base))
 	}
 	if rec.Of != base {
 		err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Of: base, Attached: cfg.Host, Port: r.Port} })
@@ -68,14 +58,6 @@ func (a *Agent) addSecondLocked(name string, base configs.Session) *session {
 	s := a.addLocked(secondConfig(base, name), second)
 	s.of = base.Name
 	return s
-}
-
-// dropUnused drops a second session that was never started: its first request was refused.
-func (a *Agent) dropUnused(s *session) {
-	rec := a.store.Session(s.name)
-	if s.origin == second && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
-		a.forget(s)
-	}
 }
 
 // secondConfig are the settings of a second session: the job has another name, and nothing

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ const (
 // the drain time.
 func (a *Agent) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
-		Handler:           guard(a.sameConfig(a.reloading(a.routes()))),
+		Handler:           guard(a.withConfig(a.routes())),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       2 * headerTimeout,
 		IdleTimeout:       time.Minute,
@@ -152,17 +153,13 @@ func fail(w http.ResponseWriter, err error) {
 	if !ok {
 		e = api.Errorf(api.CodeFailed, "%v", err).WithHint("%s", home.FullDiskHint(err))
 	}
-	code := http.StatusInternalServerError
-	switch e.Code {
-	case api.CodeUsage:
-		code = http.StatusBadRequest
-	case api.CodeUnknownSession, api.CodeUnknownHost:
-		code = http.StatusNotFound
-	case api.CodeNotReady, api.CodeConfig, api.CodeOtherChoices:
-		code = http.StatusConflict
-	}
+	code := map[api.Code]int{
+		api.CodeUsage:          http.StatusBadRequest,
+		api.CodeUnknownSession: http.StatusNotFound, api.CodeUnknownHost: http.StatusNotFound,
+		api.CodeNotReady: http.StatusConflict, api.CodeConfig: http.StatusConflict, api.CodeOtherChoices: http.StatusConflict,
+	}[e.Code]
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
+	w.WriteHeader(cmp.Or(code, http.StatusInternalServerError))
 	_ = json.NewEncoder(w).Encode(e)
 }
 

@@ -14,6 +14,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -81,7 +82,7 @@ func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
 	s.facts = remembered(a.store, cfg.Name)
 	s.current = lastKnown(a.store, cfg, time.Now())
-	s.meter = newMeter(s)
+	s.meter = &meter{session: s, serving: ctxtime.NewMutex()}
 	return s
 }
 
@@ -114,7 +115,11 @@ func (s *session) status() api.Session {
 func (s *session) start(who requester, permits bool, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	s.agent.register(s)
+	s.agent.mu.Lock()
+	if _, listed := s.agent.sessions[s.name]; !listed { // it was just removed
+		s.agent.sessions[s.name] = s
+	}
+	s.agent.mu.Unlock()
 	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
 	host := s.agent.pool.Host(s.host())
 	connectFor(host, who, client)

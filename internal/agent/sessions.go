@@ -38,7 +38,17 @@ func (a *Agent) session(name string) (*session, error) {
 		return nil, api.Errorf(api.CodeConfig, "no sessions in %s", a.config.Path).
 			WithHint("`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
 	}
-	return nil, a.unknownSessionLocked(name)
+	names := make([]string, 0, len(a.config.Sessions))
+	for _, s := range a.config.Sessions {
+		names = append(names, s.Name)
+	}
+	for _, n := range slices.Sorted(maps.Keys(a.sessions)) {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return nil, api.Errorf(api.CodeUnknownSession, "no session %q in %s", name, a.config.Path).
+		WithHint("%s", cmp.Or(suggest.Hint(name, names), "`tunctl init` adds one"))
 }
 
 func (a *Agent) addLocked(cfg configs.Session, from origin) *session {
@@ -64,21 +74,6 @@ func (a *Agent) restoreLocked(name string) (*session, bool) {
 		return a.addLocked(configs.Session{Name: name, Host: rec.Attached, Forward: a.savedForwards(name, rec.Forwards)}, adhoc), true
 	}
 	return a.addLocked(attachedConfig(name, rec.Attached), attached), true
-}
-
-// unknownSessionLocked suggests all sessions, in the config or not, the nearest name first.
-func (a *Agent) unknownSessionLocked(name string) *api.Error {
-	names := make([]string, 0, len(a.config.Sessions))
-	for _, s := range a.config.Sessions {
-		names = append(names, s.Name)
-	}
-	for _, n := range slices.Sorted(maps.Keys(a.sessions)) {
-		if !slices.Contains(names, n) {
-			names = append(names, n)
-		}
-	}
-	return api.Errorf(api.CodeUnknownSession, "no session %q in %s", name, a.config.Path).
-		WithHint("%s", cmp.Or(suggest.Hint(name, names), "`tunctl init` adds one"))
 }
 
 // handleDown takes one session down, or all.
@@ -153,15 +148,6 @@ func (a *Agent) dropUnconfigured(s *session) bool {
 	return true
 }
 
-// dropAllUnconfigured drops the sessions that are down and no longer in the config.
-func (a *Agent) dropAllUnconfigured() {
-	for _, s := range a.live() {
-		if s.origin == fromConfig || s.origin == orphaned {
-			a.dropIfDown(s)
-		}
-	}
-}
-
 // dropIfDown is dropUnconfigured for a session that is down, unless it is just being brought up
 // or taken down.
 func (a *Agent) dropIfDown(s *session) {
@@ -197,14 +183,4 @@ func (a *Agent) unregister(s *session) {
 	}
 	gone := s.status()
 	a.hub.publish(api.Event{Type: api.EventSessionGone, Session: &gone})
-}
-
-// register puts a session that is being brought up on the list, in case it was just
-// removed.
-func (a *Agent) register(s *session) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, listed := a.sessions[s.name]; !listed {
-		a.sessions[s.name] = s
-	}
 }

@@ -2,8 +2,8 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,27 +40,21 @@ func (a *Agent) settle(ctx context.Context) error {
 	}
 }
 
+// settleSession looks once after each submission of a session that no attempt follows.
 func (a *Agent) settleSession(ctx context.Context, name string) {
 	s, err := a.session(name)
-	if err == nil {
-		err = s.settleOnce(ctx)
-		a.dropIfDown(s)
-	}
 	if err != nil {
-		a.log.Debug("a submission is not settled yet", "session", name, "err", err)
+		return
 	}
-}
-
-// settleOnce looks once after each submission that no attempt follows.
-func (s *session) settleOnce(ctx context.Context) error {
-	var errs []error
-	for _, sub := range s.agent.store.Session(s.name).Submissions.Unsettled() {
+	for _, sub := range a.store.Session(name).Submissions.Unsettled() {
 		if sub.Role == state.RoleJob && !sub.Cancel && s.inProgress() {
 			continue // the attempt finds it, and sees its end
 		}
-		errs = append(errs, s.settleSubmission(ctx, sub))
+		if err := s.settleSubmission(ctx, sub); err != nil {
+			a.log.Debug("a submission is not settled yet", "session", name, "err", err)
+		}
 	}
-	return errors.Join(errs...)
+	a.dropIfDown(s)
 }
 
 // settleSubmission asks the scheduler once what became of a submission, and ends its job if a
@@ -167,10 +161,16 @@ func (s *session) endSubmissions(ctx context.Context) error {
 			if !sub.Cancel || sub.Job != nil && sub.Job.State == api.JobCompleting {
 				continue // its scheduler ends it
 			}
-			if err := s.connectTo(ctx, sub.Host); err != nil {
-				return s.notEnded(sub, err)
+			h := s.agent.pool.Host(sub.Host)
+			var err error
+			if h.Status().State != api.HostUp {
+				h.UpFor(clientOf(ctx)) // to end a job saves its cost
+				err = h.Await(ctx)
 			}
-			if err := s.settleSubmission(ctx, sub); err != nil {
+			if err == nil {
+				err = s.settleSubmission(ctx, sub)
+			}
+			if err != nil {
 				return s.notEnded(sub, err)
 			}
 			wait = s.agent.limits.Jobs.QueryMin
@@ -179,32 +179,16 @@ func (s *session) endSubmissions(ctx context.Context) error {
 			}
 		}
 		rest := s.agent.store.Session(s.name).Submissions
-		if i := indexUnended(rest); i < 0 {
+		i := slices.IndexFunc(rest, func(sub state.Submission) bool { // neither over nor being ended
+			return sub.Cancel && sub.Live() && (sub.Job == nil || sub.Job.State != api.JobCompleting)
+		})
+		if i < 0 {
 			return nil
-		} else if err := ctxtime.Sleep(ctx, wait); err != nil {
+		}
+		if err := ctxtime.Sleep(ctx, wait); err != nil {
 			return s.notEnded(rest[i], err)
 		}
 	}
-}
-
-// indexUnended is the index of the first submission that is neither over nor being ended.
-func indexUnended(l state.Submissions) int {
-	for i, sub := range l {
-		if sub.Cancel && sub.Live() && (sub.Job == nil || sub.Job.State != api.JobCompleting) {
-			return i
-		}
-	}
-	return -1
-}
-
-// connectTo connects to the host of a job that a person wants ended: that saves its cost.
-func (s *session) connectTo(ctx context.Context, host string) error {
-	h := s.agent.pool.Host(host)
-	if h.Status().State == api.HostUp {
-		return nil
-	}
-	h.UpFor(clientOf(ctx))
-	return h.Await(ctx)
 }
 
 // notEnded says that a job was not ended yet, and how to look for it.
@@ -220,4 +204,86 @@ func (s *session) notEnded(sub state.Submission, why error) error {
 		e.Hint = fmt.Sprintf("`tunctl login %s` connects; tunctl ends it then", sub.Host)
 	}
 	return &e
+}
+
+// observation is a job that is watched without queries.
+type observation struct {
+	jobs *jobwatch.Watcher
+	ref  string
+}
+
+// observeAll has all jobs observed that no attempt follows.
+func (a *Agent) observeAll() {
+	for _, name := range a.store.Live() {
+		if s, err := a.session(name); err == nil {
+			s.observe()
+		}
+	}
+}
+
+// observe has the jobs that no attempt follows updated by the answers that their scheduler gives
+// anyway, as to `tunctl jobs` or about another session's job. It causes no query.
+func (s *session) observe() {
+	for _, sub := range s.agent.store.Session(s.name).Submissions {
+		if s.inProgress() || !hasLive(sub.Job) {
+			continue
+		}
+		jobs, account, err := s.watcherOf(sub)
+		if err != nil {
+			continue // the next connection to the host tries again
+		}
+		of := observation{jobs, sub.Job.Ref()}
+		s.mu.Lock()
+		_, observed := s.observed[of]
+		var watch *jobwatch.Watch
+		if !observed {
+			watch = jobs.Observe(of.ref)
+			s.observed[of] = watch
+		}
+		s.mu.Unlock()
+		if observed {
+			continue
+		}
+		if sub.Job.State == api.JobRunning {
+			watch.SeenRunning()
+		}
+		s.agent.work.Go(func() {
+			for more := true; more; {
+				select {
+				case r := <-watch.C():
+					more = s.recordAnswer(r, sub, account)
+				case <-s.agent.ctx.Done():
+					more = false
+				}
+			}
+			watch.Close()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.observed, of)
+		})
+	}
+}
+
+// recordAnswer records what the scheduler said about a job that no attempt follows, and reports
+// whether it has more to say.
+func (s *session) recordAnswer(r jobwatch.Report, sub state.Submission, account string) bool {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	known := slices.ContainsFunc(s.agent.store.Session(s.name).Submissions, sub.Is)
+	switch {
+	case s.inProgress(), !known:
+		return false
+	case r.Asked.IsZero(), r.State == api.JobUnknown:
+		return true // it is no answer
+	case r.State.Ended(), !sub.Matches(r.Job, account):
+		job := r.Job
+		if !r.State.Ended() { // its number is another job's now
+			job = asGone(*sub.Job)
+		}
+		s.dropSubmission(sub, job)
+		s.agent.dropIfDownLocked(s)
+		return false
+	}
+	s.showSubmission(sub, r.Job)
+	return true
 }

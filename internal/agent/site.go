@@ -21,12 +21,7 @@ import (
 // again when a file has changed: a person who writes one sees its effect at once.
 func (a *Agent) allSites() configs.Sites {
 	folder, installed := configs.SitesFolder(a.opt.Paths.Config), a.opt.Paths.Sites
-	now := folderVersion(folder)
-	if also := folderVersion(installed); also != "" && now != "" {
-		now += "\n" + also
-	} else {
-		now = ""
-	}
+	now := foldersVersion(folder, installed)
 	a.mu.Lock()
 	sites, current := a.sites, now != "" && a.sitesVersion == now
 	a.mu.Unlock()
@@ -36,8 +31,7 @@ func (a *Agent) allSites() configs.Sites {
 	sites, err := configs.LoadSites(folder, installed)
 	problem := ""
 	if err != nil {
-		problem = err.Error()
-		now = "" // it may be readable the next time, without having changed
+		problem, now = err.Error(), "" // it may be readable the next time, without having changed
 	}
 	a.mu.Lock()
 	isNew := problem != a.sitesProblem
@@ -53,23 +47,25 @@ func (a *Agent) allSites() configs.Sites {
 // any file system: FAT counts in steps of two seconds.
 const mtimeStep = 3 * time.Second
 
-// folderVersion changes whenever a file in a folder does. It is "" while a file is so new
+// foldersVersion changes whenever a file in a folder does. It is "" while a file is so new
 // that a second edit might not change its modification time.
-func folderVersion(folder string) string {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return err.Error()
-	}
+func foldersVersion(folders ...string) string {
 	version := "files:"
-	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(folder, e.Name())) // of the file behind a link
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
 		if err != nil {
-			continue
+			version += err.Error()
 		}
-		if time.Since(info.ModTime()) < mtimeStep {
-			return ""
+		for _, e := range entries {
+			info, err := os.Stat(filepath.Join(folder, e.Name())) // of the file behind a link
+			if err != nil {
+				continue
+			}
+			if time.Since(info.ModTime()) < mtimeStep {
+				return ""
+			}
+			version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
 		}
-		version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
 	}
 	return version
 }

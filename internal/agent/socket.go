@@ -59,10 +59,6 @@ func openSocket(ctx context.Context, paths home.Paths, since time.Time, log *slo
 	if err := paths.ClearRunning(); err != nil { // of an agent that was killed
 		return nil, errors.Join(err, s.lock.Close())
 	}
-	// Agents of old versions hold no lock.
-	if isListening(ctx, paths.Socket) {
-		return nil, errors.Join(ErrRunning, s.lock.Close())
-	}
 	if err := s.listen(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
@@ -191,17 +187,10 @@ func (s *socket) Accept() (net.Conn, error) {
 	for {
 		l := s.current()
 		conn, err := l.Accept()
-		if err != nil && s.replaced(l) {
-			continue
+		if err == nil || l == s.current() { // else it was replaced
+			return conn, err
 		}
-		return conn, err
 	}
-}
-
-func (s *socket) replaced(l *localsocket.Listener) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listener != l && !s.closed
 }
 
 // Addr implements net.Listener.

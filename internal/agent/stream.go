@@ -175,7 +175,8 @@ func (a *Agent) openBackend(ctx context.Context, m machine, name string, req api
 // streamHost connects the host that a stream goes to. The caller releases it: the
 // connection to a compute node lasts as long as its streams.
 func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
-	if req.Connected && !a.isConnected(req.Host) {
+	up := func(h api.Host) bool { return h.Alias == req.Host && h.State == api.HostUp }
+	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
 		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
 	}
 	if err := a.allowed(ctx, req.Host); err != nil {
@@ -204,12 +205,6 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 		return nil, nil, err
 	}
 	return node, release, nil
-}
-
-// isConnected reports whether a host is connected. It does not add an unknown host to
-// the pool.
-func (a *Agent) isConnected(host string) bool {
-	return slices.ContainsFunc(a.pool.Hosts(), func(h api.Host) bool { return h.Alias == host && h.State == api.HostUp })
 }
 
 // connectAtOnce reports whether a host is dialled at once, because a person has just
@@ -256,7 +251,8 @@ func openDial(ctx context.Context, m machine, address string) (backend, error) {
 	to := relay(conn)
 	serve := to.serve
 	to.serve = func(ctx context.Context, client streamClient) {
-		client.Conn = newChunkedConn(client.Conn)
+		buffer := bufio.NewWriter(client.Conn)
+		client.Conn = &chunkedConn{Conn: client.Conn, chunks: httputil.NewChunkedWriter(buffer), buffer: buffer}
 		serve(ctx, client)
 	}
 	return to, nil
@@ -267,11 +263,6 @@ type chunkedConn struct {
 	net.Conn
 	chunks io.WriteCloser
 	buffer *bufio.Writer // a chunk is written at once
-}
-
-func newChunkedConn(conn net.Conn) *chunkedConn {
-	buffer := bufio.NewWriter(conn)
-	return &chunkedConn{Conn: conn, chunks: httputil.NewChunkedWriter(buffer), buffer: buffer}
 }
 
 // Write implements net.Conn.

@@ -39,8 +39,7 @@ func checkOwnLog(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watche
 		return err
 	}
 	return api.Errorf(api.CodeUsage, "nothing was submitted: the job of %s would write to the same log as the first one: %s",
-		cfg.Name, api.Sanitize(log)).
-		WithHint("%s", hint)
+		cfg.Name, api.Sanitize(log)).WithHint("%s", hint)
 }
 
 // checkRequired refuses a job without an option that the site requires.
@@ -71,8 +70,7 @@ func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jo
 		hint = fmt.Sprintf("set %s; or %s", inWith(a.section(cfg.Name), about), hint)
 	}
 	return api.Errorf(api.CodeSubmit, "nothing was submitted: site %s refuses jobs without %s",
-		site.Name, strings.Join(missing, " and ")).
-		WithHint("%s", hint)
+		site.Name, strings.Join(missing, " and ")).WithHint("%s", hint)
 }
 
 func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, tag string, with api.Choices) (jobwatch.Submission, error) {

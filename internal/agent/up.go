@@ -25,13 +25,16 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 	if !a.waiters.has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
-	s, err := a.requestedSession(req)
+	s, err := a.session(req.Session)
+	if err == nil && req.As != "" && req.As != req.Session {
+		s, err = a.second(s, req.As)
+	}
 	if err != nil {
 		return api.UpResponse{}, err
 	}
 	defer func() {
-		if err != nil {
-			a.dropUnused(s)
+		if rec := a.store.Session(s.name); err != nil && s.origin == second && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
+			a.forget(s) // a second session that was never started
 		}
 	}()
 	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
@@ -112,7 +115,9 @@ func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.
 	if job.State == api.JobRunning && job.Node != "" {
 		watch.SeenRunning()
 	}
-	s.setWatch(watch)
+	s.mu.Lock()
+	s.watch = watch
+	s.mu.Unlock()
 	var previous *jobRun
 	for {
 		run := newJobRun(s, host, jobs, previous)
@@ -247,7 +252,9 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-		return api.Job{}, state.Submission{}, s.ambiguousError(several)
+		return api.Job{}, state.Submission{}, api.Errorf(api.CodeFailed, "%w", several).
+			WithHint("`tunctl attach %s %s` opens the newest; or cancel the others with `tunctl cancel %s JOB`, then run this again",
+				cfg.Host, several.Jobs[0].Ref(), cfg.Host)
 	}
 	if err != nil || !found || !usable(job) {
 		return api.Job{}, state.Submission{}, err
@@ -268,14 +275,6 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 func recentlySubmitted(job api.Job) bool {
 	unlisted := job.State.Waiting() || job.State == api.JobRunning && job.Node == ""
 	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
-}
-
-// ambiguousError asks the person to choose among several jobs.
-func (s *session) ambiguousError(several *jobwatch.AmbiguousError) error {
-	host, newest := s.host(), several.Jobs[0].Ref()
-	return api.Errorf(api.CodeFailed, "%w", several).
-		WithHint("`tunctl attach %s %s` opens the newest; or cancel the others with `tunctl cancel %s JOB`, then run this again",
-			host, newest, host)
 }
 
 // chooseJob makes one of several jobs of the session's name its job.
@@ -350,7 +349,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if err != nil {
 		return api.Job{}, err
 	}
-	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.newTag()), Role: state.RoleJob, Host: cfg.Host, Account: account, With: with}
+	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: cfg.Host, Account: account, With: with}
 	if err := s.record(func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false }, nil); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
@@ -364,7 +363,12 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if err != nil {
 		if sub.Tag != interrupted.Tag { // nothing was submitted with it
 			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
-			s.keepChoices(with)
+			s.change(func(f *facts) { // the next attempt has these choices
+				f.submitting = false
+				if s.asked == nil {
+					s.asked = with
+				}
+			})
 		} else {
 			s.recordLost(sub, err)
 		}
@@ -400,9 +404,6 @@ func isUncertain(err error) bool {
 	return doubt
 }
 
-// newTag names a submission.
-func (s *session) newTag() string { return s.name + "-" + strings.ToLower(rand.Text()[:10]) }
-
 // finishJob adds a job that is over to the history, and says why it ended, with the end of its log
 // if it never served.
 func (s *session) finishJob(ctx context.Context, job api.Job) error {
@@ -410,7 +411,8 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	served, cfg := s.facts.served, s.cfg
 	s.mu.Unlock()
 	excerpt, fix := "", ""
-	if !served || !isOrdinaryEnd(job.State) {
+	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
+	if !served || !ordinary {
 		excerpt = s.logTail(ctx, job)
 	}
 	s.recordRun(job)

@@ -2,9 +2,9 @@ package api
 
 import (
 	"log/slog"
+	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // maxRemoteText bounds what is kept of a text, in bytes. Nobody reads more of it in a
@@ -87,28 +87,23 @@ func Sanitize(text string) string {
 		return text
 	}
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\r\n", "\n")
-	var out strings.Builder
-	for text != "" {
-		r, size := utf8.DecodeRuneInString(text)
+	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\x1b':
-			text = text[escapeLen(text):]
-			continue
-		case r >= 0x80 && r <= 0x9f: // a C1 control is ESC and a letter in one
-			text = text[size+sequenceLen(text[size:], byte(r-0x40)):]
-			continue
 		case r == '\r' || unicode.In(r, unicode.Zl, unicode.Zp):
-			out.WriteByte('\n')
-		case r == '\n' || r == '\t':
-			out.WriteRune(r)
-		case unicode.IsControl(r) || isHidden(r):
-		default:
-			out.WriteRune(r)
+			return '\n'
+		case r != '\n' && r != '\t' && (unicode.IsControl(r) || isHidden(r)):
+			return -1
 		}
-		text = text[size:]
-	}
-	return out.String()
+		return r
+	}, escapes.ReplaceAllString(text, ""))
 }
+
+// escapes matches escape sequences, by ESC or by a C1 control, which is ESC and a letter in
+// one: strings, up to BEL or ST, where one without an end ends with its line; control
+// sequences, of which one that is broken off ends there; all others.
+var escapes = regexp.MustCompile(`(?:\x1b[ -/]*[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])(?:[^\a\n\r\x1b\x{9c}]|\x1b[^\\\a\n\r])*(?:\a|\x1b\\|\x{9c})?` +
+	`|(?:\x1b[ -/]*\[|\x{9b})[ -?]*[@-~]?` +
+	`|\x1b[ -/]*[0-~]?|[\x{80}-\x{9f}]`)
 
 // isPlain reports whether text has nothing but printable ASCII, line ends and tabs.
 func isPlain(text string) bool {
@@ -125,46 +120,4 @@ func isPlain(text string) bool {
 func isHidden(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return unicode.Is(unicode.Cf, r) && r != nonJoiner && r != joiner
-}
-
-// escapeLen is the length of the escape sequence at the start of text, which begins with
-// ESC.
-func escapeLen(text string) int {
-	i := 1
-	for i < len(text) && text[i] >= ' ' && text[i] <= '/' {
-		i++ // intermediate bytes
-	}
-	if i == len(text) || text[i] < '0' || text[i] > '~' {
-		return i
-	}
-	return i + 1 + sequenceLen(text[i+1:], text[i])
-}
-
-// sequenceLen is how much of text belongs to the sequence that the letter after ESC has
-// begun.
-func sequenceLen(text string, letter byte) int {
-	switch letter {
-	case '[':
-		for i := range len(text) {
-			if c := text[i]; c >= '@' && c <= '~' {
-				return i + 1
-			} else if c < ' ' || c > '?' {
-				return i // it was broken off
-			}
-		}
-		return len(text)
-	case ']', 'P', 'X', '^', '_': // a string, up to BEL or ST; one without an end ends with its line
-		for i := range len(text) {
-			switch {
-			case text[i] == '\a':
-				return i + 1
-			case text[i] == '\n', text[i] == '\r':
-				return i
-			case strings.HasPrefix(text[i:], "\x1b\\"), strings.HasPrefix(text[i:], "\u009c"):
-				return i + 2
-			}
-		}
-		return len(text)
-	}
-	return 0
 }

@@ -249,15 +249,11 @@ func (s *Store) forgetOldestLocked() {
 
 // lastTime is the last thing known about the job; zero without one.
 func (s Session) lastTime() time.Time {
-	var last time.Time
-	if job := s.Current().Job; job != nil {
-		for _, t := range []time.Time{job.Submitted, job.Start, job.End} {
-			if t.After(last) {
-				last = t
-			}
-		}
+	job := s.Current().Job
+	if job == nil {
+		return time.Time{}
 	}
-	return last
+	return slices.MaxFunc([]time.Time{job.Submitted, job.Start, job.End}, time.Time.Compare)
 }
 
 // Drop forgets a session.
@@ -365,58 +361,48 @@ const maxNodes = 100
 // forgetNodesLocked keeps the number of hosts behind others below maxNodes, without
 // forgetting one of them. What is lost is only that a login there needed no person.
 func (s *Store) forgetNodesLocked(except string) {
-	nodes := 0
-	for name := range s.data.Hosts {
-		if strings.Contains(name, ",") {
-			nodes++
-		}
-	}
-	for name := range s.data.Hosts {
-		if nodes > maxNodes && strings.Contains(name, ",") && name != except {
-			delete(s.data.Hosts, name)
-			nodes--
-		}
+	nodes := slices.DeleteFunc(slices.Collect(maps.Keys(s.data.Hosts)), func(name string) bool {
+		return name == except || !strings.Contains(name, ",")
+	})
+	for _, name := range nodes[min(len(nodes), maxNodes-1):] {
+		delete(s.data.Hosts, name)
 	}
 }
 
 // PasswordSaved reports whether the password of an account is in the keyring.
-func (s *Store) PasswordSaved(account string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.data.Passwords, account)
-}
+func (s *Store) PasswordSaved(account string) bool { return s.listed(&s.data.Passwords, account) }
 
-// SetPasswordSaved records whether the password of an account is in the keyring. As with
-// hosts, memory is enough if the file cannot be written.
+// SetPasswordSaved records whether the password of an account is in the keyring.
 func (s *Store) SetPasswordSaved(account string, saved bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.data.Passwords = withAccount(s.data.Passwords, account, saved)
-	_ = s.writeLocked()
+	s.list(&s.data.Passwords, account, saved)
 }
 
 // PasswordRefused reports whether the host refused the saved password of an account.
 func (s *Store) PasswordRefused(account string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.data.RefusedPasswords, account)
+	return s.listed(&s.data.RefusedPasswords, account)
 }
 
 // SetPasswordRefused records whether the host refused the saved password of an account.
 func (s *Store) SetPasswordRefused(account string, refused bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.data.RefusedPasswords = withAccount(s.data.RefusedPasswords, account, refused)
-	_ = s.writeLocked()
+	s.list(&s.data.RefusedPasswords, account, refused)
 }
 
-// withAccount is a list of accounts with or without one of them.
-func withAccount(list []string, account string, with bool) []string {
-	list = slices.DeleteFunc(slices.Clone(list), func(a string) bool { return a == account })
+func (s *Store) listed(in *[]string, account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(*in, account)
+}
+
+// list adds an account to a list or removes it. As with hosts, memory is enough if the file
+// cannot be written.
+func (s *Store) list(in *[]string, account string, with bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*in = slices.DeleteFunc(slices.Clone(*in), func(a string) bool { return a == account })
 	if with {
-		list = append(list, account)
+		*in = append(*in, account)
 	}
-	return list
+	_ = s.writeLocked()
 }
 
 // Balances are the last known balances of all hosts, by host.
@@ -438,4 +424,89 @@ func (s *Store) SetBalances(b api.HostBalances) {
 	slices.SortFunc(all, func(x, y api.HostBalances) int { return cmp.Compare(x.Host, y.Host) })
 	s.data.Balances = all
 	_ = s.writeLocked()
+}
+
+// maxCrashes is how many crashes are remembered.
+const maxCrashes = 10
+
+// AddCrash records that an agent ended without a stop, and returns how many did within
+// the window before.
+func (s *Store) AddCrash(at time.Time, window time.Duration) (recent int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := func(t time.Time) bool { return at.Sub(t) > window || t.After(at) } // a clock that was set back
+	all := append(slices.DeleteFunc(slices.Clone(s.data.Crashes), old), at)
+	s.data.Crashes = all[max(0, len(all)-maxCrashes):]
+	return len(s.data.Crashes), s.writeLocked()
+}
+
+// ClearCrashes forgets the crashes: the agent was stopped.
+func (s *Store) ClearCrashes() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.data.Crashes) == 0 {
+		return nil
+	}
+	s.data.Crashes = nil
+	return s.writeLocked()
+}
+
+// AssistantJob is a job that an assistant started.
+type AssistantJob struct {
+	Tag       string    `json:"tag"` // of its submission
+	At        time.Time `json:"at"`
+	NodeHours float64   `json:"nodeHours"` // that it asked for
+}
+
+// assistantDay is how long a job of an assistant counts.
+const assistantDay = 24 * time.Hour
+
+// AssistantHours are the node-hours of the jobs that assistants started within a day before
+// now.
+func (s *Store) AssistantHours(now time.Time) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return hoursOf(s.assistantJobsLocked(now, ""))
+}
+
+// assistantJobsLocked are the jobs that count, but for the one with this tag.
+func (s *Store) assistantJobsLocked(now time.Time, except string) []AssistantJob {
+	now = now.Round(0) // of the wall clock: a day also passes while the computer sleeps
+	return slices.DeleteFunc(slices.Clone(s.data.Assistants), func(j AssistantJob) bool {
+		return j.Tag == except || now.Sub(j.At) >= assistantDay
+	})
+}
+
+func hoursOf(jobs []AssistantJob) (sum float64) {
+	for _, j := range jobs {
+		sum += j.NodeHours
+	}
+	return sum
+}
+
+// AddAssistantJob records a job before an assistant's session submits it, and forgets those
+// of earlier days. If it does not fit into limit with the others, nothing is recorded. It
+// returns how much was left before it. A submission that is repeated counts once.
+func (s *Store) AddAssistantJob(job AssistantJob, limit float64) (left float64, fits bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	jobs := s.assistantJobsLocked(job.At, job.Tag)
+	if left = limit - hoursOf(jobs); job.NodeHours > left {
+		return left, false, nil
+	}
+	jobs = append(jobs, job)
+	s.data.Assistants = jobs
+	return left, true, s.writeLocked()
+}
+
+// DropAssistantJob forgets a job that was not submitted for certain.
+func (s *Store) DropAssistantJob(tag string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counted := func(j AssistantJob) bool { return j.Tag == tag }
+	if !slices.ContainsFunc(s.data.Assistants, counted) {
+		return nil
+	}
+	s.data.Assistants = slices.DeleteFunc(slices.Clone(s.data.Assistants), counted)
+	return s.writeLocked()
 }

@@ -139,11 +139,17 @@ func (l Submissions) Put(s Submission) Submissions {
 
 // Change changes the record of a submission, if the list has it.
 func (l Submissions) Change(of Submission, change func(*Submission)) Submissions {
+	return l.each(func(s *Submission) {
+		if s.Is(of) {
+			change(s)
+		}
+	})
+}
+
+func (l Submissions) each(change func(*Submission)) Submissions {
 	next := slices.Clone(l)
 	for i := range next {
-		if next[i].Is(of) {
-			change(&next[i])
-		}
+		change(&next[i])
 	}
 	return next
 }
@@ -179,11 +185,7 @@ func (l Submissions) Miss(s Submission, at time.Time) Submissions {
 
 // CancelAll records that a person wants all of them ended.
 func (l Submissions) CancelAll() Submissions {
-	next := slices.Clone(l)
-	for i := range next {
-		next[i].Cancel = true
-	}
-	return next
+	return l.each(func(s *Submission) { s.Cancel = true })
 }
 
 // Unsettled are those that somebody has to look after even if nobody follows the session's job:
@@ -211,11 +213,9 @@ func (l Submissions) Others() []api.Job {
 
 // Lost records when the submit commands were lost that an agent did not see the end of.
 func (l Submissions) Lost(at time.Time) Submissions {
-	next := slices.Clone(l)
-	for i, s := range next {
+	return l.each(func(s *Submission) {
 		if s.Job == nil && s.When.IsZero() {
-			next[i].When = at
+			s.When = at
 		}
-	}
-	return next
+	})
 }
