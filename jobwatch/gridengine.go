@@ -383,10 +383,7 @@ func (g gridEngine) parseSubmit(res Result) (string, error) {
 		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
 		return "", submitFailure(res, geDoubt, geRefusals)
 	}
-	m := lastMatch(res.Stdout, qsubSentence)
-	if m == nil {
-		m = lastMatch(res.Stdout, qsubNumber)
-	}
+	m := lastMatch(res.Stdout, qsubSentence, qsubNumber)
 	if m == nil {
 		return "", errDoubt
 	}
@@ -401,9 +398,6 @@ func (g gridEngine) cancel(ctx context.Context, sh *shell, id string) error {
 	}
 	_, err := geQuery(ctx, sh, "qdel", command)
 	g.cache.at = time.Time{} // the list may still have the job
-	if errors.Is(err, errNoJob) {
-		return nil
-	}
 	return err
 }
 

@@ -321,7 +321,7 @@ func (pbs) parseSubmit(res Result) (string, error) {
 
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 	res, err := pbsQuery(ctx, sh, "qdel", "limit qdel "+posixsh.Quote(id))
-	if errors.Is(err, errNoJob) || res.Exit == 168 { // 168: it is about to end already
+	if res.Exit == 168 { // it is about to end already
 		return nil
 	}
 	return err

@@ -191,7 +191,7 @@ exit 0`)
 	return nil
 }
 
-func (plain) testStart(context.Context, *shell, Submission, func(context.Context) error) (Start, error) {
+func (plain) testStart(context.Context, *shell, Submission) (Start, error) {
 	return Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
 }
 

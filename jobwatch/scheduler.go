@@ -38,13 +38,14 @@ type scheduler interface {
 	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
 	// and reports whether it could. ran says that the job was seen running.
 	explainGone(job *api.Job, ran bool) bool
+	// cancel ends a job. errNoJob means that it has ended already.
 	cancel(ctx context.Context, sh *shell, id string) error
 	// extend sets a job's time limit, counted from its start, or fails with errCannotExtend.
 	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
 	// parseSubmit reads the output and the exit status of schedulerKind.submit.
 	parseSubmit(res Result) (id string, err error)
-	// testStart says when a job would start. It calls awaitTurn before it asks the server.
-	testStart(ctx context.Context, sh *shell, s Submission, awaitTurn func(context.Context) error) (Start, error)
+	// testStart says when a job would start.
+	testStart(ctx context.Context, sh *shell, s Submission) (Start, error)
 	// addClusters makes queries include the clusters that arguments of the submit command
 	// name, and reports whether one of them is new.
 	addClusters(args []string) bool
@@ -80,7 +81,7 @@ func (basic) withName(_ context.Context, _ *shell, jobs []api.Job, _ string) ([]
 }
 func (basic) details(context.Context, *shell, []string) ([]api.Job, error) { return nil, nil }
 func (basic) explainGone(*api.Job, bool) bool                              { return false }
-func (basic) testStart(context.Context, *shell, Submission, func(context.Context) error) (Start, error) {
+func (basic) testStart(context.Context, *shell, Submission) (Start, error) {
 	return Start{Words: "the scheduler does not tell when a job would start"}, nil
 }
 func (basic) addClusters([]string) bool                                  { return false }
@@ -119,6 +120,8 @@ type schedulerKind struct {
 	idsIn        func(env map[string]string) []string
 	// hasSteps: programs can be started inside a running job, and stepOutput shows their output.
 	hasSteps bool
+	// asksStart: when a job would start is a question to the server.
+	asksStart bool
 	// asksUsage: what a job uses is a question of its own.
 	asksUsage bool
 	// directives say how a job script has options; zero if it cannot.

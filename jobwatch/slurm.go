@@ -32,7 +32,7 @@ var slurmKind = schedulerKind{
 	responds:  "squeue --me -h",
 	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
 	submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
-	hasSteps:  true, asksUsage: true,
+	hasSteps:  true, asksStart: true, asksUsage: true,
 	jobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	idsIn: func(env map[string]string) []string {
 		return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}
@@ -257,10 +257,7 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 	if res.Exit != 0 {
 		return "", submitFailure(res, slurmDoubt, slurmRefusals)
 	}
-	m := lastMatch(res.Stdout, sbatchSentence)
-	if m == nil {
-		m = lastMatch(res.Stdout, sbatchID)
-	}
+	m := lastMatch(res.Stdout, sbatchSentence, sbatchID)
 	if m == nil {
 		return "", errDoubt
 	}
@@ -272,9 +269,6 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)
 	_, err := slurmQuery(ctx, sh, "scancel", "limit scancel "+onCluster(cluster)+posixsh.Quote(id))
-	if errors.Is(err, errNoJob) {
-		return nil
-	}
 	return err
 }
 

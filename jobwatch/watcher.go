@@ -200,7 +200,7 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	w.log.Info("cancelling a job", "job", id)
-	if err := s.cancel(ctx, w.sh, id); err != nil {
+	if err := s.cancel(ctx, w.sh, id); err != nil && !errors.Is(err, errNoJob) {
 		return err
 	}
 	w.mu.Lock()
