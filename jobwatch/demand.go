@@ -49,35 +49,12 @@ type givenOptions struct {
 // all are the options in the order in which the scheduler reads them.
 func (g givenOptions) all() []option { return slices.Concat(g.script, g.args) }
 
-// number is the value of an option as read understands it, or other. An argument has precedence
-// over the script.
+// number is the value of an option, or of a resource as in valuesOf, as read understands it, or
+// other. An argument has precedence over the script.
 func (g givenOptions) number(name string, other int, read func(string) (int, bool)) int {
-	return g.choose(other, read, func(list []option) (values []string) {
-		for _, o := range list {
-			if o.name == name {
-				values = append(values, o.value)
-			}
-		}
-		return values
-	})
-}
-
-// resource is number for a resource in the -l options.
-func (g givenOptions) resource(name string, other int, read func(string) (int, bool)) int {
-	return g.choose(other, read, func(list []option) (values []string) {
-		for _, o := range list {
-			if text, ok := resource([]option{o}, name); ok {
-				values = append(values, text)
-			}
-		}
-		return values
-	})
-}
-
-func (g givenOptions) choose(other int, read func(string) (int, bool), valuesOf func([]option) []string) int {
-	values := valuesOf(g.args)
+	values := valuesOf(g.args, name)
 	if len(values) == 0 {
-		values = valuesOf(g.script)
+		values = valuesOf(g.script, name)
 	} else {
 		values = values[len(values)-1:]
 	}

@@ -71,7 +71,7 @@ var gridEngineKind = schedulerKind{
 		prefix: "#$", anywhere: true, wholeWords: true,
 		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
 	},
-	program: "qsub", jobName: "N", choices: geChoices, demand: geDemand, sharedLog: qsubSharedLog,
+	program: "qsub", jobName: "N", choices: geChoices, demand: geDemand, logOption: "o", ownLog: qsubOwnLog,
 	logFolders: true, logHint: "write $JOB_ID in -o of the script",
 }
 

@@ -61,7 +61,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, demand: pbsDemand, sharedLog: qsubSharedLog,
+	program: "qsub", jobName: "N", choices: pbsChoices, demand: pbsDemand, logOption: "o", ownLog: qsubOwnLog,
 	logFolders: true, logHint: "remove -o from the script, or let it name a folder",
 }
 

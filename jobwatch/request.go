@@ -66,7 +66,7 @@ func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string
 		return "", "", err
 	}
 	k := sched.kind()
-	if k.sharedLog == nil {
+	if k.logOption == "" {
 		return "", "", nil
 	}
 	script, err := w.Script(ctx, s)
@@ -74,7 +74,13 @@ func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string
 		return "", "", err
 	}
 	d := &k.directives
-	log = k.sharedLog(slices.Concat(d.options(d.words(script)), d.options(s.Args)))
+	log, _ = lastOption(slices.Concat(d.options(d.words(script)), d.options(s.Args)), k.logOption)
+	if host, file, ok := strings.Cut(log, ":"); ok && k.logFolders && !strings.Contains(host, "/") {
+		log = file
+	}
+	if log == "/dev/null" || k.ownLog.MatchString(log) {
+		return "", "", nil
+	}
 	if log != "" && k.logFolders {
 		if folder, err := w.isFolder(ctx, s.Workdir, log); err != nil || folder {
 			return "", "", err
@@ -83,20 +89,8 @@ func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string
 	return log, k.logHint, nil
 }
 
-// qsubSharedLog is the -o of a job for qsub, without the variables that differ between jobs.
-// It may be a folder.
-func qsubSharedLog(list []option) string {
-	file, _ := lastOption(list, "o")
-	if host, rest, ok := strings.Cut(file, ":"); ok && !strings.Contains(host, "/") {
-		file = rest
-	}
-	if file == "/dev/null" || jobVariable.MatchString(file) {
-		return ""
-	}
-	return file
-}
-
-var jobVariable = regexp.MustCompile(`\$\{?(?:JOB_|PBS_JOB)`)
+// qsubOwnLog matches the variables that differ between jobs of qsub.
+var qsubOwnLog = regexp.MustCompile(`\$\{?(?:JOB_|PBS_JOB)`)
 
 // isFolder reports whether a path in a job's options is a folder on the host. Schedulers
 // replace $HOME and $USER in it.

@@ -137,9 +137,9 @@ type schedulerKind struct {
 	choices map[string]choiceWord
 	// demand reads what a job asks for from its options.
 	demand func(givenOptions) demand
-	// sharedLog is the log in its options that all its jobs have in common; "" if each has its
-	// own, or if that is not known.
-	sharedLog func([]option) string
+	// logOption is the option for a job's log, and ownLog matches a log that each job has for itself.
+	logOption string
+	ownLog    *regexp.Regexp
 	// logHint says how to give each job its own.
 	logHint string
 	// logFolders: a log in its options may be a folder, in which each job has its own.

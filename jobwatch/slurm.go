@@ -50,7 +50,7 @@ var slurmKind = schedulerKind{
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
-	program: "sbatch", jobName: "job-name", choices: slurmChoices, demand: slurmDemand, sharedLog: slurmSharedLog,
+	program: "sbatch", jobName: "job-name", choices: slurmChoices, demand: slurmDemand, logOption: "output", ownLog: slurmOwnLog,
 	logHint: "write %j in --output of the script",
 }
 

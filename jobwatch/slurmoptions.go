@@ -113,16 +113,8 @@ func namesOf(text string) (int, bool) {
 	return strings.Count(text, ",") + 1, !strings.ContainsAny(text, "[/")
 }
 
-// slurmSharedLog is the --output of a job without its id or its name.
-func slurmSharedLog(list []option) string {
-	file, _ := lastOption(list, "output")
-	if file == "/dev/null" || differingLog.MatchString(file) {
-		return ""
-	}
-	return file
-}
-
-var differingLog = regexp.MustCompile(`%\d*[jJAx]`)
+// slurmOwnLog matches the id or the name of a job in its --output.
+var slurmOwnLog = regexp.MustCompile(`%\d*[jJAx]`)
 
 // slurmDuration reads minutes, minutes:seconds, hours:minutes:seconds, and all after days- with the
 // hours first.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,11 +64,7 @@ var errDoubt = errors.New("the scheduler's answer was lost")
 // killed reports whether a submit command was ended by its time limit or by a signal.
 // PBS's own statuses are above these.
 func killed(exit int) bool {
-	switch exit {
-	case 124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15:
-		return true
-	}
-	return false
+	return slices.Contains([]int{124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15}, exit)
 }
 
 const (
