@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -306,50 +305,6 @@ func (slurm) taskRef(job api.Job) string {
 	return job.Ref()
 }
 
-// processes queries the daemon of each node for the processes of the job's steps.
-func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
-	id, cluster := splitRef(ref)
-	res, err := slurmQuery(ctx, sh, "sstat", requireOwnCluster(cluster)+"id="+posixsh.Quote(id)+`
-case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
-limit sstat -a -i -n -P -j "$id"`)
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for line := range strings.Lines(string(res.Stdout)) {
-		f := strings.Split(strings.TrimSpace(line), "|")
-		for text := range strings.SplitSeq(f[len(f)-1], ",") {
-			if pid, err := strconv.Atoi(text); err == nil && len(f) == 3 {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids, nil
-}
-
-// stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
-// lines. The program would see an end of sattach's input, so that is kept open until sattach
-// was killed.
-func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
-	id, cluster := splitRef(ref)
-	res, err := slurmQuery(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
-`+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
-for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
-	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
-	echo
-done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
-	if res.Exit == 127 {
-		return nil, ErrNoSteps
-	}
-	return res.Stdout, err
-}
-
-const (
-	maxSteps    = 2       // how many of a job's steps are read, the newest ones
-	stepSeconds = 3       // for how long: earlier output arrives at once
-	stepBytes   = 1 << 18 // how much of their output is read
-)
-
 // slurmQuery runs a script in which program is the command that may fail.
 func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
 	return sh.query(ctx, slurmPrelude+script, program, slurmProblem)
@@ -372,4 +327,57 @@ func slurmProblem(command string, res Result) error {
 		return errOldSlurm
 	}
 	return commandError(command, res.Exit, words)
+}
+
+// Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
+// environment, sends a job to another one, which has its own ids, controller and queue. In
+// this package a job there has the name api.Job.Ref, "4711;gpu", as in sbatch's answer.
+
+// onCluster is the option that sends a Slurm command to a cluster; empty for the host's own.
+func onCluster(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return "-M " + posixsh.Quote(cluster) + " "
+}
+
+// requireOwnCluster ends a script with status 127 unless cluster is the host's own: sattach
+// and sstat cannot reach others.
+func requireOwnCluster(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + posixsh.Quote(cluster) + " || exit 127\n"
+}
+
+// addCluster makes queries include a cluster, and reports whether it is new.
+func (s slurm) addCluster(name string) bool {
+	if name == "" || name == "all" {
+		return false
+	}
+	_, known := s.clusters.LoadOrStore(name, true)
+	return !known
+}
+
+func (s slurm) addClusters(args []string) (added bool) {
+	for _, o := range slurmKind.directives.options(args) {
+		if o.name != "clusters" && o.name != "cluster" {
+			continue
+		}
+		for name := range strings.SplitSeq(o.value, ",") {
+			added = s.addCluster(strings.TrimSpace(name)) || added
+		}
+	}
+	return added
+}
+
+// otherClusters are the clusters, besides the host's own, that jobs were sent to.
+func (s slurm) otherClusters() []string {
+	var names []string
+	s.clusters.Range(func(name, _ any) bool {
+		names = append(names, name.(string))
+		return true
+	})
+	slices.Sort(names)
+	return names
 }
