@@ -16,7 +16,7 @@ type App struct {
 	Patterns []*regexp.Regexp
 }
 
-// The known apps. These are the values of `app =` of a session.
+// The known apps; see api.Apps.
 const (
 	appJupyter     = "jupyter"
 	appRStudio     = "rstudio"
@@ -44,22 +44,9 @@ const (
 	appWeb         = "http" // any other web server: offered, never opened unasked
 )
 
-// appsByRank is the order in which a log that announces several apps is resolved:
-// apps to work in, then pages to look at, then models to talk to, then dashboards of a
-// computation, then any web server.
-var appsByRank = []string{
-	appJupyter, appRStudio, appMATLAB, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC, appParaView,
-	appCommand,
-	appStreamlit, appGradio, appBokeh, appVite, appNext,
-	appVLLM, appOllama,
-	appTensorBoard, appMLflow, appDask, appRay, appSpark,
-	appWeb,
-}
+var appsByRank = api.Apps()
 
-// Apps are the names of the known apps, those first that people most likely want.
-func Apps() []string { return slices.Clone(appsByRank) }
-
-// appRank is an app's place in that order; apps from the config come before all.
+// appRank is an app's place in the order of api.Apps; apps from the config come before all.
 func appRank(app string) int { return slices.Index(appsByRank, app) }
 
 // servesPage reports whether a known app is a page at an address of its own. To connect to

@@ -132,7 +132,7 @@ type candidate struct {
 
 // newCandidate collects the statements about app.
 func newCandidate(e *evidence, app string) *candidate {
-	c := newServerCandidate(e, app, cmp.Or(e.servers[app], &server{}))
+	c := newServerCandidate(e, cmp.Or(e.servers[app], &server{app: app}))
 	if e.reverse != nil && e.appOfReverse() == app {
 		c.reverse = e.reverse
 	}
@@ -144,10 +144,10 @@ func newCandidate(e *evidence, app string) *candidate {
 	return c
 }
 
-// newServerCandidate collects what a server of app printed.
-func newServerCandidate(e *evidence, app string, srv *server) *candidate {
+// newServerCandidate collects what a server printed.
+func newServerCandidate(e *evidence, srv *server) *candidate {
 	c := &candidate{server: srv, inUse: e.inUse, login: e.login}
-	c.Found, c.App, c.Guess = true, app, app == appWeb || app == ""
+	c.Found, c.App, c.Guess = true, srv.app, srv.app == appWeb || srv.app == ""
 	for i := range srv.own {
 		c.addOwn(&srv.own[i])
 	}
@@ -444,7 +444,7 @@ func (e *evidence) otherPages(best *candidate, all []*candidate) []Finding {
 func (e *evidence) otherCandidates() []*candidate {
 	all := make([]*candidate, len(e.others))
 	for i, o := range e.others {
-		c := newServerCandidate(e, o.app, o.server)
+		c := newServerCandidate(e, o)
 		if h := e.hintFor(o.app, c.ownPort()); h != nil && h.addr.port == c.ownPort() {
 			c.hint = h
 		}
