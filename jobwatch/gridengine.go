@@ -212,7 +212,9 @@ func (g gridEngine) details(ctx context.Context, sh *shell, ids []string) ([]api
 	verifies := len(unknown) == 0 && unverified != ""
 	second := describeCommand(append(unknown, waiting...))
 	if verifies {
-		second = verifyCommand(unverified)
+		// It asks whether the job could run if nothing else ran: Grid Engine accepts jobs that never
+		// can. It changes nothing.
+		second = "limit qalter -w v " + posixsh.Quote(unverified)
 	}
 	all, res, err := g.qstat(ctx, sh, second)
 	switch {
@@ -284,10 +286,7 @@ func (g gridEngine) readRecords(res Result) error {
 	return nil
 }
 
-// verifyCommand asks whether a job could run if nothing else ran: Grid Engine accepts jobs that
-// never can. It changes nothing.
-func verifyCommand(number string) string { return "limit qalter -w v " + posixsh.Quote(number) }
-
+// readVerdict reads what qalter -w v says about a job.
 func (g gridEngine) readVerdict(number string, res Result) error {
 	verdict := parseVerdict(res)
 	if verdict != nil {
@@ -396,7 +395,7 @@ func (g gridEngine) cancel(ctx context.Context, sh *shell, id string) error {
 	if task != "" {
 		command += " -t " + posixsh.Quote(task)
 	}
-	_, err := geQuery(ctx, sh, "qdel", command)
+	_, err := sh.query(ctx, queryPrelude+command, "qdel", geProblem)
 	g.cache.at = time.Time{} // the list may still have the job
 	return err
 }
@@ -448,11 +447,6 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 		job.State, job.Hint = api.JobNeverRan, "Grid Engine no longer knows the job: it was deleted before it ran"
 	}
 	return true
-}
-
-// geQuery runs a script in which program is the command that may fail.
-func geQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
-	return sh.query(ctx, queryPrelude+script, program, geProblem)
 }
 
 // geProblem is the error for a command's status and messages, nil for success. Some commands

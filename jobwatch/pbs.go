@@ -237,11 +237,7 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if since = bytes.TrimSpace(since); len(since) == 0 {
 		return api.Job{}, errNoJob // nothing was submitted under this tag
 	}
-	return p.findSince(ctx, sh, tag, string(since))
-}
-
-func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
-	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(since))
+	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(string(since)))
 	if _, refused := errors.AsType[*api.Error](err); refused { // Torque does not know the option
 		ids, err = p.qselect(ctx, sh, "")
 	}

@@ -211,18 +211,6 @@ esac
 printf '%s\n' "$s" "$(id -un)" "$(uname -n)" "$*"`
 }
 
-func findAccount(ctx context.Context, sh *shell) (account, error) {
-	res, err := sh.login(ctx, accountScript())
-	if err != nil {
-		return account{}, err
-	}
-	lines := strings.Split(string(res.Stdout), "\n")
-	if len(lines) < 4 {
-		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
-	}
-	return account{scheduler: lines[0], user: lines[1], node: lines[2], installed: lines[3]}, nil
-}
-
 // splitRef splits an api.Job.Ref. Any other text with a semicolon is an id.
 func splitRef(ref string) (id, cluster string) {
 	if m := clusterRef.FindStringSubmatch(ref); m != nil {

@@ -99,7 +99,18 @@ func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, 
 	if m := defaultClusters.FindSubmatch(res.Stdout); m != nil {
 		others = append(others, strings.Split(string(m[1]), ",")...)
 	}
-	return uniqueByCluster(jobs, others), nil
+	seen := map[string]bool{} // clusters may list the same job
+	jobs = slices.DeleteFunc(jobs, func(j api.Job) bool {
+		known := seen[j.Ref()]
+		seen[j.Ref()] = true
+		return known
+	})
+	for i := range jobs {
+		if !slices.Contains(others, jobs[i].Cluster) { // squeue names the host's own too
+			jobs[i].Cluster = ""
+		}
+	}
+	return jobs, nil
 }
 
 // defaultClusters is the line in which our script prints the host's SLURM_CLUSTERS.
@@ -111,24 +122,6 @@ var squeueTable = regexp.MustCompile(`(?m)^\s*JOBID\s`)
 // errSqueueTable: reading such an answer as "no jobs" would submit a second one.
 var errSqueueTable = api.Errorf(api.CodeFailed, "squeue on the host prints a table instead of the columns requested with -O").
 	WithHint("a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell")
-
-// uniqueByCluster removes repeated jobs, and the cluster of a job unless it is one of others:
-// squeue names the host's own too.
-func uniqueByCluster(jobs []api.Job, others []string) []api.Job {
-	seen := map[string]bool{}
-	kept := jobs[:0]
-	for _, job := range jobs {
-		if seen[job.Ref()] {
-			continue
-		}
-		seen[job.Ref()] = true
-		if !slices.Contains(others, job.Cluster) {
-			job.Cluster = ""
-		}
-		kept = append(kept, job)
-	}
-	return kept
-}
 
 // detail queries the controller, which forgets ended jobs after a few minutes, and then the
 // accounting, which a site may not have.
@@ -184,12 +177,9 @@ func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 		return s.squeue(ctx, sh, "--me -t all")
 	}
 	for _, cluster := range s.otherClusters() {
-		if err != nil {
-			break
-		}
-		var others []api.Job
-		if others, err = s.sacct(ctx, sh, cluster, lastDay); errors.Is(err, errNoAccounting) {
-			err = nil
+		others, e := s.sacct(ctx, sh, cluster, lastDay)
+		if err != nil || e != nil && !errors.Is(e, errNoAccounting) {
+			return nil, cmp.Or(err, e)
 		}
 		jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { // the host's own, by its name
 			return slices.ContainsFunc(others, func(o api.Job) bool { return o.ID == j.ID && o.Submitted.Equal(j.Submitted) })
