@@ -107,7 +107,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	})
 	records = p.withoutArrays(records, ids)
 	p.keepUsage(records)
-	jobs := jobsOf(records)
+	jobs := jobsFrom(records, pbsRecord.job)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
 	}

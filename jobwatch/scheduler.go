@@ -231,20 +231,18 @@ func asTask(job api.Job, id, separator string) api.Job {
 	return job
 }
 
-// jobRecord is what a scheduler prints about one job.
-type jobRecord interface{ job() api.Job }
-
-func jobsOf[R jobRecord](records []R) []api.Job {
+// jobsFrom are the jobs in what a scheduler prints.
+func jobsFrom[R any](records []R, job func(R) api.Job) []api.Job {
 	jobs := make([]api.Job, len(records))
 	for i, r := range records {
-		jobs[i] = r.job()
+		jobs[i] = job(r)
 	}
 	return jobs
 }
 
 // pickRecord is pick, and returns the record of the job too.
-func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, r R, ok bool) {
-	jobs := jobsOf(records)
+func pickRecord[R interface{ job() api.Job }](s scheduler, records []R, id string) (job api.Job, r R, ok bool) {
+	jobs := jobsFrom(records, R.job)
 	if job, ok = pick(s, jobs, id); ok {
 		r = records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
 	}
