@@ -71,7 +71,7 @@ func (w *Watcher) isEarlyLocked() bool { return !w.early.IsZero() && !time.Now()
 
 func (w *Watcher) anyActiveLocked() bool {
 	for x := range w.watches {
-		if !x.passive && !x.over() {
+		if !x.passive && x.isActiveLocked() {
 			return true
 		}
 	}
@@ -84,7 +84,7 @@ func (w *Watcher) activeWatches() []*Watch {
 	defer w.mu.Unlock()
 	var active []*Watch
 	for x := range w.watches {
-		if !x.over() {
+		if x.isActiveLocked() {
 			active = append(active, x)
 		}
 	}
@@ -140,7 +140,7 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 		w.recordFailure(err)
 		return err
 	}
-	if early && slices.ContainsFunc(watches, (*Watch).isUnplaced) {
+	if early && slices.ContainsFunc(w.activeWatches(), func(x *Watch) bool { return !x.passive && x.Job().Node == "" }) {
 		w.Nudge() // it was too early
 	}
 	w.scheduleNext()
@@ -213,13 +213,6 @@ func (w *Watcher) beginQuery(jobs scope) (early bool) {
 		w.lastList, w.stale = w.lastQuery, false
 	}
 	return early
-}
-
-// queryBegan is when the query began whose answer is being handled.
-func (w *Watcher) queryBegan() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lastQuery
 }
 
 // detailsPerRound limits how many details are queried after one list.
@@ -325,7 +318,7 @@ func (w *Watcher) queryIntervalLocked() time.Duration {
 		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
 	for x := range w.watches {
-		if job := x.Job(); !x.passive && !job.State.Ended() && !w.waitsLong(job) {
+		if !x.passive && x.isActiveLocked() && !w.waitsLong(x.job) {
 			return w.limits.Query
 		}
 	}
