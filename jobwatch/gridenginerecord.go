@@ -90,7 +90,7 @@ func (e *geElement) record() geRecord {
 				task = strings.TrimSpace(x.text)
 			case "QIM_message":
 				if r.errors[task] == "" {
-					r.errors[task] = geCause(x.text)
+					r.errors[task] = geCausePrefix.ReplaceAllString(strings.TrimSpace(x.text), "")
 				}
 			}
 		})
@@ -141,10 +141,6 @@ func (e *geElement) messages(number string) []string {
 
 // geCausePrefix is the date, the ids and the word before the cause of an error.
 var geCausePrefix = regexp.MustCompile(`^(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d )?(?:\[\d+:\d+\]: )?(?:error: )?`)
-
-func geCause(message string) string {
-	return geCausePrefix.ReplaceAllString(strings.TrimSpace(message), "")
-}
 
 // addTo adds to the job of a row what only the record has.
 func (r *geRecord) addTo(job *api.Job, row geRow) {

@@ -47,12 +47,16 @@ func (w *Watcher) logCheckInterval() (shortest time.Duration, found bool) {
 	return shortest, found
 }
 
-// waitForLogs are the jobs that wait for their logs, by their watches.
+// waitForLogs are the jobs that wait, whose log's name is known, and whose log has not been seen
+// since they were last queued, by their watches.
 func (w *Watcher) waitForLogs() map[*Watch]api.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	jobs := map[*Watch]api.Job{}
-	for _, x := range w.activeWatches() {
-		if job, ok := x.waitsForLog(); ok {
-			jobs[x] = job
+	for x := range w.watches {
+		known := x.job.Log != "" && !strings.Contains(x.job.Log, "%")
+		if known && !x.followed && x.job.State.Waiting() && x.logSeenInRun <= x.job.Restarts {
+			jobs[x] = x.job
 		}
 	}
 	return jobs
@@ -74,22 +78,15 @@ func (w *Watcher) checkForLogs(ctx context.Context) (appeared bool) {
 		w.log.Debug("cannot look for logs", "err", err)
 		return false
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i, f := range files {
 		if f.found {
-			watches[i].logSeen()
+			watches[i].logSeenInRun = watches[i].job.Restarts + 1 // so that it causes one query only
 			appeared = true
 		}
 	}
 	return appeared
-}
-
-// waitsForLog returns the job if it waits, its log's name is known, and the log has not
-// been seen since the job was last queued.
-func (x *Watch) waitsForLog() (api.Job, bool) {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
-	known := x.job.Log != "" && !strings.Contains(x.job.Log, "%")
-	return x.job, !x.followed && known && x.job.State.Waiting() && x.logSeenInRun < x.job.Restarts+1
 }
 
 // LogFollowed says that a Follower looks for the job's log, so that the Watcher need not.
@@ -160,13 +157,6 @@ func namesJob(file, id string) bool {
 }
 
 var digits = regexp.MustCompile(`\d+`)
-
-// logSeen records that the log exists, so that it causes one query only.
-func (x *Watch) logSeen() {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
-	x.logSeenInRun = x.job.Restarts + 1
-}
 
 // statInterval is the time between two checks for a file, after having waited for it so
 // long. It is shorter around the expected start of the job.

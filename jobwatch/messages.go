@@ -49,7 +49,7 @@ func hintOf(words string, known []refusalHint) string {
 // submitFailure is the error of a submit command that failed: doubt matches the messages
 // after which the job may exist all the same.
 func submitFailure(res Result, doubt *regexp.Regexp, known []refusalHint) error {
-	if killed(res.Exit) || doubt.Match(res.Stderr) {
+	if slices.Contains(killedStatuses, res.Exit) || doubt.Match(res.Stderr) {
 		return errDoubt
 	}
 	return refusal(res, known)

@@ -303,11 +303,15 @@ func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	}
 }
 
-// scheduleNext sets when the next periodic query is due.
 func (w *Watcher) scheduleNext() {
-	signal(w.recheckLogs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.scheduleNextLocked()
+}
+
+// scheduleNextLocked sets when the next periodic query is due.
+func (w *Watcher) scheduleNextLocked() {
+	signal(w.recheckLogs)
 	w.due = time.Now().Add(w.limits.withJitter(w.queryIntervalLocked()))
 }
 
@@ -355,28 +359,29 @@ func (w *Watcher) recordAnswer() {
 // state shows it.
 func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
-	w.early = time.Time{}
+	defer w.mu.Unlock()
+	w.early, w.soon = time.Time{}, false
 	if !errors.Is(err, ErrNoAnswer) {
 		w.due = time.Now().Add(w.limits.withJitter(w.limits.Query))
-		w.soon = false
-		w.mu.Unlock()
 		return
 	}
-	w.lastQuery, w.soon = time.Now(), false // also if the scheduler is not even identified
+	w.lastQuery = time.Now() // also if the scheduler is not even identified
 	if w.outage.isZero() {
 		w.outage.since = time.Now()
 	}
 	w.outage.times++
-	current, name := w.outage, "the scheduler"
+	name := "the scheduler"
 	if w.sched != nil {
 		name = w.sched.kind().name
 	}
-	w.mu.Unlock()
-
-	for _, x := range w.activeWatches() {
-		x.markUnknown(name, current)
+	for x := range w.watches {
+		if x.isActiveLocked() && (!x.known || w.outage.times > 1) { // one that knows its job ignores the first failure
+			job := x.job // with what is known of it
+			job.State, job.Reason, job.Hint = api.JobUnknown, "NoAnswer", w.outage.hint(name, job)
+			x.publishLocked(job)
+		}
 	}
-	w.scheduleNext()
+	w.scheduleNextLocked()
 }
 
 // hint says since when there is no answer, and where the job was.

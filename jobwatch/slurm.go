@@ -82,7 +82,7 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 // cluster that jobs were sent to. If one of these does not answer, that is not an error: its
 // jobs are queried one by one.
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
-	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat())
+	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat)
 	script := `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
 	for _, name := range s.otherClusters() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"

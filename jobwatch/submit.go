@@ -9,7 +9,6 @@ import (
 	"maps"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,11 +60,9 @@ func (e *DoubtError) Error() string {
 // errDoubt means that the answer does not show whether the job exists.
 var errDoubt = errors.New("the scheduler's answer was lost")
 
-// killed reports whether a submit command was ended by its time limit or by a signal.
-// PBS's own statuses are above these.
-func killed(exit int) bool {
-	return slices.Contains([]int{124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15}, exit)
-}
+// killedStatuses are of a submit command that was ended by its time limit or by a signal. PBS's own
+// statuses are above these.
+var killedStatuses = []int{124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15}
 
 const (
 	// maxSubmitWaits is how often we wait for a submit command that hangs, each time for

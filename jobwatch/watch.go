@@ -183,19 +183,6 @@ func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
 // releaseWords are the end of the hint of a job whose hold a person can release.
 var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)
 
-// markUnknown keeps the facts about the job and sets its state to unknown. A watch that knows its
-// job ignores the first failure.
-func (x *Watch) markUnknown(scheduler string, o outage) {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
-	if x.known && o.times == 1 {
-		return
-	}
-	job := x.job
-	job.State, job.Reason, job.Hint = api.JobUnknown, "NoAnswer", o.hint(scheduler, job)
-	x.publishLocked(job)
-}
-
 // publishLocked delivers the job, without an answer of the scheduler, if it changed.
 func (x *Watch) publishLocked(job api.Job) {
 	if !reflect.DeepEqual(job, x.job) {
