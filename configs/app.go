@@ -19,14 +19,6 @@ type App struct {
 	Patterns []*regexp.Regexp
 }
 
-// KnownApps are the apps that need no patterns, the most common first.
-func KnownApps() []string {
-	return []string{
-		"jupyter", "rstudio", "matlab", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc", "paraview", "command",
-		"streamlit", "gradio", "bokeh", "vite", "nextjs", "vllm", "ollama", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
-	}
-}
-
 // ShellApp is the app of a session whose job serves no page: a person works inside the job
 // itself, by a shell or an editor.
 const ShellApp = api.AppShell
@@ -49,7 +41,7 @@ func (l *loader) checkApp(t *node, s *Session) {
 		}
 	}
 	known := each(l.config.Apps, func(a App) string { return a.Name })
-	known = append(append(known, KnownApps()...), ShellApp)
+	known = append(append(known, api.Apps()...), ShellApp)
 	if s.App == "" || slices.Contains(known, s.App) {
 		return
 	}

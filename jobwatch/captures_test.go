@@ -274,7 +274,7 @@ func TestEveryPBSCaptureIsReadAsItsNameSays(t *testing.T) {
 
 // pbsCaptured reads the jobs of a capture. Valid JSON answers are converted to the text that
 // our query gets.
-func pbsCaptured(c capture) []api.Job { return jobsOf(capturedRecords(c)) }
+func pbsCaptured(c capture) []api.Job { return jobsFrom(capturedRecords(c), pbsRecord.job) }
 
 func capturedRecords(c capture) []pbsRecord {
 	out := string(c.res.Stdout)

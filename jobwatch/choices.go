@@ -64,29 +64,30 @@ func (d *directiveSyntax) firstOption(words []string) (o option, n int) {
 	return o, n
 }
 
-// lastOption is the value of an option: the last one counts.
-func lastOption(list []option, name string) (value string, ok bool) {
+// valuesOf are the values of an option. "-l NAME" is a resource in the -l options.
+func valuesOf(list []option, name string) (values []string) {
+	resource, isResource := strings.CutPrefix(name, "-l ")
 	for _, o := range list {
-		if o.name == name {
-			value, ok = o.value, true
-		}
-	}
-	return value, ok
-}
-
-// resource is the value of a resource in the -l options.
-func resource(list []option, name string) (value string, ok bool) {
-	for _, o := range list {
-		if o.name != "l" {
-			continue
-		}
-		for item := range strings.SplitSeq(o.value, ",") {
-			if text, found := strings.CutPrefix(item, name+"="); found {
-				value, ok = text, true
+		switch {
+		case !isResource && o.name == name:
+			values = append(values, o.value)
+		case isResource && o.name == "l":
+			for item := range strings.SplitSeq(o.value, ",") {
+				if text, found := strings.CutPrefix(item, resource+"="); found {
+					values = append(values, text)
+				}
 			}
 		}
 	}
-	return value, ok
+	return values
+}
+
+// lastOption is the value of an option: the last one counts.
+func lastOption(list []option, name string) (value string, ok bool) {
+	if values := valuesOf(list, name); len(values) > 0 {
+		return values[len(values)-1], true
+	}
+	return "", false
 }
 
 // chosen is one of a person's choices, to become an argument of the submit command.

@@ -152,7 +152,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	}
 	matching = onePerArray(s, matching)
 	slices.SortFunc(matching, func(a, b api.Job) int {
-		return cmp.Or(cmp.Compare(readiness(a.State), readiness(b.State)), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
+		return cmp.Or(cmp.Compare(readiness[a.State], readiness[b.State]), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
 	})
 	job = matching[0]
 	if len(matching) > 1 && q.Tag == "" {
@@ -203,25 +203,13 @@ func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
 		if a.State.Ended() && b.State.Ended() {
 			return compareIDs(b.ID, a.ID)
 		}
-		return cmp.Or(cmp.Compare(readiness(a.State), readiness(b.State)), compareIDs(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(readiness[a.State], readiness[b.State]), compareIDs(a.ID, b.ID))
 	}), true
 }
 
-// readiness orders states by how close the job is to running, the closest first.
-func readiness(s api.JobState) int {
-	switch s {
-	case api.JobRunning:
-		return 0
-	case api.JobConfiguring:
-		return 1
-	case api.JobCompleting, api.JobQueued:
-		return 2
-	case api.JobUnknown:
-		return 3
-	case api.JobHeld:
-		return 4
-	}
-	return 5
+// readiness orders states by how close the job is to running, the closest first; others are last.
+var readiness = map[api.JobState]int{
+	api.JobRunning: -5, api.JobConfiguring: -4, api.JobCompleting: -3, api.JobQueued: -3, api.JobUnknown: -2, api.JobHeld: -1,
 }
 
 // AmbiguousError says that several jobs with the name run, so a person must choose.

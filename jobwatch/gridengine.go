@@ -71,7 +71,7 @@ var gridEngineKind = schedulerKind{
 		prefix: "#$", anywhere: true, wholeWords: true,
 		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
 	},
-	program: "qsub", jobName: "N", choices: geChoices, demand: geDemand, sharedLog: qsubSharedLog,
+	program: "qsub", jobName: "N", choices: geChoices, demand: geDemand, logOption: "o", ownLog: qsubOwnLog,
 	logFolders: true, logHint: "write $JOB_ID in -o of the script",
 }
 
@@ -91,12 +91,11 @@ func geID(number, task string) string {
 
 // list adds why jobs wait, which takes a second connection.
 func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
-	rows, _, err := g.qstat(ctx, sh, ":")
-	if err != nil {
+	if _, err := g.qstat(ctx, sh, ":"); err != nil {
 		return nil, err
 	}
 	var numbers []string
-	for _, r := range rows {
+	for _, r := range g.cache.rows {
 		numbers = append(numbers, r.number)
 	}
 	unknown, waiting := g.toDescribe(numbers)
@@ -104,11 +103,7 @@ func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 		return nil, err
 	}
 	g.cache.described, g.cache.at = true, time.Now() // the second answer may have taken long
-	jobs := make([]api.Job, len(rows))
-	for i, r := range rows {
-		jobs[i] = g.job(r)
-	}
-	return jobs, nil
+	return jobsFrom(g.cache.rows, g.job), nil
 }
 
 // describe queries the records of the newest of these jobs.
@@ -129,34 +124,35 @@ const maxDescribed = 50
 
 // qstat queries the list, and in the same command what second prints. A person's ~/.sge_qstat
 // may add the jobs of others to the list.
-func (g gridEngine) qstat(ctx context.Context, sh *shell, second string) (rows []geRow, answer Result, err error) {
+func (g gridEngine) qstat(ctx context.Context, sh *shell, second string) (answer Result, err error) {
 	mark := newMark()
 	res, err := sh.login(ctx, queryPrelude+`limit qstat -u "$(id -un)" -r -xml || exit
 printf '\n%s\n' `+mark+` "$(id -un)"
 `+second)
 	if err != nil {
-		return nil, Result{}, err
+		return Result{}, err
 	}
 	list, rest, listed := strings.Cut(string(res.Stdout), "\n"+mark+"\n")
 	if !listed {
-		return nil, Result{}, cmp.Or[error](geProblem("qstat", res), errGEList)
+		return Result{}, cmp.Or[error](geProblem("qstat", res), errGEList)
 	}
 	user, rest, _ := strings.Cut(strings.TrimPrefix(rest, "\n"), "\n")
-	if rows, err = parseGEList(list); err != nil {
-		return nil, Result{}, errGEList
+	rows, err := parseGEList(list)
+	if err != nil {
+		return Result{}, errGEList
 	}
 	rows = slices.DeleteFunc(rows, func(r geRow) bool { return r.owner != "" && r.owner != user })
 	g.cache.rows, g.cache.at, g.cache.described = rows, time.Now(), false
 	g.forget()
-	return rows, Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
+	return Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
 }
 
 // forget removes what is known of jobs that are not on the list any more, and that those on
 // it were missed.
 func (g gridEngine) forget() {
-	maps.DeleteFunc(g.cache.known, func(number string, _ *geKnown) bool { return len(g.matching(g.cache.rows, number)) == 0 })
+	maps.DeleteFunc(g.cache.known, func(number string, _ *geKnown) bool { return len(g.matching(number)) == 0 })
 	maps.DeleteFunc(g.cache.missed, func(id string, at time.Time) bool {
-		return time.Since(at) > time.Hour || len(g.matching(g.cache.rows, id)) > 0
+		return time.Since(at) > time.Hour || len(g.matching(id)) > 0
 	})
 }
 
@@ -167,35 +163,30 @@ var errGEList = api.Errorf(api.CodeFailed, "qstat on the host does not print the
 // sameRound is how old a list may be to serve for the details of a job on it.
 const sameRound = 2 * time.Second
 
-func (g gridEngine) matching(rows []geRow, id string) []geRow {
-	var found []geRow
-	for _, r := range rows {
-		if g.matches(api.Job{ID: r.id()}, id) {
-			found = append(found, r)
-		}
-	}
-	return found
+// matching are the rows of the list with that id.
+func (g gridEngine) matching(id string) []geRow {
+	return slices.DeleteFunc(slices.Clone(g.cache.rows), func(r geRow) bool { return !g.matches(api.Job{ID: r.id()}, id) })
 }
 
 // detail needs no connection if a list of the same round has described the jobs on it.
 func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
 	number := g.arrayOf(id)
-	rows := g.matching(g.cache.rows, id)
-	switch {
-	case time.Since(g.cache.at) > sameRound:
-		all, res, err := g.qstat(ctx, sh, describeCommand([]string{number}))
+	described := g.cache.described
+	if time.Since(g.cache.at) > sameRound {
+		res, err := g.qstat(ctx, sh, describeCommand([]string{number}))
+		if err == nil && len(g.matching(id)) > 0 {
+			err = g.readRecords(res)
+		}
 		if err != nil {
 			return api.Job{}, err
 		}
-		if rows = g.matching(all, id); len(rows) == 0 {
-			return g.ended(ctx, sh, id)
-		}
-		if err := g.readRecords(res); err != nil {
-			return api.Job{}, err
-		}
-	case len(rows) == 0:
+		described = true
+	}
+	rows := g.matching(id)
+	if len(rows) == 0 {
 		return g.ended(ctx, sh, id)
-	case !g.cache.described:
+	}
+	if !described {
 		if err := g.describe(ctx, sh, []string{number}); err != nil {
 			return api.Job{}, err
 		}
@@ -212,9 +203,11 @@ func (g gridEngine) details(ctx context.Context, sh *shell, ids []string) ([]api
 	verifies := len(unknown) == 0 && unverified != ""
 	second := describeCommand(append(unknown, waiting...))
 	if verifies {
-		second = verifyCommand(unverified)
+		// It asks whether the job could run if nothing else ran: Grid Engine accepts jobs that never
+		// can. It changes nothing.
+		second = "limit qalter -w v " + posixsh.Quote(unverified)
 	}
-	all, res, err := g.qstat(ctx, sh, second)
+	res, err := g.qstat(ctx, sh, second)
 	switch {
 	case err != nil:
 	case verifies:
@@ -225,14 +218,9 @@ func (g gridEngine) details(ctx context.Context, sh *shell, ids []string) ([]api
 	if err != nil {
 		return nil, err
 	}
-	return g.found(ctx, sh, all, ids)
-}
-
-// found are the jobs with these ids, on the list or in the accounting.
-func (g gridEngine) found(ctx context.Context, sh *shell, all []geRow, ids []string) ([]api.Job, error) {
 	var jobs []api.Job
 	for _, id := range ids {
-		if rows := g.matching(all, id); len(rows) > 0 {
+		if rows := g.matching(id); len(rows) > 0 {
 			jobs = append(jobs, g.withLogs(ctx, sh, rows)...)
 			continue
 		}
@@ -253,11 +241,11 @@ func (g gridEngine) toDescribe(ids []string) (unknown, waiting []string) {
 	for _, id := range ids {
 		number := g.arrayOf(id)
 		waits := func(r geRow) bool { return r.job().State.Waiting() }
-		switch k := g.cache.known[number]; {
+		switch {
 		case slices.Contains(unknown, number) || slices.Contains(waiting, number):
-		case k == nil || k.record.number == "":
+		case g.known(number).record.number == "":
 			unknown = append(unknown, number)
-		case slices.ContainsFunc(g.matching(g.cache.rows, number), waits):
+		case slices.ContainsFunc(g.matching(number), waits):
 			waiting = append(waiting, number)
 		}
 	}
@@ -284,10 +272,7 @@ func (g gridEngine) readRecords(res Result) error {
 	return nil
 }
 
-// verifyCommand asks whether a job could run if nothing else ran: Grid Engine accepts jobs that
-// never can. It changes nothing.
-func verifyCommand(number string) string { return "limit qalter -w v " + posixsh.Quote(number) }
-
+// readVerdict reads what qalter -w v says about a job.
 func (g gridEngine) readVerdict(number string, res Result) error {
 	verdict := parseVerdict(res)
 	if verdict != nil {
@@ -308,7 +293,7 @@ func (g gridEngine) readVerdict(number string, res Result) error {
 func (g gridEngine) unverified(numbers []string) string {
 	for _, number := range numbers {
 		queued := func(r geRow) bool { return r.job().State == api.JobQueued }
-		if g.known(number).verdict == nil && slices.ContainsFunc(g.matching(g.cache.rows, number), queued) {
+		if g.known(number).verdict == nil && slices.ContainsFunc(g.matching(number), queued) {
 			return number
 		}
 	}
@@ -328,8 +313,8 @@ func (g gridEngine) known(number string) *geKnown {
 // job is the job of a row, with what its record adds.
 func (g gridEngine) job(r geRow) api.Job {
 	job := r.job()
-	k := g.cache.known[r.number]
-	if k == nil || k.record.number == "" {
+	k := g.known(r.number)
+	if k.record.number == "" {
 		return job
 	}
 	k.record.addTo(&job, r)
@@ -341,12 +326,11 @@ func (g gridEngine) job(r geRow) api.Job {
 
 // withLogs are the jobs of rows, with their files.
 func (g gridEngine) withLogs(ctx context.Context, sh *shell, rows []geRow) []api.Job {
-	jobs := make([]api.Job, len(rows))
-	for i, r := range rows {
-		jobs[i] = g.job(r)
-		g.setLog(ctx, sh, &jobs[i], r)
-	}
-	return jobs
+	return jobsFrom(rows, func(r geRow) api.Job {
+		job := g.job(r)
+		g.setLog(ctx, sh, &job, r)
+		return job
+	})
 }
 
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
@@ -383,10 +367,7 @@ func (g gridEngine) parseSubmit(res Result) (string, error) {
 		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
 		return "", submitFailure(res, geDoubt, geRefusals)
 	}
-	m := lastMatch(res.Stdout, qsubSentence)
-	if m == nil {
-		m = lastMatch(res.Stdout, qsubNumber)
-	}
+	m := lastMatch(res.Stdout, qsubSentence, qsubNumber)
 	if m == nil {
 		return "", errDoubt
 	}
@@ -399,11 +380,8 @@ func (g gridEngine) cancel(ctx context.Context, sh *shell, id string) error {
 	if task != "" {
 		command += " -t " + posixsh.Quote(task)
 	}
-	_, err := geQuery(ctx, sh, "qdel", command)
+	_, err := sh.query(ctx, queryPrelude+command, "qdel", geProblem)
 	g.cache.at = time.Time{} // the list may still have the job
-	if errors.Is(err, errNoJob) {
-		return nil
-	}
 	return err
 }
 
@@ -454,11 +432,6 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 		job.State, job.Hint = api.JobNeverRan, "Grid Engine no longer knows the job: it was deleted before it ran"
 	}
 	return true
-}
-
-// geQuery runs a script in which program is the command that may fail.
-func geQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
-	return sh.query(ctx, queryPrelude+script, program, geProblem)
 }
 
 // geProblem is the error for a command's status and messages, nil for success. Some commands

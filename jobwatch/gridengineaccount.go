@@ -30,7 +30,7 @@ func (g gridEngine) ended(ctx context.Context, sh *shell, id string) (api.Job, e
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, ok := pick(g, jobsOf(accounts), id)
+	job, ok := pick(g, jobsFrom(accounts, geAccount.job), id)
 	if !ok {
 		return api.Job{}, errNoJob
 	}
@@ -43,7 +43,7 @@ func (g gridEngine) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 	if errors.Is(err, errNoJob) {
 		return nil, nil
 	}
-	return jobsOf(accounts), err
+	return jobsFrom(accounts, geAccount.job), err
 }
 
 // qacct reads the accounting, always all of it. Where that is not readable for people, how jobs

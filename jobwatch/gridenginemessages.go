@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,25 +50,16 @@ func parseVerdict(res Result) *reason {
 		case strings.HasPrefix(line, "verification: found"):
 			return &reason{}
 		case strings.HasPrefix(line, "verification: no suitable"):
-			return &reason{words: neverWords(lines), never: true}
+			w, _ := telling(geWaits, lines...)
+			return &reason{words: cmp.Or(w.never, "no queue has what the job asks for: ask for less time, memory, cores or GPUs, or change -q"), never: true}
 		}
-		lines = append(lines, geVerified.ReplaceAllString(line, ""))
+		lines = append(lines, line)
 	}
 	return nil
 }
 
 // geStarted: the job does not wait any more, so that there is no verdict.
 var geStarted = regexp.MustCompile(`already running or is held`)
-
-var geVerified = regexp.MustCompile(`^Job \d+ `)
-
-// neverWords says why no queue can ever run the job.
-func neverWords(lines []string) string {
-	if w, _ := telling(geWaits, lines...); w.never != "" {
-		return w.never
-	}
-	return "no queue has what the job asks for: ask for less time, memory, cores or GPUs, or change -q"
-}
 
 // geWaits are known messages, the most telling first. One that is not here, as "not contained
 // in its hard queue list", is about queues that the job did not ask for.

@@ -38,7 +38,7 @@ func geSlots(c chosen) (option, error) {
 func geResource(names ...string) choiceWord {
 	return func(c chosen) (option, error) {
 		for _, name := range names {
-			if _, ok := resource(c.given, name); ok {
+			if _, ok := lastOption(c.given, "-l "+name); ok {
 				return option{"l", name + "=" + c.value}, nil
 			}
 		}
@@ -60,10 +60,10 @@ func geDemand(g givenOptions) demand {
 		}
 		return slots(text)
 	})}
-	d.Time = time.Duration(g.resource("h_rt", 0, seconds(parseClockTime))) * time.Second
+	d.Time = time.Duration(g.number("-l h_rt", 0, seconds(parseClockTime))) * time.Second
 	d.CPUs = g.number("pe", 1, slots)
 	for _, name := range geGPUs {
-		d.GPUs = max(d.GPUs, g.resource(name, 0, number))
+		d.GPUs = max(d.GPUs, g.number("-l "+name, 0, number))
 	}
 	return d
 }

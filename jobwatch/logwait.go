@@ -47,12 +47,16 @@ func (w *Watcher) logCheckInterval() (shortest time.Duration, found bool) {
 	return shortest, found
 }
 
-// waitForLogs are the jobs that wait for their logs, by their watches.
+// waitForLogs are the jobs that wait, whose log's name is known, and whose log has not been seen
+// since they were last queued, by their watches.
 func (w *Watcher) waitForLogs() map[*Watch]api.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	jobs := map[*Watch]api.Job{}
-	for _, x := range w.activeWatches() {
-		if job, ok := x.waitsForLog(); ok {
-			jobs[x] = job
+	for x := range w.watches {
+		known := x.job.Log != "" && !strings.Contains(x.job.Log, "%")
+		if known && !x.followed && x.job.State.Waiting() && x.logSeenInRun <= x.job.Restarts {
+			jobs[x] = x.job
 		}
 	}
 	return jobs
@@ -74,28 +78,21 @@ func (w *Watcher) checkForLogs(ctx context.Context) (appeared bool) {
 		w.log.Debug("cannot look for logs", "err", err)
 		return false
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i, f := range files {
 		if f.found {
-			watches[i].logSeen()
+			watches[i].logSeenInRun = watches[i].job.Restarts + 1 // so that it causes one query only
 			appeared = true
 		}
 	}
 	return appeared
 }
 
-// waitsForLog returns the job if it waits, its log's name is known, and the log has not
-// been seen since the job was last queued.
-func (x *Watch) waitsForLog() (api.Job, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	known := x.job.Log != "" && !strings.Contains(x.job.Log, "%")
-	return x.job, !x.followed && known && x.job.State.Waiting() && x.logSeenInRun < x.job.Restarts+1
-}
-
 // LogFollowed says that a Follower looks for the job's log, so that the Watcher need not.
 func (x *Watch) LogFollowed() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	x.followed = true
 }
 
@@ -104,17 +101,18 @@ func (x *Watch) LogFollowed() {
 // nothing else writes there. Any other file may be that of an earlier job, or of several
 // jobs, and that of an earlier run may still grow.
 func (x *Watch) LogFound(file string) {
-	if !x.w.answersSoon() && x.startedBy(file) {
+	x.w.mu.Lock()
+	started := !x.w.answersSoonLocked() && x.startedByLocked(file)
+	x.w.mu.Unlock()
+	if started {
 		x.w.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
 		x.w.Nudge() // the node is still unknown
 	}
 }
 
-// answersSoon reports whether the scheduler may be queried within a moment: its answer has
+// answersSoonLocked reports whether the scheduler may be queried within a moment: its answer has
 // the node too, and is worth waiting for.
-func (w *Watcher) answersSoon() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *Watcher) answersSoonLocked() bool {
 	at := w.early
 	if at.IsZero() {
 		at = w.lastQuery.Add(w.limits.QueryMin)
@@ -122,10 +120,8 @@ func (w *Watcher) answersSoon() bool {
 	return time.Until(at) < time.Second/2
 }
 
-// startedBy reports whether a file is the first sign that the job runs, and publishes that.
-func (x *Watch) startedBy(file string) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// startedByLocked reports whether a file is the first sign that the job runs, and publishes that.
+func (x *Watch) startedByLocked(file string) bool {
 	first := x.job.State.Waiting() && x.job.Restarts == 0 && !x.ran && x.logFound.IsZero()
 	if x.submitted.IsZero() || !first || !namesJob(file, x.job.ID) {
 		return false
@@ -161,13 +157,6 @@ func namesJob(file, id string) bool {
 }
 
 var digits = regexp.MustCompile(`\d+`)
-
-// logSeen records that the log exists, so that it causes one query only.
-func (x *Watch) logSeen() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.logSeenInRun = x.job.Restarts + 1
-}
 
 // statInterval is the time between two checks for a file, after having waited for it so
 // long. It is shorter around the expected start of the job.

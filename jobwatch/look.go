@@ -52,22 +52,18 @@ func (w *Watcher) Look(ctx context.Context) (api.Look, error) {
 // lookScript is the whole script. It ends within limit. Which scheduler the host has is
 // found out, unless the config says it.
 func lookScript(mark, scheduler string, limit time.Duration) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "exec 2>/dev/null\nexport LC_ALL=C TZ=UTC0\nmark=%s\nend=$(($(date +%%s) + %d))\nuser=$(id -un)\n", posixsh.Quote(mark), int(limit.Seconds()))
-	b.WriteString(lookFunctions)
-	b.WriteString("find_account() {\n" + accountScript() + "\n}\n")
-	fmt.Fprintf(&b, "scheduler=%s\n", posixsh.Quote(scheduler))
-	b.WriteString(`if [ -z "$scheduler" ]; then scheduler=$(limit 12 find_account | head -n 1); fi
-printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
-case $scheduler in
-`)
+	looks := ""
 	for _, k := range schedulerKinds {
 		if k.look != "" {
-			fmt.Fprintf(&b, "%s)\n%s;;\n", k.name, k.look)
+			looks += k.name + ")\n" + k.look + ";;\n"
 		}
 	}
-	b.WriteString("esac\n" + softwareLook)
-	return b.String()
+	return fmt.Sprintf("exec 2>/dev/null\nexport LC_ALL=C TZ=UTC0\nmark=%s\nend=$(($(date +%%s) + %d))\nuser=$(id -un)\n", posixsh.Quote(mark), int(limit.Seconds())) +
+		lookFunctions + "find_account() {\n" + accountScript() + "\n}\nscheduler=" + posixsh.Quote(scheduler) + `
+if [ -z "$scheduler" ]; then scheduler=$(limit 12 find_account | head -n 1); fi
+printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
+case $scheduler in
+` + looks + "esac\n" + softwareLook
 }
 
 // lookAnswer is what the parts of a look printed, by name.

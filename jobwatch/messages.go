@@ -49,18 +49,20 @@ func hintOf(words string, known []refusalHint) string {
 // submitFailure is the error of a submit command that failed: doubt matches the messages
 // after which the job may exist all the same.
 func submitFailure(res Result, doubt *regexp.Regexp, known []refusalHint) error {
-	if killed(res.Exit) || doubt.Match(res.Stderr) {
+	if slices.Contains(killedStatuses, res.Exit) || doubt.Match(res.Stderr) {
 		return errDoubt
 	}
 	return refusal(res, known)
 }
 
-// lastMatch is the last line that is the id of a new job: submit plugins print lines of
-// their own.
-func lastMatch(out []byte, id *regexp.Regexp) []string {
-	for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
-		if m := id.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
-			return m
+// lastMatch is the last line that has the id of a new job, in the first of these forms that there
+// is: submit plugins print lines of their own.
+func lastMatch(out []byte, forms ...*regexp.Regexp) []string {
+	for _, id := range forms {
+		for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
+			if m := id.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+				return m
+			}
 		}
 	}
 	return nil

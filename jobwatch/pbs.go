@@ -61,7 +61,7 @@ var pbsKind = schedulerKind{
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, demand: pbsDemand, sharedLog: qsubSharedLog,
+	program: "qsub", jobName: "N", choices: pbsChoices, demand: pbsDemand, logOption: "o", ownLog: qsubOwnLog,
 	logFolders: true, logHint: "remove -o from the script, or let it name a folder",
 }
 
@@ -107,7 +107,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 	})
 	records = p.withoutArrays(records, ids)
 	p.keepUsage(records)
-	jobs := jobsOf(records)
+	jobs := jobsFrom(records, pbsRecord.job)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
 	}
@@ -237,11 +237,7 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if since = bytes.TrimSpace(since); len(since) == 0 {
 		return api.Job{}, errNoJob // nothing was submitted under this tag
 	}
-	return p.findSince(ctx, sh, tag, string(since))
-}
-
-func (p pbs) findSince(ctx context.Context, sh *shell, tag, since string) (api.Job, error) {
-	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(since))
+	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(string(since)))
 	if _, refused := errors.AsType[*api.Error](err); refused { // Torque does not know the option
 		ids, err = p.qselect(ctx, sh, "")
 	}
@@ -321,7 +317,7 @@ func (pbs) parseSubmit(res Result) (string, error) {
 
 func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 	res, err := pbsQuery(ctx, sh, "qdel", "limit qdel "+posixsh.Quote(id))
-	if errors.Is(err, errNoJob) || res.Exit == 168 { // 168: it is about to end already
+	if res.Exit == 168 { // it is about to end already
 		return nil
 	}
 	return err

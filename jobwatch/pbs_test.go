@@ -41,7 +41,7 @@ line2,B=x
 
 `
 
-func parseQstat(out string) []api.Job { return jobsOf(splitQstat(out)) }
+func parseQstat(out string) []api.Job { return jobsFrom(splitQstat(out), pbsRecord.job) }
 
 func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	jobs := parseQstat(qstatRunning)

@@ -66,12 +66,12 @@ func isNumber(text string) bool {
 // onlyChunk is the job's select, if it has one with a single kind of chunk. In one with
 // several, or in Torque's nodes=, it is not clear what to change.
 func (c *chosen) onlyChunk() (chunk string, has bool, err error) {
-	chunk, has = resource(c.given, "select")
+	chunk, has = lastOption(c.given, "-l select")
 	switch {
 	case strings.Contains(chunk, "+"):
 		return "", false, c.refuse(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
 	case !has:
-		if nodes, torque := resource(c.given, "nodes"); torque {
+		if nodes, torque := lastOption(c.given, "-l nodes"); torque {
 			return "", false, c.refuse(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
 		}
 	}
@@ -81,20 +81,20 @@ func (c *chosen) onlyChunk() (chunk string, has bool, err error) {
 // pbsDemand: each chunk may be on a node of its own, as each of Torque's procs.
 func pbsDemand(g givenOptions) demand {
 	d := demand{jobs: max(g.number("J", 1, arrayJobs), g.number("t", 1, arrayJobs))} // Torque's word is -t
-	d.Time = time.Duration(g.resource("walltime", 0, seconds(parseClockTime))) * time.Second
-	place, _ := resource(g.all(), "place")
+	d.Time = time.Duration(g.number("-l walltime", 0, seconds(parseClockTime))) * time.Second
+	place, _ := lastOption(g.all(), "-l place")
 	d.Exclusive = strings.Contains(place, "excl")
 	sum := func(part func(pbsChunk) int, other int) int {
 		read := sumOf("+", func(text string) (int, bool) {
 			c, ok := parseChunk(text)
 			return c.count * part(c), ok
 		})
-		return g.resource("select", g.resource("nodes", other, read), read)
+		return g.number("-l select", g.number("-l nodes", other, read), read)
 	}
 	d.Nodes = sum(func(pbsChunk) int { return 1 }, 1)
-	d.CPUs = sum(func(c pbsChunk) int { return max(c.cpus, 1) }, g.resource("ncpus", 1, number))
-	d.GPUs = sum(func(c pbsChunk) int { return c.gpus }, g.resource("ngpus", 0, number))
-	d.most = max(d.Nodes, g.resource("procs", 1, number))
+	d.CPUs = sum(func(c pbsChunk) int { return max(c.cpus, 1) }, g.number("-l ncpus", 1, number))
+	d.GPUs = sum(func(c pbsChunk) int { return c.gpus }, g.number("-l ngpus", 0, number))
+	d.most = max(d.Nodes, g.number("-l procs", 1, number))
 	return d
 }
 

@@ -2,6 +2,9 @@ package jobwatch
 
 import (
 	"cmp"
+	"context"
+	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -246,4 +249,105 @@ func (r pbsRecord) runningTasks(tasks []pbsRecord) []pbsRecord {
 		r["job_state"] = "E"
 	}
 	return []pbsRecord{r}
+}
+
+// Spooled is the hint of a job whose output cannot be read before it ends.
+const Spooled = "PBS keeps the output of this job on the node until it ends: add #PBS -k oed to the script, or redirect the output to a file"
+
+// setLog finds the job's log: the file with the job's name or id to which the script
+// redirects, else the job's standard output, once that can be read.
+func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
+	own, others := redirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.variables())
+	output, readable := r.output(*job)
+	switch {
+	case own != "":
+		job.Log = own
+		if readable {
+			addLogs(job, output)
+		}
+	case readable:
+		job.Log = output
+	case job.Hint == "" && (job.State == api.JobQueued || job.State == api.JobRunning):
+		job.Hint = Spooled
+	}
+	addLogs(job, others...)
+}
+
+// redirections are the lines of the job's script that redirect output. PBS runs the script as it
+// was submitted, so it is read only once.
+func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job) string {
+	lines, known := p.cache.scripts[job.ID]
+	if !known && job.Script != "" {
+		var err error
+		if _, lines, err = readRedirections(ctx, sh, []string{job.Script}); err != nil {
+			return ""
+		}
+		p.cache.scripts[job.ID] = lines
+	}
+	return lines
+}
+
+// output is the file of the job's standard output, and whether it can be read before the job
+// ends.
+func (r pbsRecord) output(job api.Job) (file string, readable bool) {
+	file = r["Output_Path"]
+	if host, rest, ok := strings.Cut(file, ":"); ok && !strings.Contains(host, "/") {
+		file = rest
+	}
+	file = strings.ReplaceAll(file, "^array_index^", r["array_index"])
+	if file == "/dev/null" {
+		return "", true
+	}
+	switch keep := r["Keep_Files"]; {
+	case strings.Contains(keep, "d") || job.State.Ended():
+		return file, true
+	case strings.Contains(keep, "o"):
+		// It is kept in the home folder, with PBS's default name.
+		return path.Join(r.variable("PBS_O_HOME"), path.Base(file)), true
+	}
+	return file, false
+}
+
+// usage is what PBS has counted for a running job; its daemon on the node reports it about
+// every two minutes.
+func (r pbsRecord) usage() (Usage, bool) {
+	cput, counted := r["resources_used.cput"]
+	if !counted || r["job_state"] != "R" {
+		return Usage{}, false
+	}
+	u := Usage{
+		At: time.Now(), CPU: parseClockTime(cput), Elapsed: parseClockTime(r["resources_used.walltime"]),
+		Memory: sizeInBytes(r["resources_used.mem"]), MemoryLimit: sizeInBytes(r["Resource_List.mem"]),
+	}
+	for _, name := range []string{"Resource_List.ncpus", "resources_used.ncpus"} {
+		if n, err := strconv.Atoi(r[name]); err == nil && u.CPUs == 0 {
+			u.CPUs = n
+		}
+	}
+	return u, true
+}
+
+// keepUsage keeps what the jobs of an answer use.
+func (p pbs) keepUsage(records []pbsRecord) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	maps.DeleteFunc(p.cache.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
+	for _, r := range slices.Backward(records) { // of an array's tasks, the first that runs represents it
+		for _, id := range []string{r["Job Id"], r["array_id"]} {
+			if u, ok := r.usage(); ok && id != "" {
+				p.cache.usages[id] = u
+			} else {
+				delete(p.cache.usages, id)
+			}
+		}
+	}
+}
+
+func (p pbs) usage(_ context.Context, _ *shell, id string, _ int) (Usage, error) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	if u, ok := p.cache.usages[id]; ok {
+		return u, nil
+	}
+	return Usage{}, errNoUsage
 }

@@ -34,12 +34,7 @@ var tableRule = regexp.MustCompile(`^-+(?: +-+)+\s*$`)
 // parseTable reads the table of qstat -u, which lists all jobs over one connection; qstat -f
 // makes one for each. The columns depend on version and options, so the headings are read.
 func parseTable(out string, now time.Time) []api.Job {
-	rows := splitTable(out)
-	jobs := make([]api.Job, len(rows))
-	for i, row := range rows {
-		jobs[i] = row.job(now)
-	}
-	return jobs
+	return jobsFrom(splitTable(out), func(row qstatRow) api.Job { return row.job(now) })
 }
 
 func splitTable(out string) []qstatRow {

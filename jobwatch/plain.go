@@ -109,32 +109,27 @@ func plainJob(f []string) api.Job {
 		Script:    script,
 	}
 	code, err := strconv.Atoi(status)
-	switch {
-	case err == nil:
+	exited := err == nil
+	if exited {
 		job.Exit, job.End = &code, parseTime(ended)
-		job.State = plainEnd(code, cancelled != "")
-	case alive == "yes":
+	}
+	switch {
+	case !exited && alive == "yes":
 		job.State = api.JobRunning
-	case alive == "elsewhere":
+	case !exited && alive == "elsewhere":
 		job.State = api.JobUnknown
 		job.Hint = "started on " + node + ", which is not the machine we are logged in to"
 	case cancelled != "":
 		job.State = api.JobCancelled
-	default:
+	case !exited:
 		job.State = api.JobNodeFail
 		job.Hint = "the process is gone without a trace: the machine was restarted, or it was killed"
+	case code == 0:
+		job.State = api.JobFinished
+	default:
+		job.State = api.JobFailed
 	}
 	return job
-}
-
-func plainEnd(code int, cancelled bool) api.JobState {
-	switch {
-	case cancelled:
-		return api.JobCancelled
-	case code == 0:
-		return api.JobFinished
-	}
-	return api.JobFailed
 }
 
 // plainSubmit starts the script in its own session. A second process records how it ends:
@@ -191,7 +186,7 @@ exit 0`)
 	return nil
 }
 
-func (plain) testStart(context.Context, *shell, Submission, func(context.Context) error) (Start, error) {
+func (plain) testStart(context.Context, *shell, Submission) (Start, error) {
 	return Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
 }
 

@@ -71,7 +71,7 @@ func (w *Watcher) isEarlyLocked() bool { return !w.early.IsZero() && !time.Now()
 
 func (w *Watcher) anyActiveLocked() bool {
 	for x := range w.watches {
-		if !x.passive && !x.over() {
+		if !x.passive && x.isActiveLocked() {
 			return true
 		}
 	}
@@ -84,7 +84,7 @@ func (w *Watcher) activeWatches() []*Watch {
 	defer w.mu.Unlock()
 	var active []*Watch
 	for x := range w.watches {
-		if !x.over() {
+		if x.isActiveLocked() {
 			active = append(active, x)
 		}
 	}
@@ -140,7 +140,7 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 		w.recordFailure(err)
 		return err
 	}
-	if early && slices.ContainsFunc(watches, (*Watch).isUnplaced) {
+	if early && slices.ContainsFunc(w.activeWatches(), func(x *Watch) bool { return !x.passive && x.Job().Node == "" }) {
 		w.Nudge() // it was too early
 	}
 	w.scheduleNext()
@@ -213,13 +213,6 @@ func (w *Watcher) beginQuery(jobs scope) (early bool) {
 		w.lastList, w.stale = w.lastQuery, false
 	}
 	return early
-}
-
-// queryBegan is when the query began whose answer is being handled.
-func (w *Watcher) queryBegan() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lastQuery
 }
 
 // detailsPerRound limits how many details are queried after one list.
@@ -310,11 +303,15 @@ func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	}
 }
 
-// scheduleNext sets when the next periodic query is due.
 func (w *Watcher) scheduleNext() {
-	signal(w.recheckLogs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.scheduleNextLocked()
+}
+
+// scheduleNextLocked sets when the next periodic query is due.
+func (w *Watcher) scheduleNextLocked() {
+	signal(w.recheckLogs)
 	w.due = time.Now().Add(w.limits.withJitter(w.queryIntervalLocked()))
 }
 
@@ -325,7 +322,7 @@ func (w *Watcher) queryIntervalLocked() time.Duration {
 		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
 	for x := range w.watches {
-		if job := x.Job(); !x.passive && !job.State.Ended() && !w.waitsLong(job) {
+		if !x.passive && x.isActiveLocked() && !w.waitsLong(x.job) {
 			return w.limits.Query
 		}
 	}
@@ -362,28 +359,29 @@ func (w *Watcher) recordAnswer() {
 // state shows it.
 func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
-	w.early = time.Time{}
+	defer w.mu.Unlock()
+	w.early, w.soon = time.Time{}, false
 	if !errors.Is(err, ErrNoAnswer) {
 		w.due = time.Now().Add(w.limits.withJitter(w.limits.Query))
-		w.soon = false
-		w.mu.Unlock()
 		return
 	}
-	w.lastQuery, w.soon = time.Now(), false // also if the scheduler is not even identified
+	w.lastQuery = time.Now() // also if the scheduler is not even identified
 	if w.outage.isZero() {
 		w.outage.since = time.Now()
 	}
 	w.outage.times++
-	current, name := w.outage, "the scheduler"
+	name := "the scheduler"
 	if w.sched != nil {
 		name = w.sched.kind().name
 	}
-	w.mu.Unlock()
-
-	for _, x := range w.activeWatches() {
-		x.markUnknown(name, current)
+	for x := range w.watches {
+		if x.isActiveLocked() && (!x.known || w.outage.times > 1) { // one that knows its job ignores the first failure
+			job := x.job // with what is known of it
+			job.State, job.Reason, job.Hint = api.JobUnknown, "NoAnswer", w.outage.hint(name, job)
+			x.publishLocked(job)
+		}
 	}
-	w.scheduleNext()
+	w.scheduleNextLocked()
 }
 
 // hint says since when there is no answer, and where the job was.

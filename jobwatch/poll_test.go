@@ -145,7 +145,7 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 func TestTheListDoesNotMoveAJobAwayFromTheNodeOfItsDetail(t *testing.T) {
 	detail := api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
 	row := api.Job{ID: "7", State: api.JobRunning, Node: "login1"} // where srun was typed
-	x := &Watch{id: "7", job: detail}
+	x := &Watch{id: "7", w: &Watcher{}, job: detail}
 	x.setDetail(row)
 	if got := x.withKnownNode(row); got.Node != "cn01" {
 		t.Errorf("the node is %q", got.Node)

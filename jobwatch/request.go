@@ -2,8 +2,10 @@ package jobwatch
 
 import (
 	"context"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +68,7 @@ func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string
 		return "", "", err
 	}
 	k := sched.kind()
-	if k.sharedLog == nil {
+	if k.logOption == "" {
 		return "", "", nil
 	}
 	script, err := w.Script(ctx, s)
@@ -74,7 +76,13 @@ func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string
 		return "", "", err
 	}
 	d := &k.directives
-	log = k.sharedLog(slices.Concat(d.options(d.words(script)), d.options(s.Args)))
+	log, _ = lastOption(slices.Concat(d.options(d.words(script)), d.options(s.Args)), k.logOption)
+	if host, file, ok := strings.Cut(log, ":"); ok && k.logFolders && !strings.Contains(host, "/") {
+		log = file
+	}
+	if log == "/dev/null" || k.ownLog.MatchString(log) {
+		return "", "", nil
+	}
 	if log != "" && k.logFolders {
 		if folder, err := w.isFolder(ctx, s.Workdir, log); err != nil || folder {
 			return "", "", err
@@ -83,20 +91,8 @@ func (w *Watcher) SharedLog(ctx context.Context, s Submission) (log, hint string
 	return log, k.logHint, nil
 }
 
-// qsubSharedLog is the -o of a job for qsub, without the variables that differ between jobs.
-// It may be a folder.
-func qsubSharedLog(list []option) string {
-	file, _ := lastOption(list, "o")
-	if host, rest, ok := strings.Cut(file, ":"); ok && !strings.Contains(host, "/") {
-		file = rest
-	}
-	if file == "/dev/null" || jobVariable.MatchString(file) {
-		return ""
-	}
-	return file
-}
-
-var jobVariable = regexp.MustCompile(`\$\{?(?:JOB_|PBS_JOB)`)
+// qsubOwnLog matches the variables that differ between jobs of qsub.
+var qsubOwnLog = regexp.MustCompile(`\$\{?(?:JOB_|PBS_JOB)`)
 
 // isFolder reports whether a path in a job's options is a folder on the host. Schedulers
 // replace $HOME and $USER in it.
@@ -141,3 +137,133 @@ func (w *Watcher) CommandOf(ctx context.Context, s Submission) (string, error) {
 
 // plainWord matches words that mean themselves to a shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
+// demand is what the options of a job ask for.
+type demand struct {
+	Request
+	most int // on how many nodes the job may be; 0: not known
+	jobs int // how many an array has, else 1
+}
+
+// tooMuch stands for a value that is not understood: too much for any limit.
+const tooMuch = math.MaxInt32
+
+// size is the size of all jobs of an array.
+func (d demand) size() Size {
+	var s Size
+	if d.Time < tooMuch*time.Second {
+		s.Time = d.Time
+	}
+	if d.most < tooMuch/max(d.jobs, 1) {
+		s.Nodes = d.most * d.jobs
+	}
+	return s
+}
+
+// whichValue says which value of an option counts that a script has several times. A program may
+// read a script otherwise than we do, so that only the largest value is on the safe side.
+type whichValue bool
+
+const (
+	lastValue    whichValue = false
+	largestValue whichValue = true // and tooMuch if one is not understood
+)
+
+// givenOptions are the options of a submission.
+type givenOptions struct {
+	script, args []option
+	counts       whichValue
+}
+
+// all are the options in the order in which the scheduler reads them.
+func (g givenOptions) all() []option { return slices.Concat(g.script, g.args) }
+
+// number is the value of an option, or of a resource as in valuesOf, as read understands it, or
+// other. An argument has precedence over the script.
+func (g givenOptions) number(name string, other int, read func(string) (int, bool)) int {
+	values := valuesOf(g.args, name)
+	if len(values) == 0 {
+		values = valuesOf(g.script, name)
+	} else {
+		values = values[len(values)-1:]
+	}
+	best := -1
+	for _, text := range values {
+		n, ok := read(text)
+		switch {
+		case g.counts == lastValue && !ok:
+			n = other
+		case g.counts == largestValue && !ok:
+			n = tooMuch
+		case g.counts == largestValue:
+			n = max(n, best)
+		}
+		best = n
+	}
+	if best < 0 {
+		return other
+	}
+	return best
+}
+
+// isSeveralJobs recognises what separates the jobs of a heterogeneous job of Slurm.
+func isSeveralJobs(word string) bool { return word == "hetjob" || word == "packjob" || word == ":" }
+
+// number reads a number, or the end of a range: "4", "1-8".
+func number(text string) (int, bool) {
+	_, last, isRange := strings.Cut(text, "-")
+	if !isRange {
+		last = text
+	}
+	n, err := strconv.Atoi(last)
+	return n, err == nil && n > 0 && n <= 1e6
+}
+
+// sumOf makes the reader of an item one of a list of them.
+func sumOf(separator string, read func(string) (int, bool)) func(string) (int, bool) {
+	return func(text string) (sum int, ok bool) {
+		for item := range strings.SplitSeq(text, separator) {
+			n, ok := read(item)
+			if !ok {
+				return 0, false
+			}
+			sum += n
+		}
+		return min(sum, tooMuch), true
+	}
+}
+
+// arrayJobs reads how many jobs an array has: "1-10", "0-9:3%2", "1,5,7-9".
+func arrayJobs(text string) (int, bool) {
+	text, _, _ = strings.Cut(text, "%") // how many at a time
+	return sumOf(",", func(item string) (int, bool) {
+		m := arrayItem.FindStringSubmatch(item)
+		if m == nil {
+			return 0, false
+		}
+		first, last, step := count(m[1], 0), count(m[2], tooMuch), max(count(m[3], 1), 1)
+		if m[2] == "" {
+			last = first
+		}
+		return max(0, last-first)/step + 1, true
+	})(text)
+}
+
+var arrayItem = regexp.MustCompile(`^(\d+)(?:-(\d+)(?::(\d+))?)?$`)
+
+// seconds makes the reader of a time limit one of its seconds; zero, also for UNLIMITED, is none.
+func seconds(read func(string) time.Duration) func(string) (int, bool) {
+	return func(text string) (int, bool) {
+		limit := read(text)
+		return int(limit / time.Second), limit > 0 && limit < tooMuch*time.Second
+	}
+}
+
+// count reads the number that a text begins with; other if there is none.
+func count(text string, other int) int {
+	n, err := strconv.Atoi(leadingNumber.FindString(text))
+	if err != nil || n < 0 || n > 1e6 {
+		return other
+	}
+	return n
+}

@@ -38,13 +38,14 @@ type scheduler interface {
 	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
 	// and reports whether it could. ran says that the job was seen running.
 	explainGone(job *api.Job, ran bool) bool
+	// cancel ends a job. errNoJob means that it has ended already.
 	cancel(ctx context.Context, sh *shell, id string) error
 	// extend sets a job's time limit, counted from its start, or fails with errCannotExtend.
 	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
 	// parseSubmit reads the output and the exit status of schedulerKind.submit.
 	parseSubmit(res Result) (id string, err error)
-	// testStart says when a job would start. It calls awaitTurn before it asks the server.
-	testStart(ctx context.Context, sh *shell, s Submission, awaitTurn func(context.Context) error) (Start, error)
+	// testStart says when a job would start.
+	testStart(ctx context.Context, sh *shell, s Submission) (Start, error)
 	// addClusters makes queries include the clusters that arguments of the submit command
 	// name, and reports whether one of them is new.
 	addClusters(args []string) bool
@@ -80,7 +81,7 @@ func (basic) withName(_ context.Context, _ *shell, jobs []api.Job, _ string) ([]
 }
 func (basic) details(context.Context, *shell, []string) ([]api.Job, error) { return nil, nil }
 func (basic) explainGone(*api.Job, bool) bool                              { return false }
-func (basic) testStart(context.Context, *shell, Submission, func(context.Context) error) (Start, error) {
+func (basic) testStart(context.Context, *shell, Submission) (Start, error) {
 	return Start{Words: "the scheduler does not tell when a job would start"}, nil
 }
 func (basic) addClusters([]string) bool                                  { return false }
@@ -119,6 +120,8 @@ type schedulerKind struct {
 	idsIn        func(env map[string]string) []string
 	// hasSteps: programs can be started inside a running job, and stepOutput shows their output.
 	hasSteps bool
+	// asksStart: when a job would start is a question to the server.
+	asksStart bool
 	// asksUsage: what a job uses is a question of its own.
 	asksUsage bool
 	// directives say how a job script has options; zero if it cannot.
@@ -134,9 +137,9 @@ type schedulerKind struct {
 	choices map[string]choiceWord
 	// demand reads what a job asks for from its options.
 	demand func(givenOptions) demand
-	// sharedLog is the log in its options that all its jobs have in common; "" if each has its
-	// own, or if that is not known.
-	sharedLog func([]option) string
+	// logOption is the option for a job's log, and ownLog matches a log that each job has for itself.
+	logOption string
+	ownLog    *regexp.Regexp
 	// logHint says how to give each job its own.
 	logHint string
 	// logFolders: a log in its options may be a folder, in which each job has its own.
@@ -208,18 +211,6 @@ esac
 printf '%s\n' "$s" "$(id -un)" "$(uname -n)" "$*"`
 }
 
-func findAccount(ctx context.Context, sh *shell) (account, error) {
-	res, err := sh.login(ctx, accountScript())
-	if err != nil {
-		return account{}, err
-	}
-	lines := strings.Split(string(res.Stdout), "\n")
-	if len(lines) < 4 {
-		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
-	}
-	return account{scheduler: lines[0], user: lines[1], node: lines[2], installed: lines[3]}, nil
-}
-
 // splitRef splits an api.Job.Ref. Any other text with a semicolon is an id.
 func splitRef(ref string) (id, cluster string) {
 	if m := clusterRef.FindStringSubmatch(ref); m != nil {
@@ -240,20 +231,18 @@ func asTask(job api.Job, id, separator string) api.Job {
 	return job
 }
 
-// jobRecord is what a scheduler prints about one job.
-type jobRecord interface{ job() api.Job }
-
-func jobsOf[R jobRecord](records []R) []api.Job {
+// jobsFrom are the jobs in what a scheduler prints.
+func jobsFrom[R any](records []R, job func(R) api.Job) []api.Job {
 	jobs := make([]api.Job, len(records))
 	for i, r := range records {
-		jobs[i] = r.job()
+		jobs[i] = job(r)
 	}
 	return jobs
 }
 
 // pickRecord is pick, and returns the record of the job too.
-func pickRecord[R jobRecord](s scheduler, records []R, id string) (job api.Job, r R, ok bool) {
-	jobs := jobsOf(records)
+func pickRecord[R interface{ job() api.Job }](s scheduler, records []R, id string) (job api.Job, r R, ok bool) {
+	jobs := jobsFrom(records, R.job)
 	if job, ok = pick(s, jobs, id); ok {
 		r = records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
 	}

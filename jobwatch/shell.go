@@ -141,7 +141,8 @@ func unframe(mark string, res Result) (Result, error) {
 	if !ok {
 		return Result{}, noFrameError(res)
 	}
-	exit, err := strconv.Atoi(strings.TrimSpace(firstLine(rest)))
+	status, _, _ := strings.Cut(string(rest), "\n")
+	exit, err := strconv.Atoi(strings.TrimSpace(status))
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: the answer is incomplete", ErrLost)
 	}
@@ -172,11 +173,6 @@ func noFrameError(res Result) error {
 	err := fmt.Errorf("the host did not run the command (exit status %d): %q", res.Exit, words.FirstLine(200))
 	return api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error())).Because(err).
 		WithHint("check the startup files of your login shell on the host: they must work without a terminal")
-}
-
-func firstLine(b []byte) string {
-	line, _, _ := bytes.Cut(b, []byte("\n"))
-	return string(line)
 }
 
 // clip shortens s to about n bytes.

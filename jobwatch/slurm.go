@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +31,7 @@ var slurmKind = schedulerKind{
 	responds:  "squeue --me -h",
 	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
 	submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
-	hasSteps:  true, asksUsage: true,
+	hasSteps:  true, asksStart: true, asksUsage: true,
 	jobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	idsIn: func(env map[string]string) []string {
 		return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}
@@ -50,7 +49,7 @@ var slurmKind = schedulerKind{
 		variables: sbatchVariables,
 		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
-	program: "sbatch", jobName: "job-name", choices: slurmChoices, demand: slurmDemand, sharedLog: slurmSharedLog,
+	program: "sbatch", jobName: "job-name", choices: slurmChoices, demand: slurmDemand, logOption: "output", ownLog: slurmOwnLog,
 	logHint: "write %j in --output of the script",
 }
 
@@ -83,7 +82,7 @@ func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 // cluster that jobs were sent to. If one of these does not answer, that is not an error: its
 // jobs are queried one by one.
 func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
-	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat())
+	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat)
 	script := `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
 	for _, name := range s.otherClusters() {
 		script += strings.Replace(command, "squeue ", "squeue "+onCluster(name), 1) + " 2>/dev/null\n"
@@ -100,7 +99,18 @@ func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, 
 	if m := defaultClusters.FindSubmatch(res.Stdout); m != nil {
 		others = append(others, strings.Split(string(m[1]), ",")...)
 	}
-	return uniqueByCluster(jobs, others), nil
+	seen := map[string]bool{} // clusters may list the same job
+	jobs = slices.DeleteFunc(jobs, func(j api.Job) bool {
+		known := seen[j.Ref()]
+		seen[j.Ref()] = true
+		return known
+	})
+	for i := range jobs {
+		if !slices.Contains(others, jobs[i].Cluster) { // squeue names the host's own too
+			jobs[i].Cluster = ""
+		}
+	}
+	return jobs, nil
 }
 
 // defaultClusters is the line in which our script prints the host's SLURM_CLUSTERS.
@@ -112,24 +122,6 @@ var squeueTable = regexp.MustCompile(`(?m)^\s*JOBID\s`)
 // errSqueueTable: reading such an answer as "no jobs" would submit a second one.
 var errSqueueTable = api.Errorf(api.CodeFailed, "squeue on the host prints a table instead of the columns requested with -O").
 	WithHint("a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell")
-
-// uniqueByCluster removes repeated jobs, and the cluster of a job unless it is one of others:
-// squeue names the host's own too.
-func uniqueByCluster(jobs []api.Job, others []string) []api.Job {
-	seen := map[string]bool{}
-	kept := jobs[:0]
-	for _, job := range jobs {
-		if seen[job.Ref()] {
-			continue
-		}
-		seen[job.Ref()] = true
-		if !slices.Contains(others, job.Cluster) {
-			job.Cluster = ""
-		}
-		kept = append(kept, job)
-	}
-	return kept
-}
 
 // detail queries the controller, which forgets ended jobs after a few minutes, and then the
 // accounting, which a site may not have.
@@ -185,12 +177,9 @@ func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 		return s.squeue(ctx, sh, "--me -t all")
 	}
 	for _, cluster := range s.otherClusters() {
-		if err != nil {
-			break
-		}
-		var others []api.Job
-		if others, err = s.sacct(ctx, sh, cluster, lastDay); errors.Is(err, errNoAccounting) {
-			err = nil
+		others, e := s.sacct(ctx, sh, cluster, lastDay)
+		if err != nil || e != nil && !errors.Is(e, errNoAccounting) {
+			return nil, cmp.Or(err, e)
 		}
 		jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { // the host's own, by its name
 			return slices.ContainsFunc(others, func(o api.Job) bool { return o.ID == j.ID && o.Submitted.Equal(j.Submitted) })
@@ -257,10 +246,7 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 	if res.Exit != 0 {
 		return "", submitFailure(res, slurmDoubt, slurmRefusals)
 	}
-	m := lastMatch(res.Stdout, sbatchSentence)
-	if m == nil {
-		m = lastMatch(res.Stdout, sbatchID)
-	}
+	m := lastMatch(res.Stdout, sbatchSentence, sbatchID)
 	if m == nil {
 		return "", errDoubt
 	}
@@ -272,9 +258,6 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
 	id, cluster := splitRef(ref)
 	_, err := slurmQuery(ctx, sh, "scancel", "limit scancel "+onCluster(cluster)+posixsh.Quote(id))
-	if errors.Is(err, errNoJob) {
-		return nil
-	}
 	return err
 }
 
@@ -312,50 +295,6 @@ func (slurm) taskRef(job api.Job) string {
 	return job.Ref()
 }
 
-// processes queries the daemon of each node for the processes of the job's steps.
-func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
-	id, cluster := splitRef(ref)
-	res, err := slurmQuery(ctx, sh, "sstat", requireOwnCluster(cluster)+"id="+posixsh.Quote(id)+`
-case $id in *_*) id=$(limit squeue `+onCluster(cluster)+`-h -j "$id" -O JobID:) || exit ;; esac
-limit sstat -a -i -n -P -j "$id"`)
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for line := range strings.Lines(string(res.Stdout)) {
-		f := strings.Split(strings.TrimSpace(line), "|")
-		for text := range strings.SplitSeq(f[len(f)-1], ",") {
-			if pid, err := strconv.Atoi(text); err == nil && len(f) == 3 {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids, nil
-}
-
-// stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
-// lines. The program would see an end of sattach's input, so that is kept open until sattach
-// was killed.
-func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
-	id, cluster := splitRef(ref)
-	res, err := slurmQuery(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
-`+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
-for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
-	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
-	echo
-done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
-	if res.Exit == 127 {
-		return nil, ErrNoSteps
-	}
-	return res.Stdout, err
-}
-
-const (
-	maxSteps    = 2       // how many of a job's steps are read, the newest ones
-	stepSeconds = 3       // for how long: earlier output arrives at once
-	stepBytes   = 1 << 18 // how much of their output is read
-)
-
 // slurmQuery runs a script in which program is the command that may fail.
 func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
 	return sh.query(ctx, slurmPrelude+script, program, slurmProblem)
@@ -378,4 +317,57 @@ func slurmProblem(command string, res Result) error {
 		return errOldSlurm
 	}
 	return commandError(command, res.Exit, words)
+}
+
+// Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
+// environment, sends a job to another one, which has its own ids, controller and queue. In
+// this package a job there has the name api.Job.Ref, "4711;gpu", as in sbatch's answer.
+
+// onCluster is the option that sends a Slurm command to a cluster; empty for the host's own.
+func onCluster(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return "-M " + posixsh.Quote(cluster) + " "
+}
+
+// requireOwnCluster ends a script with status 127 unless cluster is the host's own: sattach
+// and sstat cannot reach others.
+func requireOwnCluster(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return `test "$(limit scontrol show config | sed -n 's/^ClusterName *= *//p')" = ` + posixsh.Quote(cluster) + " || exit 127\n"
+}
+
+// addCluster makes queries include a cluster, and reports whether it is new.
+func (s slurm) addCluster(name string) bool {
+	if name == "" || name == "all" {
+		return false
+	}
+	_, known := s.clusters.LoadOrStore(name, true)
+	return !known
+}
+
+func (s slurm) addClusters(args []string) (added bool) {
+	for _, o := range slurmKind.directives.options(args) {
+		if o.name != "clusters" && o.name != "cluster" {
+			continue
+		}
+		for name := range strings.SplitSeq(o.value, ",") {
+			added = s.addCluster(strings.TrimSpace(name)) || added
+		}
+	}
+	return added
+}
+
+// otherClusters are the clusters, besides the host's own, that jobs were sent to.
+func (s slurm) otherClusters() []string {
+	var names []string
+	s.clusters.Range(func(name, _ any) bool {
+		names = append(names, name.(string))
+		return true
+	})
+	slices.Sort(names)
+	return names
 }

@@ -1,9 +1,6 @@
 package jobwatch
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -116,16 +113,8 @@ func namesOf(text string) (int, bool) {
 	return strings.Count(text, ",") + 1, !strings.ContainsAny(text, "[/")
 }
 
-// slurmSharedLog is the --output of a job without its id or its name.
-func slurmSharedLog(list []option) string {
-	file, _ := lastOption(list, "output")
-	if file == "/dev/null" || differingLog.MatchString(file) {
-		return ""
-	}
-	return file
-}
-
-var differingLog = regexp.MustCompile(`%\d*[jJAx]`)
+// slurmOwnLog matches the id or the name of a job in its --output.
+var slurmOwnLog = regexp.MustCompile(`%\d*[jJAx]`)
 
 // slurmDuration reads minutes, minutes:seconds, hours:minutes:seconds, and all after days- with the
 // hours first.
@@ -143,36 +132,4 @@ func slurmDuration(text string) time.Duration {
 	}
 	rest += strings.Repeat(":00", max(0, 2-strings.Count(rest, ":")))
 	return time.Duration(n)*24*time.Hour + parseClockTime(rest)
-}
-
-// startsAt is what sbatch --test-only writes to standard error.
-var startsAt = regexp.MustCompile(`(?m)^(?:\S+: )?Job \d+ to start at (\S+)`)
-
-// testStart has sbatch test the job. Where a wrapper drops --test-only, the job is submitted:
-// it is cancelled in the same command.
-func (slurm) testStart(ctx context.Context, sh *shell, s Submission, awaitTurn func(context.Context) error) (Start, error) {
-	if err := awaitTurn(ctx); err != nil {
-		return Start{}, err
-	}
-	res, err := sh.login(ctx, slurmPrelude+testScript(sh, s, `sbatch --test-only --parsable "$@"`,
-		`case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac`,
-		`s/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p`,
-		`s/^Submitted batch job \([0-9][0-9]*\) on cluster \([^ ]*\).*$/\1;\2/p; s/^Submitted batch job \([0-9][0-9]*\).*$/\1/p`))
-	if err != nil {
-		return Start{}, err
-	}
-	if start, submitted := readSubmitted(res); submitted {
-		return start, nil
-	}
-	if res.Exit != 0 {
-		if err := slurmProblem("sbatch", res); errors.Is(err, ErrNoAnswer) {
-			return Start{}, err
-		}
-		return Start{}, refusal(res, slurmRefusals)
-	}
-	m := startsAt.FindSubmatch(res.Stderr)
-	if m == nil {
-		return Start{Words: fmt.Sprintf("sbatch --test-only does not tell: %q", lastErrorLine(res))}, nil
-	}
-	return Start{At: parseTime(string(m[1]))}, nil
 }

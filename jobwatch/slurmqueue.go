@@ -25,9 +25,7 @@ var squeueFields = []string{
 }
 
 // squeueFormat is the argument of -O; an empty width means no padding and no cutting.
-func squeueFormat() string {
-	return strings.Join(squeueFields, ":"+fieldEnd+",") + ":" + strings.TrimSuffix(recordEnd, "\n")
-}
+var squeueFormat = strings.Join(squeueFields, ":"+fieldEnd+",") + ":" + strings.TrimSuffix(recordEnd, "\n")
 
 func parseSqueue(out string) []api.Job {
 	jobs := make([]api.Job, 0, strings.Count(out, recordEnd)) // growing would cost more than reading

@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,21 +72,17 @@ func splitScontrol(out string) []slurmRecord {
 		if i+1 < len(starts) {
 			end = starts[i+1][0]
 		}
-		if r := readRecord(out[at[0]:end]); r["JobId"] != "" && r["JobState"] != "" {
+		r := make(slurmRecord)
+		if text := out[at[0]:end]; ownLine.MatchString(text) {
+			r.readLines(text)
+		} else {
+			r.readLine(text)
+		}
+		if r["JobId"] != "" && r["JobState"] != "" {
 			records = append(records, r)
 		}
 	}
 	return records
-}
-
-func readRecord(text string) slurmRecord {
-	r := make(slurmRecord)
-	if ownLine.MatchString(text) {
-		r.readLines(text)
-	} else {
-		r.readLine(text)
-	}
-	return r
 }
 
 // readLines reads the form with several lines. There every free text has its own line, so
@@ -106,7 +103,7 @@ func (r slurmRecord) readLines(text string) {
 			last = r.add(line, anyKey())
 		case newKey.MatchString(line) || strings.TrimSpace(line) == "":
 			last = "" // a key of a newer Slurm, or the end of the record
-		case contains(multilineKeys, last):
+		case slices.Contains(strings.Fields(multilineKeys), last):
 			r[last] += "\n" + strings.TrimSpace(line)
 		}
 	}
@@ -169,10 +166,6 @@ func (r slurmRecord) add(text string, key *regexp.Regexp) (last string) {
 		}
 	}
 	return last
-}
-
-func contains(words, word string) bool {
-	return word != "" && strings.Contains(" "+words+" ", " "+word+" ")
 }
 
 func (r slurmRecord) job() api.Job {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -32,7 +31,8 @@ type Watch struct {
 		failed bool      // the last query for it failed
 	}
 
-	mu      sync.Mutex
+	// The rest is guarded by Watcher.mu.
+
 	job     api.Job
 	known   bool // the scheduler has reported the job at least once
 	ran     bool // it was seen running
@@ -90,8 +90,8 @@ func (x *Watch) C() <-chan Report { return x.c }
 
 // Job returns the job as last reported; its state is unknown before that.
 func (x *Watch) Job() api.Job {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	return x.job
 }
 
@@ -101,10 +101,8 @@ func (x *Watch) Nudge() { x.w.Nudge() }
 // Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {
 	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	delete(x.w.watches, x)
-	x.w.mu.Unlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if !x.closed {
 		x.closed = true
 		close(x.c)
@@ -114,8 +112,8 @@ func (x *Watch) Close() {
 // SeenRunning says that the job was seen running before the watch began: a scheduler that no
 // longer knows it has not forgotten a new job.
 func (x *Watch) SeenRunning() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	x.ran = true
 }
 
@@ -124,22 +122,15 @@ func (x *Watch) JustSubmitted() bool {
 	return !x.submitted.IsZero() && time.Since(x.submitted) < x.w.limits.LogFirstFor
 }
 
-// isUnplaced reports whether the scheduler has not said yet where the job runs.
-func (x *Watch) isUnplaced() bool { return !x.passive && !x.over() && x.Job().Node == "" }
-
-// over reports whether the watch was closed or the job has ended.
-func (x *Watch) over() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.closed || x.job.State.Ended()
-}
+// isActiveLocked reports whether the job has not ended, and the watch was not closed.
+func (x *Watch) isActiveLocked() bool { return !x.closed && !x.job.State.Ended() }
 
 // wantsDetail reports whether the list does not have enough about the job: Slurm's never has
 // the log, and while a job waits the log's name may lack the node. A detail is compared with the
 // list that it followed, since PBS's list does not have the tasks of an array.
 func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	if now.Log != "" || x.passive {
 		return false
 	}
@@ -156,9 +147,9 @@ func isVague(listed api.Job) bool { return listed.State == api.JobRunning && lis
 
 // update records and publishes the job as the scheduler reported it.
 func (x *Watch) update(s scheduler, job api.Job) {
-	asked := x.w.queryBegan()
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
+	asked := x.w.lastQuery
 	id, _ := splitRef(x.id)
 	job = s.asRequested(job, id)
 	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.w.host, job.ID))
@@ -191,19 +182,6 @@ func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
 
 // releaseWords are the end of the hint of a job whose hold a person can release.
 var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)
-
-// markUnknown keeps the facts about the job and sets its state to unknown. A watch that knows its
-// job ignores the first failure.
-func (x *Watch) markUnknown(scheduler string, o outage) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.known && o.times == 1 {
-		return
-	}
-	job := x.job
-	job.State, job.Reason, job.Hint = api.JobUnknown, "NoAnswer", o.hint(scheduler, job)
-	x.publishLocked(job)
-}
 
 // publishLocked delivers the job, without an answer of the scheduler, if it changed.
 func (x *Watch) publishLocked(job api.Job) {
@@ -239,8 +217,8 @@ const unseenFor = 65 * time.Second
 // confirmMissing records that the scheduler does not know the job, and reports whether that
 // is certain by now.
 func (x *Watch) confirmMissing(s scheduler) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	x.misses++
 	age := time.Since(x.began)
 	if hint := x.unseenHintLocked(s); hint != "" {
@@ -270,8 +248,8 @@ func (x *Watch) setDetail(row api.Job) {
 // withKnownNode sets the node of a listed job to that of its detail: the list of Slurm names the
 // host on which srun was typed.
 func (x *Watch) withKnownNode(row api.Job) api.Job {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	if seen := x.detail.row; x.detail.known && x.job.Node != "" && row.Node == seen.Node && row.Restarts == seen.Restarts {
 		row.Node, row.Nodes = x.job.Node, x.job.Nodes
 	}
@@ -280,9 +258,9 @@ func (x *Watch) withKnownNode(row api.Job) api.Job {
 
 // withKnownFacts adds to a job from a short list what is known of this run.
 func (x *Watch) withKnownFacts(job api.Job) api.Job {
-	x.mu.Lock()
+	x.w.mu.Lock()
 	known, reported := x.job, x.known
-	x.mu.Unlock()
+	x.w.mu.Unlock()
 	switch {
 	case !reported || known.Submitted.IsZero():
 		return job
@@ -307,8 +285,8 @@ const Gone = "Gone"
 
 // gone returns the job as ended, after the scheduler has forgotten it.
 func (x *Watch) gone(s scheduler) api.Job {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	job := x.job
 	job.Reason = Gone
 	if job.End.After(time.Now()) {

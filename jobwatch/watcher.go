@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,7 +201,7 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	w.log.Info("cancelling a job", "job", id)
-	if err := s.cancel(ctx, w.sh, id); err != nil {
+	if err := s.cancel(ctx, w.sh, id); err != nil && !errors.Is(err, errNoJob) {
 		return err
 	}
 	w.mu.Lock()
@@ -408,10 +409,15 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 	if known != (account{}) {
 		return known, nil
 	}
-	a, err := findAccount(ctx, w.sh)
+	res, err := w.sh.login(ctx, accountScript())
 	if err != nil {
 		return account{}, err
 	}
+	lines := strings.Split(string(res.Stdout), "\n")
+	if len(lines) < 4 {
+		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
+	}
+	a := account{scheduler: lines[0], user: lines[1], node: lines[2], installed: lines[3]}
 	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
 	if a.scheduler == "" {
 		return a, nil // query it again next time

@@ -8,20 +8,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"tunctl/configs"
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
-	"tunctl/jobwatch/detect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -375,11 +372,5 @@ func TestTheWorldIsToldOfNoToken(t *testing.T) {
 	}
 	if strings.Contains(log.String(), token) || !strings.Contains(log.String(), "•••") {
 		t.Errorf("the log as shown:\n%s", log.String())
-	}
-}
-
-func TestTheConfigTakesTheAppsThatAreRecognisedAndNoOthers(t *testing.T) {
-	if known, recognised := configs.KnownApps(), detect.Apps(); !slices.Equal(known, recognised) {
-		t.Errorf("the config takes    %q\nrecognised in logs: %q", known, recognised)
 	}
 }

@@ -37,13 +37,14 @@ func (a address) kind() hostKind {
 		return wildcardHost
 	case "localhost", "::1", "localhost.localdomain", "ip6-localhost", "0:0:0:0:0:0:0:1":
 		return loopbackHost
-	case "", "unix":
-		return noHost
+	case "", "unix", "hostname", "your-hostname", "host", "host_name", "node", "nodename", "node_name", "computenode", "compute_node",
+		"ip", "ip_address", "server", "remote_host", "remotehost", "your_server", "your-server":
+		return noHost // NVIDIA's images print the word "hostname" itself
 	}
 	switch {
 	case strings.HasPrefix(h, "127."):
 		return loopbackHost
-	case isPlaceholderHost(h):
+	case strings.ContainsAny(h, "<>${}%*()|\\"):
 		return noHost
 	}
 	return namedHost
@@ -53,17 +54,6 @@ func (a address) kind() hostKind {
 func (a address) sameServer(b address) bool {
 	named := a.kind() == namedHost && b.kind() == namedHost
 	return a.port == b.port && a.socket == b.socket && (!named || a.host == b.host)
-}
-
-// isPlaceholderHost reports whether h is a placeholder. NVIDIA's images print the word
-// "hostname" itself.
-func isPlaceholderHost(h string) bool {
-	switch h {
-	case "hostname", "your-hostname", "host", "host_name", "node", "nodename", "node_name", "computenode", "compute_node",
-		"ip", "ip_address", "server", "remote_host", "remotehost", "your_server", "your-server":
-		return true
-	}
-	return strings.ContainsAny(h, "<>${}%*()|\\")
 }
 
 // clone copies the strings, which are parts of a long line, and drops those that are
@@ -293,9 +283,7 @@ func parseUnixURL(text string, from int) foundURL {
 	end := pathEnd(rest, n)
 	u := foundURL{address: address{scheme: "http"}, end: from + end}
 	u.parseTail(trimURL(rest[n:end], ""))
-	if path, err := url.PathUnescape(rest[:n]); err == nil {
-		u.socket = path
-	}
+	u.socket = unescapePath(rest[:n])
 	return u
 }
 

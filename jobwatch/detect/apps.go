@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"tunctl/internal/api"
 )
 
 // App is an app from the config: patterns with the named groups host, port, token,
@@ -14,7 +16,7 @@ type App struct {
 	Patterns []*regexp.Regexp
 }
 
-// The known apps. These are the values of `app =` of a session.
+// The known apps; see api.Apps.
 const (
 	appJupyter     = "jupyter"
 	appRStudio     = "rstudio"
@@ -42,22 +44,9 @@ const (
 	appWeb         = "http" // any other web server: offered, never opened unasked
 )
 
-// appsByRank is the order in which a log that announces several apps is resolved:
-// apps to work in, then pages to look at, then models to talk to, then dashboards of a
-// computation, then any web server.
-var appsByRank = []string{
-	appJupyter, appRStudio, appMATLAB, appCodeServer, appTunnel, appMarimo, appPluto, appNoVNC, appVNC, appParaView,
-	appCommand,
-	appStreamlit, appGradio, appBokeh, appVite, appNext,
-	appVLLM, appOllama,
-	appTensorBoard, appMLflow, appDask, appRay, appSpark,
-	appWeb,
-}
+var appsByRank = api.Apps()
 
-// Apps are the names of the known apps, those first that people most likely want.
-func Apps() []string { return slices.Clone(appsByRank) }
-
-// appRank is an app's place in that order; apps from the config come before all.
+// appRank is an app's place in the order of api.Apps; apps from the config come before all.
 func appRank(app string) int { return slices.Index(appsByRank, app) }
 
 // servesPage reports whether a known app is a page at an address of its own. To connect to
@@ -209,4 +198,88 @@ func readDaskDashboard(r *reader, l logLine) {
 		addr.path = cmp.Or(addr.path, "/status")
 		r.ev.addOwn(statement{at: l.at, app: appDask, addr: addr, desc: ownURL})
 	}
+}
+
+// builtinJobRules read the line by which the jobs that come with tunctl announce their server,
+// before it starts:
+//
+//	tunctl: novnc will be at http://n003:12345/vnc.html (password in /home/ann/.tunctl/job.7/server.json)
+//	tunctl: tensorboard will be at http://127.0.0.1:12345/tensorboard/
+//
+// The page asks for a password only if the line names a file.
+var builtinJobRules = []rule{{needle: "tunctl: ", read: readBuiltinJob}}
+
+var builtinJob = regexp.MustCompile(`\btunctl: ([a-z-]+) will be at (?P<url>http://\S+)(?: \(password in (/.*/server\.json)\))?\s*$`)
+
+func readBuiltinJob(r *reader, l logLine) {
+	m := builtinJob.FindStringSubmatch(l.text)
+	if m == nil || appRank(m[1]) < 0 {
+		return
+	}
+	addr, _ := l.match(builtinJob)
+	app, file := appsByRank[appRank(m[1])], m[3]
+	s := statement{at: l.at, app: app, addr: addr, desc: "the job's announcement", open: file == ""}
+	if srv := r.ev.servers[app]; srv != nil && srv.ended == nil && len(srv.own) > 0 && srv.own[0].addr.port != addr.port {
+		r.ev.addEnd(statement{at: l.at, app: app, desc: "the job starts the server on another port"})
+	}
+	r.ev.addOwn(s)
+	if file != "" {
+		r.ev.setRuntimeFile(app, file, l.at)
+	}
+}
+
+// RStudio asks for a user and a password. Job scripts, and the images of the Rocker
+// project, make a password for each job and print it:
+//
+//  2. log in to RStudio Server using the following credentials:
+//
+//     user: ann
+//     password: Zm9vYmFyYmF6
+//
+//     The password is set to Zm9vYmFyYmF6
+//
+// api.Redact hides the same lines.
+var (
+	loginUser     = regexp.MustCompile(`(?i)^\W*user(?:name)?:\s+(\S+)\s*$`)
+	loginPassword = regexp.MustCompile(`(?i)^\W*password:\s+(\S+)\s*$`)
+	setPassword   = regexp.MustCompile(`^The password is set to (\S+)\s*$`)
+)
+
+// login is what a server's login page asks for.
+type login struct {
+	at       position // of the password
+	user     string
+	password api.Secret
+}
+
+func readRStudioLogin(r *reader, l logLine) {
+	if m := setPassword.FindStringSubmatch(l.text); m != nil {
+		r.setLogin("", m[1], l)
+		return
+	}
+	if r.appNear(l) != appRStudio {
+		return
+	}
+	if m := loginUser.FindStringSubmatch(l.text); m != nil && !isPlaceholder(m[1]) {
+		r.loginUser, r.loginUserAt = strings.Clone(m[1]), l.at.line
+	}
+	if m := loginPassword.FindStringSubmatch(l.text); m != nil {
+		user := ""
+		if r.loginUser != "" && l.at.line-r.loginUserAt <= nearby {
+			user = r.loginUser
+		}
+		r.setLogin(user, m[1], l)
+	}
+}
+
+func (r *reader) setLogin(user, password string, l logLine) {
+	if isPlaceholder(password) || len(password) > 255 {
+		return
+	}
+	r.ev.setLogin(login{at: l.at, user: user, password: api.NewSecret(strings.Clone(password))})
+}
+
+// isPlaceholder reports whether a word stands for a value, as in instructions.
+func isPlaceholder(word string) bool {
+	return strings.ContainsAny(word, "<>${}") || strings.Trim(word, ".-*_•…") == ""
 }

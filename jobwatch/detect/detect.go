@@ -85,7 +85,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 
 // Reset drops everything read from this file: it was truncated or replaced.
 func (s *Stream) Reset() {
-	s.d.ev.dropStream(s.name)
+	s.d.ev.drop(func(at position) bool { return at.stream == s.name })
 	s.d.found = nil
 	*s = Stream{d: s.d, name: s.name, reader: newReader(s.d.ev)}
 }
@@ -99,7 +99,7 @@ func (s *Stream) line(n int, raw []byte) {
 	}
 	text := cleanLine(raw)
 	if joined, ok := s.wrap.join(s.pending, text); ok {
-		s.d.ev.dropLine(position{s.name, s.pendingAt})
+		s.d.ev.drop(func(at position) bool { return at == position{s.name, s.pendingAt} }) // it was only the start of one
 		n, text = s.pendingAt, joined
 		rules, app = s.d.rules.find([]byte(joined))
 	}

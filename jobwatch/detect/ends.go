@@ -1,7 +1,5 @@
 package detect
 
-import "regexp"
-
 // endRules notice that a server, or its whole job, is over. A server whose last words
 // are not known here ends with its job.
 var endRules = []rule{
@@ -49,37 +47,18 @@ var endRules = []rule{
 	{app: appStreamlit, act: ends, needle: "stopping...", desc: "Streamlit stops", re: lazyPattern(`^\s*Stopping\.\.\.\s*$`)},
 	{app: appGradio, act: ends, needle: "closing server", desc: "Gradio stops", re: lazyPattern(`Keyboard interruption in main thread\.\.\. closing server`)},
 	{app: appVNC, act: ends, needle: "killing xvnc", desc: "the VNC server was killed", re: lazyPattern(`Killing Xvnc process ID \d+`)},
-	{needle: "exiting...", read: readExiting},
+	{app: appParaView, act: ends, needle: "exiting...", late: true, desc: "ParaView's server stops", re: lazyPattern(`^\s*Exiting\.\.\.\s*$`)},
 	{app: appPluto, act: ends, needle: "closing pluto", desc: "Pluto stops", re: lazyPattern(`Closing Pluto\.\.\.`)},
 	{act: ends, needle: "killed", needsApp: true, desc: killedWords, re: killed},
 	{act: ends, needle: "terminated", needsApp: true, desc: killedWords, re: killed},
-	{needle: "finished server process", read: readUvicornEnd},
+	// Uvicorn is vLLM's server, too.
+	{app: appVLLM, act: ends, needle: "finished server process", late: true, desc: "vLLM stops", re: uvicornEnd},
+	{app: appWeb, act: ends, needle: "finished server process", desc: "the web server stops", re: uvicornEnd},
 	{app: appWeb, act: ends, needle: "shutting down: master", desc: "the web server stops", re: lazyPattern(`Shutting down: Master`)},
 	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: lazyPattern(`Keyboard interrupt received, exiting`)},
 }
 
-// Lines that any program may print mean the end of an app only after it announced itself.
-var (
-	uvicornEnd = regexp.MustCompile(`Finished server process \[\d+\]`)
-	exiting    = regexp.MustCompile(`^\s*Exiting\.\.\.\s*$`)
-)
-
-// readUvicornEnd notices the end of Uvicorn, which is vLLM's server, too.
-func readUvicornEnd(r *reader, l logLine) {
-	if !uvicornEnd.MatchString(l.text) {
-		return
-	}
-	if r.ev.announced(appVLLM) {
-		r.ev.addEnd(statement{at: l.at, app: appVLLM, desc: "vLLM stops"})
-	}
-	r.ev.addEnd(statement{at: l.at, app: appWeb, desc: "the web server stops"})
-}
-
-func readExiting(r *reader, l logLine) {
-	if exiting.MatchString(l.text) && r.ev.announced(appParaView) {
-		r.ev.addEnd(statement{at: l.at, app: appParaView, desc: "ParaView's server stops"})
-	}
-}
+var uvicornEnd = lazyPattern(`Finished server process \[\d+\]`)
 
 // killed matches the shell's message about a command that a signal ended:
 //

@@ -22,7 +22,7 @@ type evidence struct {
 	only       string // the requested app, or "" for any
 	seq        int
 	servers    map[string]*server // by app
-	others     []otherServer      // of the same apps, and not known to have ended
+	others     []*server          // besides those of their apps that count: earlier ones, or started at the same time; none is known to have ended
 	rest       *evidence          // about the apps that were not requested; nil if any was
 	hints      []statement        // of the job script, about where a server will be
 	reverse    *statement         // a port that the job opened on the login node
@@ -34,6 +34,7 @@ type evidence struct {
 
 // server is one run of an app's server: what was said about it since it started.
 type server struct {
+	app           string
 	own           []statement // the server's own URLs
 	links         []statement // URLs of instructions
 	ended         *statement
@@ -41,13 +42,6 @@ type server struct {
 	runtimeFileAt position
 	lastAt        position // where it last printed an address
 	announcing    bool     // it printed the heading of an announcement
-}
-
-// otherServer is a server besides the one of its app that counts: an earlier one, or one
-// that started at the same time.
-type otherServer struct {
-	app    string
-	server *server
 }
 
 // statement is what one line says about a server.
@@ -91,7 +85,7 @@ func (e *evidence) wants(app string) bool {
 func (e *evidence) server(app string) *server {
 	srv := e.servers[app]
 	if srv == nil {
-		srv = &server{}
+		srv = &server{app: app}
 		e.servers[app] = srv
 	}
 	return srv
@@ -140,15 +134,15 @@ func (e *evidence) addOwn(s statement) {
 	case srv.replacedBy(s):
 		e.notes.found(s, "a newer server: the last one in the log counts")
 		if srv.ended == nil {
-			e.addOther(s.app, srv)
+			e.addOther(srv)
 		}
-		srv = &server{runtimeFile: srv.runtimeFile, runtimeFileAt: srv.runtimeFileAt}
+		srv = &server{app: s.app, runtimeFile: srv.runtimeFile, runtimeFileAt: srv.runtimeFileAt}
 		if srv.runtimeFileAt.line < s.at.line-maxGap {
 			srv.runtimeFile = ""
 		}
 		e.servers[s.app] = srv
 	case srv.isBeside(s):
-		e.addOther(s.app, &server{own: []statement{s}})
+		e.addOther(&server{app: s.app, own: []statement{s}})
 	}
 	srv.announcing, srv.lastAt = false, s.at
 	srv.own = e.appendNew(srv.own, maxOwn, s)
@@ -165,16 +159,16 @@ func (srv *server) isBeside(s statement) bool {
 
 // addOther keeps a server besides the one of its app that counts, in place of what was
 // known at the same address.
-func (e *evidence) addOther(app string, srv *server) {
-	e.others = slices.DeleteFunc(e.others, func(o otherServer) bool {
-		return slices.ContainsFunc(o.server.own, func(x statement) bool {
+func (e *evidence) addOther(srv *server) {
+	e.others = slices.DeleteFunc(e.others, func(o *server) bool {
+		return slices.ContainsFunc(o.own, func(x statement) bool {
 			return slices.ContainsFunc(srv.own, func(y statement) bool { return x.addr.sameServer(y.addr) })
 		})
 	})
 	if len(e.others) == maxOthers {
 		e.others = slices.Delete(e.others, 0, 1)
 	}
-	e.others = append(e.others, otherServer{app, srv})
+	e.others = append(e.others, srv)
 }
 
 // replacedBy reports whether s announces a new server rather than another address of
@@ -202,7 +196,7 @@ func (e *evidence) addLink(s statement) {
 	s = e.stamp(s)
 	srv := e.server(s.app)
 	if srv.ended != nil && srv.ended.at.stream == s.at.stream {
-		srv = &server{}
+		srv = &server{app: s.app}
 		e.servers[s.app] = srv
 	}
 	srv.links = e.appendNew(srv.links, maxLinks, s)
@@ -372,14 +366,7 @@ func (s *statement) rank(port int) int {
 	return n
 }
 
-// dropLine drops what was read from a line that turned out to be only the start of one.
-func (e *evidence) dropLine(at position) { e.drop(func(o position) bool { return o == at }) }
-
-// dropStream drops everything that was read from a stream.
-func (e *evidence) dropStream(stream string) {
-	e.drop(func(o position) bool { return o.stream == stream })
-}
-
+// drop drops what was read from some lines.
 func (e *evidence) drop(gone func(position) bool) {
 	isGone := func(s statement) bool { return gone(s.at) }
 	unlessGone := func(s *statement) *statement {
@@ -402,9 +389,9 @@ func (e *evidence) drop(gone func(position) bool) {
 			srv.runtimeFile, srv.runtimeFileAt = "", position{}
 		}
 	}
-	e.others = slices.DeleteFunc(e.others, func(o otherServer) bool {
-		o.server.own = slices.DeleteFunc(o.server.own, isGone)
-		return len(o.server.own) == 0
+	e.others = slices.DeleteFunc(e.others, func(o *server) bool {
+		o.own = slices.DeleteFunc(o.own, isGone)
+		return len(o.own) == 0
 	})
 	e.notes.drop(gone)
 	if e.rest != nil {

@@ -11,7 +11,7 @@ import (
 var hintRules = []rule{
 	{needle: "ssh", read: readTunnelCommand},
 	{needle: "plink", read: readTunnelCommand},
-	{needle: "localforward", read: readLocalForward},
+	{act: hints, needle: "localforward", desc: "the job's LocalForward line", re: lazyPattern(`(?i)\bLocalForward\s+\S+\s+` + wherePattern)},
 	{needle: "port", needsApp: true, read: readPortOnHost},
 	{needle: "listen", needsApp: true, read: readHostPort},
 	{needle: "running on", needsApp: true, read: readHostPort},
@@ -19,7 +19,7 @@ var hintRules = []rule{
 	{needle: "started", needsApp: true, read: readWorkHostPort},
 	{needle: "available", needsApp: true, read: readWorkHostPort},
 	{needle: "://", needsApp: true, read: readAppURL},
-	{needle: "tunnel port", read: readTunnelProse},
+	{act: hints, needle: "tunnel port", desc: "an instruction printed by the job script", re: lazyPattern(`(?i)tunnel port \d+ to ` + wherePattern)},
 	{needle: "login", read: readReversePort},
 	{needle: "reverse", read: readReversePort},
 }
@@ -28,11 +28,10 @@ var hintRules = []rule{
 // with a bind address or not. The local port may be anything, also a placeholder: only
 // the remote address counts.
 var (
-	sshCommand    = regexp.MustCompile(`\b(?:(?:auto)?ssh|plink|putty)(?:\.exe)?\s.*?-`)
-	tunnelSpec    = regexp.MustCompile(`\s-[A-Za-z46]*L\s*=?\s*["']?(?:[^\s:"']*:)??[^\s:"']*:(?P<host>\[[0-9a-fA-F:]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`)
-	reverseSpec   = regexp.MustCompile(`\s-[A-Za-z46]*R\s*["']?(?:[^\s:"']*:)??(?P<port>\d{2,5}):` + hostPattern + `:(\d{2,5})\b`)
-	jumpOption    = regexp.MustCompile(`\s-[A-Za-z46]*J\s`)
-	forwardConfig = regexp.MustCompile(`(?i)\bLocalForward\s+\S+\s+` + wherePattern)
+	sshCommand  = regexp.MustCompile(`\b(?:(?:auto)?ssh|plink|putty)(?:\.exe)?\s.*?-`)
+	tunnelSpec  = regexp.MustCompile(`\s-[A-Za-z46]*L\s*=?\s*["']?(?:[^\s:"']*:)??[^\s:"']*:(?P<host>\[[0-9a-fA-F:]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`)
+	reverseSpec = regexp.MustCompile(`\s-[A-Za-z46]*R\s*["']?(?:[^\s:"']*:)??(?P<port>\d{2,5}):` + hostPattern + `:(\d{2,5})\b`)
+	jumpOption  = regexp.MustCompile(`\s-[A-Za-z46]*J\s`)
 )
 
 func readTunnelCommand(r *reader, l logLine) {
@@ -91,12 +90,6 @@ func innerHost(text string) string {
 	return ""
 }
 
-func readLocalForward(r *reader, l logLine) {
-	if addr, ok := l.match(forwardConfig); ok && addr.kind() == namedHost {
-		r.ev.addHint(statement{at: l.at, app: r.appNear(l), desc: "the job's LocalForward line", addr: addr})
-	}
-}
-
 // Sentences about where a server will be. The line must name an app, and the host must
 // look like the name of a node: "on port 8888 on this machine" is no hint.
 var (
@@ -104,9 +97,8 @@ var (
 		regexp.MustCompile(`(?i)\bport(?: number)?[\s:=#]+(?P<port>\d{4,5})\b[^\w]{0,3}(?:\s?\bon\b|@|\bat\b)\s*(?:the |compute |node |host |server )*(?P<host>` + hostPattern + `)`),
 		regexp.MustCompile(`(?i)\b(?:on|at)\s+(?:the |compute |node |host |server )*(?P<host>` + hostPattern + `)[\s,:;(]+(?:on |at |using |with |and )?(?:the )?port[\s:=#]+(?P<port>\d{4,5})\b`),
 	}
-	hostPort    = regexp.MustCompile(`(?i)\b(?:listen\w*|running|started|starting|launch\w*|serving|available)\b.{0,30}?\b(?:on|at)[:\s]+` + wherePattern)
-	tunnelProse = regexp.MustCompile(`(?i)tunnel port \d+ to ` + wherePattern)
-	notRunning  = regexp.MustCompile(`(?i)refused|failed|failure|error|exception|cannot|could not|unable|in use|timed? ?out|waiting for|retry|no such|denied`)
+	hostPort   = regexp.MustCompile(`(?i)\b(?:listen\w*|running|started|starting|launch\w*|serving|available)\b.{0,30}?\b(?:on|at)[:\s]+` + wherePattern)
+	notRunning = regexp.MustCompile(`(?i)refused|failed|failure|error|exception|cannot|could not|unable|in use|timed? ?out|waiting for|retry|no such|denied`)
 )
 
 func readPortOnHost(r *reader, l logLine) {
@@ -165,12 +157,6 @@ func readAppURL(r *reader, l logLine) {
 		return
 	}
 	r.ev.addHint(statement{at: l.at, app: l.app, desc: "a line printed by the job script", addr: u.address})
-}
-
-func readTunnelProse(r *reader, l logLine) {
-	if addr, ok := l.match(tunnelProse); ok {
-		r.ev.addHint(statement{at: l.at, app: r.appNear(l), desc: "an instruction printed by the job script", addr: addr})
-	}
 }
 
 // reversePort matches what jobs print that open a port on the login node, as TACC's

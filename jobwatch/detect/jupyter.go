@@ -35,7 +35,7 @@ var jupyterRules = []rule{
 	{needle: "copy/paste", read: markJupyterBlock},
 	{needle: "currently running servers", read: markJupyterBlock},
 	{needle: "://", read: readJupyterURLs},
-	{needle: "?token=", read: readJupyterLink},
+	{app: appJupyter, act: links, needle: "?token=", desc: "a link with a token", re: bareLink},
 	{needle: "token:", read: readJupyterToken},
 	{needle: "token is", read: readJupyterToken},
 	{needle: "with token", read: readJupyterToken},
@@ -88,15 +88,9 @@ func readJupyterURLs(r *reader, l logLine) {
 // Tokens outside of URLs: a link without a scheme, as job scripts print it, and a
 // token after the word "token".
 var (
-	bareLink   = regexp.MustCompile(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
+	bareLink   = lazyPattern(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
 	namedToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
 )
-
-func readJupyterLink(r *reader, l logLine) {
-	if addr, ok := l.match(bareLink); ok {
-		r.ev.addLink(statement{at: l.at, app: appJupyter, addr: addr, desc: "a link with a token"})
-	}
-}
 
 func readJupyterToken(r *reader, l logLine) {
 	if r.appNear(l) != appJupyter || hasTokenParam(l.text) {

@@ -79,7 +79,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 		u.read(r, l)
 		return false
 	}
-	if u.near != "" && !r.marked(u.near, l, nearby) {
+	if u.near != "" && !r.marked(u.near, l, nearby) || u.late && !r.ev.announced(u.app) {
 		return false
 	}
 	addr, ok := l.match(u.re())
@@ -98,6 +98,14 @@ func (r *reader) apply(u *rule, l logLine) bool {
 		if s.addr.port != 0 || s.addr.socket != "" {
 			r.ev.addOwn(s)
 		}
+	case hints:
+		if s.app = r.appNear(l); s.addr.kind() == namedHost {
+			r.ev.addHint(s)
+		}
+		return false
+	case links:
+		r.ev.addLink(s)
+		return false
 	case marks:
 		r.mark(u.app, l)
 		return false
@@ -105,6 +113,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 		r.ev.addPortInUse(s)
 	case ends:
 		r.ev.addEnd(s)
+		return false
 	case fails:
 		r.ev.addFailure(s)
 	case endsJob:

@@ -11,6 +11,8 @@ type act int
 
 const (
 	announces act = iota // prints the server's address
+	hints                // says where the server will be
+	links                // is part of the job's instructions
 	marks                // shows that the lines around are about this app
 	skipsPort            // says that a port is in use, and that the server tries another
 	ends                 // says that the server stops
@@ -30,6 +32,7 @@ type rule struct {
 	path     string // the page, if the line has none
 	desc     string // what the line is, or why it is ignored, for a person
 	near     string // matches only within a few lines of this mark
+	late     bool   // any program may print the line: it counts only after the app has announced itself
 	read     func(*reader, logLine)
 }
 

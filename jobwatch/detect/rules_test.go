@@ -23,3 +23,12 @@ func TestEveryRuleFitsTheFilter(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryRuleIsAboutAKnownApp(t *testing.T) {
+	t.Parallel()
+	for _, r := range builtinRules().rules {
+		if r.app != "" && appRank(r.app) < 0 {
+			t.Errorf("%q is about %q", r.needle, r.app)
+		}
+	}
+}
