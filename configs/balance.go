@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -31,11 +32,10 @@ func (r *BalanceReader) Read(output string) []api.Balance {
 	var all []api.Balance
 	for _, m := range r.Pattern.FindAllStringSubmatch(output, maxBalances) {
 		group := func(name string) string {
-			i := r.Pattern.SubexpIndex(name)
-			if i < 0 {
-				return ""
+			if i := r.Pattern.SubexpIndex(name); i >= 0 {
+				return strings.Join(strings.Fields(m[i]), " ")
 			}
-			return strings.Join(strings.Fields(m[i]), " ")
+			return ""
 		}
 		if b, ok := r.balance(group); ok {
 			all = append(all, b)
@@ -46,13 +46,7 @@ func (r *BalanceReader) Read(output string) []api.Balance {
 
 // balance makes a balance of the groups of a match.
 func (r *BalanceReader) balance(group func(name string) string) (api.Balance, bool) {
-	b := api.Balance{Name: r.Name, Unit: r.Unit}
-	if name := group("name"); name != "" {
-		b.Name = name
-	}
-	if unit := group("unit"); unit != "" {
-		b.Unit = unit
-	}
+	b := api.Balance{Name: cmp.Or(group("name"), r.Name), Unit: cmp.Or(group("unit"), r.Unit)}
 	total, limited := parseAmount(group("total"))
 	used, ok := parseAmount(group("used"))
 	if !ok {
@@ -124,8 +118,8 @@ func (a amount) power() float64 {
 // Balances reads the output of a quota command. There are none if the site does not say how.
 func (s *Site) Balances(command, output string) []api.Balance {
 	var all []api.Balance
-	for i := range s.Readers {
-		if r := &s.Readers[i]; r.Command == command {
+	for _, r := range s.Readers {
+		if r.Command == command {
 			all = append(all, r.Read(output)...)
 		}
 	}

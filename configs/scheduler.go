@@ -61,11 +61,7 @@ func Schedulers() []string {
 }
 
 // SchedulerChoice lists Schedulers for a sentence: slurm, pbs or none.
-func SchedulerChoice() string {
-	names := Schedulers()
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
-}
+func SchedulerChoice() string { return orList(Schedulers()) }
 
 // dialectOf is the dialect of a scheduler; that of "none" for one that is not known.
 func dialectOf(scheduler string) dialect {
@@ -86,7 +82,7 @@ func anyName(name string) string { return name }
 // noDigitFirst puts a letter in front of a name that begins with a digit, which neither PBS
 // nor Grid Engine accepts.
 func noDigitFirst(name string) string {
-	if name[0] >= '0' && name[0] <= '9' {
+	if strings.IndexAny(name, "0123456789") == 0 {
 		return "j" + name
 	}
 	return name

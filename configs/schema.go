@@ -272,13 +272,15 @@ func kindName(kind unstable.Kind) string {
 }
 
 // alternatives joins words for a sentence: "a", "b" or "c".
-func alternatives(words []string) string {
-	list := each(words, strconv.Quote)
-	last := len(list) - 1
+func alternatives(words []string) string { return orList(each(words, strconv.Quote)) }
+
+// orList joins words for a sentence: a, b or c.
+func orList(words []string) string {
+	last := len(words) - 1
 	if last < 1 {
-		return strings.Join(list, "")
+		return strings.Join(words, "")
 	}
-	return strings.Join(list[:last], ", ") + " or " + list[last]
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // didYouMean is the hint with the nearest of the words, if one is near.
