@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -164,19 +163,5 @@ func (r *BalanceReader) check(in *input) {
 	case len(r.Read(r.Example)) == 0:
 		in.src.addError(in.byKey["example"].at, "correct the pattern or the example: used, total and left must be numbers, such as 12, 12.5G or 1,234",
 			"the pattern of %s reads no number from the example", in.title())
-	}
-}
-
-// checkReaders reports readers of commands that the site does not run. Those of the site that
-// it is like may be: it may have other commands.
-func (s *Site) checkReaders(src *source, root *node) {
-	own := root.byKey["read"]
-	if own == nil {
-		return
-	}
-	for _, r := range s.Readers {
-		if n := own.byKey[r.Name]; n != nil && r.Command != "" && !slices.Contains(s.Balance, r.Command) {
-			src.addError(n.byKey["command"].at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
-		}
 	}
 }

@@ -75,12 +75,12 @@ func (j *Job) Script() ([]byte, error) {
 	if s.Private == "" || j.Host.Private != "" {
 		s.Private = j.Site.PrivateFolder(j.Host)
 	}
-	for _, text := range j.Site.Dial {
-		if text != dialAddress {
-			s.Dial = append(s.Dial, strings.ReplaceAll(text, dialNode, "${node%%.*}"))
-		}
+	s.Dial = j.Site.dialNames("${node%%.*}", func() []string { return nil })
+	d := dialectOf(j.scheduler())
+	s.Begin = d.begin
+	if s.LoginShell {
+		s.Begin = d.profile + d.begin
 	}
-	s.Begin = dialectOf(j.scheduler()).begin(s.LoginShell)
 	if s.Directives, err = j.directives(answers); err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 	if d.prefix == "" {
 		return nil, nil
 	}
-	words := d.header(d.jobName(j.Name))
+	words := each(d.header, func(w string) string { return strings.ReplaceAll(w, "{name}", d.jobName(j.Name)) })
 	for _, text := range j.Site.Job.Directives {
 		line, err := fill(text, safe)
 		if err != nil {

@@ -241,7 +241,12 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	if s.Title == "" && root.complete() {
 		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}
-	s.checkReaders(src, root)
+	for _, r := range s.Readers { // those of "like" may be for other commands
+		command := root.get("read").get(r.Name).get("command")
+		if r.Command != "" && r.Command == command.text && !slices.Contains(s.Balance, r.Command) {
+			src.addError(command.at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
+		}
+	}
 	s.checkTemplates(src)
 	if err := src.err(); err != nil {
 		return Site{}, err

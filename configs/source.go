@@ -45,7 +45,8 @@ func (e *Error) Error() string {
 	text := e.File + ": " + e.Message
 	if e.Line > 0 {
 		number := strconv.Itoa(e.Line)
-		text = fmt.Sprintf("%s:%s:%d: %s\n  %s | %s\n  %*s | %s", e.File, number, e.Column, e.Message, number, e.Source, len(number), "", e.under)
+		text = fmt.Sprintf("%s:%s:%d: %s\n  %s | %s\n  %*s | %s", e.File, number, e.Column, e.Message,
+			number, e.Source, len(number), "", e.under)
 	}
 	if e.Hint != "" {
 		text += "\n  " + e.Hint
