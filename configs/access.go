@@ -109,6 +109,10 @@ var validDial = matching(`^([A-Za-z0-9.-]*\{node\}[A-Za-z0-9.-]*|\{address\})$`,
 // to try. addresses looks up what the login node knows.
 func (s *Site) DialNames(node string, addresses func() []string) []string {
 	short, _, _ := strings.Cut(node, ".")
+	return s.dialNames(short, addresses)
+}
+
+func (s *Site) dialNames(short string, addresses func() []string) []string {
 	var names []string
 	for _, text := range s.Dial {
 		if text == dialAddress {

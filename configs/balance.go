@@ -1,9 +1,9 @@
 package configs
 
 import (
+	"cmp"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -31,11 +31,10 @@ func (r *BalanceReader) Read(output string) []api.Balance {
 	var all []api.Balance
 	for _, m := range r.Pattern.FindAllStringSubmatch(output, maxBalances) {
 		group := func(name string) string {
-			i := r.Pattern.SubexpIndex(name)
-			if i < 0 {
-				return ""
+			if i := r.Pattern.SubexpIndex(name); i >= 0 {
+				return strings.Join(strings.Fields(m[i]), " ")
 			}
-			return strings.Join(strings.Fields(m[i]), " ")
+			return ""
 		}
 		if b, ok := r.balance(group); ok {
 			all = append(all, b)
@@ -46,13 +45,7 @@ func (r *BalanceReader) Read(output string) []api.Balance {
 
 // balance makes a balance of the groups of a match.
 func (r *BalanceReader) balance(group func(name string) string) (api.Balance, bool) {
-	b := api.Balance{Name: r.Name, Unit: r.Unit}
-	if name := group("name"); name != "" {
-		b.Name = name
-	}
-	if unit := group("unit"); unit != "" {
-		b.Unit = unit
-	}
+	b := api.Balance{Name: cmp.Or(group("name"), r.Name), Unit: cmp.Or(group("unit"), r.Unit)}
 	total, limited := parseAmount(group("total"))
 	used, ok := parseAmount(group("used"))
 	if !ok {
@@ -124,8 +117,8 @@ func (a amount) power() float64 {
 // Balances reads the output of a quota command. There are none if the site does not say how.
 func (s *Site) Balances(command, output string) []api.Balance {
 	var all []api.Balance
-	for i := range s.Readers {
-		if r := &s.Readers[i]; r.Command == command {
+	for _, r := range s.Readers {
+		if r.Command == command {
 			all = append(all, r.Read(output)...)
 		}
 	}
@@ -170,19 +163,5 @@ func (r *BalanceReader) check(in *input) {
 	case len(r.Read(r.Example)) == 0:
 		in.src.addError(in.byKey["example"].at, "correct the pattern or the example: used, total and left must be numbers, such as 12, 12.5G or 1,234",
 			"the pattern of %s reads no number from the example", in.title())
-	}
-}
-
-// checkReaders reports readers of commands that the site does not run. Those of the site that
-// it is like may be: it may have other commands.
-func (s *Site) checkReaders(src *source, root *node) {
-	own := root.byKey["read"]
-	if own == nil {
-		return
-	}
-	for _, r := range s.Readers {
-		if n := own.byKey[r.Name]; n != nil && r.Command != "" && !slices.Contains(s.Balance, r.Command) {
-			src.addError(n.byKey["command"].at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
-		}
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-
-	"github.com/pelletier/go-toml/v2/unstable"
 
 	"tunctl/internal/suggest"
 )
@@ -123,22 +120,4 @@ func (in *input) placeholder(name, more string, known ...string) bool {
 	}
 	in.src.addError(in.src.within(in.at, "{"+name+"}"), hint, "unknown placeholder {%s}", name)
 	return false
-}
-
-// shellText makes the reader of lines of shell text.
-func shellText(into *string) func(*input) {
-	return func(in *input) {
-		var text string
-		if block(&text)(in); in.kind != unstable.String {
-			return
-		}
-		switch {
-		case text == "":
-			in.fail(in.node, "%q%s is empty", in.key, in.where())
-		case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
-			in.src.addError(in.at, "", "%q%s must be lines of text without control characters", in.key, in.where())
-		default:
-			*into = text
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,21 +31,16 @@ func Check(path string, with CheckOptions) (*Config, error) {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
 	l := load(path, data)
-	l.checkSites(with.Sites)
+	for _, h := range l.config.Hosts {
+		if _, err := with.Sites.Find(h.Site); err != nil && h.Site != "" {
+			l.src.wrapError(l.host(h.Name).byKey["site"].at, err)
+		}
+	}
 	for _, s := range l.config.Sessions {
 		l.checkHost(s, with)
 		l.checkJob(s, with)
 	}
 	return l.result()
-}
-
-// checkSites reports unknown sites of hosts.
-func (l *loader) checkSites(sites Sites) {
-	for _, h := range l.config.Hosts {
-		if _, err := sites.Find(h.Site); err != nil && h.Site != "" {
-			l.src.wrapError(l.host(h.Name).byKey["site"].at, err)
-		}
-	}
 }
 
 // checkHost reports an unknown host of a session that is similar to a known one. It
@@ -94,11 +90,7 @@ func (l *loader) checkJob(s Session, with CheckOptions) {
 		return
 	}
 	if _, err := job.Script(); err != nil {
-		at := t.at
-		if n := t.byKey["job"]; n != nil {
-			at = n.at // its name is at fault
-		}
-		l.src.wrapError(at, err)
+		l.src.wrapError(cmp.Or(t.get("job").at, t.at), err) // its name is at fault
 	}
 }
 
@@ -123,14 +115,11 @@ func (l *loader) checkAnswerNames(s Session, sites Sites) {
 
 // placeOf is the place of a session's answer, or where it belongs.
 func placeOf(session *node, answer string) span {
-	with := session.byKey["with"]
-	if with == nil {
-		return session.at
-	}
+	with := session.get("with")
 	if n := with.byKey[answer]; n != nil {
 		return span{n.keyAt.start, max(n.keyAt.end, n.at.end)}
 	}
-	return with.keyAt
+	return cmp.Or(with.keyAt, session.at)
 }
 
 // wrapError reports an error at a place.

@@ -31,8 +31,7 @@ func (s *Session) RunQuestions(site Site) []Question {
 	if s.Builtin() == "" {
 		return ScriptQuestions()
 	}
-	job := Job{App: s.Builtin(), Site: site}
-	return job.Questions()
+	return site.allQuestions(s.Builtin())
 }
 
 // CheckChoices returns a person's choices in their normal form, or which of them is invalid.

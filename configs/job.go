@@ -52,7 +52,8 @@ func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
 
 // Script is the job's script.
 func (j *Job) Script() ([]byte, error) {
-	if !slices.Contains(BuiltinJobs(), j.App) {
+	kind := jobKindOf(j.App)
+	if kind.name == "" {
 		return nil, configError(unknownBuiltin(j.App), "no job %q comes with tunctl", builtinPrefix+j.App)
 	}
 	if !validName.MatchString(j.Name) {
@@ -65,7 +66,6 @@ func (j *Job) Script() ([]byte, error) {
 	if j.App == CommandJob && j.Command == "" {
 		return nil, configError(fmt.Sprintf("set it in the session: command = %q", commandExample), "%s%s has no command to run", builtinPrefix, CommandJob)
 	}
-	kind := jobKindOf(j.App)
 	s := script{
 		Recipe: j.Site.Job, App: j.App, What: kind.what, Site: j.Site.Name, Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"),
 		Announces: kind.app, Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
@@ -75,17 +75,21 @@ func (j *Job) Script() ([]byte, error) {
 	if s.Private == "" || j.Host.Private != "" {
 		s.Private = j.Site.PrivateFolder(j.Host)
 	}
-	for _, text := range j.Site.Dial {
-		if text != dialAddress {
-			s.Dial = append(s.Dial, strings.ReplaceAll(text, dialNode, "${node%%.*}"))
-		}
+	s.Dial = j.Site.dialNames("${node%%.*}", func() []string { return nil })
+	d := dialectOf(j.scheduler())
+	s.Begin = d.begin
+	if s.LoginShell {
+		s.Begin = d.profile + d.begin
 	}
-	s.Begin = dialectOf(j.scheduler()).begin(s.LoginShell)
 	if s.Directives, err = j.directives(answers); err != nil {
 		return nil, err
 	}
 	for _, q := range j.Questions() {
-		s.Variables = append(s.Variables, q.Name+"="+q.shell(answers[q.Name]))
+		quote := posixsh.Quote
+		if q.Kind == AskPath {
+			quote = posixsh.QuotePath // ~/ is the home folder
+		}
+		s.Variables = append(s.Variables, q.Name+"="+quote(answers[q.Name]))
 	}
 	for _, q := range softwareQuestions() { // the script and the sites' commands use their answers
 		if _, asked := answers[q.Name]; !asked {
@@ -183,12 +187,9 @@ func (j *Job) Answer(q Question, text string) error {
 	if err != nil {
 		return err
 	}
-	all := map[string]string{q.Name: text}
-	for name, given := range j.Answers {
-		if name != q.Name {
-			all[name] = given
-		}
-	}
+	all := map[string]string{}
+	maps.Copy(all, j.Answers)
+	all[q.Name] = text
 	if problems := j.Site.checkQueue(all); len(problems) > 0 {
 		return problems[0].err
 	}
@@ -209,7 +210,7 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 	if d.prefix == "" {
 		return nil, nil
 	}
-	words := d.header(d.jobName(j.Name))
+	words := each(d.header, func(w string) string { return strings.ReplaceAll(w, "{name}", d.jobName(j.Name)) })
 	for _, text := range j.Site.Job.Directives {
 		line, err := fill(text, safe)
 		if err != nil {
@@ -219,23 +220,13 @@ func (j *Job) directives(answers map[string]string) ([]string, error) {
 			words = append(words, line)
 		}
 	}
-	for i, w := range words {
-		words[i] = d.prefix + w
-	}
-	return words, nil
+	return each(words, func(w string) string { return d.prefix + w }), nil
 }
 
 // JobName is the name of a job for the site's scheduler.
-func (s *Site) JobName(name string) string {
-	if name == "" {
-		return ""
-	}
-	return dialectOf(s.Scheduler).jobName(name)
-}
+func (s *Site) JobName(name string) string { return dialectOf(s.Scheduler).jobName(name) }
 
-func (j *Job) scheduler() string {
-	return cmp.Or(j.Site.Scheduler, j.Scheduler)
-}
+func (j *Job) scheduler() string { return cmp.Or(j.Site.Scheduler, j.Scheduler) }
 
 // loopback reports whether the server listens on the loopback of its node only: it is
 // reached from there, or everyone who can reach it can use it.
@@ -250,14 +241,6 @@ func (j *Job) loopback() bool {
 	return reach == api.ReachNode || j.scheduler() == "none"
 }
 
-// shell is an answer as a word of the shell; ~/ in a path is the home folder.
-func (q *Question) shell(answer string) string {
-	if q.Kind == AskPath {
-		return posixsh.QuotePath(answer)
-	}
-	return posixsh.Quote(answer)
-}
-
 func configError(hint, format string, args ...any) error {
-	return api.Errorf(api.CodeConfig, "%s", fmt.Sprintf(format, args...)).WithHint("%s", hint)
+	return api.Errorf(api.CodeConfig, format, args...).WithHint("%s", hint)
 }

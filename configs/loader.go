@@ -91,19 +91,15 @@ func (s *source) unknownTable(n *node, known []string) {
 		return
 	}
 	near := suggest.Nearest(n.key, s.kinds)
-	reported := false
-	for _, named := range n.items {
-		if named.origin != header {
-			continue
-		}
+	named := slices.DeleteFunc(slices.Clone(n.items), func(sub *node) bool { return sub.origin != header })
+	for _, sub := range named {
 		hint := s.sections()
 		if len(near) > 0 {
-			hint = fmt.Sprintf("did you mean [%s]?", dottedKey(near[0], named.key))
+			hint = fmt.Sprintf("did you mean [%s]?", dottedKey(near[0], sub.key))
 		}
-		s.addError(named.at, hint, "unknown section %s", named.title())
-		reported = true
+		s.addError(sub.at, hint, "unknown section %s", sub.title())
 	}
-	if !reported {
+	if len(named) == 0 {
 		s.addError(n.keyAt, didYouMean(n.key, known), "unknown section %s", n.title())
 	}
 }

@@ -58,55 +58,40 @@ var reservedNames = []string{
 // Check returns the answer in its normal form, or why it is invalid.
 func (q *Question) Check(answer string) (string, error) {
 	answer = strings.TrimSpace(answer)
-	if answer == "" {
-		if q.Required {
-			return "", fmt.Errorf("%q is required: %s", q.Name, q.Ask)
-		}
-		return "", nil
-	}
-	if problem := q.problem(answer); problem != "" {
-		return "", fmt.Errorf("%q must be %s, not %q", q.Name, problem, answer)
+	valid, wanted := q.valid(answer)
+	switch {
+	case answer == "" && q.Required:
+		return "", fmt.Errorf("%q is required: %s", q.Name, q.Ask)
+	case answer != "" && !valid:
+		return "", fmt.Errorf("%q must be %s, not %q", q.Name, wanted, answer)
 	}
 	return answer, nil
 }
 
-// problem says what a valid answer is; "" if this one is.
-func (q *Question) problem(answer string) string {
+// valid reports whether an answer is valid, and says what a valid one is.
+func (q *Question) valid(answer string) (ok bool, wanted string) {
 	switch q.Kind {
 	case AskNumber:
-		if n, err := strconv.Atoi(answer); err != nil || n < 0 || q.outside(float64(n)) {
-			return "a whole number" + q.bounds()
-		}
+		n, err := strconv.Atoi(answer)
+		return err == nil && n >= 0 && q.allows(float64(n)), "a whole number" + q.bounds()
 	case AskHours:
-		if h, err := strconv.ParseFloat(answer, 64); err != nil || !(h > 0) || h > 10000 || q.outside(h) {
-			return "a number of hours" + cmp.Or(q.bounds(), ", such as 2 or 0.5")
-		}
-	case AskMemory:
-		if !goodMemory.MatchString(answer) {
-			return "an amount of memory with its unit, such as 8G" // 16 is 16 MB to Slurm, and 16 bytes to PBS
-		}
+		h, err := strconv.ParseFloat(answer, 64)
+		return err == nil && h > 0 && h <= 10000 && q.allows(h), "a number of hours" + cmp.Or(q.bounds(), ", such as 2 or 0.5")
+	case AskMemory: // 16 is 16 MB to Slurm, and 16 bytes to PBS
+		return goodMemory.MatchString(answer), "an amount of memory with its unit, such as 8G"
 	case AskChoice:
-		if !slices.Contains(q.Choices, answer) {
-			return "one of " + alternatives(q.Choices)
-		}
+		return slices.Contains(q.Choices, answer), "one of " + alternatives(q.Choices)
 	case AskWords:
-		if slices.ContainsFunc(strings.Fields(answer), func(w string) bool { return !goodWord.MatchString(w) }) {
-			return "words of letters and digits"
-		}
+		bad := slices.ContainsFunc(strings.Fields(answer), func(w string) bool { return !goodWord.MatchString(w) })
+		return !bad, "words of letters and digits"
 	case AskPath:
-		if answer[0] == '-' || strings.ContainsFunc(answer, unicode.IsControl) {
-			return "a path on the host"
-		}
-	default:
-		if !goodWord.MatchString(answer) {
-			return "one word without spaces or quotes"
-		}
+		return !strings.HasPrefix(answer, "-") && !strings.ContainsFunc(answer, unicode.IsControl), "a path on the host"
 	}
-	return ""
+	return goodWord.MatchString(answer), "one word without spaces or quotes"
 }
 
-// outside reports whether a number is less than Min or more than Max.
-func (q *Question) outside(n float64) bool { return n < q.Min || q.Max > 0 && n > q.Max }
+// allows reports whether a number is neither less than Min nor more than Max.
+func (q *Question) allows(n float64) bool { return n >= q.Min && (q.Max == 0 || n <= q.Max) }
 
 // bounds describes Min and Max.
 func (q *Question) bounds() string {

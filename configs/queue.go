@@ -65,8 +65,9 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	add := func(answer, hint, format string, args ...any) {
 		problems = append(problems, answerProblem{answer, configError(hint, format, args...)})
 	}
-	if wanted := answers[gpuTypeQuestion]; len(queue.GPUTypes) > 0 && wanted != "" && answers[gpusQuestion] != "0" && !slices.Contains(queue.GPUTypes, wanted) {
-		add(gpuTypeQuestion, fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(queue.GPUTypes)),
+	wanted, types := answers[gpuTypeQuestion], queue.GPUTypes
+	if wanted != "" && answers[gpusQuestion] != "0" && len(types) > 0 && !slices.Contains(types, wanted) {
+		add(gpuTypeQuestion, fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(types)),
 			"queue %s has no GPU of type %q", queue.Name, wanted)
 	}
 	for _, q := range s.Questions {
@@ -88,7 +89,8 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	case gpus == 0:
 	case queue.NoGPUs:
 		others := s.otherQueues(func(o Queue) bool { return !o.NoGPUs })
-		add(gpusQuestion, cmp.Or(others, "choose a queue that has some, as the guide of the site says"), "gpus = %d, but queue %s has no GPUs", gpus, queue.Name)
+		add(gpusQuestion, cmp.Or(others, "choose a queue that has some, as the guide of the site says"),
+			"gpus = %d, but queue %s has no GPUs", gpus, queue.Name)
 	case queue.GPUs > 0 && gpus > queue.GPUs:
 		add(gpusQuestion, fmt.Sprintf("ask for at most %d, or choose another queue", queue.GPUs),
 			"gpus = %d is more than a node of queue %s has (%d)", gpus, queue.Name, queue.GPUs)

@@ -10,10 +10,10 @@ import (
 type dialect struct {
 	name   string // in the config
 	prefix string // of a line of the script that the scheduler reads; "" if there are none
-	// header is what every script tells the scheduler: the job's name and its log.
-	header func(job string) []string
-	// begin are the first commands of a script; loginShell says that it needs the profile.
-	begin func(loginShell bool) string
+	// header is what every script tells the scheduler: the job's {name} and its log.
+	header  []string
+	begin   string // the first commands of a script
+	profile string // those before them, in a login shell
 	// jobName is the nearest name that the scheduler accepts.
 	jobName func(name string) string
 }
@@ -21,30 +21,22 @@ type dialect struct {
 // dialects are those of all schedulers, in the order to show them.
 var dialects = []dialect{
 	{
-		name: "slurm", prefix: "#SBATCH ", jobName: anyName,
-		header: func(job string) []string { return []string{"--job-name=" + job, "--output=%x.%j.log"} },
-		begin:  func(bool) string { return privateLog + "\n" + srunCPUs },
+		name: "slurm", prefix: "#SBATCH ", jobName: anyName, header: []string{"--job-name={name}", "--output=%x.%j.log"},
+		begin: privateLog + "\n" + srunCPUs,
 	},
 	{
 		// PBS ignores the script's first line and starts the login shell, which may be csh.
-		name: "pbs", prefix: "#PBS ", jobName: pbsName,
-		header: func(job string) []string { return []string{"-N " + job, "-S /bin/bash", "-j oe"} },
-		begin:  func(bool) string { return "cd \"$PBS_O_WORKDIR\" || exit\nexec >>\"$PBS_JOBNAME.$PBS_JOBID.log\" 2>&1" },
+		name: "pbs", prefix: "#PBS ", jobName: pbsName, header: []string{"-N {name}", "-S /bin/bash", "-j oe"},
+		begin: "cd \"$PBS_O_WORKDIR\" || exit\nexec >>\"$PBS_JOBNAME.$PBS_JOBID.log\" 2>&1",
 	},
 	{
 		// A queue may ignore the script's first line and start its own shell, hence -S.
 		name: "gridengine", prefix: "#$ ", jobName: noDigitFirst,
-		header: func(job string) []string {
-			return []string{"-N " + job, "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log"}
-		},
-		begin: func(loginShell bool) string {
-			if loginShell {
-				return "# shellcheck source=/dev/null\nshopt -q login_shell || { . /etc/profile; umask 077; }\n" + privateLog
-			}
-			return privateLog
-		},
+		header:  []string{"-N {name}", "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log"},
+		profile: "# shellcheck source=/dev/null\nshopt -q login_shell || { . /etc/profile; umask 077; }\n",
+		begin:   privateLog,
 	},
-	{name: "none", jobName: anyName, header: func(string) []string { return nil }, begin: func(bool) string { return "" }},
+	{name: "none", jobName: anyName},
 }
 
 // privateLog is for schedulers that create the log with a umask of their own.
@@ -61,11 +53,7 @@ func Schedulers() []string {
 }
 
 // SchedulerChoice lists Schedulers for a sentence: slurm, pbs or none.
-func SchedulerChoice() string {
-	names := Schedulers()
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
-}
+func SchedulerChoice() string { return orList(Schedulers()) }
 
 // dialectOf is the dialect of a scheduler; that of "none" for one that is not known.
 func dialectOf(scheduler string) dialect {
@@ -86,7 +74,7 @@ func anyName(name string) string { return name }
 // noDigitFirst puts a letter in front of a name that begins with a digit, which neither PBS
 // nor Grid Engine accepts.
 func noDigitFirst(name string) string {
-	if name[0] >= '0' && name[0] <= '9' {
+	if strings.IndexAny(name, "0123456789") == 0 {
 		return "j" + name
 	}
 	return name

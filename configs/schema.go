@@ -70,20 +70,29 @@ func matching(pattern, complaint string) rule {
 	return rule{regexp.MustCompile(pattern).MatchString, complaint}
 }
 
-// line checks that a string is a line of text that is not empty, and keeps to the rules.
-func (in *input) line(v *node, rules ...rule) bool {
-	broken := slices.IndexFunc(rules, func(r rule) bool { return !r.ok(v.text) })
+// isPrintable checks that a text is not empty, and has no control characters but those allowed.
+func (in *input) isPrintable(v *node, text, allowed, wanted string) bool {
 	switch {
-	case strings.TrimSpace(v.text) == "":
+	case strings.TrimSpace(text) == "":
 		in.fail(v, "%q%s is empty", in.key, in.where())
-	case strings.ContainsFunc(v.text, unicode.IsControl):
-		in.src.addError(v.at, "", "%q%s must be one line without control characters", in.key, in.where())
-	case broken >= 0:
-		in.fail(v, "%q %s", v.text, rules[broken].complaint)
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(allowed, r) }):
+		in.src.addError(v.at, "", "%q%s must be %s without control characters", in.key, in.where(), wanted)
 	default:
 		return true
 	}
 	return false
+}
+
+// line checks that a string is a line of text that is not empty, and keeps to the rules.
+func (in *input) line(v *node, rules ...rule) bool {
+	if !in.isPrintable(v, v.text, "", "one line") {
+		return false
+	}
+	broken, found := find(rules, func(r rule) bool { return !r.ok(v.text) })
+	if found {
+		in.fail(v, "%q %s", v.text, broken.complaint)
+	}
+	return !found
 }
 
 // isLine checks that the value is a line of text that is not empty.
@@ -217,6 +226,17 @@ func block(into *string) func(*input) {
 	}
 }
 
+// shellText makes the reader of lines of shell text.
+func shellText(into *string) func(*input) {
+	return func(in *input) {
+		var lines string
+		block(&lines)(in)
+		if in.kind == unstable.String && in.isPrintable(in.node, lines, "\n\t", "lines of text") {
+			*into = lines
+		}
+	}
+}
+
 // isScalar checks that the value is a line of text or a number.
 func (in *input) isScalar() bool {
 	switch in.kind {
@@ -272,13 +292,15 @@ func kindName(kind unstable.Kind) string {
 }
 
 // alternatives joins words for a sentence: "a", "b" or "c".
-func alternatives(words []string) string {
-	list := each(words, strconv.Quote)
-	last := len(list) - 1
+func alternatives(words []string) string { return orList(each(words, strconv.Quote)) }
+
+// orList joins words for a sentence: a, b or c.
+func orList(words []string) string {
+	last := len(words) - 1
 	if last < 1 {
-		return strings.Join(list, "")
+		return strings.Join(words, "")
 	}
-	return strings.Join(list[:last], ", ") + " or " + list[last]
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // didYouMean is the hint with the nearest of the words, if one is near.

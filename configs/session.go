@@ -140,8 +140,10 @@ func hasOrMeans(t *node, keys ...string) bool {
 // checkSession reports keys that a session lacks, or that do not go together.
 func (l *loader) checkSession(t *node, s Session) {
 	has := func(key string) bool { return t.byKey[key] != nil }
-	hasJob, submit := has("job") || has("submit"), t.get("submit")
-	isBuiltin := strings.HasPrefix(submit.text, builtinPrefix) // known or not
+	key := func(key string) span { return t.get(key).keyAt }
+	value := func(key string) span { return t.get(key).at }
+	hasJob := has("job") || has("submit")
+	isBuiltin := strings.HasPrefix(t.get("submit").text, builtinPrefix) // known or not
 	builtin := jobKindOf(s.Builtin())
 	noPage, noPageBuiltin := s.App == ShellApp, builtin.name == ShellApp
 	title, host := t.title(), "narval"
@@ -156,23 +158,24 @@ func (l *loader) checkSession(t *node, s Session) {
 	check(!hasOrMeans(t, "host"), t.at, title+" has no host", fmt.Sprintf("add: host = %q", host))
 	check(!hasOrMeans(t, "job", "submit", "forward"), t.at, title+" needs a job, submit or forward",
 		`add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`)
-	check(has("idle") && !hasJob, t.get("idle").keyAt, title+" has no job that could be idle", `remove it, or add: job = "NAME"`)
-	check(s.Keep && !has("submit"), t.get("keep").keyAt, title+" cannot keep a job that it does not submit", `add: submit = "~/job.sh"`)
+	check(has("idle") && !hasJob, key("idle"), title+" has no job that could be idle", `remove it, or add: job = "NAME"`)
+	check(s.Keep && !has("submit"), key("keep"), title+" cannot keep a job that it does not submit", `add: submit = "~/job.sh"`)
 
-	check(has("with") && !isBuiltin, t.get("with").keyAt, `"with" works only with a builtin job`, `write: submit = "builtin:jupyter"`)
-	check(has("prepare") && !isBuiltin, t.get("prepare").keyAt, `"prepare" works only with a builtin job`, "put the lines into your own script")
-	check(has("command") && builtin.name != CommandJob && (!has("submit") || s.Submit != ""), t.get("command").keyAt,
+	check(has("with") && !isBuiltin, key("with"), `"with" works only with a builtin job`, `write: submit = "builtin:jupyter"`)
+	check(has("prepare") && !isBuiltin, key("prepare"), `"prepare" works only with a builtin job`, "put the lines into your own script")
+	check(has("command") && builtin.name != CommandJob && (!has("submit") || s.Submit != ""), key("command"),
 		`"command" works only with submit = "builtin:command"`, `write: submit = "builtin:command"`)
-	check(!has("command") && builtin.name == CommandJob, submit.at, title+" has no command to run", fmt.Sprintf("add: command = %q", commandExample))
-	check(has("reach") && builtin.open && (s.Reach == api.ReachLogin || s.Reach == api.ReachHere), t.get("reach").at,
+	check(!has("command") && builtin.name == CommandJob, value("submit"), title+" has no command to run",
+		fmt.Sprintf("add: command = %q", commandExample))
+	check(has("reach") && builtin.open && (s.Reach == api.ReachLogin || s.Reach == api.ReachHere), value("reach"),
 		fmt.Sprintf("the page of %q has no password, so it listens on the compute node itself only", s.Submit), `remove it, or write: reach = "node"`)
 
-	check(has("app") && !noPage && noPageBuiltin, t.get("app").at,
+	check(has("app") && !noPage && noPageBuiltin, value("app"),
 		fmt.Sprintf("%q serves nothing to look for in its log", s.Submit), `write: app = "shell"`)
-	check(noPage && builtin.name != "" && !noPageBuiltin, t.get("app").at,
+	check(noPage && builtin.name != "" && !noPageBuiltin, value("app"),
 		fmt.Sprintf(`%q serves a page, and app = "shell" is for a session without one`, s.Submit), `write: submit = "builtin:shell", or remove app`)
-	check(noPage && s.Job == "" && s.Submit == "", t.get("app").at, title+" has no job to run a shell in", `add: submit = "builtin:shell"`)
-	check(has("local") && (noPage || noPageBuiltin), t.get("local").keyAt, title+" has no page, so it has no local port",
+	check(noPage && s.Job == "" && s.Submit == "", value("app"), title+" has no job to run a shell in", `add: submit = "builtin:shell"`)
+	check(has("local") && (noPage || noPageBuiltin), key("local"), title+" has no page, so it has no local port",
 		`remove it; "forward" is for ports of the job`)
 	if forward := t.byKey["forward"]; forward != nil && hasJob {
 		l.checkJobForwards(forward, s)

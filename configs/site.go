@@ -64,17 +64,16 @@ func (s *Site) Label() string {
 // AccessHint says what to do if a host of the site cannot be reached: what SSH requires
 // and, by a probe, whether that is met.
 func (s *Site) AccessHint(host string, answers func(address string) bool) string {
-	probe := s.ProbeAt(host)
-	switch {
+	switch probe := s.ProbeAt(host); {
 	case s.Before == "" || probe == "":
 		return s.Before
 	case answers(probe):
 		return fmt.Sprintf("%s responds, so the site accepts your network; `tunctl sites %s` lists its entrances", probe, s.Name)
-	}
-	if s.Probe == "" { // it is the host of which the error has said so
+	case s.Probe == "": // it is the host of which the error has said so
 		return s.Before
+	default:
+		return fmt.Sprintf("%s does not respond from this network. %s", probe, s.Before)
 	}
-	return fmt.Sprintf("%s does not respond from this network. %s", probe, s.Before)
 }
 
 // ProbeAt is the address that answers only if what SSH requires is met: the entrance's
@@ -168,7 +167,7 @@ var (
 	validWebHost = matching(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`,
 		"is not the name of a web host, in lowercase and without https://, port and path")
 
-	validTemplate = rule{func(text string) bool { _, err := parseTemplate(text); return err == nil }, "is not a valid template: answers are written as {{.account}}"}
+	validTemplate = rule{isTemplate, "is not a valid template: answers are written as {{.account}}"}
 )
 
 func (s *Site) readReach(in *input) {
@@ -213,7 +212,7 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 		return Site{}, src.err()
 	}
 	root := parseTree(src)
-	s := Site{Verified: true}
+	s := Site{Verified: true, Entrances: []Entrance{}, Questions: []Question{}} // [] in JSON, never null
 	if like := root.byKey["like"]; like != nil {
 		known, ok := base(like.text)
 		switch {
@@ -222,11 +221,12 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 		case !ok:
 			src.addError(like.at, "`tunctl sites` lists the sites", "no site %q", like.text)
 		}
-		s = known.clone()
+		s = known
+		s.Questions, s.Readers = slices.Clone(s.Questions), slices.Clone(s.Readers) // which are changed below
 	}
 	s.Name, s.Path = name, ""
 	if root.byKey["entrance"] != nil { // these replace those of the other site
-		s.Entrances = nil
+		s.Entrances = []Entrance{}
 	}
 	if root.byKey["queue"] != nil {
 		s.Queues = nil
@@ -241,19 +241,17 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	if s.Title == "" && root.complete() {
 		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}
-	s.checkReaders(src, root)
+	for _, r := range s.Readers { // those of "like" may be for other commands
+		command := root.get("read").get(r.Name).get("command")
+		if r.Command != "" && r.Command == command.text && !slices.Contains(s.Balance, r.Command) {
+			src.addError(command.at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
+		}
+	}
 	s.checkTemplates(src)
 	if err := src.err(); err != nil {
 		return Site{}, err
 	}
-	s.Entrances, s.Questions = append([]Entrance{}, s.Entrances...), append([]Question{}, s.Questions...) // [] in JSON, never null
 	return s, nil
-}
-
-func (s Site) clone() Site {
-	s.Entrances, s.Queues, s.Questions = slices.Clone(s.Entrances), slices.Clone(s.Queues), slices.Clone(s.Questions)
-	s.Readers = slices.Clone(s.Readers)
-	return s
 }
 
 // checkTemplates renders every template once, so that errors are found when the site is
@@ -271,6 +269,11 @@ func (s *Site) checkTemplates(src *source) {
 			src.addFileError("every {{.name}} needs a [question.name]", "the template %q cannot be filled: %v", text, err)
 		}
 	}
+}
+
+func isTemplate(text string) bool {
+	_, err := parseTemplate(text)
+	return err == nil
 }
 
 func parseTemplate(text string) (*template.Template, error) {

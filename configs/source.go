@@ -42,21 +42,16 @@ type Error struct {
 // Error renders the place, the problem, the line with the part in question
 // underlined, and the hint.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
-	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
-	}
-	b.WriteString(": " + e.Message)
+	text := e.File + ": " + e.Message
 	if e.Line > 0 {
 		number := strconv.Itoa(e.Line)
-		fmt.Fprintf(&b, "\n  %s | %s", number, e.Source)
-		fmt.Fprintf(&b, "\n  %s | %s", strings.Repeat(" ", len(number)), e.under)
+		text = fmt.Sprintf("%s:%s:%d: %s\n  %s | %s\n  %*s | %s", e.File, number, e.Column, e.Message,
+			number, e.Source, len(number), "", e.under)
 	}
 	if e.Hint != "" {
-		b.WriteString("\n  " + e.Hint)
+		text += "\n  " + e.Hint
 	}
-	return b.String()
+	return text
 }
 
 // span is a range of a source's bytes.
