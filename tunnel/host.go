@@ -52,9 +52,10 @@ type Host struct {
 	srun      lastWorking[srunOptions]
 }
 
-func newHost(p *Pool, name string) *Host {
+// newHost makes a host; behind is the login node before a compute node, or "".
+func newHost(p *Pool, name, behind string) *Host {
 	return &Host{
-		pool: p, name: name,
+		pool: p, name: name, behind: behind, quiet: behind != "",
 		log:     p.o.Log.With("host", api.HostLabel(name)),
 		woken:   make(chan struct{}, 1),
 		users:   map[*Host]string{},

@@ -157,7 +157,7 @@ func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) er
 	if mismatch, ok := errors.AsType[*xknownhosts.KeyError](k.db.HostKeyCallback()(k.name(), remote, key)); ok {
 		for _, known := range mismatch.Want {
 			switch {
-			case k.db.isAuthority(known):
+			case k.isAuthority(known.Key) && !k.isKnown(k.name(), known.Key):
 			case known.Key.Type() == key.Type():
 				old = append(old, known)
 			default:

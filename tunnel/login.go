@@ -265,7 +265,7 @@ func (l *login) methods() string {
 
 // silent reports whether the same login would succeed without a person.
 func (l *login) silent() bool {
-	return (!l.interacted || l.needsNoPerson()) && !l.keys.touched() && !l.page.shown
+	return (!l.interacted || l.needsNoPerson()) && !l.keys.touch && !l.page.shown
 }
 
 // refused describes a refused login.

@@ -94,12 +94,12 @@ func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 			continue
 		}
 		seen[blob] = true
-		usable, err := k.s.Restrict(s)
+		usable, err := k.s.Restrict(watchedSigner{s, k.sign})
 		if err = cmp.Or(k.s.CheckRSASize(s.PublicKey()), err); err != nil {
 			k.try.warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
 			continue
 		}
-		out = append(out, watchSigner(usable, k.sign))
+		out = append(out, usable)
 	}
 	return out
 }
@@ -216,8 +216,6 @@ func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 	return nil
 }
 
-func (k *userKeys) touched() bool { return k.touch }
-
 // certificateEnd is when the certificate that logged in expires; zero: never.
 func (k *userKeys) certificateEnd() time.Time {
 	return certificateEnd(k.used)
@@ -256,45 +254,25 @@ func sameKey(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
 }
 
-// signFunc calls sign to have a key sign.
-type signFunc func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
-
-// watchSigner makes each signature through watch. The signer keeps its algorithms.
-func watchSigner(s ssh.Signer, watch signFunc) ssh.Signer {
-	w := watchedSigner{s, watch}
-	switch s := s.(type) {
-	case ssh.MultiAlgorithmSigner:
-		return watchedMulti{watchedAlgorithm{w, s}, s}
-	case ssh.AlgorithmSigner:
-		return watchedAlgorithm{w, s}
-	}
-	return w
-}
-
+// watchedSigner makes each signature through watch.
 type watchedSigner struct {
 	ssh.Signer
-	watch signFunc
+	watch func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
 }
 
-func (w watchedSigner) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.Signer.Sign(r, data) })
+// Sign implements ssh.Signer.
+func (w watchedSigner) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.Signer.Sign(rand.Reader, data) })
 }
 
-type watchedAlgorithm struct {
-	watchedSigner
-	as ssh.AlgorithmSigner
+// SignWithAlgorithm implements ssh.AlgorithmSigner, as all keys of agents and files do.
+func (w watchedSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	as, ok := w.Signer.(ssh.AlgorithmSigner)
+	if !ok {
+		return nil, errors.New("this kind of key is not supported")
+	}
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return as.SignWithAlgorithm(rand.Reader, data, algorithm) })
 }
-
-func (w watchedAlgorithm) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.as.SignWithAlgorithm(rand.Reader, data, algorithm) })
-}
-
-type watchedMulti struct {
-	watchedAlgorithm
-	ms ssh.MultiAlgorithmSigner
-}
-
-func (w watchedMulti) Algorithms() []string { return w.ms.Algorithms() }
 
 // errExpired is wrapped by loadCertificate.
 var errExpired = errors.New("expired")
