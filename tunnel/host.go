@@ -194,9 +194,12 @@ func (h *Host) dropWantedLocked() {
 }
 
 // wake wakes the host's goroutine.
-func (h *Host) wake() {
+func (h *Host) wake() { notify(h.woken) }
+
+// notify wakes who waits for a channel with one place, or will.
+func notify(ch chan<- struct{}) {
 	select {
-	case h.woken <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
@@ -220,10 +223,7 @@ func (h *Host) networkChanged() {
 			h.facts.nextTry = latest(h.facts.nextTry, time.Now().Add(h.pool.o.Limits.ProbeTimeout))
 		}
 		c.away = !here
-		select {
-		case c.network <- struct{}{}:
-		default:
-		}
+		notify(c.network)
 	}
 	h.shortenBannerLocked()
 	h.enterLocked()

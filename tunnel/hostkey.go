@@ -27,7 +27,8 @@ type hostKeys struct {
 	s   *sshconfig.Settings
 	db  *knownHosts
 
-	offered []string // the algorithms that the server could choose from; see order
+	config  ssh.Config
+	offered []string // the algorithms that the server can choose from; see order
 
 	shown ssh.PublicKey // the key that was accepted
 }
@@ -36,15 +37,21 @@ func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
 	return &hostKeys{ctx: ctx, try: t, s: &t.settings}
 }
 
+// load reads the known keys, and decides which algorithms to offer.
 func (k *hostKeys) load() error {
+	config, algorithms, err := k.s.Algorithms()
+	if err != nil {
+		return err
+	}
 	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
 		return api.Errorf(api.CodeHostKey, "known_hosts cannot be read: %v", err).Because(classPermanent.of(err))
 	}
-	k.db = db
 	for _, w := range db.warnings {
 		k.try.warn(w)
 	}
+	k.db, k.config = db, config
+	k.offered = k.order(algorithms)
 	return nil
 }
 
@@ -60,8 +67,7 @@ func (k *hostKeys) name() string {
 // server then shows a key that known_hosts does not have (golang/go#29286).
 func (k *hostKeys) order(offered []string) []string {
 	known := slices.DeleteFunc(k.db.HostKeyAlgorithms(k.name()), func(a string) bool { return !slices.Contains(offered, a) })
-	k.offered = slices.Concat(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) }))
-	return k.offered
+	return slices.Concat(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) }))
 }
 
 // couldShow reports whether a server that has a key could have shown it.
@@ -207,11 +213,9 @@ func (t *attempt) acceptsKeyOf(ctx context.Context, c *conn) bool {
 	quiet := *t
 	quiet.attended = false
 	keys := newHostKeys(ctx, &quiet)
-	_, algorithms, err := t.settings.Algorithms()
-	if err != nil || keys.load() != nil {
+	if keys.load() != nil {
 		return false // its own login says why
 	}
-	keys.order(algorithms)
 	return keys.couldShow(c.hostKey) && keys.check(c.wire.RemoteAddr(), c.hostKey) == nil
 }
 

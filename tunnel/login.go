@@ -252,9 +252,6 @@ func (l *login) giveUp() error {
 	return nil
 }
 
-// answered reports whether the server responded to a login request.
-func (l *login) answered() bool { return l.offered }
-
 // methods is how the login was done, for display.
 func (l *login) methods() string {
 	if l.last == "" {

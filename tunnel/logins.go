@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,34 +43,25 @@ func (h *Host) recallLogins() {
 }
 
 // earlier is the earlier of two times; zero stays zero.
-func earlier(t, than time.Time) time.Time {
-	if t.After(than) {
-		return than
-	}
-	return t
-}
+func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 // loginBegins saves that a login begins, before the server counts it: if this process
 // ends during the login, the next one waits as long as this one would have.
 func (h *Host) loginBegins(at time.Time) {
-	if h.behind != "" {
-		return
-	}
-	h.mu.Lock()
-	h.facts.loggingIn = true
-	l := h.loginsLocked()
-	h.mu.Unlock()
-	l.Last = at
-	h.pool.o.Memory.SetLogins(h.name, l)
+	h.saveLogins(func(l *api.Logins) {
+		h.facts.loggingIn = true
+		l.Last = at
+	})
 }
 
-// saveLogins saves what the limits on logins count.
-func (h *Host) saveLogins() {
+// saveLogins saves what the limits on logins count, with a change.
+func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	if h.behind != "" {
 		return
 	}
 	h.mu.Lock()
 	l := h.loginsLocked()
+	changeLocked(&l)
 	h.mu.Unlock()
 	h.pool.o.Memory.SetLogins(h.name, l)
 }

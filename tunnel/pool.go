@@ -196,12 +196,7 @@ func (p *Pool) Reload(sshConfig string) {
 
 // recheckSoon triggers a comparison of all hosts' settings. Its caller may hold a host's
 // lock.
-func (p *Pool) recheckSoon() {
-	select {
-	case p.reloaded <- struct{}{}:
-	default:
-	}
-}
+func (p *Pool) recheckSoon() { notify(p.reloaded) }
 
 // serveReloads compares the settings in use with the current ones after each Reload.
 func (p *Pool) serveReloads(ctx context.Context) {
@@ -277,10 +272,7 @@ func (p *Pool) enqueue(h api.Host) {
 	p.mu.Lock()
 	p.queue = append(p.queue, h)
 	p.mu.Unlock()
-	select {
-	case p.queued <- struct{}{}:
-	default:
-	}
+	notify(p.queued)
 }
 
 // publish passes queued changes to Changed, in order, until done is closed and the queue

@@ -11,24 +11,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// revokedKeys is a RevokedHostKeys file: public keys, one a line, or a KRL.
-type revokedKeys struct {
-	plain map[string]bool // keys without their certificates, in wire format
-	krl   *krl
-}
-
-// readRevokedKeys reads such a file. If any part of it cannot be read, that is an error:
-// it may be the revocation that matters.
-func readRevokedKeys(path string) (*revokedKeys, error) {
+// readRevokedKeys reads a RevokedHostKeys file: public keys, one a line, or a KRL. If any
+// part of it cannot be read, that is an error: it may be the revocation that matters.
+func readRevokedKeys(path string) (*krl, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	if bytes.HasPrefix(content, []byte(krlMagic)) {
-		list, err := parseKRL(content)
-		return &revokedKeys{krl: list}, err
+		return parseKRL(content)
 	}
-	r := &revokedKeys{plain: map[string]bool{}}
+	list := &krl{keys: map[string]bool{}}
 	number := 0
 	for line := range strings.Lines(string(content)) {
 		number++
@@ -40,9 +33,9 @@ func readRevokedKeys(path string) (*revokedKeys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
-		r.plain[blob] = true
+		list.keys[blob] = true
 	}
-	return r, nil
+	return list, nil
 }
 
 // revokedBlob is the plain key of a line. A key type that the library does not know is
@@ -67,16 +60,4 @@ func revokedBlob(fields []string) (string, error) {
 		return string(blob), nil
 	}
 	return string(plainKey(key).Marshal()), nil
-}
-
-// has reports whether a key, its certificate, or the authority that signed it is
-// revoked.
-func (r *revokedKeys) has(key ssh.PublicKey) bool {
-	if r.krl != nil {
-		return r.krl.has(key)
-	}
-	if cert, ok := key.(*ssh.Certificate); ok && r.plain[string(cert.SignatureKey.Marshal())] {
-		return true
-	}
-	return r.plain[string(plainKey(key).Marshal())]
 }

@@ -67,7 +67,7 @@ func (t *attempt) securityKey(ctx context.Context) string {
 			continue
 		}
 		public := tokenKey(text)
-		held := public != nil && slices.ContainsFunc(k.agentKeys(), func(h ssh.Signer) bool { return sameKey(h.PublicKey(), public) })
+		held := public != nil && signerOf(k.agentKeys(), public) != nil
 		switch {
 		case public == nil || held:
 			others++

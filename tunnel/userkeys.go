@@ -51,30 +51,30 @@ func (k *userKeys) close() {
 // signers lists the keys: certificates first, then agent keys named in the
 // settings, other agent keys, and keys that only a file has.
 func (k *userKeys) signers() []ssh.Signer {
-	files := k.fileKeys()
-	held := k.agentKeys()
-	named := func(s ssh.Signer) bool {
-		return slices.ContainsFunc(files, func(f *fileKey) bool { return sameKey(f.public, s.PublicKey()) })
-	}
-	var list []ssh.Signer
-	list = append(list, k.certificates(files, held)...)
+	files, held := k.fileKeys(), k.agentKeys()
+	list := k.certificates(files, held)
+	var onlyFiles []ssh.Signer
 	for _, f := range files {
-		for _, s := range held {
-			if sameKey(f.public, s.PublicKey()) {
-				list = append(list, s)
-			}
+		if s := signerOf(held, f.public); s != nil {
+			list = append(list, s)
+		} else if f.private() {
+			onlyFiles = append(onlyFiles, f)
 		}
 	}
 	if !k.s.IdentitiesOnly {
-		list = append(list, slices.DeleteFunc(slices.Clone(held), named)...)
+		list = append(list, held...)
 	}
-	for _, f := range files {
-		inAgent := slices.ContainsFunc(held, func(s ssh.Signer) bool { return sameKey(f.public, s.PublicKey()) })
-		if !inAgent && f.private() {
-			list = append(list, f)
+	return k.usable(append(list, onlyFiles...))
+}
+
+// signerOf is the one with that key; nil: none is.
+func signerOf(signers []ssh.Signer, key ssh.PublicKey) ssh.Signer {
+	for _, s := range signers {
+		if sameKey(key, s.PublicKey()) {
+			return s
 		}
 	}
-	return k.usable(list)
+	return nil
 }
 
 // offer records that a key is offered to the server.
@@ -82,7 +82,7 @@ func (k *userKeys) offer(s ssh.Signer) {
 	k.offered = append(k.offered, describeKey(s.PublicKey()))
 }
 
-// usable drops keys that were used before or that the settings forbid, and watches the
+// usable drops keys that were used or listed before, or that the settings forbid, and watches the
 // others.
 func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 	var out []ssh.Signer
@@ -203,10 +203,8 @@ func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 
 // owner finds the private key of a certificate.
 func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
-	for _, s := range held {
-		if sameKey(cert.Key, s.PublicKey()) {
-			return s
-		}
+	if s := signerOf(held, cert.Key); s != nil {
+		return s
 	}
 	for _, f := range files {
 		if sameKey(cert.Key, f.public) && f.private() {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,12 +159,8 @@ func checkGreeting(r *bufio.Reader) error {
 
 // isOtherProtocol recognizes what commonly answers instead of sshd.
 func isOtherProtocol(line []byte) bool {
-	for _, start := range []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"} {
-		if bytes.HasPrefix(line, []byte(start)) {
-			return true
-		}
-	}
-	return false
+	starts := []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"}
+	return slices.ContainsFunc(starts, func(start string) bool { return bytes.HasPrefix(line, []byte(start)) })
 }
 
 func firstLine(text []byte) api.RemoteText {
