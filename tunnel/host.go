@@ -25,6 +25,10 @@ type Host struct {
 
 	woken chan struct{} // receives after wake: an input of nextAction changed
 
+	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
+	// Only the host's tries use it, one at a time.
+	sshOnlyWhy string
+
 	mu        sync.Mutex
 	facts     facts
 	view      api.Host
@@ -43,9 +47,7 @@ type Host struct {
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
 	// them once the try under way has ended.
 	outdated, recheckDue bool
-	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
-	sshOnlyWhy string
-	changed    chan struct{}
+	changed              chan struct{}
 
 	nodeWay   lastWorking[string] // onto a node behind it
 	insideWay lastWorking[string] // into a job on such a node

@@ -107,7 +107,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	if s.SSHConfig != "" {
 		args = append(args, "-F", s.SSHConfig)
 	}
-	if t.host.whySSH() != "" { // the server accepts little else, and ssh's default is no
+	if t.host.sshOnlyWhy != "" { // the server accepts little else, and ssh's default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
 	if s.Port != 0 { // which a site may have set

@@ -21,7 +21,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	if t.settings.Transport != "" {
 		return t.settings.Transport == api.TransportOpenSSH
 	}
-	why := t.host.whySSH()
+	why := t.host.sshOnlyWhy
 	if why == "" && t.settings.PKCS11Provider != "" {
 		why = "PKCS11Provider is set"
 	}
@@ -136,20 +136,6 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 		return false, t.denied
 	}
 	t.whySSH = why
-	t.host.setWhySSH(why)
+	t.host.sshOnlyWhy = why
 	return true, nil
-}
-
-// whySSH is why only the ssh program can log in, from an earlier login; "": no reason is
-// known.
-func (h *Host) whySSH() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.sshOnlyWhy
-}
-
-func (h *Host) setWhySSH(why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sshOnlyWhy = why
 }

@@ -93,6 +93,13 @@ func (c *relayConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// closeWrite half-closes the connection, once.
+func (c *relayConn) closeWrite() {
+	if !c.writeClosed.Swap(true) {
+		closeWrite(c.Conn)
+	}
+}
+
 // wasReset reports whether an end of file from c was in fact a reset. The system reports
 // a reset once: after a write got it, a read gets an end of file. Where writing is
 // closed, no write can have got it.
@@ -127,8 +134,7 @@ func relayOneWay(dst, src *relayConn, bufs *buffers, count func(int)) {
 		// stay unread.
 		return
 	case readErr == io.EOF && !src.wasReset(): //nolint:errorlint // a wrapped one is a failure
-		dst.writeClosed.Store(true)
-		closeWrite(dst.Conn)
+		dst.closeWrite()
 	default:
 		reset(dst.Conn)
 		reset(src.Conn)
