@@ -137,9 +137,8 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake within %s",
 			address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(err)
 	case disagree:
-		return api.Errorf(api.CodeConfig, "%s and tunctl have no algorithm in common: %v",
-			address, api.RemoteError(negotiation)).Because(classPermanent.of(err)).
-			WithHint(`set transport = "openssh" for this host`)
+		return classPermanent.errorf(api.CodeConfig, err, "%s and tunctl have no algorithm in common: %v",
+			address, api.RemoteError(negotiation)).WithHint(`set transport = "openssh" for this host`)
 	case !t.loginAt.IsZero() && login.offered:
 		return login.refused(err)
 	}
@@ -147,7 +146,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	if said, ok := disconnectText(err); ok {
 		why = "the server said: " + said.String()
 	}
-	return api.Errorf(api.CodeUnreachable, "the connection to %s was interrupted: %s", address, why).Because(classPassing.of(err))
+	return classPassing.errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", address, why)
 }
 
 // negotiated are the algorithms of a connection; nil if it does not report them.

@@ -302,7 +302,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return api.Errorf(api.CodeUnreachable, "%s is not connected", h.label()).Because(classPassing.of(api.ErrDown))
+				return classPassing.errorf(api.CodeUnreachable, api.ErrDown, "%s is not connected", h.label())
 			}
 			if f.stop != nil {
 				return f.stop.why

@@ -45,7 +45,7 @@ func (k *hostKeys) load() error {
 	}
 	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
-		return api.Errorf(api.CodeHostKey, "known_hosts cannot be read: %v", err).Because(classPermanent.of(err))
+		return classPermanent.errorf(api.CodeHostKey, err, "known_hosts cannot be read: %v", err)
 	}
 	for _, w := range db.warnings {
 		k.try.warn(w)
@@ -265,17 +265,16 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	answer, err := k.try.promptText(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
-			return api.Errorf(api.CodeNeedsPerson, "the host key of %s is unknown (%s), and there was no terminal or desktop to ask",
-				k.display(), shown).Because(classNeedsPerson.of(err)).
-				WithHint("run `tunctl login %s` in a terminal", k.try.host.name)
+			return classNeedsPerson.errorf(api.CodeNeedsPerson, err,
+				"the host key of %s is unknown (%s), and there was no terminal or desktop to ask", k.display(), shown).WithHint("run `tunctl login %s` in a terminal", k.try.host.name)
 		}
 		return err
 	}
 	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return api.Errorf(api.CodeNeedsPerson, "you did not accept the host key of %s (%s)",
-		k.display(), shown).Because(classNeedsPerson.of(nil)).
+	return classNeedsPerson.errorf(api.CodeNeedsPerson, nil, "you did not accept the host key of %s (%s)",
+		k.display(), shown).
 		WithHint("compare the fingerprint with the one that the site publishes; `tunctl login %s` asks again", k.try.host.name)
 }
 
@@ -353,7 +352,7 @@ func (k *hostKeys) revoked(key ssh.PublicKey, r *xknownhosts.RevokedError) error
 }
 
 func (k *hostKeys) refuse(message, hint string) error {
-	return api.Errorf(api.CodeHostKey, "%s", message).Because(classPermanent.of(nil)).WithHint("%s", hint)
+	return classPermanent.errorf(api.CodeHostKey, nil, "%s", message).WithHint("%s", hint)
 }
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }

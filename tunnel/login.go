@@ -274,8 +274,7 @@ func (l *login) refused(err error) *api.Error {
 	case hungUp && (l.tooLate || l.keys.tooLate), late && l.interacted:
 		return l.try.cutOff(err)
 	case late, hungUp && !told && len(l.tried) == 0 && len(l.allowed) == 0:
-		return api.Errorf(api.CodeUnreachable, "%s closed the connection during the login",
-			l.s.Address()).Because(classPassing.of(err))
+		return classPassing.errorf(api.CodeUnreachable, err, "%s closed the connection during the login", l.s.Address())
 	}
 	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
 	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.Address(), l.s.User)

@@ -97,7 +97,7 @@ func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
 
 // needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
-	return api.Errorf(api.CodeNeedsPerson, "%s needs you: %s", h.label(), why).Because(classNeedsPerson.of(cause)).
+	return classNeedsPerson.errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
 		WithHint("run `tunctl login %s` in a terminal", h.name)
 }
 
@@ -327,7 +327,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if silent == nil {
 			text, why = "the connection to %s was lost: %v", c.endReason()
 		}
-		f.failure = api.Errorf(api.CodeUnreachable, "%s", fmt.Sprintf(text, h.label(), why)).Because(classPassing.of(why))
+		f.failure = classPassing.errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
 		f.lostAt = now
 		if c.clients.sentWithin(now, l.InUse) {
 			f.noteWaiting(now, true)

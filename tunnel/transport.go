@@ -131,7 +131,7 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.denied = api.Errorf(api.CodeConfig, "%s needs the ssh program: %s", t.host.label(), why).Because(classPermanent.of(err)).
+		t.denied = classPermanent.errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
 			WithHint("%s", hint)
 		return false, t.denied
 	}

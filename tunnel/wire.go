@@ -173,8 +173,7 @@ func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		return proxy.describe(address)
 	}
-	e := api.Errorf(api.CodeUnreachable, "%s does not respond as an SSH server: %v",
-		address, greeting).Because(classPassing.of(greeting)).
+	e := classPassing.errorf(api.CodeUnreachable, greeting, "%s does not respond as an SSH server: %v", address, greeting).
 		WithHint("a captive portal or a VPN that is off often looks like this: open a web page, and check the VPN")
 	if errors.Is(greeting, io.EOF) || isConnReset(greeting) {
 		e.Message = fmt.Sprintf("%s closed the connection at once", address)
