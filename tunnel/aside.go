@@ -190,13 +190,6 @@ func (h *Host) connectedLocked(c *conn) {
 	h.enterLocked()
 }
 
-// replaceOthers is called when a connection became the host's.
-func (h *Host) replaceOthers() {
-	for _, c := range h.othersNow() {
-		c.replace()
-	}
-}
-
 // closeDropped closes the connections that nobody wants any more.
 func (h *Host) closeDropped() {
 	for _, c := range h.othersNow() {

@@ -47,6 +47,12 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if c, err := t.sharedOrOwn(ctx); c != nil || err != nil {
 		return c, err
 	}
+	if err := t.checkAccount(); err != nil {
+		return nil, err
+	}
+	if err := t.runBeforeLogin(ctx); err != nil {
+		return nil, err
+	}
 	c, err := t.logIn(ctx)
 	if err != nil {
 		return nil, err
@@ -69,17 +75,6 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: %w", t.host.label(), api.ErrDown) // only the users of the old identity wanted it
 	}
 	return nil
-}
-
-// logIn logs in, if nothing speaks against it.
-func (t *attempt) logIn(ctx context.Context) (*conn, error) {
-	if err := t.checkAccount(); err != nil {
-		return nil, err
-	}
-	if err := t.runBeforeLogin(ctx); err != nil {
-		return nil, err
-	}
-	return t.logInByTransport(ctx)
 }
 
 // runBeforeLogin runs the config's before_login command, such as one that fetches a
@@ -111,17 +106,16 @@ func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	return e
 }
 
-// logInByTransport logs in natively or by the ssh program.
-func (t *attempt) logInByTransport(ctx context.Context) (*conn, error) {
-	if t.usesSSHProgram(ctx) {
-		return t.logInBySSH(ctx)
-	}
-	c, err := t.logInNatively(ctx)
-	if err != nil && t.whySSH != "" {
+// logIn logs in natively or by the ssh program.
+func (t *attempt) logIn(ctx context.Context) (*conn, error) {
+	if !t.usesSSHProgram(ctx) {
+		c, err := t.logInNatively(ctx)
+		if err == nil || t.whySSH == "" {
+			return c, err
+		}
 		t.log.Info("the ssh program logs in instead", "why", t.whySSH)
-		return t.logInBySSH(ctx)
 	}
-	return c, err
+	return t.logInBySSH(ctx)
 }
 
 // logInNatively logs in with x/crypto/ssh.

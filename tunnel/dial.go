@@ -62,7 +62,7 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	if s.BindAddress != "" {
 		local, err := net.ResolveTCPAddr(network, net.JoinHostPort(s.BindAddress, "0"))
 		if err != nil {
-			return nil, api.Errorf(api.CodeConfig, "BindAddress %q: %v", s.BindAddress, err).Because(classPassing.of(err))
+			return nil, classPassing.errorf(api.CodeConfig, err, "BindAddress %q: %v", s.BindAddress, err)
 		}
 		d.LocalAddr = local
 	}

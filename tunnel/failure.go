@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os/exec"
 
+	"tunctl/internal/api"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -25,6 +26,11 @@ const (
 
 // of marks err, which may be nil, as of this class.
 func (c failureClass) of(err error) error { return &classified{c, err} }
+
+// errorf is an error for people, whose cause, which may be nil, is of this class.
+func (c failureClass) errorf(code api.Code, cause error, format string, args ...any) *api.Error {
+	return api.Errorf(code, format, args...).Because(c.of(cause))
+}
 
 // classified is an error with its class.
 type classified struct {

@@ -85,17 +85,13 @@ func (t *attempt) bannerLimit() time.Duration {
 
 // config is the library's configuration.
 func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error) {
-	common, hostKeyAlgorithms, err := t.settings.Algorithms()
-	if err != nil {
-		return nil, err
-	}
 	if err := keys.load(); err != nil {
 		return nil, err
 	}
 	return &ssh.ClientConfig{
-		Config:            common,
+		Config:            keys.config,
 		User:              t.settings.User,
-		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
+		HostKeyAlgorithms: keys.offered,
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if !t.loginAt.IsZero() {
 				return keys.checkSame(key) // a later key exchange of this connection
@@ -141,17 +137,16 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake within %s",
 			address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(err)
 	case disagree:
-		return api.Errorf(api.CodeConfig, "%s and tunctl have no algorithm in common: %v",
-			address, api.RemoteError(negotiation)).Because(classPermanent.of(err)).
-			WithHint(`set transport = "openssh" for this host`)
-	case !t.loginAt.IsZero() && login.answered():
+		return classPermanent.errorf(api.CodeConfig, err, "%s and tunctl have no algorithm in common: %v",
+			address, api.RemoteError(negotiation)).WithHint(`set transport = "openssh" for this host`)
+	case !t.loginAt.IsZero() && login.offered:
 		return login.refused(err)
 	}
 	why := strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
 	if said, ok := disconnectText(err); ok {
 		why = "the server said: " + said.String()
 	}
-	return api.Errorf(api.CodeUnreachable, "the connection to %s was interrupted: %s", address, why).Because(classPassing.of(err))
+	return classPassing.errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", address, why)
 }
 
 // negotiated are the algorithms of a connection; nil if it does not report them.

@@ -25,6 +25,10 @@ type Host struct {
 
 	woken chan struct{} // receives after wake: an input of nextAction changed
 
+	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
+	// Only the host's tries use it, one at a time.
+	sshOnlyWhy string
+
 	mu        sync.Mutex
 	facts     facts
 	view      api.Host
@@ -43,18 +47,17 @@ type Host struct {
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
 	// them once the try under way has ended.
 	outdated, recheckDue bool
-	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
-	sshOnlyWhy string
-	changed    chan struct{}
+	changed              chan struct{}
 
 	nodeWay   lastWorking[string] // onto a node behind it
 	insideWay lastWorking[string] // into a job on such a node
 	srun      lastWorking[srunOptions]
 }
 
-func newHost(p *Pool, name string) *Host {
+// newHost makes a host; behind is the login node before a compute node, or "".
+func newHost(p *Pool, name, behind string) *Host {
 	return &Host{
-		pool: p, name: name,
+		pool: p, name: name, behind: behind, quiet: behind != "",
 		log:     p.o.Log.With("host", api.HostLabel(name)),
 		woken:   make(chan struct{}, 1),
 		users:   map[*Host]string{},
@@ -193,9 +196,12 @@ func (h *Host) dropWantedLocked() {
 }
 
 // wake wakes the host's goroutine.
-func (h *Host) wake() {
+func (h *Host) wake() { notify(h.woken) }
+
+// notify wakes who waits for a channel with one place, or will.
+func notify(ch chan<- struct{}) {
 	select {
-	case h.woken <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
@@ -219,10 +225,7 @@ func (h *Host) networkChanged() {
 			h.facts.nextTry = latest(h.facts.nextTry, time.Now().Add(h.pool.o.Limits.ProbeTimeout))
 		}
 		c.away = !here
-		select {
-		case c.network <- struct{}{}:
-		default:
-		}
+		notify(c.network)
 	}
 	h.shortenBannerLocked()
 	h.enterLocked()
@@ -299,7 +302,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return api.Errorf(api.CodeUnreachable, "%s is not connected", h.label()).Because(classPassing.of(api.ErrDown))
+				return classPassing.errorf(api.CodeUnreachable, api.ErrDown, "%s is not connected", h.label())
 			}
 			if f.stop != nil {
 				return f.stop.why

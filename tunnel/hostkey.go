@@ -27,7 +27,8 @@ type hostKeys struct {
 	s   *sshconfig.Settings
 	db  *knownHosts
 
-	offered []string // the algorithms that the server could choose from; see order
+	config  ssh.Config
+	offered []string // the algorithms that the server can choose from; see order
 
 	shown ssh.PublicKey // the key that was accepted
 }
@@ -36,15 +37,21 @@ func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
 	return &hostKeys{ctx: ctx, try: t, s: &t.settings}
 }
 
+// load reads the known keys, and decides which algorithms to offer.
 func (k *hostKeys) load() error {
+	config, algorithms, err := k.s.Algorithms()
+	if err != nil {
+		return err
+	}
 	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
-		return api.Errorf(api.CodeHostKey, "known_hosts cannot be read: %v", err).Because(classPermanent.of(err))
+		return classPermanent.errorf(api.CodeHostKey, err, "known_hosts cannot be read: %v", err)
 	}
-	k.db = db
 	for _, w := range db.warnings {
 		k.try.warn(w)
 	}
+	k.db, k.config = db, config
+	k.offered = k.order(algorithms)
 	return nil
 }
 
@@ -60,8 +67,7 @@ func (k *hostKeys) name() string {
 // server then shows a key that known_hosts does not have (golang/go#29286).
 func (k *hostKeys) order(offered []string) []string {
 	known := slices.DeleteFunc(k.db.HostKeyAlgorithms(k.name()), func(a string) bool { return !slices.Contains(offered, a) })
-	k.offered = slices.Concat(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) }))
-	return k.offered
+	return slices.Concat(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) }))
 }
 
 // couldShow reports whether a server that has a key could have shown it.
@@ -157,7 +163,7 @@ func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) er
 	if mismatch, ok := errors.AsType[*xknownhosts.KeyError](k.db.HostKeyCallback()(k.name(), remote, key)); ok {
 		for _, known := range mismatch.Want {
 			switch {
-			case k.db.isAuthority(known):
+			case k.isAuthority(known.Key) && !k.isKnown(k.name(), known.Key):
 			case known.Key.Type() == key.Type():
 				old = append(old, known)
 			default:
@@ -207,11 +213,9 @@ func (t *attempt) acceptsKeyOf(ctx context.Context, c *conn) bool {
 	quiet := *t
 	quiet.attended = false
 	keys := newHostKeys(ctx, &quiet)
-	_, algorithms, err := t.settings.Algorithms()
-	if err != nil || keys.load() != nil {
+	if keys.load() != nil {
 		return false // its own login says why
 	}
-	keys.order(algorithms)
 	return keys.couldShow(c.hostKey) && keys.check(c.wire.RemoteAddr(), c.hostKey) == nil
 }
 
@@ -261,17 +265,16 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	answer, err := k.try.promptText(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
 		if errors.Is(err, ErrNobody) {
-			return api.Errorf(api.CodeNeedsPerson, "the host key of %s is unknown (%s), and there was no terminal or desktop to ask",
-				k.display(), shown).Because(classNeedsPerson.of(err)).
-				WithHint("run `tunctl login %s` in a terminal", k.try.host.name)
+			return classNeedsPerson.errorf(api.CodeNeedsPerson, err,
+				"the host key of %s is unknown (%s), and there was no terminal or desktop to ask", k.display(), shown).WithHint("run `tunctl login %s` in a terminal", k.try.host.name)
 		}
 		return err
 	}
 	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return api.Errorf(api.CodeNeedsPerson, "you did not accept the host key of %s (%s)",
-		k.display(), shown).Because(classNeedsPerson.of(nil)).
+	return classNeedsPerson.errorf(api.CodeNeedsPerson, nil, "you did not accept the host key of %s (%s)",
+		k.display(), shown).
 		WithHint("compare the fingerprint with the one that the site publishes; `tunctl login %s` asks again", k.try.host.name)
 }
 
@@ -349,7 +352,7 @@ func (k *hostKeys) revoked(key ssh.PublicKey, r *xknownhosts.RevokedError) error
 }
 
 func (k *hostKeys) refuse(message, hint string) error {
-	return api.Errorf(api.CodeHostKey, "%s", message).Because(classPermanent.of(nil)).WithHint("%s", hint)
+	return classPermanent.errorf(api.CodeHostKey, nil, "%s", message).WithHint("%s", hint)
 }
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }

@@ -79,28 +79,12 @@ func (p *Pool) hopSettings(ctx context.Context, name string) (s sshconfig.Settin
 	return s, "", err
 }
 
-// ErrOtherAccount is wrapped when a host's connection is to another account than the
-// caller expects: an edited config can point a name elsewhere.
-var ErrOtherAccount = errors.New("the host is another account now")
-
 // Account is user@address of the live connection, or of the last try, and the way there;
 // "" before the first.
 func (h *Host) Account() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.identity
-}
-
-// RunAs is Run, but fails if the connection is to another account.
-func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte) (Result, error) {
-	c, err := h.current()
-	if err != nil {
-		return Result{}, err
-	}
-	if c.identity != account {
-		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, c.identity, account)
-	}
-	return c.runNamed(ctx, h.label(), command, stdin)
 }
 
 // updateIdentity records where the host's settings lead now. Hosts that share the

@@ -26,8 +26,10 @@ func (h *Host) keep(ctx context.Context, c *conn) {
 	c.spawn(func() { h.runFirstCommand(ctx, c) })
 	k := newKeepalive(c)
 	defer k.stop()
-	ending := certificateTimer(c.certificateEnds)
-	defer ending.Stop()
+	var ending <-chan time.Time
+	if !c.certificateEnds.IsZero() {
+		ending = time.After(time.Until(c.certificateEnds.Add(-CertificateWarning)))
+	}
 	for {
 		select {
 		case <-c.done:
@@ -50,7 +52,7 @@ func (h *Host) keep(ctx context.Context, c *conn) {
 			} else {
 				h.checkStall(k)
 			}
-		case <-ending.C:
+		case <-ending:
 			h.warnCertificateEnds(c.certificateEnds)
 		case rtt := <-k.replies:
 			k.gotReply()
@@ -271,16 +273,6 @@ func (k *keepalive) sendRequest() {
 
 // CertificateWarning is how long before the end of a certificate the warning comes.
 const CertificateWarning = 30 * time.Minute
-
-// certificateTimer fires at the time of the warning; never if ends is zero.
-func certificateTimer(ends time.Time) *time.Timer {
-	if ends.IsZero() {
-		never := time.NewTimer(time.Hour)
-		never.Stop()
-		return never
-	}
-	return time.NewTimer(time.Until(ends.Add(-CertificateWarning)))
-}
 
 // warnCertificateEnds warns that the certificate expires: the connection stays, but
 // cannot be restored without a new one.

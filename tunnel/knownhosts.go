@@ -12,22 +12,20 @@ import (
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
-	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
 // knownHosts are the known_hosts files of a person and a system. The library refuses a
 // whole file for one line that it cannot read; OpenSSH, and this, skip the line.
 type knownHosts struct {
 	*knownhosts.HostKeyDB
-	authorities map[string]bool   // "file:line" of the @cert-authority lines
-	origins     map[string]string // by the path of a cleaned copy: the original file
-	warnings    []string
+	origins  map[string]string // by the path of a cleaned copy: the original file
+	warnings []string
 }
 
 // readKnownHosts reads the files that exist. As for OpenSSH, one that cannot be read knows
 // no host: the person can still log in, and is asked.
 func readKnownHosts(paths []string) (*knownHosts, error) {
-	k := &knownHosts{authorities: map[string]bool{}, origins: map[string]string{}}
+	k := &knownHosts{origins: map[string]string{}}
 	var files []string
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
@@ -47,7 +45,6 @@ func readKnownHosts(paths []string) (*knownHosts, error) {
 			k.origins[copied] = path
 			path = copied
 		}
-		k.noteAuthorities(path, content)
 		files = append(files, path)
 	}
 	db, err := knownhosts.NewDB(files...)
@@ -65,21 +62,6 @@ func (k *knownHosts) blankBadLines(path string, content []byte) []byte {
 		}
 	}
 	return bytes.Join(lines, []byte("\n"))
-}
-
-// noteAuthorities records which lines are authorities.
-func (k *knownHosts) noteAuthorities(path string, content []byte) {
-	number := 0
-	for line := range bytes.Lines(content) {
-		number++
-		if fields := bytes.Fields(line); len(fields) > 0 && string(fields[0]) == "@cert-authority" {
-			k.authorities[fmt.Sprintf("%s:%d", path, number)] = true
-		}
-	}
-}
-
-func (k *knownHosts) isAuthority(key xknownhosts.KnownKey) bool {
-	return k.authorities[fmt.Sprintf("%s:%d", key.Filename, key.Line)]
 }
 
 // origin is the original of a file that was read as a copy.

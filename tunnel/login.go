@@ -252,9 +252,6 @@ func (l *login) giveUp() error {
 	return nil
 }
 
-// answered reports whether the server responded to a login request.
-func (l *login) answered() bool { return l.offered }
-
 // methods is how the login was done, for display.
 func (l *login) methods() string {
 	if l.last == "" {
@@ -265,7 +262,7 @@ func (l *login) methods() string {
 
 // silent reports whether the same login would succeed without a person.
 func (l *login) silent() bool {
-	return (!l.interacted || l.needsNoPerson()) && !l.keys.touched() && !l.page.shown
+	return (!l.interacted || l.needsNoPerson()) && !l.keys.touch && !l.page.shown
 }
 
 // refused describes a refused login.
@@ -277,8 +274,7 @@ func (l *login) refused(err error) *api.Error {
 	case hungUp && (l.tooLate || l.keys.tooLate), late && l.interacted:
 		return l.try.cutOff(err)
 	case late, hungUp && !told && len(l.tried) == 0 && len(l.allowed) == 0:
-		return api.Errorf(api.CodeUnreachable, "%s closed the connection during the login",
-			l.s.Address()).Because(classPassing.of(err))
+		return classPassing.errorf(api.CodeUnreachable, err, "%s closed the connection during the login", l.s.Address())
 	}
 	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
 	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.Address(), l.s.User)

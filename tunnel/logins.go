@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,42 +35,33 @@ func (h *Host) recallLogins() {
 		why := api.Errorf(api.CodeUnreachable, "%s", cmp.Or(known.Why, "seen before the agent was restarted"))
 		f.stop = &stop{state: api.HostBlocked, why: h.suspectedBan(why, f.ban), until: f.ban}
 	case known.BannedUntil.IsZero() && known.Why != "" || f.refusals >= l.Refusals:
-		f.stop = &stop{state: api.HostBlocked, why: api.Errorf(api.CodeAuth, "%s",
-			cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.refusals))).Because(classRefused.of(nil)).
+		f.stop = &stop{state: api.HostBlocked, why: classRefused.errorf(api.CodeAuth, nil, "%s",
+			cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.refusals))).
 			WithHint("`tunctl login %s` tries again", h.name)}
 	}
 	h.enterLocked()
 }
 
 // earlier is the earlier of two times; zero stays zero.
-func earlier(t, than time.Time) time.Time {
-	if t.After(than) {
-		return than
-	}
-	return t
-}
+func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 // loginBegins saves that a login begins, before the server counts it: if this process
 // ends during the login, the next one waits as long as this one would have.
 func (h *Host) loginBegins(at time.Time) {
-	if h.behind != "" {
-		return
-	}
-	h.mu.Lock()
-	h.facts.loggingIn = true
-	l := h.loginsLocked()
-	h.mu.Unlock()
-	l.Last = at
-	h.pool.o.Memory.SetLogins(h.name, l)
+	h.saveLogins(func(l *api.Logins) {
+		h.facts.loggingIn = true
+		l.Last = at
+	})
 }
 
-// saveLogins saves what the limits on logins count.
-func (h *Host) saveLogins() {
+// saveLogins saves what the limits on logins count, with a change.
+func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	if h.behind != "" {
 		return
 	}
 	h.mu.Lock()
 	l := h.loginsLocked()
+	changeLocked(&l)
 	h.mu.Unlock()
 	h.pool.o.Memory.SetLogins(h.name, l)
 }

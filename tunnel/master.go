@@ -60,7 +60,7 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	if err := m.start(); err != nil {
 		stopAsking()
 		m.close()
-		return nil, api.Errorf(api.CodeConfig, "cannot run ssh: %v", err).Because(classOfStart(err).of(err))
+		return nil, classOfStart(err).errorf(api.CodeConfig, err, "cannot run ssh: %v", err)
 	}
 	t.loginAt = time.Now()
 	t.host.loginBegins(t.loginAt)
@@ -86,7 +86,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	s, env := &t.settings, t.pool.env(ctx)
 	program, err := sshconfig.FindSSH(env)
 	if err != nil {
-		return nil, api.Errorf(api.CodeConfig, `transport = "openssh" needs the ssh program`).Because(classPermanent.of(err)).
+		return nil, classPermanent.errorf(api.CodeConfig, err, `transport = "openssh" needs the ssh program`).
 			WithHint("install OpenSSH's client")
 	}
 	dir, err := os.MkdirTemp("", "tunctl-ssh-")
@@ -107,7 +107,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	if s.SSHConfig != "" {
 		args = append(args, "-F", s.SSHConfig)
 	}
-	if t.host.whySSH() != "" { // the server accepts little else, and ssh's default is no
+	if t.host.sshOnlyWhy != "" { // the server accepts little else, and ssh's default is no
 		args = append(args, "-o", "GSSAPIAuthentication=yes")
 	}
 	if s.Port != 0 { // which a site may have set
@@ -204,8 +204,7 @@ func (t *attempt) attachOwnMaster(raw net.Conn, m *master) (*conn, error) {
 	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
 	if err != nil {
 		_ = t.wire.Close()
-		return nil, api.Errorf(api.CodeUnreachable, "the ssh program does not share its connection: %v",
-			err).Because(classPassing.of(err))
+		return nil, classPassing.errorf(api.CodeUnreachable, err, "the ssh program does not share its connection: %v", err)
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	c.master = m
@@ -239,13 +238,13 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 		t.loginAt = time.Time{}
 	}
 	if expired {
-		return api.Errorf(api.CodeUnreachable, "ssh did not log in to %s within %s",
-			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(reason.class.of(err))
+		return reason.class.errorf(api.CodeUnreachable, err, "ssh did not log in to %s within %s",
+			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout))
 	}
 	if reason.ask && !t.attended {
 		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
 	}
-	e := api.Errorf(reason.code, "ssh could not log in to %s: %s", t.host.label(), said).Because(reason.class.of(err)).
+	e := reason.class.errorf(reason.code, err, "ssh could not log in to %s: %s", t.host.label(), said).
 		WithHint("%s", reason.hint)
 	switch {
 	case reason.code == api.CodeHostKey:

@@ -34,8 +34,7 @@ type nodeHop struct {
 }
 
 func newNodeHop(login *Host, names []string) *nodeHop {
-	h := newHost(login.pool, login.name+","+names[0])
-	h.quiet, h.behind = true, login.name
+	h := newHost(login.pool, login.name+","+names[0], login.name)
 	return &nodeHop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
 }
 

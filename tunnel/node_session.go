@@ -57,36 +57,31 @@ func (s *jobSession) SendRequest(name string, wantReply bool, payload []byte) (b
 		return s.target.SendRequest(name, wantReply, payload)
 	default:
 	}
-	switch name {
-	case "shell", "exec", "subsystem":
-	default:
-		return s.inside.SendRequest(name, wantReply, payload)
-	}
 	if name == "subsystem" && isSFTP(payload) {
 		return s.startSFTP(payload)
 	}
-	defer s.settle(s.inside, s.received)
+	if name == "shell" || name == "exec" || name == "subsystem" {
+		defer s.settle(s.inside, s.received)
+	}
 	return s.inside.SendRequest(name, wantReply, payload)
 }
 
 // startSFTP starts the node's server of files, or another.
 func (s *jobSession) startSFTP(payload []byte) (bool, error) {
+	defer s.settle(s.inside, s.received) // unless it is elsewhere
 	ok, err := s.inside.SendRequest("subsystem", true, payload)
-	if ok || err != nil && !lacksSFTP(err) {
-		s.settle(s.inside, s.received)
+	if ok || err != nil && !errors.Is(err, step.ErrNoSFTP) {
 		return ok, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sftpTimeout)
 	defer cancel()
 	ch, received, err := s.openSFTP(ctx)
 	if err != nil {
-		s.settle(s.inside, s.received)
 		return false, err
 	}
 	if ok, err = ch.SendRequest("subsystem", true, payload); !ok || err != nil {
 		_ = ch.Close()
 		go ssh.DiscardRequests(received)
-		s.settle(s.inside, s.received)
 		return false, err
 	}
 	_ = s.inside.Close()
@@ -95,23 +90,20 @@ func (s *jobSession) startSFTP(payload []byte) (bool, error) {
 	return true, nil
 }
 
-// Read implements ssh.Channel.
-func (s *jobSession) Read(p []byte) (int, error) {
+// started is where the session's program is, once there is one.
+func (s *jobSession) started() ssh.Channel {
 	<-s.settled
-	return s.target.Read(p)
+	return s.target
 }
+
+// Read implements ssh.Channel.
+func (s *jobSession) Read(p []byte) (int, error) { return s.started().Read(p) }
 
 // Write implements ssh.Channel.
-func (s *jobSession) Write(p []byte) (int, error) {
-	<-s.settled
-	return s.target.Write(p)
-}
+func (s *jobSession) Write(p []byte) (int, error) { return s.started().Write(p) }
 
 // CloseWrite implements ssh.Channel.
-func (s *jobSession) CloseWrite() error {
-	<-s.settled
-	return s.target.CloseWrite()
-}
+func (s *jobSession) CloseWrite() error { return s.started().CloseWrite() }
 
 // Close implements ssh.Channel.
 func (s *jobSession) Close() error {
@@ -124,17 +116,8 @@ func (s *jobSession) Stderr() io.ReadWriter { return jobStderr{s} }
 
 type jobStderr struct{ s *jobSession }
 
-func (e jobStderr) Read(p []byte) (int, error) {
-	<-e.s.settled
-	return e.s.target.Stderr().Read(p)
-}
-
-func (e jobStderr) Write(p []byte) (int, error) {
-	<-e.s.settled
-	return e.s.target.Stderr().Write(p)
-}
-
-func lacksSFTP(err error) bool { return errors.Is(err, step.ErrNoSFTP) }
+func (e jobStderr) Read(p []byte) (int, error)  { return e.s.started().Stderr().Read(p) }
+func (e jobStderr) Write(p []byte) (int, error) { return e.s.started().Stderr().Write(p) }
 
 // isSFTP reports whether a subsystem request asks for sftp.
 func isSFTP(payload []byte) bool {

@@ -22,7 +22,6 @@ const spareSessions = 2
 type stream struct {
 	programPipes
 	conn    *conn
-	slot    *sessionSlot
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -44,68 +43,51 @@ func (c *conn) stream(ctx context.Context, command, line string) (*stream, error
 		}
 		return nil, err
 	}
-	s := &stream{conn: c, wait: channelWait{all: &c.clients}, slot: slot, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
-	started := make(chan error, 1)
-	if !c.spawn(func() { s.run(command, line, started) }) {
-		slot.release()
-		return nil, c.downError()
-	}
-	select {
-	case err := <-started:
-		return s, err
-	case <-ctx.Done():
-		c.spawn(func() {
-			if <-started == nil {
-				_ = s.Close()
-			}
-		})
-		return nil, ctx.Err()
-	}
-}
-
-// run runs the command, from opening its session to its end.
-func (s *stream) run(command, line string, started chan<- error) {
-	session, err := s.conn.client.NewSession()
-	if err == nil {
-		s.session = session
-		if err = s.begin(command, line); err != nil {
-			_ = session.Close()
-		}
-	}
-	if err != nil {
+	return open(ctx, c, func() (*stream, error) {
+		s := &stream{conn: c, wait: channelWait{all: &c.clients}, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
+		err := s.begin(command, line)
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
-			s.slot.refused()
-			err = &noWayError{"a command on the host", fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err))}
-		} else {
-			s.slot.release()
+			slot.refused()
+			return nil, &noWayError{"a command on the host", fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err))}
 		}
-		started <- err
-		return
-	}
-	s.slot.accepted()
-	defer s.slot.release()
-	started <- nil
-	s.status, s.err = exitStatus(session.Wait())
-	s.stderr.end()
-	close(s.exited)
-	_ = session.Close()
+		if err != nil {
+			slot.release()
+			return nil, err
+		}
+		slot.accepted()
+		c.wg.Go(func() {
+			defer slot.release()
+			s.status, s.err = exitStatus(s.session.Wait())
+			s.stderr.end()
+			close(s.exited)
+			_ = s.session.Close()
+		})
+		return s, nil
+	}, closeLate[*stream])
 }
 
-func (s *stream) begin(command, line string) error {
-	in, err := s.session.StdinPipe()
-	if err != nil {
+// begin starts the command, and sends it its first line.
+func (s *stream) begin(command, line string) (err error) {
+	if s.session, err = s.conn.client.NewSession(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.session.Close()
+		}
+	}()
+	if s.in, err = s.session.StdinPipe(); err != nil {
 		return err
 	}
 	out, err := s.session.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	s.in, s.out = in, bufio.NewReader(out)
-	s.session.Stderr = s.stderr
+	s.out, s.session.Stderr = bufio.NewReader(out), s.stderr
 	if err := s.session.Start(command); err != nil {
 		return fmt.Errorf("running a command: %w", err)
 	}
-	_, _ = io.WriteString(in, line+"\n") // if the command has ended, it says why
+	_, _ = io.WriteString(s.in, line+"\n") // if the command has ended, it says why
 	return nil
 }
 

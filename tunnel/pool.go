@@ -146,38 +146,28 @@ func (p *Pool) startLocked(h *Host) {
 
 // Host returns the host of that name, always the same one: "a,b" is b through a. It
 // dials nothing.
-func (p *Pool) Host(name string) *Host {
-	return p.host(name, func() *Host {
-		return newHost(p, name)
-	})
-}
+func (p *Pool) Host(name string) *Host { return p.host(name, "") }
 
 // Behind returns a compute node behind a login node: a host that is reached through
 // another, whatever its own settings say about jumps. The user is the login node's,
 // unless node names one. It dials nothing.
 func (p *Pool) Behind(host, node string) *Host {
 	p.Host(host)
-	name := host + "," + node
-	return p.host(name, func() *Host {
-		h := newHost(p, name)
-		h.quiet, h.behind = true, host
-		return h
-	})
+	return p.host(host+","+node, host)
 }
 
-// host returns the host of that name; create makes it the first time.
-func (p *Pool) host(name string, create func() *Host) *Host {
+func (p *Pool) host(name, behind string) *Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h, ok := p.hosts[name]; ok {
-		return h
+	h := p.hosts[name]
+	if h == nil {
+		h = newHost(p, name, behind)
+		p.hosts[name] = h
+		if p.serving != nil {
+			p.startLocked(h)
+		}
 	}
-	made := create()
-	p.hosts[name] = made
-	if p.serving != nil {
-		p.startLocked(made)
-	}
-	return made
+	return h
 }
 
 // resolver reads settings with the current config and environment.
@@ -206,12 +196,7 @@ func (p *Pool) Reload(sshConfig string) {
 
 // recheckSoon triggers a comparison of all hosts' settings. Its caller may hold a host's
 // lock.
-func (p *Pool) recheckSoon() {
-	select {
-	case p.reloaded <- struct{}{}:
-	default:
-	}
-}
+func (p *Pool) recheckSoon() { notify(p.reloaded) }
 
 // serveReloads compares the settings in use with the current ones after each Reload.
 func (p *Pool) serveReloads(ctx context.Context) {
@@ -287,10 +272,7 @@ func (p *Pool) enqueue(h api.Host) {
 	p.mu.Lock()
 	p.queue = append(p.queue, h)
 	p.mu.Unlock()
-	select {
-	case p.queued <- struct{}{}:
-	default:
-	}
+	notify(p.queued)
 }
 
 // publish passes queued changes to Changed, in order, until done is closed and the queue

@@ -75,17 +75,13 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 	defer t.timeout.stop()
 	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
 	keys := newHostKeys(ctx, t)
-	common, hostKeyAlgorithms, err := t.settings.Algorithms()
-	if err == nil {
-		err = keys.load()
-	}
-	if err != nil {
+	if err := keys.load(); err != nil {
 		return err
 	}
 	var verdict error
-	_, _, _, err = ssh.NewClientConn(t.wire, t.settings.Address(), &ssh.ClientConfig{
-		Config:            common,
-		HostKeyAlgorithms: keys.order(hostKeyAlgorithms),
+	_, _, _, err := ssh.NewClientConn(t.wire, t.settings.Address(), &ssh.ClientConfig{
+		Config:            keys.config,
+		HostKeyAlgorithms: keys.offered,
 		ClientVersion:     "SSH-2.0-tunctl",
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			seen.HostKey = ssh.FingerprintSHA256(plainKey(key))

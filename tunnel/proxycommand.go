@@ -45,8 +45,7 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	}
 	if err != nil {
 		end()
-		return nil, api.Errorf(api.CodeConfig, "cannot run the ProxyCommand %q: %v",
-			s.ProxyCommand, err).Because(classOfStart(err).of(err))
+		return nil, classOfStart(err).errorf(api.CodeConfig, err, "cannot run the ProxyCommand %q: %v", s.ProxyCommand, err)
 	}
 	return p, nil
 }
@@ -91,7 +90,7 @@ func (e *proxyError) class() failureClass { return cmp.Or(e.reason.class, classP
 
 // describe is the failure to reach a host by the command.
 func (e *proxyError) describe(address string) *api.Error {
-	described := api.Errorf(e.reason.code, "%s cannot be reached: %v", address, e).Because(e.class().of(e)).
+	described := e.class().errorf(e.reason.code, e, "%s cannot be reached: %v", address, e).
 		WithHint("%s", e.reason.hint)
 	if e.class() == classRefused {
 		described.Hint = cmp.Or(described.Hint, "run the ProxyCommand in a terminal: the host that it logs in to refuses your key, or asks for a password")
@@ -102,9 +101,8 @@ func (e *proxyError) describe(address string) *api.Error {
 // silentProxy describes a ProxyCommand that forwarded no banner in time; greeting is how
 // reading from it ended.
 func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
-	e := api.Errorf(api.CodeUnreachable, "%s cannot be reached: its ProxyCommand passed on no SSH banner within %s",
-		address, api.DurationText(limit)).Because(classPassing.of(cmp.Or(greeting, errSilent))).
-		WithHint("run the ProxyCommand in a terminal: it may be waiting for input")
+	e := classPassing.errorf(api.CodeUnreachable, cmp.Or(greeting, errSilent),
+		"%s cannot be reached: its ProxyCommand passed on no SSH banner within %s", address, api.DurationText(limit)).WithHint("run the ProxyCommand in a terminal: it may be waiting for input")
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		e.Err = proxy.class().of(proxy)
 		e.Message += "; its output: " + hideLinks(proxy.said)

@@ -66,7 +66,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 	}
 	if !now.Before(f.attended) {
 		if !silent {
-			f.stop = &stop{state: api.HostNeedsLogin, why: h.loginMayAsk()}
+			f.stop = &stop{state: api.HostNeedsLogin, why: h.needsPerson("the login may ask for a password, a code or a touch", nil)}
 			h.enterLocked()
 			return actionWait, time.Time{}
 		}
@@ -95,14 +95,9 @@ func (h *Host) nextLoginLocked() (at time.Time) {
 // limitsLocked are the pool's limits, or stricter ones of the host's site.
 func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
 
-// loginMayAsk is the error of a login that may need a person when none is present.
-func (h *Host) loginMayAsk() *api.Error {
-	return h.needsPerson("the login may ask for a password, a code or a touch", nil)
-}
-
 // needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
-	return api.Errorf(api.CodeNeedsPerson, "%s needs you: %s", h.label(), why).Because(classNeedsPerson.of(cause)).
+	return classNeedsPerson.errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
 		WithHint("run `tunctl login %s` in a terminal", h.name)
 }
 
@@ -175,12 +170,14 @@ func (h *Host) try(serving context.Context) {
 	if c != nil && c.owner == h {
 		if used {
 			h.pool.wg.Go(func() { h.keep(serving, c) })
-			h.replaceOthers()
+			for _, other := range h.othersNow() {
+				other.replace()
+			}
 		} else {
 			c.close(nil)
 		}
 	}
-	h.saveLogins()
+	h.saveLogins(func(*api.Logins) {})
 }
 
 // beginTry starts a try, unless the host is no longer wanted.
@@ -330,7 +327,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if silent == nil {
 			text, why = "the connection to %s was lost: %v", c.endReason()
 		}
-		f.failure = api.Errorf(api.CodeUnreachable, "%s", fmt.Sprintf(text, h.label(), why)).Because(classPassing.of(why))
+		f.failure = classPassing.errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
 		f.lostAt = now
 		if c.clients.sentWithin(now, l.InUse) {
 			f.noteWaiting(now, true)

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -56,10 +57,7 @@ func (w *channelWait) sent() {
 		w.all.waiting.Add(1)
 	}
 	if w.all.checked.CompareAndSwap(false, true) {
-		select {
-		case w.all.began <- struct{}{}:
-		default:
-		}
+		notify(w.all.began)
 	}
 }
 
@@ -237,12 +235,4 @@ func (m *lossMeter) lossy() bool {
 }
 
 // latest is the latest of some times.
-func latest(times ...time.Time) time.Time {
-	var last time.Time
-	for _, t := range times {
-		if t.After(last) {
-			last = t
-		}
-	}
-	return last
-}
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -114,18 +115,13 @@ func (h *Host) enterLocked() {
 	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts, h.label())
 	v.Asking, v.Links = h.facts.asking, h.facts.links
 	v.Cause = api.Redact(v.Cause)
-	if c := h.facts.live; c != nil {
-		rtt, node := c.measured()
-		v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.algorithms
-		v.RTTMs = float64(rtt) / float64(time.Millisecond)
-		v.Transport, v.TransportWhy = c.transport, c.transportWhy
-		v.CertificateEnds = c.certificateEnds
-		v.NotRespondingSince, _ = c.notResponding()
-	} else {
-		v.Transport, v.TransportWhy, v.CertificateEnds = "", "", time.Time{}
-		v.Auth, v.LoginNode, v.RTTMs, v.Algorithms = "", "", 0, nil
-		v.NotRespondingSince = time.Time{}
-	}
+	c := cmp.Or(h.facts.live, &conn{via: v.Via})
+	rtt, node := c.measured()
+	v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.algorithms
+	v.RTTMs = float64(rtt) / float64(time.Millisecond)
+	v.Transport, v.TransportWhy = c.transport, c.transportWhy
+	v.CertificateEnds = c.certificateEnds
+	v.NotRespondingSince, _ = c.notResponding()
 	v.Outdated = h.outdatedLocked()
 	if h.recheckDue && h.facts.trying == "" {
 		h.recheckDue = false

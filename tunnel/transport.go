@@ -21,7 +21,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	if t.settings.Transport != "" {
 		return t.settings.Transport == api.TransportOpenSSH
 	}
-	why := t.host.whySSH()
+	why := t.host.sshOnlyWhy
 	if why == "" && t.settings.PKCS11Provider != "" {
 		why = "PKCS11Provider is set"
 	}
@@ -67,7 +67,7 @@ func (t *attempt) securityKey(ctx context.Context) string {
 			continue
 		}
 		public := tokenKey(text)
-		held := public != nil && slices.ContainsFunc(k.agentKeys(), func(h ssh.Signer) bool { return sameKey(h.PublicKey(), public) })
+		held := public != nil && signerOf(k.agentKeys(), public) != nil
 		switch {
 		case public == nil || held:
 			others++
@@ -131,25 +131,11 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.denied = api.Errorf(api.CodeConfig, "%s needs the ssh program: %s", t.host.label(), why).Because(classPermanent.of(err)).
+		t.denied = classPermanent.errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
 			WithHint("%s", hint)
 		return false, t.denied
 	}
 	t.whySSH = why
-	t.host.setWhySSH(why)
+	t.host.sshOnlyWhy = why
 	return true, nil
-}
-
-// whySSH is why only the ssh program can log in, from an earlier login; "": no reason is
-// known.
-func (h *Host) whySSH() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.sshOnlyWhy
-}
-
-func (h *Host) setWhySSH(why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sshOnlyWhy = why
 }

@@ -138,7 +138,7 @@ func TestWithoutATicketOrAnSSHProgramAKerberosLoginSaysWhatToDo(t *testing.T) {
 	if log := strings.Fields(k.log()); len(log) != 2 {
 		t.Errorf("the server saw %q: a look, and the ssh program's", log)
 	}
-	h.setWhySSH("") // another laptop's first look
+	h.sshOnlyWhy = "" // another laptop's first look
 	t.Setenv("PATH", t.TempDir())
 	_, err = l.awaitHost(t, "kerberos")
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeConfig || !strings.Contains(e.Hint, "install OpenSSH") {

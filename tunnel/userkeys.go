@@ -51,30 +51,30 @@ func (k *userKeys) close() {
 // signers lists the keys: certificates first, then agent keys named in the
 // settings, other agent keys, and keys that only a file has.
 func (k *userKeys) signers() []ssh.Signer {
-	files := k.fileKeys()
-	held := k.agentKeys()
-	named := func(s ssh.Signer) bool {
-		return slices.ContainsFunc(files, func(f *fileKey) bool { return sameKey(f.public, s.PublicKey()) })
-	}
-	var list []ssh.Signer
-	list = append(list, k.certificates(files, held)...)
+	files, held := k.fileKeys(), k.agentKeys()
+	list := k.certificates(files, held)
+	var onlyFiles []ssh.Signer
 	for _, f := range files {
-		for _, s := range held {
-			if sameKey(f.public, s.PublicKey()) {
-				list = append(list, s)
-			}
+		if s := signerOf(held, f.public); s != nil {
+			list = append(list, s)
+		} else if f.private() {
+			onlyFiles = append(onlyFiles, f)
 		}
 	}
 	if !k.s.IdentitiesOnly {
-		list = append(list, slices.DeleteFunc(slices.Clone(held), named)...)
+		list = append(list, held...)
 	}
-	for _, f := range files {
-		inAgent := slices.ContainsFunc(held, func(s ssh.Signer) bool { return sameKey(f.public, s.PublicKey()) })
-		if !inAgent && f.private() {
-			list = append(list, f)
+	return k.usable(append(list, onlyFiles...))
+}
+
+// signerOf is the one with that key; nil: none is.
+func signerOf(signers []ssh.Signer, key ssh.PublicKey) ssh.Signer {
+	for _, s := range signers {
+		if sameKey(key, s.PublicKey()) {
+			return s
 		}
 	}
-	return k.usable(list)
+	return nil
 }
 
 // offer records that a key is offered to the server.
@@ -82,7 +82,7 @@ func (k *userKeys) offer(s ssh.Signer) {
 	k.offered = append(k.offered, describeKey(s.PublicKey()))
 }
 
-// usable drops keys that were used before or that the settings forbid, and watches the
+// usable drops keys that were used or listed before, or that the settings forbid, and watches the
 // others.
 func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 	var out []ssh.Signer
@@ -94,12 +94,12 @@ func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 			continue
 		}
 		seen[blob] = true
-		usable, err := k.s.Restrict(s)
+		usable, err := k.s.Restrict(watchedSigner{s, k.sign})
 		if err = cmp.Or(k.s.CheckRSASize(s.PublicKey()), err); err != nil {
 			k.try.warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
 			continue
 		}
-		out = append(out, watchSigner(usable, k.sign))
+		out = append(out, usable)
 	}
 	return out
 }
@@ -203,10 +203,8 @@ func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 
 // owner finds the private key of a certificate.
 func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
-	for _, s := range held {
-		if sameKey(cert.Key, s.PublicKey()) {
-			return s
-		}
+	if s := signerOf(held, cert.Key); s != nil {
+		return s
 	}
 	for _, f := range files {
 		if sameKey(cert.Key, f.public) && f.private() {
@@ -215,8 +213,6 @@ func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 	}
 	return nil
 }
-
-func (k *userKeys) touched() bool { return k.touch }
 
 // certificateEnd is when the certificate that logged in expires; zero: never.
 func (k *userKeys) certificateEnd() time.Time {
@@ -256,45 +252,25 @@ func sameKey(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
 }
 
-// signFunc calls sign to have a key sign.
-type signFunc func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
-
-// watchSigner makes each signature through watch. The signer keeps its algorithms.
-func watchSigner(s ssh.Signer, watch signFunc) ssh.Signer {
-	w := watchedSigner{s, watch}
-	switch s := s.(type) {
-	case ssh.MultiAlgorithmSigner:
-		return watchedMulti{watchedAlgorithm{w, s}, s}
-	case ssh.AlgorithmSigner:
-		return watchedAlgorithm{w, s}
-	}
-	return w
-}
-
+// watchedSigner makes each signature through watch.
 type watchedSigner struct {
 	ssh.Signer
-	watch signFunc
+	watch func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
 }
 
-func (w watchedSigner) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.Signer.Sign(r, data) })
+// Sign implements ssh.Signer.
+func (w watchedSigner) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.Signer.Sign(rand.Reader, data) })
 }
 
-type watchedAlgorithm struct {
-	watchedSigner
-	as ssh.AlgorithmSigner
+// SignWithAlgorithm implements ssh.AlgorithmSigner, as all keys of agents and files do.
+func (w watchedSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	as, ok := w.Signer.(ssh.AlgorithmSigner)
+	if !ok {
+		return nil, errors.New("this kind of key is not supported")
+	}
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return as.SignWithAlgorithm(rand.Reader, data, algorithm) })
 }
-
-func (w watchedAlgorithm) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.as.SignWithAlgorithm(rand.Reader, data, algorithm) })
-}
-
-type watchedMulti struct {
-	watchedAlgorithm
-	ms ssh.MultiAlgorithmSigner
-}
-
-func (w watchedMulti) Algorithms() []string { return w.ms.Algorithms() }
 
 // errExpired is wrapped by loadCertificate.
 var errExpired = errors.New("expired")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,12 +159,8 @@ func checkGreeting(r *bufio.Reader) error {
 
 // isOtherProtocol recognizes what commonly answers instead of sshd.
 func isOtherProtocol(line []byte) bool {
-	for _, start := range []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"} {
-		if bytes.HasPrefix(line, []byte(start)) {
-			return true
-		}
-	}
-	return false
+	starts := []string{"HTTP/", "<", "\x15\x03", "220 ", "* OK"}
+	return slices.ContainsFunc(starts, func(start string) bool { return bytes.HasPrefix(line, []byte(start)) })
 }
 
 func firstLine(text []byte) api.RemoteText {
@@ -176,8 +173,7 @@ func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		return proxy.describe(address)
 	}
-	e := api.Errorf(api.CodeUnreachable, "%s does not respond as an SSH server: %v",
-		address, greeting).Because(classPassing.of(greeting)).
+	e := classPassing.errorf(api.CodeUnreachable, greeting, "%s does not respond as an SSH server: %v", address, greeting).
 		WithHint("a captive portal or a VPN that is off often looks like this: open a web page, and check the VPN")
 	if errors.Is(greeting, io.EOF) || isConnReset(greeting) {
 		e.Message = fmt.Sprintf("%s closed the connection at once", address)

@@ -102,7 +102,7 @@ func FuzzServerReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		memory.check(t)
 		raw := &answering{bytes.NewReader(reply), make(chan struct{})}
-		h := newHost(p, "fuzz")
+		h := newHost(p, "fuzz", "")
 		try := &attempt{host: h, pool: p, log: h.log, settings: sshconfig.Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}}
 		_, err := try.handshake(context.Background(), raw)
 		e, ok := errors.AsType[*api.Error](err)

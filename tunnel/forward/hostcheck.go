@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unicode"
 )
@@ -192,26 +191,12 @@ func (c *checkedConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// CloseWrite half-closes the connection.
-func (c *checkedConn) CloseWrite() error {
-	closeWrite(c.Conn)
-	return nil
-}
-
-// SetLinger is net.TCPConn's.
-func (c *checkedConn) SetLinger(sec int) error {
-	if l, ok := c.Conn.(interface{ SetLinger(sec int) error }); ok {
-		return l.SetLinger(sec)
+// unchecked is the connection under the checks; c itself if there are none.
+func unchecked(c net.Conn) net.Conn {
+	if checked, ok := c.(*checkedConn); ok {
+		return checked.Conn
 	}
-	return errors.ErrUnsupported
-}
-
-// SyscallConn implements syscall.Conn.
-func (c *checkedConn) SyscallConn() (syscall.RawConn, error) {
-	if sc, ok := c.Conn.(syscall.Conn); ok {
-		return sc.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
+	return c
 }
 
 // foreignError is a request that a web site elsewhere may have caused.

@@ -166,12 +166,8 @@ func listenOn(network, host string, port int) (net.Listener, error) {
 }
 
 func addrPort(l net.Listener) netip.AddrPort {
-	a, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return netip.AddrPort{}
-	}
-	ap := a.AddrPort()
-	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	addr, _ := netip.ParseAddrPort(l.Addr().String()) // which is of TCP
+	return addr
 }
 
 func hasIPv6Loopback() bool {

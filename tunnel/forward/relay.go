@@ -93,10 +93,17 @@ func (c *relayConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// closeWrite half-closes the connection, once.
+func (c *relayConn) closeWrite() {
+	if !c.writeClosed.Swap(true) {
+		closeWrite(c.Conn)
+	}
+}
+
 // wasReset reports whether an end of file from c was in fact a reset. The system reports
 // a reset once: after a write got it, a read gets an end of file. Where writing is
 // closed, no write can have got it.
-func (c *relayConn) wasReset() bool { return wasReset(c.Conn) && !c.writeClosed.Load() }
+func (c *relayConn) wasReset() bool { return wasReset(unchecked(c.Conn)) && !c.writeClosed.Load() }
 
 // relay copies both ways between two connections until both directions have ended, and
 // closes them. An end of file is passed on as a half-close, so that a client can finish
@@ -127,8 +134,7 @@ func relayOneWay(dst, src *relayConn, bufs *buffers, count func(int)) {
 		// stay unread.
 		return
 	case readErr == io.EOF && !src.wasReset(): //nolint:errorlint // a wrapped one is a failure
-		dst.writeClosed.Store(true)
-		closeWrite(dst.Conn)
+		dst.closeWrite()
 	default:
 		reset(dst.Conn)
 		reset(src.Conn)
@@ -167,7 +173,7 @@ func copyBytes(dst io.Writer, src io.Reader, bufs *buffers, count func(int)) (re
 
 // closeWrite half-closes c. A connection that has no half-close is closed.
 func closeWrite(c net.Conn) {
-	if h, ok := c.(interface{ CloseWrite() error }); ok {
+	if h, ok := unchecked(c).(interface{ CloseWrite() error }); ok {
 		_ = h.CloseWrite()
 		return
 	}
@@ -177,7 +183,7 @@ func closeWrite(c net.Conn) {
 // reset closes c so that its peer sees a failure, where the transport can show one
 // (TCP's RST), and not the end of a complete stream.
 func reset(c net.Conn) {
-	if l, ok := c.(interface{ SetLinger(sec int) error }); ok {
+	if l, ok := unchecked(c).(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
 	}
 	_ = c.Close()

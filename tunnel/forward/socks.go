@@ -50,8 +50,8 @@ func socksRequest(c net.Conn) (address string, err error) {
 	if err := socksMethod(c); err != nil {
 		return "", err
 	}
-	var head [4]byte // version, command, reserved, address type
-	if _, err := io.ReadFull(c, head[:]); err != nil {
+	head, err := socksRead(c, 4) // version, command, reserved, address type
+	if err != nil {
 		return "", err
 	}
 	if head[0] != socksVersion {
@@ -70,25 +70,25 @@ func socksRequest(c net.Conn) (address string, err error) {
 // socksMethod negotiates how the client authenticates. It need not; but a client that
 // only supports a name and a password may use any.
 func socksMethod(c net.Conn) error {
-	var head [2]byte // version, number of methods
-	if _, err := io.ReadFull(c, head[:]); err != nil {
+	head, err := socksRead(c, 2) // version, number of methods
+	if err != nil {
 		return err
 	}
 	if head[0] != socksVersion {
 		return fmt.Errorf("version %d in a greeting", head[0])
 	}
-	methods := make([]byte, head[1])
-	if _, err := io.ReadFull(c, methods); err != nil {
+	methods, err := socksRead(c, int(head[1]))
+	if err != nil {
 		return err
 	}
 	switch {
 	case slices.Contains(methods, socksNoAuth):
-		_, err := c.Write([]byte{socksVersion, socksNoAuth})
+		_, err = c.Write([]byte{socksVersion, socksNoAuth})
 		return err
 	case slices.Contains(methods, socksPassword):
 		return socksAnyPassword(c)
 	}
-	_, err := c.Write([]byte{socksVersion, socksNoAcceptable})
+	_, err = c.Write([]byte{socksVersion, socksNoAcceptable})
 	return errors.Join(errors.New("no method in common"), err)
 }
 
@@ -96,8 +96,8 @@ func socksAnyPassword(c net.Conn) error {
 	if _, err := c.Write([]byte{socksVersion, socksPassword}); err != nil {
 		return err
 	}
-	var version [1]byte
-	if _, err := io.ReadFull(c, version[:]); err != nil {
+	version, err := socksRead(c, 1)
+	if err != nil {
 		return err
 	}
 	if version[0] != socksPasswordVersion {
@@ -108,7 +108,7 @@ func socksAnyPassword(c net.Conn) error {
 			return err
 		}
 	}
-	_, err := c.Write([]byte{socksPasswordVersion, socksGranted})
+	_, err = c.Write([]byte{socksPasswordVersion, socksGranted})
 	return err
 }
 
@@ -129,31 +129,33 @@ func socksAddress(c net.Conn, kind byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var port [2]byte
-	if _, err := io.ReadFull(c, port[:]); err != nil {
+	port, err := socksRead(c, 2)
+	if err != nil {
 		return "", err
 	}
-	return net.JoinHostPort(host, strconv.Itoa(int(binary.BigEndian.Uint16(port[:])))), nil
+	return net.JoinHostPort(host, strconv.Itoa(int(binary.BigEndian.Uint16(port)))), nil
 }
 
 func socksIP(c net.Conn, size int) (string, error) {
-	b := make([]byte, size)
-	if _, err := io.ReadFull(c, b); err != nil {
-		return "", err
-	}
+	b, err := socksRead(c, size)
 	ip, _ := netip.AddrFromSlice(b)
-	return ip.String(), nil
+	return ip.String(), err
 }
 
 // socksString reads a string that follows its length in one byte.
 func socksString(c net.Conn) (string, error) {
-	var size [1]byte
-	if _, err := io.ReadFull(c, size[:]); err != nil {
+	size, err := socksRead(c, 1)
+	if err != nil {
 		return "", err
 	}
-	b := make([]byte, size[0])
-	_, err := io.ReadFull(c, b)
+	b, err := socksRead(c, int(size[0]))
 	return string(b), err
+}
+
+func socksRead(c net.Conn, size int) ([]byte, error) {
+	b := make([]byte, size)
+	_, err := io.ReadFull(c, b)
+	return b, err
 }
 
 // socksReply reports the result of its request to the client.

@@ -205,8 +205,6 @@ type warmConn struct {
 	read  chan struct{} // closed when the pending read has returned
 	first []byte        // what it returned
 	err   error
-
-	closeWrite sync.Once
 }
 
 // readFirst does the pending read.
@@ -217,20 +215,6 @@ func (c *warmConn) readFirst() {
 	close(c.read)
 }
 
-// Read returns what the pending read returned, then reads from the connection.
-func (c *warmConn) Read(b []byte) (int, error) {
-	<-c.read
-	if len(c.first) > 0 {
-		n := copy(b, c.first)
-		c.first = c.first[n:]
-		return n, nil
-	}
-	if c.err != nil {
-		return 0, c.err
-	}
-	return c.Conn.Read(b)
-}
-
 // hasRead reports whether the pending read has returned.
 func (c *warmConn) hasRead() bool {
 	select {
@@ -239,12 +223,6 @@ func (c *warmConn) hasRead() bool {
 	default:
 		return false
 	}
-}
-
-// CloseWrite half-closes the connection, once.
-func (c *warmConn) CloseWrite() error {
-	c.closeWrite.Do(func() { closeWrite(c.Conn) })
-	return nil
 }
 
 var errUnanswered = errors.New("closed before it answered")
@@ -277,7 +255,8 @@ func (c *clientConn) useWarm(ctx context.Context, pool *warmPool) *relayConn {
 	if conn == nil {
 		return nil
 	}
-	sent, err := c.sendFirst(ctx, conn)
+	target := &relayConn{Conn: conn.Conn}
+	sent, err := c.sendFirst(ctx, conn, target)
 	if err != nil {
 		_ = conn.Close()
 		c.log.Debug("an open channel was not used", "err", err)
@@ -285,15 +264,15 @@ func (c *clientConn) useWarm(ctx context.Context, pool *warmPool) *relayConn {
 	}
 	c.counters.sent(sent)
 	c.preread.skip(sent)
-	return &relayConn{Conn: conn}
+	target.buffered, target.readErr = conn.first, conn.err
+	return target
 }
 
 // sendFirst sends what the client sends until the answer begins, and returns how many
 // bytes that was. After an error all of it can be sent again over another connection. If
 // the client finishes sending, that is passed on at once, too: a server stops working
 // for a client that has left. Whatever the server does after that is its answer.
-func (c *clientConn) sendFirst(ctx context.Context, conn *warmConn) (n int, err error) {
-	finished := false
+func (c *clientConn) sendFirst(ctx context.Context, conn *warmConn, target *relayConn) (n int, err error) {
 	for {
 		sent, more := c.preread.peek()
 		if c.preread.gone() {
@@ -304,13 +283,12 @@ func (c *clientConn) sendFirst(ctx context.Context, conn *warmConn) (n int, err 
 			_, _ = conn.Write(sent[n:])
 			n = len(sent)
 		}
-		if !finished && c.preread.finished() && !conn.hasRead() {
-			finished = true
-			_ = conn.CloseWrite()
+		if c.preread.finished() && !conn.hasRead() {
+			target.closeWrite()
 		}
 		select {
 		case <-conn.read:
-			if finished {
+			if target.writeClosed.Load() {
 				return n, nil
 			}
 			return n, conn.checkAnswered()

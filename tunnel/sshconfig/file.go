@@ -2,19 +2,14 @@ package sshconfig
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
-	"github.com/kevinburke/ssh_config"
 	"golang.org/x/crypto/ssh"
 )
-
-// maxInclude is how deep Include may nest, as in OpenSSH.
-const maxInclude = 16
 
 // defaultIdentities are the key files ssh tries when none is named.
 var defaultIdentities = []string{"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk"}
@@ -22,10 +17,11 @@ var defaultIdentities = []string{"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_
 // fromFiles reads ssh_config without an ssh program.
 func fromFiles(destination, config string) (Settings, error) {
 	user, alias, port := splitDestination(destination)
-	said, warnings, err := readDirectives(alias, config)
+	read, err := readConfig(alias, config)
 	if err != nil {
 		return Settings{}, err
 	}
+	said := read.said
 	local, _ := localUser()
 	override(said, "user", cmp.Or(user, said.first("user"), local))
 	override(said, "port", cmp.Or(port, said.first("port"), "22"))
@@ -56,52 +52,12 @@ func fromFiles(destination, config string) (Settings, error) {
 	}
 	s := settingsFrom(destination, said, defaults)
 	s.Source = "ssh_config"
-	s.Warnings = append(warnings, s.Warnings...)
+	s.Warnings = append(read.warnings, s.Warnings...)
 	explainKeychain(runtime.GOOS, &s, said, config)
 	return s, nil
 }
 
 func override(d directives, key, value string) { d[key] = []string{value} }
-
-// readDirectives reads what the config files say about an alias, in order: the first
-// value of a keyword counts, unless its values add up.
-func readDirectives(alias, config string) (directives, []string, error) {
-	d := directives{}
-	var warnings []string
-	for _, path := range configFiles(config) {
-		f := &flattener{}
-		if err := f.file(path, config != "", 0); err != nil {
-			return nil, nil, err
-		}
-		warnings = append(warnings, f.warnings...)
-		parsed, err := ssh_config.Decode(strings.NewReader(f.text.String()))
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		for _, host := range parsed.Hosts {
-			if host.Matches(alias) {
-				d.add(host.Nodes)
-			}
-		}
-	}
-	return d, warnings, nil
-}
-
-// rivals are keywords of which only the first in the file counts.
-var rivals = map[string]string{"proxyjump": "proxycommand", "proxycommand": "proxyjump"}
-
-func (d directives) add(nodes []ssh_config.Node) {
-	for _, node := range nodes {
-		kv, ok := node.(*ssh_config.KV)
-		if !ok {
-			continue
-		}
-		key := strings.ToLower(kv.Key)
-		if rival := rivals[key]; rival == "" || len(d[rival]) == 0 {
-			d[key] = append(d[key], unquote(kv.Value))
-		}
-	}
-}
 
 // configFiles are the files to read, the most important first. A given file replaces all
 // others, as with ssh -F; "none" is no file.
@@ -119,14 +75,6 @@ func configFiles(config string) []string {
 func globalKnownHosts() string {
 	file := filepath.Join(systemDir(), "ssh_known_hosts")
 	return file + " " + file + "2"
-}
-
-// unquote removes the double quotes around a value with spaces.
-func unquote(v string) string {
-	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' && strings.Count(v, `"`) == 2 {
-		return v[1 : len(v)-1]
-	}
-	return v
 }
 
 // amend applies a list of ssh_config to all supported names: + appends, - removes, ^
@@ -161,25 +109,13 @@ const OwnSuffix = ".tun"
 // Aliases lists the hosts that a config file names without wildcards. Tunctl's own names
 // are no hosts to connect to.
 func Aliases(sshConfig string) ([]string, error) {
-	var aliases []string
-	for _, path := range configFiles(sshConfig) {
-		f := &flattener{}
-		if err := f.file(path, sshConfig != "", 0); err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(f.text.String()) {
-			key, value := splitLine(line)
-			if key != "host" {
-				continue
-			}
-			for _, name := range strings.Fields(value) {
-				name = strings.Trim(name, `"`)
-				if !strings.ContainsAny(name, "*?!") && !strings.HasSuffix(name, OwnSuffix) {
-					aliases = append(aliases, name)
-				}
-			}
-		}
+	read, err := readConfig("", sshConfig)
+	if err != nil {
+		return nil, err
 	}
+	aliases := slices.DeleteFunc(read.hosts, func(name string) bool {
+		return strings.ContainsAny(name, "*?!") || strings.HasSuffix(name, OwnSuffix)
+	})
 	slices.Sort(aliases)
 	return slices.Compact(aliases), nil
 }

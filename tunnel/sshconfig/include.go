@@ -5,22 +5,38 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
-// flattener puts a config file and what it includes into one text for
-// kevinburke/ssh_config, which refuses a whole file for one unknown Match. It leaves
-// those blocks out and warns.
-type flattener struct {
-	text     strings.Builder
+// maxInclude is how deep Include may nest, as in OpenSSH.
+const maxInclude = 16
+
+// configReader reads config files, with what they include, for one alias. It leaves out
+// what only the ssh program can decide, and warns.
+type configReader struct {
+	alias    string
+	said     directives // in order: the first value of a keyword counts, unless its values add up
+	hosts    []string   // the patterns of all Host lines
 	warnings []string
-	block    string // the current Host line; "" before the first
-	skipping bool   // inside a Match block that is left out
 }
 
-// file appends one file. A missing one is an error only with must.
-func (f *flattener) file(path string, must bool, depth int) error {
+// readConfig reads what the config files say about an alias.
+func readConfig(alias, config string) (*configReader, error) {
+	r := &configReader{alias: alias, said: directives{}}
+	for _, path := range configFiles(config) {
+		if err := r.file(path, config != "", true, 0); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// file reads one file. A missing one is an error only with must; its lines count only with
+// within.
+func (r *configReader) file(path string, must, within bool, depth int) error {
 	if depth > maxInclude {
 		return fmt.Errorf("%s: Include nests deeper than %d", path, maxInclude)
 	}
@@ -31,101 +47,118 @@ func (f *flattener) file(path string, must bool, depth int) error {
 	if err != nil {
 		return err
 	}
-	number := 0
+	active, number := within, 0
 	for line := range strings.Lines(string(content)) {
 		number++
-		if err := f.line(path, number, strings.TrimRight(line, "\r\n"), depth); err != nil {
-			return err
+		switch key, value := splitLine(line); key {
+		case "":
+		case "host":
+			patterns := words(value)
+			r.hosts = append(r.hosts, patterns...)
+			active = within && matchesHost(patterns, r.alias)
+		case "match":
+			active = within && r.match(path, number, value)
+		case "include":
+			if err := r.include(value, active, depth); err != nil {
+				return err
+			}
+		default:
+			if active {
+				r.said.add(key, value)
+			}
 		}
 	}
 	return nil
 }
 
-func (f *flattener) line(path string, number int, line string, depth int) error {
-	key, value := splitLine(line)
-	switch key {
-	case "host":
-		f.begin(line)
-	case "match":
-		f.match(path, number, value)
-	case "include":
-		if f.skipping {
-			return nil
-		}
-		return f.include(value, depth)
-	default:
-		if !f.skipping {
-			fmt.Fprintln(&f.text, line)
-		}
+// match decides what a Host line could express, too.
+func (r *configReader) match(path string, number int, criteria string) bool {
+	switch list := words(criteria); {
+	case len(list) == 1 && strings.EqualFold(list[0], "all"):
+		return true
+	case len(list) == 2 && (strings.EqualFold(list[0], "host") || strings.EqualFold(list[0], "originalhost")):
+		return matchesHost(strings.Split(list[1], ","), r.alias)
 	}
-	return nil
+	r.warnings = append(r.warnings,
+		fmt.Sprintf("%s:%d: \"Match %s\" is skipped: only the ssh program can read it, and none was found", path, number, criteria))
+	return false
 }
 
-func (f *flattener) begin(hostLine string) {
-	f.block, f.skipping = hostLine, false
-	fmt.Fprintln(&f.text, hostLine)
-}
-
-// match keeps what a Host line can express.
-func (f *flattener) match(path string, number int, criteria string) {
-	words := strings.Fields(criteria)
-	switch {
-	case len(words) == 1 && strings.EqualFold(words[0], "all"):
-		f.begin("Host *")
-	case len(words) == 2 && (strings.EqualFold(words[0], "host") || strings.EqualFold(words[0], "originalhost")):
-		f.begin("Host " + strings.ReplaceAll(words[1], ",", " "))
-	default:
-		f.skipping = true
-		f.warnings = append(f.warnings, fmt.Sprintf("%s:%d: \"Match %s\" is skipped: only the ssh program can read it, and none was found", path, number, criteria))
+// matchesHost reports whether one of the patterns matches a name, and no negated one does.
+func matchesHost(patterns []string, name string) bool {
+	found := false
+	for _, pattern := range patterns {
+		pattern, negated := strings.CutPrefix(pattern, "!")
+		if ok, err := path.Match(pattern, name); err != nil || !ok {
+			continue
+		}
+		if negated {
+			return false
+		}
+		found = true
 	}
+	return found
 }
 
-// include appends the files, then returns to the current block.
-func (f *flattener) include(value string, depth int) error {
-	outer := f.block
-	for _, pattern := range strings.Fields(value) {
-		pattern = includePath(strings.Trim(pattern, `"`))
+// include reads the files of an Include; relative names are in ~/.ssh.
+func (r *configReader) include(value string, within bool, depth int) error {
+	home, _ := os.UserHomeDir()
+	for _, pattern := range words(value) {
+		if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
+			pattern = filepath.Join(home, rest)
+		} else if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(home, ".ssh", pattern)
+		}
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			return fmt.Errorf("include %q: %w", pattern, err)
 		}
 		for _, path := range paths {
-			if err := f.file(path, false, depth+1); err != nil {
+			if err := r.file(path, false, within, depth+1); err != nil {
 				return err
-			}
-			if f.block != outer || f.skipping {
-				if outer == "" {
-					f.begin("Host *")
-				} else {
-					f.begin(outer)
-				}
-				f.block = outer
 			}
 		}
 	}
 	return nil
 }
 
-// includePath is the path of an Include; relative names are in ~/.ssh.
-func includePath(p string) string {
-	home, _ := os.UserHomeDir()
-	if rest, ok := strings.CutPrefix(p, "~/"); ok {
-		return filepath.Join(home, rest)
+// rivals are keywords of which only the first in the file counts.
+var rivals = map[string]string{"proxyjump": "proxycommand", "proxycommand": "proxyjump"}
+
+func (d directives) add(key, value string) {
+	// The double quotes around a value with spaces are no part of it.
+	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' && strings.Count(value, `"`) == 2 {
+		value = value[1 : len(value)-1]
 	}
-	if !filepath.IsAbs(p) {
-		return filepath.Join(home, ".ssh", p)
+	if rival := rivals[key]; rival == "" || len(d[rival]) == 0 {
+		d[key] = append(d[key], value)
 	}
-	return p
 }
 
-// splitLine splits "Keyword value", "Keyword=value" or "Keyword = value".
+// words splits a value, whose words may be quoted.
+func words(value string) []string {
+	list := strings.Fields(value)
+	for i := range list {
+		list[i] = strings.Trim(list[i], `"`)
+	}
+	return list
+}
+
+// comment is one after a value.
+var comment = regexp.MustCompile(`\s#.*$`)
+
+// splitLine splits "Keyword value", "Keyword=value" or "Keyword = value". A command is the
+// whole line.
 func splitLine(line string) (key, value string) {
 	line = strings.TrimSpace(line)
 	i := strings.IndexAny(line, " \t=")
 	if i < 0 || strings.HasPrefix(line, "#") {
 		return "", ""
 	}
-	value = strings.TrimSpace(line[i:])
+	key, value = strings.ToLower(line[:i]), strings.TrimSpace(line[i:])
 	value = strings.TrimSpace(strings.TrimPrefix(value, "="))
-	return strings.ToLower(line[:i]), value
+	if key != "proxycommand" {
+		value = comment.ReplaceAllString(value, "")
+	}
+	return key, value
 }

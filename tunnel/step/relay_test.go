@@ -362,7 +362,7 @@ func TestRefusalsAreTheSystemsOwnWords(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	if n := c.Open(); n != 0 {
+	if n := channelsOf(c); n != 0 {
 		t.Errorf("%d channels are open", n)
 	}
 }
@@ -395,7 +395,7 @@ func TestAChannelThatNobodyReadsDoesNotHoldUpTwentyFourOthers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := c.Open(); n != 2 {
+	if n := channelsOf(c); n != 2 {
 		t.Errorf("%d channels are open", n)
 	}
 	// yes has filled its window by now, or will.

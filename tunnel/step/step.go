@@ -153,13 +153,6 @@ func (c *Conn) SetServer(port int) {
 	}
 }
 
-// Open is how many channels are open.
-func (c *Conn) Open() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.channels)
-}
-
 // Done is closed when the relay has ended, or the way to it was lost. Err says why.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
