@@ -204,18 +204,14 @@ func exitCode(err error) int {
 	if code, ok := errors.AsType[silentError](err); ok {
 		return int(code)
 	}
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		return exitFailed
-	}
-	switch e.Code {
-	case api.CodeUsage, api.CodeConfig, api.CodeUnknownSession:
+	switch {
+	case hasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
 		return exitUsage
-	case api.CodeNeedsPerson:
+	case hasCode(err, api.CodeNeedsPerson):
 		return exitNeedsPerson
-	case api.CodeTimeout:
+	case hasCode(err, api.CodeTimeout):
 		return exitTimeout
-	case api.CodeAgent:
+	case hasCode(err, api.CodeAgent):
 		return exitAgent
 	}
 	return exitFailed
