@@ -51,22 +51,6 @@ const completionWord = "--generate-bash-completion"
 // filesToo, as the last line of the output, makes the shell offer local file names too.
 const filesToo = ":files"
 
-// partialLine is a command line on which somebody pressed TAB.
-type partialLine struct {
-	app     *cli.App
-	words   []string // before the cursor, without the program's name
-	current string   // the word at the cursor, up to there
-}
-
-// parsePartialLine reads a command line that ends in the completion word.
-func parsePartialLine(app *cli.App, argv []string) (line partialLine, ok bool) {
-	if len(argv) < 2 {
-		return line, false
-	}
-	last, current, _ := strings.Cut(argv[len(argv)-1], "=")
-	return partialLine{app: app, words: argv[1 : len(argv)-1], current: current}, last == completionWord
-}
-
 // candidate is a word that may follow, with a short description.
 type candidate struct{ word, about string }
 
@@ -79,12 +63,12 @@ type candidates struct {
 func (o *candidates) add(word, about string) { o.list = append(o.list, candidate{word, about}) }
 
 // complete prints the candidates that begin with the word at the cursor, one per line.
-func (l partialLine) complete(w io.Writer) error {
-	o := l.candidates()
+func (at position) complete(w io.Writer) error {
+	o := at.candidates()
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, x := range o.list {
-		if !strings.HasPrefix(x.word, l.current) || seen[x.word] || !isOneLine(x.word) {
+		if !strings.HasPrefix(x.word, at.current) || seen[x.word] || !isOneLine(x.word) {
 			continue
 		}
 		seen[x.word] = true
@@ -110,23 +94,29 @@ func isOneLine(word string) bool {
 	return word == api.Sanitize(word) && !strings.ContainsFunc(word, unicode.IsControl)
 }
 
-// position is where on a command line the cursor is.
+// position is where somebody pressed TAB on a command line.
 type position struct {
-	level  level
-	usage  string   // of the command's arguments
-	given  []string // its flags so far
-	args   []string // its arguments so far
-	value  cli.Flag // the flag whose value comes next
-	ended  bool     // only arguments follow: there was a --
-	config string   // the config file that the line names
+	level   level
+	usage   string   // of the command's arguments
+	given   []string // its flags so far
+	args    []string // its arguments so far
+	value   cli.Flag // the flag whose value comes next
+	ended   bool     // only arguments follow: there was a --
+	config  string   // the config file that the line names
+	current string   // the word at the cursor, up to there
 }
 
-func (l partialLine) position() position {
-	at := position{level: rootLevel(l.app)}
-	for _, word := range l.words {
+// parsePartialLine reads a command line that ends in the completion word.
+func parsePartialLine(app *cli.App, argv []string) (at position, ok bool) {
+	if len(argv) < 2 {
+		return at, false
+	}
+	last, current, _ := strings.Cut(argv[len(argv)-1], "=")
+	at = position{level: rootLevel(app), current: current}
+	for _, word := range argv[1 : len(argv)-1] {
 		at.read(word)
 	}
-	return at
+	return at, last == completionWord
 }
 
 // read advances over the next word of the line.
@@ -150,7 +140,7 @@ func (at *position) read(word string) {
 			at.setFlag(f, value)
 		}
 	case command != nil && len(at.args) == 0:
-		*at = position{level: at.level.below(command), usage: command.ArgsUsage, config: at.config}
+		*at = position{level: at.level.below(command), usage: command.ArgsUsage, config: at.config, current: at.current}
 	default:
 		at.args = append(at.args, word)
 		at.ended = at.ended || at.level.passes
@@ -164,19 +154,18 @@ func (at *position) setFlag(f cli.Flag, value string) {
 	}
 }
 
-func (l partialLine) candidates() candidates {
-	at := l.position()
+func (at position) candidates() candidates {
 	switch {
 	case at.value != nil:
-		return l.values(at, valueKind(at.value), l.current)
-	case !at.ended && strings.HasPrefix(l.current, "-"):
-		return l.flags(at)
+		return at.values(valueKind(at.value), at.current)
+	case !at.ended && strings.HasPrefix(at.current, "-"):
+		return at.flags()
 	case len(at.level.commands) > 0 && len(at.args) == 0:
 		return commandCandidates(at.level.commands)
 	case len(at.level.commands) > 0, at.level.passes && len(at.args) > 0:
 		return candidates{}
 	}
-	return l.values(at, argumentKind(at.usage, len(at.args)), l.current)
+	return at.values(argumentKind(at.usage, len(at.args)), at.current)
 }
 
 func commandCandidates(commands []*cli.Command) candidates {
@@ -190,13 +179,13 @@ func commandCandidates(commands []*cli.Command) candidates {
 }
 
 // flags are the flags that are not given yet, or the values of --flag=.
-func (l partialLine) flags(at position) candidates {
-	if name, value, ok := strings.Cut(l.current, "="); ok {
+func (at position) flags() candidates {
+	if name, value, ok := strings.Cut(at.current, "="); ok {
 		f := findFlag(at.level.flags, name)
 		if f == nil {
 			return candidates{}
 		}
-		o := l.values(at, valueKind(f), value)
+		o := at.values(valueKind(f), value)
 		for i := range o.list {
 			o.list[i].word = name + "=" + o.list[i].word
 		}
@@ -256,7 +245,7 @@ func argumentKind(usage string, index int) []string {
 var literal = regexp.MustCompile(`^[a-z]+$`)
 
 // values are the words of one of the kinds that are not on the line yet.
-func (l partialLine) values(at position, kinds []string, typed string) candidates {
+func (at position) values(kinds []string, typed string) candidates {
 	src, err := newCandidateSource(at.config)
 	if err != nil {
 		return candidates{}
@@ -286,7 +275,7 @@ func (l partialLine) values(at position, kinds []string, typed string) candidate
 		case "FILE", "DIR":
 			o.files = true
 		case "COMMAND":
-			o.list = append(o.list, commandCandidates(l.app.Commands).list...)
+			o.list = append(o.list, commandCandidates(at.level.app.Commands).list...)
 		default:
 			if literal.MatchString(kind) {
 				o.add(kind, "")

@@ -23,8 +23,8 @@ func detectCommand(t *term.Terminal) *cli.Command {
 			  tunctl detect slurm-4711.out
 			  tunctl logs jupyter --secrets | tunctl detect -`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: action(t, takes(1, 1, "detect takes one file, or - for standard input", detectLog)),
 	}

@@ -40,8 +40,8 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			  tunctl doctor narval
 			  tunctl doctor --bundle report.zip`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: interruptibleAction(t, diagnose),
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
@@ -17,11 +16,8 @@ import (
 // fileDialer opens streams to a host's file server, to that of its data-transfer node,
 // which has the same files, or to one inside a job.
 type fileDialer struct {
-	term     *term.Terminal
-	client   *client.Client
+	*invocation
 	transfer string // the data-transfer node; "": none
-	strict   bool   // use no other node
-	quiet    bool
 
 	mu sync.Mutex
 	to api.StreamRequest // where streams go
@@ -42,7 +38,7 @@ func newFileDialer(ctx context.Context, inv *invocation, name string) (*fileDial
 		return nil, err
 	}
 	to.Kind = api.StreamSFTP
-	d := &fileDialer{term: inv.Terminal, client: inv.client, to: to, quiet: inv.Bool("quiet"), strict: via == viaTransfer}
+	d := &fileDialer{invocation: inv, to: to}
 	if to.Session == "" && to.Node == "" && via != viaLogin {
 		d.transfer = transferNode(ctx, inv.Terminal, inv.paths, to.Host)
 	}
@@ -83,7 +79,7 @@ func (d *fileDialer) open(ctx context.Context, again, spare bool) (io.ReadWriteC
 	case d.transfer != "":
 		return d.dialTransfer(ctx, req)
 	}
-	return openStream(ctx, d.term, d.client, req)
+	return openStream(ctx, d.Terminal, d.client, req)
 }
 
 // dialTransfer opens the first stream, which decides where all of them go: to the
@@ -91,39 +87,39 @@ func (d *fileDialer) open(ctx context.Context, again, spare bool) (io.ReadWriteC
 func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
 	through := req
 	through.Host = d.transfer
-	s, err := openStream(ctx, d.term, d.client, through)
+	s, err := openStream(ctx, d.Terminal, d.client, through)
 	if err == nil {
 		d.mu.Lock()
 		d.to.Host = d.transfer
 		d.mu.Unlock()
-		if !d.quiet {
-			d.term.Say("tunctl: copying through the data-transfer node %s", d.transfer)
+		if !d.Bool("quiet") {
+			d.Say("tunctl: copying through the data-transfer node %s", d.transfer)
 		}
 		return s, nil
 	}
-	if asked := hasCode(err, api.CodeNeedsPerson) && d.term.Interactive; ctx.Err() != nil || asked || d.strict {
+	if asked := hasCode(err, api.CodeNeedsPerson) && d.Interactive; ctx.Err() != nil || asked || d.String("via") == viaTransfer {
 		return nil, err
 	}
-	d.term.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, req.Host)
+	d.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, req.Host)
 	_ = d.client.Logout(ctx, d.transfer) // else the agent would keep trying; it has no host of a name that does not resolve
 	d.transfer = ""
-	return openStream(ctx, d.term, d.client, req)
+	return openStream(ctx, d.Terminal, d.client, req)
 }
 
 // dialAgain waits for a host whose connection was lost.
 func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.ReadWriteCloser, error) {
-	d.term.Say("tunctl: lost the connection to %s; waiting for it", req.Host)
+	d.Say("tunctl: lost the connection to %s; waiting for it", req.Host)
 	for {
 		s, err := d.client.Stream(ctx, req)
 		switch {
 		case err == nil:
-			d.term.Say("tunctl: reconnected to %s", req.Host)
+			d.Say("tunctl: reconnected to %s", req.Host)
 			return s, nil
 		case hasCode(err, api.CodeTimeout) && ctx.Err() == nil:
 			// The agent keeps trying.
-		case hasCode(err, api.CodeNeedsPerson) && d.term.Interactive:
+		case hasCode(err, api.CodeNeedsPerson) && d.Interactive:
 			req.Again = false
-			return openStream(ctx, d.term, d.client, req)
+			return openStream(ctx, d.Terminal, d.client, req)
 		case hasCode(err, api.CodeNeedsPerson):
 			return nil, withHint(err, "`tunctl login %s`, then rerun with --resume", req.Host)
 		default:

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -104,7 +102,6 @@ func withCommonHelp(commands []*cli.Command) []*cli.Command {
 		c.Description = reflow(c.Description)
 		c.CustomHelpTemplate = commandHelp
 		c.HideHelpCommand = true // a session or a host may be called h; reorder reads `help`
-		slices.SortStableFunc(c.Flags, func(a, b cli.Flag) int { return cmp.Compare(rank(a), rank(b)) })
 		if len(c.Subcommands) > 0 && c.Action == nil {
 			c.Action = noCommand
 		}
@@ -116,14 +113,6 @@ func withCommonHelp(commands []*cli.Command) []*cli.Command {
 		withCommonHelp(c.Subcommands)
 	}
 	return commands
-}
-
-// rank puts the flags that most people need first, and those for scripts last.
-func rank(f cli.Flag) int {
-	if f.Names()[0] == "json" {
-		return 1
-	}
-	return 0
 }
 
 // reflow makes a help text of a description: it removes the tabs that indent a raw string in

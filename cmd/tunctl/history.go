@@ -32,9 +32,9 @@ func historyCommand(t *term.Terminal) *cli.Command {
 			"  tunctl history jupyter --all\n" +
 			"  tunctl history --summary",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all entries instead of the last %d, or %d weeks", historyShown, weeksShown)},
 			&cli.BoolFlag{Name: "summary", Usage: "show the hours asked, used, idle and waited, by week"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: action(t, showHistory),
 	}

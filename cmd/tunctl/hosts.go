@@ -301,14 +301,10 @@ func certificateEndText(ends, now time.Time) string {
 // certificateNote is certificateEndText for a list, where only the last and the next day count:
 // an old file may be of another host.
 func certificateNote(h api.Host, now time.Time) string {
-	if h.CertificateEnds.Sub(now).Abs() > 24*time.Hour {
+	if h.CertificateEnds.Sub(now).Abs() > 24*time.Hour { // also if it never ends
 		return ""
 	}
-	text := certificateEndText(h.CertificateEnds, now)
-	if text != "" {
-		text = "certificate " + text
-	}
-	return text
+	return "certificate " + certificateEndText(h.CertificateEnds, now)
 }
 
 // transportText is the program that has the connection, if not tunctl itself.

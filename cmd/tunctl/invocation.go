@@ -24,9 +24,12 @@ type invocation struct {
 	client *client.Client
 }
 
+// runFunc is what a command does.
+type runFunc func(context.Context, *invocation) error
+
 // action is the action of a command. Ctrl-C ends the program at once, unless f calls
 // interruptible.
-func action(t *term.Terminal, f func(context.Context, *invocation) error) cli.ActionFunc {
+func action(t *term.Terminal, f runFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		p, err := findPaths(c.String("config"))
 		if err != nil {
@@ -38,7 +41,7 @@ func action(t *term.Terminal, f func(context.Context, *invocation) error) cli.Ac
 
 // interruptibleAction is the action of a command whose ctx Ctrl-C ends. The exit code is 130
 // then, whatever the command returns.
-func interruptibleAction(t *term.Terminal, f func(context.Context, *invocation) error) cli.ActionFunc {
+func interruptibleAction(t *term.Terminal, f runFunc) cli.ActionFunc {
 	return action(t, func(outer context.Context, inv *invocation) error {
 		ctx, stop := interruptible(outer)
 		defer stop()
@@ -51,7 +54,7 @@ func interruptibleAction(t *term.Terminal, f func(context.Context, *invocation) 
 }
 
 // takes refuses fewer and more arguments than a command has, and says which those are.
-func takes(least, most int, usage string, f func(context.Context, *invocation) error) func(context.Context, *invocation) error {
+func takes(least, most int, usage string, f runFunc) runFunc {
 	return func(ctx context.Context, inv *invocation) error {
 		if n := inv.NArg(); n < least || n > most {
 			return usagef("%s", usage)

@@ -54,8 +54,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // runApp runs a command, or completes its line for a shell.
 func runApp(app *cli.App, args []string) error {
-	if line, ok := parsePartialLine(app, args); ok {
-		return line.complete(app.Writer)
+	if at, ok := parsePartialLine(app, args); ok {
+		return at.complete(app.Writer)
 	}
 	args, err := reorder(app, args)
 	if err != nil {
@@ -74,18 +74,14 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			Reconnects automatically when the laptop wakes up or the network changes.
 
 			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`),
-		Version:                version(),
-		HideVersion:            true, // the flag below runs the command
-		HideHelpCommand:        true, // helpCommand replaces it
-		Suggest:                true,
-		UseShortOptionHandling: false,
-		Reader:                 stdin,
-		Writer:                 stdout,
-		ErrWriter:              stderr,
-		ExitErrHandler:         func(*cli.Context, error) {}, // run prints the error, once
-		OnUsageError:           usageError,
-		Before:                 freeMainThread,
-		Action:                 noCommand,
+		HideHelpCommand: true, // helpCommand replaces it
+		Reader:          stdin,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		ExitErrHandler:  func(*cli.Context, error) {}, // run prints the error, once
+		OnUsageError:    usageError,
+		Before:          freeMainThread,
+		Action:          noCommand,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
@@ -204,18 +200,14 @@ func exitCode(err error) int {
 	if code, ok := errors.AsType[silentError](err); ok {
 		return int(code)
 	}
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		return exitFailed
-	}
-	switch e.Code {
-	case api.CodeUsage, api.CodeConfig, api.CodeUnknownSession:
+	switch {
+	case hasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
 		return exitUsage
-	case api.CodeNeedsPerson:
+	case hasCode(err, api.CodeNeedsPerson):
 		return exitNeedsPerson
-	case api.CodeTimeout:
+	case hasCode(err, api.CodeTimeout):
 		return exitTimeout
-	case api.CodeAgent:
+	case hasCode(err, api.CodeAgent):
 		return exitAgent
 	}
 	return exitFailed

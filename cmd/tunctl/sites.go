@@ -219,15 +219,8 @@ func certificateText(c configs.Certificate) string {
 
 // topicText is the topic of an entry of a site file, as other texts call it.
 func topicText(key string) string {
-	switch key {
-	case "entrance":
-		return "login node"
-	case "balance":
-		return "quota"
-	case "defaults":
-		return "suggested answers"
-	}
-	return key
+	words := map[string]string{"entrance": "login node", "balance": "quota", "defaults": "suggested answers"}
+	return cmp.Or(words[key], key)
 }
 
 func defaultOf(q configs.Question) string {
@@ -248,14 +241,10 @@ func checkSite(ctx context.Context, inv *invocation, file string) error {
 		return err
 	}
 	if inv.Bool("json") {
-		missing := report.Missing
-		if missing == nil {
-			missing = []configs.MissingFact{}
-		}
 		if err := inv.PrintIndentedJSON(struct {
 			Site    configs.Site          `json:"site"`
 			Missing []configs.MissingFact `json:"missing"`
-		}{report.Site, missing}); err != nil {
+		}{report.Site, append([]configs.MissingFact{}, report.Missing...)}); err != nil { // [] if there are none
 			return err
 		}
 		return checkSyntax(ctx, report)

@@ -33,9 +33,9 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; on a terminal, with keys: ? lists them, q quits"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: action(t, func(ctx context.Context, inv *invocation) error {
 			if err := inv.atMostOne("session"); err != nil {

@@ -77,14 +77,14 @@ func upCommand(t *term.Terminal) *cli.Command {
 				return d.run(ctx)
 			}
 			u := newUp(inv)
-			u.name, u.as, u.again = name, inv.String("as"), inv.Bool("again")
+			u.name, u.choices = name, api.UpRequest{As: inv.String("as"), Again: inv.Bool("again")}
 			if inv.IsSet("wait") && u.wait <= 0 {
 				return usagef("--wait takes a time such as 30m or 2h")
 			}
-			if inv.IsSet("as") && u.as == "" {
+			if inv.IsSet("as") && u.choices.As == "" {
 				return usagef("--as takes the name of the second session")
 			}
-			if u.with, err = answersOf(inv.Context); err != nil {
+			if u.choices.With, err = answersOf(inv.Context); err != nil {
 				return err
 			}
 			return u.start(ctx, opensPage(inv, name))
@@ -94,11 +94,8 @@ func upCommand(t *term.Terminal) *cli.Command {
 
 // opensPage reports whether to open the page once it is ready.
 func opensPage(inv *invocation, name string) bool {
-	if inv.Bool("no-open") || inv.Bool("json") {
-		return false
-	}
 	s, ok := readConfig(inv.paths).Session(name)
-	return !ok || s.Open
+	return !inv.Bool("no-open") && !inv.Bool("json") && (!ok || s.Open)
 }
 
 // up is one `tunctl up`: it requests the session and draws its progress.
@@ -106,10 +103,8 @@ type up struct {
 	*invocation
 	program string // the command that runs this tunctl in another terminal; "": its name
 	json    bool
-	name    string
-	with    api.Choices // for this run
-	again   bool        // with the last choices
-	as      string      // the name of a second session
+	name    string        // of the session
+	choices api.UpRequest // for this run
 	wait    time.Duration
 	// waiter names this command to the agent: while its watch lasts, the agent may
 	// submit the job.
@@ -142,11 +137,8 @@ func (u *up) start(ctx context.Context, open bool) error {
 		return err
 	}
 	u.announce(session)
-	if !open || session.URL == "" {
+	if !open || session.URL == "" || connectText(session) != "" { // which was printed: there is no page to look at
 		return nil
-	}
-	if connectText(session) != "" {
-		return nil // it was printed: there is no page to look at
 	}
 	if ep := session.Endpoint; ep != nil && ep.Guess {
 		u.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
@@ -296,7 +288,9 @@ func (u *up) send(ctx context.Context) (api.UpResponse, error) {
 	if u.request != nil {
 		return u.request(ctx)
 	}
-	return u.client.Up(ctx, api.UpRequest{Session: u.name, With: u.with, Again: u.again, As: u.as, Waiter: u.waiter})
+	req := u.choices
+	req.Session, req.Waiter = u.name, u.waiter
+	return u.client.Up(ctx, req)
 }
 
 // choose has the person choose one of several jobs of the session's name, and requests the
@@ -311,7 +305,9 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	return u.client.Up(ctx, api.UpRequest{Session: u.name, Job: job, With: u.with, Again: u.again, Waiter: u.waiter})
+	req := u.choices
+	req.Session, req.Waiter, req.Job, req.As = u.name, u.waiter, job, "" // a second session has its name by now
+	return u.client.Up(ctx, req)
 }
 
 // watch streams events into a channel until ctx ends or the agent stops.
