@@ -214,11 +214,6 @@ func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 	return nil
 }
 
-// certificateEnd is when the certificate that logged in expires; zero: never.
-func (k *userKeys) certificateEnd() time.Time {
-	return certificateEnd(k.used)
-}
-
 // renewHint says how to get a new certificate.
 func (k *userKeys) renewHint() string {
 	switch {
@@ -229,8 +224,6 @@ func (k *userKeys) renewHint() string {
 	}
 	return k.expired + ": get a new one as your site describes; a command for that can be before_login"
 }
-
-func (k *userKeys) count() int { return len(k.offered) }
 
 // describe lists the offered keys.
 func (k *userKeys) describe() string {
