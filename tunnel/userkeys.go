@@ -226,19 +226,12 @@ func (k *userKeys) renewHint() string {
 }
 
 // describe lists the offered keys.
-func (k *userKeys) describe() string {
-	if len(k.offered) == 0 {
-		return "no key"
-	}
-	return strings.Join(k.offered, ", ")
-}
+func (k *userKeys) describe() string { return cmp.Or(strings.Join(k.offered, ", "), "no key") }
 
 // hint says where keys were looked for.
 func (k *userKeys) hint() string {
-	if k.noAgent != nil {
-		return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", k.noAgent)
-	}
-	return "the ssh-agent has none, and there is no key file; `ssh-keygen` creates a key, which you register with the site"
+	why := cmp.Or(k.noAgent, errors.New("the ssh-agent has none"))
+	return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", why)
 }
 
 func sameKey(a, b ssh.PublicKey) bool {
