@@ -91,7 +91,10 @@ func (h *Host) doubt(k *keepalive, why error) {
 		}
 		return
 	}
-	k.setDoubted()
+	_, k.reads = c.wire.heard()
+	k.doubted, k.probing, k.probeAgain, k.replaced = true, 0, false, time.Time{}
+	k.stall.timer.Reset(stallCheck) // until it responds or ends
+	k.resetTimer()
 	h.log.Warn("the connection is set aside", "err", why, "channels", c.clients.open.Load())
 	h.mu.Lock()
 	if h.facts.live == c {
@@ -145,7 +148,12 @@ func (h *Host) checkDoubted(k *keepalive, now time.Time) {
 // respondsAgain makes a connection the host's again, unless another took its place.
 func (h *Host) respondsAgain(k *keepalive) {
 	c := k.c
-	k.setResponds()
+	k.doubted, k.missed = false, 0
+	k.stall.due, k.stall.noticed = false, time.Time{}
+	k.stall.timer.Stop()
+	c.setStalled(time.Time{}, false)
+	c.clients.checked.Store(false)
+	k.resetTimer()
 	h.mu.Lock()
 	f := &h.facts
 	back := h.aside[c] && f.live == nil && f.wanted && h.ended != c
@@ -207,21 +215,4 @@ func (h *Host) othersNow() []*conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Keys(h.aside))
-}
-
-// setDoubted has the connection checked until it responds or ends.
-func (k *keepalive) setDoubted() {
-	_, k.reads = k.c.wire.heard()
-	k.doubted, k.probing, k.probeAgain, k.replaced = true, 0, false, time.Time{}
-	k.stall.timer.Reset(stallCheck)
-	k.resetTimer()
-}
-
-func (k *keepalive) setResponds() {
-	k.doubted, k.missed = false, 0
-	k.stall.due, k.stall.noticed = false, time.Time{}
-	k.stall.timer.Stop()
-	k.c.setStalled(time.Time{}, false)
-	k.c.clients.checked.Store(false)
-	k.resetTimer()
 }

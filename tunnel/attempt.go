@@ -168,7 +168,14 @@ func (t *attempt) warn(text string) {
 	t.log.Warn("ssh settings", "warning", text)
 	t.host.mu.Lock()
 	defer t.host.mu.Unlock()
-	if !slices.Contains(t.host.view.Warnings, text) {
-		t.host.view.Warnings = append(slices.Clip(t.host.view.Warnings), text)
+	t.host.addWarningLocked(text)
+}
+
+// addWarningLocked reports whether the warning is a new one.
+func (h *Host) addWarningLocked(text string) bool {
+	known := slices.Contains(h.view.Warnings, text)
+	if !known {
+		h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
 	}
+	return !known
 }

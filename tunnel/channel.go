@@ -247,7 +247,7 @@ func (l *channelListener) Close() error {
 }
 
 // reservedSessions is how many of a connection's sessions are reserved for our own
-// commands, so that a person's open shells never stop the watching of a job.
+// commands, so that a person's open shells and streams never stop the watching of a job.
 const reservedSessions = 2
 
 // OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live

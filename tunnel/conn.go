@@ -175,11 +175,15 @@ func (c *conn) waitSpawned() {
 
 // ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {
+	return isClosed(c.done) || c.wire.isBroken()
+}
+
+func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-c.done:
+	case <-ch:
 		return true
 	default:
-		return c.wire.isBroken()
+		return false
 	}
 }
 

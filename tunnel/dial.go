@@ -52,13 +52,7 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	if !s.TCPKeepAlive {
 		d.KeepAlive = -1
 	}
-	network := "tcp"
-	switch s.AddressFamily {
-	case "inet":
-		network = "tcp4"
-	case "inet6":
-		network = "tcp6"
-	}
+	network := cmp.Or(map[string]string{"inet": "tcp4", "inet6": "tcp6"}[s.AddressFamily], "tcp")
 	if s.BindAddress != "" {
 		local, err := net.ResolveTCPAddr(network, net.JoinHostPort(s.BindAddress, "0"))
 		if err != nil {

@@ -22,27 +22,36 @@ type Result struct {
 // channel, which is the only way to end a command that every server has. It waits for
 // one of the sessions that the host allows. A command that failed is no error.
 func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
-	return h.RunAs(ctx, "", command, stdin)
+	c, err := h.current()
+	if err != nil {
+		return Result{}, err
+	}
+	return c.runNamed(ctx, h.label(), command, stdin)
+}
+
+// runNamed is run with errors that name the host.
+func (c *conn) runNamed(ctx context.Context, host, command string, stdin []byte) (Result, error) {
+	r, err := c.run(ctx, command, stdin)
+	if err != nil {
+		return Result{}, fmt.Errorf("%s: %w", host, err)
+	}
+	return r, nil
 }
 
 // ErrOtherAccount is wrapped when a host's connection is to another account than the
 // caller expects: an edited config can point a name elsewhere.
 var ErrOtherAccount = errors.New("the host is another account now")
 
-// RunAs is Run, but fails if the connection is to another account; "": any will do.
+// RunAs is Run, but fails if the connection is to another account.
 func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte) (Result, error) {
 	c, err := h.current()
 	if err != nil {
 		return Result{}, err
 	}
-	if account != "" && c.identity != account {
+	if c.identity != account {
 		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, c.identity, account)
 	}
-	r, err := c.run(ctx, command, stdin)
-	if err != nil {
-		return Result{}, fmt.Errorf("%s: %w", h.label(), err)
-	}
-	return r, nil
+	return c.runNamed(ctx, h.label(), command, stdin)
 }
 
 func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {

@@ -62,7 +62,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
-	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.certificateEnd()
+	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), certificateEnd(login.keys.used)
 	c.hostKey, c.algorithms = hostKeys.shown, negotiated(sc)
 	c.in, c.out = newPacers(c)
 	return c, nil

@@ -131,7 +131,8 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 	}
 	for _, part := range parts {
 		if r, ok := errors.AsType[*xknownhosts.RevokedError](k.db.HostKeyCallback()(k.name(), remote, part)); ok {
-			return k.revoked(part, r)
+			return k.refuse(fmt.Sprintf("the host key of %s (%s) is marked as revoked at %s:%d", k.display(), ssh.FingerprintSHA256(part),
+				k.db.origin(r.Revoked.Filename), r.Revoked.Line), "do not log in; ask the site's support")
 		}
 	}
 	return nil
@@ -344,11 +345,6 @@ func (k *hostKeys) list(keys []xknownhosts.KnownKey) string {
 		where[i] = fmt.Sprintf("%s (%s:%d)", describeKey(known.Key), k.db.origin(known.Filename), known.Line)
 	}
 	return strings.Join(where, ", ")
-}
-
-func (k *hostKeys) revoked(key ssh.PublicKey, r *xknownhosts.RevokedError) error {
-	return k.refuse(fmt.Sprintf("the host key of %s (%s) is marked as revoked at %s:%d", k.display(), ssh.FingerprintSHA256(key), k.db.origin(r.Revoked.Filename), r.Revoked.Line),
-		"do not log in; ask the site's support")
 }
 
 func (k *hostKeys) refuse(message, hint string) error {

@@ -431,8 +431,10 @@ func TestACommandForOneClusterIsNotRunBehindAnotherGate(t *testing.T) {
 		}
 		work.Up() // now somebody does
 		mustConnect(t, work)
-		if _, err := work.RunAs(t.Context(), account, "scancel 4711", nil); !errors.Is(err, ErrOtherAccount) {
-			t.Errorf("scancel: %v", err)
+		for _, account := range []string{account, ""} { // no account is none of this host
+			if _, err := work.RunAs(t.Context(), account, "scancel 4711", nil); !errors.Is(err, ErrOtherAccount) {
+				t.Errorf("scancel as %q: %v", account, err)
+			}
 		}
 		if ran := e.ran("inner2"); len(ran) > 0 {
 			t.Errorf("the other cluster ran %q", ran)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -281,9 +280,7 @@ func (h *Host) warnCertificateEnds(at time.Time) {
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if slices.Contains(h.view.Warnings, text) {
-		return
+	if h.addWarningLocked(text) {
+		h.publishLocked()
 	}
-	h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
-	h.publishLocked()
 }

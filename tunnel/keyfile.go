@@ -118,7 +118,7 @@ func (k *fileKey) unlock() error {
 	if s := k.ring.get(k.path, k.stamp); s != nil {
 		return k.setSigner(s)
 	}
-	question := passphrasePrompt(k.path)
+	question := api.Prompt{Kind: api.PromptPassphrase, Text: fmt.Sprintf("Enter passphrase for key '%s': ", k.path)}
 	for left := maxPassphrases; left > 0; left-- {
 		if left < maxPassphrases {
 			question.Retry = wrongAnswer("that was not right", left)
@@ -153,10 +153,6 @@ func (k *fileKey) SignWithAlgorithm(r io.Reader, data []byte, algorithm string) 
 		return nil, err
 	}
 	return k.signer.SignWithAlgorithm(r, data, algorithm)
-}
-
-func passphrasePrompt(path string) api.Prompt {
-	return api.Prompt{Kind: api.PromptPassphrase, Text: fmt.Sprintf("Enter passphrase for key '%s': ", path)}
 }
 
 // publicHalf reads the .pub file beside a key.

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -65,12 +66,7 @@ func (k *knownHosts) blankBadLines(path string, content []byte) []byte {
 }
 
 // origin is the original of a file that was read as a copy.
-func (k *knownHosts) origin(path string) string {
-	if o, ok := k.origins[path]; ok {
-		return o
-	}
-	return path
-}
+func (k *knownHosts) origin(path string) string { return cmp.Or(k.origins[path], path) }
 
 // checkKnownLine says why the library would refuse a line.
 func checkKnownLine(line string) error {

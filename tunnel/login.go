@@ -313,7 +313,7 @@ func (l *login) hint(did []string, err error) string {
 		return l.keys.renewHint()
 	case l.try.host.behind != "" || l.saysNoJob(text):
 		return onlyWithJob(l.try.host.behind)
-	case l.keys.count() > 5, tooMany && !l.interacted:
+	case len(l.keys.offered) > 5, tooMany && !l.interacted:
 		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
 	case l.interacted && l.codes:
 		return fmt.Sprintf("check the user name %q and what you entered: a one-time code works once, and only for a short time", l.s.User)

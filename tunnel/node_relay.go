@@ -282,11 +282,4 @@ func (r *sharedRelay) dial(ctx context.Context, network, address string) (c net.
 	return &channelConn{Conn: c, link: run.link, traffic: t}, nil
 }
 
-func (r *runningRelay) over() bool {
-	select {
-	case <-r.Done():
-		return true
-	default:
-		return false
-	}
-}
+func (r *runningRelay) over() bool { return isClosed(r.Done()) }

@@ -52,10 +52,8 @@ func (s *jobSession) settle(target ssh.Channel, received <-chan *ssh.Request) {
 
 // SendRequest implements ssh.Channel.
 func (s *jobSession) SendRequest(name string, wantReply bool, payload []byte) (bool, error) {
-	select {
-	case <-s.settled:
+	if isClosed(s.settled) {
 		return s.target.SendRequest(name, wantReply, payload)
-	default:
 	}
 	if name == "subsystem" && isSFTP(payload) {
 		return s.startSFTP(payload)

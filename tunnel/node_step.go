@@ -77,9 +77,7 @@ func (j *jobSteps) srun(limit time.Duration) string {
 		"srun", "--jobid=" + j.number(), "--nodes=1", "--ntasks=1", "--nodelist=" + j.node, "--propagate=CORE",
 		"--cpu-bind=none", "--mpi=none", "--job-name=tunctl", "--quiet", "-u", "--immediate=" + strconv.Itoa(max(1, int(limit.Seconds()))),
 	}
-	if j.cluster != "" {
-		words = append(words, "--clusters="+j.cluster)
-	}
+	words = append(words, j.clusters()...)
 	if !j.options.noOverlap {
 		words = append(words, "--overlap")
 	}
@@ -92,14 +90,18 @@ func (j *jobSteps) srun(limit time.Duration) string {
 // number is the job's id as srun takes it. A task of an array, such as 48213_4, has a
 // number of its own, which Slurm is asked for.
 func (j *jobSteps) number() string {
-	if strings.ContainsRune(j.job, '_') {
-		clusters := ""
-		if j.cluster != "" {
-			clusters = "--clusters=" + j.cluster + " "
-		}
-		return "$(squeue " + clusters + "-h -o %A -j " + j.job + ")"
+	if !strings.ContainsRune(j.job, '_') {
+		return j.job
 	}
-	return j.job
+	words := append([]string{"squeue"}, j.clusters()...)
+	return "$(" + strings.Join(append(words, "-h", "-o", "%A", "-j", j.job), " ") + ")"
+}
+
+func (j *jobSteps) clusters() []string {
+	if j.cluster == "" {
+		return nil
+	}
+	return []string{"--clusters=" + j.cluster}
 }
 
 // start starts the step that all channels share. srun 20.11 to 21.08 shares only CPUs

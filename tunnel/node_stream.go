@@ -15,9 +15,6 @@ import (
 	"tunctl/internal/api"
 )
 
-// spareSessions is how many sessions streams leave for commands.
-const spareSessions = 2
-
 // stream is a command's standard input and output as a connection.
 type stream struct {
 	programPipes

@@ -120,12 +120,9 @@ func (p *Pool) Serve(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 
-	publishing := make(chan struct{})
-	published := make(chan struct{})
-	go func() {
-		defer close(published)
-		p.publish(publishing)
-	}()
+	done := make(chan struct{})
+	var publishing sync.WaitGroup
+	publishing.Go(func() { p.publish(done) })
 	p.wg.Go(func() { p.serveReloads(ctx) })
 	p.network.Watch(ctx, p.NetworkChanged, p.o.Log)
 	<-ctx.Done()
@@ -134,8 +131,8 @@ func (p *Pool) Serve(ctx context.Context) error {
 	p.serving = nil
 	p.mu.Unlock()
 	p.wg.Wait()
-	close(publishing)
-	<-published
+	close(done)
+	publishing.Wait()
 	return nil
 }
 

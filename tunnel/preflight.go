@@ -22,9 +22,8 @@ type PreflightResult struct {
 }
 
 const (
-	preflightDial      = 10 * time.Second
-	preflightHandshake = 10 * time.Second
-	reachableTimeout   = 3 * time.Second
+	preflightTimeout = 10 * time.Second // of the dial, and of the handshake
+	reachableTimeout = 3 * time.Second
 )
 
 // Reachable reports whether something listens at an address.
@@ -51,7 +50,7 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, erro
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := &attempt{host: &Host{name: s.Alias}, pool: &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}}, log: slog.New(slog.DiscardHandler), settings: s}
-	limit := cmp.Or(s.ConnectTimeout, preflightDial)
+	limit := cmp.Or(s.ConnectTimeout, preflightTimeout)
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.Address())
@@ -71,7 +70,7 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
 		seen.Greeting = firstLine(text).String()
 	}
-	t.timeout = newTimeout(preflightHandshake, func() { _ = t.wire.Close() })
+	t.timeout = newTimeout(preflightTimeout, func() { _ = t.wire.Close() })
 	defer t.timeout.stop()
 	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
 	keys := newHostKeys(ctx, t)

@@ -34,11 +34,9 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	cmd := s.ProxyProgram(running, env)
 	p := &proxyConn{cmd: cmd, stderr: newStderrBuffer(), end: end}
 	cmd.Stderr = p.stderr
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		var out io.ReadCloser
-		out, err = cmd.StdoutPipe()
-		p.Reader, p.WriteCloser = out, in
+	var err error
+	if p.WriteCloser, err = cmd.StdinPipe(); err == nil {
+		p.Reader, err = cmd.StdoutPipe()
 	}
 	if err == nil {
 		err = cmd.Start()

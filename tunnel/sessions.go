@@ -93,13 +93,13 @@ func (s *sessionLimit) acquireBelow(ctx context.Context, done <-chan struct{}, b
 }
 
 // acquireForStream is acquire for a stream, which holds its slot for long. It leaves
-// spareSessions free, or at least one. It counts only on proven sessions: a relay that
+// reservedSessions free, or at least one. It counts only on proven sessions: a relay that
 // took the only session would leave none for commands.
 func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{}) (*sessionSlot, error) {
 	for {
 		s.mu.Lock()
 		few := s.proven < 2
-		free := !few && s.open+s.pending+min(spareSessions, s.proven-1) < s.proven
+		free := !few && s.open+s.pending+min(reservedSessions, s.proven-1) < s.proven
 		if free {
 			s.pending++
 		}

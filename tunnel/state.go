@@ -45,12 +45,9 @@ type loginFailures struct {
 // login.
 func (f *facts) failed(now time.Time, login bool, l *Limits) {
 	f.failures++
-	if login {
-		f.logins.count++
-	}
 	f.nextTry = now.Add(backoff(f.failures, l.RetryMin, l.RetryMax))
 	if login {
-		f.logins.nextTry = f.nextTry
+		f.logins = loginFailures{f.logins.count + 1, f.nextTry}
 	}
 }
 

@@ -214,11 +214,6 @@ func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 	return nil
 }
 
-// certificateEnd is when the certificate that logged in expires; zero: never.
-func (k *userKeys) certificateEnd() time.Time {
-	return certificateEnd(k.used)
-}
-
 // renewHint says how to get a new certificate.
 func (k *userKeys) renewHint() string {
 	switch {
@@ -230,22 +225,13 @@ func (k *userKeys) renewHint() string {
 	return k.expired + ": get a new one as your site describes; a command for that can be before_login"
 }
 
-func (k *userKeys) count() int { return len(k.offered) }
-
 // describe lists the offered keys.
-func (k *userKeys) describe() string {
-	if len(k.offered) == 0 {
-		return "no key"
-	}
-	return strings.Join(k.offered, ", ")
-}
+func (k *userKeys) describe() string { return cmp.Or(strings.Join(k.offered, ", "), "no key") }
 
 // hint says where keys were looked for.
 func (k *userKeys) hint() string {
-	if k.noAgent != nil {
-		return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", k.noAgent)
-	}
-	return "the ssh-agent has none, and there is no key file; `ssh-keygen` creates a key, which you register with the site"
+	why := cmp.Or(k.noAgent, errors.New("the ssh-agent has none"))
+	return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", why)
 }
 
 func sameKey(a, b ssh.PublicKey) bool {

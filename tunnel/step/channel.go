@@ -8,7 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
+	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -115,6 +119,59 @@ func (c *Conn) open(ctx context.Context, session bool, request openRequest) (*ch
 	return ch, nil
 }
 
+// Dial connects to an address as the node sees it; network is "tcp" or "unix". The
+// connection has CloseWrite and no deadlines. Errors wrap api.ErrRefused if nothing
+// listens there.
+func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var request openRequest
+	switch network {
+	case "unix":
+		request = openRequest{Kind: "unix", Path: []byte(address)}
+	case "tcp":
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("%q: not a port", address)
+		}
+		request = openRequest{Kind: "tcp", Host: host, Port: uint32(n)}
+	default:
+		return nil, net.UnknownNetworkError(network)
+	}
+	ch, err := c.open(ctx, false, request)
+	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
+		return nil, fmt.Errorf("%w to %s: %s", api.ErrRefused, address, refused.Message)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &netConn{ch, addr{network, address}}, nil
+}
+
+// netConn is a channel as a net.Conn.
+type netConn struct {
+	*channel
+	remote addr
+}
+
+type addr struct{ network, address string }
+
+func (a addr) Network() string { return a.network }
+func (a addr) String() string  { return a.address }
+
+// LocalAddr is not known.
+func (c *netConn) LocalAddr() net.Addr { return addr{c.remote.network, ""} }
+
+// RemoteAddr is the address as it was dialed.
+func (c *netConn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline is not supported, nor are the other two.
+func (c *netConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
+func (c *netConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
+func (c *netConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
 // add registers a new channel, or returns nil if the connection has ended.
 func (c *Conn) add(session bool) *channel {
 	c.mu.Lock()
@@ -198,8 +255,10 @@ func (ch *channel) handleLocked(f frame) error {
 	case kindEOF:
 		ch.gotEOF = true
 	case kindWindow:
-		n, ok := uint32Of(f.payload)
-		if ch.window += n; !ok || ch.window > windowSize {
+		if len(f.payload) != 4 {
+			return fmt.Errorf("%w: a window of %d bytes", errBroken, len(f.payload))
+		}
+		if ch.window += int(binary.BigEndian.Uint32(f.payload)); ch.window > windowSize {
 			return fmt.Errorf("%w: a window is too large", errBroken)
 		}
 	case kindExit:

@@ -315,10 +315,3 @@ func (c *Conn) ping() {
 		c.end(errSilent)
 	}
 }
-
-func uint32Of(payload []byte) (int, bool) {
-	if len(payload) != 4 {
-		return 0, false
-	}
-	return int(binary.BigEndian.Uint32(payload)), true
-}
