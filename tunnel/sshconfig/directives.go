@@ -113,11 +113,11 @@ func explainKeychain(goos string, s *Settings, said directives, config string) {
 	}
 	value := said.first("usekeychain")
 	if value == "" {
-		read, err := readConfig(s.Alias, config)
+		written, _, err := readDirectives(s.Alias, config)
 		if err != nil {
 			return // ssh -G could read them, and prints no yes
 		}
-		value = read.said.first("usekeychain")
+		value = written.first("usekeychain")
 	}
 	if yes(value) {
 		s.Warnings = append(s.Warnings, keychainWarning)
