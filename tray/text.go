@@ -33,7 +33,7 @@ func sessionText(s api.Session, now time.Time) string {
 	case api.SessionConnecting:
 		return "connecting to " + s.Host
 	case api.SessionNeedsLogin:
-		return "waiting for your login"
+		return "login needed"
 	case api.SessionSubmitting:
 		return "submitting the job"
 	case api.SessionQueued:

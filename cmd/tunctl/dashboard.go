@@ -48,7 +48,11 @@ func showDashboard(ctx context.Context, inv *invocation) error {
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	server, err := dashboard.Listen(ctx, inv.dashboardOptions())
+	asks := ""
+	if inv.Interactive {
+		asks = "in the terminal that runs tunctl dashboard"
+	}
+	server, err := dashboard.Listen(ctx, viewerAgent{inv.client, inv.paths}.dashboardOptions(asks))
 	if err != nil {
 		return err
 	}
@@ -93,22 +97,15 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 	return nil
 }
 
-// dashboardOptions are those of a dashboard that this command serves.
-func (inv *invocation) dashboardOptions() dashboard.Options {
-	o := dashboard.Options{
-		Client: inv.client, Desktop: actions.OwnDesktop,
-		StartAgent: func(ctx context.Context) error {
-			_, err := inv.client.Ensure(ctx, launcher(inv.paths))
+// dashboardOptions are those of a dashboard. Where its questions can be answered, asks says so.
+func (a viewerAgent) dashboardOptions(asks string) dashboard.Options {
+	o := dashboard.Options{Client: a.Client, Desktop: actions.OwnDesktop, StartAgent: a.start, Login: loginInWindow, Prompts: "in the terminal window that opens"}
+	if asks != "" {
+		o.Prompts = asks
+		o.Login = func(ctx context.Context, host string) error {
+			_, err := a.Login(ctx, host)
 			return err
-		},
-	}
-	if inv.Interactive {
-		o.Login, o.Prompts = func(ctx context.Context, host string) error {
-			_, err := inv.client.Login(ctx, host)
-			return err
-		}, "in the terminal that runs tunctl dashboard"
-	} else {
-		o.Login, o.Prompts = loginInWindow, "in the terminal window that opens"
+		}
 	}
 	return o
 }

@@ -11,11 +11,9 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/configs"
-	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/client"
-	"tunctl/internal/dashboard"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -50,12 +48,16 @@ func showTray(ctx context.Context, inv *invocation) error {
 	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)
 
-	a := trayAgent{inv.client, p}
-	page := &trayDashboard{ctx: ctx, options: a.dashboardOptions()}
+	a := viewerAgent{inv.client, p}
+	asks := ""
+	if desktop.CanAsk() {
+		asks = "in the dialog on your desktop"
+	}
+	page := &trayDashboard{ctx: ctx, options: a.dashboardOptions(asks)}
 	defer page.serving.Wait()
 	defer stop() // ends the dashboard
 	o := tray.Options{
-		Agent: a, StartAgent: a.start, Login: a.login, Logout: a.Logout, Dashboard: page.open,
+		Agent: a, StartAgent: a.start, Login: page.options.Login, Logout: a.Logout, Dashboard: page.open,
 		ConfigPath: p.Config, Notify: notifyFilter(p, log),
 		Tell: func(message string) { inv.Say("tunctl: %s", message) },
 		Log:  log,
@@ -106,21 +108,21 @@ func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 	}
 }
 
-// trayAgent is the agent as the tray sees it.
-type trayAgent struct {
+// viewerAgent is the agent as the tray and the dashboard see it.
+type viewerAgent struct {
 	*client.Client
 	paths home.Paths
 }
 
 // start starts the agent if none is running.
-func (a trayAgent) start(ctx context.Context) error {
+func (a viewerAgent) start(ctx context.Context) error {
 	_, err := a.Ensure(ctx, launcher(a.paths))
 	return err
 }
 
 // restartCrashed starts an agent that crashed, if start at login is on and the system does
 // not do that.
-func (a trayAgent) restartCrashed(auto *autostart.Autostart) func(context.Context) error {
+func (a viewerAgent) restartCrashed(auto *autostart.Autostart) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if last, _ := a.paths.Running(); last.PID == 0 {
 			return nil // it was stopped: an agent that ends in order leaves no trace
@@ -133,28 +135,9 @@ func (a trayAgent) restartCrashed(auto *autostart.Autostart) func(context.Contex
 	}
 }
 
-// login has the agent log in, whose questions the tray shows as dialogs. Without dialogs, a
-// terminal asks.
-func (a trayAgent) login(ctx context.Context, host string) error {
-	if desktop.CanAsk() {
-		_, err := a.Login(ctx, host)
-		return err
-	}
-	return loginInWindow(ctx, host)
-}
-
-// dashboardOptions are those of a dashboard that the tray serves.
-func (a trayAgent) dashboardOptions() dashboard.Options {
-	o := dashboard.Options{Client: a.Client, Desktop: actions.OwnDesktop, StartAgent: a.start, Login: a.login, Prompts: "in the terminal window that opens"}
-	if desktop.CanAsk() {
-		o.Prompts = "in the dialog on your desktop"
-	}
-	return o
-}
-
 // Watch implements tray.Agent. It gets prompts only if dialogs can be shown: without, the agent
 // says what to do instead.
-func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
+func (a viewerAgent) Watch(ctx context.Context, each func(api.Event)) error {
 	answers := api.AnswersNone
 	if desktop.CanAsk() {
 		answers = api.AnswersDesktop
@@ -163,6 +146,6 @@ func (a trayAgent) Watch(ctx context.Context, each func(api.Event)) error {
 }
 
 // Up implements tray.Agent.
-func (a trayAgent) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
+func (a viewerAgent) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
 	return a.UpWaiting(ctx, req, "")
 }

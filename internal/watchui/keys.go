@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
 )
 
 func binding(help, does string, keys ...string) key.Binding {
@@ -33,6 +34,28 @@ var (
 	keyBack    = binding("Esc", "back", "esc")
 	keyQuit    = binding("q", "quit; sessions stay up", "q", "Q")
 )
+
+// moveKeys move the choice in a list, or a page of text.
+var moveKeys = []key.Binding{keyUp, keyDown, keyPageUp, keyPageDn, keyTop, keyBottom}
+
+// moved is where such a key leads to.
+func moved(k tea.KeyPressMsg, at, page, last int) int {
+	switch {
+	case key.Matches(k, keyUp):
+		at--
+	case key.Matches(k, keyDown):
+		at++
+	case key.Matches(k, keyPageUp):
+		at -= page
+	case key.Matches(k, keyPageDn):
+		at += page
+	case key.Matches(k, keyTop):
+		at = 0
+	case key.Matches(k, keyBottom):
+		at = last
+	}
+	return min(max(0, at), last)
+}
 
 // allKeys are the keys in the order of the list that ? shows.
 var allKeys = []key.Binding{

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
@@ -84,23 +83,8 @@ func (m *model) only() Data {
 
 // move chooses another row.
 func (m *model) move(k tea.KeyPressMsg) {
-	rows, at := m.rows(), m.row()
-	switch {
-	case key.Matches(k, keyUp):
-		at--
-	case key.Matches(k, keyDown):
-		at++
-	case key.Matches(k, keyPageUp):
-		at -= m.bodyHeight() / 2
-	case key.Matches(k, keyPageDn):
-		at += m.bodyHeight() / 2
-	case key.Matches(k, keyTop):
-		at = 0
-	case key.Matches(k, keyBottom):
-		at = len(rows)
-	}
-	if len(rows) > 0 {
-		m.chosen[m.view] = rows[min(max(0, at), len(rows)-1)]
+	if rows := m.rows(); len(rows) > 0 {
+		m.chosen[m.view] = rows[moved(k, m.row(), m.bodyHeight()/2, len(rows)-1)]
 	}
 }
 

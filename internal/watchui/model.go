@@ -247,7 +247,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.details = false
 	case m.onPage():
 		m.scrollPage(k)
-	case key.Matches(k, keyUp, keyDown, keyPageUp, keyPageDn, keyTop, keyBottom):
+	case key.Matches(k, moveKeys...):
 		m.move(k)
 	case key.Matches(k, keyDetails):
 		m.details = len(m.rows()) > 0
@@ -314,29 +314,26 @@ func (m *model) command(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
+// sessionKeys are the keys that act on a session at once, and what is said meanwhile.
+var sessionKeys = map[string]struct {
+	verb      Verb
+	meanwhile string
+}{
+	"o": {Open, "opening the page of "}, "y": {Copy, "copying the address of "}, "u": {Up, "starting "}, "d": {Down, "disconnecting "},
+}
+
 func (m *model) sessionCommand(k string, s api.Session) {
-	a := Action{Session: s.Name, Host: s.Host}
-	switch k {
-	case "o":
-		a.Verb = Open
-		m.act(a, "opening the page of "+s.Name+"…")
-	case "y":
-		a.Verb = Copy
-		m.act(a, "copying the address of "+s.Name+"…")
-	case "u":
-		a.Verb = Up
-		m.act(a, "starting "+s.Name+"…")
-	case "d":
-		a.Verb = Down
-		m.act(a, "disconnecting "+s.Name+"…")
-	case "e":
-		if s.Job == nil || s.Job.State != api.JobRunning {
-			m.fail(s.Name + " has no running job")
-			return
-		}
-		a.Verb = Extend
-		m.asking = &question{text: fmt.Sprintf("How much longer may job %s run? (such as 30m, 2h or 1d) ", s.Job.ID), action: a}
+	a := Action{Verb: Extend, Session: s.Name, Host: s.Host}
+	if does, ok := sessionKeys[k]; ok {
+		a.Verb = does.verb
+		m.act(a, does.meanwhile+s.Name+"…")
+		return
 	}
+	if s.Job == nil || s.Job.State != api.JobRunning {
+		m.fail(s.Name + " has no running job")
+		return
+	}
+	m.asking = &question{text: fmt.Sprintf("How much longer may job %s run? (such as 30m, 2h or 1d) ", s.Job.ID), action: a}
 }
 
 // askCancel asks whether to end the chosen job.

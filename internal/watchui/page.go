@@ -68,28 +68,14 @@ func (m *model) lastTop(lines []string) int {
 
 // scrollPage scrolls the page. At its end, a log is followed.
 func (m *model) scrollPage(k tea.KeyPressMsg) {
-	lines := m.pageLines()
-	last := m.lastTop(lines)
+	if !key.Matches(k, moveKeys...) {
+		return
+	}
+	last := m.lastTop(m.pageLines())
 	if m.follows() {
 		m.top = last
 	}
-	switch {
-	case key.Matches(k, keyUp):
-		m.top--
-	case key.Matches(k, keyDown):
-		m.top++
-	case key.Matches(k, keyPageUp):
-		m.top -= m.bodyHeight()
-	case key.Matches(k, keyPageDn):
-		m.top += m.bodyHeight()
-	case key.Matches(k, keyTop):
-		m.top = 0
-	case key.Matches(k, keyBottom):
-		m.top = last
-	default:
-		return
-	}
-	m.top = min(max(0, m.top), last)
+	m.top = moved(k, m.top, m.bodyHeight(), last)
 	if !m.help {
 		m.tail = m.top == last
 	}
