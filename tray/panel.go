@@ -255,19 +255,17 @@ func change(rows []*row, old, items []menuItem) {
 		if it.Title != old[i].Title {
 			r.item.SetTitle(label(it.Title))
 		}
-		if it.Enabled != old[i].Enabled {
-			if it.Enabled {
-				r.item.Enable()
-			} else {
-				r.item.Disable()
-			}
+		switch {
+		case it.Enabled && !old[i].Enabled:
+			r.item.Enable()
+		case !it.Enabled && old[i].Enabled:
+			r.item.Disable()
 		}
-		if it.Checked != old[i].Checked {
-			if it.Checked {
-				r.item.Check()
-			} else {
-				r.item.Uncheck()
-			}
+		switch {
+		case it.Checked && !old[i].Checked:
+			r.item.Check()
+		case !it.Checked && old[i].Checked:
+			r.item.Uncheck()
 		}
 		change(r.children, old[i].Children, it.Children)
 	}

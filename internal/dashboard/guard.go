@@ -78,19 +78,11 @@ func (s *Server) hasBearer(r *http.Request) bool {
 
 func digestOf(secret string) digest { return sha256.Sum256([]byte(secret)) }
 
-// enterRequest has the one-time value of the address that a page was opened with.
-type enterRequest struct {
-	Once string `json:"once"`
-}
-
-// enterResponse has the page's bearer value.
-type enterResponse struct {
-	Bearer string `json:"bearer"`
-}
-
 // enter exchanges a one-time value for a bearer value.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
-	var req enterRequest
+	var req struct {
+		Once string `json:"once"` // the value of the address that a page was opened with
+	}
 	if !readJSON(w, r, &req) {
 		return
 	}
@@ -108,5 +100,5 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusGone, "this address was used already or is too old")
 		return
 	}
-	writeJSON(w, enterResponse{bearer})
+	writeJSON(w, map[string]string{"bearer": bearer})
 }

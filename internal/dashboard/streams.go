@@ -28,13 +28,8 @@ const (
 type line struct {
 	Type    string     `json:"type"`
 	Prompts string     `json:"prompts,omitempty"` // where a host's questions are asked
+	Usage   *api.Usage `json:"usage,omitempty"`
 	Error   *api.Error `json:"error,omitempty"`
-}
-
-// usageLine is a line about the use of a session's job.
-type usageLine struct {
-	Type  string    `json:"type"`
-	Usage api.Usage `json:"usage"`
 }
 
 // events streams what the agent tells its watchers, a JSON value per line. A page that has
@@ -66,7 +61,7 @@ func (s *Server) watch(out *lines, looking bool) error {
 	defer end()
 	if looking {
 		measuring.Go(func() {
-			_ = s.Client.Usage(ctx, "", false, func(u api.Usage) { out.send(usageLine{lineUsage, u}) })
+			_ = s.Client.Usage(ctx, "", false, func(u api.Usage) { out.send(line{Type: lineUsage, Usage: &u}) })
 		})
 	}
 	return s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(event{e, titles(e)}) })

@@ -172,23 +172,23 @@ func TestAServersWordsCannotSteerTheWindow(t *testing.T) {
 
 func TestScriptsForNotificationsHoldNoWords(t *testing.T) {
 	note := Note{Tag: "ready:" + strings.Repeat("x", 100), Title: `it's "ready"`, Body: "$(calc)"}
-	mac := noteProgram("darwin", note)
-	if !slices.Equal(mac.argv[len(mac.argv)-2:], []string{note.Title, note.Body}) {
-		t.Errorf("macOS: %q", mac.argv)
+	mac, _ := noteProgram("darwin", note)
+	if !slices.Equal(mac[len(mac)-2:], []string{note.Title, note.Body}) {
+		t.Errorf("macOS: %q", mac)
 	}
-	win := noteProgram("windows", note)
+	win, env := noteProgram("windows", note)
 	tag := "TUNCTL_NOTE_TAG=" + note.Tag[:64]
-	if !slices.Contains(win.env, "TUNCTL_NOTE_TITLE="+note.Title) || !slices.Contains(win.env, tag) {
-		t.Errorf("Windows: %q", win.env)
+	if !slices.Contains(env, "TUNCTL_NOTE_TITLE="+note.Title) || !slices.Contains(env, tag) {
+		t.Errorf("Windows: %q", env)
 	}
-	if slices.Contains(win.argv, note.Title) || len(strings.Join(win.argv, " ")) > 8000 {
-		t.Errorf("Windows: %q", win.argv)
+	if slices.Contains(win, note.Title) || len(strings.Join(win, " ")) > 8000 {
+		t.Errorf("Windows: %q", win)
 	}
-	if away := withdrawProgram("windows", note.Tag); !slices.Contains(away.env, tag) {
-		t.Errorf("another tag is withdrawn: %q", away.env)
+	if _, away := withdrawProgram("windows", note.Tag); !slices.Contains(away, tag) {
+		t.Errorf("another tag is withdrawn: %q", away)
 	}
-	if away := withdrawProgram("darwin", note.Tag); len(away.argv) != 0 {
-		t.Errorf("macOS takes nothing away: %q", away.argv)
+	if away, _ := withdrawProgram("darwin", note.Tag); len(away) != 0 {
+		t.Errorf("macOS takes nothing away: %q", away)
 	}
 }
 

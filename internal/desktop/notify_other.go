@@ -23,21 +23,23 @@ func (*Notifier) Close() {}
 
 // Notify shows note.
 func (*Notifier) Notify(ctx context.Context, note Note) error {
-	return run(ctx, noteProgram(runtime.GOOS, note.withoutButtons()))
+	argv, env := noteProgram(runtime.GOOS, note.withoutButtons())
+	return run(ctx, argv, env)
 }
 
 // Withdraw removes the note of a tag, if the system allows that.
 func (*Notifier) Withdraw(ctx context.Context, tag string) error {
-	return run(ctx, withdrawProgram(runtime.GOOS, tag))
+	argv, env := withdrawProgram(runtime.GOOS, tag)
+	return run(ctx, argv, env)
 }
 
-func run(ctx context.Context, p program) error {
-	if len(p.argv) == 0 {
+func run(ctx context.Context, argv, env []string) error {
+	if len(argv) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, notifyLimit)
 	defer cancel()
-	if out, err := command(ctx, p.argv, p.env...).CombinedOutput(); err != nil {
+	if out, err := command(ctx, argv, env...).CombinedOutput(); err != nil {
 		return fmt.Errorf("show a notification: %w: %s", err, out)
 	}
 	return nil

@@ -1,11 +1,5 @@
 package desktop
 
-// program is a command line with what is added to its environment.
-type program struct {
-	argv []string
-	env  []string
-}
-
 // toastApp is the application of our notes on Windows: only an installed one may show
 // any, and PowerShell always is installed.
 const toastApp = `{1AC14E77-02E7-4E5D-B744-2EB1AE5198B7}\WindowsPowerShell\v1.0\powershell.exe`
@@ -28,26 +22,26 @@ const withdrawScript = `$ErrorActionPreference = 'Stop'
 
 // noteProgram shows a note on macOS or Windows. The texts are arguments or in the
 // environment, not part of the script.
-func noteProgram(goos string, note Note) program {
+func noteProgram(goos string, note Note) (argv, env []string) {
 	if goos == "darwin" {
-		return program{argv: []string{
+		return []string{
 			"osascript", "-e", "on run argv",
 			"-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
 			note.Title, note.Body,
-		}}
+		}, nil
 	}
-	return program{argv: powershell(toastScript), env: []string{
+	return powershell(toastScript), []string{
 		"TUNCTL_NOTE_TITLE=" + note.Title, "TUNCTL_NOTE_BODY=" + note.Body,
 		"TUNCTL_NOTE_TAG=" + toastTag(note.Tag), "TUNCTL_NOTE_APP=" + toastApp,
-	}}
+	}
 }
 
 // withdrawProgram removes a note; macOS allows that only to the person.
-func withdrawProgram(goos, tag string) program {
+func withdrawProgram(goos, tag string) (argv, env []string) {
 	if goos == "darwin" {
-		return program{}
+		return nil, nil
 	}
-	return program{argv: powershell(withdrawScript), env: []string{"TUNCTL_NOTE_TAG=" + toastTag(tag), "TUNCTL_NOTE_APP=" + toastApp}}
+	return powershell(withdrawScript), []string{"TUNCTL_NOTE_TAG=" + toastTag(tag), "TUNCTL_NOTE_APP=" + toastApp}
 }
 
 // toastTag shortens a tag to what Windows accepts.

@@ -60,14 +60,26 @@ func (t *Terminal) readLine(ctx context.Context, question string, echo bool) (st
 			restore = shown
 		}
 	}
-	t.openQuestion(question)
+	t.mu.Lock()
+	t.clearLocked()
+	fmt.Fprint(t.Err, question)
+	t.question = question
+	t.mu.Unlock()
 	text, err := t.readTyped(ctx)
 	withdrawn := err != nil && errors.Is(context.Cause(ctx), ErrWithdrawn)
 	if withdrawn {
 		t.discardTyped()
 	}
 	restore()
-	t.closeQuestion(withdrawn, echo && err == nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case withdrawn:
+		t.clearLocked()
+	case !echo || err != nil: // no echo of the answer has ended the line
+		fmt.Fprintln(t.Err)
+	}
+	t.question = ""
 	return text, err
 }
 
@@ -93,29 +105,6 @@ func (t *Terminal) Choose(ctx context.Context, question, what string, rows []str
 		}
 		t.Say("%q is not one of them: type a number from 1 to %d, or %s", text, len(rows), what)
 	}
-}
-
-// openQuestion shows a question in place of the unfinished line.
-func (t *Terminal) openQuestion(question string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clearLocked()
-	fmt.Fprint(t.Err, question)
-	t.question = question
-}
-
-// closeQuestion removes the line of a question that was withdrawn, and ends that of any
-// other, unless the echo of the answer has ended it.
-func (t *Terminal) closeQuestion(withdrawn, ended bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case withdrawn:
-		t.clearLocked()
-	case !ended:
-		fmt.Fprintln(t.Err)
-	}
-	t.question = ""
 }
 
 // readTyped reads one line. Where the system can wait for input and for the end of ctx at

@@ -95,26 +95,19 @@ func (t *Terminal) Draw(line string) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	line = t.fit(line)
+	if width := t.Width(); width > 0 { // a line that the terminal breaks cannot be redrawn
+		lines := strings.Split(line, "\n")
+		for i := range lines {
+			lines[i] = Truncate(lines[i], width-1)
+		}
+		line = strings.Join(lines, "\n")
+	}
 	if line == t.line || t.question != "" {
 		return
 	}
 	t.clearLocked()
 	fmt.Fprint(t.Err, line)
 	t.line = line
-}
-
-// fit cuts lines to the terminal's width: one that the terminal breaks cannot be redrawn.
-func (t *Terminal) fit(text string) string {
-	width := t.Width()
-	if width == 0 {
-		return text
-	}
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = Truncate(line, width-1)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // Width is the width of the terminal that messages go to; 0 where there is none, or hardly

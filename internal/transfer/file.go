@@ -154,7 +154,8 @@ func tail(open func(name string) (handle, error), name string, end int64) []byte
 // errFull is a full disk or quota.
 var errFull = errors.New("no space left (the disk is full or the quota is used up)")
 
-// writeError explains a failed write, with the name of the target instead of the part.
+// writeError explains a failed write, with the name of the target instead of the part, and
+// distinguishes a full disk from other failures.
 func writeError(err error, to writable, part, name string) error {
 	if err == nil {
 		return nil
@@ -165,21 +166,14 @@ func writeError(err error, to writable, part, name string) error {
 	if e, ok := errors.AsType[*os.LinkError](err); ok {
 		err = e.Err
 	}
-	return fmt.Errorf("cannot write %q: %w", name, reason(err, to, part))
-}
-
-// reason distinguishes a full disk from other failures.
-func reason(err error, to writable, part string) error {
-	if full(err) {
-		return fmt.Errorf("%w: %w", errFull, err)
-	}
-	status, ok := errors.AsType[*sftp.StatusError](err)
 	const failure = 4 // SSH_FX_FAILURE
-	if !ok || status.Code != failure {
-		return err
+	status, answer := errors.AsType[*sftp.StatusError](err)
+	unexplained := answer && status.Code == failure
+	switch {
+	case full(err), unexplained && to.Full(part):
+		err = fmt.Errorf("%w: %w", errFull, err)
+	case unexplained:
+		err = fmt.Errorf("the host gives no reason; a used-up quota is the most common one: %w", err)
 	}
-	if to.Full(part) {
-		return fmt.Errorf("%w: %w", errFull, err)
-	}
-	return fmt.Errorf("the host gives no reason; a used-up quota is the most common one: %w", err)
+	return fmt.Errorf("cannot write %q: %w", name, err)
 }

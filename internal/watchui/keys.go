@@ -63,13 +63,27 @@ var allKeys = []key.Binding{
 	keyOpen, keyLog, keyExtend, keyStart, keyStop, keyCancel, keyLogin, keyCopy, keyHelp, keyBack, keyQuit,
 }
 
+// hints are what the last line of a view says about keys.
+var hints = map[string]string{
+	"?": "help", "q": "quit", "o": "open", "u": "start", "d": "disconnect", "l": "log", "e": "extend", "c": "cancel",
+	"L": "login", "y": "copy", "/": "filter", "Enter": "details", "Esc": "back", "G": "newest",
+}
+
+func hinted(keys ...string) []key.Binding {
+	var list []key.Binding
+	for _, k := range keys {
+		list = append(list, binding(k, hints[k], k))
+	}
+	return list
+}
+
 // viewKeys are the keys in the last line of a view.
 var viewKeys = map[View][]key.Binding{
-	Sessions: {binding("?", "help", "?"), binding("q", "quit", "q"), binding("o", "open", "o"), binding("u", "start", "u"), binding("d", "disconnect", "d"), binding("l", "log", "l"), binding("e", "extend", "e"), binding("c", "cancel", "c"), binding("L", "login", "L"), binding("y", "copy", "y"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
-	Jobs:     {binding("?", "help", "?"), binding("q", "quit", "q"), binding("c", "cancel", "c"), binding("l", "log", "l"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
-	Use:      {binding("?", "help", "?"), binding("q", "quit", "q"), binding("e", "extend", "e"), binding("c", "cancel", "c"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
-	Hosts:    {binding("?", "help", "?"), binding("q", "quit", "q"), binding("L", "login", "L"), binding("/", "filter", "/"), binding("Enter", "details", "Enter")},
-	Log:      {binding("?", "help", "?"), binding("q", "quit", "q"), binding("Esc", "back", "Esc"), binding("G", "newest", "G"), binding("/", "filter", "/")},
+	Sessions: hinted("?", "q", "o", "u", "d", "l", "e", "c", "L", "y", "/", "Enter"),
+	Jobs:     hinted("?", "q", "c", "l", "/", "Enter"),
+	Use:      hinted("?", "q", "e", "c", "/", "Enter"),
+	Hosts:    hinted("?", "q", "L", "/", "Enter"),
+	Log:      hinted("?", "q", "Esc", "G", "/"),
 }
 
 // shortKeys are the keys in the last line: while something is typed or shown over the view,
