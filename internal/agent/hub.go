@@ -32,10 +32,7 @@ func newHub() *hub { return &hub{subscribers: map[*subscriber]bool{}} }
 
 // subscribe adds a subscriber. It must read the status after this call, so that no change
 // is lost in between: the last event of a thing is always its last state.
-func (h *hub) subscribe(answers api.Answers) *subscriber { return h.subscribeAs("", answers) }
-
-// subscribeAs is subscribe for a named client.
-func (h *hub) subscribeAs(client string, answers api.Answers) *subscriber {
+func (h *hub) subscribe(client string, answers api.Answers) *subscriber {
 	w := &subscriber{client: client, answers: answers, events: make(chan api.Event, subscriberBuffer), gone: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()

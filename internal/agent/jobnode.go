@@ -272,9 +272,7 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	s.mu.Lock()
-	cfg := withAnswers(s.cfg, s.facts.with)
-	s.mu.Unlock()
+	cfg := withAnswers(s.config(), s.known().with)
 	if cfg.Builtin() == "" {
 		return ""
 	}

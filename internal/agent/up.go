@@ -52,10 +52,8 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 	if _, err := s.fixedSpecs(ctx); err != nil {
 		return api.UpResponse{}, err // before a login that would be useless
 	}
-	if req.Job != "" {
-		if err := s.chooseJob(req.Job); err != nil {
-			return api.UpResponse{}, err
-		}
+	if err := s.chooseJob(req.Job); err != nil {
+		return api.UpResponse{}, err
 	}
 	with, err := a.requestedChoices(s, req)
 	if err == nil {
@@ -277,11 +275,12 @@ func recentlySubmitted(job api.Job) bool {
 	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
 }
 
-// chooseJob makes one of several jobs of the session's name its job.
+// chooseJob makes one of several jobs of the session's name its job; "" is none.
 func (s *session) chooseJob(ref string) error {
-	s.mu.Lock()
-	candidates := s.facts.candidates
-	s.mu.Unlock()
+	if ref == "" {
+		return nil
+	}
+	candidates := s.known().candidates
 	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
 	if i < 0 {
 		return api.Errorf(api.CodeUsage, "job %s is not one of the jobs that session %s can use", ref, s.name).
@@ -407,9 +406,7 @@ func isUncertain(err error) bool {
 // finishJob adds a job that is over to the history, and says why it ended, with the end of its log
 // if it never served.
 func (s *session) finishJob(ctx context.Context, job api.Job) error {
-	s.mu.Lock()
-	served, cfg := s.facts.served, s.cfg
-	s.mu.Unlock()
+	served, cfg := s.known().served, s.config()
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {
