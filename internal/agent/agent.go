@@ -109,7 +109,7 @@ func (a *Agent) poolOptions() tunnel.Options {
 		SSHConfig: a.sshConfig(),
 		Prompter:  a.prompts,
 		Memory:    a.store,
-		Passwords: newPasswords(a.store, a.clientEnv),
+		Passwords: &passwords{store: a.store, env: a.clientEnv},
 		Askpass:   self,
 		Limits:    a.limits.Tunnel,
 		Log:       a.log,

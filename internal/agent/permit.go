@@ -85,21 +85,7 @@ func (s *session) endPermitLocked() {
 	}
 }
 
-// usePermit ends what was permitted before a submission began. Its job may have ended already, and
-// is not submitted again.
-func (s *session) usePermit(began time.Time) {
-	s.change(func(*facts) {
-		if s.attempt != nil && !s.attempt.permit.given.After(began) {
-			s.endPermitLocked()
-		}
-	})
-}
-
-// settlePermit ends the permission if the scheduler says that the session has a job.
-func (s *session) settlePermit(r jobwatch.Report) {
-	s.change(func(*facts) { s.settlePermitLocked(r) })
-}
-
+// settlePermitLocked ends the permission if the scheduler says that the session has a job.
 func (s *session) settlePermitLocked(r jobwatch.Report) {
 	if s.attempt != nil && s.attempt.permit.settledBy(r) {
 		s.endPermitLocked()

@@ -146,7 +146,15 @@ func (p *prober) prove(ctx context.Context, t *probeTarget, since time.Time) pro
 		return p.unproven(t, ep, err)
 	}
 	if ep.TakesOneClient() {
-		return p.unprobed(ctx, t, ep)
+		// It must not be probed: the person's own connection tries the routes, all of them, as
+		// after a long time.
+		all := p.routes(ctx, t, ep, time.Time{})
+		if len(all) == 0 {
+			return p.unproven(t, ep, errNoNode)
+		}
+		first := all[0]
+		first.dialer, first.refused = &firstRoute{all}, nil // a probe after a refusal would find nothing out
+		return probeResult{target: t, route: &first}
 	}
 	works, failed, err := p.try(ctx, p.routes(ctx, t, ep, since), since)
 	switch {
@@ -211,18 +219,6 @@ func (p *prober) findAudience(ctx context.Context, t *probeTarget, ep *api.Endpo
 			return
 		}
 	}
-}
-
-// unprobed is the result for a server that must not be probed: the person's own connection
-// tries the routes.
-func (p *prober) unprobed(ctx context.Context, t *probeTarget, ep api.Endpoint) probeResult {
-	all := p.routes(ctx, t, ep, time.Time{}) // all of them, as after a long time
-	if len(all) == 0 {
-		return p.unproven(t, ep, errNoNode)
-	}
-	first := all[0]
-	first.dialer, first.refused = &firstRoute{all}, nil // a probe after a refusal would find nothing out
-	return probeResult{target: t, route: &first}
 }
 
 // errNoNode is why there is no route.

@@ -381,7 +381,11 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		return api.Job{}, err
 	}
 	err = s.adopt(job, sub, account, time.Now())
-	s.usePermit(began)
+	s.change(func(*facts) { // its job may have ended already, and is not submitted again
+		if s.attempt != nil && !s.attempt.permit.given.After(began) {
+			s.endPermitLocked()
+		}
+	})
 	return job, err
 }
 
@@ -390,7 +394,9 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 func (s *session) recordLost(sub state.Submission, err error) {
 	if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
 		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
-		s.agent.dropAssistantJob(sub.Tag)
+		if err := s.agent.store.DropAssistantJob(sub.Tag); err != nil {
+			s.agent.log.Warn("a job that was refused still counts for assistants", "tag", sub.Tag, "err", err)
+		}
 		return
 	}
 	s.recordSubmission(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now().Round(0), x.Doubt || isUncertain(err) }, nil)
