@@ -33,9 +33,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
-	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
-	a.resume()
-	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: []api.Forward{}}, nil
+	return api.ForwardResponse{UpResponse: a.startFor(ctx, s), Forwards: []api.Forward{}}, nil
 }
 
 // forwardSession adds forwards to those of a session, or removes added ones.

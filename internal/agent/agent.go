@@ -51,7 +51,6 @@ type Agent struct {
 	prompts *prompts
 	store   *state.Store
 	history *state.History
-	quotas  quotas
 	pool    *tunnel.Pool
 	usage   *usageHub
 	work    sync.WaitGroup
@@ -77,6 +76,8 @@ type Agent struct {
 	sites        configs.Sites
 	sitesVersion string // of their folder when they were read
 	sitesProblem string // the last one that was logged
+
+	quotas map[string]knownQuota // by host
 }
 
 // New reads the state file and the config. An agent starts even if the config has
@@ -92,7 +93,6 @@ func New(o Options) (*Agent, error) {
 		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{}, unsettled: make(chan struct{}, 1),
 	}
 	a.prompts = newPrompts(a.hub)
-	a.waiters.enter(assistantWaiter) // what an assistant's up permits does not end with its request
 	a.configMark = configs.Digest(o.Paths.Config)
 	a.readConfig()
 	a.pool = tunnel.NewPool(a.poolOptions())
@@ -109,7 +109,7 @@ func (a *Agent) poolOptions() tunnel.Options {
 		SSHConfig: a.sshConfig(),
 		Prompter:  a.prompts,
 		Memory:    a.store,
-		Passwords: newPasswords(a.store, a.clientEnv),
+		Passwords: &passwords{store: a.store, env: a.clientEnv},
 		Askpass:   self,
 		Limits:    a.limits.Tunnel,
 		Log:       a.log,

@@ -183,10 +183,3 @@ func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, s
 	}
 	return s.record(func(r *state.Session) { r.Assisted = true }, nil)
 }
-
-// dropAssistantJob no longer counts a job that the scheduler refused.
-func (a *Agent) dropAssistantJob(tag string) {
-	if err := a.store.DropAssistantJob(tag); err != nil {
-		a.log.Warn("a job that was refused still counts for assistants", "tag", tag, "err", err)
-	}
-}

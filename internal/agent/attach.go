@@ -39,9 +39,8 @@ func (a *Agent) handleAttach(ctx context.Context, req api.AttachRequest) (api.At
 	if err != nil {
 		return api.AttachResponse{}, err
 	}
-	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
-	a.resume()
-	return api.AttachResponse{Session: &now, At: at}, nil
+	up := a.startFor(ctx, s)
+	return api.AttachResponse{Session: &up.Session, At: up.At}, nil
 }
 
 // chooseJob finds the job of a request: the named one, the only one that runs, or the

@@ -154,9 +154,7 @@ func (c *checkup) forwarding(ctx context.Context) {
 }
 
 func (c *checkup) checkSession(ctx context.Context) {
-	c.session.mu.Lock()
-	cfg, f := c.session.cfg, c.session.facts
-	c.session.mu.Unlock()
+	cfg, f := c.session.config(), c.session.known()
 	c.script(ctx, cfg)
 	if !f.needsJob {
 		return

@@ -47,7 +47,7 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 // updateJob passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
 func (s *session) updateJob(ctx context.Context, job api.Job) {
-	events := s.agent.hub.subscribe(api.AnswersNone)
+	events := s.agent.hub.subscribe("", api.AnswersNone)
 	defer s.agent.hub.unsubscribe(events)
 	s.acting.Lock() // one offer at a time
 	running := s.inProgress()

@@ -385,7 +385,13 @@ func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
 	case s.hasJobLocked() && !s.facts.jobRuns():
 		return nil
 	case x.isPage:
-		return s.otherTargetLocked(x.page)
+		p := s.otherLocked(x.page)
+		if p == nil {
+			return nil // it is not announced
+		}
+		// Connections in advance would be sent to a page that nobody looks at.
+		ep := p.endpoint()
+		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Scarce: true}
 	case s.hasJobLocked():
 		fixed.Dialer = nodeDialer{session: s, job: s.facts.job.Ref(), node: s.facts.job.Node, restarts: s.facts.job.Restarts}
 	case ready:

@@ -129,7 +129,7 @@ func (g *guest) start(paths home.Paths, sshConfig string) {
 	a.pool = tunnel.NewPool(o)
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.work.Go(func() { a.report("pool", a.pool.Serve(a.ctx)) })
-	person := a.hub.subscribe(api.AnswersDesktop)
+	person := a.hub.subscribe("", api.AnswersDesktop)
 	a.work.Go(func() { g.answer(person) })
 	g.t.Cleanup(func() {
 		a.stop()

@@ -32,10 +32,7 @@ func newHub() *hub { return &hub{subscribers: map[*subscriber]bool{}} }
 
 // subscribe adds a subscriber. It must read the status after this call, so that no change
 // is lost in between: the last event of a thing is always its last state.
-func (h *hub) subscribe(answers api.Answers) *subscriber { return h.subscribeAs("", answers) }
-
-// subscribeAs is subscribe for a named client.
-func (h *hub) subscribeAs(client string, answers api.Answers) *subscriber {
+func (h *hub) subscribe(client string, answers api.Answers) *subscriber {
 	w := &subscriber{client: client, answers: answers, events: make(chan api.Event, subscriberBuffer), gone: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,15 +113,11 @@ func (h *hub) publishTo(e api.Event, to func(*subscriber) bool) (reached []*subs
 
 // prompts passes questions of hosts and keys to a person, and the answers back.
 type prompts struct {
-	hub *hub
-
-	mu      sync.Mutex
-	waiting map[string]chan api.Answer
+	hub     *hub
+	waiting sync.Map // a chan api.Answer by the ID of its prompt
 }
 
-func newPrompts(h *hub) *prompts {
-	return &prompts{hub: h, waiting: map[string]chan api.Answer{}}
-}
+func newPrompts(h *hub) *prompts { return &prompts{hub: h} }
 
 // Prompt implements tunnel.Prompter. It asks through the client that caused the question,
 // else through a desktop. A client that leaves without an answer, as by Ctrl-C, has
@@ -132,10 +125,11 @@ func newPrompts(h *hub) *prompts {
 func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.Answer, error) {
 	q.ID = rand.Text()
 	answer := make(chan api.Answer, 1)
-	p.mu.Lock()
-	p.waiting[q.ID] = answer
-	p.mu.Unlock()
-	defer p.close(q)
+	p.waiting.Store(q.ID, answer)
+	defer func() {
+		p.waiting.Delete(q.ID)
+		p.hub.publish(api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: q.ID, Host: q.Host, Kind: q.Kind}})
+	}()
 	receivers := p.hub.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &q})
 	if len(receivers) == 0 {
 		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
@@ -158,22 +152,12 @@ func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 	}
 }
 
-func (p *prompts) close(q api.Prompt) {
-	p.mu.Lock()
-	delete(p.waiting, q.ID)
-	p.mu.Unlock()
-	p.hub.publish(api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: q.ID, Host: q.Host, Kind: q.Kind}})
-}
-
-// answer passes a person's answer to the prompt that waits for it.
+// answer passes a person's answer to the prompt that waits for it. The first answer counts.
 func (p *prompts) answer(id string, a api.Answer) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	waiting, ok := p.waiting[id]
+	waiting, ok := p.waiting.LoadAndDelete(id)
 	if !ok {
 		return api.Errorf(api.CodeUsage, "the question is no longer open")
 	}
-	delete(p.waiting, id) // the first answer counts
-	waiting <- a
+	waiting.(chan api.Answer) <- a
 	return nil
 }

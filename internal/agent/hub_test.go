@@ -13,7 +13,7 @@ import (
 
 func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 	h := newHub()
-	slow, quick := h.subscribe(api.AnswersNone), h.subscribe(api.AnswersNone)
+	slow, quick := h.subscribe("", api.AnswersNone), h.subscribe("", api.AnswersNone)
 	for range subscriberBuffer + 1 {
 		h.publish(api.Event{Type: api.EventNotice})
 		<-quick.events
@@ -33,7 +33,7 @@ func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 
 func TestAPromptGoesToATerminalBeforeADesktop(t *testing.T) {
 	h := newHub()
-	desktop, terminal, plain := h.subscribe(api.AnswersDesktop), h.subscribe(api.AnswersTerminal), h.subscribe(api.AnswersNone)
+	desktop, terminal, plain := h.subscribe("", api.AnswersDesktop), h.subscribe("", api.AnswersTerminal), h.subscribe("", api.AnswersNone)
 	if len(h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 {
 		t.Fatal("nobody was asked")
 	}
@@ -48,8 +48,8 @@ func TestAPromptGoesToATerminalBeforeADesktop(t *testing.T) {
 
 func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
 	h := newHub()
-	mine, other, unnamed := h.subscribeAs("mine", api.AnswersTerminal), h.subscribeAs("other", api.AnswersTerminal), h.subscribe(api.AnswersTerminal)
-	tray, script := h.subscribeAs("tray", api.AnswersDesktop), h.subscribeAs("script", api.AnswersNone)
+	mine, other, unnamed := h.subscribe("mine", api.AnswersTerminal), h.subscribe("other", api.AnswersTerminal), h.subscribe("", api.AnswersTerminal)
+	tray, script := h.subscribe("tray", api.AnswersDesktop), h.subscribe("script", api.AnswersNone)
 	for _, tt := range []struct {
 		client string
 		want   *subscriber
@@ -82,8 +82,8 @@ func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
 func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
-		terminal, other := h.subscribeAs("mine", api.AnswersTerminal), h.subscribeAs("other", api.AnswersTerminal)
-		tray := h.subscribe(api.AnswersDesktop)
+		terminal, other := h.subscribe("mine", api.AnswersTerminal), h.subscribe("other", api.AnswersTerminal)
+		tray := h.subscribe("", api.AnswersDesktop)
 		ended := make(chan api.Answer, 1)
 		go func() {
 			a, err := newPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {})
@@ -109,7 +109,7 @@ func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 func TestAnAnswerCountsThoughWhoGaveItHasLeft(t *testing.T) {
 	for range 100 { // where both are there, either may be seen first
 		h := newHub()
-		terminal, p := h.subscribeAs("mine", api.AnswersTerminal), newPrompts(h)
+		terminal, p := h.subscribe("mine", api.AnswersTerminal), newPrompts(h)
 		a, err := p.Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {
 			if err := p.answer((<-terminal.events).Prompt.ID, api.Answer{Text: "123"}); err != nil {
 				t.Error(err)
@@ -132,7 +132,7 @@ func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
 func TestTheFirstAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
-		w := h.subscribe(api.AnswersTerminal)
+		w := h.subscribe("", api.AnswersTerminal)
 		p := newPrompts(h)
 		got := make(chan api.Answer, 1)
 		go func() {
@@ -161,7 +161,7 @@ func TestTheFirstAnswerCounts(t *testing.T) {
 func TestAPromptEndsWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
-		h.subscribe(api.AnswersTerminal)
+		h.subscribe("", api.AnswersTerminal)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		if _, err := newPrompts(h).Prompt(ctx, api.Prompt{}, func() {}); !errors.Is(err, context.DeadlineExceeded) {

@@ -77,18 +77,6 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 	return strings.TrimRight(api.Redact(string(text)), "\n")
 }
 
-// handleLog streams the log of a session's job, redacted unless secrets are requested.
-func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
-	src, err := a.logSource(r.PathValue("name"))
-	a.sendLog(w, r, src, err)
-}
-
-// handleJobLog streams the log of any job of the person.
-func (a *Agent) handleJobLog(w http.ResponseWriter, r *http.Request) {
-	src, err := a.jobLogSource(r.Context(), r.PathValue("host"), r.PathValue("id"))
-	a.sendLog(w, r, src, err)
-}
-
 // jobLogSource is the log of a job as the scheduler reports it.
 func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, error) {
 	job, err := a.hostJob(ctx, host, id)
@@ -106,16 +94,29 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 	return logSource{reader: runner{host: a.pool.Host(host)}, path: path}, nil
 }
 
-// sendLog streams a log, or sends the error of finding it.
-func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource, err error) {
+// handleLog streams the log of a session's job, or of any job of the person, redacted unless
+// secrets are requested.
+func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
+	var src logSource
+	var err error
+	if session := r.PathValue("name"); session != "" {
+		src, err = a.logSource(session)
+	} else {
+		src, err = a.jobLogSource(r.Context(), r.PathValue("host"), r.PathValue("id"))
+	}
 	if err != nil {
 		fail(w, err)
 		return
 	}
+	a.sendLog(w, r, src)
+}
+
+func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 	src.secrets = r.URL.Query().Get("secrets") != ""
 	out := newLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
 	tail = min(tail, maxTail)
+	var err error
 	if follow := r.URL.Query().Get("follow") != ""; tail > 0 && !follow {
 		err = src.sendTail(r.Context(), out, tail)
 	} else {

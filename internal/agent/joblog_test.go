@@ -81,7 +81,7 @@ func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
 	if err := os.WriteFile(src.path, []byte("one\ntwo?token=0123456789abcdef\nthree\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.sendLog(w, r, src, nil) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.sendLog(w, r, src) }))
 	defer server.Close()
 	for tail, want := range map[string]string{"0": "one\ntwo?token=•••\nthree\n", "2": "two?token=•••\nthree\n"} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -110,20 +110,20 @@ type jobNodes struct {
 	jobs    *jobwatch.Watcher
 	run     context.Context //nolint:containedctx // done when the run is over
 	end     context.CancelFunc
+	names   sync.Map // the other names of a node, a []string, once they were looked up
 
 	mu     sync.Mutex
 	job    api.Job
 	server string                  // the node of its server, if that is known
 	port   int                     // of its server; 0: not known
 	open   map[string]*tunnel.Node // by name; each is connected when it is first used
-	names  map[string][]string     // the other names of a node, once they were looked up
 	// notices are what a person should know about the way into the job. The first who runs
 	// something there is told.
 	notices []string
 }
 
 func newJobNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobNodes {
-	n := &jobNodes{session: s, host: host, jobs: jobs, open: map[string]*tunnel.Node{}, names: map[string][]string{}}
+	n := &jobNodes{session: s, host: host, jobs: jobs, open: map[string]*tunnel.Node{}}
 	n.run, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -272,9 +272,7 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	s.mu.Lock()
-	cfg := withAnswers(s.cfg, s.facts.with)
-	s.mu.Unlock()
+	cfg := withAnswers(s.config(), s.known().with)
 	if cfg.Builtin() == "" {
 		return ""
 	}
@@ -358,19 +356,14 @@ func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
 
 // lookUpNames looks up a node's other names and its address on the host, once.
 func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
-	n.mu.Lock()
-	names, known := n.names[node]
-	n.mu.Unlock()
-	if known {
-		return names
+	if names, known := n.names.Load(node); known {
+		return names.([]string)
 	}
 	names, err := jobwatch.NodeNames(ctx, runner{host: n.host}, node)
 	if err != nil {
 		n.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 		return nil
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.names[node] = names
+	n.names.Store(node, names)
 	return names
 }

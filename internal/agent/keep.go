@@ -67,7 +67,10 @@ func (k *keeper) serve(ctx context.Context) {
 		case next := <-updates:
 			k.handleNext(k.session.asRecorded(next.Job))
 		case <-due:
-			k.submitWhenDue(ctx, job)
+			// A person may have cancelled it meanwhile.
+			if due := k.due(job); !due.IsZero() && !due.After(time.Now()) && !k.session.isFollowed(job) {
+				k.submit(ctx, job)
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -101,12 +104,9 @@ func keepAt(job api.Job, lead time.Duration) time.Time {
 	return job.End.Add(-lead)
 }
 
-// submitWhenDue submits the next job when it is due. After a lost connection it retries
+// submit submits the next job. After a lost connection it retries
 // with the same tag, which never makes a second job.
-func (k *keeper) submitWhenDue(ctx context.Context, job api.Job) {
-	if due := k.due(job); due.IsZero() || due.After(time.Now()) || k.session.isFollowed(job) {
-		return // a person may have cancelled it meanwhile
-	}
+func (k *keeper) submit(ctx context.Context, job api.Job) {
 	next, err := k.session.submitNext(ctx, k.jobs, job)
 	if err != nil {
 		k.retry = time.Now().Add(k.session.agent.limits.KeepRetry)

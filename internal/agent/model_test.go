@@ -733,7 +733,7 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 func TestACancelledJobIsLookedAfterUntilItHasEnded(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.mustUp()
-		m.cluster.slowEnd = 15 * time.Second
+		m.cluster.slowEnd = 90 * time.Second // the down may wait a minute for its turn to ask the scheduler
 		if _, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true}); err != nil {
 			m.t.Fatal(err)
 		}
@@ -741,7 +741,7 @@ func TestACancelledJobIsLookedAfterUntilItHasEnded(t *testing.T) {
 		if s := l.status(); s.Cause != "job 101 is about to end" {
 			m.t.Errorf("%s: %s", s.State, s.Cause)
 		}
-		m.sleep(40 * time.Second)
+		m.sleep(3 * time.Minute)
 		if s := l.status(); s.Job != nil {
 			m.t.Errorf("%s: %s", s.State, s.Cause)
 		}

@@ -50,7 +50,7 @@ func notices(w *subscriber) []string {
 
 func TestNoticesFitANotification(t *testing.T) {
 	s := quietSession(t)
-	heard := s.agent.hub.subscribe(api.AnswersNone)
+	heard := s.agent.hub.subscribe("", api.AnswersNone)
 	now := time.Now()
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: midnight.Add(-2 * time.Hour), End: midnight.Add(8 * time.Minute)} // told with the day
@@ -76,7 +76,7 @@ func TestNoticesFitANotification(t *testing.T) {
 func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe(api.AnswersNone)
+		heard := s.agent.hub.subscribe("", api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -114,7 +114,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe(api.AnswersNone)
+		heard := s.agent.hub.subscribe("", api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -146,7 +146,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 	// looks like an end that came nearer by itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe(api.AnswersNone)
+		heard := s.agent.hub.subscribe("", api.AnswersNone)
 		r := newReminder(s)
 		start := time.Now()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
@@ -208,7 +208,7 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
 	a := &Agent{hub: newHub(), store: &state.Store{}}
-	heard := a.hub.subscribe(api.AnswersNone)
+	heard := a.hub.subscribe("", api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}
 	soon := up

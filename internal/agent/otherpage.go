@@ -137,17 +137,6 @@ func (s *session) otherLocked(name string) *otherPage {
 	return s.others[i]
 }
 
-// otherTargetLocked is the target of another page's forward; nil if the page is not
-// announced. Connections in advance would be sent to a page that nobody looks at.
-func (s *session) otherTargetLocked(name string) *forward.Target {
-	p := s.otherLocked(name)
-	if p == nil {
-		return nil
-	}
-	ep := p.endpoint()
-	return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Scarce: true}
-}
-
 // otherEndpointsLocked are the other pages, without their tokens.
 func (s *session) otherEndpointsLocked() []api.NamedEndpoint {
 	var list []api.NamedEndpoint

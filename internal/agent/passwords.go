@@ -28,15 +28,9 @@ const keyringTimeout = 15 * time.Second
 // block forever, and is found by the person's environment, not the agent's; so a separate
 // process uses it.
 type passwords struct {
-	store *state.Store
-	env   func() api.Env
-
-	mu     sync.Mutex
-	memory map[string]api.Secret
-}
-
-func newPasswords(s *state.Store, env func() api.Env) *passwords {
-	return &passwords{store: s, env: env, memory: map[string]api.Secret{}}
+	store  *state.Store
+	env    func() api.Env
+	memory sync.Map // an api.Secret by account
 }
 
 // Password implements tunnel.Passwords. It reads the keyring only for accounts that have
@@ -45,11 +39,8 @@ func (p *passwords) Password(ctx context.Context, account string) (string, bool)
 	if p.store.PasswordRefused(account) {
 		return "", false
 	}
-	p.mu.Lock()
-	secret, ok := p.memory[account]
-	p.mu.Unlock()
-	if ok {
-		return secret.Reveal(), true
+	if secret, ok := p.memory.Load(account); ok {
+		return secret.(api.Secret).Reveal(), true
 	}
 	if !p.store.PasswordSaved(account) {
 		return "", false
@@ -58,7 +49,7 @@ func (p *passwords) Password(ctx context.Context, account string) (string, bool)
 	if err != nil || text == "" {
 		return "", false
 	}
-	p.keepInMemory(account, text)
+	p.memory.Store(account, api.NewSecret(text))
 	return text, true
 }
 
@@ -70,7 +61,7 @@ func (p *passwords) Keep(ctx context.Context, account, password string, where ap
 		}
 		p.store.SetPasswordSaved(account, true)
 	}
-	p.keepInMemory(account, password)
+	p.memory.Store(account, api.NewSecret(password))
 	p.store.SetPasswordRefused(account, false)
 	return nil
 }
@@ -80,9 +71,7 @@ func (p *passwords) SetRefused(account string) { p.store.SetPasswordRefused(acco
 
 // Refused implements tunnel.Passwords.
 func (p *passwords) Refused(account string) api.Keep {
-	p.mu.Lock()
-	_, remembered := p.memory[account]
-	p.mu.Unlock()
+	_, remembered := p.memory.Load(account)
 	switch {
 	case !p.store.PasswordRefused(account):
 	case p.store.PasswordSaved(account):
@@ -91,12 +80,6 @@ func (p *passwords) Refused(account string) api.Keep {
 		return api.KeepMemory
 	}
 	return api.KeepNot
-}
-
-func (p *passwords) keepInMemory(account, password string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.memory[account] = api.NewSecret(password)
 }
 
 // keyring runs this program's keyring command in the person's environment.

@@ -16,7 +16,7 @@ func TestARefusedPasswordIsKeptAndNotUsed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newPasswords(store, func() api.Env { return nil })
+		return &passwords{store: store, env: func() api.Env { return nil }}
 	}
 	p := start()
 	keep := func(p *passwords) {

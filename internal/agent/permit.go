@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -84,21 +85,7 @@ func (s *session) endPermitLocked() {
 	}
 }
 
-// usePermit ends what was permitted before a submission began. Its job may have ended already, and
-// is not submitted again.
-func (s *session) usePermit(began time.Time) {
-	s.change(func(*facts) {
-		if s.attempt != nil && !s.attempt.permit.given.After(began) {
-			s.endPermitLocked()
-		}
-	})
-}
-
-// settlePermit ends the permission if the scheduler says that the session has a job.
-func (s *session) settlePermit(r jobwatch.Report) {
-	s.change(func(*facts) { s.settlePermitLocked(r) })
-}
-
+// settlePermitLocked ends the permission if the scheduler says that the session has a job.
 func (s *session) settlePermitLocked(r jobwatch.Report) {
 	if s.attempt != nil && s.attempt.permit.settledBy(r) {
 		s.endPermitLocked()
@@ -138,31 +125,29 @@ func (s *session) wouldSubmitLocked() bool {
 // under its own name.
 type waiters struct {
 	mu      sync.Mutex
-	streams map[string]int
+	streams []string
 }
 
 func (w *waiters) enter(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.streams == nil {
-		w.streams = map[string]int{}
-	}
-	w.streams[name]++
+	w.streams = append(w.streams, name)
 }
 
 func (w *waiters) exit(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.streams[name]--; w.streams[name] <= 0 {
-		delete(w.streams, name)
+	if i := slices.Index(w.streams, name); i >= 0 {
+		w.streams = slices.Delete(w.streams, i, i+1)
 	}
 }
 
-// has reports whether a command waits. The empty name always counts as waiting.
+// has reports whether a command waits. The empty name always counts as waiting, and an
+// assistant: what its up permits does not end with its request.
 func (w *waiters) has(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return name == "" || w.streams[name] > 0
+	return name == "" || name == assistantWaiter || slices.Contains(w.streams, name)
 }
 
 // waiterLeft ends what a command permitted, after its stream has ended.

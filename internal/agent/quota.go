@@ -4,21 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
 
-// quotas are what the quota commands of the hosts printed last.
-type quotas struct {
-	mu    sync.Mutex
-	known map[string]knownQuota // by host
-}
-
-// knownQuota is what the commands of a site printed. A person who changes the site wants to
-// see the effect.
+// knownQuota is what the quota commands of a site printed last. A person who changes the site
+// wants to see the effect.
 type knownQuota struct {
 	commands string
 	response api.QuotaResponse
@@ -37,20 +30,20 @@ func (a *Agent) quotaCommands(host string) string {
 // knownQuota is what is known about a host, if it is newer than Limits.Quota.
 func (a *Agent) knownQuota(host string) (api.QuotaResponse, bool) {
 	commands := a.quotaCommands(host)
-	a.quotas.mu.Lock()
-	defer a.quotas.mu.Unlock()
-	known, ok := a.quotas.known[host]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, ok := a.quotas[host]
 	return known.response, ok && known.commands == commands && time.Since(known.response.At) < a.limits.Quota
 }
 
 func (a *Agent) setQuota(host string, r api.QuotaResponse) {
 	commands := a.quotaCommands(host)
-	a.quotas.mu.Lock()
-	defer a.quotas.mu.Unlock()
-	if a.quotas.known == nil {
-		a.quotas.known = map[string]knownQuota{}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.quotas == nil {
+		a.quotas = map[string]knownQuota{}
 	}
-	a.quotas.known[host] = knownQuota{commands, r}
+	a.quotas[host] = knownQuota{commands, r}
 }
 
 // handleQuota runs the quota commands of the host's site, at most once an hour unless a

@@ -21,7 +21,7 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 			return api.Status{}, err
 		}
 	}
-	events := a.hub.subscribe(api.AnswersNone)
+	events := a.hub.subscribe("", api.AnswersNone)
 	defer a.hub.unsubscribe(events)
 	var queries sync.WaitGroup
 	queried := map[string]bool{}

@@ -58,7 +58,7 @@ func (a *Agent) routes() http.Handler {
 	mux.HandleFunc(string(api.CallUsage), a.handleUsage)
 	mux.HandleFunc(string(api.CallPreview), a.handlePreview)
 	mux.HandleFunc(string(api.CallLog), a.handleLog)
-	mux.HandleFunc(string(api.CallJobLog), a.handleJobLog)
+	mux.HandleFunc(string(api.CallJobLog), a.handleLog)
 	mux.HandleFunc(string(api.CallStream), a.handleStream)
 	handle(mux, api.CallUp, a.up)
 	handle(mux, api.CallDown, a.handleDown)
@@ -234,7 +234,7 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 		defer tick.Stop()
 		still = tick.C
 	}
-	watcher := a.hub.subscribeAs(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
+	watcher := a.hub.subscribe(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
 	defer a.hub.unsubscribe(watcher)
 	out := newLines(w)
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}

@@ -152,6 +152,13 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 	return s.current, at
 }
 
+// startFor starts a session for a person, without a submission.
+func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
+	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
+	a.resume()
+	return api.UpResponse{Session: now, At: at}
+}
+
 // connectFor has a host connected for a requester.
 func connectFor(host *tunnel.Host, who requester, client string) {
 	if who == byPerson {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
@@ -183,4 +184,68 @@ func (a *Agent) unregister(s *session) {
 	}
 	gone := s.status()
 	a.hub.publish(api.Event{Type: api.EventSessionGone, Session: &gone})
+}
+
+// LastKnown is the status where no agent is running: the sessions of the config, and the jobs
+// in the state file as they were last seen. If that cannot be read, no job is known.
+func LastKnown(cfg *configs.Config, stateFile string) (api.Status, error) {
+	store, err := state.Open(stateFile)
+	return api.Status{Version: api.Version, Hosts: []api.Host{}, Sessions: knownSessions(cfg, store, time.Now())}, err
+}
+
+// knownSessions are the sessions of the config, in its order, and those of other names whose job
+// may still run, all as if they were down.
+func knownSessions(cfg *configs.Config, store *state.Store, now time.Time) []api.Session {
+	sessions := make([]api.Session, 0, len(cfg.Sessions))
+	for _, c := range cfg.Sessions {
+		sessions = append(sessions, lastKnown(store, c, now))
+	}
+	for _, name := range store.Live() {
+		if _, configured := cfg.Session(name); configured {
+			continue
+		}
+		rec := store.Session(name)
+		s := lastKnown(store, configs.Session{Name: name, Host: rec.Submissions[0].Host}, now)
+		if rec.Attached == "" {
+			s = withUnconfiguredHint(s)
+		}
+		sessions = append(sessions, s)
+	}
+	return sessions
+}
+
+// withUnconfiguredHint says how to end a session that is no longer in the config, or its job.
+// Reloading the config never takes one down.
+func withUnconfiguredHint(s api.Session) api.Session {
+	switch {
+	case s.State == api.SessionDown && hasLive(s.Job):
+		s.Hint = fmt.Sprintf("the session is not in the config: `tunctl attach %s %s` opens the job, `tunctl down %s --cancel` ends it", s.Host, s.Job.Ref(), s.Name)
+	case s.Hint == "":
+		s.Hint = fmt.Sprintf("the session is no longer in the config: `tunctl down %s` removes it", s.Name)
+	}
+	return s
+}
+
+// lastKnown is a session that is not up. Its job may still run.
+func lastKnown(store *state.Store, cfg configs.Session, now time.Time) api.Session {
+	f := remembered(store, cfg.Name)
+	f.host.Alias = cfg.Host
+	v := f.derive(now)
+	rec := store.Session(cfg.Name)
+	return api.Session{
+		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
+		With: f.choices(nil), Recent: rec.Recent,
+		Job: f.job, Next: f.next, Others: f.submissions.Others(), Pending: f.submissions.Pending(), Forwards: []api.Forward{},
+	}
+}
+
+// remembered are the facts about a session that is not up: its jobs, unless they are over.
+func remembered(store *state.Store, name string) facts {
+	rec := store.Session(name)
+	current := rec.Current()
+	f := facts{name: name, job: current.Job, next: rec.Next().Job, with: current.With, submissions: rec.Submissions}
+	if f.job != nil && f.job.State.Ended() {
+		f.job = nil
+	}
+	return f
 }

@@ -130,7 +130,15 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 	s.LoginSpacing, s.RetryMin = time.Duration(site.Limits.LoginSpacing), time.Duration(site.Limits.Retry)
 	if e, ok := site.EntranceAt(s.Hostname); ok {
 		s.PublishedHostKeys = e.HostKeys
-		enterBy(s, e)
+		if e.Port != 0 && s.Port == 22 { // else the person's ssh_config has another
+			s.Port = e.Port
+		}
+		if e.Jump != "" && len(s.ProxyJump) == 0 && s.ProxyCommand == "" {
+			s.ProxyJump = []string{e.Jump}
+			if !strings.Contains(e.Jump, "@") {
+				s.ProxyJump[0] = s.User + "@" + e.Jump // the same account opens both
+			}
+		}
 	}
 	if file := configs.LocalPath(site.Certificate.File); file != "" && len(s.CertificateFiles) == 0 {
 		s.CertificateFiles = []string{file}
@@ -138,21 +146,6 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 			s.IdentityFiles = append([]string{key}, s.IdentityFiles...)
 		}
 	}
-}
-
-// enterBy adds an entrance's port and hop, unless the person's ssh_config has others.
-func enterBy(s *sshconfig.Settings, e configs.Entrance) {
-	if e.Port != 0 && s.Port == 22 {
-		s.Port = e.Port
-	}
-	if e.Jump == "" || len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
-		return
-	}
-	jump := e.Jump
-	if !strings.Contains(jump, "@") {
-		jump = s.User + "@" + jump // the same account opens both
-	}
-	s.ProxyJump = []string{jump}
 }
 
 // Resolver reads hosts as an agent with that config, those sites and that ssh_config

@@ -52,10 +52,8 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 	if _, err := s.fixedSpecs(ctx); err != nil {
 		return api.UpResponse{}, err // before a login that would be useless
 	}
-	if req.Job != "" {
-		if err := s.chooseJob(req.Job); err != nil {
-			return api.UpResponse{}, err
-		}
+	if err := s.chooseJob(req.Job); err != nil {
+		return api.UpResponse{}, err
 	}
 	with, err := a.requestedChoices(s, req)
 	if err == nil {
@@ -277,11 +275,12 @@ func recentlySubmitted(job api.Job) bool {
 	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
 }
 
-// chooseJob makes one of several jobs of the session's name its job.
+// chooseJob makes one of several jobs of the session's name its job; "" is none.
 func (s *session) chooseJob(ref string) error {
-	s.mu.Lock()
-	candidates := s.facts.candidates
-	s.mu.Unlock()
+	if ref == "" {
+		return nil
+	}
+	candidates := s.known().candidates
 	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
 	if i < 0 {
 		return api.Errorf(api.CodeUsage, "job %s is not one of the jobs that session %s can use", ref, s.name).
@@ -382,7 +381,11 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		return api.Job{}, err
 	}
 	err = s.adopt(job, sub, account, time.Now())
-	s.usePermit(began)
+	s.change(func(*facts) { // its job may have ended already, and is not submitted again
+		if s.attempt != nil && !s.attempt.permit.given.After(began) {
+			s.endPermitLocked()
+		}
+	})
 	return job, err
 }
 
@@ -391,7 +394,9 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 func (s *session) recordLost(sub state.Submission, err error) {
 	if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
 		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
-		s.agent.dropAssistantJob(sub.Tag)
+		if err := s.agent.store.DropAssistantJob(sub.Tag); err != nil {
+			s.agent.log.Warn("a job that was refused still counts for assistants", "tag", sub.Tag, "err", err)
+		}
 		return
 	}
 	s.recordSubmission(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now().Round(0), x.Doubt || isUncertain(err) }, nil)
@@ -407,9 +412,7 @@ func isUncertain(err error) bool {
 // finishJob adds a job that is over to the history, and says why it ended, with the end of its log
 // if it never served.
 func (s *session) finishJob(ctx context.Context, job api.Job) error {
-	s.mu.Lock()
-	served, cfg := s.facts.served, s.cfg
-	s.mu.Unlock()
+	served, cfg := s.known().served, s.config()
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {

@@ -15,7 +15,10 @@ import (
 
 // reason describes a session's state for the waiting page in the browser.
 func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
-	host, page := cmp.Or(f.host.Alias, "the host"), f.pageName()
+	host, page := cmp.Or(f.host.Alias, "the host"), "Your notebook" // mostly it is one
+	if !f.needsJob || f.endpoint != nil && f.endpoint.App != "" && f.endpoint.App != "jupyter" {
+		page = f.name
+	}
 	r := forward.Reason{Text: f.sentence(v.cause), Hint: f.capital(v.hint), Since: since}
 	switch v.state {
 	case api.SessionConnecting:
@@ -37,7 +40,13 @@ func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 			r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
 			break
 		}
-		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, f.failedTitle(host, page), api.MenuTrouble
+		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, page+" could not start", api.MenuTrouble
+		switch {
+		case f.failure == nil && f.host.State != api.HostUp:
+			r.Title = "Cannot connect to " + host
+		case f.served:
+			r.Title = page + " has failed"
+		}
 	default:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
 		if f.job != nil && !f.job.State.Ended() {
@@ -53,14 +62,6 @@ func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 		r.Title = "Start " + strings.Replace(page, "Your", "your", 1) + " to continue"
 	}
 	return r
-}
-
-// pageName is what a person calls the page: mostly it is a notebook.
-func (f *facts) pageName() string {
-	if !f.needsJob || f.endpoint != nil && f.endpoint.App != "" && f.endpoint.App != "jupyter" {
-		return f.name
-	}
-	return "Your notebook"
 }
 
 func (f *facts) reconnecting(r forward.Reason, host, page string) forward.Reason {
@@ -127,17 +128,6 @@ func (f *facts) jobFacts() []forward.Fact {
 		job += " on " + f.job.Node
 	}
 	return []forward.Fact{{Name: "Job", Value: job}}
-}
-
-// failedTitle tells a host that cannot be connected from a job that failed.
-func (f *facts) failedTitle(host, page string) string {
-	switch {
-	case f.failure == nil && f.host.State != api.HostUp:
-		return "Cannot connect to " + host
-	case f.served:
-		return page + " has failed"
-	}
-	return page + " could not start"
 }
 
 // sentence makes a sentence of a cause, whose first line is tunctl's own.

@@ -101,7 +101,8 @@ func Sanitize(text string) string {
 // escapes matches escape sequences, by ESC or by a C1 control, which is ESC and a letter in
 // one: strings, up to BEL or ST, where one without an end ends with its line; control
 // sequences, of which one that is broken off ends there; all others.
-var escapes = regexp.MustCompile(`(?:\x1b[ -/]*[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])(?:[^\a\n\r\x1b\x{9c}]|\x1b[^\\\a\n\r])*(?:\a|\x1b\\|\x{9c})?` +
+var escapes = regexp.MustCompile(`(?:\x1b[ -/]*[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])` +
+	`(?:[^\a\n\r\x1b\x{9c}]|\x1b[^\\\a\n\r])*(?:\a|\x1b\\|\x{9c})?` +
 	`|(?:\x1b[ -/]*\[|\x{9b})[ -?]*[@-~]?` +
 	`|\x1b[ -/]*[0-~]?|[\x{80}-\x{9f}]`)
 

@@ -72,9 +72,8 @@ func notRunning(err error) error {
 // notAccepting is about an agent that holds the lock but accepts no connection.
 func notAccepting(paths home.Paths, err error) *api.Error {
 	holder, _ := paths.Running() // an agent that ends removes that first
-	e := api.Errorf(api.CodeAgent, "%v does not accept connections", holder).Because(err).
+	return api.Errorf(api.CodeAgent, "%v does not accept connections", holder).Because(err).
 		WithHint("%s", hungHint(holder))
-	return e
 }
 
 // hungHint says how to end an agent that does not respond.

@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
 )
 
@@ -60,17 +61,10 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 
 // statusOrRetry tries again if the agent ended during the request.
 func (c *Client) statusOrRetry(ctx context.Context) (api.Status, error) {
-	ended := time.After(endTimeout)
+	deadline := time.Now().Add(endTimeout)
 	for {
 		st, err := c.Status(ctx)
-		if !cutOff(err) {
-			return st, err
-		}
-		select {
-		case <-time.After(startPoll):
-		case <-ended:
-			return st, err
-		case <-ctx.Done():
+		if !cutOff(err) || time.Now().After(deadline) || ctxtime.Sleep(ctx, startPoll) != nil {
 			return st, err
 		}
 	}
@@ -90,8 +84,6 @@ func cutOff(err error) bool {
 
 // awaitStart waits until the agent answers or has failed.
 func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Status, error) {
-	tick := time.NewTicker(startPoll)
-	defer tick.Stop()
 	for {
 		st, err := c.Status(ctx)
 		if err == nil {
@@ -104,23 +96,19 @@ func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Statu
 		case err := <-failed:
 			return st, api.Errorf(api.CodeAgent, "the agent failed to start: %w", err).
 				WithHint("`tunctl agent log` shows more")
-		case <-tick.C:
+		case <-time.After(startPoll):
 		}
 	}
 }
 
 // AwaitGone waits until no agent answers.
 func (c *Client) AwaitGone(ctx context.Context) error {
-	tick := time.NewTicker(startPoll)
-	defer tick.Stop()
 	for {
 		if _, err := c.Status(ctx); errors.Is(err, ErrNotRunning) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return api.Errorf(api.CodeAgent, "the agent is still running").Because(ctx.Err())
-		case <-tick.C:
+		if err := ctxtime.Sleep(ctx, startPoll); err != nil {
+			return api.Errorf(api.CodeAgent, "the agent is still running").Because(err)
 		}
 	}
 }
