@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,11 +83,11 @@ type source struct {
 
 // NewFollower returns a Follower that reads through r.
 func NewFollower(r Runner, o FollowOptions) *Follower {
-	limits := o.Limits.orDefault()
+	limits := cmp.Or(o.Limits, DefaultLimits())
 	f := &Follower{
 		sh:     &shell{run: r, limit: limits.Command},
 		limits: limits,
-		log:    orDiscard(o.Log),
+		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		enough: o.Enough,
 		wake:   make(chan struct{}, 1),
 	}

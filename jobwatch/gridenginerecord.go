@@ -137,9 +137,7 @@ var geCausePrefix = regexp.MustCompile(`^(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d )?(?:
 // addTo adds to the job of a row what only the record has.
 func (r *geRecord) addTo(job *api.Job, row geRow) {
 	job.Name, job.Script = r.name, absolutePath(r.workdir, r.script)
-	if !r.submitted.IsZero() {
-		job.Submitted = r.submitted
-	}
+	job.Submitted = cmp.Or(r.submitted, job.Submitted)
 	if r.restarted {
 		job.Restarts = max(job.Restarts, 1)
 	}
@@ -151,9 +149,7 @@ func (r *geRecord) addTo(job *api.Job, row geRow) {
 	}
 	switch cause := r.cause(row); {
 	case strings.Contains(row.state, "E"):
-		if cause != "" {
-			job.Reason = cause
-		}
+		job.Reason = cmp.Or(cause, job.Reason)
 		job.Hint = geErrorHint(cause)
 	case r.predecessors:
 		job.Hint = "waiting for another job to end"

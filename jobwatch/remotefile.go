@@ -242,19 +242,15 @@ const maxSearch = 1 << 30
 
 // searchFile searches length bytes of a file from offset on.
 func searchFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
-	if length <= maxSearch {
-		return grepFile(ctx, sh, path, offset, length, sink)
+	if length > maxSearch {
+		if err := searchFile(ctx, sh, path, offset, maxSearch/2, sink); err != nil {
+			return err
+		}
+		offset, length = offset+length-maxSearch/2, maxSearch/2
 	}
-	if err := grepFile(ctx, sh, path, offset, maxSearch/2, sink); err != nil {
-		return err
-	}
-	return grepFile(ctx, sh, path, offset+length-maxSearch/2, maxSearch/2, sink)
-}
-
-// grepFile searches length bytes of a file from offset on, and passes on a limited number of
-// lines that match. A log that was emptied while its job writes begins with zeros, and a
-// progress bar's lines end in returns: either would be one line of gigabytes for grep.
-func grepFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
+	// It passes on a limited number of lines that match. A log that was emptied while its job writes
+	// begins with zeros, and a progress bar's lines end in returns: either would be one line of
+	// gigabytes for grep.
 	res, err := sh.plain(ctx, fmt.Sprintf(
 		"tail -c +%d %s | head -c %d | LC_ALL=C tr '\\000\\r' '\\n\\n' | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
 		offset+1, posixsh.Quote(path), length, posixsh.Quote(searchPattern)))
