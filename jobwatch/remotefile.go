@@ -20,7 +20,7 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 	sh := shellOn(r)
 	var pos Position
 	for {
-		file, err := readOneFile(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
+		file, err := readExisting(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
 		if err != nil {
 			return err
 		}
@@ -52,12 +52,12 @@ func TailPosition(ctx context.Context, r Runner, path string, lines int) (Positi
 func readTail(ctx context.Context, r Runner, path string, lines int) (before Chunk, tail []byte, err error) {
 	sh := shellOn(r)
 	// The path may be a glob: first find which file it is, and its length.
-	file, err := readOneFile(ctx, sh, fileRequest{pattern: path})
+	file, err := readExisting(ctx, sh, fileRequest{pattern: path})
 	if err != nil {
 		return Chunk{}, nil, err
 	}
 	from := max(0, file.size-min(int64(lines)*1024, maxRead))
-	file, err = readOneFile(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
+	file, err = readExisting(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
 	if err != nil {
 		return Chunk{}, nil, err
 	}
@@ -99,7 +99,7 @@ func lastLines(data []byte, n int) []byte {
 
 // ReadFile returns a small file, such as the runtime file of a Jupyter server.
 func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
-	file, err := readOneFile(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
+	file, err := readExisting(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
 	if err != nil {
 		return nil, err
 	}
@@ -221,15 +221,21 @@ func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
 	return list, nil
 }
 
-func readOneFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+func readOne(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
 	list, err := readFiles(ctx, sh, []fileRequest{a})
 	if err != nil {
 		return fileContent{}, err
 	}
-	if !list[0].found {
-		return fileContent{}, api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
-	}
 	return list[0], nil
+}
+
+// readExisting is readOne of a file that must exist.
+func readExisting(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+	file, err := readOne(ctx, sh, a)
+	if err == nil && !file.found {
+		err = api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
+	}
+	return file, err
 }
 
 // searchPattern matches lines that may contain a server's address.
