@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -272,7 +273,7 @@ func (w *Watcher) Script(ctx context.Context, s Submission) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	res, err := w.sh.login(ctx, "cd "+posixsh.QuotePath(orHome(s.Workdir))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
+	res, err := w.sh.login(ctx, "cd "+posixsh.QuotePath(cmp.Or(s.Workdir, "~"))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
 	if err != nil {
 		return "", err
 	}

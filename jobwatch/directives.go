@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -142,7 +143,7 @@ const maxScript = "65536"
 // readOptions reads the options of a submission that are on the host; nil if they cannot be
 // read.
 func (w *Watcher) readOptions(ctx context.Context, d *directiveSyntax, s Submission) (*hostOptions, error) {
-	script := "cd " + posixsh.QuotePath(orHome(s.Workdir)) + " 2>/dev/null\n"
+	script := "cd " + posixsh.QuotePath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\n"
 	if d.defaults != "" {
 		script += "if " + d.defaults + "; then exit 3; fi\n"
 	}

@@ -127,9 +127,7 @@ func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.
 		}
 		return job
 	}
-	if detail.Hint == "" {
-		detail.Hint = job.Hint
-	}
+	detail.Hint = cmp.Or(detail.Hint, job.Hint)
 	return detail
 }
 
@@ -160,9 +158,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 			running := slices.DeleteFunc(matching, func(j api.Job) bool { return j.State != api.JobRunning })
 			return api.Job{}, false, &AmbiguousError{Name: q.Name, Jobs: running}
 		}
-		if job.Hint == "" {
-			job.Hint = fmt.Sprintf("the newest of %d such jobs", len(matching))
-		}
+		job.Hint = cmp.Or(job.Hint, fmt.Sprintf("the newest of %d such jobs", len(matching)))
 	}
 	return job, true, nil
 }

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,11 +83,11 @@ type source struct {
 
 // NewFollower returns a Follower that reads through r.
 func NewFollower(r Runner, o FollowOptions) *Follower {
-	limits := o.Limits.orDefault()
+	limits := cmp.Or(o.Limits, DefaultLimits())
 	f := &Follower{
 		sh:     &shell{run: r, limit: limits.Command},
 		limits: limits,
-		log:    orDiscard(o.Log),
+		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		enough: o.Enough,
 		wake:   make(chan struct{}, 1),
 	}
@@ -210,7 +211,7 @@ const (
 func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 	requests := make([]fileRequest, len(f.sources))
 	for i, s := range f.sources {
-		requests[i] = fileRequest{pattern: s.pattern, pos: s.pos, max: maxRead, newer: s.newer}
+		requests[i] = s.request(s.pos)
 	}
 	contents, err := f.readAll(ctx, requests)
 	if err != nil {
@@ -248,7 +249,7 @@ func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g f
 		chunk := s.unread(g)
 		if chunk.Reset && g.start > 0 {
 			// The bytes before our offset differ: it is another file with the same name.
-			if g, err = f.readFrom(ctx, s, Position{}); err != nil {
+			if g, err = readOne(ctx, f.sh, s.request(Position{})); err != nil {
 				return err
 			}
 			continue
@@ -265,7 +266,7 @@ func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g f
 		if g.size <= end || len(chunk.Data) == 0 {
 			return nil
 		}
-		if g, err = f.readFrom(ctx, s, s.pos); err != nil {
+		if g, err = readOne(ctx, f.sh, s.request(s.pos)); err != nil {
 			return err
 		}
 	}
@@ -298,13 +299,9 @@ func advance(pos Position, c Chunk) Position {
 	return Position{Path: c.Path, Offset: c.Offset + int64(len(c.Data)), Tail: bytes.Clone(tail)}
 }
 
-// readFrom reads the file of s from a position on.
-func (f *Follower) readFrom(ctx context.Context, s *source, from Position) (fileContent, error) {
-	list, err := readFiles(ctx, f.sh, []fileRequest{{pattern: s.pattern, pos: from, max: maxRead, newer: s.newer}})
-	if err != nil {
-		return fileContent{}, err
-	}
-	return list[0], nil
+// request is for the file from a position on.
+func (s *source) request(from Position) fileRequest {
+	return fileRequest{pattern: s.pattern, pos: from, max: maxRead, newer: s.newer}
 }
 
 // skipMiddle passes on the beginning and the end of a long unread part, and searches the
@@ -313,7 +310,7 @@ func (f *Follower) skipMiddle(ctx context.Context, sink func(Chunk), s *source, 
 	if cut := bytes.LastIndexByte(head.Data, '\n'); cut >= 0 {
 		head.Data = head.Data[:cut+1]
 	}
-	tail, err := f.readFrom(ctx, s, Position{Path: head.Path, Offset: size - maxRead})
+	tail, err := readOne(ctx, f.sh, s.request(Position{Path: head.Path, Offset: size - maxRead}))
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,13 @@
 package jobwatch
 
 import (
+	"cmp"
+	"encoding/xml"
 	"errors"
+	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"tunctl/internal/api"
 )
@@ -54,25 +58,19 @@ func (e *geElement) rows(queue string) []geRow {
 }
 
 func (e *geElement) row(queue string) geRow {
-	if q := e.child("queue_name"); q != "" {
-		queue = q
-	}
 	r := geRow{
 		number: e.child("JB_job_number"), tasks: e.child("tasks"),
-		name: e.child("full_job_name"), owner: e.child("JB_owner"),
+		name: cmp.Or(e.child("full_job_name"), e.child("JB_name")), owner: e.child("JB_owner"),
 		state: e.child("state"), group: e.state,
 		submitted: parseTime(e.child("JB_submission_time")), start: parseTime(e.child("JAT_start_time")),
 	}
-	if r.name == "" {
-		r.name = e.child("JB_name")
-	}
-	r.queue, r.node, _ = strings.Cut(queue, "@")
+	r.queue, r.node, _ = strings.Cut(cmp.Or(e.child("queue_name"), queue), "@")
 	for _, c := range e.children {
 		switch {
 		case c.name == "hard_request" && c.item == "h_rt":
-			r.limit = parseClockTime(strings.TrimSpace(c.text))
+			r.limit = parseClockTime(c.text)
 		case c.name == "hard_req_queue":
-			r.queues = append(r.queues, strings.TrimSpace(c.text))
+			r.queues = append(r.queues, c.text)
 		}
 	}
 	return r
@@ -138,4 +136,97 @@ func geErrorHint(cause string) string {
 		words += ": " + cause
 	}
 	return reason{words: words + ". Cancel it, fix this and submit it again; or clear the error with qmod -cj", never: true}.hint()
+}
+
+// geElement is an element of an answer in XML. Versions wrap their lists in different
+// elements, so elements are found by name at any depth.
+type geElement struct {
+	name, text string
+	state      string // the attribute of that name
+	item       string // the attribute "name"
+	children   []*geElement
+}
+
+// parseXML reads an answer. After an error it returns what was read before.
+func parseXML(out string) (*geElement, error) {
+	root := &geElement{}
+	open := []*geElement{root}
+	decoder := xml.NewDecoder(strings.NewReader(cleanXML(out)))
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) && len(root.children) > 0 {
+			return root, nil
+		}
+		if err != nil {
+			return root, err
+		}
+		top := open[len(open)-1]
+		switch t := token.(type) {
+		case xml.StartElement:
+			e := &geElement{name: t.Name.Local}
+			for _, a := range t.Attr {
+				switch a.Name.Local {
+				case "state":
+					e.state = a.Value
+				case "name":
+					e.item = a.Value
+				}
+			}
+			top.children = append(top.children, e)
+			open = append(open, e)
+		case xml.EndElement:
+			top.text = strings.TrimSpace(top.text)
+			open = open[:len(open)-1]
+		case xml.CharData:
+			top.text += string(t)
+		}
+	}
+}
+
+// cleanXML replaces what XML does not allow, and Grid Engine prints as it is: other encodings
+// and control characters in names and variables.
+func cleanXML(out string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(out, "?"))
+}
+
+// each calls f for every element in this one, in their order.
+func (e *geElement) each(f func(*geElement)) {
+	for _, c := range e.children {
+		f(c)
+		c.each(f)
+	}
+}
+
+// all are the elements of that name, at any depth.
+func (e *geElement) all(name string) []*geElement {
+	var found []*geElement
+	e.each(func(x *geElement) {
+		if x.name == name {
+			found = append(found, x)
+		}
+	})
+	return found
+}
+
+// value is the text of the first element of that name, at any depth.
+func (e *geElement) value(name string) string {
+	if found := e.all(name); len(found) > 0 {
+		return found[0].text
+	}
+	return ""
+}
+
+// child is the text of the element of that name directly in this one.
+func (e *geElement) child(name string) string {
+	for _, c := range e.children {
+		if c.name == name {
+			return c.text
+		}
+	}
+	return ""
 }

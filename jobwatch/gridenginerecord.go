@@ -87,23 +87,15 @@ func (e *geElement) record() geRecord {
 		list.each(func(x *geElement) {
 			switch x.name {
 			case "JAT_task_number":
-				task = strings.TrimSpace(x.text)
+				task = x.text
 			case "QIM_message":
 				if r.errors[task] == "" {
-					r.errors[task] = geCausePrefix.ReplaceAllString(strings.TrimSpace(x.text), "")
+					r.errors[task] = geCausePrefix.ReplaceAllString(x.text, "")
 				}
 			}
 		})
 	}
 	return r
-}
-
-// each calls f for every element in this one, in their order.
-func (e *geElement) each(f func(*geElement)) {
-	for _, c := range e.children {
-		f(c)
-		c.each(f)
-	}
 }
 
 // path is the first path of a list: there may be one for each host.
@@ -125,14 +117,14 @@ func (e *geElement) messages(number string) []string {
 			return
 		}
 		jobs := x.all("ULNG_value")
-		about := func(j *geElement) bool { return strings.TrimSpace(j.text) == number }
+		about := func(j *geElement) bool { return j.text == number }
 		for _, c := range x.children {
 			switch {
 			case c.name != "MES_message":
 			case len(jobs) == 0:
-				global = append(global, strings.TrimSpace(c.text))
+				global = append(global, c.text)
 			case slices.ContainsFunc(jobs, about):
-				own = append(own, strings.TrimSpace(c.text))
+				own = append(own, c.text)
 			}
 		}
 	})
@@ -145,9 +137,7 @@ var geCausePrefix = regexp.MustCompile(`^(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d )?(?:
 // addTo adds to the job of a row what only the record has.
 func (r *geRecord) addTo(job *api.Job, row geRow) {
 	job.Name, job.Script = r.name, absolutePath(r.workdir, r.script)
-	if !r.submitted.IsZero() {
-		job.Submitted = r.submitted
-	}
+	job.Submitted = cmp.Or(r.submitted, job.Submitted)
 	if r.restarted {
 		job.Restarts = max(job.Restarts, 1)
 	}
@@ -159,9 +149,7 @@ func (r *geRecord) addTo(job *api.Job, row geRow) {
 	}
 	switch cause := r.cause(row); {
 	case strings.Contains(row.state, "E"):
-		if cause != "" {
-			job.Reason = cause
-		}
+		job.Reason = cmp.Or(cause, job.Reason)
 		job.Hint = geErrorHint(cause)
 	case r.predecessors:
 		job.Hint = "waiting for another job to end"

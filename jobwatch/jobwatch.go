@@ -44,10 +44,3 @@ type Options struct {
 	// Log may be nil.
 	Log *slog.Logger
 }
-
-func orDiscard(log *slog.Logger) *slog.Logger {
-	if log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return log
-}

@@ -96,13 +96,6 @@ func (l Limits) LogInterval(since time.Duration) time.Duration {
 	return l.LogStarting
 }
 
-func (l Limits) orDefault() Limits {
-	if l == (Limits{}) {
-		return DefaultLimits()
-	}
-	return l
-}
-
 // withJitter lengthens d by a random part of the jitter. It never shortens d, which may be the
 // minimum that a site demands.
 func (l Limits) withJitter(d time.Duration) time.Duration {

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"regexp"
@@ -113,11 +114,7 @@ func (x *Watch) LogFound(file string) {
 // answersSoonLocked reports whether the scheduler may be queried within a moment: its answer has
 // the node too, and is worth waiting for.
 func (w *Watcher) answersSoonLocked() bool {
-	at := w.early
-	if at.IsZero() {
-		at = w.lastQuery.Add(w.limits.QueryMin)
-	}
-	return time.Until(at) < time.Second/2
+	return time.Until(cmp.Or(w.early, w.lastQuery.Add(w.limits.QueryMin))) < time.Second/2
 }
 
 // startedByLocked reports whether a file is the first sign that the job runs, and publishes that.

@@ -171,10 +171,7 @@ func commandError(command string, exit int, words string) error {
 
 // lastErrorLine is the most useful line of a failed command's output: the last one.
 func lastErrorLine(res Result) string {
-	text := strings.TrimSpace(string(res.Stderr))
-	if text == "" {
-		text = strings.TrimSpace(string(res.Stdout))
-	}
+	text := cmp.Or(strings.TrimSpace(string(res.Stderr)), strings.TrimSpace(string(res.Stdout)))
 	if text == "" {
 		return fmt.Sprintf("status %d", res.Exit)
 	}

@@ -135,44 +135,35 @@ func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) 
 // OpenPBS's default, answers -x with success and no output, even for a running job; Torque
 // answers with XML. The cache remembers that.
 func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, error) {
-	tasks := slices.ContainsFunc(ids, isArray)
+	options := "-f "
+	if slices.ContainsFunc(ids, isArray) {
+		options += "-t "
+	}
 	if len(ids) == 1 && pbsTask.MatchString(ids[0]) {
 		ids = []string{ids[0], pbsTask.ReplaceAllString(ids[0], "$1[]$2")} // which has the script
 	}
-	history := !p.cache.noHistory
-	records, res, err := p.qstat(ctx, sh, history, tasks, ids)
-	if err != nil {
-		return nil, err
+	for switched := false; ; switched = true {
+		history := "-x "
+		if p.cache.noHistory {
+			history = ""
+		}
+		res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+history+options+posixsh.Join(ids)+")\nset -- $?\n"+
+			`printf '%s\n' "$out" | head -c `+maxStatus+"\nexit $1")
+		if err != nil {
+			return nil, err
+		}
+		records := splitQstat(string(res.Stdout))
+		lacksHistory := history != "" && len(records) == 0 && res.Exit == 0
+		hasHistory := history == "" && strings.Contains(string(res.Stderr), "use -x") // it has been switched on
+		if switched || !lacksHistory && !hasHistory {
+			return records, pbsProblem("qstat", res)
+		}
+		p.cache.noHistory = lacksHistory
 	}
-	switch {
-	case history && len(records) == 0 && res.Exit == 0:
-		history = false
-	case !history && strings.Contains(string(res.Stderr), "use -x"):
-		history = true // it has been switched on
-	default:
-		return records, pbsProblem("qstat", res)
-	}
-	p.cache.noHistory = !history
-	if records, res, err = p.qstat(ctx, sh, history, tasks, ids); err != nil {
-		return nil, err
-	}
-	return records, pbsProblem("qstat", res)
 }
 
 // maxStatus limits an answer: an array may have thousands of tasks of 2 KB each.
 const maxStatus = "1048576"
-
-func (pbs) qstat(ctx context.Context, sh *shell, history, tasks bool, ids []string) ([]pbsRecord, Result, error) {
-	options := "-f "
-	if history {
-		options = "-x -f "
-	}
-	if tasks {
-		options += "-t "
-	}
-	res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+options+posixsh.Join(ids)+")\nset -- $?\nprintf '%s\\n' \"$out\" | head -c "+maxStatus+"\nexit $1")
-	return splitQstat(string(res.Stdout)), res, err
-}
 
 // withName queries the server for the name if the list only has the beginning of a long
 // one.

@@ -165,10 +165,7 @@ func (r pbsRecord) setTimes(job *api.Job) {
 	}
 	switch limit := parseClockTime(r["Resource_List.walltime"]); {
 	case job.State.Ended():
-		job.End = parseTime(r["obittime"])
-		if job.End.IsZero() {
-			job.End = parseTime(r["mtime"])
-		}
+		job.End = cmp.Or(parseTime(r["obittime"]), parseTime(r["mtime"]))
 	case !job.Start.IsZero() && limit > 0:
 		job.End = job.Start.Add(limit)
 	}

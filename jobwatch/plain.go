@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,16 +49,7 @@ const plainJobs = plainStamp + `tunctl_show() {
 
 func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 	jobs, err := p.history(ctx, sh)
-	if err != nil {
-		return nil, err
-	}
-	var open []api.Job
-	for _, job := range jobs {
-		if !job.State.Ended() {
-			open = append(open, job)
-		}
-	}
-	return open, nil
+	return slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State.Ended() }), err
 }
 
 func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {

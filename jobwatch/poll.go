@@ -318,7 +318,7 @@ func (w *Watcher) scheduleNextLocked() {
 // queryIntervalLocked is long only if every watched job has waited for long and none is
 // expected to start soon.
 func (w *Watcher) queryIntervalLocked() time.Duration {
-	if !w.outage.isZero() {
+	if w.outage.times > 0 {
 		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
 	}
 	for x := range w.watches {
@@ -343,13 +343,11 @@ type outage struct {
 	times int
 }
 
-func (s outage) isZero() bool { return s.times == 0 }
-
 // recordAnswer ends an outage of the scheduler.
 func (w *Watcher) recordAnswer() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.outage.isZero() {
+	if w.outage.times > 0 {
 		w.log.Info("the scheduler responds again", "silentSince", w.outage.since)
 	}
 	w.outage = outage{}
@@ -366,7 +364,7 @@ func (w *Watcher) recordFailure(err error) {
 		return
 	}
 	w.lastQuery = time.Now() // also if the scheduler is not even identified
-	if w.outage.isZero() {
+	if w.outage.times == 0 {
 		w.outage.since = time.Now()
 	}
 	w.outage.times++

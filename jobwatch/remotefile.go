@@ -20,7 +20,7 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 	sh := shellOn(r)
 	var pos Position
 	for {
-		file, err := readOneFile(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
+		file, err := readExisting(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
 		if err != nil {
 			return err
 		}
@@ -52,12 +52,12 @@ func TailPosition(ctx context.Context, r Runner, path string, lines int) (Positi
 func readTail(ctx context.Context, r Runner, path string, lines int) (before Chunk, tail []byte, err error) {
 	sh := shellOn(r)
 	// The path may be a glob: first find which file it is, and its length.
-	file, err := readOneFile(ctx, sh, fileRequest{pattern: path})
+	file, err := readExisting(ctx, sh, fileRequest{pattern: path})
 	if err != nil {
 		return Chunk{}, nil, err
 	}
 	from := max(0, file.size-min(int64(lines)*1024, maxRead))
-	file, err = readOneFile(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
+	file, err = readExisting(ctx, sh, fileRequest{pattern: path, pos: Position{Path: file.path, Offset: from}, max: maxRead})
 	if err != nil {
 		return Chunk{}, nil, err
 	}
@@ -99,7 +99,7 @@ func lastLines(data []byte, n int) []byte {
 
 // ReadFile returns a small file, such as the runtime file of a Jupyter server.
 func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
-	file, err := readOneFile(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
+	file, err := readExisting(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
 	if err != nil {
 		return nil, err
 	}
@@ -221,15 +221,21 @@ func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
 	return list, nil
 }
 
-func readOneFile(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+func readOne(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
 	list, err := readFiles(ctx, sh, []fileRequest{a})
 	if err != nil {
 		return fileContent{}, err
 	}
-	if !list[0].found {
-		return fileContent{}, api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
-	}
 	return list[0], nil
+}
+
+// readExisting is readOne of a file that must exist.
+func readExisting(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+	file, err := readOne(ctx, sh, a)
+	if err == nil && !file.found {
+		err = api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
+	}
+	return file, err
 }
 
 // searchPattern matches lines that may contain a server's address.
@@ -242,19 +248,15 @@ const maxSearch = 1 << 30
 
 // searchFile searches length bytes of a file from offset on.
 func searchFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
-	if length <= maxSearch {
-		return grepFile(ctx, sh, path, offset, length, sink)
+	if length > maxSearch {
+		if err := searchFile(ctx, sh, path, offset, maxSearch/2, sink); err != nil {
+			return err
+		}
+		offset, length = offset+length-maxSearch/2, maxSearch/2
 	}
-	if err := grepFile(ctx, sh, path, offset, maxSearch/2, sink); err != nil {
-		return err
-	}
-	return grepFile(ctx, sh, path, offset+length-maxSearch/2, maxSearch/2, sink)
-}
-
-// grepFile searches length bytes of a file from offset on, and passes on a limited number of
-// lines that match. A log that was emptied while its job writes begins with zeros, and a
-// progress bar's lines end in returns: either would be one line of gigabytes for grep.
-func grepFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
+	// It passes on a limited number of lines that match. A log that was emptied while its job writes
+	// begins with zeros, and a progress bar's lines end in returns: either would be one line of
+	// gigabytes for grep.
 	res, err := sh.plain(ctx, fmt.Sprintf(
 		"tail -c +%d %s | head -c %d | LC_ALL=C tr '\\000\\r' '\\n\\n' | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
 		offset+1, posixsh.Quote(path), length, posixsh.Quote(searchPattern)))

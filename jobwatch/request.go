@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"regexp"
@@ -40,8 +41,15 @@ func (w *Watcher) RequestOf(ctx context.Context, s Submission, script string) (R
 // SizeOf reads the size of a submission from its arguments and its script. Unlike RequestOf
 // it is never too small: of an option that a script repeats, the largest value counts.
 func (w *Watcher) SizeOf(ctx context.Context, s Submission, script string) (Size, error) {
-	r, err := w.demandOf(ctx, s, script, largestValue)
-	return r.size(), err
+	d, err := w.demandOf(ctx, s, script, largestValue)
+	var size Size
+	if d.Time < tooMuch*time.Second {
+		size.Time = d.Time
+	}
+	if d.most < tooMuch/max(d.jobs, 1) {
+		size.Nodes = d.most * d.jobs
+	}
+	return size, err
 }
 
 func (w *Watcher) demandOf(ctx context.Context, s Submission, script string, counts whichValue) (demand, error) {
@@ -101,7 +109,7 @@ func (w *Watcher) isFolder(ctx context.Context, workdir, file string) (bool, err
 		file = "$HOME/" + rest
 	}
 	word := strings.NewReplacer("$HOME", `'"$HOME"'`, "$USER", `'"$USER"'`).Replace(posixsh.Quote(file))
-	res, err := w.sh.plain(ctx, "cd "+posixsh.QuotePath(orHome(workdir))+" && test -d "+word)
+	res, err := w.sh.plain(ctx, "cd "+posixsh.QuotePath(cmp.Or(workdir, "~"))+" && test -d "+word)
 	return err == nil && res.Exit == 0, err
 }
 
@@ -112,10 +120,7 @@ func (w *Watcher) CommandOf(ctx context.Context, s Submission) (string, error) {
 		return "", err
 	}
 	k := sched.kind()
-	script := s.Script
-	if script == "" {
-		script = s.base()
-	}
+	script := cmp.Or(s.Script, s.base())
 	words := make([]string, len(s.Args))
 	for i, a := range s.Args {
 		words[i] = a
@@ -147,18 +152,6 @@ type demand struct {
 
 // tooMuch stands for a value that is not understood: too much for any limit.
 const tooMuch = math.MaxInt32
-
-// size is the size of all jobs of an array.
-func (d demand) size() Size {
-	var s Size
-	if d.Time < tooMuch*time.Second {
-		s.Time = d.Time
-	}
-	if d.most < tooMuch/max(d.jobs, 1) {
-		s.Nodes = d.most * d.jobs
-	}
-	return s
-}
 
 // whichValue says which value of an option counts that a script has several times. A program may
 // read a script otherwise than we do, so that only the largest value is on the safe side.

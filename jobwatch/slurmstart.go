@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ var (
 func (slurm) testStart(ctx context.Context, sh *shell, s Submission) (Start, error) {
 	res, err := sh.login(ctx, slurmPrelude+strings.NewReplacer(
 		"@FILE@", sh.folder()+"/"+submittedMark,
-		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
+		"@WORKDIR@", posixsh.QuotePath(cmp.Or(s.Workdir, "~")),
 		"@ARGS@", posixsh.Join(s.Args),
 		"@PRINT@", printScript(s),
 		"@MARK@", submittedMark,

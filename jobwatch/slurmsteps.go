@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -75,9 +76,7 @@ func (slurm) usage(ctx context.Context, sh *shell, ref string, cpus int) (Usage,
 		return Usage{}, errNoUsage
 	}
 	u.At = time.Now()
-	if u.CPUs == 0 {
-		u.CPUs = cpus
-	}
+	u.CPUs = cmp.Or(u.CPUs, cpus)
 	return u, nil
 }
 

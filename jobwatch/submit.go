@@ -222,9 +222,7 @@ func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Subm
 	}
 	job = sched.asRequested(job, id)
 	job.ID, job.Cluster = id, cluster
-	if job.Script == "" {
-		job.Script = cmp.Or(w.sh.private, "~/"+tagRoot) + "/" + s.Tag + "/" + s.base()
-	}
+	job.Script = cmp.Or(job.Script, cmp.Or(w.sh.private, "~/"+tagRoot)+"/"+s.Tag+"/"+s.base())
 	if note != "" {
 		job.Hint = strings.TrimPrefix(job.Hint+"; "+note, "; ")
 	}
@@ -255,10 +253,7 @@ const ownPrefix = "tunctl."
 var validTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func (s Submission) base() string {
-	if s.Base != "" {
-		return s.Base
-	}
-	return path.Base(s.Script)
+	return cmp.Or(s.Base, path.Base(s.Script))
 }
 
 func (s Submission) check() error {

@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func submitScript(sh *shell, command string, s Submission, mark string) string {
 		"@ROOT@", sh.folder(),
 		"@TAG@", posixsh.Quote(s.Tag),
 		"@BASE@", posixsh.Quote(s.base()),
-		"@WORKDIR@", posixsh.QuotePath(orHome(s.Workdir)),
+		"@WORKDIR@", posixsh.QuotePath(cmp.Or(s.Workdir, "~")),
 		"@SESSION@", posixsh.Quote(s.Session),
 		"@CHECK@", checkScript(s),
 		"@PRINT@", printScript(s),
@@ -137,13 +138,6 @@ func noteScript(s Submission) string {
 		return note
 	}
 	return ":"
-}
-
-func orHome(folder string) string {
-	if folder == "" {
-		return "~"
-	}
-	return folder
 }
 
 // sections splits out at the lines "mark name", and returns the text after each by name.

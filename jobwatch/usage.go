@@ -32,7 +32,13 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (Usage, error) {
 	if !s.kind().asksUsage {
 		return s.usage(ctx, w.sh, ref, 0)
 	}
-	last, due := w.claimUsage(ref)
+	w.mu.Lock()
+	maps.DeleteFunc(w.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
+	last, due := w.usages[ref], !time.Now().Before(w.nextUsage)
+	if due {
+		w.nextUsage = time.Now().Add(w.limits.withJitter(w.limits.Query))
+	}
+	w.mu.Unlock()
 	if !due {
 		if last.At.IsZero() {
 			return Usage{}, errNoUsage
@@ -56,15 +62,3 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (Usage, error) {
 
 // usageFor is how long the usage of a job is kept that nobody asks for.
 const usageFor = time.Hour
-
-// claimUsage returns the last usage of a job, and whether the scheduler may be asked now.
-func (w *Watcher) claimUsage(ref string) (last Usage, due bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
-	if time.Now().Before(w.nextUsage) {
-		return w.usages[ref], false
-	}
-	w.nextUsage = time.Now().Add(w.limits.withJitter(w.limits.Query))
-	return w.usages[ref], true
-}

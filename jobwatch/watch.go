@@ -164,21 +164,16 @@ func (x *Watch) update(s scheduler, job api.Job) {
 		job.Restarts = max(job.Restarts, x.job.Restarts)
 	}
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
-	x.sendLocked(Report{x.withSeenLocked(job, asked), asked})
+	job.Seen = x.job.Seen
+	if at := asked.Round(0).UTC(); at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {
+		job.Seen = at
+	}
+	x.sendLocked(Report{job, asked})
 }
 
 // seenEvery is how often the time of an unchanged job is set: each change of a job is saved and
 // published.
 const seenEvery = 5 * time.Minute
-
-// withSeenLocked is a job as an answer had it that was asked for at a time.
-func (x *Watch) withSeenLocked(job api.Job, asked time.Time) api.Job {
-	job.Seen = x.job.Seen
-	if at := asked.Round(0).UTC(); at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {
-		job.Seen = at
-	}
-	return job
-}
 
 // releaseWords are the end of the hint of a job whose hold a person can release.
 var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)

@@ -57,14 +57,14 @@ type Watcher struct {
 
 // NewWatcher returns the Watcher of the host that r reaches.
 func NewWatcher(r Runner, o Options) *Watcher {
-	limits := o.Limits.orDefault()
+	limits := cmp.Or(o.Limits, DefaultLimits())
 	sh := &shell{run: r, limit: limits.Command, private: o.Private, skew: new(atomic.Int64)}
 	return &Watcher{
 		sh:          sh,
 		wanted:      o.Scheduler,
 		host:        cmp.Or(o.Host, "the host"),
 		limits:      limits,
-		log:         orDiscard(o.Log),
+		log:         cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		hostLock:    make(turn, 1),
 		wake:        make(chan struct{}, 1),
 		recheckLogs: make(chan struct{}, 1),

@@ -114,13 +114,6 @@ func (e *evidence) appendNew(list []statement, most int, s statement) []statemen
 	return append(list, s)
 }
 
-// startAnnouncement means that the server is about to print its addresses.
-func (e *evidence) startAnnouncement(app string) {
-	if e.wants(app) {
-		e.server(app).announcing = true
-	}
-}
-
 // addOwn adds an address that the server itself printed.
 func (e *evidence) addOwn(s statement) {
 	if !e.wants(s.app) {

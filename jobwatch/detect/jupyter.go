@@ -52,7 +52,9 @@ var jupyterHeader = regexp.MustCompile(`(?i)\b(?:jupyter|ipython|notebook|jupyte
 
 func readJupyterHeader(r *reader, l logLine) {
 	if jupyterHeader.MatchString(l.text) && !isHub(l.text) {
-		r.ev.startAnnouncement(appJupyter)
+		if r.ev.wants(appJupyter) {
+			r.ev.server(appJupyter).announcing = true // its addresses follow
+		}
 		r.mark(jupyterBlock, l)
 	}
 }

@@ -90,10 +90,9 @@ func (f Finding) WithRuntime(e api.Endpoint) Finding {
 			f.Host, f.Reach, f.NeedsNode = e.Host, e.Reach, e.NeedsNode
 		}
 	}
-	if f.Why == "" {
-		f.Why = why
-	} else {
-		f.Why = why + "; before that: " + f.Why
+	if f.Why != "" {
+		why += "; before that: " + f.Why
 	}
+	f.Why = why
 	return f
 }
