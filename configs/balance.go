@@ -60,7 +60,7 @@ func (r *BalanceReader) balance(group func(name string) string) (api.Balance, bo
 	if limited && total.number > 0 {
 		shown = total
 	}
-	if b.Unit == "" && shown.isData() {
+	if b.Unit == "" && (shown.prefix != "" || shown.bytes) { // an amount of data, if the site does not say otherwise
 		b.Used, b.Total, b.Unit = used.number*used.scale()/shown.scale(), total.number, shown.prefix+"B"
 	} else {
 		b.Used, b.Total = used.number*used.decimal(), total.number*total.decimal()
@@ -91,9 +91,6 @@ func parseAmount(text string) (amount, bool) {
 	number, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
 	return amount{number: number, prefix: m[2] + m[3], bytes: m[4] != ""}, err == nil
 }
-
-// isData reports whether it is an amount of data, if the site does not say otherwise.
-func (a amount) isData() bool { return a.prefix != "" || a.bytes }
 
 // scale is how many bytes the prefix stands for. GB are powers of 1000, GiB and G of 1024.
 func (a amount) scale() float64 {

@@ -40,42 +40,33 @@ type jobKind struct {
 	what string // for the head of the script
 	app  string // what its log announces
 	open bool   // its page asks for no token or password
+	// questions are those of no other job.
+	questions []Question
 }
 
 // jobKinds are the jobs that come with tunctl; each has a template in jobs.
 var jobKinds = []jobKind{
 	{name: "jupyter", what: "A notebook", app: "jupyter"},
-	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", open: true},
+	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", open: true, questions: []Question{
+		{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"},
+	}},
 	{name: "code-server", what: "VS Code in the browser", app: "code-server"},
 	{name: "rstudio", what: "RStudio", app: "rstudio"},
-	{name: "desktop", what: "A desktop", app: "novnc"},
+	{name: "desktop", what: "A desktop", app: "novnc", questions: []Question{
+		{Name: "desktop", Ask: "The program that starts the desktop, such as startxfce4; empty: the first that is installed", Kind: AskPath, Quiet: true},
+		{Name: "novnc", Ask: "The folder of noVNC, if it is in none of the usual places", Kind: AskPath, Quiet: true},
+	}},
 	{name: ShellApp, what: "A job to work in"},
 	{name: CommandJob, what: "A program of your own", app: "command", open: true},
 }
 
 // BuiltinJobs are the names that may follow "builtin:" in a session's submit.
-func BuiltinJobs() []string {
-	return each(jobKinds, func(b jobKind) string { return b.name })
-}
+func BuiltinJobs() []string { return each(jobKinds, func(b jobKind) string { return b.name }) }
 
 // jobKindOf returns the builtin job of a name; the zero value if there is none.
 func jobKindOf(name string) jobKind {
 	kind, _ := find(jobKinds, func(b jobKind) bool { return b.name == name })
 	return kind
-}
-
-// appQuestions are the questions of one kind of job only.
-func appQuestions(app string) []Question {
-	switch app {
-	case "tensorboard":
-		return []Question{{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"}}
-	case "desktop":
-		return []Question{
-			{Name: "desktop", Ask: "The program that starts the desktop, such as startxfce4; empty: the first that is installed", Kind: AskPath, Quiet: true},
-			{Name: "novnc", Ask: "The folder of noVNC, if it is in none of the usual places", Kind: AskPath, Quiet: true},
-		}
-	}
-	return nil
 }
 
 // unknownBuiltin is the hint for a name after "builtin:" that is none of ours.

@@ -48,9 +48,7 @@ const srunCPUs = `# Since Slurm 22.05, srun does not get the number of CPUs from
 test -z "$SLURM_CPUS_PER_TASK" || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"`
 
 // Schedulers are the names of the schedulers in the config, in the order to show them.
-func Schedulers() []string {
-	return each(dialects, func(d dialect) string { return d.name })
-}
+func Schedulers() []string { return each(dialects, func(d dialect) string { return d.name }) }
 
 // SchedulerChoice lists Schedulers for a sentence: slurm, pbs or none.
 func SchedulerChoice() string { return orList(Schedulers()) }

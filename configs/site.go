@@ -310,7 +310,7 @@ func (s *Site) ownContainer() bool { return strings.Contains(s.Job.Setup, "run=(
 
 // allQuestions are the questions of the site and those of every job.
 func (s *Site) allQuestions(app string) []Question {
-	all, others := slices.Clone(s.Questions), appQuestions(app)
+	all, others := slices.Clone(s.Questions), jobKindOf(app).questions
 	if !s.ownContainer() {
 		others = append(softwareQuestions(), others...)
 	}

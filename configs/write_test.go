@@ -64,10 +64,17 @@ func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
 
 func TestQuotedTextIsReadBackAsItWas(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/plain", "/with \"quotes\"", `/back\slash`, "/学習"} {
+	for _, path := range []string{"/plain", "/with \"quotes\"", `/back\slash`, "/学習", "/a<b>&c"} {
 		cfg, err := Parse("config.toml", []byte("ssh_config = "+Quote(path)+"\n"))
 		if err != nil || cfg.SSHConfig != path {
 			t.Errorf("%q is read as %+v, %v", path, cfg, err)
 		}
+	}
+}
+
+func TestControlCharactersAreQuoted(t *testing.T) {
+	t.Parallel()
+	if got, want := Quote("a\tb\x01\x7f<\""), `"a\tb\u0001\u007F<\""`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
