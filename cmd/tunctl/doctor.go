@@ -173,8 +173,12 @@ const checkName = 11
 
 func (l *checkList) check(x api.Check) {
 	l.term.Draw("")
+	if l.begun && x.About != l.about {
+		fmt.Fprintln(l.term.Out)
+	}
 	if !l.begun || x.About != l.about {
-		l.heading(x.About)
+		fmt.Fprintln(l.term.Out, l.layout.Paint(term.Bold, cmp.Or(x.About, "this machine")))
+		l.begun, l.about = true, x.About
 	}
 	mark := map[api.CheckResult]string{
 		api.CheckOK: l.layout.Paint(term.Green, "✓"), api.CheckBad: l.layout.Paint(term.Red, "✗"), api.CheckUnknown: l.layout.Paint(term.Yellow, "?"),
@@ -198,12 +202,4 @@ func (l *checkList) print(text string, indent int) {
 		}
 		fmt.Fprintln(l.term.Out, strings.Join(lines, "\n"))
 	}
-}
-
-func (l *checkList) heading(about string) {
-	if l.begun {
-		fmt.Fprintln(l.term.Out)
-	}
-	fmt.Fprintln(l.term.Out, l.layout.Paint(term.Bold, cmp.Or(about, "this machine")))
-	l.begun, l.about = true, about
 }

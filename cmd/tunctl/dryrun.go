@@ -196,6 +196,6 @@ func printPreviews(w io.Writer, list []api.Preview, now time.Time) {
 	fmt.Fprint(w, table.Draw(term.LayoutFor(w)))
 	fmt.Fprintln(w, "Cost and start are an estimate; the cost is that of the whole time limit.")
 	if waited := list[0].Waited; waited != "" {
-		fmt.Fprintln(w, strings.ToUpper(waited[:1])+waited[1:]+".")
+		fmt.Fprintln(w, upperFirst(waited)+".")
 	}
 }

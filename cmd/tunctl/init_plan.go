@@ -35,35 +35,26 @@ var (
 )
 
 // hostName is the host's name in the config: that of its site, or that of its entrance if the
-// person asked for it by that name or the config has another login node of the site.
+// person asked for it by that name or the config has another login node of the site. For a
+// generic site it is made from the address.
 func (i *interview) hostName(s configs.Site, ssh string) string {
-	name := hostName(s, ssh)
-	e, ok := s.EntranceAt(addressOf(ssh))
-	if !ok {
-		return name
+	address := addressOf(ssh)
+	if s.Generic() {
+		name, _, _ := strings.Cut(address, ".")
+		if plainNumber.MatchString(name) {
+			name = "host-" + address // a numeric address
+		}
+		return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
 	}
-	other := slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == name && addressOf(h.SSH) != addressOf(ssh) })
-	if other || i.argument == e.Name {
+	other := slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == s.Name && addressOf(h.SSH) != address })
+	if e, ok := s.EntranceAt(address); ok && (other || i.argument == e.Name) {
 		return e.Name
 	}
-	return name
+	return s.Name
 }
 
 // addressOf is the host of a destination.
 func addressOf(ssh string) string { return ssh[strings.LastIndexByte(ssh, '@')+1:] }
-
-// hostName is the name of the host's site, or for a generic site that of its address.
-func hostName(s configs.Site, ssh string) string {
-	if !s.Generic() {
-		return s.Name
-	}
-	address := addressOf(ssh)
-	name, _, _ := strings.Cut(address, ".")
-	if plainNumber.MatchString(name) {
-		name = "host-" + address // a numeric address
-	}
-	return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
-}
 
 // jobName is a name for the session's job that its scheduler does not shorten, and that no
 // other session has there: the two would share a job.

@@ -79,7 +79,7 @@ func mainPage(app *cli.App) string {
 	p.macro(".SH SYNOPSIS\n.B tunctl\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]")
 	p.description(app.Description)
 	p.macro(".SH COMMANDS")
-	var others []string
+	others := []string{"ssh(1)"}
 	chapter := ""
 	for _, c := range app.Commands {
 		if !c.Hidden {
@@ -87,13 +87,14 @@ func mainPage(app *cli.App) string {
 				chapter = c.Category
 				p.macro(".SS " + escapeRoff(chapter))
 			}
-			p.item("tunctl-"+c.Name+"(1)", c.Usage)
-			others = append(others, c.Name)
+			page := "tunctl-" + c.Name + "(1)"
+			p.item(page, c.Usage)
+			others = append(others, escapeRoff(page))
 		}
 	}
 	p.flags(app.Flags)
 	p.WriteString(manFiles + manExits)
-	p.seeAlso("ssh(1)", others...)
+	p.macro(".SH SEE ALSO\n" + strings.Join(others, ",\n"))
 	return p.String()
 }
 
@@ -127,7 +128,7 @@ func commandPage(c *cli.Command) string {
 		p.options(sub.Flags)
 	}
 	p.WriteString(manExits)
-	p.seeAlso("tunctl(1)")
+	p.macro(".SH SEE ALSO\ntunctl(1)")
 	return p.String()
 }
 
@@ -165,17 +166,15 @@ func (p *manPage) prose(text string) {
 		if paragraph == "" {
 			continue
 		}
-		p.macro(".PP")
-		verbatim := columns.MatchString(paragraph)
-		if verbatim {
-			p.macro(".nf")
+		begin, end := ".PP\n", ""
+		if columns.MatchString(paragraph) {
+			begin, end = ".PP\n.nf\n", ".fi\n"
 		}
+		p.WriteString(begin)
 		for line := range strings.SplitSeq(paragraph, "\n") {
 			p.text(line)
 		}
-		if verbatim {
-			p.macro(".fi")
-		}
+		p.WriteString(end)
 	}
 }
 
@@ -233,15 +232,6 @@ func splitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
 		return "VALUE", usage
 	}
 	return cmp.Or(name, "VALUE"), before + name + after
-}
-
-func (p *manPage) seeAlso(first string, commands ...string) {
-	p.macro(".SH SEE ALSO")
-	list := []string{escapeRoff(first)}
-	for _, name := range commands {
-		list = append(list, escapeRoff("tunctl-"+name+"(1)"))
-	}
-	p.macro(strings.Join(list, ",\n"))
 }
 
 // boldCode writes words, with those in backquotes in bold.

@@ -109,7 +109,8 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 				return api.Answer{}, err
 			}
 		}
-		text, err := t.ReadAnswer(ctx, host+": "+spaced(question), p.Echo)
+		question = strings.TrimRight(question, " ") + " " // which servers forget
+		text, err := t.ReadAnswer(ctx, host+": "+question, p.Echo)
 		return api.Answer{Text: text}, err
 	}
 	t.Say("%s", p.Text)
@@ -177,9 +178,4 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 		t.Say("The page did not open: copy its address into your browser.")
 	}
 	return ctx.Err()
-}
-
-// spaced ends a question with one space, which servers forget.
-func spaced(question string) string {
-	return strings.TrimRight(question, " ") + " "
 }

@@ -194,7 +194,8 @@ func (r *remote) allocateTerminal(ctx context.Context, s *ssh.Session) (restore 
 	if err != nil {
 		width, height = 80, 24
 	}
-	if !hasTerminal(s, width, height) {
+	kind := cmp.Or(os.Getenv("TERM"), "xterm")
+	if s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) != nil {
 		r.term.Say("tunctl: the host refused a terminal; continuing without one")
 		return func() {}, nil
 	}
@@ -213,10 +214,4 @@ func (r *remote) allocateTerminal(ctx context.Context, s *ssh.Session) (restore 
 		stop()
 		undo()
 	}, nil
-}
-
-// hasTerminal reports whether the host gave the session a terminal of that size.
-func hasTerminal(s *ssh.Session, width, height int) bool {
-	kind := cmp.Or(os.Getenv("TERM"), "xterm")
-	return s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) == nil
 }

@@ -105,33 +105,26 @@ func (e *examination) failed(name string, err error, fix string) {
 	e.bad(name, err.Error(), fix)
 }
 
-// stateText is the state and cause of a session that is neither ready nor down.
-func stateText(s api.Session) string {
-	text := "the session is " + string(s.State)
-	switch s.State {
-	case api.SessionFailed, api.SessionEnded:
-		text = "the session has " + string(s.State)
-	case api.SessionNeedsLogin:
-		text = "the session waits for a login"
-	}
-	if s.Cause != "" {
-		text += ": " + s.Cause
-	}
-	return text
-}
-
 // session checks what the agent knows of a session, and what it finds on the host.
 func (e *examination) session(ctx context.Context, s Subject) {
 	now, known := e.status.Session(s.Session)
+	text, report := "the session is "+string(now.State), e.unknown
+	switch now.State {
+	case api.SessionFailed, api.SessionEnded:
+		text, report = "the session has "+string(now.State), e.bad
+	case api.SessionNeedsLogin:
+		text, report = "the session waits for a login", e.bad
+	}
+	if now.Cause != "" {
+		text += ": " + now.Cause
+	}
 	switch {
 	case !known || now.State == api.SessionDown:
 		e.unknown("session", "the session is down", fmt.Sprintf("`tunctl up %s` starts it", s.Session))
 	case now.State == api.SessionReady:
 		e.ok("session", "ready at %s", now.Local)
-	case now.State == api.SessionFailed || now.State == api.SessionEnded || now.State == api.SessionNeedsLogin:
-		e.bad("session", stateText(now), now.Hint)
 	default:
-		e.unknown("session", stateText(now), now.Hint)
+		report("session", text, now.Hint)
 	}
 	if e.agentHost(s.Host).State == api.HostUp {
 		e.remote(ctx, api.CheckRequest{Host: s.Host, Session: s.Session})
