@@ -13,7 +13,8 @@ var pbsRefusals = refusalHints([][2]string{
 	{`Failed to save job`, "the PBS server cannot save the job: tell the site"},
 	{`cr, lf|DOS/Windows`, windowsLines},
 
-	{`(?:group|user) ACL`, "you or your group may not use the queue: change -q, or ask the site"},
+	{`group ACL`, "your group may not use the queue: change -q, or ask the site"},
+	{`user ACL`, "you may not use the queue: change -q, or ask the site"},
 	{`No default queue|requested queue not found|Unknown queue`, "the queue is missing or does not exist: set -q; qstat -Q lists the queues"},
 	{`Queue is not enabled`, "the queue accepts no jobs now: change -q, or try again later; qstat -Q lists the queues"},
 	{`Access to queue is denied`, "you may not use this queue, or only through a routing queue: change -q"},
@@ -73,12 +74,23 @@ var pbsReasons = []waitReason{
 		part: lazyPattern(`Insufficient amount of server resource`), words: "a resource of the whole server, such as a licence, is in use",
 		never: "the job asks for more of a resource than the whole server has: ask for less",
 	},
+	{
+		part: lazyPattern(`Insufficient amount of queue resource`), words: "a resource of the queue is in use",
+		never: "the job asks for more of a resource than its queue has: ask for less, or change -q",
+	},
 	{part: lazyPattern(`Insufficient amount of resource|Not enough free nodes|right type of nodes|No available resources on nodes`), words: "waiting for free nodes", never: noNodeWords},
 	{part: lazyPattern(`too few free resources`), words: "waiting for free nodes that belong together"},
 	{part: lazyPattern(`largest placement set`), never: "no group of nodes that belong together is large enough: ask for fewer nodes"},
+	{part: lazyPattern(`Not enough total nodes`), never: "the job asks for more nodes than the cluster has: ask for less"},
 	{part: lazyPattern(`in an ineligible state`), words: "waiting for nodes; some are down or offline"},
 	{part: lazyPattern(`requesting an exclusive node`), words: "waiting for a free node that is not shared"},
+	{
+		part: lazyPattern(`pack placement`), words: "waiting for one node that has room for the whole job",
+		never: "no node is large enough for the whole job: ask for less, or for place=free",
+	},
+	{part: lazyPattern(`Node has reached`), words: "waiting for a node with fewer jobs"},
 	{part: lazyPattern(`Specified`), never: "the job names a node or host that does not exist: change its select"},
+	{part: lazyPattern(`No Select|invalid chunk`), never: "the select of the job is not valid; resources have names in lower case"},
 
 	{part: lazyPattern(`User has reached|reached for user|exceed user|per-user`), words: ownLimit},
 	{part: lazyPattern(`Group has reached|reached for group|exceed group|per-group`), words: groupLimit},
@@ -91,11 +103,16 @@ var pbsReasons = []waitReason{
 
 	{part: lazyPattern(`conflict with reservation|would interfere with`), words: topJob},
 	{part: lazyPattern(`strict sorted order`), words: "jobs before it in the queue start first"},
+	{part: lazyPattern(`Can't preempt|has higher priority`), words: "other jobs have a higher priority"},
+	{part: lazyPattern(`job_sort_formula threshold`), words: "the priority of the job is too low yet; it may rise while the job waits"},
+	{part: lazyPattern(`zero shares`), words: "your group or project has no share of the machine: ask the site, or change -P"},
 	{part: lazyPattern(`edicated time`), words: "a maintenance is coming: a shorter walltime may fit before it"},
 	{part: lazyPattern(`primetime`), words: certainHours},
 	{part: lazyPattern(`Queue not started`), words: "the queue starts no jobs now"},
+	{part: lazyPattern(`Draining system`), words: "nodes are being drained for a larger job"},
+	{part: lazyPattern(`starving`), words: "nodes are reserved for a job that has waited longer"},
 	{part: lazyPattern(`PBS Error`), words: "PBS could not start the job, and tries again; if this stays, ask the site"},
-	{part: lazyPattern(`held`), words: "the job is held: release it with qrls"},
+	{part: lazyPattern(`held`), never: "the job is held: release it with qrls"},
 }
 
 var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +

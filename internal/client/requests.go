@@ -9,11 +9,6 @@ import (
 	"tunctl/internal/api"
 )
 
-// Status returns what the agent knows.
-func (c *Client) Status(ctx context.Context) (api.Status, error) {
-	return call(ctx, c, api.CallStatus, api.None{})
-}
-
 // Up starts a session and returns at once.
 func (c *Client) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
 	req.Env = environment()

@@ -36,7 +36,7 @@ type Launcher func(ctx context.Context) (<-chan error, error)
 func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	st, err := c.statusOrRetry(ctx)
+	st, err := c.Status(ctx)
 	if !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
@@ -49,7 +49,7 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 	if _, err := lock.TryLockContext(ctx, startPoll); err != nil {
 		return st, api.Errorf(api.CodeAgent, "another command is still starting the agent").Because(err)
 	}
-	if st, err := c.statusOrRetry(ctx); !errors.Is(err, ErrNotRunning) {
+	if st, err := c.Status(ctx); !errors.Is(err, ErrNotRunning) {
 		return st, err
 	}
 	failed, err := launch(ctx)
@@ -59,11 +59,11 @@ func (c *Client) Ensure(ctx context.Context, launch Launcher) (api.Status, error
 	return c.awaitStart(ctx, failed)
 }
 
-// statusOrRetry tries again if the agent ended during the request.
-func (c *Client) statusOrRetry(ctx context.Context) (api.Status, error) {
+// Status returns what the agent knows. It tries again if the agent ended during the request.
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	deadline := time.Now().Add(endTimeout)
 	for {
-		st, err := c.Status(ctx)
+		st, err := call(ctx, c, api.CallStatus, api.None{})
 		if !cutOff(err) || time.Now().After(deadline) || ctxtime.Sleep(ctx, startPoll) != nil {
 			return st, err
 		}
