@@ -22,7 +22,7 @@ func TestProcSocketsAreRead(t *testing.T) {
 		{netip.MustParseAddrPort("127.0.0.1:8888"), netip.MustParseAddrPort("0.0.0.0:0"), procListen, 1000, "4242"},
 		{netip.MustParseAddrPort("127.0.0.1:80"), netip.MustParseAddrPort("[::1]:50000"), "01", 0, "0"},
 	}
-	got := parseProcSockets(table)
+	got := append(parseProcSockets(table, 8888), parseProcSockets(table, 80)...)
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("got %+v", got)
 	}
@@ -52,6 +52,20 @@ func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
 		if err := CheckConn(accepted); err != nil {
 			t.Errorf("from %s: %v", from, err)
 		}
+		theirs, ours := c.LocalAddr().(*net.TCPAddr).AddrPort(), l.Addr().(*net.TCPAddr).AddrPort()
+		asked, err := querySocket(unmapped(theirs), unmapped(ours))
+		if err != nil {
+			t.Errorf("from %s: the kernel was asked in vain: %v", from, err)
+		}
+		sockets, err := procSockets(int(theirs.Port()))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, s := range sockets {
+			if s.local == unmapped(theirs) && s.remote == unmapped(ours) && (s.uid != asked.uid || s.inode != asked.inode) {
+				t.Errorf("from %s: the kernel says %+v, its table %+v", from, asked, s)
+			}
+		}
 		_ = c.(*net.TCPConn).CloseWrite()
 		if err := CheckConn(accepted); err != nil {
 			t.Errorf("from %s, half closed: %v", from, err)
@@ -68,6 +82,9 @@ func TestAListenerIsNotTakenForAConnection(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	ours := l.Addr().(*net.TCPAddr).AddrPort()
+	if s, err := querySocket(ours, netip.MustParseAddrPort("127.0.0.1:1")); err == nil {
+		t.Errorf("got %+v", s)
+	}
 	if Check(netip.MustParseAddrPort("127.0.0.1:1"), ours) == nil && !inWSL() {
 		t.Error("a connection that is not there is ours")
 	}
