@@ -314,7 +314,7 @@ func FuzzParse(f *testing.F) {
 		if err == nil {
 			return
 		}
-		errs, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the outermost one has them all
+		errs, ok := err.(interface{ Unwrap() []error }) // the outermost one has them all
 		if !ok || len(errs.Unwrap()) == 0 {
 			t.Fatalf("the error is a %T", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -295,7 +296,7 @@ func globWord(pattern string) string {
 		word, pattern = `"$HOME"/`, rest
 	}
 	for _, part := range globParts.FindAllString(pattern, -1) {
-		if !strings.Contains("*?[]", part) {
+		if !slices.Contains([]string{"*", "?", "[", "]"}, part) {
 			part = posixsh.Quote(strings.TrimPrefix(part, `\`))
 		}
 		word += part

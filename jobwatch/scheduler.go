@@ -81,7 +81,7 @@ func (basic) withName(_ context.Context, _ *shell, jobs []api.Job, _ string) ([]
 }
 func (basic) details(context.Context, *shell, []string) ([]api.Job, error) { return nil, nil }
 func (basic) explainGone(*api.Job, bool) bool                              { return false }
-func (basic) testStart(context.Context, *shell, Submission) (Start, error) {
+func (basic) testStart(context.Context, *shell, Submission) (Start, error) { //nolint:unparam // what Slurm answers can fail
 	return Start{Words: "the scheduler does not tell when a job would start"}, nil
 }
 func (basic) addClusters([]string) bool                                  { return false }

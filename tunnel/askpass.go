@@ -51,7 +51,7 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 		return nil, nil, fmt.Errorf("listen for ssh prompts: %w", err)
 	}
 	var wg sync.WaitGroup
-	var any atomic.Bool
+	var came atomic.Bool
 	wg.Go(func() {
 		var before sshQuestions
 		for {
@@ -59,11 +59,11 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 			if err != nil {
 				return
 			}
-			any.Store(true)
+			came.Store(true)
 			t.answerSSH(ctx, c, &before) // one at a time: ssh waits for each
 		}
 	})
-	return any.Load, func() {
+	return came.Load, func() {
 		_ = l.Close()
 		wg.Wait()
 	}, nil

@@ -310,8 +310,10 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 		r.remove(first)
 		for range 3 {
 			time.Sleep(4 * time.Minute)
-			if use() != first || use() != first {
-				t.Fatal("another one was started")
+			for range 2 {
+				if use() != first {
+					t.Fatal("another one was started")
+				}
 			}
 			r.remove(first)
 			time.Sleep(time.Hour)

@@ -107,7 +107,7 @@ func openEditor(ctx context.Context, file string) error {
 	if len(words) == 0 {
 		words = []string{defaultEditor}
 	}
-	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...)
+	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...) //nolint:gosec // the person's own editor
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("editor %q: %w", words[0], err)

@@ -179,7 +179,7 @@ func (i *interview) askJob(ctx context.Context) error {
 			i.fitPartition(i.job.Answers[q.Name])
 		}
 	}
-	if i.Interactive && !(brief && asked) {
+	if i.Interactive && (!brief || !asked) {
 		if err := i.askChanges(ctx, brief); err != nil {
 			return err
 		}

@@ -190,14 +190,14 @@ func sendLocale(s *ssh.Session) {
 // allocateTerminal requests a terminal like ours, keeps it the same size, and puts ours into
 // raw mode; restore undoes that.
 func (r *remote) allocateTerminal(ctx context.Context, s *ssh.Session) (restore func(), err error) {
-	width, height, err := term.Size(r.term.Out)
-	if err != nil {
+	width, height, sizeErr := term.Size(r.term.Out)
+	if sizeErr != nil {
 		width, height = 80, 24
 	}
 	kind := cmp.Or(os.Getenv("TERM"), "xterm")
-	if s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}) != nil {
+	if refused := s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}); refused != nil {
 		r.term.Say("tunctl: the host refused a terminal; continuing without one")
-		return func() {}, nil
+		return func() {}, nil //nolint:nilerr // as ssh does
 	}
 	undo, err := term.MakeRaw(r.term.In)
 	if err != nil {

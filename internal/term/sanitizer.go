@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
 	"unicode"
 )
 
@@ -41,7 +42,7 @@ func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '
 
 // Write implements io.Writer.
 func (s *Sanitizer) Write(p []byte) (int, error) {
-	text := append(s.rest, p...)
+	text := slices.Concat(s.rest, p)
 	var kept []byte
 	for i := bytes.IndexFunc(text, isControl); i >= 0; i = bytes.IndexFunc(text, isControl) {
 		kept, text = append(kept, text[:i]...), text[i:]

@@ -121,7 +121,7 @@ func (w *wrapWidth) join(first, next string) (string, bool) {
 			return "", false
 		}
 	case isHex(word) && len(tokenOf(open))+len(word) == jupyterTokenLen && isHex(tokenOf(open)):
-	case wrapped && !(isHex(tokenOf(open)) && len(tokenOf(open)) == jupyterTokenLen):
+	case wrapped && (!isHex(tokenOf(open)) || len(tokenOf(open)) != jupyterTokenLen):
 		if word, _, _ = strings.Cut(word, " "); next[0] == ' ' || !isURLWord(word) {
 			return "", false
 		}

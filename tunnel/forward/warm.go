@@ -210,7 +210,7 @@ type warmConn struct {
 // readFirst does the pending read.
 func (c *warmConn) readFirst() {
 	buf := make([]byte, 4<<10)
-	n, err := c.Conn.Read(buf)
+	n, err := c.Read(buf)
 	c.first, c.err = buf[:n], err
 	close(c.read)
 }
