@@ -116,8 +116,8 @@ func withCommonHelp(commands []*cli.Command) []*cli.Command {
 }
 
 // reflow makes a help text of a description: it removes the tabs that indent a raw string in
-// the source, where ” stands for a backquote, and wraps prose to the width of help. Indented
-// lines, such as examples, and lines in columns stay as they are.
+// the source, where two single quotes stand for a backquote, and wraps prose to the width of
+// help. Indented lines, such as examples, and lines in columns stay as they are.
 func reflow(text string) string {
 	text = strings.NewReplacer("\t", "", "''", "`").Replace(text)
 	paragraphs := strings.Split(text, "\n\n")

@@ -201,9 +201,7 @@ func (v *view) loadAxe() {
 func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
 	t.Parallel()
-	// Others at the lab have jobs with the name that the script gives its own.
-	l := newQuietLaptop(t, strings.ReplaceAll(notebookConfig, `"jupyterlab"`, `"on-the-dashboard"`)+`args = ["--job-name=on-the-dashboard"]
-`)
+	l := newQuietLaptop(t, notebookNamed("on-the-dashboard"))
 	v := openDashboard(t, l, withoutTerminal(t))
 	v.loadAxe()
 	v.shows("#cards .state", "Not running")
@@ -441,7 +439,7 @@ func TestAPageOfTheDashboardThatTunctlDidNotOpenSaysHowToGetOne(t *testing.T) {
 func TestReconnectInTheDashboardSubmitsNothing(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "browser")
 	t.Parallel()
-	l := newQuietLaptop(t, notebookConfig)
+	l := newQuietLaptop(t, notebookNamed("reconnected"))
 	v := openDashboard(t, l, withoutTerminal(t))
 	l.run("up", "jupyter", "--no-open")
 	job := l.status().Job.ID

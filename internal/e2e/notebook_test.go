@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,12 @@ job    = "jupyterlab"
 submit = "~/jupyter.sh"
 local  = PORT
 `
+
+// notebookNamed is notebookConfig for a lab where others have jobs with the name that the
+// script gives its own.
+func notebookNamed(name string) string {
+	return strings.ReplaceAll(notebookConfig, `"jupyterlab"`, strconv.Quote(name)) + `args = ["--job-name=` + name + "\"]\n"
+}
 
 // blocker takes both nodes whole, so that whatever comes after it must wait.
 const blocker = "#!/bin/bash\n#SBATCH --exclusive --nodes=2 --time=10:00 --output=/dev/null\nsleep 600\n"
