@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,6 +57,7 @@ type modelLaptop struct {
 	granted       time.Time // when the up was that permits a submission; zero: none does
 	clicked       time.Time // when the up without a command was that does
 	ended         time.Time // when a person last wanted all jobs ended, and none since; zero: not
+	unheard       []string  // the jobs that its session, which is down, saw last when they waited or ran
 }
 
 const modelSession = "nb"
@@ -478,6 +480,9 @@ func (m *model) check() {
 		}
 		for _, j := range jobs {
 			shown[j.ID] = true
+			if s.State == api.SessionDown && !j.State.Ended() {
+				l.unheard = append(l.unheard, j.ID)
+			}
 			if job := m.cluster.find(j.ID); job != nil && job.tag == nil && j.Name != "nb" {
 				m.wrong("%s shows job %s of the person as its own: %+v", l.name, j.ID, j)
 			}
@@ -505,7 +510,8 @@ func (m *model) check() {
 	}
 }
 
-// checkSuccessor checks that a live job that follows another still should.
+// checkSuccessor checks that a live job that follows another still should. A laptop whose session
+// is down does not ask the scheduler, and may not have heard of another laptop's cancel.
 func (m *model) checkSuccessor(j *modelJob, now time.Time) {
 	after, kept := strings.CutPrefix(j.tag.tag, "after-")
 	if !kept {
@@ -519,7 +525,7 @@ func (m *model) checkSuccessor(j *modelJob, now time.Time) {
 		}
 		due := keepAt(api.Job{Submitted: was.submitted, Start: was.start, End: was.start.Add(was.limit)}, DefaultLimits().KeepLead)
 		switch {
-		case was.endedBy != nil:
+		case was.endedBy != nil && !slices.Contains(j.tag.laptop.unheard, was.id):
 			m.wrong("job %s follows job %s, which a person cancelled", j.id, was.id)
 		case was.extended && was.live(now) && now.Before(due.Add(-keepSlack)):
 			m.wrong("job %s runs beside job %s, which was extended", j.id, was.id)
