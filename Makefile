@@ -22,12 +22,12 @@ RACEFLAG     = $(if $(CI)$(REAL)$(COMPILER),-race)
 
 # How tests are run: less garbage is collected, since compilers, tests and programs are
 # many and live short, and nothing for debuggers is linked, which halves the time of it.
-GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/testreport $(GO) test -vet=off -ldflags='-s -w'
+GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/dev/testreport $(GO) test -vet=off -ldflags='-s -w'
 
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
-LONGEST     := ./internal/e2e ./cmd/tunctl ./jobwatch/realtest ./tunnel/realtest ./internal/release ./tunnel ./internal/lab/real
-LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/release ./internal/transfer
+LONGEST     := ./internal/dev/e2e ./cmd/tunctl ./internal/dev/realjobs ./internal/dev/realssh ./internal/dev/release ./tunnel ./internal/dev/real
+LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/dev/release ./internal/transfer
 PACKAGES    := 3
 
 # Of a release: where it will be found, and who answers for its packages.
@@ -37,7 +37,7 @@ RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAIN
 COVERED     := ./tunnel ./tunnel/forward ./tunnel/sshconfig ./jobwatch ./configs ./internal/agent
 COMMA       := ,
 
-LABCTL      := $(GO) run ./internal/lab/real/cmd/labctl
+LABCTL      := $(GO) run ./internal/dev/real/cmd/labctl
 
 # The tools' versions; `go run` fetches and caches them.
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.14.0
@@ -73,7 +73,7 @@ uninstall: ## remove what `make install` installed; your config and state stay
 # The linker signs the program alone. Signed again, by nobody ("-"), the signature covers
 # the whole bundle.
 app: ## build bin/tunctl.app, with the menu-bar icon; needs a Mac
-	$(GO) run ./internal/release -version '$(VERSION)' -app bin
+	$(GO) run ./internal/dev/release -version '$(VERSION)' -app bin
 	codesign --force --sign - bin/tunctl.app
 
 demo: build ## start a notebook on the practice cluster; needs no account
@@ -100,12 +100,12 @@ test: install-parts ## run all tests; as root on Debian also those on real parts
 
 install-parts:
 	@$(if $(REAL),,echo "Tests on real parts are skipped: they need root on Debian.")
-	@internal/lab/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
+	@internal/dev/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
 	@$(if $(RACEFLAG),,echo "The tests run without the race detector: there is no C compiler.")
 
 wine: ## run the Windows program under Wine; as root on Debian, whose packages it installs; RUNS=20 repeats the whole run
-	@internal/lab/install.sh wine ssh slurm jupyter
-	TUNCTL_REAL=1 TUNCTL_WINE=1 TUNCTL_WINE_RUNS=$(RUNS) $(GOTEST) -count=1 -timeout 20m ./internal/winetest
+	@internal/dev/install.sh wine ssh slurm jupyter
+	TUNCTL_REAL=1 TUNCTL_WINE=1 TUNCTL_WINE_RUNS=$(RUNS) $(GOTEST) -count=1 -timeout 20m ./internal/dev/winetest
 
 lab-up: ## start the lab, a cluster of real parts (sshd, Slurm, Jupyter); needs root
 	$(LABCTL) up
@@ -136,14 +136,14 @@ fmt: ## format the code
 
 bench: build ## run the benchmarks, compared with OpenSSH where possible, and how costs grow; about 20 minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
-	$(GO) run ./internal/bench
+	$(GO) run ./internal/dev/bench
 	TUNCTL_WHOLE_DAY=1 $(GO) test -count=1 -v -run 'TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing' ./internal/agent
-	$(GO) run ./internal/bench/transfer
-	$(GO) run ./internal/bench/start
-	$(GO) run ./internal/bench/inside
-	$(GO) run ./internal/bench/dashboard
-	$(GO) run ./internal/bench/growth
-	$(GO) run ./internal/bench/watch
+	$(GO) run ./internal/dev/bench/transfer
+	$(GO) run ./internal/dev/bench/start
+	$(GO) run ./internal/dev/bench/inside
+	$(GO) run ./internal/dev/bench/dashboard
+	$(GO) run ./internal/dev/bench/growth
+	$(GO) run ./internal/dev/bench/watch
 
 screenshots: install-parts ## pictures of every menu, notification, dialog and page in artifacts/screenshots, and those of the README in docs/images; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots
@@ -152,10 +152,10 @@ screenshots: install-parts ## pictures of every menu, notification, dialog and p
 
 campaign: ## run every fault against a session on real parts and write docs/faults.md; 10,000 random sequences of the model; needs root
 	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run TestEveryChargedJobIsKnown ./internal/agent
-	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 30m -run 'TestTheSessionOutlivesEveryFault|TestWhatALostWiFiCosts' ./internal/e2e -update
+	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 30m -run 'TestTheSessionOutlivesEveryFault|TestWhatALostWiFiCosts' ./internal/dev/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
-	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/soak
+	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/dev/soak
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@set -e; $(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
@@ -174,10 +174,10 @@ cover: ## measure test coverage of the main packages; fails below 80 %
 	    for (p in all) { c = 100 * got[p] / all[p]; printf "%-24s %5.1f %%\n", p, c; if (c < 80) low = 1 } exit low }' cover/*.out
 
 release: ## build a release in dist/; set URL=… for the manifests and MAINTAINER='NAME <ADDRESS>' for the packages
-	$(GO) run ./internal/release $(RELEASEFLAGS)
+	$(GO) run ./internal/dev/release $(RELEASEFLAGS)
 
 release-check: ## build the release twice, the second time elsewhere with an empty cache, and compare every byte
-	$(GO) run ./internal/release -again $(RELEASEFLAGS)
+	$(GO) run ./internal/dev/release -again $(RELEASEFLAGS)
 
 clean: ## remove the build output
 	rm -rf bin dist artifacts cover

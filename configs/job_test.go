@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 // scripted runs the job's script with programs that stand for those of a compute node,

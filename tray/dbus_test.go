@@ -22,7 +22,7 @@ import (
 	"github.com/godbus/dbus/v5/prop"
 
 	"tunctl/internal/api"
-	"tunctl/internal/desktop/bustest"
+	"tunctl/internal/dev/bustest"
 )
 
 // patience is how long a test waits for another process, at most.

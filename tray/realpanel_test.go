@@ -5,8 +5,8 @@ package tray
 import (
 	"testing"
 
-	"tunctl/internal/desktop/desktest"
-	"tunctl/internal/lab/real"
+	"tunctl/internal/dev/desktest"
+	"tunctl/internal/dev/real"
 )
 
 func TestTheNotebookOpensFromARealPanel(t *testing.T) {

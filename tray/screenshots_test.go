@@ -14,8 +14,8 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
-	"tunctl/internal/desktop/desktest"
-	"tunctl/internal/lab/real"
+	"tunctl/internal/dev/desktest"
+	"tunctl/internal/dev/real"
 )
 
 // looks are the themes that pictures are taken in.

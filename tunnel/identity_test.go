@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
 

@@ -23,9 +23,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/steptest"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel/step"
-	"tunctl/tunnel/step/steptest"
 )
 
 // fakeSlurm has an srun on a host that runs what it is given on this machine, as if that

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/steptest"
 	"tunctl/internal/posixsh"
-	"tunctl/tunnel/step/steptest"
 )
 
 // dialer is what a Host, a Node and a Hop have in common.

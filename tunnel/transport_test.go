@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
 

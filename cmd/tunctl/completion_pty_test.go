@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"tunctl/internal/client"
+	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
-	"tunctl/internal/ptytest"
 )
 
 // shellUser is a person with a shell, a cluster and a connected agent.

@@ -266,7 +266,7 @@ func isPractice(p home.Paths, log *slog.Logger) bool {
 	return true
 }
 
-// labNetwork are the addresses of the lab's own clusters; see internal/lab/real.
+// labNetwork are the addresses of the lab's own clusters; see internal/dev/real.
 var labNetwork = netip.MustParsePrefix("10.77.0.0/16")
 
 // isPracticeAddress reports whether an address can only be a practice cluster's. No host

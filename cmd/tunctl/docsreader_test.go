@@ -24,10 +24,10 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/freeport"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
-	"tunctl/internal/testprogram"
 )
 
 // reader is a person with the documentation, a shell and an account.

@@ -14,8 +14,8 @@ import (
 var notRun = map[string]string{
 	"make ":                      "a target may install, build or run everything: another test looks them up in the Makefile, and CI runs the main ones",
 	"code ":                      "it is VS Code, which is not ours to install; ssh, which it runs, is tried",
-	"bin/tunctl --config lab":    "it needs the cluster of real parts, which the tests of internal/e2e have",
-	"tunctl tray":                "it needs a desktop, which the tests of internal/e2e have",
+	"bin/tunctl --config lab":    "it needs the cluster of real parts, which the tests of internal/dev/e2e have",
+	"tunctl tray":                "it needs a desktop, which the tests of internal/dev/e2e have",
 	"tunctl mcp approve":         "it needs a terminal, and an assistant that asks: another test has both",
 	"tunctl agent run":           "it is the agent itself, which every other command here talks to",
 	"tunctl up jupyter --with":   "its job runs already, with its own choices: the script with.txtar starts jobs with others",

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/lab"
-	"tunctl/internal/ptytest"
 )
 
 // startTalk runs the program in a terminal, as a person would.

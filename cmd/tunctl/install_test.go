@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/ptytest"
+	"tunctl/internal/dev/ptytest"
 )
 
 // need skips the test where a program is not installed, unless it must be.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tunctl/internal/ptytest"
+	"tunctl/internal/dev/ptytest"
 )
 
 func TestCtrlCEndsACommandThatWaitsForTheAgent(t *testing.T) {

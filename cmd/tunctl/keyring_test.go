@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/desktop/bustest"
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/testprogram"
 )
 
 // startsNothing runs a command of the keyring with a dbus-launch that would be noticed,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/ptytest"
+	"tunctl/internal/dev/ptytest"
 )
 
 func TestAnEmptyLogIsSaidToBeEmpty(t *testing.T) {

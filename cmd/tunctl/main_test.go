@@ -21,8 +21,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/lab"
-	"tunctl/internal/testprogram"
 )
 
 // badWords must never stand in an agent's log; a token that is masked may.

@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"tunctl/internal/ptytest"
+	"tunctl/internal/dev/ptytest"
 )
 
 // TestAnAssistantAsksAndThePersonAnswersInATerminal has the program at both ends: `tunctl mcp`

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"testing"
 
-	"tunctl/internal/desktop/desktest"
+	"tunctl/internal/dev/desktest"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/lab"
-	"tunctl/internal/testprogram"
 )
 
 // browserScript is a browser that has the test fetch the page, and keeps running for a while,

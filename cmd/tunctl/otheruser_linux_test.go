@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/lab"
-	"tunctl/internal/testprogram"
 )
 
 // stranger is a user who owns nothing.

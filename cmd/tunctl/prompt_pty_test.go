@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 // deviceLogin is a login node that asks for Enter after a page was used, and the home of a

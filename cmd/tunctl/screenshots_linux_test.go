@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/chromium"
+	"tunctl/internal/dev/chromium"
+	"tunctl/internal/dev/ptytest"
+	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/lab"
-	"tunctl/internal/lab/real"
-	"tunctl/internal/ptytest"
-	"tunctl/internal/testprogram"
 )
 
 // terminalPage is a page that shows a terminal's text.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tunctl/internal/ptytest"
+	"tunctl/internal/dev/ptytest"
 )
 
 func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 func TestANewerProgramTakesOverWhatAnOlderAgentHolds(t *testing.T) {

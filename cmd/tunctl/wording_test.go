@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/wording"
+	"tunctl/internal/dev/wording"
 )
 
 // TestHelpAndManPagesUsePlainWords reads them as they are shown: put together from many

@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/tunnel/step/steptest"
+	"tunctl/internal/dev/steptest"
 )
 
 // simHost is a login node with Slurm in the test's process, without a network and without

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/desktop/desktest"
-	"tunctl/internal/lab/real"
+	"tunctl/internal/dev/desktest"
+	"tunctl/internal/dev/real"
 	"tunctl/tunnel/forward"
 )
 

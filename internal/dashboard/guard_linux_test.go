@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 const strangerURL, strangerBearer = "DASHBOARD_STRANGER_URL", "DASHBOARD_STRANGER_BEARER"

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/chromium"
-	"tunctl/internal/lab/real"
+	"tunctl/internal/dev/chromium"
+	"tunctl/internal/dev/real"
 )
 
 // pictured is the time on the README's picture of the dashboard.

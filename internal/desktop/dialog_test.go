@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 // dialogEnv sets an environment whose PATH has only the given programs, as shell scripts, and

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/peer"
-	"tunctl/internal/testprogram"
 )
 
 func TestAnotherUserOfTheMachineIsRefused(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"tunctl/internal/desktop/bustest"
+	"tunctl/internal/dev/bustest"
 )
 
 // shownNote is what a stand-in notification service was asked to show.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 const secretPage = "http://localhost:8888/lab?token=s3cr3t-t0ken"

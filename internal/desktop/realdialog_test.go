@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"tunctl/internal/desktop"
-	"tunctl/internal/desktop/desktest"
-	"tunctl/internal/lab/real"
+	"tunctl/internal/dev/desktest"
+	"tunctl/internal/dev/real"
 )
 
 func TestAPersonAnswersInARealWindow(t *testing.T) {

@@ -21,9 +21,9 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/home"
 	"tunctl/internal/localsocket"
-	"tunctl/internal/ptytest"
 	"tunctl/internal/term"
 )
 

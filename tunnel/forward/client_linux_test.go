@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 // The environment of the client that TestPlayAnotherUser plays.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/testprogram"
+	"tunctl/internal/dev/testprogram"
 )
 
 func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {

@@ -1,0 +1,245 @@
+package arrows
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// imports are, for each of our packages, those of ours that it imports, on any system.
+// A new import needs a line here, which is the place to ask whether the arrow is right.
+var imports = map[string][]string{
+	// The program.
+	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+
+	// Clients of the agent.
+	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop"},
+	"internal/actions":   {"internal/api", "internal/desktop"},
+	"internal/dashboard": {"internal/actions", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
+	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
+	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
+	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "jobwatch/detect"},
+	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
+	"internal/doctor":    {"internal/api", "internal/suggest"},
+	"internal/transfer":  {"internal/ctxtime"},
+	"internal/term":      {"internal/api"},
+	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
+
+	// The agent and what it owns.
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/state": {"internal/api", "internal/atomicfile"},
+	"internal/gateway":     {"internal/atomicfile"},
+	"internal/usage":       {"internal/api", "internal/posixsh"},
+
+	// Connections.
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
+	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
+	"tunnel/step":      {"internal/api"},
+
+	// Jobs.
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect"},
+	"jobwatch/detect": {"internal/api"},
+
+	// Leaves.
+	"configs":             {"internal/api", "internal/posixsh", "internal/suggest"},
+	"internal/api":        {},
+	"internal/home":       {"internal/atomicfile"},
+	"internal/peer":       {},
+	"internal/nowindow":   {},
+	"internal/netwatch":   {},
+	"internal/atomicfile": {},
+	"internal/suggest":    {},
+	"internal/posixsh":    {},
+	"internal/ctxtime":    {},
+	"internal/freeport":   {},
+
+	// What agent and client share.
+	"internal/localsocket": {"internal/home", "internal/peer"},
+
+	// The practice cluster, and what tests, measures and releases the program.
+	"internal/dev/arrows":          {},
+	"internal/dev/bench":           {"internal/autostart", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
+	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
+	"internal/dev/bench/ground":    {},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
+	"internal/dev/bench/idle":      {},
+	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
+	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
+	"internal/dev/bench/table":     {},
+	"internal/dev/bench/transfer":  {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime"},
+	"internal/dev/chromium":        {"internal/ctxtime"},
+	"internal/dev/bench/watch":     {"internal/dev/bench/ground", "internal/dev/bench/table"},
+	"internal/dev/bustest":         {},
+	"internal/dev/desktest":        {"internal/dev/bustest"},
+	"internal/dev/e2e":             {},
+	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
+	"internal/dev/real":            {"internal/atomicfile"},
+	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
+	"internal/dev/ptytest":         {},
+	"internal/dev/release":         {},
+	"internal/dev/soak":            {},
+	"internal/dev/testprogram":     {},
+	"internal/dev/steptest":        {},
+	"internal/dev/testreport":      {},
+	"internal/dev/winetest":        {},
+	"internal/dev/wording":         {},
+	"internal/dev/realjobs":        {},
+	"internal/dev/realssh":         {},
+}
+
+// never are dependencies, direct or not, that the design rules out: package and prefix.
+var never = []struct{ from, to string }{
+	// Schedulers are asked over whatever connection the agent gives.
+	{"tunnel", "tunctl/jobwatch"},
+	{"jobwatch", "tunctl/tunnel"},
+	// A forward is given a Dialer.
+	{"tunnel", "tunctl/tunnel/forward"},
+	{"tunnel/forward", "golang.org/x/crypto/ssh"},
+	// Only the tunnel side knows SSH.
+	{"jobwatch", "golang.org/x/crypto/ssh"},
+	{"configs", "golang.org/x/crypto/ssh"},
+	{"internal/api", "golang.org/x/crypto/ssh"},
+	{"internal/client", "golang.org/x/crypto/ssh"},
+	{"internal/dashboard", "golang.org/x/crypto/ssh"},
+	{"internal/dashboard", "tunctl/internal/agent"},
+	{"internal/dashboard", "tunctl/configs"},
+	{"internal/mcp", "golang.org/x/crypto/ssh"},
+	{"internal/desktop", "golang.org/x/crypto/ssh"},
+	{"internal/term", "golang.org/x/crypto/ssh"},
+	{"tray", "golang.org/x/crypto/ssh"},
+	// The agent has no desktop: it may run where nobody is logged in.
+	{"internal/agent", "tunctl/internal/desktop"},
+	{"internal/agent", "tunctl/internal/client"},
+	{"internal/agent", "tunctl/internal/mcp"},
+	{"internal/agent", "tunctl/internal/term"},
+	{"internal/agent", "tunctl/tray"},
+	// What tests, measures and releases the program is no part of it.
+	{"cmd/tunctl", "tunctl/internal/dev"},
+	// Reading a log starts no program and connects to nothing.
+	{"jobwatch/detect", "os/exec"},
+	{"jobwatch/detect", "net/http"},
+	{"jobwatch/detect", "golang.org/x/crypto/ssh"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// name is the package's path within the module.
+func (p *pkg) name() string { return strings.TrimPrefix(p.ImportPath, "tunctl/") }
+
+func TestArrowsPointDown(t *testing.T) {
+	found := map[string][]string{}
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, p := range packages(t, "GOOS="+system, "CGO_ENABLED=0") {
+			list := found[p.name()]
+			for _, path := range p.Imports {
+				if ours, ok := strings.CutPrefix(path, "tunctl/"); ok && !slices.Contains(list, ours) {
+					list = append(list, ours)
+				}
+			}
+			found[p.name()] = list
+		}
+	}
+	for name, list := range found {
+		may, known := imports[name]
+		if !known {
+			t.Errorf("package %s has no place in the architecture: give it one in this test", name)
+		}
+		for _, ours := range list {
+			if !slices.Contains(may, ours) {
+				t.Errorf("%s must not import %s", name, ours)
+			}
+		}
+		for _, ours := range may {
+			if !slices.Contains(list, ours) {
+				t.Errorf("%s no longer imports %s: remove that from this test", name, ours)
+			}
+		}
+	}
+	for name := range imports {
+		if _, ok := found[name]; !ok {
+			t.Errorf("there is no package %s: remove it from this test", name)
+		}
+	}
+}
+
+func TestSomePackagesNeverReachOthers(t *testing.T) {
+	all := packages(t)
+	for _, rule := range never {
+		i := slices.IndexFunc(all, func(p pkg) bool { return p.name() == rule.from })
+		if i < 0 {
+			t.Errorf("there is no package %s", rule.from)
+			continue
+		}
+		for _, dep := range all[i].Deps {
+			if dep == rule.to || strings.HasPrefix(dep, rule.to+"/") {
+				t.Errorf("%s reaches %s", rule.from, dep)
+			}
+		}
+	}
+}
+
+// TestDetectKnowsNoHost: package net is among the dependencies of internal/api, which joins
+// hosts and ports, so only a direct import of it counts.
+func TestDetectKnowsNoHost(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.name() != "jobwatch/detect" {
+			continue
+		}
+		for _, dep := range p.Imports {
+			if dep == "net" || dep == "os" || dep == "syscall" {
+				t.Errorf("detect imports %s", dep)
+			}
+		}
+		return
+	}
+	t.Error("there is no package jobwatch/detect")
+}
+
+func TestTheArchitecturePageHasEveryPackageOfTheProgram(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages(t) {
+		if p.name() != "cmd/tunctl" {
+			continue
+		}
+		for _, dep := range append(p.Deps, p.ImportPath) {
+			if ours, ok := strings.CutPrefix(dep, "tunctl/"); ok && !bytes.Contains(page, []byte("`"+ours+"`")) {
+				t.Errorf("docs/architecture.md does not have %s", ours)
+			}
+		}
+	}
+}
+
+// packages lists ours with all that they depend on, tests left out.
+func packages(t *testing.T, env ...string) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", "tunctl/...")
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}

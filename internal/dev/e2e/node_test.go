@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/dev/real"
+	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
+)
+
+// echoJob serves the loopback of its node: what comes is sent back, to the last byte
+// after the client's half-close.
+const echoJob = `#!/bin/bash
+#SBATCH --time=10:00 --output=/dev/null --nodelist=cn01
+exec python3 -c '
+import socket, threading
+def echo(c):
+    while True:
+        b = c.recv(65536)
+        if not b: break
+        c.sendall(b)
+    c.close()
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("127.0.0.1", 7007))
+s.listen(50)
+while True:
+    c, _ = s.accept()
+    threading.Thread(target=echo, args=(c,), daemon=True).start()
+'
+`
+
+// connected is a host of the lab, logged in to.
+func connected(t *testing.T, lab *real.Lab, alias string) *tunnel.Host {
+	t.Helper()
+	pool := tunnel.NewPool(tunnel.Options{SSHConfig: lab.SSHConfig(), Limits: tunnel.PracticeLimits()})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- pool.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	h := pool.Host(alias)
+	h.Up()
+	waiting, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	if err := h.Await(waiting); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestEveryWayOntoANodeCarriesEveryByte(t *testing.T) {
+	real.Need(t, "ssh", "slurm")
+	t.Parallel()
+	lab := real.Start(t)
+	job := lab.Submit(echoJob)
+	lab.WaitJob(job, "RUNNING")
+	defer lab.Cancel(job)
+	for _, tt := range []struct {
+		way    string
+		host   string
+		before func()
+		scarce bool
+	}{
+		{"our own hop", "lab-login", func() {}, false},
+		{"ssh on the host, which forbids forwarding", "lab-tight", func() {}, true},
+		{"srun, where the node has no sshd", "lab-login", func() { lab.StopSSHD("cn01") }, false},
+	} {
+		t.Run(tt.way, func(t *testing.T) {
+			tt.before()
+			node := connected(t, lab, tt.host).Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job})
+			defer node.Close()
+			began := time.Now()
+			echoes(t, node)
+			t.Logf("%s: %v with a megabyte both ways", tt.way, time.Since(began).Round(time.Millisecond))
+			if node.Scarce() != tt.scarce {
+				t.Errorf("scarce = %v, want %v: it went another way", node.Scarce(), tt.scarce)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if c, err := node.Dial(ctx, "tcp", "127.0.0.1:7008"); !errors.Is(err, api.ErrRefused) {
+				t.Errorf("a port where nothing listens: %v, %v", c, err)
+			}
+		})
+	}
+	lab.StartSSHD("cn01")
+}
+
+// echoes sends a megabyte of anything, half-closes, and wants it all back.
+func echoes(t *testing.T, d forward.Dialer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var c net.Conn
+	for { // the job may be running and not serving yet
+		var err error
+		if c, err = d.Dial(ctx, "tcp", "127.0.0.1:7007"); err == nil {
+			break
+		}
+		if !errors.Is(err, api.ErrRefused) {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	sent := make([]byte, 1<<20)
+	_, _ = rand.Read(sent)
+	go func() {
+		_, _ = c.Write(sent)
+		_ = c.(interface{ CloseWrite() error }).CloseWrite()
+	}()
+	got, err := io.ReadAll(c)
+	if err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d bytes of %d came back right: %v", prefix(got, sent), len(sent), err)
+	}
+}
+
+func prefix(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+const loopbackConfig = `
+[session.jupyter]
+host   = "lab-login"
+job    = "jupyter-loopback"
+submit = "~/jupyter-loopback.sh"
+local  = PORT
+`
+
+func TestANotebookOnItsNodesLoopbackIsReached(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
+	l := newLaptop(t, loopbackConfig)
+	_, talk := l.run("up", "--no-open")
+	t.Logf("what a person sees:\n%s", talk)
+	s := l.status()
+	if s.Endpoint == nil || s.Endpoint.Reach != api.ReachNode {
+		t.Fatalf("status: %+v", s)
+	}
+	base, token := l.page()
+	answersWithToken(t, base, token)
+	kernelRuns(t, base, token)
+
+	l.lab.Cut("wifi")
+	l.until("reconnecting", is(api.SessionReconnecting))
+	l.lab.Restore("wifi")
+	if err := fetch(base, token, patience); err != nil {
+		t.Errorf("after the link was cut: %v", err)
+	}
+	l.run("down", "--cancel")
+	if log := l.agentLog(); !strings.Contains(log, "connected to the node") {
+		t.Error("the agent did not get onto the node")
+	}
+}

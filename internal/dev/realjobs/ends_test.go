@@ -1,0 +1,92 @@
+//go:build linux
+
+package realjobs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/dev/real"
+	"tunctl/jobwatch"
+)
+
+func TestEndsAreToldWithoutAccountingUnderARealSlurm(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	failed := f.watch(f.submit("exit 7\n").ID)
+	if job := f.awaitState(failed, api.JobFailed); job.Exit == nil || *job.Exit != 7 || !strings.Contains(job.Hint, "status 7") {
+		t.Errorf("failed %+v", job)
+	}
+	noFolder := f.watch(f.submit("true\n", "--output=/nowhere/at/all.log").ID)
+	if job := f.awaitState(noFolder, api.JobFailed); !strings.Contains(job.Hint, "output file") {
+		t.Errorf("without a folder for its log %+v", job)
+	}
+	finished := f.submit("true\n")
+	f.awaitState(f.watch(finished.ID), api.JobFinished)
+	recent, err := f.Recent(t.Context())
+	if err != nil || !contains(recent, finished.ID, api.JobFinished) {
+		t.Errorf("recent %+v, %v", recent, err)
+	}
+}
+
+func TestARequeuedJobIsSeenOnItsOtherNodeUnderARealSlurm(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	job := f.submit("sleep 600\n", "--requeue")
+	x := f.watch(job.ID)
+	first := f.awaitState(x, api.JobRunning)
+	if _, err := f.lab.As("hpcuser", "scontrol", "requeue", job.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.await(x, "requeued", func(j api.Job) bool { return j.Restarts == 1 && j.State.Waiting() })
+	// Slurm delays a requeued job by two minutes, unless StartTime is set.
+	if _, err := f.lab.Exec("ctl", "scontrol", "update", "JobId="+job.ID, "ExcNodeList="+first.Node, "StartTime=now"); err != nil {
+		t.Fatal(err)
+	}
+	f.await(x, "running elsewhere", func(j api.Job) bool {
+		return j.State == api.JobRunning && j.Restarts == 1 && j.Node != first.Node && j.Node != ""
+	})
+}
+
+// TestARealSlurmWithAccounting has the tests that need the accounting database. They share one
+// lab, one after the other, because its start takes longer than they do.
+func TestARealSlurmWithAccounting(t *testing.T) {
+	t.Parallel()
+	real.StartWith(t, real.Options{Accounting: true})
+	t.Run("remembers jobs", testAccountingRemembers)
+	t.Run("tells clusters and processes apart", testClustersAndProcesses)
+	t.Run("is looked at by its users", testLook)
+}
+
+func testAccountingRemembers(t *testing.T) {
+	f := fixtureOf(t, real.StartWith(t, real.Options{Accounting: true}))
+	finished, failed := f.submit("true\n"), f.submit("exit 4\n")
+	f.awaitState(f.watch(finished.ID), api.JobFinished)
+	f.awaitState(f.watch(failed.ID), api.JobFailed)
+	deadline := time.Now().Add(30 * time.Second) // the accounting is late
+	for {
+		recent, err := f.Recent(t.Context())
+		if err == nil && contains(recent, finished.ID, api.JobFinished) && contains(recent, failed.ID, api.JobFailed) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("recent %+v, %v", recent, err)
+		}
+	}
+	_, err := f.Submit(t.Context(), jobwatch.Submission{Tag: "acct1", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Args: []string{"--account=staff"}})
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeSubmit || e.Hint == "" {
+		t.Errorf("another's account is refused as %#v", err)
+	}
+}
+
+func contains(jobs []api.Job, id string, state api.JobState) bool {
+	for _, j := range jobs {
+		if j.ID == id && j.State == state {
+			return true
+		}
+	}
+	return false
+}

@@ -1,3 +1,0 @@
-// Package realtest has the tests of jobwatch with a real Slurm, which internal/lab/real
-// provides. They are a separate package because that lab ends with its test process.
-package realtest
