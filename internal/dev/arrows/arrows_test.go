@@ -32,7 +32,7 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 	"internal/usage":       {"internal/api", "internal/posixsh"},
@@ -44,7 +44,8 @@ var imports = map[string][]string{
 	"tunnel/step":      {"internal/api"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
 	// Leaves.
@@ -68,7 +69,7 @@ var imports = map[string][]string{
 	"internal/dev/bench":           {"internal/autostart", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
@@ -82,6 +83,7 @@ var imports = map[string][]string{
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
+	"internal/dev/jobtest":         {"internal/posixsh", "jobwatch/remote"},
 	"internal/dev/ptytest":         {},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
