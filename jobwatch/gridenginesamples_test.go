@@ -72,7 +72,7 @@ func geRowSample(r geRow) sampleRecord {
 		case "queue":
 			got := r.queue + "@" + r.node
 			queue, node, _ := strings.Cut(want, "@")
-			return got, r.queue == queue && SameNode(r.node, node), true
+			return got, r.queue == queue && api.SameNode(r.node, node), true
 		case "limit":
 			got := r.limit.String()
 			return got, r.limit == parseClockTime(want), true
@@ -142,7 +142,7 @@ func qacctSample(a geAccount, text string) sampleRecord {
 		case "queue":
 			return job.Queue, job.Queue == want, true
 		case "node":
-			return job.Node, SameNode(job.Node, want), true
+			return job.Node, api.SameNode(job.Node, want), true
 		case "state":
 			return string(job.State), string(job.State) == want, true
 		case "start":

@@ -2,7 +2,6 @@ package jobwatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,12 +9,9 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 )
-
-// errOwnerUnknown means that a server may belong to any of several jobs.
-var errOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
-	"redirect the output of the job to a file (> FILE)")
 
 // OwnsProcess reports whether the server with that process id belongs to the job, and not to
 // another job of the same person. It does if no other job runs on the node; otherwise the
@@ -51,7 +47,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if slices.Contains(pids, pid) {
 		return true, nil
 	}
-	if !slices.ContainsFunc(others, func(j api.Job) bool { return SameNode(j.Node, job.Node) }) {
+	if !slices.ContainsFunc(others, func(j api.Job) bool { return api.SameNode(j.Node, job.Node) }) {
 		return true, nil // in a container, process ids may differ
 	}
 	env, err := processEnviron(ctx, w.sh, job.Node, pid, k.jobVariables)
@@ -60,7 +56,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	}
 	ids := slices.DeleteFunc(k.idsIn(env), func(id string) bool { return id == "" })
 	if len(ids) == 0 {
-		return false, errOwnerUnknown
+		return false, joblog.ErrOwnerUnknown
 	}
 	return slices.ContainsFunc(ids, func(id string) bool { return s.matches(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
 }
@@ -79,13 +75,6 @@ func processEnviron(ctx context.Context, sh *remote.Shell, node string, pid int,
 		env[name] = value
 	}
 	return env, nil
-}
-
-// SameNode compares two names of nodes without their domains.
-func SameNode(a, b string) bool {
-	a, _, _ = strings.Cut(a, ".")
-	b, _, _ = strings.Cut(b, ".")
-	return strings.EqualFold(a, b)
 }
 
 // NodeNames returns the other names of a compute node, and its addresses, as a host knows

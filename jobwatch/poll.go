@@ -142,7 +142,7 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 		return err
 	}
 	if early && slices.ContainsFunc(w.activeWatches(), func(x *Watch) bool { return !x.passive && x.Job().Node == "" }) {
-		w.Nudge() // it was too early
+		w.QuerySoon() // it was too early
 	}
 	w.scheduleNext()
 	return nil
@@ -266,7 +266,7 @@ func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job
 		w.updateFromDetail(ctx, s, l)
 	}
 	if due > turns {
-		w.Nudge() // for the next round
+		w.QuerySoon() // for the next round
 	}
 }
 
@@ -300,7 +300,7 @@ func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	job := x.gone(s)
 	x.update(s, job)
 	if !job.State.Ended() {
-		w.Nudge() // its record comes later
+		w.QuerySoon() // its record comes later
 	}
 }
 

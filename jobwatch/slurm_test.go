@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/joblog"
 )
 
 // parseScontrol reads the output of scontrol show job.
@@ -649,7 +650,7 @@ func TestAServerIsTheJobsOwnOrIsNotSaidToBe(t *testing.T) {
 		"its process by the scheduler":         {beside, processes, closed, 102, true, nil},
 		"another's by the node":                {beside, processes, env, 200, false, nil},
 		"its process by the node":              {beside, nothing, env, 101, true, nil},
-		"nobody can tell":                      {beside, nothing, closed, 101, false, errOwnerUnknown},
+		"nobody can tell":                      {beside, nothing, closed, 101, false, joblog.ErrOwnerUnknown},
 		"the other job is on another node":     {apart, nothing, closed, 101, true, nil},
 		"a process of its own on another node": {apart, processes, closed, 100, true, nil},
 	} {

@@ -74,7 +74,7 @@ func scontrolSample(r slurmRecord) sampleRecord {
 			told := job.Reason == strings.ReplaceAll(want, "_", " ") || r["JobState"] == "SUSPENDED"
 			return r["Reason"], r["Reason"] == want && (told || slurmValue(want) == ""), true
 		case "node":
-			return job.Node, SameNode(job.Node, want), true
+			return job.Node, api.SameNode(job.Node, want), true
 		case "partition", "queue":
 			return job.Queue, job.Queue == want, true
 		case "user", "group":

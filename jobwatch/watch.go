@@ -95,8 +95,8 @@ func (x *Watch) Job() api.Job {
 	return x.job
 }
 
-// Nudge requests the next query as Watcher.Nudge does.
-func (x *Watch) Nudge() { x.w.Nudge() }
+// QuerySoon requests the next query as Watcher.QuerySoon does.
+func (x *Watch) QuerySoon() { x.w.QuerySoon() }
 
 // Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {

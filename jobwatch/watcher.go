@@ -14,6 +14,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 )
 
@@ -51,8 +52,7 @@ type Watcher struct {
 	usages    map[string]Usage        // of jobs whose scheduler must be asked, by api.Job.Ref
 	nextUsage time.Time               // when it may be asked again
 
-	reads   *readBatch
-	runtime runtimeList
+	logs *joblog.Reader
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
@@ -73,8 +73,7 @@ func NewWatcher(r remote.Runner, o Options) *Watcher {
 		cancelled:   make(map[string]time.Time),
 		submitted:   make(map[string]submittedJob),
 		usages:      make(map[string]Usage),
-		reads:       newReadBatch(sh, limits.LogFirst),
-		runtime:     runtimeList{turn: make(remote.Turn, 1)},
+		logs:        joblog.NewReader(sh, limits),
 	}
 }
 
@@ -307,16 +306,16 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 
 // NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
 // commands with the other Followers of this Watcher.
-func (w *Watcher) NewFollower(o FollowOptions) *Follower {
-	o.Limits = w.limits
-	f := NewFollower(w.sh.Runner, o)
-	f.batch = w.reads
-	return f
+func (w *Watcher) NewFollower(o joblog.FollowOptions) *joblog.Follower { return w.logs.NewFollower(o) }
+
+// RuntimeFiles returns the runtime files of a job, which r reads.
+func (w *Watcher) RuntimeFiles(r remote.Runner, job api.Job) *joblog.RuntimeFiles {
+	return w.logs.RuntimeFiles(r, job, w)
 }
 
-// Nudge requests the next query as soon as Limits.QueryMin allows: a person acted, or
+// QuerySoon requests the next query as soon as Limits.QueryMin allows: a person acted, or
 // something is about to change.
-func (w *Watcher) Nudge() {
+func (w *Watcher) QuerySoon() {
 	w.mu.Lock()
 	w.soon = true
 	w.mu.Unlock()
@@ -328,7 +327,7 @@ func (w *Watcher) changed() {
 	w.mu.Lock()
 	w.stale = true
 	w.mu.Unlock()
-	w.Nudge()
+	w.QuerySoon()
 }
 
 // signal wakes the goroutine that receives from c, now or later.

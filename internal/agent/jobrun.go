@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -37,9 +38,9 @@ type jobRun struct {
 	task     string  // of the job, in an array
 	work     sync.WaitGroup
 
-	follower    *jobwatch.Follower  // nil until the path of the log is known
-	from        []jobwatch.Position // where the follower begins
-	logPath     string              // that the follower reads first
+	follower    *joblog.Follower  // nil until the path of the log is known
+	from        []joblog.Position // where the follower begins
+	logPath     string            // that the follower reads first
 	logExists   atomic.Bool
 	logWritten  atomic.Bool // it has text
 	logFindings chan detect.Finding
@@ -125,7 +126,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		case f := <-r.logFindings:
 			if job.State.Waiting() && !r.nudged {
 				r.nudged = true
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 			}
 			r.reportSilence(job)
 			r.handleFinding(f, job)
@@ -139,7 +140,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			was := up
 			changed, up = r.host.Changed(), isUp(r.host)
 			if up && !was {
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 				r.nudgeFollower()
 			}
 		case <-ctx.Done():
@@ -199,7 +200,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	r.logPath = paths[0]
 	r.showReading(job)
 	detector := r.session.agent.detector(r.session.config().App)
-	o := jobwatch.FollowOptions{
+	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
 		NewerThan: job.Submitted,
@@ -209,18 +210,18 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
 	if here, ok := r.session.logReader().(remote.Local); ok {
-		r.follower = jobwatch.NewFollower(here, o)
+		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
 	}
 	r.follower.Expect(job.ExpectedStart)
 	if watch.JustSubmitted() {
-		r.follower.Nudge() // the job may start at once
+		r.follower.ReadOften() // the job may start at once
 	}
 	watch.LogFollowed()
-	feed := jobwatch.Feed(detector)
+	feed := joblog.Feed(detector)
 	r.work.Go(func() {
-		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c jobwatch.Chunk) {
+		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c joblog.Chunk) {
 			feed(c)
 			r.logExists.Store(true)
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
@@ -280,7 +281,7 @@ func (r *jobRun) handleProbe(p probeResult) {
 			}
 		})
 		if p.suspected { // the job may have ended
-			r.jobs.Nudge()
+			r.jobs.QuerySoon()
 			r.nudgeFollower()
 		}
 	}
@@ -336,8 +337,8 @@ func (r *jobRun) resume(job api.Job) {
 	case r.finding.Found: // in its own log
 	case job.Node == "":
 		return // called again when the job starts
-	case f.Found && (jobwatch.SameNode(f.Host, job.Node) || was.changed && !jobwatch.SameNode(f.Host, was.node)):
-		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return jobwatch.SameNode(o.Host, was.node) })
+	case f.Found && (api.SameNode(f.Host, job.Node) || was.changed && !api.SameNode(f.Host, was.node)):
+		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return api.SameNode(o.Host, was.node) })
 		r.handleFinding(f, job)
 	}
 	r.previous = nil
@@ -346,7 +347,7 @@ func (r *jobRun) resume(job api.Job) {
 // nudgeFollower has the log read often for a while: something has just changed.
 func (r *jobRun) nudgeFollower() {
 	if r.follower != nil {
-		r.follower.Nudge()
+		r.follower.ReadOften()
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
 	"tunctl/tunnel/forward"
 )
 
@@ -27,7 +27,7 @@ type probeTarget struct {
 	shell   bool // there is no endpoint
 	job     string
 	node    string
-	files   *jobwatch.RuntimeFiles
+	files   *joblog.RuntimeFiles
 }
 
 // sameAs reports whether two targets are one announcement.

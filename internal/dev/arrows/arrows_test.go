@@ -32,7 +32,7 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 	"internal/usage":       {"internal/api", "internal/posixsh"},
@@ -44,7 +44,8 @@ var imports = map[string][]string{
 	"tunnel/step":      {"internal/api"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote"},
+	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
@@ -69,7 +70,7 @@ var imports = map[string][]string{
 	"internal/dev/bench":           {"internal/autostart", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
@@ -101,6 +102,8 @@ var never = []struct{ from, to string }{
 	// Schedulers are asked over whatever connection the agent gives.
 	{"tunnel", "tunctl/jobwatch"},
 	{"jobwatch", "tunctl/tunnel"},
+	// Whatever reads logs does not know who started the job.
+	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
