@@ -22,8 +22,8 @@ type way struct {
 	name string
 
 	// Onto a node. Other errors are those of Host.Dial.
-	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	scarce bool // each connection takes a session
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	limited bool // each connection takes a session
 
 	// Into a job: ready reports whether open works.
 	ready func(ctx context.Context) error

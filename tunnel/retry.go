@@ -61,7 +61,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 		f.stop = nil
 	}
 	at := f.nextTry
-	if f.waited(now, h.pool.o.Limits.WaitedFor) && !f.waitedTry.IsZero() && f.waitedTry.Before(at) {
+	if f.waited(now, h.pool.o.Limits.WatchedRetryFor) && !f.waitedTry.IsZero() && f.waitedTry.Before(at) {
 		at = f.waitedTry
 	}
 	if !now.Before(f.attended) {
@@ -196,7 +196,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	return &attempt{
 		host: h, pool: h.pool, log: h.log, began: now,
 		attended: attended, client: f.client, banned: now.Before(f.ban),
-		waited: !attended && f.waited(now, h.pool.o.Limits.WaitedFor),
+		waited: !attended && f.waited(now, h.pool.o.Limits.WatchedRetryFor),
 	}
 }
 
@@ -267,7 +267,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	}
 	f.waitedTry = time.Time{}
 	if t.unanswered {
-		f.waitedTry = t.began.Add(waitedPause(now.Sub(f.lostAt), l.WaitedMin, l.WaitedMax))
+		f.waitedTry = t.began.Add(waitedPause(now.Sub(f.lostAt), l.WatchedRetryMin, l.WatchedRetryMax))
 	}
 	attended := now.Before(f.attended)
 	class := t.classOf(why)
@@ -373,7 +373,7 @@ const waitingLasts = 45 * time.Second
 
 // Waiting says that somebody waits for the host: a client that is held, an open waiting
 // page, a command that shows it. With person set it is an act of a person, and not only
-// a program that does not give up. Until some time after both (Limits.WaitedFor), a dial
+// a program that does not give up. Until some time after both (Limits.WatchedRetryFor), a dial
 // that nobody answers is repeated sooner than usual. It causes no login that would not
 // happen anyway.
 func (h *Host) Waiting(person bool) {

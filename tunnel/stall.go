@@ -105,7 +105,7 @@ func (k *keepalive) expectReply(now time.Time) {
 	}
 	s.due = true
 	// A client that gives up soon and tries again still waits for the same.
-	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.AskUnanswered {
+	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.ProbeAfter {
 		s.began = now
 	}
 	k.c.clients.checked.Store(true)
@@ -138,7 +138,7 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 	if known && info.unacked {
 		s.unacked = now
 		quiet, limit = latest(last, s.began, s.segment), l.Unacknowledged
-	} else if !k.waiting && (now.Sub(quiet) >= l.AskUnanswered || !s.noticed.IsZero()) {
+	} else if !k.waiting && (now.Sub(quiet) >= l.ProbeAfter || !s.noticed.IsZero()) {
 		k.inUse = true
 		k.sendRequest()
 	}
