@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // handshake is the part of one that events of its host change.
@@ -51,7 +52,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), config)
 	login.page.withdraw()
 	if err != nil && during.moved.Load() {
-		return nil, classPassing.of(fmt.Errorf("%s: %w", t.host.label(), errAddressGone))
+		return nil, failure.Passing.Wrap(fmt.Errorf("%s: %w", t.host.label(), errAddressGone))
 	}
 	if err != nil {
 		return nil, t.explain(login, err)
@@ -119,7 +120,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	address := t.settings.Address()
 	greeting := t.wire.badGreeting()
 	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
-	if proxy, ok := errors.AsType[*proxyError](greeting); ok && proxy.class() == classRefused {
+	if proxy, ok := errors.AsType[*proxyError](greeting); ok && proxy.class() == failure.Refused {
 		t.loginAt = time.Now()
 	}
 	switch {
@@ -137,7 +138,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake within %s",
 			address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(err)
 	case disagree:
-		return classPermanent.errorf(api.CodeConfig, err, "%s and tunctl have no algorithm in common: %v",
+		return failure.Permanent.Errorf(api.CodeConfig, err, "%s and tunctl have no algorithm in common: %v",
 			address, api.RemoteError(negotiation)).WithHint(`set transport = "openssh" for this host`)
 	case !t.loginAt.IsZero() && login.offered:
 		return login.refused(err)
@@ -146,7 +147,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	if said, ok := disconnectText(err); ok {
 		why = "the server said: " + said.String()
 	}
-	return classPassing.errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", address, why)
+	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", address, why)
 }
 
 // negotiated are the algorithms of a connection; nil if it does not report them.

@@ -17,6 +17,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -45,7 +46,7 @@ func (k *hostKeys) load() error {
 	}
 	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
 	if err != nil {
-		return classPermanent.errorf(api.CodeHostKey, err, "known_hosts cannot be read: %v", err)
+		return failure.Permanent.Errorf(api.CodeHostKey, err, "known_hosts cannot be read: %v", err)
 	}
 	for _, w := range db.warnings {
 		k.try.warn(w)
@@ -265,8 +266,8 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	}
 	answer, err := k.try.promptText(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
-		if errors.Is(err, ErrNobody) {
-			return classNeedsPerson.errorf(api.CodeNeedsPerson, err,
+		if errors.Is(err, failure.ErrNobody) {
+			return failure.NeedsUser.Errorf(api.CodeNeedsPerson, err,
 				"the host key of %s is unknown (%s), and there was no terminal or desktop to ask", k.display(), shown).WithHint("run `tunctl login %s` in a terminal", k.try.host.name)
 		}
 		return err
@@ -274,7 +275,7 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 	if isYes(answer) || answer == shown {
 		return k.accept(key)
 	}
-	return classNeedsPerson.errorf(api.CodeNeedsPerson, nil, "you did not accept the host key of %s (%s)",
+	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, nil, "you did not accept the host key of %s (%s)",
 		k.display(), shown).
 		WithHint("compare the fingerprint with the one that the site publishes; `tunctl login %s` asks again", k.try.host.name)
 }
@@ -348,7 +349,7 @@ func (k *hostKeys) list(keys []xknownhosts.KnownKey) string {
 }
 
 func (k *hostKeys) refuse(message, hint string) error {
-	return classPermanent.errorf(api.CodeHostKey, nil, "%s", message).WithHint("%s", hint)
+	return failure.Permanent.Errorf(api.CodeHostKey, nil, "%s", message).WithHint("%s", hint)
 }
 
 func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }

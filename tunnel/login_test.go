@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -115,7 +116,7 @@ func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
 func TestNobodyThereIsNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, err := logIn(t, newServer(t, acceptPassword("right")), nil)
-		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, ErrNobody) || h.Status().State != api.HostNeedsLogin {
+		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, failure.ErrNobody) || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
 	})

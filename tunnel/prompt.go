@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // promptText is prompt for callers that need only the text.
@@ -50,7 +51,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	text := promptTexts[p.Kind]
 	if !t.attended {
-		return api.Answer{}, t.deny("the login asks "+text.wanted, ErrNobody)
+		return api.Answer{}, t.deny("the login asks "+text.wanted, failure.ErrNobody)
 	}
 	if t.timeout != nil {
 		t.timeout.stop()
@@ -69,7 +70,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 		return api.Answer{}, t.deny(text.unanswered, context.Canceled)
 	case err == nil:
 		return answer, nil
-	case errors.Is(err, ErrNobody):
+	case errors.Is(err, failure.ErrNobody):
 		return api.Answer{}, t.deny("there is no terminal or desktop to ask "+text.wanted, err)
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server hung up, or the host is no longer wanted
@@ -86,7 +87,7 @@ func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, 
 		p.Client = t.client
 		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind, p.Links) })
 		next := t.host.lastClient()
-		if next == t.client || !answer.Cancelled && !errors.Is(err, ErrNobody) {
+		if next == t.client || !answer.Cancelled && !errors.Is(err, failure.ErrNobody) {
 			return answer, err
 		}
 		t.client = next

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // serve connects the host whenever it is wanted, until ctx ends.
@@ -97,7 +98,7 @@ func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
 
 // needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
-	return classNeedsPerson.errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
+	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
 		WithHint("run `tunctl login %s` in a terminal", h.name)
 }
 
@@ -272,19 +273,19 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	attended := now.Before(f.attended)
 	class := t.classOf(why)
 	switch {
-	case class == classBanned, class == classClosedPort && f.refusals > 0:
+	case class == failure.Banned, class == failure.ClosedPort && f.refusals > 0:
 		f.ban = now.Add(l.BanWait)
 		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
-	case class == classRefused:
+	case class == failure.Refused:
 		f.refusals++
 		if t.attended || f.refusals >= l.Refusals || h.onlyLeasedLocked() {
 			f.stop = &stop{state: api.HostBlocked, why: why}
 		}
-	case class == classNeedsPerson && attended && !t.attended:
+	case class == failure.NeedsUser && attended && !t.attended:
 		f.nextTry = now // a person acted during a try that did not ask
-	case class == classNeedsPerson:
+	case class == failure.NeedsUser:
 		f.stop = &stop{state: api.HostNeedsLogin, why: why}
-	case class == classPermanent:
+	case class == failure.Permanent:
 		f.stop = &stop{state: api.HostBlocked, why: why}
 	}
 	if f.stop != nil {
@@ -327,7 +328,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if silent == nil {
 			text, why = "the connection to %s was lost: %v", c.endReason()
 		}
-		f.failure = classPassing.errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
+		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
 		f.lostAt = now
 		if c.clients.sentWithin(now, l.InUse) {
 			f.noteWaiting(now, true)

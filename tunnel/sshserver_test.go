@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -476,7 +477,7 @@ func (p *person) Prompt(ctx context.Context, q api.Prompt, _ func()) (api.Answer
 		return api.Answer{}, ctx.Err()
 	}
 	if !left {
-		return api.Answer{}, fmt.Errorf("no terminal: %w", ErrNobody)
+		return api.Answer{}, fmt.Errorf("no terminal: %w", failure.ErrNobody)
 	}
 	return api.Answer{Text: answer, Keep: p.keep}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -137,7 +138,7 @@ func (k *userKeys) fileKeys() []*fileKey {
 		case err == nil:
 			keys = append(keys, key)
 		case errors.Is(err, fs.ErrNotExist) && !k.s.OwnIdentities:
-		case errors.Is(err, ErrNobody):
+		case errors.Is(err, failure.ErrNobody):
 			k.cause = err
 		case errors.Is(err, fs.ErrNotExist):
 			k.try.warn(fmt.Sprintf("the key file %s, an IdentityFile of your ssh config, does not exist", path))
@@ -151,7 +152,7 @@ func (k *userKeys) fileKeys() []*fileKey {
 // passphrase asks for the passphrase of a key file.
 func (k *userKeys) passphrase(question api.Prompt) (string, error) {
 	answer, err := k.try.promptText(k.ctx, question)
-	if errors.Is(err, ErrNobody) {
+	if errors.Is(err, failure.ErrNobody) {
 		k.try.denied = nil // another key may work
 	}
 	return answer, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 const (
@@ -173,14 +174,14 @@ func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		return proxy.describe(address)
 	}
-	e := classPassing.errorf(api.CodeUnreachable, greeting, "%s does not respond as an SSH server: %v", address, greeting).
+	e := failure.Passing.Errorf(api.CodeUnreachable, greeting, "%s does not respond as an SSH server: %v", address, greeting).
 		WithHint("a captive portal or a VPN that is off often looks like this: open a web page, and check the VPN")
-	if errors.Is(greeting, io.EOF) || isConnReset(greeting) {
+	if errors.Is(greeting, io.EOF) || failure.IsConnReset(greeting) {
 		e.Message = fmt.Sprintf("%s closed the connection at once", address)
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
 	if errors.Is(greeting, errAddressRefused) {
-		e.Err = classBanned.of(greeting)
+		e.Err = failure.Banned.Wrap(greeting)
 		e.Hint = "sshd blocks an address for a while after failed logins; other users of a shared VPN count too"
 	}
 	return e

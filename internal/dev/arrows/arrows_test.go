@@ -32,15 +32,16 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 	"internal/usage":       {"internal/api", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
-	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
+	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
 
 	// Jobs.
@@ -102,6 +103,8 @@ var never = []struct{ from, to string }{
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
+	// What kind of failure it was is known without a connection.
+	{"tunnel/failure", "golang.org/x/crypto/ssh"},
 	// Only the tunnel side knows SSH.
 	{"jobwatch", "golang.org/x/crypto/ssh"},
 	{"configs", "golang.org/x/crypto/ssh"},
