@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/tcpinfo"
 )
 
 // reach opens a byte stream to the host's port: through other hosts, through a command,
@@ -41,7 +42,7 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 		return nil, nil, t.withSpelling(t.unreachable(err, limit))
 	}
 	setTrafficClass(raw, &t.settings, t.log)
-	resendSooner(raw)
+	tcpinfo.TuneRetransmit(raw)
 	return raw, []string{}, nil
 }
 

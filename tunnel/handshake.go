@@ -14,6 +14,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/pace"
 )
 
 // handshake is the part of one that events of its host change.
@@ -65,7 +66,9 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	login.keepPassword()
 	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), certificateEnd(login.keys.used)
 	c.hostKey, c.algorithms = hostKeys.shown, negotiated(sc)
-	c.in, c.out = newPacers(c)
+	c.meter = pace.NewMeter(pace.Connection{
+		Ping: c.pingForClient, Sent: wire.sent.Load, Received: wire.received.Load, Spawn: c.spawn, Done: c.done,
+	})
 	return c, nil
 }
 

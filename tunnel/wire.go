@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/tcpinfo"
 )
 
 const (
@@ -211,7 +212,7 @@ func (w *wire) heard() (last time.Time, reads int) {
 }
 
 // tcpInfo is what the system knows about the connection; false: nothing.
-func (w *wire) tcpInfo() (tcpInfo, bool) { return readTCPInfo(w.Conn) }
+func (w *wire) tcpInfo() (tcpinfo.Info, bool) { return tcpinfo.Read(w.Conn) }
 
 func (w *wire) readFailed() bool {
 	w.mu.Lock()

@@ -38,11 +38,13 @@ var imports = map[string][]string{
 	"internal/usage":       {"internal/api", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
+	"tunnel/pace":      {},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
+	"tunnel/tcpinfo":   {},
 
 	// Jobs.
 	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect"},
@@ -103,8 +105,11 @@ var never = []struct{ from, to string }{
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
-	// What kind of failure it was is known without a connection.
+	// What kind of failure it was is known without a connection, and how fast data may move
+	// without knowing what moves it.
 	{"tunnel/failure", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
 	{"jobwatch", "golang.org/x/crypto/ssh"},
 	{"configs", "golang.org/x/crypto/ssh"},
