@@ -164,8 +164,8 @@ func (h *Host) showSettings(s *sshconfig.Settings) {
 	h.view = v
 }
 
-// warn shows a warning that does not stop the try.
-func (t *attempt) warn(text string) {
+// Warn shows a warning that does not stop the try.
+func (t *attempt) Warn(text string) {
 	t.log.Warn("ssh settings", "warning", text)
 	t.host.mu.Lock()
 	defer t.host.mu.Unlock()

@@ -168,7 +168,7 @@ func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
 	l.page.withdraw()
 	l.page.addTo(&p, l.try.host.loginPages())
-	answer, err := l.try.prompt(l.ctx, p)
+	answer, err := l.try.Prompt(l.ctx, p)
 	l.tooLate = err != nil && l.try.denied == nil
 	return answer, err
 }

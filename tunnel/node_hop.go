@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/hostkey"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -210,7 +211,7 @@ func (n *nodeHop) clusterKeys(ctx context.Context) string {
 	if err != nil {
 		r.Stdout = nil
 	}
-	file, err := writeTemp(r.Stdout)
+	file, err := hostkey.WriteTemp(r.Stdout)
 	if err != nil {
 		n.host.log.Debug("what the cluster knows of the node is not used", "err", err)
 	}

@@ -4,19 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
 )
-
-// promptText is prompt for callers that need only the text.
-func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) {
-	answer, err := t.prompt(ctx, p)
-	return answer.Text, err
-}
 
 // awaitPerson gives the login a person's time from now on: the server may have asked them
 // by other means, such as a push to a phone, or a key may need a touch.
@@ -42,9 +34,9 @@ func (t *attempt) cutOff(cause error) *api.Error {
 	return t.host.needsPerson("the server closed the connection before the login was complete", cause)
 }
 
-// prompt asks the person who waits for this try. The handshake's timeout pauses
+// Prompt asks the person who waits for this try. The handshake's timeout pauses
 // meanwhile. An error ends the try.
-func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
+func (t *attempt) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
 	p.LoginPage = loginPage(p.Links, t.host.loginPages())
 	// The texts come from the server, or from a program that we ran.
@@ -123,19 +115,15 @@ func (t *attempt) deny(why string, cause error) *api.Error {
 
 // confirmBan asks the person before a try that may prolong a suspected ban.
 func (t *attempt) confirmBan(ctx context.Context) error {
-	answer, err := t.promptText(ctx, api.Prompt{
+	answer, err := t.Prompt(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
 		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.label()),
 	})
 	if err != nil {
 		return err
 	}
-	if !isYes(answer) {
+	if !answer.IsYes() {
 		return t.deny("a ban is suspected, and you chose to wait", nil)
 	}
 	return nil
-}
-
-func isYes(answer string) bool {
-	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

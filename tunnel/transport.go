@@ -33,7 +33,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 		return false
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
+		t.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
 	t.log.Info("the ssh program logs in", "why", why)
