@@ -391,7 +391,7 @@ func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
 		}
 		// Connections in advance would be sent to a page that nobody looks at.
 		ep := p.endpoint()
-		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Scarce: true}
+		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Limited: true}
 	case s.hasJobLocked():
 		fixed.Dialer = nodeDialer{session: s, job: s.facts.job.Ref(), node: s.facts.job.Node, restarts: s.facts.job.Restarts}
 	case ready:

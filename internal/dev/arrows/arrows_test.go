@@ -32,16 +32,20 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 	"internal/usage":       {"internal/api", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo"},
+	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
-	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
+	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/pace":      {},
+	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
+	"tunnel/tcpinfo":   {},
 
 	// Jobs.
 	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
@@ -66,15 +70,15 @@ var imports = map[string][]string{
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/dev/arrows":          {},
-	"internal/dev/bench":           {"internal/autostart", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
+	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/table":     {},
-	"internal/dev/bench/transfer":  {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime"},
+	"internal/dev/bench/transfer":  {"internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/chromium":        {"internal/ctxtime"},
 	"internal/dev/bench/watch":     {"internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/bustest":         {},
@@ -104,6 +108,11 @@ var never = []struct{ from, to string }{
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
+	// What kind of failure it was is known without a connection, and how fast data may move
+	// without knowing what moves it.
+	{"tunnel/failure", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
 	{"jobwatch", "golang.org/x/crypto/ssh"},
 	{"configs", "golang.org/x/crypto/ssh"},

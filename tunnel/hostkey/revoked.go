@@ -1,4 +1,4 @@
-package tunnel
+package hostkey
 
 import (
 	"bytes"
@@ -132,7 +132,7 @@ func revokedBlob(fields []string) (string, error) {
 		}
 		return string(blob), nil
 	}
-	return string(plainKey(key).Marshal()), nil
+	return string(Plain(key).Marshal()), nil
 }
 
 var errKRLShort = errors.New("the key revocation list is truncated")

@@ -1,4 +1,4 @@
-package tunnel
+package hostkey
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func readKnownHosts(paths []string) (*knownHosts, error) {
 			continue
 		}
 		if clean := k.blankBadLines(path, content); !bytes.Equal(clean, content) {
-			copied, err := writeTemp(clean)
+			copied, err := WriteTemp(clean)
 			if err != nil {
 				return nil, err
 			}
@@ -130,7 +130,8 @@ func checkKnownName(names string) error {
 	return nil
 }
 
-func writeTemp(content []byte) (string, error) {
+// WriteTemp writes lines of known_hosts to a file, which the caller removes.
+func WriteTemp(content []byte) (string, error) {
 	f, err := os.CreateTemp("", "known_hosts-*")
 	if err != nil {
 		return "", err

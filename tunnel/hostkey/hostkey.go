@@ -1,62 +1,88 @@
-package tunnel
+// Package hostkey decides whether a server is the right one, as OpenSSH does: by
+// known_hosts files, host certificates and lists of revoked keys. It is given an [Asker]
+// for the user's decision about a new key, and knows nothing of the login that follows.
+package hostkey
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
-// hostKeys checks a server's key against the known_hosts files of one try.
-type hostKeys struct {
-	ctx context.Context
-	try *attempt
-	s   *sshconfig.Settings
-	db  *knownHosts
+// lookupTimeout bounds the lookup of the host's addresses.
+const lookupTimeout = 3 * time.Second
 
-	config  ssh.Config
-	offered []string // the algorithms that the server can choose from; see order
-
-	shown ssh.PublicKey // the key that was accepted
+// Asker asks the user about a key, and tells what does not stop the login. A login attempt
+// of package tunnel implements it.
+type Asker interface {
+	// Prompt's error wraps failure.ErrNobody if nobody can be asked.
+	Prompt(ctx context.Context, p api.Prompt) (api.Answer, error)
+	Warn(text string)
 }
 
-func newHostKeys(ctx context.Context, t *attempt) *hostKeys {
-	return &hostKeys{ctx: ctx, try: t, s: &t.settings}
+// Options are what a Checker needs besides the server's key.
+type Options struct {
+	Settings *sshconfig.Settings
+	Host     string // as the user calls it
+	Asker    Asker
+	Lookup   func(ctx context.Context, host string) ([]string, error) // DNS
+	Log      *slog.Logger
 }
 
-// load reads the known keys, and decides which algorithms to offer.
-func (k *hostKeys) load() error {
-	config, algorithms, err := k.s.Algorithms()
+// Checker checks a server's key against the known_hosts files of one login.
+type Checker struct {
+	o  Options
+	s  *sshconfig.Settings
+	db *knownHosts
+
+	config   ssh.Config
+	offered  []string // the algorithms that the server can choose from; see order
+	accepted ssh.PublicKey
+}
+
+// Load reads the known keys, and decides which algorithms to offer.
+func Load(o Options) (*Checker, error) {
+	config, algorithms, err := o.Settings.Algorithms()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	db, err := readKnownHosts(slices.Concat(k.s.UserKnownHosts, k.s.GlobalKnownHosts))
+	db, err := readKnownHosts(slices.Concat(o.Settings.UserKnownHosts, o.Settings.GlobalKnownHosts))
 	if err != nil {
-		return classPermanent.errorf(api.CodeHostKey, err, "known_hosts cannot be read: %v", err)
+		return nil, failure.Permanent.Errorf(api.CodeHostKey, err, "known_hosts cannot be read: %v", err)
 	}
 	for _, w := range db.warnings {
-		k.try.warn(w)
+		o.Asker.Warn(w)
 	}
-	k.db, k.config = db, config
+	k := &Checker{o: o, s: o.Settings, db: db, config: config}
 	k.offered = k.order(algorithms)
-	return nil
+	return k, nil
 }
 
+// Algorithms are the library's configuration, and the algorithms of host keys to offer.
+func (k *Checker) Algorithms() (common ssh.Config, hostKeys []string) { return k.config, k.offered }
+
+// Accepted is the key that Check accepted; nil: none yet.
+func (k *Checker) Accepted() ssh.PublicKey { return k.accepted }
+
 // name is the host's name in known_hosts. An alias has no port.
-func (k *hostKeys) name() string {
+func (k *Checker) name() string {
 	if k.s.HostKeyAlias != "" {
 		return net.JoinHostPort(k.s.HostKeyAlias, "22")
 	}
@@ -65,13 +91,13 @@ func (k *hostKeys) name() string {
 
 // order puts the algorithms of known keys first. Go offers ECDSA first, and a
 // server then shows a key that known_hosts does not have (golang/go#29286).
-func (k *hostKeys) order(offered []string) []string {
+func (k *Checker) order(offered []string) []string {
 	known := slices.DeleteFunc(k.db.HostKeyAlgorithms(k.name()), func(a string) bool { return !slices.Contains(offered, a) })
 	return slices.Concat(known, slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return slices.Contains(known, a) }))
 }
 
-// couldShow reports whether a server that has a key could have shown it.
-func (k *hostKeys) couldShow(key ssh.PublicKey) bool {
+// CouldShow reports whether a server that has a key could have shown it.
+func (k *Checker) CouldShow(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(k.offered, func(algorithm string) bool { return keyTypeOf(algorithm) == key.Type() })
 }
 
@@ -86,9 +112,17 @@ func keyTypeOf(algorithm string) string {
 	return algorithm
 }
 
-// check decides about a key as OpenSSH does: a certificate counts by its authority or,
-// if that is unknown, only as the plain key in it.
-func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
+// Check decides about a key as OpenSSH does: a certificate counts by its authority or,
+// if that is unknown, only as the plain key in it. It may ask the user.
+func (k *Checker) Check(ctx context.Context, remote net.Addr, key ssh.PublicKey) error {
+	err := k.check(ctx, remote, key)
+	if err == nil {
+		k.accepted = key
+	}
+	return err
+}
+
+func (k *Checker) check(ctx context.Context, remote net.Addr, key ssh.PublicKey) error {
 	if _, _, err := net.SplitHostPort(remote.String()); err != nil {
 		remote = &net.TCPAddr{IP: net.IPv4zero} // a pipe or a channel has no address
 	}
@@ -100,22 +134,22 @@ func (k *hostKeys) check(remote net.Addr, key ssh.PublicKey) error {
 	}
 	cert, ok := key.(*ssh.Certificate)
 	if !ok {
-		return k.checkPlain(remote, key, nil)
+		return k.checkPlain(ctx, remote, key, nil)
 	}
 	flaw := k.checkCertificate(remote, cert)
 	if flaw == nil {
 		return nil
 	}
-	k.try.log.Debug("the host certificate is ignored, its key counts", "err", flaw)
+	k.o.Log.Debug("the host certificate is ignored, its key counts", "err", flaw)
 	if !k.isAuthority(cert.SignatureKey) {
 		flaw = nil // anybody can sign anything
 	}
-	return k.checkPlain(remote, cert.Key, flaw)
+	return k.checkPlain(ctx, remote, cert.Key, flaw)
 }
 
 // checkRevoked refuses a key if RevokedHostKeys or known_hosts has it, or the authority
 // that signed it, as revoked.
-func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
+func (k *Checker) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 	if path := k.s.RevokedHostKeys; path != "" {
 		list, err := readRevokedKeys(path)
 		if err != nil {
@@ -125,7 +159,7 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 			return k.refuse(fmt.Sprintf("the host key of %s (%s) is revoked by %q", k.display(), ssh.FingerprintSHA256(key), path), "do not log in; ask the site's support")
 		}
 	}
-	parts := []ssh.PublicKey{plainKey(key)}
+	parts := []ssh.PublicKey{Plain(key)}
 	if cert, ok := key.(*ssh.Certificate); ok {
 		parts = append(parts, cert.SignatureKey)
 	}
@@ -139,7 +173,7 @@ func (k *hostKeys) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
 }
 
 // checkCertificate says why a certificate is not accepted.
-func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) error {
+func (k *Checker) checkCertificate(remote net.Addr, cert *ssh.Certificate) error {
 	if !k.s.AcceptsCASignature(cert.Signature.Format) {
 		return fmt.Errorf("the signature algorithm %q is not in CASignatureAlgorithms", cert.Signature.Format)
 	}
@@ -156,7 +190,7 @@ func (k *hostKeys) checkCertificate(remote net.Addr, cert *ssh.Certificate) erro
 
 // checkPlain decides about a plain key. flaw is why the certificate of a known authority
 // was not accepted; nil: there is none.
-func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) error {
+func (k *Checker) checkPlain(ctx context.Context, remote net.Addr, key ssh.PublicKey, flaw error) error {
 	if k.isKnown(k.name(), key) {
 		return nil
 	}
@@ -174,63 +208,47 @@ func (k *hostKeys) checkPlain(remote net.Addr, key ssh.PublicKey, flaw error) er
 	}
 	switch {
 	case len(old) > 0:
-		return k.changed(key, old)
+		return k.changed(ctx, key, old)
 	case slices.ContainsFunc(k.names(), func(name string) bool { return k.isKnown(name, key) }):
 		return nil
 	case flaw != nil:
 		return k.refuse(fmt.Sprintf("the host certificate of %s is not valid: %v", k.display(), api.RemoteError(flaw)), "ask the site's support")
 	}
-	return k.unknown(key, others)
+	return k.unknown(ctx, key, others)
 }
 
 // isKnown reports whether known_hosts has this key for a name, and not as an authority.
-func (k *hostKeys) isKnown(name string, key ssh.PublicKey) bool {
-	return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return !known.Cert && sameKey(known.PublicKey, key) })
+func (k *Checker) isKnown(name string, key ssh.PublicKey) bool {
+	return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return !known.Cert && sshconfig.SameKey(known.PublicKey, key) })
 }
 
 // isAuthority reports whether known_hosts trusts this key to sign the host's keys.
-func (k *hostKeys) isAuthority(key ssh.PublicKey) bool {
+func (k *Checker) isAuthority(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(k.names(), func(name string) bool {
-		return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return known.Cert && sameKey(known.PublicKey, key) })
+		return slices.ContainsFunc(k.db.HostKeys(name), func(known knownhosts.PublicKey) bool { return known.Cert && sshconfig.SameKey(known.PublicKey, key) })
 	})
 }
 
 // names are those that a key may be known by. A host on another port is also known by
 // its name alone.
-func (k *hostKeys) names() []string {
+func (k *Checker) names() []string {
 	if k.s.HostKeyAlias != "" || k.s.Port == 22 {
 		return []string{k.name()}
 	}
 	return []string{k.name(), net.JoinHostPort(strings.ToLower(k.s.Hostname), "22")}
 }
 
-// acceptsKeyOf reports whether the host's own settings accept the key of a connection that
-// it could share. It asks nobody. Of a key that the ssh program checked, only the settings
-// are known.
-func (t *attempt) acceptsKeyOf(ctx context.Context, c *conn) bool {
-	if c.hostKey == nil {
-		return t.settings.SameHostKeys(&c.settings)
-	}
-	quiet := *t
-	quiet.attended = false
-	keys := newHostKeys(ctx, &quiet)
-	if keys.load() != nil {
-		return false // its own login says why
-	}
-	return keys.couldShow(c.hostKey) && keys.check(c.wire.RemoteAddr(), c.hostKey) == nil
-}
-
-// checkSame accepts only the first key in later key exchanges of the connection. It asks
+// CheckSame accepts only the first key in later key exchanges of the connection. It asks
 // nobody.
-func (k *hostKeys) checkSame(key ssh.PublicKey) error {
-	if !sameKey(k.shown, key) {
+func (k *Checker) CheckSame(key ssh.PublicKey) error {
+	if !sshconfig.SameKey(k.accepted, key) {
 		return k.refuse(fmt.Sprintf("%s changed its host key during the connection", k.display()), "")
 	}
 	return nil
 }
 
-// plainKey is the key in a certificate, or the key itself.
-func plainKey(key ssh.PublicKey) ssh.PublicKey {
+// Plain is the key in a certificate, or the key itself.
+func Plain(key ssh.PublicKey) ssh.PublicKey {
 	if cert, ok := key.(*ssh.Certificate); ok {
 		return cert.Key
 	}
@@ -240,9 +258,9 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 // unknown decides about a new key; others are known keys of other types. A server that
 // has one of those would have shown it, since their algorithms come first. So only a
 // person can accept the new key then.
-func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) error {
+func (k *Checker) unknown(ctx context.Context, key ssh.PublicKey, others []xknownhosts.KnownKey) error {
 	shown := ssh.FingerprintSHA256(key)
-	expected := slices.DeleteFunc(slices.Clone(others), func(known xknownhosts.KnownKey) bool { return !k.couldShow(known.Key) })
+	expected := slices.DeleteFunc(slices.Clone(others), func(known xknownhosts.KnownKey) bool { return !k.CouldShow(known.Key) })
 	switch k.s.StrictHostKeyChecking {
 	case "yes":
 		message := fmt.Sprintf("the host key of %s is unknown (%s), and StrictHostKeyChecking is on", k.display(), shown)
@@ -252,36 +270,36 @@ func (k *hostKeys) unknown(key ssh.PublicKey, others []xknownhosts.KnownKey) err
 		return k.refuse(message, "check the fingerprint, then connect once with `ssh "+k.s.Alias+"`")
 	case "no", "accept-new":
 		if len(expected) > 0 {
-			return k.changed(key, expected)
+			return k.changed(ctx, key, expected)
 		}
 		return k.accept(key)
 	}
-	text := fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s.", k.display(), keyType(key), shown)
+	text := fmt.Sprintf("The authenticity of %s can't be established. Its %s key fingerprint is %s.", k.display(), sshconfig.KeyType(key), shown)
 	switch {
 	case len(expected) > 0:
 		text += " known_hosts has keys of other types for this host, and the server offers none of them: " + k.list(others) + "."
 	case len(others) > 0:
 		text += " known_hosts has keys of other types for this host, which your ssh settings do not accept: " + k.list(others) + "."
 	}
-	answer, err := k.try.promptText(k.ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
+	answer, err := k.o.Asker.Prompt(ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
 	if err != nil {
-		if errors.Is(err, ErrNobody) {
-			return classNeedsPerson.errorf(api.CodeNeedsPerson, err,
-				"the host key of %s is unknown (%s), and there was no terminal or desktop to ask", k.display(), shown).WithHint("run `tunctl login %s` in a terminal", k.try.host.name)
+		if errors.Is(err, failure.ErrNobody) {
+			return failure.NeedsUser.Errorf(api.CodeNeedsPerson, err,
+				"the host key of %s is unknown (%s), and there was no terminal or desktop to ask", k.display(), shown).WithHint("run `tunctl login %s` in a terminal", k.o.Host)
 		}
 		return err
 	}
-	if isYes(answer) || answer == shown {
+	if answer.IsYes() || answer.Text == shown {
 		return k.accept(key)
 	}
-	return classNeedsPerson.errorf(api.CodeNeedsPerson, nil, "you did not accept the host key of %s (%s)",
+	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, nil, "you did not accept the host key of %s (%s)",
 		k.display(), shown).
-		WithHint("compare the fingerprint with the one that the site publishes; `tunctl login %s` asks again", k.try.host.name)
+		WithHint("compare the fingerprint with the one that the site publishes; `tunctl login %s` asks again", k.o.Host)
 }
 
 // accept appends the key to the first known_hosts file, as OpenSSH does.
-func (k *hostKeys) accept(key ssh.PublicKey) error {
-	k.try.log.Info("new host key accepted", "fingerprint", ssh.FingerprintSHA256(key))
+func (k *Checker) accept(key ssh.PublicKey) error {
+	k.o.Log.Info("new host key accepted", "fingerprint", ssh.FingerprintSHA256(key))
 	if len(k.s.UserKnownHosts) == 0 {
 		return nil
 	}
@@ -290,20 +308,20 @@ func (k *hostKeys) accept(key ssh.PublicKey) error {
 		name = xknownhosts.HashHostname(name)
 	}
 	if err := appendLine(k.s.UserKnownHosts[0], knownLine(name, key)); err != nil {
-		k.try.warn(fmt.Sprintf("the host key could not be saved: %v", err))
+		k.o.Asker.Warn(fmt.Sprintf("the host key could not be saved: %v", err))
 	}
 	return nil
 }
 
 // changed refuses a key where known_hosts has others. Removing those does not help if several
 // machines share the name: each of them shows its own.
-func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error {
+func (k *Checker) changed(ctx context.Context, key ssh.PublicKey, old []xknownhosts.KnownKey) error {
 	name, file := k.display(), k.db.origin(old[0].Filename)
-	message := fmt.Sprintf("the host key of %s has changed: the server offers %s, known_hosts has %s", name, describeKey(key), k.list(old))
+	message := fmt.Sprintf("the host key of %s has changed: the server offers %s, known_hosts has %s", name, sshconfig.DescribeKey(key), k.list(old))
 	add := fmt.Sprintf("add this line to %q: %s", file, strings.TrimSpace(knownLine(name, key)))
 	published := k.s.PublishedHostKeys
 	switch {
-	case !k.isShared(old):
+	case !k.isShared(ctx, old):
 		return k.refuse(message, fmt.Sprintf("someone may be intercepting the connection. If the site announced a new key, remove the old one with `ssh-keygen -R %q -f %q`", name, file))
 	case slices.Contains(published, ssh.FingerprintSHA256(key)):
 		return k.refuse(message, "several machines share this name, and the site publishes this key: add the other key too. To do so, "+add)
@@ -315,10 +333,10 @@ func (k *hostKeys) changed(key ssh.PublicKey, old []xknownhosts.KnownKey) error 
 
 // isShared reports whether several machines share the host's name: known_hosts has several keys
 // of one type for it, or DNS several addresses of one family.
-func (k *hostKeys) isShared(old []xknownhosts.KnownKey) bool {
+func (k *Checker) isShared(ctx context.Context, old []xknownhosts.KnownKey) bool {
 	for i, known := range old {
 		if slices.ContainsFunc(old[:i], func(x xknownhosts.KnownKey) bool {
-			return x.Key.Type() == known.Key.Type() && !sameKey(x.Key, known.Key)
+			return x.Key.Type() == known.Key.Type() && !sshconfig.SameKey(x.Key, known.Key)
 		}) {
 			return true
 		}
@@ -326,9 +344,9 @@ func (k *hostKeys) isShared(old []xknownhosts.KnownKey) bool {
 	if len(k.s.ProxyJump) > 0 || k.s.ProxyCommand != "" {
 		return false // the name is looked up elsewhere
 	}
-	ctx, cancel := context.WithTimeout(k.ctx, reachableTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	addresses, _ := k.try.pool.network.Lookup(ctx, k.s.Hostname)
+	addresses, _ := k.o.Lookup(ctx, k.s.Hostname)
 	ipv6 := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return !strings.Contains(a, ":") })
 	return len(ipv6) > 1 || len(addresses)-len(ipv6) > 1
 }
@@ -339,30 +357,19 @@ func knownLine(name string, key ssh.PublicKey) string {
 }
 
 // list describes known keys and where they are.
-func (k *hostKeys) list(keys []xknownhosts.KnownKey) string {
+func (k *Checker) list(keys []xknownhosts.KnownKey) string {
 	where := make([]string, len(keys))
 	for i, known := range keys {
-		where[i] = fmt.Sprintf("%s (%s:%d)", describeKey(known.Key), k.db.origin(known.Filename), known.Line)
+		where[i] = fmt.Sprintf("%s (%s:%d)", sshconfig.DescribeKey(known.Key), k.db.origin(known.Filename), known.Line)
 	}
 	return strings.Join(where, ", ")
 }
 
-func (k *hostKeys) refuse(message, hint string) error {
-	return classPermanent.errorf(api.CodeHostKey, nil, "%s", message).WithHint("%s", hint)
+func (k *Checker) refuse(message, hint string) error {
+	return failure.Permanent.Errorf(api.CodeHostKey, nil, "%s", message).WithHint("%s", hint)
 }
 
-func (k *hostKeys) display() string { return xknownhosts.Normalize(k.name()) }
-
-// describeKey is a key for display.
-func describeKey(key ssh.PublicKey) string { return keyType(key) + " " + ssh.FingerprintSHA256(key) }
-
-// keyType is a key's type for display: ED25519, ECDSA, RSA.
-func keyType(key ssh.PublicKey) string {
-	t := strings.TrimPrefix(strings.TrimPrefix(key.Type(), "sk-"), "ssh-")
-	t, _, _ = strings.Cut(t, "@")
-	t, _, _ = strings.Cut(t, "-")
-	return strings.ToUpper(t)
-}
+func (k *Checker) display() string { return xknownhosts.Normalize(k.name()) }
 
 // appendLine appends a line to a file, which it creates if needed. It first ends a last
 // line without a newline.

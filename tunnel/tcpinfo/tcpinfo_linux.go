@@ -1,4 +1,4 @@
-package tunnel
+package tcpinfo
 
 import (
 	"net"
@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readTCPInfo asks the system about a connection; false: it is not TCP.
-func readTCPInfo(c net.Conn) (info tcpInfo, ok bool) {
+// Read asks the system about a connection; false: it is not TCP.
+func Read(c net.Conn) (info Info, ok bool) {
 	control(c, func(fd int) {
 		i, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err != nil {
 			return
 		}
-		info = tcpInfo{unacked: i.Unacked > 0, received: uint64(i.Segs_in), sent: uint64(i.Data_segs_out), resent: uint64(i.Total_retrans)}
+		info = Info{Unacked: i.Unacked > 0, Received: uint64(i.Segs_in), Sent: uint64(i.Data_segs_out), Resent: uint64(i.Total_retrans)}
 		ok = true
 	})
 	return info, ok
@@ -27,12 +27,12 @@ const (
 	resendFor   = 924600 * time.Millisecond
 )
 
-// resendSooner has the system send lost bytes again sooner. The few bytes of an
+// TuneRetransmit has the system send lost bytes again sooner. The few bytes of an
 // interactive connection are sent at even distances first: a link that loses a third of
 // its packets then recovers in seconds, and not in half a minute. After an outage of
 // minutes, a connection that only a person could replace continues within the pause;
 // kernels before 6.15 wait as long as the outage has lasted, up to two minutes.
-func resendSooner(c net.Conn) {
+func TuneRetransmit(c net.Conn) {
 	const rtoMax = 44 // TCP_RTO_MAX_MS
 	control(c, func(fd int) {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_THIN_LINEAR_TIMEOUTS, 1)

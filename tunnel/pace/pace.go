@@ -1,4 +1,8 @@
-package tunnel
+// Package pace holds back the bulk transfers of a connection, so that a page beside them
+// does not wait in a queue. A [Meter] belongs to a connection, of which it is given a few
+// functions; a [Stream] is one direction of one of its channels. How fast bulk data may move
+// is a function of measurements (rateControl).
+package pace
 
 import (
 	"io"
@@ -23,12 +27,18 @@ const (
 	paceSlack = 50 * time.Millisecond
 )
 
-// linkMeter measures a connection while bulk data moves in one or both directions.
-type linkMeter struct {
-	ping  func() (time.Duration, error) // a round trip with the queues on the way
-	sent  func() int64
-	spawn func(func()) bool
-	done  <-chan struct{} // closed when the connection has ended
+// Connection is what a Meter needs of a connection.
+type Connection struct {
+	Ping           func() (time.Duration, error) // a round trip with the queues on the way
+	Sent, Received func() int64                  // bytes of the whole connection
+	Spawn          func(func()) bool             // runs a function; false: the connection is closing
+	Done           <-chan struct{}               // closed when the connection has ended
+}
+
+// Meter measures a connection while bulk data moves in one or both directions. The streams
+// of a nil Meter are not paced.
+type Meter struct {
+	conn Connection
 
 	mu       sync.Mutex
 	watching bool
@@ -43,8 +53,7 @@ type linkMeter struct {
 // faster: the data that would wait before the link then waits in the channel's buffer,
 // where nobody waits behind it, and arrives no later.
 type pacer struct {
-	meter   *linkMeter
-	arrived func() int64 // bytes of the whole connection
+	meter *Meter
 
 	// Guarded by the meter.
 	control rateControl
@@ -56,19 +65,29 @@ type pacer struct {
 	askedAt time.Time // when that was asked for
 }
 
-// newPacers returns those of what comes and of what is sent.
-func newPacers(c *conn) (in, out *pacer) {
-	m := &linkMeter{sent: c.wire.sent.Load, spawn: c.spawn, done: c.done}
-	m.ping = func() (time.Duration, error) {
-		wait := &channelWait{all: &c.clients} // a client waits for the transfer
-		wait.sent()
-		defer wait.answered()
-		return c.roundTrip()
-	}
-	m.in, m.out = pacer{meter: m, arrived: c.wire.received.Load}, pacer{meter: m}
+// NewMeter returns the meter of a connection.
+func NewMeter(c Connection) *Meter {
+	m := &Meter{conn: c}
+	m.in.meter, m.out.meter = m, m
 	m.in.reset()
 	m.out.reset()
-	return &m.in, &m.out
+	return m
+}
+
+// In is what the host sends on a new channel.
+func (m *Meter) In() Stream {
+	if m == nil {
+		return Stream{}
+	}
+	return Stream{pacer: &m.in}
+}
+
+// Out is what is sent to the host on a new channel.
+func (m *Meter) Out() Stream {
+	if m == nil {
+		return Stream{}
+	}
+	return Stream{pacer: &m.out}
 }
 
 // reset forgets all but the shortest round trip.
@@ -97,7 +116,7 @@ func (p *pacer) wait(n int) int {
 		defer t.Stop()
 		select {
 		case <-t.C:
-		case <-p.meter.done:
+		case <-p.meter.conn.Done:
 		}
 	}
 	return min(n, pieceSize(rate))
@@ -115,7 +134,7 @@ func (p *pacer) add(n int, now time.Time) {
 	defer m.mu.Unlock()
 	p.bulkAt = now
 	if !m.watching {
-		m.watching = m.spawn(m.watch)
+		m.watching = m.conn.Spawn(m.watch)
 	}
 	if rate := p.control.rate; rate > 0 {
 		if earliest := now.Add(-paceSlack); p.next.Before(earliest) {
@@ -125,20 +144,20 @@ func (p *pacer) add(n int, now time.Time) {
 	}
 }
 
-// noteRoundTrip takes in how long the opening of a channel took, which is often before
+// NoteRoundTrip takes in how long the opening of a channel took, which is often before
 // there is a queue.
-func (c *conn) noteRoundTrip(d time.Duration) {
-	if c.in == nil {
+func (m *Meter) NoteRoundTrip(d time.Duration) {
+	if m == nil {
 		return
 	}
-	c.in.meter.mu.Lock()
-	defer c.in.meter.mu.Unlock()
-	c.in.control.setBase(d)
-	c.out.control.setBase(d)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.in.control.setBase(d)
+	m.out.control.setBase(d)
 }
 
 // watch measures the link while bulk data moves.
-func (m *linkMeter) watch() {
+func (m *Meter) watch() {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
 	answers := make(chan time.Duration, 1)
@@ -146,9 +165,9 @@ func (m *linkMeter) watch() {
 	var sent int64      // before it
 	for !m.idle(time.Now()) {
 		if asked.IsZero() {
-			asked, sent = time.Now(), m.sent()
-			m.spawn(func() {
-				if rtt, err := m.ping(); err == nil {
+			asked, sent = time.Now(), m.conn.Sent()
+			m.conn.Spawn(func() {
+				if rtt, err := m.conn.Ping(); err == nil {
 					answers <- rtt
 				}
 			})
@@ -159,19 +178,19 @@ func (m *linkMeter) watch() {
 			asked = time.Time{}
 			select {
 			case <-tick.C:
-			case <-m.done:
+			case <-m.conn.Done:
 				return
 			}
 		case now := <-tick.C:
 			m.measured(now, now.Sub(asked), false, sent)
-		case <-m.done:
+		case <-m.conn.Done:
 			return
 		}
 	}
 }
 
 // idle reports whether no bulk data moves any more; then the measuring ends.
-func (m *linkMeter) idle(now time.Time) bool {
+func (m *Meter) idle(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range []*pacer{&m.in, &m.out} {
@@ -179,7 +198,7 @@ func (m *linkMeter) idle(now time.Time) bool {
 			p.reset()
 		}
 	}
-	m.watching = now.Sub(latest(m.in.bulkAt, m.out.bulkAt)) <= paceIdle
+	m.watching = now.Sub(m.in.bulkAt) <= paceIdle || now.Sub(m.out.bulkAt) <= paceIdle
 	if !m.watching {
 		m.in.reset()
 		m.out.reset()
@@ -189,7 +208,7 @@ func (m *linkMeter) idle(now time.Time) bool {
 
 // measured takes in a round trip, or how long one takes so far. What was sent before the
 // request has arrived when it is answered.
-func (m *linkMeter) measured(now time.Time, rtt time.Duration, answered bool, sent int64) {
+func (m *Meter) measured(now time.Time, rtt time.Duration, answered bool, sent int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range []*pacer{&m.in, &m.out} {
@@ -199,7 +218,7 @@ func (m *linkMeter) measured(now time.Time, rtt time.Duration, answered bool, se
 		found := measurement{at: now, rtt: rtt, answered: answered, waited: p.waited}
 		p.waited = false
 		if p == &m.in {
-			found.moved, found.took = p.arrivals(p.arrived(), now, now)
+			found.moved, found.took = p.arrivals(m.conn.Received(), now, now)
 		} else if answered {
 			found.moved, found.took = p.arrivals(sent, now, now.Add(-rtt))
 		}
@@ -218,44 +237,44 @@ func (p *pacer) arrivals(total int64, now, asked time.Time) (moved int64, took t
 	return moved, took
 }
 
-// flow is one direction of one channel. Only its one reader or writer uses it.
-type flow struct {
+// Stream is one direction of one channel. Only its one reader or writer uses it.
+type Stream struct {
 	pacer *pacer  // nil: not paced
 	size  float64 // bytes since the last pause, without those of a slow stream
 	last  time.Time
 }
 
-// wait waits for the turn of a bulk transfer, and returns how much of n it may move.
-func (f *flow) wait(n int) int {
-	if f.pacer == nil || f.size < bulkSize {
+// Wait waits for the turn of a bulk transfer, and returns how much of n it may move.
+func (s *Stream) Wait(n int) int {
+	if s.pacer == nil || s.size < bulkSize {
 		return n
 	}
-	return f.pacer.wait(n)
+	return s.pacer.wait(n)
 }
 
-// add counts n bytes that moved.
-func (f *flow) add(n int) {
-	if f.pacer == nil {
+// Add counts n bytes that moved.
+func (s *Stream) Add(n int) {
+	if s.pacer == nil {
 		return
 	}
 	now := time.Now()
-	pause := now.Sub(f.last)
-	f.last = now
-	f.size = max(0, f.size-bulkLeast*pause.Seconds())
+	pause := now.Sub(s.last)
+	s.last = now
+	s.size = max(0, s.size-bulkLeast*pause.Seconds())
 	if pause > bulkPause {
-		f.size = 0
+		s.size = 0
 	}
-	f.size = min(f.size+float64(n), 2*bulkSize)
-	if f.size >= bulkSize {
-		f.pacer.add(n, now)
+	s.size = min(s.size+float64(n), 2*bulkSize)
+	if s.size >= bulkSize {
+		s.pacer.add(n, now)
 	}
 }
 
-// write writes p in the pieces that the pacer allows.
-func (f *flow) write(w io.Writer, p []byte) (written int, err error) {
+// Write writes p in the pieces that the pacer allows.
+func (s *Stream) Write(w io.Writer, p []byte) (written int, err error) {
 	for {
-		n, err := w.Write(p[:f.wait(len(p))])
-		f.add(n)
+		n, err := w.Write(p[:s.Wait(len(p))])
+		s.Add(n)
 		written += n
 		p = p[n:]
 		if err != nil || len(p) == 0 {

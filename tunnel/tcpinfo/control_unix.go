@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package tunnel
+package tcpinfo
 
 import (
 	"net"
