@@ -37,7 +37,7 @@ var imports = map[string][]string{
 	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
-	"internal/usage":       {"internal/api", "internal/posixsh"},
+	"internal/usage":       {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
@@ -122,6 +122,9 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/tray"},
+	// What is measured is given as a Source.
+	{"internal/usage", "tunctl/tunnel"},
+	{"internal/usage", "tunctl/jobwatch"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
