@@ -33,8 +33,10 @@ type gridEngine struct {
 type geCache struct {
 	rows      []geRow // the last list
 	at        time.Time
-	described bool                // that list came with the records of its jobs
-	known     map[string]*geKnown // by the number of the job
+	described bool // that list came with the records of its jobs
+	// undescribed is how many jobs had no record after the last list of all.
+	undescribed int
+	known       map[string]*geKnown // by the number of the job
 	// missed says when the list and the accounting first lacked a job or task, by its id.
 	missed map[string]time.Time
 
@@ -99,20 +101,24 @@ func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 		numbers = append(numbers, r.number)
 	}
 	unknown, waiting := g.toDescribe(numbers)
-	if err := g.describe(ctx, sh, append(unknown, waiting...)); errors.Is(err, ErrLost) || errors.Is(err, ErrNoAnswer) {
+	slices.SortFunc(unknown, compareIDs)
+	slices.SortFunc(waiting, compareIDs)
+	if err := g.describe(ctx, sh, append(waiting, unknown...)); errors.Is(err, ErrLost) || errors.Is(err, ErrNoAnswer) {
 		return nil, err
 	}
 	g.cache.described, g.cache.at = true, time.Now() // the second answer may have taken long
+	g.cache.undescribed = max(0, len(unknown)-maxDescribed)
 	return jobsFrom(g.cache.rows, g.job), nil
 }
 
-// describe queries the records of the newest of these jobs.
+// describe queries the records of the last of these jobs.
 func (g gridEngine) describe(ctx context.Context, sh *shell, numbers []string) error {
 	if len(numbers) == 0 {
 		return nil
 	}
+	numbers = numbers[max(0, len(numbers)-maxDescribed):]
 	slices.SortFunc(numbers, compareIDs)
-	res, err := sh.login(ctx, queryPrelude+describeCommand(numbers[max(0, len(numbers)-maxDescribed):]))
+	res, err := sh.login(ctx, queryPrelude+describeCommand(numbers))
 	if err != nil {
 		return err
 	}
@@ -348,7 +354,10 @@ func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.
 		return api.Job{}, err
 	}
 	job, err := withTag(jobs, tag)
-	if err != nil {
+	switch {
+	case err != nil && g.cache.undescribed > 0:
+		return api.Job{}, ErrIncomplete
+	case err != nil:
 		return api.Job{}, err
 	}
 	return g.detail(ctx, sh, job.ID)

@@ -23,6 +23,10 @@ var ErrNoAnswer = errors.New("the scheduler does not respond")
 // the command was executed.
 var ErrLost = errors.New("the connection was lost before the host answered")
 
+// ErrIncomplete means that not all jobs were looked at that could be the one of a tag: each costs
+// the server, so a query looks at a few. The next one looks at others.
+var ErrIncomplete = errors.New("not all jobs were looked at yet")
+
 // shell runs scripts on a host.
 type shell struct {
 	run     Runner

@@ -594,10 +594,15 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 
 // withModel runs a test on one laptop of a model, whose cluster is Slurm without skew.
 func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
+	t.Helper()
+	withModelOf(t, modelSlurm{}, test)
+}
+
+func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *modelLaptop)) {
 	t.Setenv("PATH", t.TempDir())
 	keyFile, key := guestKey(t, t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(t, 1, modelSlurm{}, keyFile, key)
+		m := newModel(t, 1, dialect, keyFile, key)
 		m.cluster.skew, m.cluster.limit = 0, time.Hour
 		test(m, m.laptops[0])
 		m.finish()
@@ -769,6 +774,21 @@ func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 		m.sleep(5 * time.Minute)
 		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
 			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
+		}
+	})
+}
+
+func TestASubmissionInDoubtIsFoundBelowNewerJobs(t *testing.T) {
+	withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
+		m.cluster.queue = 5 * time.Hour
+		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 90 * time.Second}}
+		l.mustUp()
+		for i := range 5 {
+			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: fmt.Sprintf("%d.pbs01", 900+i), name: "production", script: "/home/alice/production.sh", submitted: time.Now().Add(time.Minute), start: time.Now(), limit: 100 * time.Hour})
+		}
+		m.sleep(20 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
+			m.t.Errorf("%s: %s; job %+v, pending %v", s.State, s.Cause, s.Job, s.Pending)
 		}
 	})
 }
