@@ -793,6 +793,22 @@ func TestASubmissionInDoubtIsFoundBelowNewerJobs(t *testing.T) {
 	})
 }
 
+func TestAnotherLaptopsJobOfTheSameNameSettlesNoSubmissionInDoubt(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.job = "job = \"nb\"\n"
+		l.writeConfig()
+		l.agent.reload()
+		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 5 * time.Minute}}
+		l.mustUp()
+		m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "50", name: "nb", script: "/home/alice/.tunctl/nb-other/nb.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour})
+		l.up()
+		m.sleep(10 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != "50" || len(s.Others) != 1 || s.Others[0].ID != "101" {
+			m.t.Errorf("%s: %s; job %+v, others %+v", s.State, s.Cause, s.Job, s.Others)
+		}
+	})
+}
+
 func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
 	for name, act := range map[string]func(*modelLaptop){"cancelled": (*modelLaptop).cancel, "extended": (*modelLaptop).extend} {
 		t.Run(name, func(t *testing.T) {

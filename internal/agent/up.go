@@ -259,7 +259,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	rec := s.agent.store.Session(s.name)
 	sub := rec.Submissions.Of(job)
-	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil { // the scheduler may not tell the script
+	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil && state.TagOf(job) == "" { // the scheduler may not tell the script
 		sub = current
 	}
 	if sub.Cancel {
