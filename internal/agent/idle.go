@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -129,7 +130,7 @@ func (m *meter) judge(ctx context.Context, u api.Usage, check bool) {
 		i.noticed = i.noticed || tell
 	})
 	if tell { // after the state that says so: without that, the notice is withdrawn
-		m.session.change(func(f *facts) { f.idle = true })
+		m.session.change(func(f *facts.Facts) { f.Idle = true })
 		m.session.notify(api.NoticeIdle, idleText(m.session.name, long, m.nodes.current(), u))
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/usage"
@@ -105,8 +106,8 @@ func (m *meter) measure(ctx context.Context, looked bool) {
 		m.measureJob(ctx, &u)
 		m.judge(ctx, u, check)
 	}
-	if m.session.known().idle && !m.idle.noticed { // it is used again, and the notice withdrawn
-		m.session.change(func(f *facts) { f.idle = false })
+	if m.session.known().Idle && !m.idle.noticed { // it is used again, and the notice withdrawn
+		m.session.change(func(f *facts.Facts) { f.Idle = false })
 	}
 	if !looked {
 		m.stop()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,8 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 	"internal/usage":       {"internal/api", "internal/posixsh"},
@@ -120,6 +122,8 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/tray"},
+	// What follows from the facts needs no connection.
+	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.
@@ -204,6 +208,21 @@ func TestDetectKnowsNoHost(t *testing.T) {
 		return
 	}
 	t.Error("there is no package jobwatch/detect")
+}
+
+// TestFactsArePure: what follows from the facts of a session depends on them and on the time that
+// the caller gives, alone.
+func TestFactsArePure(t *testing.T) {
+	for file, text := range sourceFiles(t) {
+		if path.Dir(file) != "internal/agent/facts" {
+			continue
+		}
+		for _, impure := range []string{"time.Now(", "time.Since(", "time.Until(", "\"sync\"", "\"os\"", "\"net\"", "\"context\""} {
+			if bytes.Contains(text, []byte(impure)) {
+				t.Errorf("%s has %s", file, impure)
+			}
+		}
+	}
 }
 
 func TestTheArchitecturePageHasEveryPackageOfTheProgram(t *testing.T) {
