@@ -809,6 +809,18 @@ func TestAnotherLaptopsJobOfTheSameNameSettlesNoSubmissionInDoubt(t *testing.T) 
 	})
 }
 
+func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		m.cluster.end(m.cluster.jobs[0], "FAILED", nil)
+		other := &modelJob{id: m.cluster.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour}
+		m.cluster.jobs = append(m.cluster.jobs, other)
+		if _, err := l.agent.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || other.extended {
+			m.t.Errorf("%v, extended %v", err, other.extended)
+		}
+	})
+}
+
 func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
 	for name, act := range map[string]func(*modelLaptop){"cancelled": (*modelLaptop).cancel, "extended": (*modelLaptop).extend} {
 		t.Run(name, func(t *testing.T) {
