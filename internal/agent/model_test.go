@@ -821,6 +821,22 @@ func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
 	})
 }
 
+func TestAnUpOfARemovedSectionEndsThePermissionOfTheOneBefore(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.cluster.next = []modelSubmit{{name: "never begins", notBegun: true}}
+		l.up()
+		m.sleep(5 * time.Second)
+		l.section = false
+		l.writeConfig()
+		l.agent.reload()
+		l.up()
+		m.sleep(5 * time.Minute)
+		if n := len(m.cluster.jobs); n != 0 {
+			m.t.Errorf("%d jobs", n)
+		}
+	})
+}
+
 func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
 	for name, act := range map[string]func(*modelLaptop){"cancelled": (*modelLaptop).cancel, "extended": (*modelLaptop).extend} {
 		t.Run(name, func(t *testing.T) {

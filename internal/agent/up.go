@@ -44,6 +44,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		}
 	}
 	if err := a.removedError(s); err != nil {
+		s.change(func(*facts.Facts) { s.endPermitLocked() }) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
