@@ -76,11 +76,11 @@ func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) 
 	}
 	text, err := t.ReadLine(ctx, question+" [y/N] ", true)
 	if ctx.Err() != nil {
-		return silentError(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	if err == nil && (strings.EqualFold(text, "y") || strings.EqualFold(text, "yes")) {
 		return nil
 	}
 	t.Say("nothing was cancelled")
-	return silentError(exitFailed)
+	return exitError(exitFailed)
 }

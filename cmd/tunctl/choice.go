@@ -116,10 +116,10 @@ func chooseRow(ctx context.Context, t *term.Terminal, question, what string, row
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		t.Say("stopped; nothing was done")
-		return 0, silentError(exitInterrupted)
+		return 0, exitError(exitInterrupted)
 	case errors.Is(err, io.EOF):
 		t.Say("nothing was chosen")
-		return 0, silentError(exitFailed)
+		return 0, exitError(exitFailed)
 	}
 	return i, err
 }

@@ -96,7 +96,7 @@ func configEdit(ctx context.Context, inv *invocation) error {
 		again, unread := inv.ReadLine(ctx, "Edit again? [Y/n] ", true)
 		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
 			inv.Say("the file stays as you saved it; its changes take effect once the errors are fixed")
-			return silentError(exitCode(err))
+			return exitError(exitCode(err))
 		}
 	}
 }

@@ -72,7 +72,7 @@ func diagnose(ctx context.Context, inv *invocation) error {
 		}
 	}
 	if slices.ContainsFunc(checks, func(x api.Check) bool { return x.Result == api.CheckBad }) {
-		return silentError(exitFailed)
+		return exitError(exitFailed)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func reportFailures(t *term.Terminal, errs []error) error {
 	for _, err := range errs {
 		printError(t, err)
 	}
-	return silentError(exitCode(errs[0]))
+	return exitError(exitCode(errs[0]))
 }
 
 const nothingToCancel = "no session is up or has a running job"

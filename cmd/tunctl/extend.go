@@ -105,10 +105,10 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 		text, err := inv.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
 		switch {
 		case ctx.Err() != nil:
-			return 0, silentError(exitInterrupted)
+			return 0, exitError(exitInterrupted)
 		case errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(text) == "":
 			inv.Say("nothing was changed")
-			return 0, silentError(exitFailed)
+			return 0, exitError(exitFailed)
 		case err != nil:
 			return 0, err
 		}

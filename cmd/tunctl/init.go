@@ -50,7 +50,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			err := setUp(ctx, inv)
 			if inv.Context.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
 				inv.Say("stopped")
-				return silentError(exitInterrupted)
+				return exitError(exitInterrupted)
 			}
 			return err
 		}),

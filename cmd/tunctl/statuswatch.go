@@ -31,7 +31,7 @@ func watchStatus(ctx context.Context, inv *invocation, st api.Status) error {
 	defer stop()
 	err := watchui.Follow(ctx, inv.client, rand.Text(), 0, func(st api.Status) error { return showStatus(inv, st) }, nil)
 	if ctx.Err() != nil {
-		return silentError(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
 		Act: w.act, Login: w.login,
 	})
 	if errors.Is(err, watchui.ErrInterrupted) {
-		return silentError(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	return err
 }

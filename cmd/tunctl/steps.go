@@ -46,11 +46,11 @@ func (s *steps) show(x api.Session) {
 		s.text = s.stepText(x)
 		if s.text != "" && !s.term.Live {
 			s.term.Say("… %s", s.text)
-			if worthALine(x) {
+			if printsCause(x) {
 				s.term.Say("  %s", x.Cause)
 			}
 		}
-	} else if x.Cause != s.cause && worthALine(x) && !s.term.Live {
+	} else if x.Cause != s.cause && printsCause(x) && !s.term.Live {
 		s.term.Say("  %s", x.Cause)
 	}
 	if x.Hint != s.hint && x.Hint != "" && x.State == api.SessionQueued {
@@ -75,8 +75,8 @@ func (s *steps) completeLocked(x api.Session) {
 	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.state, x), 44), s.term.Paint(term.Grey, stopwatch(took)))
 }
 
-// worthALine reports whether a cause gets a line of its own where lines cannot be redrawn.
-func worthALine(x api.Session) bool {
+// printsCause reports whether a cause gets a line of its own where lines cannot be redrawn.
+func printsCause(x api.Session) bool {
 	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting || x.Cause == api.AskedElsewhere)
 }
 

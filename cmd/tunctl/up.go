@@ -166,13 +166,13 @@ func (u *up) bringUp(ctx context.Context) (api.Session, error) {
 	waiting, cancel := u.deadline(ctx)
 	defer cancel()
 	session, err := u.follow(waiting)
-	_, silent := errors.AsType[silentError](err)
+	_, silent := errors.AsType[exitError](err)
 	switch {
 	case silent: // its message was printed
 		return session, err
 	case ctx.Err() != nil:
 		u.sayInterrupted(session)
-		return session, silentError(exitInterrupted)
+		return session, exitError(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded) && session.Name == "":
 		return session, api.Errorf(api.CodeTimeout, "the agent did not respond in time").
 			WithHint("`tunctl status` shows what it has started")
@@ -317,7 +317,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 	go func() {
 		defer close(gone)
 		defer close(events)
-		q := &questions{term: u.Terminal, client: u.client}
+		q := &promptReader{term: u.Terminal, client: u.client}
 		defer q.wait()
 		_ = u.client.Watch(ctx, answersAt(u.Terminal), u.waiter, func(e api.Event) { // its end closes the channel
 			if q.handle(ctx, e) {
@@ -461,7 +461,7 @@ func (u *up) printResult(s api.Session, err error) error {
 	if !ok {
 		e = api.Errorf(api.CodeFailed, "%v", err)
 	}
-	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
+	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), exitError(exitCode(err)))
 }
 
 // sayInterrupted says what continues after a Ctrl-C.
