@@ -250,7 +250,7 @@ func endedNotification(s api.Session) notification {
 	return n
 }
 
-// noticeNews is a notice of the agent: a title, and more after a colon.
+// noticeNotification is a notice of the agent: a title, and more after a colon.
 func noticeNotification(n api.Notice, st api.Status) notification {
 	told := notification{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
 	title, body, _ := strings.Cut(n.Text, ": ")

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -55,7 +56,7 @@ func extend(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	inv.Say("%s job %s runs%s", inv.Paint(term.Green, "✓"), job.ID, untilText(&job, time.Now()))
+	inv.Say("%s job %s runs%s", inv.Paint(term.Green, "✓"), job.ID, show.Until(&job, time.Now()))
 	if job.Hint != "" {
 		inv.Say("  %s", job.Hint)
 	}
@@ -99,7 +100,7 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 		return 0, unknownSession(name, st)
 	}
 	if now := time.Now(); runsJob(s) && s.Job.End.After(now) {
-		inv.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, untilText(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
+		inv.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, show.Until(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
 	}
 	for {
 		text, err := inv.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)

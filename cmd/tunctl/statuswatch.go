@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/internal/watchui"
 )
@@ -51,7 +52,7 @@ func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
 	defer stop()
 	err := watchui.Run(ctx, inv.Terminal, inv.client, watchui.Options{
 		Status: st, Session: inv.Args().First(), Waiter: w.waiter,
-		Table: watchTable, Details: watchDetails, Describe: describeJob,
+		Table: watchTable, Details: watchDetails, Describe: show.Job,
 		Act: w.act, Login: w.login,
 	})
 	if errors.Is(err, watchui.ErrInterrupted) {
@@ -125,7 +126,7 @@ func (w *watchActions) up(ctx context.Context, session string) (string, error) {
 	case unsubmitted(res.Session):
 		return "starting " + session + "; its job may be submitted while this screen is open", nil
 	}
-	return fmt.Sprintf("%s is %s%s", session, res.Session.State, becauseText(res.Session.Cause)), nil
+	return fmt.Sprintf("%s is %s%s", session, res.Session.State, show.Because(res.Session.Cause)), nil
 }
 
 func (w *watchActions) down(ctx context.Context, req api.DownRequest) (string, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/internal/watchui"
 )
@@ -38,10 +39,10 @@ new      -    -                -         -                -
 old      -    -                -         -                -       
   the site refuses job steps
 `
-	if got := useTable(d, now).Draw(term.Layout{}); got != want {
+	if got := show.Use(d.Sessions, d.Usage, now).Draw(term.Layout{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for line := range strings.SplitSeq(useTable(d, now).Draw(term.Layout{Width: 58}), "\n") {
+	for line := range strings.SplitSeq(show.Use(d.Sessions, d.Usage, now).Draw(term.Layout{Width: 58}), "\n") {
 		if term.TextWidth(line) > 58 || strings.Contains(line, "▁") {
 			t.Errorf("on 58 columns: %s", line)
 		}
@@ -55,7 +56,7 @@ func TestTheIdleTimeIsTheSameInTheListAndInTheDetails(t *testing.T) {
 		Sessions: []api.Session{s},
 		Usage:    map[string][]api.Usage{s.Name: {{Source: api.UsageStep, IdleSince: now.Add(-25*time.Minute - 40*time.Second)}}},
 	}
-	if list, details := useTable(d, now).Draw(term.Layout{}), watchDetails(term.Layout{}, d, now); !strings.Contains(list, "  26 min") || !strings.Contains(details, "(26 min)") {
+	if list, details := show.Use(d.Sessions, d.Usage, now).Draw(term.Layout{}), watchDetails(term.Layout{}, d, now); !strings.Contains(list, "  26 min") || !strings.Contains(details, "(26 min)") {
 		t.Errorf("got\n%s\n%s", list, details)
 	}
 }
