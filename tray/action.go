@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/actions"
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 )
 
 // extendBy is how much more time a notification's button asks for.
@@ -102,7 +103,7 @@ func (c *controller) actionFor(verb, name string) func(ctx context.Context) erro
 	case verbExtend:
 		return on(name, c.extend)
 	case verbAskEnd:
-		if s, found := c.view.Status.Session(name); found && jobAlive(s, time.Now()) {
+		if s, found := c.view.Status.Session(name); found && s.MayHaveLiveJob(time.Now()) {
 			c.announce(endQuestion(s))
 		}
 	case verbEnd:
@@ -191,5 +192,5 @@ func (c *controller) reportFailure(id string, err error) {
 		p.Hint = "`" + command + "` does the same in a terminal"
 	}
 	c.details.Store(id, p)
-	c.announce(notification{title: shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
+	c.announce(notification{title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
 }

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 )
 
 // The kinds of notifications, as the config's notify names them.
@@ -137,7 +139,7 @@ func (n notification) holds(st api.Status) bool {
 	case kindEnded:
 		return found && (s.State == api.SessionEnded || s.State == api.SessionFailed)
 	case kindTimeLimit:
-		return found && s.Job != nil && !s.Job.State.Ended() && s.Job.End.Sub(n.limit) < time.Minute
+		return found && s.HasLiveJob() && s.Job.End.Sub(n.limit) < time.Minute
 	case kindLink:
 		return found && !s.State.Settled()
 	case kindIdle:
@@ -210,7 +212,7 @@ func (t *trackedSession) linkLost(s api.Session, before api.SessionState, now ti
 	}
 	t.lostShown = true
 	n := notification{kind: kindLink, title: headline("No connection to ", s.Host, ""), name: s.Name, body: "tunctl reconnects automatically."}
-	if jobAlive(s, now) {
+	if s.MayHaveLiveJob(now) {
 		n.body = "The job of " + s.Name + " keeps running. " + n.body
 	}
 	return []notification{n}
@@ -224,7 +226,7 @@ func backNotification(s api.Session) notification {
 func readyNotification(s api.Session, now time.Time) notification {
 	n := notification{kind: kindReady, title: headline("", s.Name, " is ready"), name: s.Name}
 	if s.Job != nil && s.Job.End.After(now) {
-		n.body = "It runs until " + api.ClockText(s.Job.End, now) + " (" + timeLeft(s, now) + ")."
+		n.body = "It runs until " + api.ClockText(s.Job.End, now) + " (" + show.TimeLeft(s, now) + ")."
 	}
 	return n.withOpen(s)
 }
@@ -255,7 +257,7 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 	told := notification{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
 	title, body, _ := strings.Cut(n.Text, ": ")
 	if word, _, _ := strings.Cut(title, " "); word != told.name {
-		title = sentenceCase(title)
+		title = show.Capitalize(title)
 	}
 	told.title, told.body = headline("", title, ""), noteBody(body)
 	if told.title != title { // which was cut
@@ -275,7 +277,7 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
 	case told.name == "": // of the config
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
-			told.title, told.body = headline("", sentenceCase(first), ""), noteBody(rest)
+			told.title, told.body = headline("", show.Capitalize(first), ""), noteBody(rest)
 		}
 		told.verbs, told.instead = []string{verbSettings}, "Edit the config from the tray menu."
 	}
@@ -292,7 +294,7 @@ func endQuestion(s api.Session) notification {
 
 // noteBody makes a text the body of a notification: a short sentence without commands.
 func noteBody(text string, names ...string) string {
-	return asSentence(shorten(withoutCommands(text), 160), names...)
+	return show.Sentence(show.Shorten(show.WithoutCommands(text), 160), names...)
 }
 
 // newLogins returns one notification for each host that needs a login, however many
@@ -324,4 +326,13 @@ func loginNotification(s api.Session) notification {
 		body: strings.TrimSpace(why + " " + s.Name + " waits for it."),
 		name: s.Host, verbs: []string{verbLogin}, instead: "Log in from the tray menu.",
 	}
+}
+
+// titleMost is how long a notification's title may be to be shown whole.
+const titleMost = 40
+
+// headline is a title with a name in it; a long name is cut.
+func headline(before, name, after string) string {
+	room := max(titleMost-utf8.RuneCountInString(before+after), 2)
+	return before + show.Shorten(name, room) + after
 }

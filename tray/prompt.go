@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
+	"tunctl/internal/show"
 )
 
 // openPrompt is a prompt that waits for its answer.
@@ -221,7 +222,7 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 		}
 	}
 	if p.Retry != "" {
-		why = asSentence(p.Retry) + "\n" + why
+		why = show.Sentence(p.Retry) + "\n" + why
 	}
 	q.Text = why + "\n\n" + text
 	return q

@@ -99,9 +99,9 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 	case configured && !configuresJob(set):
 		return s, api.Errorf(api.CodeUsage, "session %s has only forwards: there is no job to open an editor in", name).
 			WithHint("`tunctl init` adds a session with a job")
-	case !isUp(s):
+	case !s.IsUp():
 		return s, api.Errorf(api.CodeNotReady, "session %s is %s%s", name, s.State, show.Because(s.Cause)).WithHint(up, name)
-	case s.Job == nil || s.Job.State != api.JobRunning || s.Job.Node == "":
+	case !s.RunsJob() || s.Job.Node == "":
 		return s, api.Errorf(api.CodeNotReady, "the job of session %s does not run yet: it is %s%s", name, s.State, show.Because(s.Cause)).
 			WithHint(up, name)
 	}

@@ -190,7 +190,7 @@ func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests
 	var jobs []string
 	for _, s := range st.Sessions {
 		asked := slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
-		if asked && hasLiveJob(s) {
+		if asked && s.HasLiveJob() {
 			jobs = append(jobs, show.Job(*s.Job, time.Now()))
 		}
 	}

@@ -42,7 +42,7 @@ func extend(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	if name == "" {
-		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", runsJob, hasLiveJob); err != nil {
+		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", api.Session.RunsJob, api.Session.HasLiveJob); err != nil {
 			return err
 		}
 	}
@@ -62,8 +62,6 @@ func extend(ctx context.Context, inv *invocation) error {
 	}
 	return nil
 }
-
-func runsJob(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning }
 
 // extendArguments distinguishes a session from a time; both may be left out at a terminal,
 // where the person is asked.
@@ -99,7 +97,7 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 	if !ok {
 		return 0, unknownSession(name, st)
 	}
-	if now := time.Now(); runsJob(s) && s.Job.End.After(now) {
+	if now := time.Now(); s.RunsJob() && s.Job.End.After(now) {
 		inv.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, show.Until(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
 	}
 	for {

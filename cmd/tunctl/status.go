@@ -165,7 +165,7 @@ func (inv *invocation) lastUsage(ctx context.Context, s api.Session) (last *api.
 // measure is what the job of a session uses now; nil if it does not run, or the agent
 // cannot tell in time.
 func (inv *invocation) measure(ctx context.Context, s api.Session) *api.Usage {
-	if s.Job == nil || s.Job.State != api.JobRunning || s.State != api.SessionReady && s.State != api.SessionStarting {
+	if !s.RunsJob() || s.State != api.SessionReady && s.State != api.SessionStarting {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageWait)

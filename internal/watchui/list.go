@@ -15,7 +15,7 @@ func (m *model) data() Data {
 	switch m.view {
 	case Sessions, Use:
 		d.Sessions = keep(m.status.Sessions, func(s api.Session) bool {
-			return (m.view == Sessions || runs(s)) && contains(sessionWords(s), m.filter)
+			return (m.view == Sessions || s.RunsJob()) && contains(sessionWords(s), m.filter)
 		})
 	case Jobs:
 		d.Jobs = keep(m.jobs, func(j api.HostJob) bool {
@@ -32,8 +32,6 @@ func (m *model) data() Data {
 func keep[T any](list []T, want func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !want(x) })
 }
-
-func runs(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning }
 
 func sessionWords(s api.Session) string {
 	words := []string{s.Name, s.Host, string(s.State), s.Cause}

@@ -329,7 +329,7 @@ func (m *model) sessionCommand(k string, s api.Session) {
 		m.act(a, does.meanwhile+s.Name+"…")
 		return
 	}
-	if s.Job == nil || s.Job.State != api.JobRunning {
+	if !s.RunsJob() {
 		m.fail(s.Name + " has no running job")
 		return
 	}
