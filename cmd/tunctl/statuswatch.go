@@ -52,7 +52,6 @@ func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
 	defer stop()
 	err := watchui.Run(ctx, inv.Terminal, inv.client, watchui.Options{
 		Status: st, Session: inv.Args().First(), Waiter: w.waiter,
-		Table: watchTable, Details: watchDetails, Describe: show.Job,
 		Act: w.act, Login: w.login,
 	})
 	if errors.Is(err, watchui.ErrInterrupted) {

@@ -30,7 +30,7 @@ var imports = map[string][]string{
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/show":      {"internal/api", "internal/term"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
+	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
 	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
