@@ -17,11 +17,11 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Clients of the agent.
-	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop"},
-	"internal/actions":   {"internal/api", "internal/desktop"},
+	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
+	"internal/actions":   {"internal/api", "internal/desktop", "internal/show"},
 	"internal/dashboard": {"internal/actions", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
@@ -29,8 +29,9 @@ var imports = map[string][]string{
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/transfer":  {"internal/ctxtime"},
+	"internal/show":      {"internal/api", "internal/term"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
+	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
 	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
@@ -126,12 +127,17 @@ var never = []struct{ from, to string }{
 	{"internal/mcp", "golang.org/x/crypto/ssh"},
 	{"internal/desktop", "golang.org/x/crypto/ssh"},
 	{"internal/term", "golang.org/x/crypto/ssh"},
+	{"internal/show", "golang.org/x/crypto/ssh"},
 	{"tray", "golang.org/x/crypto/ssh"},
+	// What is shown is what a client was told.
+	{"internal/show", "tunctl/internal/agent"},
+	{"internal/show", "tunctl/internal/client"},
 	// The agent has no desktop: it may run where nobody is logged in.
 	{"internal/agent", "tunctl/internal/desktop"},
 	{"internal/agent", "tunctl/internal/client"},
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
+	{"internal/agent", "tunctl/internal/show"},
 	{"internal/agent", "tunctl/tray"},
 	// What is measured is given as a Source.
 	{"internal/usage", "tunctl/tunnel"},

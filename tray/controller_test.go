@@ -179,7 +179,7 @@ func (s *switchOnOff) Off(context.Context) error {
 	return nil
 }
 
-// stage is a companion with everything around it played.
+// stage is a controller with a fake of everything around it.
 type stage struct {
 	*script
 	*screen
@@ -195,7 +195,7 @@ type stage struct {
 // all is what the config wants to be notified of.
 func all(string) bool { return true }
 
-// play runs a companion in a bubble of its own time.
+// play runs a controller in a bubble of its own time.
 func play(t *testing.T, act func(t *testing.T, s *stage)) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "config.toml")
@@ -233,7 +233,7 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		c := newCompanion(o, s.screen, func() { s.quit = true })
+		c := newController(o, s.screen, func() { s.quit = true })
 		c.notifier = s.notes
 		done := make(chan struct{})
 		go func() {
@@ -269,7 +269,7 @@ func TestAnAgentThatIsGoneIsLookedAfterWithinSeconds(t *testing.T) {
 
 // status plays a status event.
 func (s *stage) status(v view) {
-	// The companion changes its own.
+	// The tray changes its own.
 	v.Status.Sessions, v.Status.Hosts = slices.Clone(v.Status.Sessions), slices.Clone(v.Status.Hosts)
 	s.events <- api.Event{Type: api.EventStatus, Status: &v.Status}
 	synctest.Wait()
@@ -576,17 +576,17 @@ func TestASessionAddedToTheConfigIsInTheMenuAtOnce(t *testing.T) {
 
 func TestUnwantedNotificationsAreNotShown(t *testing.T) {
 	o := Options{Notify: func(kind string) bool { return kind != kindNeedsLogin }}
-	c := newCompanion(o, &screen{}, func() {})
+	c := newController(o, &screen{}, func() {})
 	c.notifier = make(notes)
 	c.view = statuses["needs-login"]
-	c.announceNews(t.Context(), noon)
+	c.announceChanges(t.Context(), noon)
 	if len(c.outbox) != 0 {
 		t.Errorf("%d were shown", len(c.outbox))
 	}
 }
 
 func TestAMenuThatDidNotChangeIsNotDrawnAgain(t *testing.T) {
-	c := newCompanion(Options{}, &screen{}, func() {})
+	c := newController(Options{}, &screen{}, func() {})
 	c.view = statuses["down"]
 	c.redraw(noon)
 	drawn := c.shown

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func TestAForwardIsToldInWords(t *testing.T) {
 		"localhost:9000 on narval goes to localhost:9001 on this machine":                 {Kind: api.ForwardRemote, Listen: "localhost:9000", Target: "localhost:9001"},
 		"127.0.0.1:1080 on this machine is a SOCKS5 proxy; connections leave from narval": {Kind: api.ForwardDynamic, Listen: "127.0.0.1:1080"},
 	} {
-		if got := forwardText(f, "narval"); got != want {
+		if got := Forward(f, "narval"); got != want {
 			t.Errorf("%+v:\n%s\nwant\n%s", f, got, want)
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 )
 
 // The kinds of notifications, as the config's notify names them.
@@ -30,8 +32,8 @@ const (
 	linkLostAfter = time.Minute
 )
 
-// news is the content of a notification.
-type news struct {
+// notification is the content of a notification.
+type notification struct {
 	kind        string
 	title, body string
 	urgent      bool
@@ -44,21 +46,21 @@ type news struct {
 	instead     string    // how to do that without buttons
 }
 
-// tag identifies the subject: later news of the same subject replaces it.
-func (n news) tag() string {
+// tag identifies the subject: a later one of the same subject replaces it.
+func (n notification) tag() string {
 	if n.kind == "" {
 		return ""
 	}
 	return n.kind + ":" + n.name
 }
 
-// tracker finds the news in a series of statuses. It remembers what was shown, so that
+// tracker finds what is worth a notification in a series of statuses. It remembers what was shown, so that
 // nothing is shown twice.
 type tracker struct {
 	sessions map[string]*trackedSession
-	logins   map[string]bool      // hosts whose login was asked for
-	attended map[string]time.Time // hosts that a person was just busy with elsewhere, and when
-	current  map[string]news      // what was shown and still holds, by tag
+	logins   map[string]bool         // hosts whose login was asked for
+	attended map[string]time.Time    // hosts that a person was just busy with elsewhere, and when
+	current  map[string]notification // what was shown and still holds, by tag
 }
 
 // trackedSession is what the tracker knows about one session.
@@ -73,15 +75,15 @@ type trackedSession struct {
 func newTracker() *tracker {
 	return &tracker{
 		sessions: map[string]*trackedSession{}, logins: map[string]bool{},
-		attended: map[string]time.Time{}, current: map[string]news{},
+		attended: map[string]time.Time{}, current: map[string]notification{},
 	}
 }
 
-// update returns what is new in st. A session that is seen for the first time is no
-// news, unless it needs a login: after a start of the computer that is the news.
+// update returns what is new in st. A session that is seen for the first time is not
+// notified about, unless it needs a login: after a start of the computer that is what counts.
 // Requested are the sessions that were started from the menu, and when.
-func (t *tracker) update(st api.Status, requested map[string]time.Time, now time.Time) []news {
-	var all []news
+func (t *tracker) update(st api.Status, requested map[string]time.Time, now time.Time) []notification {
+	var all []notification
 	sessions := map[string]*trackedSession{}
 	for _, s := range st.Sessions {
 		old, known := t.sessions[s.Name]
@@ -100,8 +102,8 @@ func (t *tracker) update(st api.Status, requested map[string]time.Time, now time
 // host: they know what follows from that.
 func (t *tracker) markAttended(host string, now time.Time) { t.attended[host] = now }
 
-// shown remembers news that was shown, for outdated.
-func (t *tracker) shown(n news) {
+// shown remembers a notification that was shown, for outdated.
+func (t *tracker) shown(n notification) {
 	if tag := n.tag(); tag != "" {
 		t.current[tag] = n
 	}
@@ -120,8 +122,8 @@ func (t *tracker) outdated(st api.Status) []string {
 	return tags
 }
 
-// holds reports whether the news is still true.
-func (n news) holds(st api.Status) bool {
+// holds reports whether the notification is still true.
+func (n notification) holds(st api.Status) bool {
 	if n.soon {
 		return hostIs(st, n.name, api.HostUp)
 	}
@@ -137,7 +139,7 @@ func (n news) holds(st api.Status) bool {
 	case kindEnded:
 		return found && (s.State == api.SessionEnded || s.State == api.SessionFailed)
 	case kindTimeLimit:
-		return found && s.Job != nil && !s.Job.State.Ended() && s.Job.End.Sub(n.limit) < time.Minute
+		return found && s.HasLiveJob() && s.Job.End.Sub(n.limit) < time.Minute
 	case kindLink:
 		return found && !s.State.Settled()
 	case kindIdle:
@@ -150,8 +152,8 @@ func hostIs(st api.Status, host string, state api.HostState) bool {
 	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == state })
 }
 
-// update returns what is new about a session. A link that a person has cut is no news.
-func (t *trackedSession) update(s api.Session, requested time.Time, cut bool, now time.Time) []news {
+// update returns what is new about a session. A link that a person has cut does not count.
+func (t *trackedSession) update(s api.Session, requested time.Time, cut bool, now time.Time) []notification {
 	before := t.state
 	t.state = s.State
 	if before.Settled() && !s.State.Settled() {
@@ -164,22 +166,22 @@ func (t *trackedSession) update(s api.Session, requested time.Time, cut bool, no
 	if s.State == api.SessionReconnecting {
 		return t.linkLost(s, before, now)
 	}
-	var all []news
+	var all []notification
 	if t.lostShown && s.State == api.SessionReady {
-		all = append(all, backNews(s))
+		all = append(all, backNotification(s))
 	}
 	t.lost, t.lostShown = time.Time{}, false
 	if before != s.State {
 		seen := now.Sub(t.left) < watchedFor
 		switch s.State {
 		case api.SessionReady:
-			// The same one again is no news: the link or the agent was away.
+			// The same one again does not count: the link or the agent was away.
 			if !seen && t.served != jobRun(s) && now.Sub(requested) >= autoOpenWithin {
-				all = append(all, readyNews(s, now))
+				all = append(all, readyNotification(s, now))
 			}
 		case api.SessionEnded, api.SessionFailed:
 			if !s.Asked && (!seen || !requested.IsZero()) { // the menu shows no steps
-				all = append(all, endedNews(s))
+				all = append(all, endedNotification(s))
 			}
 		}
 	}
@@ -200,8 +202,8 @@ func jobRun(s api.Session) string {
 	return fmt.Sprint(s.Job.ID, " ", s.Job.Restarts, " ", s.Job.Node)
 }
 
-// linkLost returns the news of a link that stays lost.
-func (t *trackedSession) linkLost(s api.Session, before api.SessionState, now time.Time) []news {
+// linkLost returns the notification of a link that stays lost.
+func (t *trackedSession) linkLost(s api.Session, before api.SessionState, now time.Time) []notification {
 	if before != api.SessionReconnecting || t.lost.IsZero() {
 		t.lost = now
 	}
@@ -209,36 +211,36 @@ func (t *trackedSession) linkLost(s api.Session, before api.SessionState, now ti
 		return nil
 	}
 	t.lostShown = true
-	n := news{kind: kindLink, title: headline("No connection to ", s.Host, ""), name: s.Name, body: "tunctl reconnects automatically."}
-	if jobAlive(s, now) {
+	n := notification{kind: kindLink, title: headline("No connection to ", s.Host, ""), name: s.Name, body: "tunctl reconnects automatically."}
+	if s.MayHaveLiveJob(now) {
 		n.body = "The job of " + s.Name + " keeps running. " + n.body
 	}
-	return []news{n}
+	return []notification{n}
 }
 
-func backNews(s api.Session) news {
-	n := news{kind: kindLink, title: headline("", s.Name, " is connected again"), name: s.Name}
+func backNotification(s api.Session) notification {
+	n := notification{kind: kindLink, title: headline("", s.Name, " is connected again"), name: s.Name}
 	return n.withOpen(s)
 }
 
-func readyNews(s api.Session, now time.Time) news {
-	n := news{kind: kindReady, title: headline("", s.Name, " is ready"), name: s.Name}
+func readyNotification(s api.Session, now time.Time) notification {
+	n := notification{kind: kindReady, title: headline("", s.Name, " is ready"), name: s.Name}
 	if s.Job != nil && s.Job.End.After(now) {
-		n.body = "It runs until " + api.ClockText(s.Job.End, now) + " (" + timeLeft(s, now) + ")."
+		n.body = "It runs until " + api.ClockText(s.Job.End, now) + " (" + show.TimeLeft(s, now) + ")."
 	}
 	return n.withOpen(s)
 }
 
 // withOpen offers to open the session's page, if it has one.
-func (n news) withOpen(s api.Session) news {
+func (n notification) withOpen(s api.Session) notification {
 	if openable(s) {
 		n.verbs, n.instead = []string{verbOpen}, "Open it from the tray menu."
 	}
 	return n
 }
 
-func endedNews(s api.Session) news {
-	n := news{kind: kindEnded, name: s.Name, body: noteBody(s.Cause, s.Name, s.Host)}
+func endedNotification(s api.Session) notification {
+	n := notification{kind: kindEnded, name: s.Name, body: noteBody(s.Cause, s.Name, s.Host)}
 	if s.State == api.SessionFailed {
 		n.title, n.verbs, n.instead = headline("", s.Name, " failed"), []string{verbTrouble}, "The tray menu shows what went wrong."
 		return n
@@ -250,12 +252,12 @@ func endedNews(s api.Session) news {
 	return n
 }
 
-// noticeNews is a notice of the agent: a title, and more after a colon.
-func noticeNews(n api.Notice, st api.Status) news {
-	told := news{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
+// noticeNotification is a notice of the agent: a title, and more after a colon.
+func noticeNotification(n api.Notice, st api.Status) notification {
+	told := notification{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
 	title, body, _ := strings.Cut(n.Text, ": ")
 	if word, _, _ := strings.Cut(title, " "); word != told.name {
-		title = sentenceCase(title)
+		title = show.Capitalize(title)
 	}
 	told.title, told.body = headline("", title, ""), noteBody(body)
 	if told.title != title { // which was cut
@@ -275,7 +277,7 @@ func noticeNews(n api.Notice, st api.Status) news {
 		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
 	case told.name == "": // of the config
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
-			told.title, told.body = headline("", sentenceCase(first), ""), noteBody(rest)
+			told.title, told.body = headline("", show.Capitalize(first), ""), noteBody(rest)
 		}
 		told.verbs, told.instead = []string{verbSettings}, "Edit the config from the tray menu."
 	}
@@ -283,8 +285,8 @@ func noticeNews(n api.Notice, st api.Status) news {
 }
 
 // endQuestion asks whether a session's job is to be ended.
-func endQuestion(s api.Session) news {
-	return news{
+func endQuestion(s api.Session) notification {
+	return notification{
 		kind: kindIdle, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
 		body: fmt.Sprintf("Job %s ends at once. What is not saved is lost.", s.Job.ID), verbs: []string{verbKeep, verbEnd},
 	}
@@ -292,13 +294,13 @@ func endQuestion(s api.Session) news {
 
 // noteBody makes a text the body of a notification: a short sentence without commands.
 func noteBody(text string, names ...string) string {
-	return asSentence(shorten(withoutCommands(text), 160), names...)
+	return show.Sentence(show.Shorten(show.WithoutCommands(text), 160), names...)
 }
 
-// newLogins returns one piece of news for each host that needs a login, however many
+// newLogins returns one notification for each host that needs a login, however many
 // sessions wait for it.
-func (t *tracker) newLogins(st api.Status, now time.Time) []news {
-	var all []news
+func (t *tracker) newLogins(st api.Status, now time.Time) []notification {
+	var all []notification
 	logins := map[string]bool{}
 	for _, s := range st.Sessions {
 		if s.State != api.SessionNeedsLogin || s.Asked || logins[s.Host] {
@@ -306,22 +308,31 @@ func (t *tracker) newLogins(st api.Status, now time.Time) []news {
 		}
 		logins[s.Host] = true
 		if !t.logins[s.Host] && now.Sub(t.attended[s.Host]) >= watchedFor {
-			all = append(all, loginNews(s))
+			all = append(all, loginNotification(s))
 		}
 	}
 	t.logins = logins
 	return all
 }
 
-func loginNews(s api.Session) news {
+func loginNotification(s api.Session) notification {
 	why := strings.TrimPrefix(s.Cause, s.Host+" needs you: ")
 	if rest, ok := strings.CutPrefix(why, "it "); ok {
 		why = s.Host + " " + rest
 	}
 	why = noteBody(why, s.Host)
-	return news{
+	return notification{
 		kind: kindNeedsLogin, title: headline("Log in to ", s.Host, ""), urgent: true,
 		body: strings.TrimSpace(why + " " + s.Name + " waits for it."),
 		name: s.Host, verbs: []string{verbLogin}, instead: "Log in from the tray menu.",
 	}
+}
+
+// titleMost is how long a notification's title may be to be shown whole.
+const titleMost = 40
+
+// headline is a title with a name in it; a long name is cut.
+func headline(before, name, after string) string {
+	room := max(titleMost-utf8.RuneCountInString(before+after), 2)
+	return before + show.Shorten(name, room) + after
 }

@@ -25,9 +25,9 @@ type display interface {
 	Clicks() <-chan string // ids of entries
 }
 
-// companion follows the agent, updates the display, sends notifications, and does what
+// controller follows the agent, updates the display, sends notifications, and does what
 // is clicked.
-type companion struct {
+type controller struct {
 	Options
 	desk     desk
 	display  display
@@ -52,8 +52,8 @@ type companion struct {
 	pages      string                 // the directory of the pages that were shown, if any
 }
 
-func newCompanion(o Options, d display, quit func()) *companion {
-	return &companion{
+func newController(o Options, d display, quit func()) *controller {
+	return &controller{
 		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
 		view:    view{CanAutostart: o.Autostart != nil},
 		tracker: newTracker(), requested: map[string]time.Time{},
@@ -63,7 +63,7 @@ func newCompanion(o Options, d display, quit func()) *companion {
 }
 
 // Serve works until ctx ends.
-func (c *companion) Serve(ctx context.Context) {
+func (c *controller) Serve(ctx context.Context) {
 	updates := make(chan *api.Event)
 	c.running.Go(func() { c.watch(ctx, updates) })
 	c.running.Go(func() { c.deliverNotifications(ctx) })
@@ -79,7 +79,7 @@ func (c *companion) Serve(ctx context.Context) {
 		case e := <-updates:
 			c.apply(e)
 			c.handleEvent(ctx, e, time.Now())
-			c.announceNews(ctx, time.Now())
+			c.announceChanges(ctx, time.Now())
 		case id := <-c.display.Clicks():
 			c.act(ctx, id)
 		case id := <-c.acts:
@@ -91,14 +91,14 @@ func (c *companion) Serve(ctx context.Context) {
 				c.readAutostart(ctx)
 			}
 		case <-tick.C:
-			c.announceNews(ctx, time.Now())
+			c.announceChanges(ctx, time.Now())
 		}
 		c.redraw(time.Now())
 	}
 }
 
 // cleanUp waits for actions, which end with the context, and removes their files.
-func (c *companion) cleanUp() {
+func (c *controller) cleanUp() {
 	c.running.Wait()
 	if c.pages != "" {
 		_ = os.RemoveAll(c.pages)
@@ -106,7 +106,7 @@ func (c *companion) cleanUp() {
 }
 
 // watch sends the agent's events, and nil whenever it is gone, until ctx ends.
-func (c *companion) watch(ctx context.Context, updates chan<- *api.Event) {
+func (c *controller) watch(ctx context.Context, updates chan<- *api.Event) {
 	wait := retryFirst
 	send := func(e *api.Event) {
 		select {
@@ -134,7 +134,7 @@ func (c *companion) watch(ctx context.Context, updates chan<- *api.Event) {
 }
 
 // apply updates the view with an event; nil says that the agent is gone.
-func (c *companion) apply(e *api.Event) {
+func (c *controller) apply(e *api.Event) {
 	st := &c.view.Status
 	switch {
 	case e == nil:
@@ -161,7 +161,7 @@ func put[T any](list []T, x T, name func(T) string) []T {
 }
 
 // redraw shows the menu if it changed.
-func (c *companion) redraw(now time.Time) {
+func (c *controller) redraw(now time.Time) {
 	c.view.Now = now
 	if m := menuFor(c.view); !reflect.DeepEqual(m, c.shown) {
 		c.shown = m
@@ -169,9 +169,9 @@ func (c *companion) redraw(now time.Time) {
 	}
 }
 
-// announceNews shows what is new in the status. The page of a session that was just
+// announceChanges shows what is new in the status. The page of a session that was just
 // started from the menu opens automatically: a person waits for it.
-func (c *companion) announceNews(ctx context.Context, now time.Time) {
+func (c *controller) announceChanges(ctx context.Context, now time.Time) {
 	if !c.view.Reached {
 		return
 	}
@@ -194,12 +194,12 @@ func (c *companion) announceNews(ctx context.Context, now time.Time) {
 }
 
 // handleEvent handles events that are no part of the status: notices and prompts.
-func (c *companion) handleEvent(ctx context.Context, e *api.Event, now time.Time) {
+func (c *controller) handleEvent(ctx context.Context, e *api.Event, now time.Time) {
 	switch {
 	case e == nil:
 		c.dropPrompts()
 	case e.Type == api.EventNotice && e.Notice != nil:
-		c.announceIfWanted(noticeNews(*e.Notice, c.view.Status))
+		c.announceIfWanted(noticeNotification(*e.Notice, c.view.Status))
 	case e.Type == api.EventPrompt && e.Prompt != nil:
 		c.queuePrompt(ctx, *e.Prompt)
 	case e.Type == api.EventPromptClosed && e.Prompt != nil:
@@ -207,15 +207,15 @@ func (c *companion) handleEvent(ctx context.Context, e *api.Event, now time.Time
 	}
 }
 
-// announceIfWanted shows news of a kind that the config wants.
-func (c *companion) announceIfWanted(n news) {
+// announceIfWanted shows a notification of a kind that the config wants.
+func (c *controller) announceIfWanted(n notification) {
 	if c.Notify(n.kind) {
 		c.tracker.shown(n)
 		c.announce(n)
 	}
 }
 
-func (c *companion) readAutostart(ctx context.Context) {
+func (c *controller) readAutostart(ctx context.Context) {
 	if c.Autostart == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package watchui
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
-	"tunctl/internal/watchui"
 )
 
 func TestUseIsShownWithItsLimitsAndItsLastHour(t *testing.T) {
@@ -24,9 +24,9 @@ func TestUseIsShownWithItsLimitsAndItsLastHour(t *testing.T) {
 	last := &hour[len(hour)-1]
 	last.Memory, last.MemoryLimit, last.IdleSince = 3_200_000_000, 16_000_000_000, now.Add(-25*time.Minute)
 	last.GPUs = []api.GPUUsage{{Percent: part(0), Memory: 1_000_000_000, MemoryTotal: 40_000_000_000}, {Percent: part(4), Memory: 500_000_000, MemoryTotal: 40_000_000_000}}
-	d := watchui.Data{
-		Sessions: []api.Session{{Name: "train"}, {Name: "new"}, {Name: "old"}},
-		Usage: map[string][]api.Usage{
+	d := listed{
+		sessions: []api.Session{{Name: "train"}, {Name: "new"}, {Name: "old"}},
+		usage: map[string][]api.Usage{
 			"train": hour,
 			"old":   {{Session: "old", Time: now, Problem: "the site refuses job steps"}},
 		},
@@ -38,10 +38,10 @@ new      -    -                -         -                -
 old      -    -                -         -                -       
   the site refuses job steps
 `
-	if got := useTable(d, now).Draw(term.Layout{}); got != want {
+	if got := show.Use(d.sessions, d.usage, now).Draw(term.Layout{}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for line := range strings.SplitSeq(useTable(d, now).Draw(term.Layout{Width: 58}), "\n") {
+	for line := range strings.SplitSeq(show.Use(d.sessions, d.usage, now).Draw(term.Layout{Width: 58}), "\n") {
 		if term.TextWidth(line) > 58 || strings.Contains(line, "▁") {
 			t.Errorf("on 58 columns: %s", line)
 		}
@@ -51,22 +51,22 @@ old      -    -                -         -                -
 func TestTheIdleTimeIsTheSameInTheListAndInTheDetails(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
 	s := api.Session{Name: "train", State: api.SessionReady, Job: &api.Job{ID: "4712", State: api.JobRunning}}
-	d := watchui.Data{
-		Sessions: []api.Session{s},
-		Usage:    map[string][]api.Usage{s.Name: {{Source: api.UsageStep, IdleSince: now.Add(-25*time.Minute - 40*time.Second)}}},
+	d := listed{
+		sessions: []api.Session{s},
+		usage:    map[string][]api.Usage{s.Name: {{Source: api.UsageStep, IdleSince: now.Add(-25*time.Minute - 40*time.Second)}}},
 	}
-	if list, details := useTable(d, now).Draw(term.Layout{}), watchDetails(term.Layout{}, d, now); !strings.Contains(list, "  26 min") || !strings.Contains(details, "(26 min)") {
+	if list, details := show.Use(d.sessions, d.usage, now).Draw(term.Layout{}), details(term.Layout{}, d, now); !strings.Contains(list, "  26 min") || !strings.Contains(details, "(26 min)") {
 		t.Errorf("got\n%s\n%s", list, details)
 	}
 }
 
 func TestTheDetailsOfAJobAreAllThatIsKnown(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
-	queued := watchui.Data{Jobs: []api.HostJob{{Host: "narval", Job: api.Job{
+	queued := listed{jobs: []api.HostJob{{Host: "narval", Job: api.Job{
 		ID: "4711", Name: "train\x1b[2J", State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", Queue: "gpu",
 		Submitted: now.Add(-time.Hour), ExpectedStart: now.Add(time.Hour),
 	}}}}
-	got := watchDetails(term.Layout{}, queued, now)
+	got := details(term.Layout{}, queued, now)
 	for _, want := range []string{"other jobs have a higher priority (Priority)", "gpu", "2026-03-02 11:00", "expected start  2026-03-02 13:00"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -75,11 +75,11 @@ func TestTheDetailsOfAJobAreAllThatIsKnown(t *testing.T) {
 	if strings.Contains(got, "\x1b") || strings.Contains(got, "time limit") {
 		t.Errorf("got %q", got)
 	}
-	running := watchui.Data{
-		Sessions: []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "4712", State: api.JobRunning, Nodes: "nc[1-2]", End: now.Add(time.Hour)}}},
-		Usage:    map[string][]api.Usage{"jupyter": {{GPUs: []api.GPUUsage{{Name: "A100"}}}}},
+	running := listed{
+		sessions: []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "4712", State: api.JobRunning, Nodes: "nc[1-2]", End: now.Add(time.Hour)}}},
+		usage:    map[string][]api.Usage{"jupyter": {{GPUs: []api.GPUUsage{{Name: "A100"}}}}},
 	}
-	got = watchDetails(term.Layout{}, running, now)
+	got = details(term.Layout{}, running, now)
 	for _, want := range []string{"GPU 0 (A100)", "nc[1-2]", "time limit  2026-03-02 13:00"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -1,15 +1,20 @@
-package main
+// Package show writes what is known in words: tables of sessions, jobs, hosts, history and quotas,
+// the progress of a session, and the texts of states, times, sizes and reasons. Every viewer uses it,
+// so that the same thing has the same words everywhere. It asks nobody and does nothing: what can be
+// done is in package action.
+package show
 
 import (
 	"cmp"
 	"fmt"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"tunctl/internal/api"
 )
 
-// How the commands write times, sizes and numbers. Times of day are written by
-// [api.ClockText], time spans by [api.DurationText].
+// Times of day are written by [api.ClockText], time spans by [api.DurationText].
 
 // minuteTime is a time that may be far away.
 func minuteTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
@@ -28,8 +33,8 @@ func startedText(t time.Time) string {
 	return t.Local().Format("Mon 2 Jan 15:04")
 }
 
-// untilText is the end of a running job's time limit.
-func untilText(j *api.Job, now time.Time) string {
+// Until is the end of a running job's time limit.
+func Until(j *api.Job, now time.Time) string {
 	if j == nil || j.State != api.JobRunning || j.End.Before(now) {
 		return ""
 	}
@@ -43,9 +48,9 @@ func spanText(d time.Duration, known bool) string {
 	return api.DurationText(d)
 }
 
-// stopwatch is how long a step has taken while a person watches: finer than other time
+// Stopwatch is how long a step has taken while a person watches: finer than other time
 // spans.
-func stopwatch(d time.Duration) string {
+func Stopwatch(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
@@ -63,7 +68,8 @@ func rttText(ms float64) string {
 	return fmt.Sprintf("%.1f ms", ms)
 }
 
-func bytesText(n int64) string {
+// Bytes is a size.
+func Bytes(n int64) string {
 	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
 	i := 0
 	for value >= 999.5 && i < len(units)-1 {
@@ -75,20 +81,38 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.0f %s", value, units[i])
 }
 
-// countText is a number of things: "1 host", "2 hosts".
-func countText(n int, noun string) string {
+// Count is a number of things: "1 host", "2 hosts".
+func Count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// becauseText is a cause at the end of a sentence.
-func becauseText(cause string) string {
+// Because is a cause at the end of a sentence.
+func Because(cause string) string {
 	if cause == "" {
 		return ""
 	}
 	return ": " + cause
 }
 
+// OpenCommand is the command that opens a page of a session: its main one, or another endpoint
+// of its job.
+func OpenCommand(program, session, endpoint string) string {
+	if endpoint == "" {
+		return program + " open " + session
+	}
+	return program + " open " + session + " --which " + endpoint
+}
+
 func orDash(text string) string { return cmp.Or(text, "-") }
+
+// Capitalize makes the first letter of a text a capital.
+func Capitalize(text string) string {
+	r, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(r)) + text[size:]
+}

@@ -10,40 +10,40 @@ import (
 	"tunctl/internal/api"
 )
 
-// told are all kinds of news, as a person gets to see them.
-func told() map[string]news {
-	first := func(st api.Status, before api.SessionState) news {
+// told are all kinds of notifications, as a person gets to see them.
+func told() map[string]notification {
+	first := func(st api.Status, before api.SessionState) notification {
 		h := newTracker()
 		old := api.Status{Hosts: st.Hosts, Sessions: slices.Clone(st.Sessions)}
 		old.Sessions[0].State = before
 		h.update(old, nil, noon.Add(-time.Hour))
 		return h.update(st, nil, noon)[0]
 	}
-	all := map[string]news{}
+	all := map[string]notification{}
 	for name, before := range map[string]api.SessionState{
 		"ready": api.SessionQueued, "ended": api.SessionReady, "failed": api.SessionSubmitting,
 		"needs-login": api.SessionConnecting, "reconnecting": api.SessionReconnecting,
 	} {
 		all[name] = first(statuses[name].Status, before)
 	}
-	all["time-limit"] = noticeNews(api.Notice{
+	all["time-limit"] = noticeNotification(api.Notice{
 		Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 15 min, at 12:15: save your work",
 	}, statuses["ready"].Status)
-	all["idle"] = noticeNews(api.Notice{
+	all["idle"] = noticeNotification(api.Notice{
 		Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job",
 	}, statuses["ready"].Status)
 	all["end"] = endQuestion(statuses["ready"].Status.Sessions[0])
-	all["certificate"] = noticeNews(api.Notice{
+	all["certificate"] = noticeNotification(api.Notice{
 		Kind: api.NoticeNeedsLogin, Host: "narval",
 		Text: "your certificate for narval expires soon: after 12:30, a lost connection needs you to log in again with a new certificate",
 	}, statuses["ready"].Status)
-	all["config"] = noticeNews(api.Notice{Text: "the config has errors; the last valid one stays in use: config.toml:3:1: unknown key \"hots\""}, api.Status{})
-	all["back"] = backNews(statuses["ready"].Status.Sessions[0])
+	all["config"] = noticeNotification(api.Notice{Text: "the config has errors; the last valid one stays in use: config.toml:3:1: unknown key \"hots\""}, api.Status{})
+	all["back"] = backNotification(statuses["ready"].Status.Sessions[0])
 	return all
 }
 
 func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
-	check := func(name string, n news) {
+	check := func(name string, n notification) {
 		t.Helper()
 		if len([]rune(n.title)) > 40 || n.title == "" {
 			t.Errorf("%s: the title %q has %d characters", name, n.title, len([]rune(n.title)))
@@ -67,9 +67,9 @@ func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
 	long := session(strings.Repeat("n", 50), api.SessionReady, page, runsFor(time.Hour),
 		dueTo("the job failed: fix it; `tunctl up "+strings.Repeat("n", 50)+"` starts a new one; its log ends with:\n"+strings.Repeat("x", 500)))
 	long.Host = strings.Repeat("h", 60)
-	for name, n := range map[string]news{
-		"ready": readyNews(long, noon), "back": backNews(long), "ended": endedNews(long), "login": loginNews(long),
-		"notice": noticeNews(api.Notice{Kind: api.NoticeTimeLimit, Session: long.Name, Text: long.Name + " ends in 15 min, at 12:15: save your work"}, api.Status{}),
+	for name, n := range map[string]notification{
+		"ready": readyNotification(long, noon), "back": backNotification(long), "ended": endedNotification(long), "login": loginNotification(long),
+		"notice": noticeNotification(api.Notice{Kind: api.NoticeTimeLimit, Session: long.Name, Text: long.Name + " ends in 15 min, at 12:15: save your work"}, api.Status{}),
 	} {
 		check("long "+name, n)
 		if len(n.body) > 250 {
@@ -78,7 +78,7 @@ func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
 	}
 }
 
-func TestWhatIsNews(t *testing.T) {
+func TestWhatIsANotification(t *testing.T) {
 	// step is how a session is at a time after noon.
 	type step struct {
 		after time.Duration
@@ -208,7 +208,7 @@ func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
 	}
 	for _, tt := range tests {
 		h := newTracker()
-		h.shown(news{kind: tt.kind, name: tt.name, limit: noon.Add(time.Hour)})
+		h.shown(notification{kind: tt.kind, name: tt.name, limit: noon.Add(time.Hour)})
 		status := func(state api.SessionState) api.Status {
 			return api.Status{Sessions: []api.Session{session("jupyter", state, runsFor(time.Hour))}}
 		}

@@ -1,96 +1,87 @@
-package main
+package show
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
-	"tunctl/internal/watchui"
 )
 
-// watchTable has the rows of a view of `tunctl status --watch`.
-func watchTable(view watchui.View, d watchui.Data, now time.Time) *term.Table {
-	switch view {
-	case watchui.Jobs:
-		return jobsTable(d.Jobs, true, now)
-	case watchui.Use:
-		return useTable(d, now)
-	case watchui.Hosts:
-		return hostsTable(d.Hosts, nil, now)
+// usageNotes says what a job uses.
+func usageNotes(u *api.Usage, now time.Time) []string {
+	switch {
+	case u == nil:
+		return nil
+	case u.Problem != "":
+		return []string{"! what the job uses is not known: " + u.Problem}
 	}
-	return sessionsTable(d.Sessions, now)
+	var parts []string
+	if u.CPUPercent != nil && u.CPUs > 0 {
+		parts = append(parts, percentText(u.CPUPercent)+" of "+Count(u.CPUs, "CPU"))
+	}
+	if u.Memory > 0 {
+		parts = append(parts, "memory "+memoryText(u.Memory, u.MemoryLimit))
+	}
+	if u.Source == api.UsageScheduler {
+		parts = append(parts, "as the scheduler has counted")
+	}
+	var notes []string
+	if len(parts) > 0 {
+		notes = append(notes, strings.Join(parts, ", "))
+	}
+	for i, g := range u.GPUs {
+		gpu := fmt.Sprintf("GPU %d", i)
+		if g.Name != "" {
+			gpu += " (" + g.Name + ")"
+		}
+		gpu += " " + percentText(g.Percent)
+		if g.MemoryTotal > 0 {
+			gpu += ", memory " + memoryText(g.Memory, g.MemoryTotal)
+		}
+		notes = append(notes, gpu)
+	}
+	if idle := idleText(u.IdleSince, now); idle != "" {
+		notes = append(notes, fmt.Sprintf("idle since %s (%s)", api.ClockText(u.IdleSince, now), idle))
+	}
+	return notes
 }
 
-// watchDetails is all that is known about the only session, job or host.
-func watchDetails(l term.Layout, d watchui.Data, now time.Time) string {
-	switch {
-	case len(d.Sessions) == 1:
-		s := d.Sessions[0]
-		if list := d.Usage[s.Name]; len(list) > 0 {
-			s.Usage = &list[len(list)-1]
-		}
-		text := sessionsTable([]api.Session{s}, now).Draw(l)
-		if s.Job != nil {
-			text += "\n" + factsText(l, jobFacts(*s.Job, s.Host, now))
-		}
-		return text
-	case len(d.Jobs) == 1:
-		return jobsTable(d.Jobs, true, now).Draw(l) + "\n" + factsText(l, jobFacts(d.Jobs[0].Job, d.Jobs[0].Host, now))
-	case len(d.Hosts) == 1:
-		return hostPage(l, d.Hosts[0], now)
+// idleShown is how long a job must be idle before that is worth a word.
+const idleShown = time.Minute
+
+// idleText is how long a job is idle; "" if it is not, or not for long.
+func idleText(since, now time.Time) string {
+	if idle := now.Sub(since); !since.IsZero() && idle >= idleShown {
+		return api.DurationText(idle)
 	}
 	return ""
 }
 
-// jobFacts are names and values; an empty value is unknown.
-func jobFacts(j api.Job, host string, now time.Time) [][2]string {
-	at := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return minuteTime(t)
+func percentText(p *float64) string {
+	if p == nil {
+		return "-"
 	}
-	ends := "ended"
-	if !j.State.Ended() {
-		ends = "time limit"
-	}
-	facts := [][2]string{
-		{"job", j.ID},
-		{"name", j.Name},
-		{"state", string(j.State)},
-		{"reason", whyText(j)},
-		{"host", host},
-		{"node", cmp.Or(j.Nodes, j.Node)},
-		{"queue", j.Queue},
-		{"submitted", at(j.Submitted)},
-		{"started", at(j.Start)},
-		{ends, at(j.End)},
-		{"log", j.Log},
-		{"other logs", strings.Join(j.OtherLogs, ", ")},
-	}
-	if j.State.Waiting() && j.ExpectedStart.After(now) {
-		facts = append(facts, [2]string{"expected start", at(j.ExpectedStart)})
-	}
-	if j.Restarts > 0 {
-		facts = append(facts, [2]string{"restarts", fmt.Sprint(j.Restarts)})
-	}
-	for i := range facts {
-		facts[i][1] = strings.ReplaceAll(api.Sanitize(facts[i][1]), "\n", " ")
-	}
-	return facts
+	return fmt.Sprintf("%.0f %%", *p)
 }
 
-// useTable has what the jobs of sessions use, as far as it is known.
-func useTable(d watchui.Data, now time.Time) *term.Table {
+func memoryText(used, limit int64) string {
+	if limit == 0 {
+		return Bytes(used)
+	}
+	return Bytes(used) + " of " + Bytes(limit)
+}
+
+// Use has what the jobs of sessions use, as far as it is known. The measurements are those
+// of the last hour, by session, the oldest first.
+func Use(sessions []api.Session, usage map[string][]api.Usage, now time.Time) *term.Table {
 	t := &term.Table{
 		Header: []string{"SESSION", "CPU", "MEMORY", "GPU", "GPU MEMORY", "IDLE", "LAST HOUR"},
 		Whole:  []string{"SESSION", "CPU", "MEMORY", "GPU"}, Optional: []string{"LAST HOUR"},
 	}
-	for _, s := range d.Sessions {
-		list := d.Usage[s.Name]
+	for _, s := range sessions {
+		list := usage[s.Name]
 		last := api.Usage{}
 		if len(list) > 0 {
 			last = list[len(list)-1]

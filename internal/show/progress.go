@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"tunctl/internal/term"
 )
 
-// steps draws a session's progress, one line per step: a spinner while it lasts, ✓ and its
+// Progress draws a session's progress, one line per step: a spinner while it lasts, ✓ and its
 // time when it is done.
-type steps struct {
+type Progress struct {
 	term     *term.Terminal
 	attaches bool // the job exists already
 	quit     chan struct{}
@@ -28,16 +28,17 @@ type steps struct {
 	since time.Time
 }
 
-func newSteps(t *term.Terminal) *steps {
-	s := &steps{term: t, quit: make(chan struct{})}
+// NewProgress begins to draw on the terminal. With attaches, the job exists already.
+func NewProgress(t *term.Terminal, attaches bool) *Progress {
+	s := &Progress{term: t, attaches: attaches, quit: make(chan struct{})}
 	if t.Live {
 		s.done.Go(s.spin)
 	}
 	return s
 }
 
-// show updates the progress to the session's newest state.
-func (s *steps) show(x api.Session) {
+// Show updates the progress to the session's newest state.
+func (s *Progress) Show(x api.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if x.State != s.state {
@@ -46,11 +47,11 @@ func (s *steps) show(x api.Session) {
 		s.text = s.stepText(x)
 		if s.text != "" && !s.term.Live {
 			s.term.Say("… %s", s.text)
-			if worthALine(x) {
+			if printsCause(x) {
 				s.term.Say("  %s", x.Cause)
 			}
 		}
-	} else if x.Cause != s.cause && worthALine(x) && !s.term.Live {
+	} else if x.Cause != s.cause && printsCause(x) && !s.term.Live {
 		s.term.Say("  %s", x.Cause)
 	}
 	if x.Hint != s.hint && x.Hint != "" && x.State == api.SessionQueued {
@@ -60,7 +61,7 @@ func (s *steps) show(x api.Session) {
 }
 
 // completeLocked finishes the line of the step before x.
-func (s *steps) completeLocked(x api.Session) {
+func (s *Progress) completeLocked(x api.Session) {
 	if s.text == "" {
 		return
 	}
@@ -72,22 +73,22 @@ func (s *steps) completeLocked(x api.Session) {
 		s.term.Say("%s %s", s.term.Paint(term.Red, "✗"), s.text)
 		return
 	}
-	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.state, x), 44), s.term.Paint(term.Grey, stopwatch(took)))
+	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.state, x), 44), s.term.Paint(term.Grey, Stopwatch(took)))
 }
 
-// worthALine reports whether a cause gets a line of its own where lines cannot be redrawn.
-func worthALine(x api.Session) bool {
+// printsCause reports whether a cause gets a line of its own where lines cannot be redrawn.
+func printsCause(x api.Session) bool {
 	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting || x.Cause == api.AskedElsewhere)
 }
 
-// stop ends the drawing.
-func (s *steps) stop() {
+// Stop ends the drawing.
+func (s *Progress) Stop() {
 	close(s.quit)
 	s.done.Wait()
 	s.term.Draw("")
 }
 
-func (s *steps) spin() {
+func (s *Progress) spin() {
 	frames := spinner.MiniDot.Frames
 	tick := time.NewTicker(spinner.MiniDot.FPS)
 	defer tick.Stop()
@@ -110,7 +111,7 @@ func (s *steps) spin() {
 // stepLines is the current step and its duration, with the reason why it takes time below: the
 // reason is the most useful part, and too long for the same line.
 func stepLines(frame, text, cause string, lasts time.Duration, width int) string {
-	line := fmt.Sprintf("%s %s  %s", frame, text, stopwatch(lasts))
+	line := fmt.Sprintf("%s %s  %s", frame, text, Stopwatch(lasts))
 	if cause == "" {
 		return line
 	}
@@ -118,7 +119,7 @@ func stepLines(frame, text, cause string, lasts time.Duration, width int) string
 }
 
 // stepText describes the step of a state that does not last.
-func (s *steps) stepText(x api.Session) string {
+func (s *Progress) stepText(x api.Session) string {
 	switch {
 	case x.State == api.SessionConnecting:
 		return "connecting to " + x.Host

@@ -1,18 +1,16 @@
-package main
+package show
 
 import (
-	"net"
 	"strings"
 	"time"
 
-	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
 
-// statusTable draws sessions with their notes, and hosts.
-func statusTable(l term.Layout, st api.Status, now time.Time) string {
-	text := sessionsTable(st.Sessions, now).Draw(l)
+// Status draws sessions with their notes, and hosts.
+func Status(l term.Layout, st api.Status, now time.Time) string {
+	text := Sessions(st.Sessions, now).Draw(l)
 	if len(st.Hosts) == 0 {
 		return text
 	}
@@ -20,11 +18,11 @@ func statusTable(l term.Layout, st api.Status, now time.Time) string {
 	for _, s := range st.Sessions {
 		said[s.Cause] = true
 	}
-	return text + "\n" + hostsTable(st.Hosts, said, now).Draw(l)
+	return text + "\n" + Hosts(st.Hosts, said, now).Draw(l)
 }
 
-// sessionsTable has a row per session.
-func sessionsTable(list []api.Session, now time.Time) *term.Table {
+// Sessions has a row per session.
+func Sessions(list []api.Session, now time.Time) *term.Table {
 	sessions := &term.Table{
 		Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"},
 		Whole:  []string{"STATE", "JOB", "LEFT", "TRAFFIC"}, Optional: []string{"TRAFFIC", "HOST"},
@@ -35,24 +33,6 @@ func sessionsTable(list []api.Session, now time.Time) *term.Table {
 			term.Cell{Text: jobText(s.Job)}, leftCell(s, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
 	}
 	return sessions
-}
-
-// hostsTable has a row per connected host, without the causes that are said already.
-func hostsTable(list []api.Host, said map[string]bool, now time.Time) *term.Table {
-	hosts := &term.Table{Header: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
-	for _, h := range list {
-		var notes []string
-		if h.Cause != "" && !said[h.Cause] {
-			notes = append(notes, h.Cause)
-		}
-		notes = append(notes, h.Links...)
-		if near := certificateNote(h, now); near != "" {
-			notes = append(notes, near)
-		}
-		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
-			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
-	}
-	return hosts
 }
 
 // sessionNotes are the lines under a session.
@@ -81,7 +61,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		if e.URL != "" {
 			notes = append(notes, e.Name+": "+e.URL)
 		} else {
-			notes = append(notes, e.Name+": `"+actions.Page{Session: s.Name, Endpoint: e.Name}.Command("tunctl")+"`")
+			notes = append(notes, e.Name+": `"+OpenCommand("tunctl", s.Name, e.Name)+"`")
 		}
 	}
 	notes = append(notes, usageNotes(s.Usage, now)...)
@@ -106,30 +86,6 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		notes = append(notes, "next: job "+s.Next.ID+" is "+string(s.Next.State)+expectedText(s.Next, now))
 	}
 	return notes
-}
-
-// forwardNote says what a forward connects, in short.
-func forwardNote(s api.Session, f api.Forward) string {
-	note := f.Listen
-	if f.Target != "" {
-		note += " → " + f.Target
-	}
-	switch {
-	case s.Job == nil: // there is no node
-	case f.Kind == api.ForwardDynamic:
-		note += " is a SOCKS proxy on " + jobPlace(s)
-	case f.Target != "":
-		note += " on " + jobPlace(s)
-	}
-	return note
-}
-
-// sharedText says who may connect to a forward besides its owner.
-func sharedText(f api.Forward) string {
-	if host, _, err := net.SplitHostPort(f.Listen); err == nil && isOpenToOthers(host) {
-		return "! shared: anyone who can reach " + f.Listen + " can connect"
-	}
-	return "! shared: other users of this computer can connect to " + f.Listen
 }
 
 func expectedText(j *api.Job, now time.Time) string {
@@ -180,18 +136,7 @@ func trafficText(forwards []api.Forward) string {
 	if in+out == 0 {
 		return "-"
 	}
-	return "↓" + bytesText(in) + " ↑" + bytesText(out)
-}
-
-func loginText(h api.Host) string {
-	text := strings.TrimSpace(h.User + "@" + h.Hostname)
-	if h.LoginNode != "" {
-		text = h.User + "@" + h.LoginNode
-	}
-	if h.Auth != "" && h.State == api.HostUp {
-		text += " by " + h.Auth
-	}
-	return orDash(strings.Trim(text, "@"))
+	return "↓" + Bytes(in) + " ↑" + Bytes(out)
 }
 
 var sessionColours = map[api.SessionState]string{
@@ -199,13 +144,11 @@ var sessionColours = map[api.SessionState]string{
 	api.SessionNeedsLogin: term.Yellow, api.SessionEnded: term.Yellow, api.SessionReconnecting: term.Yellow,
 }
 
-var hostColours = map[api.HostState]string{
-	api.HostUp: term.Green, api.HostBlocked: term.Red, api.HostDown: term.Grey, api.HostNeedsLogin: term.Yellow, api.HostWaiting: term.Yellow,
-}
-
-func hostColour(h api.Host) string {
-	if h.State == api.HostUp && !h.NotRespondingSince.IsZero() {
-		return term.Yellow
+// SessionPage draws everything known about one session and its job.
+func SessionPage(l term.Layout, s api.Session, now time.Time) string {
+	text := Sessions([]api.Session{s}, now).Draw(l)
+	if s.Job != nil {
+		text += "\n" + factsText(l, jobFacts(*s.Job, s.Host, now))
 	}
-	return hostColours[h.State]
+	return text
 }

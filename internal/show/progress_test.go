@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"strings"
@@ -27,7 +27,7 @@ func TestAStepsTimeIsToldWithItsUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		4600 * time.Millisecond: "4.6 s", 65 * time.Second: "1 min 05 s", 62 * time.Minute: "1 h 02 min",
 	} {
-		if got := stopwatch(d); got != want {
+		if got := Stopwatch(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}

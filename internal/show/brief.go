@@ -1,34 +1,17 @@
-package tray
+package show
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"tunctl/internal/api"
 )
 
-// statusLine is the most important state in a few words.
-func statusLine(v view) string {
-	switch {
-	case !v.Reached:
-		return "the background agent is not running"
-	case len(v.Status.Sessions) == 0:
-		return "no session is set up yet"
-	case isPaused(v):
-		return "not connecting" + because("the agent crashed several times")
-	}
-	return sessionLine(mostImportant(v.Status.Sessions), v.Now)
-}
-
-// sessionLine is the state of a session with its name.
-func sessionLine(s api.Session, now time.Time) string { return s.Name + ": " + sessionText(s, now) }
-
-// sessionText is the state of a session without its name.
-func sessionText(s api.Session, now time.Time) string {
+// SessionState is the state of a session in a few words, without its name.
+func SessionState(s api.Session, now time.Time) string {
 	switch s.State {
 	case api.SessionConnecting:
 		return "connecting to " + s.Host
@@ -45,7 +28,7 @@ func sessionText(s api.Session, now time.Time) string {
 		return "starting"
 	case api.SessionReady:
 		if s.Job != nil && s.Job.End.After(now) {
-			return "ready, " + timeLeft(s, now)
+			return "ready, " + TimeLeft(s, now)
 		}
 		return "ready"
 	case api.SessionReconnecting:
@@ -58,25 +41,25 @@ func sessionText(s api.Session, now time.Time) string {
 	case api.SessionFailed:
 		return endText("failed", s.Cause)
 	}
-	return downText(s, now)
+	return disconnectedText(s, now)
 }
 
 // endText says why a session is over. A cause that names the job needs no state.
 func endText(state, cause string) string {
 	if strings.HasPrefix(cause, "job ") || strings.HasPrefix(cause, "the job ") {
-		return brief(withoutCommands(cause))
+		return brief(WithoutCommands(cause))
 	}
-	return state + because(cause)
+	return state + BriefCause(cause)
 }
 
-// timeLeft is how long a session's job may still run.
-func timeLeft(s api.Session, now time.Time) string {
+// TimeLeft is how long a session's job may still run.
+func TimeLeft(s api.Session, now time.Time) string {
 	return api.DurationText(s.Job.End.Sub(now)) + " left"
 }
 
-// downText describes a session that is down. Its job may still run, and costs.
-func downText(s api.Session, now time.Time) string {
-	if !jobAlive(s, now) {
+// disconnectedText describes a session that is down. Its job may still run, and costs.
+func disconnectedText(s api.Session, now time.Time) string {
+	if !s.MayHaveLiveJob(now) {
 		return "not running"
 	}
 	state, at := "running", ""
@@ -89,30 +72,21 @@ func downText(s api.Session, now time.Time) string {
 	return fmt.Sprintf("disconnected, job %s last seen %s%s", s.Job.ID, state, at)
 }
 
-// jobAlive reports whether a session has a job that runs or waits. The job of a session
-// that is down is not watched: it counts until its time limit.
-func jobAlive(s api.Session, now time.Time) bool {
-	if s.Job == nil || s.Job.State.Ended() {
-		return false
-	}
-	return s.State != api.SessionDown || s.Job.End.IsZero() || s.Job.End.After(now)
-}
-
 // queueText says when a queued job starts, or else what it waits for.
 func queueText(s api.Session, now time.Time) string {
 	switch {
 	case s.Job == nil:
-		return because(s.Cause)
+		return BriefCause(s.Cause)
 	case !s.Job.ExpectedStart.IsZero():
 		return ", expected start " + api.ClockText(s.Job.ExpectedStart, now)
 	case s.Job.Hint != "":
-		return because(s.Job.Hint)
+		return BriefCause(s.Job.Hint)
 	}
-	return because(s.Job.Reason)
+	return BriefCause(s.Job.Reason)
 }
 
-// hostText is the state of a host. It leaves out a cause that a session already shows.
-func hostText(h api.Host, shown map[string]bool) string {
+// HostState is the state of a host in a few words. It leaves out a cause that a session already shows.
+func HostState(h api.Host, shown map[string]bool) string {
 	cause := h.Cause
 	if shown[cause] {
 		cause = ""
@@ -129,25 +103,20 @@ func hostText(h api.Host, shown map[string]bool) string {
 	case h.State == api.HostUp:
 		return "connected"
 	case h.State == api.HostWaiting:
-		return "waiting" + because(cause)
+		return "waiting" + BriefCause(cause)
 	case h.State == api.HostBlocked:
-		return "blocked" + because(cause)
+		return "blocked" + BriefCause(cause)
 	}
 	return "not connected"
 }
 
-// because appends a cause, if it is known.
-func because(cause string) string {
-	if cause = withoutCommands(cause); cause == "" {
-		return ""
-	}
-	return ": " + brief(cause)
-}
+// BriefCause is [Because] for a menu: short, and without commands.
+func BriefCause(cause string) string { return Because(brief(WithoutCommands(cause))) }
 
-// withoutCommands removes commands, and the output after the first line: a menu or a
+// WithoutCommands removes commands, and the output after the first line: a menu or a
 // notification is no place to run the one or read the other. Of a clause with a
 // command, the part before it stays.
-func withoutCommands(text string) string {
+func WithoutCommands(text string) string {
 	text, _, output := strings.Cut(text, "\n")
 	var kept []string
 	for clause := range strings.SplitSeq(text, "; ") {
@@ -174,13 +143,13 @@ func beforeCommand(clause string) string {
 	return before[:max(strings.LastIndex(before, ": "), strings.LastIndex(before, ", "), 0)]
 }
 
-// asSentence makes a text a sentence. A name at its beginning stays in lower case.
-func asSentence(text string, names ...string) string {
+// Sentence makes a text a sentence. A name at its beginning stays in lower case.
+func Sentence(text string, names ...string) string {
 	if text == "" {
 		return ""
 	}
 	if word, _, _ := strings.Cut(text, " "); !slices.Contains(names, word) {
-		text = sentenceCase(text)
+		text = Capitalize(text)
 	}
 	if end, _ := utf8.DecodeLastRuneInString(text); !strings.ContainsRune(".:?!…", end) {
 		text += "."
@@ -188,20 +157,11 @@ func asSentence(text string, names ...string) string {
 	return text
 }
 
-// titleMost is how long a notification's title may be to be shown whole.
-const titleMost = 40
-
-// headline is a title with a name in it; a long name is cut.
-func headline(before, name, after string) string {
-	room := max(titleMost-utf8.RuneCountInString(before+after), 2)
-	return before + shorten(name, room) + after
-}
-
 // brief makes a text fit a menu: one line that is not wider than a small screen.
-func brief(text string) string { return shorten(text, 60) }
+func brief(text string) string { return Shorten(text, 60) }
 
-// shorten makes a text one line of at most so many characters, cut between words.
-func shorten(text string, most int) string {
+// Shorten makes a text one line of at most so many characters, cut between words.
+func Shorten(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -215,13 +175,4 @@ func shorten(text string, most int) string {
 		}
 	}
 	return strings.TrimRight(string(cut), " ,;:") + "…"
-}
-
-// sentenceCase capitalises the first letter.
-func sentenceCase(text string) string {
-	r, size := utf8.DecodeRuneInString(text)
-	if size == 0 {
-		return ""
-	}
-	return string(unicode.ToUpper(r)) + text[size:]
 }

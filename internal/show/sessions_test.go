@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"strings"
@@ -40,14 +40,14 @@ func busy(now time.Time) api.Status {
 func TestTheStatusFitsEightyColumns(t *testing.T) {
 	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
 	for _, width := range []int{60, 80, 132} {
-		text := statusTable(term.Layout{Width: width}, busy(now), now)
+		text := Status(term.Layout{Width: width}, busy(now), now)
 		for line := range strings.Lines(text) {
 			if n := term.TextWidth(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("%d columns in %d: %s", n, width, line)
 			}
 		}
 	}
-	text := statusTable(term.Layout{Width: 80}, busy(now), now)
+	text := Status(term.Layout{Width: 80}, busy(now), now)
 	for _, want := range []string{
 		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start 16:56",
 		"  127.0.0.1:6006 → localhost:6006 on nc10214.narval.calcul.quebec\n", "  127.0.0.1:1080 is a SOCKS proxy on nc10214",
@@ -73,7 +73,7 @@ func TestTheNodeIsWholeInSixtyColumns(t *testing.T) {
 	jupyter := busy(now).Sessions[0]
 	jupyter.Job.ID = "1234567.pbs101"
 	for width, shown := range map[int]string{110: "HOST, TRAFFIC", 60: "HOST", 50: ""} {
-		text := sessionsTable([]api.Session{jupyter}, now).Draw(term.Layout{Width: width})
+		text := Sessions([]api.Session{jupyter}, now).Draw(term.Layout{Width: width})
 		if !strings.Contains(text, "1234567.pbs101 on nc10214 ") {
 			t.Errorf("in %d columns the node is cut:\n%s", width, text)
 		}
@@ -84,7 +84,7 @@ func TestTheNodeIsWholeInSixtyColumns(t *testing.T) {
 		}
 	}
 	jobs := []api.HostJob{{Host: "narval", Job: api.Job{ID: "48213345", Name: "a-long-name-of-a-job", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(time.Hour)}}}
-	if text := jobsTable(jobs, true, now).Draw(term.Layout{Width: 60}); !strings.Contains(text, " x1000c0s2b0n0 ") || !strings.Contains(text, "narval") {
+	if text := Jobs(jobs, true, now).Draw(term.Layout{Width: 60}); !strings.Contains(text, " x1000c0s2b0n0 ") || !strings.Contains(text, "narval") {
 		t.Errorf("the node or the host is cut:\n%s", text)
 	}
 }
@@ -98,7 +98,7 @@ func TestAForwardOfAJobWithoutAPageNamesTheNode(t *testing.T) {
 
 func TestAHostThatWasNeverConnectedHasADashForItsLogin(t *testing.T) {
 	st := api.Status{Hosts: []api.Host{{Alias: "narval", State: api.HostDown}}}
-	lines := strings.Split(strings.TrimSpace(statusTable(term.Layout{}, st, time.Now())), "\n")
+	lines := strings.Split(strings.TrimSpace(Status(term.Layout{}, st, time.Now())), "\n")
 	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "narval down - - -" {
 		t.Errorf("the host's row is %q", got)
 	}
@@ -110,7 +110,7 @@ func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
 		Session: "a-session-with-a-long-name",
 		Job:     api.Job{ID: "48213345", State: api.JobFinished, Node: "nc10214.narval.calcul.quebec", Submitted: start.Add(-time.Minute), Start: start, End: start.Add(90 * time.Minute)},
 	}}
-	text := historyTable(runs).Draw(term.Layout{Width: 60})
+	text := History(runs).Draw(term.Layout{Width: 60})
 	for _, want := range []string{"Sun 15 Nov 07:30", "48213345", "finished"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
@@ -125,29 +125,19 @@ func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
 
 func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
 	now := time.Now()
-	text := statusTable(term.Layout{}, busy(now), now)
+	text := Status(term.Layout{}, busy(now), now)
 	if !strings.Contains(text, "a-session-with-quite-a-long-name") || !strings.Contains(text, "48213345 on nc10214") || strings.Contains(text, "\x1b") {
 		t.Error(text)
 	}
-	if coloured := statusTable(term.Layout{Colours: true}, busy(now), now); !strings.Contains(coloured, term.Red+"9 min") || !strings.Contains(coloured, term.Green+"ready") {
+	if coloured := Status(term.Layout{Colours: true}, busy(now), now); !strings.Contains(coloured, term.Red+"9 min") || !strings.Contains(coloured, term.Green+"ready") {
 		t.Errorf("%q", coloured)
 	}
 }
 
 func TestBytesAsPeopleSayThem(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12_345: "12 kB", 999_600: "1.0 MB", 5_000_000_000: "5.0 GB"} {
-		if got := bytesText(n); got != want {
+		if got := Bytes(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-	for text, want := range map[string]time.Duration{"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "1:30:00": 90 * time.Minute, "1-00:00:00": 24 * time.Hour, "2-12": 60 * time.Hour, "1-06:30": 30*time.Hour + 30*time.Minute, "30d": 30 * 24 * time.Hour, "1d12h": 36 * time.Hour} {
-		if got, err := parseSpan(text); err != nil || got != want {
-			t.Errorf("parseSpan(%q) = %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "90", "2:15", "30:00", "-1h", "soon", "1:2:3:4", ":", "0m", "1:-5", "d", "-1d", "1-", "1-1h", "1d-2h", "0d", "1-2-3", "1d 2h"} {
-		if got, err := parseSpan(text); err == nil {
-			t.Errorf("parseSpan(%q) = %v", text, got)
 		}
 	}
 }
