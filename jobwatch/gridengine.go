@@ -34,8 +34,10 @@ type gridEngine struct {
 type geCache struct {
 	rows      []geRow // the last list
 	at        time.Time
-	described bool                // that list came with the records of its jobs
-	known     map[string]*geKnown // by the number of the job
+	described bool // that list came with the records of its jobs
+	// undescribed is how many jobs had no record after the last list of all.
+	undescribed int
+	known       map[string]*geKnown // by the number of the job
 	// missed says when the list and the accounting first lacked a job or task, by its id.
 	missed map[string]time.Time
 
@@ -100,20 +102,24 @@ func (g gridEngine) list(ctx context.Context, sh *remote.Shell) ([]api.Job, erro
 		numbers = append(numbers, r.number)
 	}
 	unknown, waiting := g.toDescribe(numbers)
-	if err := g.describe(ctx, sh, append(unknown, waiting...)); errors.Is(err, remote.ErrLost) || errors.Is(err, remote.ErrNoAnswer) {
+	slices.SortFunc(unknown, compareIDs)
+	slices.SortFunc(waiting, compareIDs)
+	if err := g.describe(ctx, sh, append(waiting, unknown...)); errors.Is(err, remote.ErrLost) || errors.Is(err, remote.ErrNoAnswer) {
 		return nil, err
 	}
 	g.cache.described, g.cache.at = true, time.Now() // the second answer may have taken long
+	g.cache.undescribed = max(0, len(unknown)-maxDescribed)
 	return jobsFrom(g.cache.rows, g.job), nil
 }
 
-// describe queries the records of the newest of these jobs.
+// describe queries the records of the last of these jobs.
 func (g gridEngine) describe(ctx context.Context, sh *remote.Shell, numbers []string) error {
 	if len(numbers) == 0 {
 		return nil
 	}
+	numbers = numbers[max(0, len(numbers)-maxDescribed):]
 	slices.SortFunc(numbers, compareIDs)
-	res, err := sh.Login(ctx, remote.QueryPrelude+describeCommand(numbers[max(0, len(numbers)-maxDescribed):]))
+	res, err := sh.Login(ctx, remote.QueryPrelude+describeCommand(numbers))
 	if err != nil {
 		return err
 	}
@@ -349,7 +355,10 @@ func (g gridEngine) findTagged(ctx context.Context, sh *remote.Shell, tag string
 		return api.Job{}, err
 	}
 	job, err := withTag(jobs, tag)
-	if err != nil {
+	switch {
+	case err != nil && g.cache.undescribed > 0:
+		return api.Job{}, ErrIncomplete
+	case err != nil:
 		return api.Job{}, err
 	}
 	return g.detail(ctx, sh, job.ID)

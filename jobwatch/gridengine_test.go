@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +248,28 @@ func TestANewGridEngineJobIsNotLookedForOnAnEarlierList(t *testing.T) {
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 	if err != nil || job.ID != "9" || job.Log != "/w/n9.o9" {
 		t.Errorf("%+v, %v", job, err)
+	}
+}
+
+func TestATagIsFoundAmongMoreJobsThanOneAnswerDescribes(t *testing.T) {
+	m := jobtest.NewMachine(t)
+	fakeGridEngine(t, m)
+	var rows, numbers []string
+	for i := range maxDescribed + 2 {
+		numbers = append(numbers, strconv.Itoa(i+1))
+		rows = append(rows, numbers[i]+" qw")
+	}
+	m.Write(t, "list", geList(rows...))
+	m.Write(t, "details", geDetails(numbers[2:]...)) // the newest
+	w := geWatcher(t, m)
+	if job, _, err := w.FindTag(t.Context(), Query{Tag: "tag1"}); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("%+v, %v", job, err)
+	}
+	asked(t, m)
+	m.Write(t, "details", geDetails(numbers[:2]...))
+	job, found, err := w.FindTag(t.Context(), Query{Tag: "tag1"})
+	if got := asked(t, m); err != nil || !found || job.ID != "1" || !strings.Contains(strings.Join(got, "\n"), "-j 1,2,") {
+		t.Errorf("%+v, %v, %v, over %q", job, found, err, got)
 	}
 }
 

@@ -31,8 +31,9 @@ type pbs struct {
 // pbsCache is what need not be queried again. All but usages needs no lock: a Watcher runs one
 // command on a host at a time.
 type pbsCache struct {
-	noHistory bool              // the server keeps no history, or -x means something else
-	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
+	noHistory bool               // the server keeps no history, or -x means something else
+	scripts   map[string]string  // the lines of jobs' scripts that redirect output, by id
+	others    map[[2]string]bool // by a tag and the id of a job: the job was looked at, and is not the tag's
 
 	mu     sync.Mutex
 	usages map[string]Usage // of running jobs, by id
@@ -67,7 +68,7 @@ var pbsKind = schedulerKind{
 }
 
 func newPBS() pbs {
-	return pbs{cache: &pbsCache{scripts: make(map[string]string), usages: make(map[string]Usage)}}
+	return pbs{cache: &pbsCache{scripts: make(map[string]string), others: make(map[[2]string]bool), usages: make(map[string]Usage)}}
 }
 
 func (pbs) kind() *schedulerKind { return &pbsKind }
@@ -211,7 +212,7 @@ func (pbs) qselect(ctx context.Context, sh *remote.Shell, options string) ([]str
 }
 
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of
-// the jobs created since: each job costs a connection.
+// the jobs created since that it has not looked at yet: each job costs a connection.
 func (p pbs) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
 	dir := tagFolder(sh, tag)
 	res, err := sh.Login(ctx, remote.QueryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
@@ -236,15 +237,27 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if err != nil {
 		return api.Job{}, err
 	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return p.cache.others[[2]string{tag, id}] })
 	slices.SortFunc(ids, compareIDs)
-	if ids = ids[max(0, len(ids)-2):]; len(ids) == 0 {
+	older := max(0, len(ids)-2)
+	if len(ids) == 0 {
 		return api.Job{}, errNoJob
 	}
-	jobs, err := p.details(ctx, sh, ids)
+	jobs, err := p.details(ctx, sh, ids[older:])
 	if err != nil {
 		return api.Job{}, err
 	}
-	return withTag(jobs, tag)
+	job, err := withTag(jobs, tag)
+	if err == nil {
+		return job, nil
+	}
+	for _, id := range ids[older:] {
+		p.cache.others[[2]string{tag, id}] = true
+	}
+	if older > 0 {
+		return api.Job{}, ErrIncomplete
+	}
+	return api.Job{}, err
 }
 
 // history reads the table of all jobs that the server keeps, which does not have the times

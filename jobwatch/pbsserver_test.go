@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -714,6 +715,34 @@ func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAJobWhoseAnswerWasLostIsFoundBelowManyNewerOnes(t *testing.T) {
+	p := &pbsServer{since: "202603020800"}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("150.srv", "notebook", "R", "Submit_arguments", "-k oed /home/mira/.tunctl/lost-1/x.sh")
+		for i := range 5 {
+			p.add(fmt.Sprintf("%d.srv", 151+i), "batch", "Q", "Submit_arguments", "batch.sh")
+		}
+		for i := range 2 {
+			if job, _, err := w.FindTag(t.Context(), Query{Tag: "lost-1"}); !errors.Is(err, ErrIncomplete) {
+				t.Errorf("query %d: %+v, %v", i, job, err)
+			}
+		}
+		if job, found, err := w.FindTag(t.Context(), Query{Tag: "lost-1"}); err != nil || !found || job.ID != "150.srv" {
+			t.Errorf("%+v, %v, %v", job, found, err)
+		}
+		if _, found, err := w.Find(t.Context(), Query{Tag: "never-2"}); found || err != nil {
+			t.Errorf("an up that only asks once: %v, %v", found, err)
+		}
+		for range 2 {
+			_, _, _ = w.FindTag(t.Context(), Query{Tag: "never-2"})
+		}
+		before := len(p.connections())
+		if _, found, err := w.FindTag(t.Context(), Query{Tag: "never-2"}); found || err != nil || len(p.connections())-before > 1 {
+			t.Errorf("once all were looked at: %v, %v, %d connections", found, err, len(p.connections())-before)
+		}
+	})
 }
 
 func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {
