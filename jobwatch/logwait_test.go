@@ -35,7 +35,7 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 			}
 			x := w.Watch("7")
 			defer x.Close()
-			x.update(slurmKind.make(), tt.job)
+			x.update(slurmKind.New(), tt.job)
 			x.LogFound(tt.file)
 			job := x.Job()
 			if job.State != tt.shown {

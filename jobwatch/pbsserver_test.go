@@ -686,7 +686,7 @@ func TestASuspendedJobSaysSo(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.set(r, "S")
 		time.Sleep(2 * time.Minute)
-		if job := x.Job(); job.State != api.JobRunning || job.Reason != Suspended || !strings.Contains(job.Hint, "suspended") {
+		if job := x.Job(); job.State != api.JobRunning || job.Reason != api.ReasonSuspended || !strings.Contains(job.Hint, "suspended") {
 			t.Errorf("the job is %+v", job)
 		}
 	})

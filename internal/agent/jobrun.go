@@ -187,7 +187,7 @@ func moved(was, now api.Job) bool {
 // appears while the job is queued is the first sign of its start. If a running job has
 // none, as under srun, the server is searched for without it.
 func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
-	if job.Hint == jobwatch.Spooled { // other files of the job may not have the address
+	if job.Hint == api.HintSpooled { // other files of the job may not have the address
 		r.searchWithoutLog(ctx, job)
 	}
 	if r.follower != nil {
@@ -394,7 +394,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 		return
 	}
 	r.searching = true
-	if job.Hint == jobwatch.Spooled {
+	if job.Hint == api.HintSpooled {
 		r.session.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	} else {
 		r.session.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)

@@ -51,7 +51,8 @@ var imports = map[string][]string{
 	"tunnel/tcpinfo":   {},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
 	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
@@ -111,6 +112,8 @@ var never = []struct{ from, to string }{
 	{"jobwatch", "tunctl/tunnel"},
 	// Whatever reads logs does not know who started the job.
 	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
+	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
+	{"jobwatch/sched", "tunctl/jobwatch/detect"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},

@@ -12,7 +12,7 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote",
+	"internal/agent", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched",
 	"tunnel", "tunnel/forward", "tunnel/sshconfig", "tunnel/step",
 }
 
