@@ -21,7 +21,7 @@ import (
 // lookSample is a sample of an answer to a look.
 func lookSample(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "samples", "look", name+".txt"))
+	text, err := os.ReadFile(filepath.Join("testdata", "discover", name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func partitionNamed(t *testing.T, look api.Look, name string) api.Partition {
 }
 
 func TestALookAtSlurmHasThePartitionsThatThePersonMayUse(t *testing.T) {
-	look := readAnswers(t, Slurm, map[string]string{"accounts": "slurm-associations", "partitions": "slurm-partitions", "nodes": "slurm-nodes"})
+	look := readAnswers(t, slurmName, map[string]string{"accounts": "slurm-associations", "partitions": "slurm-partitions", "nodes": "slurm-nodes"})
 	if got, want := names(look.Partitions), []string{"batch", "long", "gpu", "turing", "debug", "free"}; !slices.Equal(got, want) {
 		t.Errorf("partitions %v, want %v", got, want)
 	}
@@ -95,7 +95,7 @@ func TestALookAtSlurmNamesTheDefaultAccountFirst(t *testing.T) {
 }
 
 func TestALookAtPBSHasTheQueuesThatThePersonMayUse(t *testing.T) {
-	look := readAnswers(t, PBS, map[string]string{"queues": "pbs-queues", "server": "pbs-server", "nodes": "pbs-nodes"})
+	look := readAnswers(t, pbsName, map[string]string{"queues": "pbs-queues", "server": "pbs-server", "nodes": "pbs-nodes"})
 	if got, want := names(look.Partitions), []string{"workq", "chem", "large", "gpu"}; !slices.Equal(got, want) {
 		t.Errorf("queues %v, want %v", got, want)
 	}
@@ -108,7 +108,7 @@ func TestALookAtPBSHasTheQueuesThatThePersonMayUse(t *testing.T) {
 }
 
 func TestALookAtGridEngineSumsUpTheInstancesOfAQueue(t *testing.T) {
-	look := readAnswers(t, GridEngine, map[string]string{"queues": "gridengine-queues"})
+	look := readAnswers(t, gridEngineName, map[string]string{"queues": "gridengine-queues"})
 	if got, want := names(look.Partitions), []string{"all.q", "gpu-with-a-rather-long-name.q", "short.q"}; !slices.Equal(got, want) {
 		t.Errorf("queues %v, want %v", got, want)
 	}
@@ -125,7 +125,7 @@ func TestALookAtGridEngineSumsUpTheInstancesOfAQueue(t *testing.T) {
 
 func TestNothingThatAHostPrintsLeavesALookAsMoreThanAWord(t *testing.T) {
 	hostile := "\x1b]0;title\a $(reboot) `reboot` a;b \"x\" 'y' -rf ../.."
-	for _, scheduler := range []string{Slurm, PBS, GridEngine, None} {
+	for _, scheduler := range []string{slurmName, pbsName, gridEngineName, noScheduler} {
 		out := "\nMARK person\n" + scheduler + "\n" + hostile + "\n" + hostile + "\n" + hostile + "\n"
 		for _, part := range []string{"accounts", "default", "projects", "parallel", "modules", "queues", "partitions", "nodes", "environments", "path", "scripts"} {
 			out += "\nMARK " + part + "\n" + hostile + "\nQueue: " + hostile + "\nPartitionName=" + strings.ReplaceAll(hostile, " ", "") + " State=UP\nvenv\t/x" + hostile + "\tjupyterlab\t" + hostile + "\n" +
@@ -189,7 +189,7 @@ func TestALookFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if look.Scheduler != Slurm || len(look.Accounts) != 1 || len(look.Partitions) != 1 || look.Partitions[0].LimitSeconds != 3600 || len(look.Problems) != 0 {
+	if look.Scheduler != slurmName || len(look.Accounts) != 1 || len(look.Partitions) != 1 || look.Partitions[0].LimitSeconds != 3600 || len(look.Problems) != 0 {
 		t.Errorf("found %+v", look)
 	}
 	var got []string
@@ -229,7 +229,7 @@ func TestALookIsTheSameInEveryShell(t *testing.T) {
 		if err := os.Symlink(m.Home, home); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.PathLine()+lookScript("MARK", Slurm, 20*time.Second))...)
+		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.PathLine()+lookScript("MARK", slurmName, 20*time.Second))...)
 		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 		out, err := cmd.Output()
 		look := readLook("MARK", string(out))
@@ -249,7 +249,7 @@ func TestALookEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
 			m := jobtest.NewMachine(t)
 			furnishHome(t, m)
 			m.Program(t, "scontrol", "echo $$ >>\"$HOME/pids\"\nsleep 1000 &\necho $! >>\"$HOME/pids\"\nwait")
-			cmd := exec.CommandContext(t.Context(), shell, "-c", m.PathLine()+lookScript("MARK", Slurm, 2*time.Second))
+			cmd := exec.CommandContext(t.Context(), shell, "-c", m.PathLine()+lookScript("MARK", slurmName, 2*time.Second))
 			cmd.Env = []string{"HOME=" + m.Home, "PATH=/usr/bin:/bin"}
 			out, err := cmd.Output()
 			if look := readLook("MARK", string(out)); err != nil || len(look.Problems) == 0 {
@@ -284,7 +284,7 @@ func TestALookPrintsLessThanAMegabyte(t *testing.T) {
 		m.Program(t, name, "yes '"+strings.Repeat("x", 1000)+"'")
 	}
 	m.Write(t, ".profile", m.PathLine()+"module() { yes jupyter; }\n")
-	res, err := remote.On(m).Login(t.Context(), lookScript("MARK", Slurm, 25*time.Second))
+	res, err := remote.On(m).Login(t.Context(), lookScript("MARK", slurmName, 25*time.Second))
 	if err != nil || len(res.Stdout) > 1e6 || len(res.Stdout) < 1e5 || strings.Contains(string(res.Stdout), "MARK late") {
 		t.Errorf("%d bytes, %v", len(res.Stdout), err)
 	}

@@ -264,6 +264,13 @@ func extendError(id string, err error) error {
 		WithHint("many sites let only their staff extend a job: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically")
 }
 
+// JobsAreProcesses reports whether the host has no scheduler, so that a job is a process on the
+// login node.
+func (w *Watcher) JobsAreProcesses(ctx context.Context) bool {
+	k, err := w.kind(ctx)
+	return err == nil && k.JobsAreProcesses
+}
+
 // HasSteps reports whether programs can be started inside a running job, as with srun.
 func (w *Watcher) HasSteps(ctx context.Context) bool {
 	s, err := w.scheduler(ctx)

@@ -51,11 +51,15 @@ var imports = map[string][]string{
 	"tunnel/tcpinfo":   {},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
-	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
-	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
-	"jobwatch/remote": {"internal/api", "internal/posixsh"},
-	"jobwatch/detect": {"internal/api"},
+	"jobwatch":            {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched", "jobwatch/slurm"},
+	"jobwatch/slurm":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/pbs":        {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/gridengine": {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/plain":      {"internal/api", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":      {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/joblog":     {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/remote":     {"internal/api", "internal/posixsh"},
+	"jobwatch/detect":     {"internal/api"},
 
 	// Leaves.
 	"configs":             {"internal/api", "internal/posixsh", "internal/suggest"},
@@ -92,7 +96,7 @@ var imports = map[string][]string{
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
-	"internal/dev/jobtest":         {"internal/posixsh", "jobwatch/remote"},
+	"internal/dev/jobtest":         {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"internal/dev/ptytest":         {},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},

@@ -28,7 +28,7 @@ func testLook(t *testing.T) {
 		for _, p := range look.Partitions {
 			partitions = append(partitions, p.Name)
 		}
-		if look.Scheduler != jobwatch.Slurm || look.User != user || !slices.Equal(got, accounts) || !look.Accounts[0].Default || len(look.Problems) > 0 {
+		if look.Scheduler != "slurm" || look.User != user || !slices.Equal(got, accounts) || !look.Accounts[0].Default || len(look.Problems) > 0 {
 			t.Errorf("%s: %+v", user, look)
 		}
 		if want := []string{"normal", "low", "lowc", "gpu", "debug"}; !slices.Equal(partitions, want) {
