@@ -73,7 +73,7 @@ func (a *Agent) retryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 		}
 		a.log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
 		waiting(err)
-		pause := a.limits.ProbeEvery
+		pause := a.limits.Probe.Every
 		if isNoAnswer(err) {
 			pause = a.limits.Jobs.QueryMin
 		}

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
@@ -55,11 +56,11 @@ type session struct {
 	cfg          configs.Session
 	asked        api.Choices // for the submission that is permitted; nil: none
 	facts        facts.Facts
-	current      api.Session  // as last entered
-	forward      *forwards    // from the first start to down
-	route        *route       // the proven way to the page; nil: none
-	others       []*otherPage // the other pages that the job announces
-	attempt      *attempt     // the attempt in progress
+	current      api.Session   // as last entered
+	forward      *forwards     // from the first start to down
+	route        *probe.Route  // the proven way to the page; nil: none
+	others       []*probe.Page // the other pages that the job announces
+	attempt      *attempt      // the attempt in progress
 	watch        *jobwatch.Watch
 	observed     map[observation]*jobwatch.Watch // while no attempt follows them
 	nodes        *jobNodes                       // of the job, while it is followed
@@ -431,7 +432,7 @@ func (s *session) redactLocked(text string) string {
 		tokens = append(tokens, s.facts.Endpoint.Secrets()...)
 	}
 	for _, p := range s.others {
-		ep := p.endpoint()
+		ep := p.Endpoint()
 		tokens = append(tokens, ep.Secrets()...)
 	}
 	return api.Redact(text, tokens...)

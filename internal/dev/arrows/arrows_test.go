@@ -33,8 +33,9 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
+	"internal/agent/probe": {"internal/api", "internal/ctxtime", "jobwatch", "jobwatch/detect", "tunnel/forward"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 	"internal/usage":       {"internal/api", "internal/ctxtime", "internal/posixsh"},
@@ -125,6 +126,9 @@ var never = []struct{ from, to string }{
 	// What is measured is given as a Source.
 	{"internal/usage", "tunctl/tunnel"},
 	{"internal/usage", "tunctl/jobwatch"},
+	// A prober is given a Job, and decides no state.
+	{"internal/agent/probe", "tunctl/configs"},
+	{"internal/agent/probe", "tunctl/internal/agent/state"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
