@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"tunctl/internal/agent/probe"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
 // Limits bound what the agent does without being asked, and how long it waits.
 type Limits struct {
 	Tunnel tunnel.Limits
-	Jobs   jobwatch.Limits
+	Jobs   remote.Limits
 	Probe  probe.Limits
 	// Usage is how often a running job is measured while somebody looks.
 	Usage time.Duration
@@ -44,7 +44,7 @@ type Limits struct {
 // DefaultLimits are gentle to login nodes and schedulers.
 func DefaultLimits() Limits {
 	return Limits{
-		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
+		Tunnel: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits(),
 		Probe: probe.DefaultLimits(), Drain: 5 * time.Second, Socket: 5 * time.Second,
 		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		Permit:  time.Hour,
@@ -59,7 +59,7 @@ func DefaultLimits() Limits {
 // PracticeLimits are quick, for the practice cluster.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
-	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), jobwatch.PracticeLimits()
+	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), remote.PracticeLimits()
 	l.Probe.Every = 100 * time.Millisecond
 	l.KeepRetry = time.Second
 	l.Socket = 200 * time.Millisecond

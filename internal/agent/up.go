@@ -44,6 +44,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		}
 	}
 	if err := a.removedError(s); err != nil {
+		s.change(func(*facts.Facts) { s.endPermitLocked() }) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
@@ -260,7 +261,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	rec := s.agent.store.Session(s.name)
 	sub := rec.Submissions.Of(job)
-	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil { // the scheduler may not tell the script
+	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil && state.TagOf(job) == "" { // the scheduler may not tell the script
 		sub = current
 	}
 	if sub.Cancel {

@@ -47,8 +47,8 @@ type Host interface {
 // Node is a connection to a compute node. A tunnel.Node is one.
 type Node interface {
 	forward.Dialer
-	// Scarce reports whether a connection takes a session of the host.
-	Scarce() bool
+	// Limited reports whether a connection takes a session of the host.
+	Limited() bool
 }
 
 // Limits bound how long and how often is probed.

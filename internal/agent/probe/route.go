@@ -57,7 +57,7 @@ func (r *Route) Target() *forward.Target {
 	t := &forward.Target{
 		Dialer: refusalWatch{r.Dialer, r.Refused}, Network: "tcp", Address: r.Endpoint.Address(),
 		HTTP: strings.HasPrefix(r.Endpoint.Scheme, "http"), HasToken: !r.Endpoint.Token.IsZero(),
-		Scarce: r.Limited != nil && r.Limited(),
+		Limited: r.Limited != nil && r.Limited(),
 	}
 	if r.Endpoint.Socket != "" {
 		t.Network = "unix"
@@ -150,7 +150,7 @@ func (p *Prober) routes(ctx context.Context, t *Target, ep api.Endpoint, since t
 			if err != nil {
 				continue // the run is over
 			}
-			by.Dialer, by.Limited = node, node.Scarce
+			by.Dialer, by.Limited = node, node.Limited
 			hosts = addressesOnNode(ep.Host)
 		default:
 			hosts = p.Job.DialNames(ctx, ep.Host, t.Node, since)
