@@ -273,10 +273,10 @@ const exposureTimeout = 2 * time.Second
 // because its server listens on all addresses of the node.
 func (p *Prober) findExposure(ctx context.Context, t *Target, ep *api.Endpoint) {
 	switch {
-	case ep.OpenTo == "" || ep.Socket != "":
+	case ep.Exposure == "" || ep.Socket != "":
 		return
 	case ep.Reach == api.ReachLogin: // the login node has reached it
-		ep.OpenTo = api.OpenToNetwork
+		ep.Exposure = api.ExposureNetwork
 		return
 	case ep.Reach != api.ReachNode:
 		return
@@ -287,7 +287,7 @@ func (p *Prober) findExposure(ctx context.Context, t *Target, ep *api.Endpoint) 
 		conn, err := p.Job.Host().Dial(ctx, "tcp", net.JoinHostPort(name, strconv.Itoa(ep.Port)))
 		if err == nil {
 			_ = conn.Close()
-			ep.OpenTo = api.OpenToNetwork
+			ep.Exposure = api.ExposureNetwork
 			return
 		}
 	}

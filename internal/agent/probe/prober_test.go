@@ -80,16 +80,16 @@ func TestAPageThatTheLoginNodeReachesIsOpenToTheNetwork(t *testing.T) {
 	p := New(Options{}) // nothing more is dialled
 	for _, tt := range []struct {
 		reach api.Reach
-		open  api.Audience
-		want  api.Audience
+		open  api.Exposure
+		want  api.Exposure
 	}{
-		{api.ReachLogin, api.OpenToNode, api.OpenToNetwork},
+		{api.ReachLogin, api.ExposureNode, api.ExposureNetwork},
 		{api.ReachLogin, "", ""},
-		{api.ReachHere, api.OpenToNode, api.OpenToNode},
+		{api.ReachHere, api.ExposureNode, api.ExposureNode},
 	} {
-		ep := api.Endpoint{Host: "cn01", Port: 8888, Reach: tt.reach, OpenTo: tt.open}
-		if p.findExposure(t.Context(), nil, &ep); ep.OpenTo != tt.want {
-			t.Errorf("by %s, open to %q: got %q, want %q", tt.reach, tt.open, ep.OpenTo, tt.want)
+		ep := api.Endpoint{Host: "cn01", Port: 8888, Reach: tt.reach, Exposure: tt.open}
+		if p.findExposure(t.Context(), nil, &ep); ep.Exposure != tt.want {
+			t.Errorf("by %s, open to %q: got %q, want %q", tt.reach, tt.open, ep.Exposure, tt.want)
 		}
 	}
 }
