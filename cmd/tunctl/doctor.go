@@ -44,7 +44,7 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: interruptibleAction(t, diagnose),
+		Action: invokeInterruptible(t, diagnose),
 	}
 }
 

@@ -47,7 +47,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-login", Usage: "do not log in"},
 			&cli.BoolFlag{Name: "print", Usage: "print the section, and change nothing"},
 		},
-		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
 			err := setUp(ctx, inv)
 			if inv.Context.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
 				inv.Say("stopped")

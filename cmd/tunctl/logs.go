@@ -28,7 +28,7 @@ func logsCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: interruptibleAction(t, logs),
+		Action: invokeInterruptible(t, logs),
 	}
 }
 

@@ -31,7 +31,7 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: interruptibleAction(t, quota),
+		Action: invokeInterruptible(t, quota),
 	}
 }
 

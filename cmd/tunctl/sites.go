@@ -39,7 +39,7 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 			  tunctl sites canada
 			  tunctl sites check ourlab.toml`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
+		Action: invoke(t, func(ctx context.Context, inv *invocation) error {
 			switch {
 			case inv.Args().First() == "check" && inv.NArg() == 2:
 				return checkSite(ctx, inv, inv.Args().Get(1))

@@ -34,7 +34,7 @@ func submitCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: your home folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		},
-		Action: interruptibleAction(t, submit),
+		Action: invokeInterruptible(t, submit),
 	}
 }
 
