@@ -186,8 +186,8 @@ func (c *controller) reportFailure(id string, err error) {
 		name = splitPage(name).Session
 	}
 	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[verb].attempt+" "+name), Text: api.Redact(err.Error())}
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		p.Hint = e.Hint
+	if hint := api.HintOf(err); hint != "" {
+		p.Hint = hint
 	} else if command := equivalentCommand(verb, name); command != "" {
 		p.Hint = "`" + command + "` does the same in a terminal"
 	}

@@ -62,7 +62,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 func setUp(ctx context.Context, inv *invocation) error {
 	cfg, err := existingConfig(inv.paths)
 	if err != nil {
-		return withHint(err, "fix the file first: `tunctl config edit` opens it")
+		return api.ReplaceHint(err, "fix the file first: `tunctl config edit` opens it")
 	}
 	if _, err := inv.client.Status(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) && !inv.Bool("print") {
 		return err // as of an agent with another config: it would not know what is added

@@ -112,9 +112,9 @@ func searchSites(inv *invocation, sites configs.Sites, word string, notFound err
 	switch {
 	case len(found) == 0:
 		if near := suggest.Nearest(word, sites.SearchWords()); len(near) > 0 {
-			return withHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
+			return api.ReplaceHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
 		}
-		return withHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
+		return api.ReplaceHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
 	case inv.Bool("json"):
 		return inv.PrintIndentedJSON(found)
 	}
