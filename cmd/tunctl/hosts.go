@@ -35,7 +35,7 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 			  tunctl hosts
 			  tunctl hosts narval`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: action(t, hosts),
+		Action: invoke(t, hosts),
 	}
 }
 

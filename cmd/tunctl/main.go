@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,26 +162,7 @@ func printError(t *term.Terminal, err error) {
 
 // hintOf is what a person can do about an error; empty if that is not known.
 func hintOf(err error) string {
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		return e.Hint
-	}
-	return home.FullDiskHint(err)
-}
-
-// withHint is an error of the API with another hint; any other error stays as it is.
-func withHint(err error, format string, args ...any) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		return err
-	}
-	better := *e
-	return better.WithHint(format, args...)
-}
-
-// hasCode reports whether an error has one of the codes.
-func hasCode(err error, codes ...api.Code) bool {
-	e, ok := errors.AsType[*api.Error](err)
-	return ok && slices.Contains(codes, e.Code)
+	return cmp.Or(api.HintOf(err), home.FullDiskHint(err))
 }
 
 // The exit codes, a contract with scripts.
@@ -201,13 +183,13 @@ func exitCode(err error) int {
 		return int(code)
 	}
 	switch {
-	case hasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
+	case api.HasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
 		return exitUsage
-	case hasCode(err, api.CodeNeedsPerson):
+	case api.HasCode(err, api.CodeNeedsPerson):
 		return exitNeedsPerson
-	case hasCode(err, api.CodeTimeout):
+	case api.HasCode(err, api.CodeTimeout):
 		return exitTimeout
-	case hasCode(err, api.CodeAgent):
+	case api.HasCode(err, api.CodeAgent):
 		return exitAgent
 	}
 	return exitFailed

@@ -1,6 +1,6 @@
-// Package actions does what a person asks for in the tray, on the dashboard or on the screen
+// Package action does what a person asks for in the tray, on the dashboard or on the screen
 // of `tunctl status --watch`, and says what came of it: in the same words everywhere.
-package actions
+package action
 
 import (
 	"context"
