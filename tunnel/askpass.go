@@ -110,7 +110,7 @@ func (q *sshQuestions) repeats(p api.Prompt, prompts int) string {
 	if q.times == 1 || p.Kind == api.PromptQuestion && strings.Contains(strings.ToLower(p.Text), "password") {
 		return ""
 	}
-	return wrongAnswer("that was not right", max(prompts-q.times+1, 1))
+	return api.RetryText("that was not right", max(prompts-q.times+1, 1))
 }
 
 // wantsTouch reports whether ssh only announces that a security key needs a touch, and
