@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -75,7 +76,7 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 func (a *Agent) liveJob(ctx context.Context, host, id string) (api.Job, error) {
 	job, err := a.hostJob(ctx, host, id)
 	if err == nil && job.State.Ended() {
-		err = api.Errorf(api.CodeJobEnded, "%s", endText(&job)).
+		err = api.Errorf(api.CodeJobEnded, "%s", facts.EndText(&job, time.Now())).
 			WithHint("`tunctl jobs %s` lists queued and running jobs", host)
 	}
 	return job, err

@@ -12,6 +12,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // tailLines is how many lines of a failed job's log a message quotes.
@@ -28,9 +29,9 @@ func (s *session) logPath(job api.Job) string {
 
 // logReader reads the file at logPath: on the host, or on this computer if the config
 // says that the host's files are mounted here.
-func (s *session) logReader() jobwatch.Runner {
+func (s *session) logReader() remote.Runner {
 	if strings.HasPrefix(s.config().Log, localPrefix) {
-		return jobwatch.Local{}
+		return remote.Local{}
 	}
 	return runner{host: s.agent.pool.Host(s.host())}
 }
@@ -133,7 +134,7 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 
 // logSource is a log, and which secrets to hide in it.
 type logSource struct {
-	reader  jobwatch.Runner
+	reader  remote.Runner
 	path    string
 	known   []api.Secret
 	secrets bool
@@ -148,14 +149,14 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		return logSource{}, s.onlyForwardsError()
 	}
 	known := s.known()
-	job := cmp.Or(known.job, a.store.Session(name).Current().Job)
+	job := cmp.Or(known.Job, a.store.Session(name).Current().Job)
 	if job == nil {
 		return logSource{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
 			WithHint("`tunctl up %s` starts it", name)
 	}
 	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
-	if known.endpoint != nil {
-		src.known = known.endpoint.Secrets()
+	if known.Endpoint != nil {
+		src.known = known.Endpoint.Secrets()
 	}
 	over, remote := src.reader.(runner)
 	switch {
@@ -183,7 +184,7 @@ func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
 
 // send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
 // what is appended, until ctx ends or nobody reads.
-func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits jobwatch.Limits) error {
+func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits remote.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := &logSink{out: out}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -32,10 +33,11 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
-	"internal/usage":       {"internal/api", "internal/posixsh"},
+	"internal/usage":       {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
@@ -49,7 +51,8 @@ var imports = map[string][]string{
 	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
 	// Leaves.
@@ -70,15 +73,15 @@ var imports = map[string][]string{
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/dev/arrows":          {},
-	"internal/dev/bench":           {"internal/autostart", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
+	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/table":     {},
-	"internal/dev/bench/transfer":  {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime"},
+	"internal/dev/bench/transfer":  {"internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/chromium":        {"internal/ctxtime"},
 	"internal/dev/bench/watch":     {"internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/bustest":         {},
@@ -87,6 +90,7 @@ var imports = map[string][]string{
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
+	"internal/dev/jobtest":         {"internal/posixsh", "jobwatch/remote"},
 	"internal/dev/ptytest":         {},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
@@ -130,6 +134,11 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/tray"},
+	// What is measured is given as a Source.
+	{"internal/usage", "tunctl/tunnel"},
+	{"internal/usage", "tunctl/jobwatch"},
+	// What follows from the facts needs no connection.
+	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.
@@ -214,6 +223,21 @@ func TestDetectKnowsNoHost(t *testing.T) {
 		return
 	}
 	t.Error("there is no package jobwatch/detect")
+}
+
+// TestFactsArePure: what follows from the facts of a session depends on them and on the time that
+// the caller gives, alone.
+func TestFactsArePure(t *testing.T) {
+	for file, text := range sourceFiles(t) {
+		if path.Dir(file) != "internal/agent/facts" {
+			continue
+		}
+		for _, impure := range []string{"time.Now(", "time.Since(", "time.Until(", "\"sync\"", "\"os\"", "\"net\"", "\"context\""} {
+			if bytes.Contains(text, []byte(impure)) {
+				t.Errorf("%s has %s", file, impure)
+			}
+		}
+	}
 }
 
 func TestTheArchitecturePageHasEveryPackageOfTheProgram(t *testing.T) {

@@ -1,4 +1,4 @@
-package jobwatch
+package remote
 
 import (
 	"bytes"
@@ -23,63 +23,56 @@ var ErrNoAnswer = errors.New("the scheduler does not respond")
 // the command was executed.
 var ErrLost = errors.New("the connection was lost before the host answered")
 
-// shell runs scripts on a host.
-type shell struct {
-	run     Runner
-	limit   time.Duration
-	private string        // Options.Private
-	skew    *atomic.Int64 // how far the host's clock is ahead of ours, in nanoseconds; nil: nobody asks
+// Shell runs scripts on a host.
+type Shell struct {
+	Runner Runner
+	Limit  time.Duration // how long one script may take
+	// Private is the folder for our files on the host, as text for double quotes of sh; its
+	// last part is FolderName. "" is that of the home folder.
+	Private string
+
+	skew atomic.Int64 // how far the host's clock is ahead of ours, in nanoseconds
 }
 
-// folder is the folder of the submissions, as a word of sh.
-func (s *shell) folder() string {
-	if s.private == "" {
-		return `"$HOME"/` + tagRoot
+// On returns a shell on the host that r reaches, with the default time limit.
+func On(r Runner) *Shell { return &Shell{Runner: r, Limit: DefaultLimits().Command} }
+
+// FolderName is the name of the folder for our files on a host.
+const FolderName = ".tunctl"
+
+// Folder is the folder for our files, as a word of sh.
+func (s *Shell) Folder() string {
+	if s.Private == "" {
+		return `"$HOME"/` + FolderName
 	}
-	return `"` + s.private + `"`
+	return `"` + s.Private + `"`
 }
 
-// tagFolder is the folder of one submission, as a word of sh.
-func (s *shell) tagFolder(tag string) string { return s.folder() + "/" + posixsh.Quote(tag) }
-
-// inFolders runs script, which uses these folders. Where they are may depend on a variable
-// that only a login shell has.
-func (s *shell) inFolders(ctx context.Context, script string) (Result, error) {
-	if s.private == "" {
-		return s.plain(ctx, script)
+// InFolder runs script, which uses that folder. Where it is may depend on a variable that only
+// a login shell has.
+func (s *Shell) InFolder(ctx context.Context, script string) (Result, error) {
+	if s.Private == "" {
+		return s.Plain(ctx, script)
 	}
-	return s.login(ctx, script)
+	return s.Login(ctx, script)
 }
 
-// login runs script with the environment of a login shell.
-func (s *shell) login(ctx context.Context, script string) (Result, error) {
+// Skew is how far the host's clock was ahead of ours at the last query; 0 if it is not known.
+func (s *Shell) Skew() time.Duration { return time.Duration(s.skew.Load()) }
+
+// Login runs script with the environment of a login shell.
+func (s *Shell) Login(ctx context.Context, script string) (Result, error) {
 	return s.framed(ctx, posixsh.LoginScript, script)
 }
 
-// submitOutput is what the submit command of a tag printed; empty if it printed nothing yet.
-func (s *shell) submitOutput(ctx context.Context, tag string) (Result, error) {
-	res, err := s.inFolders(ctx, "cat "+s.tagFolder(tag)+"/tunctl.out 2>/dev/null\n:")
-	return Result{Stdout: res.Stdout}, err
-}
-
-// query runs script like login. program is the command in it that may fail, and problem reads
-// what it answered.
-func (s *shell) query(ctx context.Context, script, program string, problem func(string, Result) error) (Result, error) {
-	res, err := s.login(ctx, script)
-	if err != nil {
-		return Result{}, err
-	}
-	return res, problem(program, res)
-}
-
 // readClock takes the host's time from the first line of an answer, if it is there.
-func (s *shell) readClock(res *Result) {
+func (s *Shell) readClock(res *Result) {
 	line, rest, ok := bytes.Cut(res.Stdout, []byte("\n"))
 	if !ok || !bytes.HasPrefix(line, []byte(clockWord)) {
 		return
 	}
 	res.Stdout = rest
-	if at, err := strconv.ParseInt(string(line[len(clockWord):]), 10, 64); err == nil && s.skew != nil {
+	if at, err := strconv.ParseInt(string(line[len(clockWord):]), 10, 64); err == nil {
 		s.skew.Store(int64(time.Until(time.Unix(at, 0))))
 	}
 }
@@ -88,22 +81,30 @@ func (s *shell) readClock(res *Result) {
 // the host's clock.
 const clockWord = "tunctl.clock "
 
-// plain runs script in sh alone. That is cheap, and enough without the site's software.
-func (s *shell) plain(ctx context.Context, script string) (Result, error) {
+// QueryPrelude precedes every query. It makes words and times independent of the person's
+// settings, and its function limit ends commands that wait for a hung server. It is not for
+// commands that submit: a job inherits their environment. It prints the host's time first.
+const QueryPrelude = `export LC_ALL=C TZ=UTC0
+printf '` + clockWord + `%s\n' "$(date +%s)"
+limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
+`
+
+// Plain runs script in sh alone. That is cheap, and enough without the site's software.
+func (s *Shell) Plain(ctx context.Context, script string) (Result, error) {
 	return s.framed(ctx, posixsh.Script, script)
 }
 
-func (s *shell) framed(ctx context.Context, command, script string) (Result, error) {
-	limited, cancel := context.WithTimeout(ctx, s.limit)
+func (s *Shell) framed(ctx context.Context, command, script string) (Result, error) {
+	limited, cancel := context.WithTimeout(ctx, s.Limit)
 	defer cancel()
-	mark := newMark()
-	res, err := s.run.Run(limited, command, []byte(frame(mark, script)))
+	mark := NewMark()
+	res, err := s.Runner.Run(limited, command, []byte(frame(mark, script)))
 	if err != nil {
 		if errors.Is(err, api.ErrBusy) {
 			return Result{}, err // the host was not reached
 		}
 		if ctx.Err() == nil && limited.Err() != nil {
-			return Result{}, fmt.Errorf("%w within %s", ErrNoAnswer, s.limit)
+			return Result{}, fmt.Errorf("%w within %s", ErrNoAnswer, s.Limit)
 		}
 		return Result{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
@@ -112,16 +113,8 @@ func (s *shell) framed(ctx context.Context, command, script string) (Result, err
 	return res, err
 }
 
-// RunLogin runs a script on the host with the environment of a login shell, for commands
-// of the site itself.
-func RunLogin(ctx context.Context, r Runner, script string) (Result, error) {
-	return shellOn(r).login(ctx, script)
-}
-
-func shellOn(r Runner) *shell { return &shell{run: r, limit: DefaultLimits().Command} }
-
-// newMark returns a word that no output contains by accident.
-func newMark() string { return "tunctl-" + rand.Text() }
+// NewMark returns a word that no output contains by accident.
+func NewMark() string { return "tunctl-" + rand.Text() }
 
 // frame wraps script between two lines of mark on both outputs, so that the output of
 // start-up and logout files stays outside. All of it is one compound command: a script
@@ -173,12 +166,4 @@ func noFrameError(res Result) error {
 	err := fmt.Errorf("the host did not run the command (exit status %d): %q", res.Exit, words.FirstLine(200))
 	return api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error())).Because(err).
 		WithHint("check the startup files of your login shell on the host: they must work without a terminal")
-}
-
-// clip shortens s to about n bytes.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

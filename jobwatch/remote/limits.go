@@ -1,4 +1,4 @@
-package jobwatch
+package remote
 
 import (
 	"math/rand/v2"
@@ -96,8 +96,29 @@ func (l Limits) LogInterval(since time.Duration) time.Duration {
 	return l.LogStarting
 }
 
-// withJitter lengthens d by a random part of the jitter. It never shortens d, which may be the
+// WithJitter lengthens d by a random part of the jitter. It never shortens d, which may be the
 // minimum that a site demands.
-func (l Limits) withJitter(d time.Duration) time.Duration {
+func (l Limits) WithJitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Float64()*l.Jitter*float64(d)) //nolint:gosec // spreading load needs no secrecy
+}
+
+// StatInterval is the time between two checks for a file, after having waited for it so
+// long. It is shorter around the expected start of the job.
+func (l Limits) StatInterval(waited time.Duration, expected time.Time) time.Duration {
+	slow := l.Stat
+	switch {
+	case waited > l.StatSlowestAfter:
+		slow = l.StatSlowest
+	case waited > l.StatSlowAfter:
+		slow = l.StatSlow
+	}
+	toStart := time.Until(expected)
+	switch near := 2 * l.StatSlow; {
+	case expected.IsZero() || toStart < -l.StatSlowest:
+		return slow
+	case toStart < near:
+		return l.Stat
+	default:
+		return min(slow, max(l.Stat, toStart-near))
+	}
 }
