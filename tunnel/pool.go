@@ -25,7 +25,7 @@ type Options struct {
 	Passwords userkeys.Passwords // nil: none are saved
 	Limits    Limits
 	Log       *slog.Logger
-	// Askpass is the program that forwards ssh's questions; see [Askpass]. "": ssh may
+	// Askpass is the program that forwards ssh's questions; see [openssh.Askpass]. "": ssh may
 	// ask nothing.
 	Askpass string
 	// Changed is called for every change of a host: in order, one at a time, and with no

@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 	"tunctl/tunnel/userkeys"
 )
@@ -41,7 +42,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 // findSSH looks for an ssh program whose connection can be shared, and returns what to
 // do if there is none.
 func (t *attempt) findSSH() (hint string, err error) {
-	if !sharesConnections {
+	if !openssh.SharesConnections {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
 	}
 	_, err = sshconfig.FindSSH(t.pool.o.Env())

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+
 	"tunctl/internal/api"
 	"tunctl/tunnel/sshconfig"
 
