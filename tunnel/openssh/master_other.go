@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tunnel
+package openssh
 
 import "os/exec"
 

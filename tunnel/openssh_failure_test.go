@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
 	"tunctl/tunnel/failure"
 )
 
@@ -31,9 +32,9 @@ func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
 				b := newBench(t, nil, nil)
 				at := &attempt{host: b.Host("login"), pool: b.Pool, loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
 				time.Sleep(2 * time.Second)
-				m := &master{stderr: newStderrBuffer()}
-				_, _ = io.WriteString(m.stderr, tt.output)
-				err := at.masterFailed(t.Context(), m, errors.New("cut off"))
+				said := newStderrBuffer()
+				_, _ = io.WriteString(said, tt.output)
+				err := at.sshFailed(t.Context(), said, errors.New("cut off"))
 				if got := at.classOf(err); got != tt.class || !strings.Contains(err.Error(), "within") {
 					t.Errorf("class %d, want %d: %v", got, tt.class, err)
 				}
@@ -88,10 +89,10 @@ func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, nil, nil)
 				at := &attempt{host: b.Host("login"), pool: b.Pool, attended: name != "nobody is there", loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
-				m := &master{stderr: newStderrBuffer()}
-				say(sshProgress{m.stderr, at}, tt.output)
+				said := newStderrBuffer()
+				say(sshProgress{said, at}, tt.output)
 				time.Sleep(tt.ends)
-				if got := at.classOf(at.masterFailed(t.Context(), m, errors.New("ssh ended"))); got != tt.class {
+				if got := at.classOf(at.sshFailed(t.Context(), said, errors.New("ssh ended"))); got != tt.class {
 					t.Errorf("class %d, want %d", got, tt.class)
 				}
 			})

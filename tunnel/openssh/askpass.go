@@ -1,4 +1,4 @@
-package tunnel
+package openssh
 
 import (
 	"context"
@@ -43,24 +43,23 @@ func Askpass(ctx context.Context, socket, question string) (string, error) {
 	return strings.TrimSuffix(string(answer), "\n"), err
 }
 
-// serveAskpass asks the person ssh's questions until stop is called. asked reports
-// whether there were any.
-func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func() bool, stop func(), err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+// ServeAskpass has answer answer ssh's questions until stop is called; false: there is no
+// answer. asked reports whether there were any.
+func (m *Master) ServeAskpass(ctx context.Context, answer func(question string) (string, bool)) (asked func() bool, stop func(), err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", m.AskSocket())
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen for ssh prompts: %w", err)
 	}
 	var wg sync.WaitGroup
 	var came atomic.Bool
 	wg.Go(func() {
-		var before sshQuestions
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
 			came.Store(true)
-			t.answerSSH(ctx, c, &before) // one at a time: ssh waits for each
+			respond(c, answer) // one at a time: ssh waits for each
 		}
 	})
 	return came.Load, func() {
@@ -69,40 +68,39 @@ func (t *attempt) serveAskpass(ctx context.Context, socket string) (asked func()
 	}, nil
 }
 
-// answerSSH answers one question, or hangs up without an answer.
-func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestions) {
+// respond answers one question, or hangs up without an answer.
+func respond(c net.Conn, answer func(string) (string, bool)) {
 	defer func() { _ = c.Close() }()
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
-	text, err := io.ReadAll(io.LimitReader(c, maxQuestion))
+	question, err := io.ReadAll(io.LimitReader(c, maxQuestion))
 	if err != nil {
 		return
 	}
-	if wantsTouch(string(text)) {
-		t.host.step("logging in: touch your security key")
-		t.awaitPerson()
-		return
+	if text, ok := answer(string(question)); ok {
+		_, _ = io.WriteString(c, text+"\n") // ssh may have ended
 	}
-	p := sshQuestion(api.NewRemoteText(string(text)).String())
-	p.Links = linksIn(string(text))
-	p.Retry = before.repeats(p, t.settings.NumberOfPasswordPrompts)
-	answer, err := t.Prompt(ctx, p)
-	if err != nil {
-		return
-	}
-	t.answered = true
-	_, _ = io.WriteString(c, answer.Text+"\n") // ssh may have ended
 }
 
-// sshQuestions are those of one ssh program, which does not say which answers were
-// wrong.
-type sshQuestions struct {
+// Questions are those of one ssh program, which does not say which answers were wrong.
+type Questions struct {
 	last  string
 	times int // asked in a row
 }
 
-// repeats says that the last answer was wrong if ssh asks the same again. A second
+// Read recognizes a question by ssh's wording; prompts is how often ssh asks. touch: ssh
+// only announces that a security key needs a touch, and expects no answer.
+func (q *Questions) Read(text string, prompts int) (p api.Prompt, touch bool) {
+	if strings.HasPrefix(text, "Confirm user presence for key") {
+		return api.Prompt{}, true
+	}
+	p = question(api.NewRemoteText(text).String())
+	p.Retry = q.retry(p, prompts)
+	return p, false
+}
+
+// retry says that the last answer was wrong if ssh asks the same again. A second
 // "Password:" of a challenge is left out, since it may want a code.
-func (q *sshQuestions) repeats(p api.Prompt, prompts int) string {
+func (q *Questions) retry(p api.Prompt, prompts int) string {
 	if p.Text != q.last {
 		q.last, q.times = p.Text, 0
 	}
@@ -110,15 +108,11 @@ func (q *sshQuestions) repeats(p api.Prompt, prompts int) string {
 	if q.times == 1 || p.Kind == api.PromptQuestion && strings.Contains(strings.ToLower(p.Text), "password") {
 		return ""
 	}
-	return wrongAnswer("that was not right", max(prompts-q.times+1, 1))
+	return api.RetryText("that was not right", max(prompts-q.times+1, 1))
 }
 
-// wantsTouch reports whether ssh only announces that a security key needs a touch, and
-// expects no answer.
-func wantsTouch(text string) bool { return strings.HasPrefix(text, "Confirm user presence for key") }
-
-// sshQuestion recognizes the kind of a question by ssh's wording.
-func sshQuestion(text string) api.Prompt {
+// question recognizes the kind of a question by ssh's wording.
+func question(text string) api.Prompt {
 	p := api.Prompt{Kind: api.PromptQuestion, Text: text}
 	switch {
 	case strings.Contains(text, "(yes/no"):

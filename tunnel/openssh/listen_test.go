@@ -1,6 +1,6 @@
 //go:build !windows
 
-package tunnel
+package openssh
 
 import (
 	"context"
@@ -14,17 +14,22 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // fakeMaster is an ssh program that holds a connection. Requests about its listeners run
 // the shell code script, with ssh's arguments.
-func fakeMaster(t *testing.T, script string) *master {
+func fakeMaster(t *testing.T, script string) *Master {
 	t.Helper()
-	m := &master{dir: shortDir(t)}
+	dir, err := os.MkdirTemp("", "s-") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	m := &Master{dir: dir}
 	m.running, m.end = context.WithCancel(t.Context())
 	m.cmd = &exec.Cmd{Path: filepath.Join(m.dir, "ssh")}
-	write(t, m.cmd.Path, "#!/bin/sh\n"+script+"\n")
-	if err := os.Chmod(m.cmd.Path, 0o700); err != nil {
+	if err := os.WriteFile(m.cmd.Path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	control, err := net.Listen("unix", m.control())
@@ -38,7 +43,7 @@ func fakeMaster(t *testing.T, script string) *master {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { respond(c) })
+			wg.Go(func() { sayHello(c) })
 		}
 	})
 	t.Cleanup(func() {
@@ -49,10 +54,10 @@ func fakeMaster(t *testing.T, script string) *master {
 	return m
 }
 
-// respond answers a client of a control socket that says hello and asks for the proxy mode
+// sayHello answers a client of a control socket that says hello and asks for the proxy mode
 // (PROTOCOL.mux).
-func respond(c net.Conn) {
-	defer closing(c)
+func sayHello(c net.Conn) {
+	defer func() { _ = c.Close() }()
 	sent := make([]byte, 24)
 	if _, err := io.ReadFull(c, sent); err == nil {
 		binary.BigEndian.PutUint32(sent[16:], 0x8000000f)
@@ -68,7 +73,7 @@ func TestAnSSHOfOursIsAskedToListenAndToStop(t *testing.T) {
 		{"unix", `/tmp/a:b\c`, `/tmp/a\:b\\c`, `/tmp/a:b\c`},
 	} {
 		m := fakeMaster(t, `printf '%s\n' "$*" >>"$0.log"; echo 4711`)
-		l, err := m.listen(tc.network, tc.address)
+		l, err := m.Listen(tc.network, tc.address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,14 +99,14 @@ func TestAnSSHOfOursIsAskedToListenAndToStop(t *testing.T) {
 
 func TestTheReasonOfAHostThatDoesNotListenIsSSHs(t *testing.T) {
 	m := fakeMaster(t, "echo Port forwarding failed >&2; exit 255")
-	if _, err := m.listen("tcp", "127.0.0.1:80"); err == nil || err.Error() != "Port forwarding failed" {
+	if _, err := m.Listen("tcp", "127.0.0.1:80"); err == nil || err.Error() != "Port forwarding failed" {
 		t.Errorf("it says %v", err)
 	}
 }
 
 func TestTheEndOfAnSSHOfOursEndsWhatWaitsForIt(t *testing.T) {
 	m := fakeMaster(t, `case "$*" in *:80:*) ;; *) mkfifo "$0.fifo"; echo >"$0.begun"; read x <"$0.fifo";; esac`)
-	l, err := m.listen("tcp", "127.0.0.1:80")
+	l, err := m.Listen("tcp", "127.0.0.1:80")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,10 +116,17 @@ func TestTheEndOfAnSSHOfOursEndsWhatWaitsForIt(t *testing.T) {
 		ended <- err
 	}()
 	go func() {
-		_, err := m.listen("tcp", "127.0.0.1:81")
+		_, err := m.Listen("tcp", "127.0.0.1:81")
 		ended <- err
 	}()
-	eventually(t, func() bool { _, err := os.Stat(m.cmd.Path + ".begun"); return err == nil })
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(m.cmd.Path + ".begun"); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
 	m.end()
 	for range 2 {
 		if err := <-ended; err == nil {
@@ -129,7 +141,7 @@ func TestTheEndOfAnSSHOfOursEndsWhatWaitsForIt(t *testing.T) {
 func TestOnlyALiveSSHOfOursMakesAStreamsEndComplete(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		m := fakeMaster(t, "")
-		l, err := m.listen("tcp", "127.0.0.1:80")
+		l, err := m.Listen("tcp", "127.0.0.1:80")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +153,7 @@ func TestOnlyALiveSSHOfOursMakesAStreamsEndComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		say(sender, "half")
+		_, _ = io.WriteString(sender, "half")
 		if dies {
 			_ = os.Remove(m.control())
 		}

@@ -1,4 +1,7 @@
-package tunnel
+// Package userkeys is who the user is at a login: keys from files and from ssh-agents,
+// certificates, and the saved password. It is given an [Asker] for passphrases, and knows
+// nothing of the server: which method is tried when is decided in package tunnel.
+package userkeys
 
 import (
 	"cmp"
@@ -8,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -20,38 +24,60 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// userKeys are the keys to offer at one login, from the agent and from files, in
-// OpenSSH's order.
-type userKeys struct {
-	ctx   context.Context
-	try   *attempt
-	s     *sshconfig.Settings
-	agent *agentKeys
-
-	offered     []string         // the offered keys, for display
-	spent       map[string]bool  // the keys that were asked to sign; they are not offered again
-	touch       bool             // a key needed a touch
-	used        *ssh.Certificate // the certificate that signed last; nil: a plain key
-	signFailure string           // why a key that the server accepts did not sign
-	cause       error            // the error behind signFailure
-	tooLate     bool             // the server hung up before a key had signed
-	noAgent     error
-	expired     string // which certificate was not offered, and when it expired
+// Asker asks the user for a passphrase, and tells why a key is not used. A login attempt
+// of package tunnel implements it.
+type Asker interface {
+	// Prompt's error wraps failure.ErrNobody if nobody can be asked.
+	Prompt(ctx context.Context, p api.Prompt) (api.Answer, error)
+	Warn(text string)
 }
 
-func newUserKeys(ctx context.Context, t *attempt) *userKeys {
-	return &userKeys{ctx: ctx, try: t, s: &t.settings, spent: map[string]bool{}}
+// Options are where keys come from.
+type Options struct {
+	Settings *sshconfig.Settings
+	Asker    Asker
+	Keyring  *Keyring
+	Envs     []api.Env // that may name an ssh-agent, the newest first
+	// Signing is called before a key signs, which may need the user's touch or
+	// confirmation, and what it returns is called after that.
+	Signing func() (done func())
+	Log     *slog.Logger
 }
 
-func (k *userKeys) close() {
+// Keys are the keys to offer at one login, from the agent and from files, in OpenSSH's
+// order. The exported fields tell what became of them so far.
+type Keys struct {
+	Offered     []string // the offered keys, for display
+	Touched     bool     // a key needed a touch
+	SignFailure string   // why a key that the server accepts did not sign
+	Cause       error    // the error behind SignFailure, or why a key file was not read
+	TooLate     bool     // the server hung up before a key had signed
+	Expired     string   // which certificate was not offered, and when it expired
+
+	ctx     context.Context //nolint:containedctx // of the login
+	o       Options
+	s       *sshconfig.Settings
+	agent   *agentKeys
+	spent   map[string]bool  // the keys that were asked to sign; they are not offered again
+	used    *ssh.Certificate // the certificate that signed last; nil: a plain key
+	noAgent error
+}
+
+// New returns the keys of a login, which ends with ctx. The caller closes them.
+func New(ctx context.Context, o Options) *Keys {
+	return &Keys{ctx: ctx, o: o, s: o.Settings, spent: map[string]bool{}}
+}
+
+// Close ends the connection to the agent.
+func (k *Keys) Close() {
 	if k.agent != nil {
 		k.agent.close()
 	}
 }
 
-// signers lists the keys: certificates first, then agent keys named in the
+// Signers lists the keys: certificates first, then agent keys named in the
 // settings, other agent keys, and keys that only a file has.
-func (k *userKeys) signers() []ssh.Signer {
+func (k *Keys) Signers() []ssh.Signer {
 	files, held := k.fileKeys(), k.agentKeys()
 	list := k.certificates(files, held)
 	var onlyFiles []ssh.Signer
@@ -78,16 +104,16 @@ func signerOf(signers []ssh.Signer, key ssh.PublicKey) ssh.Signer {
 	return nil
 }
 
-// offer records that a key is offered to the server.
-func (k *userKeys) offer(s ssh.Signer) {
-	k.offered = append(k.offered, sshconfig.DescribeKey(s.PublicKey()))
+// Offer records that a key is offered to the server.
+func (k *Keys) Offer(s ssh.Signer) {
+	k.Offered = append(k.Offered, sshconfig.DescribeKey(s.PublicKey()))
 }
 
 // usable drops keys that were used or listed before, or that the settings forbid, and watches the
 // others.
-func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
+func (k *Keys) usable(list []ssh.Signer) []ssh.Signer {
 	var out []ssh.Signer
-	k.offered = nil
+	k.Offered = nil
 	seen := map[string]bool{}
 	for _, s := range list {
 		blob := string(s.PublicKey().Marshal())
@@ -97,7 +123,7 @@ func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 		seen[blob] = true
 		usable, err := k.s.Restrict(watchedSigner{s, k.sign})
 		if err = cmp.Or(k.s.CheckRSASize(s.PublicKey()), err); err != nil {
-			k.try.Warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
+			k.o.Asker.Warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
 			continue
 		}
 		out = append(out, usable)
@@ -107,62 +133,59 @@ func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 
 // sign has a key sign, which may need a person's touch or confirmation, and records the
 // result.
-func (k *userKeys) sign(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error) {
-	k.try.awaitPerson()
+func (k *Keys) sign(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error) {
+	done := k.o.Signing()
 	signature, err := sign()
-	k.try.awaitHost()
-	k.tooLate = k.ctx.Err() != nil
+	done()
+	k.TooLate = k.ctx.Err() != nil
 	k.signed(key, err)
 	return signature, err
 }
 
-func (k *userKeys) signed(key ssh.PublicKey, err error) {
+func (k *Keys) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
-	k.touch = k.touch || strings.HasPrefix(key.Type(), "sk-")
+	k.Touched = k.Touched || strings.HasPrefix(key.Type(), "sk-")
 	if err != nil {
-		k.signFailure = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
-		k.cause = err
-		k.try.log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
+		k.SignFailure = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
+		k.Cause = err
+		k.o.Log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
 		return
 	}
 	k.used, _ = key.(*ssh.Certificate)
-	k.signFailure, k.cause = "", nil
+	k.SignFailure, k.Cause = "", nil
 }
 
 // fileKeys are the key files that exist and can be read.
-func (k *userKeys) fileKeys() []*fileKey {
+func (k *Keys) fileKeys() []*fileKey {
 	var keys []*fileKey
 	for _, path := range k.s.IdentityFiles {
-		key, err := loadKey(path, &k.try.pool.keys, k.passphrase)
+		key, err := loadKey(path, k.o.Keyring, k.passphrase)
 		switch {
 		case err == nil:
 			keys = append(keys, key)
 		case errors.Is(err, fs.ErrNotExist) && !k.s.OwnIdentities:
 		case errors.Is(err, failure.ErrNobody):
-			k.cause = err
+			k.Cause = err
 		case errors.Is(err, fs.ErrNotExist):
-			k.try.Warn(fmt.Sprintf("the key file %s, an IdentityFile of your ssh config, does not exist", path))
+			k.o.Asker.Warn(fmt.Sprintf("the key file %s, an IdentityFile of your ssh config, does not exist", path))
 		default:
-			k.try.Warn(fmt.Sprintf("the key %s is not used: %v", path, err))
+			k.o.Asker.Warn(fmt.Sprintf("the key %s is not used: %v", path, err))
 		}
 	}
 	return keys
 }
 
 // passphrase asks for the passphrase of a key file.
-func (k *userKeys) passphrase(question api.Prompt) (string, error) {
-	answer, err := k.try.Prompt(k.ctx, question)
-	if errors.Is(err, failure.ErrNobody) {
-		k.try.denied = nil // another key may work
-	}
+func (k *Keys) passphrase(question api.Prompt) (string, error) {
+	answer, err := k.o.Asker.Prompt(k.ctx, question)
 	return answer.Text, err
 }
 
 // agentKeys are those of the person's ssh-agent. Each login dials it again, since its
 // socket changes.
-func (k *userKeys) agentKeys() []ssh.Signer {
+func (k *Keys) agentKeys() []ssh.Signer {
 	if k.agent == nil {
-		k.agent, k.noAgent = dialAgent(k.ctx, k.s, k.try.pool.envs())
+		k.agent, k.noAgent = dialAgent(k.ctx, k.s, k.o.Envs)
 	}
 	if k.agent == nil {
 		return nil
@@ -170,13 +193,13 @@ func (k *userKeys) agentKeys() []ssh.Signer {
 	list, err := k.agent.Signers()
 	if err != nil {
 		k.noAgent = err
-		k.try.Warn(fmt.Sprintf("the ssh-agent does not list its keys: %v", err))
+		k.o.Asker.Warn(fmt.Sprintf("the ssh-agent does not list its keys: %v", err))
 	}
 	return list
 }
 
 // certificates pairs certificate files with the keys they belong to.
-func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signer {
+func (k *Keys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signer {
 	keys := make([]string, len(files))
 	for i, f := range files {
 		keys[i] = f.path
@@ -186,10 +209,10 @@ func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 		cert, err := loadCertificate(path, time.Now())
 		if err != nil {
 			if errors.Is(err, errExpired) {
-				k.expired = fmt.Sprintf("the certificate %s %v", path, err)
+				k.Expired = fmt.Sprintf("the certificate %s %v", path, err)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
-				k.try.Warn(fmt.Sprintf("the certificate %s is not used: %v", path, err))
+				k.o.Asker.Warn(fmt.Sprintf("the certificate %s is not used: %v", path, err))
 			}
 			continue
 		}
@@ -203,7 +226,7 @@ func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 }
 
 // owner finds the private key of a certificate.
-func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
+func (k *Keys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer) ssh.Signer {
 	if s := signerOf(held, cert.Key); s != nil {
 		return s
 	}
@@ -215,22 +238,22 @@ func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 	return nil
 }
 
-// renewHint says how to get a new certificate.
-func (k *userKeys) renewHint() string {
+// RenewHint says how to get a new certificate.
+func (k *Keys) RenewHint() string {
 	switch {
 	case k.s.BeforeLogin != "":
-		return k.expired + ", and before_login has not renewed it: run its command in a terminal"
+		return k.Expired + ", and before_login has not renewed it: run its command in a terminal"
 	case k.s.RenewCertificate != "":
-		return fmt.Sprintf("%s: `%s` gets a new one; as before_login it does so at each login", k.expired, k.s.RenewCertificate)
+		return fmt.Sprintf("%s: `%s` gets a new one; as before_login it does so at each login", k.Expired, k.s.RenewCertificate)
 	}
-	return k.expired + ": get a new one as your site describes; a command for that can be before_login"
+	return k.Expired + ": get a new one as your site describes; a command for that can be before_login"
 }
 
-// describe lists the offered keys.
-func (k *userKeys) describe() string { return cmp.Or(strings.Join(k.offered, ", "), "no key") }
+// Describe lists the offered keys.
+func (k *Keys) Describe() string { return cmp.Or(strings.Join(k.Offered, ", "), "no key") }
 
-// hint says where keys were looked for.
-func (k *userKeys) hint() string {
+// Hint says where keys were looked for.
+func (k *Keys) Hint() string {
 	why := cmp.Or(k.noAgent, errors.New("the ssh-agent has none"))
 	return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", why)
 }
@@ -279,6 +302,10 @@ func certificateEnd(cert *ssh.Certificate) time.Time {
 	}
 	return time.Unix(int64(cert.ValidBefore), 0)
 }
+
+// CertificateEnd is when the certificate that signed last expires; zero: never, or a plain
+// key signed.
+func (k *Keys) CertificateEnd() time.Time { return certificateEnd(k.used) }
 
 // certificateFiles are where certificates of key files may be.
 func certificateFiles(s *sshconfig.Settings, keys []string) []string {

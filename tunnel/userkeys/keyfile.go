@@ -1,4 +1,4 @@
-package tunnel
+package userkeys
 
 import (
 	"errors"
@@ -30,12 +30,12 @@ type fileKey struct {
 	signer ssh.AlgorithmSigner // nil while encrypted, or if only the public key exists
 	pem    []byte              // while encrypted
 	stamp  time.Time
-	ring   *keyring
+	ring   *Keyring
 	ask    func(api.Prompt) (string, error)
 }
 
 // loadKey reads a key file. It may be a public key whose private key the agent has.
-func loadKey(path string, ring *keyring, ask func(api.Prompt) (string, error)) (*fileKey, error) {
+func loadKey(path string, ring *Keyring, ask func(api.Prompt) (string, error)) (*fileKey, error) {
 	text, info, err := readKeyFile(path)
 	if err != nil {
 		return nil, publicOnly(path, err)
@@ -110,7 +110,7 @@ func (k *fileKey) setSigner(signer ssh.Signer) error {
 // private reports whether the file can sign, maybe after a passphrase.
 func (k *fileKey) private() bool { return k.signer != nil || k.pem != nil }
 
-// unlock decrypts the key. It asks for the passphrase only once per pool.
+// unlock decrypts the key. It asks for the passphrase only once per Keyring.
 func (k *fileKey) unlock() error {
 	if k.signer != nil {
 		return nil
@@ -121,7 +121,7 @@ func (k *fileKey) unlock() error {
 	question := api.Prompt{Kind: api.PromptPassphrase, Text: fmt.Sprintf("Enter passphrase for key '%s': ", k.path)}
 	for left := maxPassphrases; left > 0; left-- {
 		if left < maxPassphrases {
-			question.Retry = wrongAnswer("that was not right", left)
+			question.Retry = api.RetryText("that was not right", left)
 		}
 		passphrase, err := k.ask(question)
 		if err != nil {
@@ -129,7 +129,7 @@ func (k *fileKey) unlock() error {
 		}
 		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.pem, []byte(passphrase))
 		if err == nil {
-			k.ring.put(k.path, k.stamp, signer)
+			k.ring.Put(k.path, k.stamp, signer)
 			return k.setSigner(signer)
 		}
 	}
@@ -168,9 +168,9 @@ func publicHalf(path string) ssh.PublicKey {
 	return key
 }
 
-// keyring keeps decrypted keys in memory, so that a passphrase is asked for once. A
+// Keyring keeps decrypted keys in memory, so that a passphrase is asked for once. A
 // changed file needs it again.
-type keyring struct {
+type Keyring struct {
 	mu   sync.Mutex
 	keys map[string]ringKey
 }
@@ -180,7 +180,7 @@ type ringKey struct {
 	signer ssh.Signer
 }
 
-func (r *keyring) get(path string, stamp time.Time) ssh.Signer {
+func (r *Keyring) get(path string, stamp time.Time) ssh.Signer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k, ok := r.keys[path]; ok && k.stamp.Equal(stamp) {
@@ -189,7 +189,8 @@ func (r *keyring) get(path string, stamp time.Time) ssh.Signer {
 	return nil
 }
 
-func (r *keyring) put(path string, stamp time.Time, signer ssh.Signer) {
+// Put keeps a decrypted key of a file that was last changed at a time.
+func (r *Keyring) Put(path string, stamp time.Time, signer ssh.Signer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys == nil {

@@ -1,4 +1,4 @@
-package tunnel
+package openssh
 
 import (
 	"context"
@@ -21,10 +21,10 @@ import (
 // masterTimeout bounds what the ssh program does without its host.
 const masterTimeout = 5 * time.Second
 
-// listen has the ssh program listen on its host: x/crypto's connection does not get the
+// Listen has the ssh program listen on its host: x/crypto's connection does not get the
 // program's reply to a request for that. The program forwards connections to a socket
 // beside its own, in a folder that only this user can access.
-func (m *master) listen(network, address string) (net.Listener, error) {
+func (m *Master) Listen(network, address string) (net.Listener, error) {
 	socket := filepath.Join(m.dir, fmt.Sprintf("r%d", m.sockets.Add(1)))
 	raw, err := new(net.ListenConfig).Listen(m.running, "unix", socket)
 	if err != nil {
@@ -69,7 +69,7 @@ func listenerAddr(network, address, port string) (net.Addr, error) {
 
 // request has the ssh program add a forward or cancel it, and returns what that prints:
 // the port if the host chose it.
-func (m *master) request(ctx context.Context, what, forward string) (string, error) {
+func (m *Master) request(ctx context.Context, what, forward string) (string, error) {
 	cmd := exec.CommandContext(ctx, m.cmd.Path, "-F", "none", "-S", m.control(), "-O", what, "-R", forward, "--", "host")
 	cmd.Env, cmd.WaitDelay = m.cmd.Env, time.Second
 	out, err := cmd.Output()
@@ -80,7 +80,7 @@ func (m *master) request(ctx context.Context, what, forward string) (string, err
 }
 
 // alive reports whether the ssh program responds.
-func (m *master) alive() bool {
+func (m *Master) alive() bool {
 	ctx, cancel := context.WithTimeout(m.running, masterTimeout)
 	defer cancel()
 	raw, err := dialControl(ctx, m.control())
@@ -96,7 +96,7 @@ func (m *master) alive() bool {
 // masterListener accepts what the ssh program forwards from the host to a socket of ours.
 type masterListener struct {
 	net.Listener
-	master  *master
+	master  *Master
 	forward string // as the program knows it
 	addr    net.Addr
 	stop    func() bool

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -366,12 +367,16 @@ func TestASecurityKeyThatWaitsForAFingerIsToldAndNotAsked(t *testing.T) {
 	a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log, attended: true, timeout: newTimeout(time.Minute, func() {})}
 	defer a.timeout.stop()
 	a.host.facts.wanted = true
-	socket := filepath.Join(t.TempDir(), "ask")
-	asked, stop, err := a.serveAskpass(t.Context(), socket)
+	m, err := openssh.Prepare(t.Context(), openssh.Command{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := Askpass(t.Context(), socket, "Confirm user presence for key ED25519-SK SHA256:abc"); err == nil {
+	defer m.Close()
+	asked, stop, err := m.ServeAskpass(t.Context(), a.answerSSH(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := openssh.Askpass(t.Context(), m.AskSocket(), "Confirm user presence for key ED25519-SK SHA256:abc"); err == nil {
 		t.Errorf("answered %q", answer)
 	}
 	stop()

@@ -3,46 +3,21 @@ package tunnel
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
-	"tunctl/internal/peer"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 )
-
-// masterPoll is how often we check whether ssh has logged in. Its control socket appears
-// then, and there is no other sign.
-const masterPoll = 50 * time.Millisecond
-
-// master is an ssh program that logs in for us and holds the connection, which we use
-// through its control socket. Nobody else knows the socket, and the program ends with
-// the connection.
-type master struct {
-	dir     string
-	cmd     *exec.Cmd
-	stderr  *stderrBuffer
-	running context.Context //nolint:containedctx // ends with the program
-	end     context.CancelFunc
-	exited  chan struct{}
-	once    sync.Once
-	sockets atomic.Int32 // of listeners so far
-}
 
 // logInBySSH has the ssh program log in.
 func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
@@ -51,31 +26,36 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	t.host.step("waiting for ssh to log in")
 	t.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
 	defer t.timeout.stop()
-	m, err := t.startMaster(ctx)
+	said := newStderrBuffer()
+	command, err := t.sshCommand(ctx, said)
 	if err != nil {
 		return nil, err
 	}
-	asked, stopAsking, err := t.serveAskpass(ctx, m.askSocket())
+	m, err := openssh.Prepare(ctx, command)
 	if err != nil {
-		m.close()
 		return nil, err
 	}
-	if err := m.start(); err != nil {
+	asked, stopAsking, err := m.ServeAskpass(ctx, t.answerSSH(ctx))
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	if err := m.Start(); err != nil {
 		stopAsking()
-		m.close()
+		m.Close()
 		return nil, failure.OfStart(err).Errorf(api.CodeConfig, err, "cannot run ssh: %v", err)
 	}
 	t.loginAt = time.Now()
 	t.host.loginBegins(t.loginAt)
-	raw, err := m.await(ctx)
+	raw, err := m.Await(ctx)
 	stopAsking()
 	if err != nil {
-		m.close()
-		return nil, t.masterFailed(ctx, m, err)
+		m.Close()
+		return nil, t.sshFailed(ctx, said, err)
 	}
-	c, err := t.attachOwnMaster(raw, m)
+	c, err := t.useMaster(raw, m)
 	if err != nil {
-		m.close()
+		m.Close()
 		return nil, err
 	}
 	c.transport, c.transportWhy = api.TransportOpenSSH, t.whySSH
@@ -83,27 +63,21 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// startMaster prepares the program: no forwards, no shell, and the same keepalive as
+// sshCommand is how the program is run: no forwards, no shell, and the same keepalive as
 // ours.
-func (t *attempt) startMaster(ctx context.Context) (*master, error) {
+func (t *attempt) sshCommand(ctx context.Context, said *stderrBuffer) (openssh.Command, error) {
 	s, env := &t.settings, t.pool.env(ctx)
 	program, err := sshconfig.FindSSH(env)
 	if err != nil {
-		return nil, failure.Permanent.Errorf(api.CodeConfig, err, `transport = "openssh" needs the ssh program`).
+		return openssh.Command{}, failure.Permanent.Errorf(api.CodeConfig, err, `transport = "openssh" needs the ssh program`).
 			WithHint("install OpenSSH's client")
 	}
-	dir, err := os.MkdirTemp("", "tunctl-ssh-")
-	if err != nil {
-		return nil, err
-	}
-	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	m := &master{dir: dir, stderr: newStderrBuffer(), running: running, end: end, exited: make(chan struct{})}
 	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
 	if s.ServerAliveInterval > 0 {
 		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
 	}
 	args := []string{
-		"-M", "-N", "-T", "-o", "ControlPath=" + m.control(), "-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
+		"-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
 		"-o", "LogLevel=DEBUG1", // see failure.ReadSSH
 		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
 	}
@@ -121,87 +95,35 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	} else if len(s.ProxyJump) > 0 {
 		args = append(args, "-J", strings.Join(s.ProxyJump, ","))
 	}
-	m.cmd = exec.CommandContext(running, program)
-	m.cmd.WaitDelay = time.Second
-	m.cmd.Env = env.Environ()
-	m.cmd.Stderr = sshProgress{m.stderr, t}
-	if t.attended && t.pool.o.Askpass != "" {
-		m.cmd.Env = append(m.cmd.Env, "SSH_ASKPASS="+t.pool.o.Askpass, "SSH_ASKPASS_REQUIRE=force", AskpassSocket+"="+m.askSocket())
-	} else {
-		args = append(args, "-o", "BatchMode=yes")
+	c := openssh.Command{Program: program, Args: args, Destination: s.Destination, Env: env.Environ(), Stderr: sshProgress{said, t}}
+	if t.attended {
+		c.Askpass = t.pool.o.Askpass
 	}
-	m.cmd.Args = append([]string{"ssh"}, append(args, "--", s.Destination)...)
-	return m, nil
+	return c, nil
 }
 
-func (m *master) control() string   { return filepath.Join(m.dir, "control") }
-func (m *master) askSocket() string { return filepath.Join(m.dir, "ask") }
-
-// start runs the program. It ends with us even if we are killed, where the system
-// supports that.
-func (m *master) start() error {
-	killWithParent(m.cmd)
-	started := make(chan error)
-	go func() {
-		// Linux sends the signal when the starting thread ends, not the process.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := m.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = m.cmd.Wait() // its messages say more than its status
-			close(m.exited)
+// answerSSH returns what answers the questions of one ssh program.
+func (t *attempt) answerSSH(ctx context.Context) func(question string) (string, bool) {
+	var questions openssh.Questions
+	return func(question string) (string, bool) {
+		p, touch := questions.Read(question, t.settings.NumberOfPasswordPrompts)
+		if touch {
+			t.host.step("logging in: touch your security key")
+			t.awaitPerson()
+			return "", false
 		}
-	}()
-	return <-started
-}
-
-// await returns a connection to the control socket once it exists.
-func (m *master) await(ctx context.Context) (net.Conn, error) {
-	tick := time.NewTicker(masterPoll)
-	defer tick.Stop()
-	for {
-		if c, err := dialControl(ctx, m.control()); err == nil {
-			return c, nil
+		p.Links = linksIn(question)
+		answer, err := t.Prompt(ctx, p)
+		if err != nil {
+			return "", false
 		}
-		select {
-		case <-tick.C:
-		case <-m.exited:
-			return nil, errors.New("ssh ended")
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		t.answered = true
+		return answer.Text, true
 	}
 }
 
-// close ends the program and removes its folder.
-func (m *master) close() {
-	m.once.Do(func() {
-		m.end()
-		if m.cmd.Process != nil {
-			<-m.exited
-		}
-		_ = os.RemoveAll(m.dir)
-	})
-}
-
-var errForeignMaster = errors.New("another user's program listens at the control socket")
-
-// dialControl connects to a master's control socket, if the master is this user's.
-func dialControl(ctx context.Context, path string) (net.Conn, error) {
-	raw, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if !peer.SameUser(raw) {
-		_ = raw.Close()
-		return nil, errForeignMaster
-	}
-	return raw, nil
-}
-
-// attachOwnMaster makes a connection of our master's control socket.
-func (t *attempt) attachOwnMaster(raw net.Conn, m *master) (*conn, error) {
+// useMaster makes a connection of our master's control socket.
+func (t *attempt) useMaster(raw net.Conn, m *openssh.Master) (*conn, error) {
 	t.wire = newWire(raw)
 	t.wire.greeted = true // a control socket has no greeting
 	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
@@ -213,13 +135,13 @@ func (t *attempt) attachOwnMaster(raw net.Conn, m *master) (*conn, error) {
 	c.master = m
 	c.wg.Go(func() {
 		<-c.done
-		m.close()
+		m.Close()
 	})
 	return c, nil
 }
 
-// masterFailed describes why ssh did not log in.
-func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error {
+// sshFailed describes why ssh did not log in.
+func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error) error {
 	expired := t.timeout.expired()
 	switch {
 	case t.denied != nil:
@@ -227,7 +149,7 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
-	reason, said := failure.ReadSSH(m.stderr.raw()), hideLinks(m.stderr.text())
+	reason, said := failure.ReadSSH(output.raw()), hideLinks(output.text())
 	switch {
 	case t.timeout.expiredForPerson():
 		return t.unconfirmed(err)

@@ -1,4 +1,4 @@
-package tunnel
+package userkeys
 
 import (
 	"cmp"
@@ -86,28 +86,22 @@ func agentSockets(s *sshconfig.Settings, envs []api.Env) []string {
 	return append(sockets, "")
 }
 
-// envs are the environments that clients sent, the newest first.
-func (p *Pool) envs() []api.Env {
-	return append([]api.Env{p.o.Env()}, p.o.EarlierEnvs()...)
-}
-
-// env is the newest environment for a program that we run, with an ssh-agent that
-// responds if there is one.
-func (p *Pool) env(ctx context.Context) api.Env {
+// WithAgent is the newest of some environments, for a program that we run, with an
+// ssh-agent that responds if there is one.
+func WithAgent(ctx context.Context, envs []api.Env) api.Env {
 	const name = "SSH_AUTH_SOCK"
-	env := p.o.Env()
-	for _, socket := range agentSockets(&sshconfig.Settings{}, p.envs()) {
+	for _, socket := range agentSockets(&sshconfig.Settings{}, envs) {
 		if a, err := dialAgentAt(ctx, socket); err == nil {
 			a.close()
 			with := api.Env{}
-			maps.Copy(with, env)
+			maps.Copy(with, envs[0])
 			if socket != "" {
 				with[name] = socket
 			}
 			return with
 		}
 	}
-	return env
+	return envs[0]
 }
 
 // Signers lists the agent's keys.

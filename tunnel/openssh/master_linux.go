@@ -1,4 +1,4 @@
-package tunnel
+package openssh
 
 import (
 	"os/exec"
