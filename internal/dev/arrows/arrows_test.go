@@ -34,9 +34,9 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/probe": {"internal/api", "internal/ctxtime", "jobwatch", "jobwatch/detect", "tunnel/forward"},
+	"internal/agent/probe": {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
 	"internal/usage":       {"internal/api", "internal/ctxtime", "internal/posixsh"},
@@ -54,7 +54,9 @@ var imports = map[string][]string{
 	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
@@ -79,7 +81,7 @@ var imports = map[string][]string{
 	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
@@ -111,6 +113,10 @@ var never = []struct{ from, to string }{
 	// Schedulers are asked over whatever connection the agent gives.
 	{"tunnel", "tunctl/jobwatch"},
 	{"jobwatch", "tunctl/tunnel"},
+	// Whatever reads logs does not know who started the job.
+	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
+	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
+	{"jobwatch/sched", "tunctl/jobwatch/detect"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},

@@ -13,8 +13,8 @@ import (
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
 	"internal/agent", "internal/agent/probe", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch",
-	"jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/openssh", "tunnel/sshconfig",
-	"tunnel/step", "tunnel/userkeys",
+	"jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched", "tunnel", "tunnel/forward", "tunnel/hostkey",
+	"tunnel/openssh", "tunnel/sshconfig", "tunnel/step", "tunnel/userkeys",
 }
 
 // withoutBound are functions and methods that read to an end which a host may never send,

@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"context"
@@ -17,13 +17,10 @@ import (
 // reach them: all there is to read where a job has no log, as under srun and salloc.
 // It is not safe for concurrent use.
 type RuntimeFiles struct {
-	watcher *Watcher
-	runner  remote.Runner
-	job     api.Job
-	// list returns the files of all servers of the person.
-	list func(ctx context.Context) ([]runtimeFile, error)
-	// owns reports whether a server with a process id is the job's own.
-	owns   func(ctx context.Context, pid int) (bool, error)
+	reader *Reader
+	runner remote.Runner
+	job    api.Job
+	owner  Owner
 	owners map[string]ownership // by file
 
 	corrected   detect.Finding // the last result of Correct
@@ -41,14 +38,16 @@ type ownership struct {
 // costs the host more than reading a file.
 const askOwnerAgain = time.Minute
 
-// RuntimeFiles returns the runtime files of a job, which r reads.
-func (w *Watcher) RuntimeFiles(r remote.Runner, job api.Job) *RuntimeFiles {
-	return &RuntimeFiles{
-		watcher: w, runner: r, job: job,
-		list: func(ctx context.Context) ([]runtimeFile, error) { return w.runtime.read(ctx, r, w.limits.LogFirst) },
-		owns: func(ctx context.Context, pid int) (bool, error) { return w.OwnsProcess(ctx, job, pid) },
-	}
+// Owner knows whose a process is; jobwatch.Watcher is one.
+type Owner interface {
+	// OwnsProcess reports whether a process on the job's node is the job's own. It fails with
+	// ErrOwnerUnknown if nobody can tell.
+	OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, error)
 }
+
+// ErrOwnerUnknown means that a server may belong to any of several jobs.
+var ErrOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
+	"redirect the output of the job to a file (> FILE)")
 
 // Find returns the server of the newest runtime file of the job.
 func (r *RuntimeFiles) Find(ctx context.Context) (detect.Finding, bool) {
@@ -59,7 +58,7 @@ func (r *RuntimeFiles) Find(ctx context.Context) (detect.Finding, bool) {
 // newest that can be the job's own. With anyPort, the server may listen on another port
 // than f has. Files are read no more often than a log.
 func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, anyPort bool) detect.Finding {
-	if time.Since(r.correctedAt) < r.watcher.limits.LogFirst {
+	if time.Since(r.correctedAt) < r.reader.limits.LogFirst {
 		return r.corrected
 	}
 	if ep, ok := r.read(ctx, f.RuntimeFile); ok {
@@ -74,7 +73,7 @@ func (r *RuntimeFiles) Correct(ctx context.Context, f detect.Finding, anyPort bo
 // Err says so if there is a file whose job cannot be determined.
 func (r *RuntimeFiles) Err() error {
 	for _, o := range r.owners {
-		if errors.Is(o.err, errOwnerUnknown) {
+		if errors.Is(o.err, ErrOwnerUnknown) {
 			return o.err
 		}
 	}
@@ -95,7 +94,7 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, anyPort bool)
 	if since.IsZero() {
 		return f, false
 	}
-	files, err := r.list(ctx)
+	files, err := r.reader.runtime.read(ctx, r.runner, r.reader.limits.LogFirst)
 	if err != nil {
 		return f, false
 	}
@@ -104,7 +103,7 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, anyPort bool)
 		ep := file.endpoint
 		switch {
 		case file.written.Before(since.Truncate(time.Second)):
-		case !ep.NeedsNode && !SameNode(ep.Host, r.job.Node):
+		case !ep.NeedsNode && !api.SameNode(ep.Host, r.job.Node):
 		case f.Port != 0 && ep.Port == f.Port:
 			return f.WithRuntime(ep), true
 		case anyPort && !found && r.own(ctx, file.path):
@@ -198,7 +197,7 @@ func (r *RuntimeFiles) own(ctx context.Context, file string) bool {
 	}
 	pid, _ := strconv.Atoi(m[1])
 	now := ownership{at: time.Now()}
-	now.mine, now.err = r.owns(ctx, pid)
+	now.mine, now.err = r.owner.OwnsProcess(ctx, r.job, pid)
 	if r.owners == nil {
 		r.owners = map[string]ownership{}
 	}

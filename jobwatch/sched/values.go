@@ -1,4 +1,4 @@
-package jobwatch
+package sched
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 // timeLayouts are the forms in which schedulers print times. The zone is that of our query.
 var timeLayouts = []string{"2006-01-02T15:04:05", time.ANSIC, "2006-01-02 15:04:05", "01/02/2006 15:04:05"}
 
-// parseTime reads a time in one of timeLayouts, or seconds since 1970, or thousandths or millionths
+// ParseTime reads a time in one of timeLayouts, or seconds since 1970, or thousandths or millionths
 // of them; zero for anything else.
-func parseTime(s string) time.Time {
+func ParseTime(s string) time.Time {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
 		for n > 1e11 {
@@ -28,9 +28,9 @@ func parseTime(s string) time.Time {
 	return time.Time{}
 }
 
-// parseClockTime reads seconds, MM:SS or HH:MM:SS, with any number of hours and perhaps a fraction
+// ParseClockTime reads seconds, MM:SS or HH:MM:SS, with any number of hours and perhaps a fraction
 // of a second.
-func parseClockTime(s string) time.Duration {
+func ParseClockTime(s string) time.Duration {
 	total := 0.0
 	for part := range strings.SplitSeq(s, ":") {
 		n, err := strconv.ParseFloat(part, 64)
@@ -42,15 +42,15 @@ func parseClockTime(s string) time.Duration {
 	return time.Duration(total * float64(time.Second))
 }
 
-// clockTime formats a time limit as schedulers read it, with hours above 24. Slurm rounds up
+// ClockTime formats a time limit as schedulers read it, with hours above 24. Slurm rounds up
 // to minutes.
-func clockTime(d time.Duration) string {
+func ClockTime(d time.Duration) string {
 	s := int((d + time.Second - 1) / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// sizeInBytes reads 21736kb, 32gb, 1.5G, 12K or a number of bytes.
-func sizeInBytes(s string) int64 {
+// ParseSize reads 21736kb, 32gb, 1.5G, 12K or a number of bytes.
+func ParseSize(s string) int64 {
 	s = strings.TrimSuffix(strings.ToLower(s), "b")
 	factor := 1.0
 	for i, unit := range []string{"k", "m", "g", "t", "p"} {
@@ -64,3 +64,20 @@ func sizeInBytes(s string) int64 {
 	}
 	return int64(n * factor)
 }
+
+// TrueFirst orders true before false.
+func TrueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// MaxStatus limits an answer: an array may have thousands of tasks of 2 KB each.
+const MaxStatus = "1048576"
+
+// HistoryFor is how long ended jobs are listed.
+const HistoryFor = 24 * time.Hour

@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"bytes"
@@ -112,7 +112,7 @@ func TestAGlobMeansTheNewestFileThatIsNotOlderThanTheJob(t *testing.T) {
 	}
 	m.Write(t, "nb.1.log", "old job\n")
 	stamp("nb.1.log", start.Add(-time.Hour))
-	pattern := ExpandLog("~/{name}.{id}.lo*", api.Job{Name: "nb"}, "me")
+	pattern := Expand("~/{name}.{id}.lo*", api.Job{Name: "nb"}, "me")
 	r := newReader(t, m, FollowOptions{Paths: []string{pattern}, NewerThan: start})
 	r.expects("only an old one", "", false)
 	m.Write(t, "nb.2.log", "our job\n")
@@ -188,7 +188,7 @@ func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}})
 	r.expects("whole", text, false)
 	var got []byte
-	if err := ReadLog(t.Context(), m, "~/lo*", func(c Chunk) { got = append(got, c.Data...) }); err != nil || string(got) != text {
+	if err := Read(t.Context(), m, "~/lo*", func(c Chunk) { got = append(got, c.Data...) }); err != nil || string(got) != text {
 		t.Errorf("ReadLog: %d bytes, %v", len(got), err)
 	}
 }
@@ -205,7 +205,7 @@ func (d *disk) Run(_ context.Context, _ string, stdin []byte) (remote.Result, er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads = append(d.reads, time.Now())
-	marks := markOf.FindStringSubmatch(string(stdin))
+	marks := jobtest.MarkOf.FindStringSubmatch(string(stdin))
 	_, script, _ := strings.Cut(string(stdin), "tunctl_read tunctl-")
 	name, _, _ := strings.Cut(script, ".")
 	mark, out := "tunctl-"+name, ""
@@ -270,7 +270,7 @@ func TestTheLogIsReadAtAPolitePace(t *testing.T) {
 		f.Settled()
 		time.Sleep(time.Minute)
 		check("settled", time.Hour, 50, 60)
-		f.Nudge()
+		f.ReadOften()
 		check("a person asked", time.Minute, 32, 42)
 		time.Sleep(time.Minute)
 		check("settled again", time.Hour, 50, 61)
@@ -283,7 +283,7 @@ func TestTheLogOfANewJobIsLookedForEverySecondButNotForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
 		f := NewFollower(d, FollowOptions{Paths: []string{"/log"}})
-		f.Nudge() // it was just submitted
+		f.ReadOften() // it was just submitted
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { _ = f.Serve(ctx, func(Chunk) {}) })

@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"context"
@@ -27,6 +27,11 @@ func (r shellRunner) Run(ctx context.Context, command string, stdin []byte) (rem
 	return remote.Result{Stdout: out}, err
 }
 
+// ownerFunc says by a function whose a process is.
+type ownerFunc func(pid int) (bool, error)
+
+func (f ownerFunc) OwnsProcess(_ context.Context, _ api.Job, pid int) (bool, error) { return f(pid) }
+
 func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("needs sh")
@@ -41,17 +46,17 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list := func(ctx context.Context) ([]runtimeFile, error) { return readRuntimeFiles(ctx, home) }
+	reader := NewReader(remote.On(home), remote.DefaultLimits())
 	write(100, 8888) // of the first job
 	write(200, 8889) // of the second, and newer
 	for pid, port := range map[int]int{100: 8888, 200: 8889} {
-		files := &RuntimeFiles{list: list, job: job, owns: func(_ context.Context, p int) (bool, error) { return p == pid, nil }}
+		files := reader.RuntimeFiles(home, job, ownerFunc(func(p int) (bool, error) { return p == pid, nil }))
 		f, ok := files.Find(t.Context())
 		if !ok || f.Port != port || f.Token.Reveal() != fmt.Sprintf("t%d", pid) {
 			t.Errorf("the job of process %d opens port %d: %v", pid, f.Port, ok)
 		}
 	}
-	unsure := &RuntimeFiles{list: list, job: job, owns: func(context.Context, int) (bool, error) { return false, errOwnerUnknown }}
+	unsure := reader.RuntimeFiles(home, job, ownerFunc(func(int) (bool, error) { return false, ErrOwnerUnknown }))
 	if f, ok := unsure.Find(t.Context()); ok || unsure.Err() == nil {
 		t.Errorf("nobody can tell whose it is, and port %d is opened", f.Port)
 	}
@@ -64,8 +69,8 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 
 func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, answer := 0, errOwnerUnknown
-		files := &RuntimeFiles{owns: func(context.Context, int) (bool, error) { asked++; return answer == nil, answer }}
+		asked, answer := 0, ErrOwnerUnknown
+		files := &RuntimeFiles{owner: ownerFunc(func(int) (bool, error) { asked++; return answer == nil, answer })}
 		for range 10 {
 			files.own(t.Context(), "/h/jpserver-7.json")
 			time.Sleep(10 * time.Second)
@@ -102,14 +107,15 @@ func TestRuntimeFilesAreReadByOneCommandForAllJobsOfAHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := slurmWatcher(m)
-	w.limits.LogFirst = time.Hour
+	limits := remote.DefaultLimits()
+	limits.LogFirst = time.Hour
+	reader := NewReader(remote.On(m), limits)
 	want := map[int]int{ // the port that a job which starts so many minutes later finds
 		-10: 8882, 0: 8882, 2: 0,
 	}
 	for minutes, port := range want {
 		job := api.Job{State: api.JobRunning, Submitted: start.Add(time.Duration(minutes) * time.Minute)}
-		f, ok := w.RuntimeFiles(m, job).find(t.Context(), detect.Finding{Endpoint: api.Endpoint{Port: 8882}}, false)
+		f, ok := reader.RuntimeFiles(m, job, nil).find(t.Context(), detect.Finding{Endpoint: api.Endpoint{Port: 8882}}, false)
 		if ok != (port != 0) || ok && f.Token.Reveal() != "t" {
 			t.Errorf("%d minutes: %+v, %v", minutes, f, ok)
 		}

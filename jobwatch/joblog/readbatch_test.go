@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/dev/jobtest"
 	"tunctl/jobwatch/remote"
 )
 
@@ -29,8 +30,8 @@ func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (remote.Result,
 		<-ctx.Done()
 		return remote.Result{}, ctx.Err()
 	}
-	frame, inner, out := markOf.FindStringSubmatch(string(stdin))[1], "", ""
-	for i, m := range logAsked.FindAllStringSubmatch(string(stdin), -1) {
+	frame, inner, out := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1], "", ""
+	for i, m := range jobtest.LogAsked.FindAllStringSubmatch(string(stdin), -1) {
 		name := "/h/slurm-" + m[1] + ".out"
 		inner = m[2]
 		out += fmt.Sprintf("\n%s.%d 0 %d %s\n%s", inner, i, len(name), name, name)
@@ -40,13 +41,13 @@ func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (remote.Result,
 
 // follow follows ten logs for a while, and returns what was read of each.
 func (d *drive) follow(t *testing.T, length time.Duration) (texts [10]string) {
-	w := NewWatcher(d, Options{Scheduler: Slurm})
+	r := NewReader(remote.On(d), remote.DefaultLimits())
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range texts {
-		f := w.NewFollower(FollowOptions{Paths: []string{fmt.Sprintf("/h/slurm-%d.out", i)}})
-		f.Nudge()
+		f := r.NewFollower(FollowOptions{Paths: []string{fmt.Sprintf("/h/slurm-%d.out", i)}})
+		f.ReadOften()
 		all.Go(func() {
 			if err := f.Serve(ctx, func(c Chunk) { texts[i] += string(c.Data) }); !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)

@@ -1,4 +1,4 @@
-package jobwatch
+package sched
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 // maxLogs limits how many files of one job are followed.
 const maxLogs = 4
 
-// printRedirections is the sh text that prints the lines of the file "$f" that may send output
+// PrintRedirections is the sh text that prints the lines of the file "$f" that may send output
 // to a file.
-const printRedirections = `grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384`
+const PrintRedirections = `grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384`
 
-// readRedirections finds a job's script among paths, and reads those of its lines that may
+// ReadRedirections finds a job's script among paths, and reads those of its lines that may
 // send output to a file.
-func readRedirections(ctx context.Context, sh *remote.Shell, paths []string) (script, lines string, err error) {
+func ReadRedirections(ctx context.Context, sh *remote.Shell, paths []string) (script, lines string, err error) {
 	if len(paths) == 0 {
 		return "", "", nil
 	}
@@ -32,7 +32,7 @@ func readRedirections(ctx context.Context, sh *remote.Shell, paths []string) (sc
 	res, err := sh.Plain(ctx, "for f in "+strings.Join(quoted, " ")+`; do
 	test -f "$f" || continue
 	printf '%s\n' "$f"
-	`+printRedirections+`
+	`+PrintRedirections+`
 	break
 done`)
 	script, lines, _ = strings.Cut(string(res.Stdout), "\n")
@@ -45,20 +45,20 @@ var (
 	logLike            = regexp.MustCompile(`\.(?:log|out|err|txt)$`)
 )
 
-// redirectedLogs returns, of the files that a script's lines send output to, the one with the job's
+// RedirectedLogs returns, of the files that a script's lines send output to, the one with the job's
 // own name or id, which is that of a variable that begins with mark, and others that look like logs.
-func redirectedLogs(lines, folder, mark string, variables map[string]string) (own string, others []string) {
+func RedirectedLogs(lines, folder, mark string, variables map[string]string) (own string, others []string) {
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
 		}
 		for _, m := range redirectionPattern.FindAllStringSubmatch(line, -1) {
 			word := strings.Trim(m[1], `"'`)
-			file, known := expandWord(word, variables)
+			file, known := ExpandWord(word, variables)
 			if !known || file == "" || strings.HasPrefix(file, "/dev/") {
 				continue
 			}
-			file = absolutePath(folder, file)
+			file = AbsolutePath(folder, file)
 			marked := strings.Contains(word, mark)
 			switch {
 			case file == own || slices.Contains(others, file):
@@ -72,8 +72,8 @@ func redirectedLogs(lines, folder, mark string, variables map[string]string) (ow
 	return own, others
 }
 
-// addLogs adds files to the job's other logs, unless they are there already.
-func addLogs(job *api.Job, files ...string) {
+// AddLogs adds files to the job's other logs, unless they are there already.
+func AddLogs(job *api.Job, files ...string) {
 	for _, file := range files {
 		if file != "" && file != job.Log && !slices.Contains(job.OtherLogs, file) {
 			job.OtherLogs = append(job.OtherLogs, file)
@@ -81,9 +81,9 @@ func addLogs(job *api.Job, files ...string) {
 	}
 }
 
-// expandWord replaces the variables that the scheduler sets; any other makes the name
+// ExpandWord replaces the variables that the scheduler sets; any other makes the name
 // unknown.
-func expandWord(word string, variables map[string]string) (string, bool) {
+func ExpandWord(word string, variables map[string]string) (string, bool) {
 	known := true
 	text := shellName.ReplaceAllStringFunc(word, func(v string) string {
 		m := shellName.FindStringSubmatch(v)
@@ -97,8 +97,8 @@ func expandWord(word string, variables map[string]string) (string, bool) {
 	return text, known && !strings.ContainsAny(text, "$`")
 }
 
-// absolutePath is file, relative to the folder that a job runs in.
-func absolutePath(folder, file string) string {
+// AbsolutePath is file, relative to the folder that a job runs in.
+func AbsolutePath(folder, file string) string {
 	if path.IsAbs(file) || strings.HasPrefix(file, "~/") {
 		return file
 	}

@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"os"
@@ -57,7 +57,7 @@ func (f *Follower) wakeOnChange(events *fsnotify.Watcher) {
 			}
 		case <-burst:
 			burst = nil
-			signal(f.wake)
+			f.wakeUp()
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"context"

@@ -1,10 +1,11 @@
-package jobwatch
+package joblog
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,9 +17,9 @@ import (
 	"tunctl/jobwatch/remote"
 )
 
-// ReadLog reads a log from its beginning to its current end, in parts of maxRead. The path
+// Read reads a log from its beginning to its current end, in parts of maxRead. The path
 // may be a glob, as in FollowOptions.
-func ReadLog(ctx context.Context, r remote.Runner, path string, sink func(Chunk)) error {
+func Read(ctx context.Context, r remote.Runner, path string, sink func(Chunk)) error {
 	sh := remote.On(r)
 	var pos Position
 	for {
@@ -38,8 +39,8 @@ func ReadLog(ctx context.Context, r remote.Runner, path string, sink func(Chunk)
 	}
 }
 
-// TailLog returns the last lines of a log, as a terminal would show them.
-func TailLog(ctx context.Context, r remote.Runner, path string, lines int) ([]byte, error) {
+// Tail returns the last lines of a log, as a terminal would show them.
+func Tail(ctx context.Context, r remote.Runner, path string, lines int) ([]byte, error) {
 	_, tail, err := readTail(ctx, r, path, lines)
 	return asShown(tail), err
 }
@@ -111,17 +112,32 @@ func ReadFile(ctx context.Context, r remote.Runner, path string) ([]byte, error)
 	return file.data, nil
 }
 
-// ExpandLog replaces {id}, {name}, {user} and {node} in a log pattern of the config file.
+// Expand replaces {id}, {name}, {user} and {node} in a log pattern of the config file.
 // The values are escaped, so that their characters are not a glob's; a placeholder whose
 // value is not known yet becomes "*".
-func ExpandLog(pattern string, job api.Job, user string) string {
+func Expand(pattern string, job api.Job, login string) string {
 	return strings.NewReplacer(
 		"{id}", globEscape(job.ID),
 		"{name}", globEscape(job.Name),
-		"{user}", globEscape(user),
+		"{user}", globEscape(login),
 		"{node}", globEscape(job.Node),
 	).Replace(pattern)
 }
+
+// NamesJob reports whether the name of a file has the job's number, or all of an id that is
+// not a number.
+func NamesJob(file, id string) bool {
+	name, number := path.Base(file), firstDigits.FindString(id)
+	if number == "" {
+		return id != "" && strings.Contains(file, id)
+	}
+	return slices.Contains(digits.FindAllString(name, -1), number)
+}
+
+var (
+	digits      = regexp.MustCompile(`\d+`)
+	firstDigits = regexp.MustCompile(`^\d+`)
+)
 
 // fileRequest is a request to read a file from a position on.
 type fileRequest struct {
@@ -238,6 +254,30 @@ func readExisting(ctx context.Context, sh *remote.Shell, a fileRequest) (fileCon
 		err = api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
 	}
 	return file, err
+}
+
+// Awaited is a file that a job will write: a path as in FollowOptions, and when the job was
+// submitted.
+type Awaited struct {
+	Path      string
+	NewerThan time.Time
+}
+
+// Exist reports, for each of the files, whether it exists. It runs one command.
+func Exist(ctx context.Context, sh *remote.Shell, files []Awaited) ([]bool, error) {
+	requests := make([]fileRequest, len(files))
+	for i, f := range files {
+		requests[i] = fileRequest{pattern: f.Path, newer: f.NewerThan}
+	}
+	contents, err := readFiles(ctx, sh, requests)
+	if err != nil {
+		return nil, err
+	}
+	exist := make([]bool, len(contents))
+	for i, c := range contents {
+		exist[i] = c.found
+	}
+	return exist, nil
 }
 
 // searchPattern matches lines that may contain a server's address.

@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"bytes"
@@ -68,7 +68,7 @@ type Follower struct {
 
 	mu      sync.Mutex
 	began   time.Time // when the wait for the file began
-	nudged  time.Time // since when to read often
+	often   time.Time // since when to read often
 	expect  time.Time // when the job is expected to start
 	seen    bool      // a file exists
 	settled bool
@@ -94,7 +94,7 @@ func NewFollower(r remote.Runner, o FollowOptions) *Follower {
 	}
 	for i, p := range o.Paths {
 		s := &source{pattern: p, newer: o.NewerThan}
-		if !s.newer.IsZero() && namesJob(p, o.JobID) {
+		if !s.newer.IsZero() && NamesJob(p, o.JobID) {
 			s.newer = s.newer.Add(-24 * time.Hour)
 		}
 		if i < len(o.From) {
@@ -122,20 +122,28 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	}
 }
 
-// Nudge makes the Follower read often for a while: the job started, the connection is back,
+// ReadOften makes the Follower read often for a while: the job started, the connection is back,
 // or a person acted.
-func (f *Follower) Nudge() {
+func (f *Follower) ReadOften() {
 	f.mu.Lock()
-	f.nudged = time.Now()
+	f.often = time.Now()
 	f.mu.Unlock()
-	signal(f.wake)
+	f.wakeUp()
+}
+
+// wakeUp ends the wait for the next read, now or later.
+func (f *Follower) wakeUp() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Settled says that the job serves: from now on the log is read rarely.
 func (f *Follower) Settled() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settled, f.nudged = true, time.Time{}
+	f.settled, f.often = true, time.Time{}
 }
 
 // Expect says when the job is expected to start. Its log is checked more often around then.
@@ -173,7 +181,7 @@ func (f *Follower) pause(ctx context.Context) error {
 func (f *Follower) interval() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch since, l := time.Since(f.nudged), f.limits; {
+	switch since, l := time.Since(f.often), f.limits; {
 	case !f.seen && since >= l.LogFirstFor:
 		return l.StatInterval(time.Since(f.began), f.expect)
 	case f.settled && since >= l.LogEarlyFor:
@@ -190,7 +198,7 @@ func (f *Follower) fileAppeared() {
 	if !f.seen {
 		f.seen = true
 		if !f.settled {
-			f.nudged = time.Now()
+			f.often = time.Now()
 		}
 	}
 }

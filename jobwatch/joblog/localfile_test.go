@@ -1,6 +1,6 @@
 //go:build unix
 
-package jobwatch
+package joblog
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package jobwatch
+package joblog
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 func TestTheEndOfALogIsShownAsATerminalWould(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, "log", "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x07\r\n 10%\r 20%\r\n\u009b2Jé\tend")
-	if got, err := TailLog(t.Context(), m, "~/log", 5); err != nil || string(got) != "red\n 20%\né\tend" {
+	if got, err := Tail(t.Context(), m, "~/log", 5); err != nil || string(got) != "red\n 20%\né\tend" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -24,14 +24,14 @@ func TestTheEndOfALogAndSmallFilesAreRead(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, "log", "one\ntwo\nthree\nfour")
 	for lines, want := range map[int]string{1: "four", 2: "three\nfour", 9: "one\ntwo\nthree\nfour"} {
-		if got, err := TailLog(t.Context(), m, "~/log", lines); err != nil || string(got) != want {
+		if got, err := Tail(t.Context(), m, "~/log", lines); err != nil || string(got) != want {
 			t.Errorf("%d lines: %q, %v", lines, got, err)
 		}
 	}
 	if got, err := ReadFile(t.Context(), m, m.File("log")); err != nil || len(got) != 18 {
 		t.Errorf("got %q, %v", got, err)
 	}
-	_, err := TailLog(t.Context(), m, "~/nothing", 3)
+	_, err := Tail(t.Context(), m, "~/nothing", 3)
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotReady {
 		t.Errorf("got %v", err)
 	}
@@ -40,7 +40,7 @@ func TestTheEndOfALogAndSmallFilesAreRead(t *testing.T) {
 func TestManyLinesOfALongLogAreThoseAtItsEnd(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, "log", strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000)+"the end\n")
-	got, err := TailLog(t.Context(), m, "~/log", 1000)
+	got, err := Tail(t.Context(), m, "~/log", 1000)
 	if err != nil || !strings.HasSuffix(string(got), "\nthe end\n") || strings.Count(string(got), "\n") != 1000 {
 		t.Errorf("%d lines to …%q, %v", strings.Count(string(got), "\n"), got[max(0, len(got)-20):], err)
 	}
@@ -74,7 +74,7 @@ func TestALogIsFollowedFromItsLastLinesOn(t *testing.T) {
 func TestALogPatternIsFilledInWithoutBecomingAGlob(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	job := api.Job{ID: "28[1].vm", Name: "a*b", Node: "cn1"}
-	pattern := ExpandLog("~/{user}-{name}.{id}.{node}.l?g", job, "me")
+	pattern := Expand("~/{user}-{name}.{id}.{node}.l?g", job, "me")
 	m.Write(t, "me-aXb.281.vm.cn1.log", "wrong\n")
 	r := newReader(t, m, FollowOptions{Paths: []string{pattern}})
 	r.expects("only a look-alike", "", false)
@@ -89,7 +89,7 @@ func FuzzLogPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		dir := t.TempDir()
 		m := &jobtest.Machine{Home: dir, Shell: []string{"sh", "-c"}}
-		_, err := readFiles(t.Context(), &remote.Shell{Runner: m, Limit: 10 * time.Second}, []fileRequest{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
+		_, err := readFiles(t.Context(), &remote.Shell{Runner: m, Limit: 10 * time.Second}, []fileRequest{{pattern: s}, {pattern: Expand("~/{name}x", api.Job{Name: s}, s)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,4 +97,28 @@ func FuzzLogPath(f *testing.F) {
 			t.Fatalf("%q made %q", s, left)
 		}
 	})
+}
+
+func TestAFileBelongsToAJobIfItsNameHasTheNumber(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		file, id string
+		want     bool
+	}{
+		{"/home/mira/slurm-123.out", "123", true},
+		{"/home/mira/nb.o123", "123.srv", true},
+		{"/home/mira/nb.123.srv.log", "123.srv", true},
+		{"/home/mira/slurm-123_4.out", "123", true},
+		{"/home/mira/slurm-1234.out", "123", false},
+		{"/home/mira/slurm-0123.out", "123", false},
+		{"/scratch/123/jupyter.log", "123", false}, // 123 may be a project
+		{"/home/mira/jupyter.log", "123", false},
+		{"/home/mira/jupyter.log", "", false},
+		{"/home/mira/.tunctl/lab-ab12/tunctl.log", "lab-ab12", true},
+		{"/home/mira/.tunctl/other/tunctl.log", "lab-ab12", false},
+	} {
+		if got := NamesJob(tt.file, tt.id); got != tt.want {
+			t.Errorf("%s of job %s: %v", tt.file, tt.id, got)
+		}
+	}
 }
