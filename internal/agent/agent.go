@@ -22,6 +22,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/jobwatch"
@@ -57,7 +58,7 @@ type Agent struct {
 	work    sync.WaitGroup
 
 	certificates certificates
-	waiters      waiters
+	waiters      submit.Waiters
 	approvals    approvals
 
 	reloadMu   sync.Mutex // one reload at a time
@@ -200,7 +201,7 @@ func (a *Agent) restore() {
 			known := remembered(a.store, s.name)
 			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
 		default:
-			s.start(byAgent, false, "", "", nil)
+			s.start(byAgent, false, "", "", submit.Plan{})
 		}
 	}
 }

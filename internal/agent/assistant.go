@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
 const (
-	// assistantWaiter is the name under which an assistant's up permits a submission.
-	assistantWaiter = "assistant"
 	// approvalTime is how long a person has to answer what an assistant asks: assistants do
 	// not wait much longer.
 	approvalTime = 2 * time.Minute
@@ -102,7 +101,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 		return api.UpResponse{}, err
 	}
 	a.log.Info("a person lets an assistant start a session", "session", s.name, "assistant", assistantName(req.Assistant))
-	return a.up(ctx, api.UpRequest{Session: req.Session, Waiter: assistantWaiter, Env: req.Env})
+	return a.up(ctx, api.UpRequest{Session: req.Session, Waiter: submit.Assistant, Env: req.Env})
 }
 
 // handleAssistantDown takes a session down if a person agrees.
@@ -134,22 +133,6 @@ func assistantName(name string) string {
 }
 
 func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hours), 'f', -1, 64) }
-
-// permittedByPerson reports whether a person asked for the job, and not an assistant only.
-func (s *session) permittedByPerson() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt == nil {
-		return false
-	}
-	now := time.Now()
-	for waiter, until := range s.attempt.permit.until {
-		if waiter != assistantWaiter && now.Before(until) {
-			return true
-		}
-	}
-	return false
-}
 
 // chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
 // it may take more than is left of the day. A job of several nodes counts for each of them,

@@ -181,8 +181,8 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	if path == "" || strings.HasPrefix(path, "builtin:") {
 		return
 	}
-	if strings.HasPrefix(path, localPrefix) {
-		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor", nil); err != nil {
+	if strings.HasPrefix(path, configs.LocalPrefix) {
+		if _, err := c.agent.settings(cfg).Unchecked(nil).Order(ctx, c.agent.jobWatcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -19,7 +20,7 @@ const tailLines = 5
 
 // logPath is the job's log: the one of the config, else the one of the scheduler.
 func (s *session) logPath(job api.Job) string {
-	pattern := strings.TrimPrefix(s.config().Log, localPrefix)
+	pattern := strings.TrimPrefix(s.config().Log, configs.LocalPrefix)
 	if pattern == "" {
 		return job.Log
 	}
@@ -29,7 +30,7 @@ func (s *session) logPath(job api.Job) string {
 // logReader reads the file at logPath: on the host, or on this computer if the config
 // says that the host's files are mounted here.
 func (s *session) logReader() jobwatch.Runner {
-	if strings.HasPrefix(s.config().Log, localPrefix) {
+	if strings.HasPrefix(s.config().Log, configs.LocalPrefix) {
 		return jobwatch.Local{}
 	}
 	return runner{host: s.agent.pool.Host(s.host())}

@@ -22,7 +22,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -265,7 +264,7 @@ func (l *modelLaptop) up() {
 	waiter := ""
 	if l.m.random.IntN(2) == 0 {
 		waiter = "command"
-		l.agent.waiters.enter(waiter)
+		l.agent.waiters.Enter(waiter)
 		l.commands++
 	} else {
 		l.clicked = l.granted
@@ -695,26 +694,6 @@ func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
 			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.store.Session(modelSession).Submissions)
 		}
 	})
-}
-
-func TestOnlyAnAnswerToALaterQuerySettlesAPermission(t *testing.T) {
-	now := time.Now()
-	p := permit{given: now}
-	for name, tt := range map[string]struct {
-		report jobwatch.Report
-		want   bool
-	}{
-		"a later query":    {jobwatch.Report{Job: api.Job{State: api.JobQueued}, Asked: now.Add(time.Second)}, true},
-		"one under way":    {jobwatch.Report{Job: api.Job{State: api.JobRunning}, Asked: now.Add(-time.Second)}, false},
-		"no query":         {jobwatch.Report{Job: api.Job{State: api.JobRunning}}, false},
-		"about to end":     {jobwatch.Report{Job: api.Job{State: api.JobCompleting}, Asked: now.Add(time.Second)}, false},
-		"no answer":        {jobwatch.Report{Job: api.Job{State: api.JobUnknown}, Asked: now.Add(time.Second)}, false},
-		"ended, so submit": {jobwatch.Report{Job: api.Job{State: api.JobFinished}, Asked: now.Add(time.Second)}, false},
-	} {
-		if got := p.settledBy(tt.report); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
 }
 
 func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {

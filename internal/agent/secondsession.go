@@ -73,11 +73,6 @@ func secondConfig(cfg configs.Session, name string) configs.Session {
 	return cfg
 }
 
-// acceptedJobName is the name that the host's scheduler gives to a job of that name.
-func (a *Agent) acceptedJobName(host, name string) string {
-	return (&configs.Site{Scheduler: a.knownScheduler(host)}).JobName(name)
-}
-
 // freeName is a name for a second session of base.
 func (a *Agent) freeName(base string) string {
 	a.mu.Lock()

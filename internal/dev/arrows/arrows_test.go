@@ -33,11 +33,12 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
-	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/state": {"internal/api", "internal/atomicfile"},
-	"internal/gateway":     {"internal/atomicfile"},
-	"internal/usage":       {"internal/api", "internal/posixsh"},
+	"internal/agent":        {"configs", "internal/agent/facts", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/facts":  {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
+	"internal/agent/state":  {"internal/api", "internal/atomicfile"},
+	"internal/agent/submit": {"configs", "internal/agent/state", "internal/api", "jobwatch"},
+	"internal/gateway":      {"internal/atomicfile"},
+	"internal/usage":        {"internal/api", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
@@ -124,6 +125,8 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/tray"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
+	// A submission is made through a Watcher.
+	{"internal/agent/submit", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.
