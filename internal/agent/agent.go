@@ -25,6 +25,7 @@ import (
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
@@ -54,7 +55,7 @@ type Agent struct {
 	store   *state.Store
 	history *state.History
 	pool    *tunnel.Pool
-	usage   *usageHub
+	usage   *usage.Hub
 	work    sync.WaitGroup
 
 	certificates certificates
@@ -90,7 +91,7 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: usage.NewHub(), history: state.NewHistory(o.Paths.History()),
 		config:   &configs.Config{Path: o.Paths.Config},
 		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{}, unsettled: make(chan struct{}, 1),
 	}

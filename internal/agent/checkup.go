@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -63,7 +64,7 @@ func (c *checkup) ok(name, format string, args ...any) {
 func (c *checkup) failed(name string, err error, fix string) {
 	if e, ok := asAPI(err); ok && e.Hint != "" {
 		fix = e.Hint
-	} else if errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) {
+	} else if errors.Is(err, remote.ErrLost) || errors.Is(err, api.ErrDown) {
 		fix = "the connection was just lost: check the network, then run `tunctl doctor` again"
 	}
 	c.add(name, api.CheckBad, err.Error(), fix)
@@ -88,7 +89,7 @@ func (c *checkup) scheduler(ctx context.Context) {
 		return
 	}
 	switch list, err := jobs.Jobs(ctx); {
-	case errors.Is(err, jobwatch.ErrNoAnswer):
+	case errors.Is(err, remote.ErrNoAnswer):
 		c.add("scheduler", api.CheckBad, fmt.Sprintf("%s: %v", kind, err), "wait: jobs keep running; see the status page of the site")
 	case err != nil:
 		c.failed("scheduler", err, "check that squeue or qstat works in `tunctl ssh "+c.name+"`")
@@ -110,7 +111,7 @@ exit $s`
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
 	private := c.agent.watchOptions(c.name).Private
-	res, err := jobwatch.RunLogin(ctx, runner{host: c.host}, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
+	res, err := remote.On(runner{host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return

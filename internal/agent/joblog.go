@@ -13,6 +13,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // tailLines is how many lines of a failed job's log a message quotes.
@@ -29,9 +30,9 @@ func (s *session) logPath(job api.Job) string {
 
 // logReader reads the file at logPath: on the host, or on this computer if the config
 // says that the host's files are mounted here.
-func (s *session) logReader() jobwatch.Runner {
+func (s *session) logReader() remote.Runner {
 	if strings.HasPrefix(s.config().Log, configs.LocalPrefix) {
-		return jobwatch.Local{}
+		return remote.Local{}
 	}
 	return runner{host: s.agent.pool.Host(s.host())}
 }
@@ -134,7 +135,7 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 
 // logSource is a log, and which secrets to hide in it.
 type logSource struct {
-	reader  jobwatch.Runner
+	reader  remote.Runner
 	path    string
 	known   []api.Secret
 	secrets bool
@@ -184,7 +185,7 @@ func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
 
 // send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
 // what is appended, until ctx ends or nobody reads.
-func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits jobwatch.Limits) error {
+func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits remote.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := &logSink{out: out}

@@ -169,7 +169,7 @@ func (s *session) addRun(rec state.Session, job api.Job) {
 	gpus, _ := strconv.Atoi(cmp.Or(sub.With["gpus"], s.config().With["gpus"]))
 	run := api.Run{
 		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(facts.EndText(&job, now)), Noted: now,
-		With: sub.With, Asked: asked, GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
+		With: sub.With, Asked: asked, GPUs: gpus, Idle: int64(s.meter.IdleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)

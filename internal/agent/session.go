@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
+	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -49,7 +49,7 @@ type session struct {
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
-	meter      *meter       // measures what its job uses
+	meter      *usage.Meter // measures what its job uses
 	inside     atomic.Int32 // how many shells, editors and copies are inside its job
 
 	mu           sync.Mutex
@@ -84,7 +84,7 @@ func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
 	s.facts = remembered(a.store, cfg.Name)
 	s.current = lastKnown(a.store, cfg, time.Now())
-	s.meter = &meter{session: s, serving: ctxtime.NewMutex()}
+	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
 	return s
 }
 
@@ -220,7 +220,7 @@ func (s *session) launchLocked(r *attempt) {
 	ctx, cancel := context.WithCancel(s.agent.ctx)
 	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
-	s.agent.work.Go(func() { s.meter.serve(ctx) })
+	s.agent.work.Go(func() { s.meter.Serve(ctx) })
 	s.agent.work.Go(func() {
 		defer s.dropFailed(r) // after done, which a stop waits for
 		defer close(r.done)
