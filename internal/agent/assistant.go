@@ -90,7 +90,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	limit := a.cfg().MCP.NodeHours
+	limit := a.settings.Config().MCP.NodeHours
 	if limit == 0 {
 		return api.UpResponse{}, api.Errorf(api.CodeConfig, "assistants may not start sessions").
 			WithHint("the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)")
@@ -171,7 +171,7 @@ func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, s
 		return api.Errorf(api.CodeSubmit, "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start").
 			WithHint("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", s.name)
 	}
-	hours, limit := size.Time.Hours()*float64(size.Nodes), s.agent.cfg().MCP.NodeHours
+	hours, limit := size.Time.Hours()*float64(size.Nodes), s.agent.settings.Config().MCP.NodeHours
 	left, fits, err := s.agent.store.AddAssistantJob(state.AssistantJob{Tag: sub.Tag, At: time.Now().Round(0), NodeHours: hours}, limit)
 	switch {
 	case err != nil:

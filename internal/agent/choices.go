@@ -47,8 +47,8 @@ func (a *Agent) runQuestions(cfg configs.Session) (questions []configs.Question,
 	if cfg.Submit == "" {
 		return nil, site, true
 	}
-	host := a.cfg().Host(cfg.Host)
-	scheduler := a.knownScheduler(cfg.Host)
+	host := a.settings.Config().Host(cfg.Host)
+	scheduler := a.hosts.KnownScheduler(cfg.Host)
 	if cfg.Builtin() == "" {
 		questions = configs.ScriptQuestions()
 		if words := jobwatch.ChoiceNames(scheduler); scheduler != "" {
@@ -59,26 +59,11 @@ func (a *Agent) runQuestions(cfg configs.Session) (questions []configs.Question,
 	if host.Site == "" && scheduler == "" {
 		return nil, site, false
 	}
-	site, err := a.allSites().ForHost(host, scheduler)
+	site, err := a.settings.Sites().ForHost(host, scheduler)
 	if err != nil {
 		return nil, site, false
 	}
 	return cfg.RunQuestions(site), site, true
-}
-
-// knownScheduler is the scheduler of a host, without a query; "" if it is not known yet.
-func (a *Agent) knownScheduler(host string) string {
-	if name := a.watchOptions(host).Scheduler; name != "" {
-		return name
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for key, w := range a.jobWatchers {
-		if name := w.KnownScheduler(); key.host == host && name != "" {
-			return name
-		}
-	}
-	return ""
 }
 
 // requestedChoices are the choices of a request, checked as far as the site is known; nil if
@@ -115,7 +100,7 @@ func (a *Agent) checkChoices(cfg configs.Session, with api.Choices) (api.Choices
 	if err != nil || cfg.Builtin() == "" {
 		return with, err
 	}
-	job := withAnswers(cfg, with).BuiltinJob(a.cfg().Host(cfg.Host), site, site.Scheduler)
+	job := withAnswers(cfg, with).BuiltinJob(a.settings.Config().Host(cfg.Host), site, site.Scheduler)
 	_, err = job.Script() // the limits of a queue
 	return with, err
 }
@@ -134,7 +119,7 @@ func withAnswers(cfg configs.Session, with api.Choices) *configs.Session {
 // section is the name of a session's section in the config. A section of the session's own
 // name may have been added since it was a second one of another.
 func (a *Agent) section(name string) string {
-	if _, own := a.cfg().Session(name); own {
+	if _, own := a.settings.Config().Session(name); own {
 		return name
 	}
 	return cmp.Or(a.store.Session(name).Of, name)
@@ -249,7 +234,7 @@ func (a *Agent) withChoices(ctx context.Context, cfg configs.Session, jobs *jobw
 		return sub, err
 	}
 	if a.section(cfg.Name) != cfg.Name {
-		if sub, err = jobs.Named(ctx, sub, a.acceptedJobName(cfg.Host, cfg.Job)); err != nil {
+		if sub, err = jobs.Named(ctx, sub, a.hosts.AcceptedJobName(cfg.Host, cfg.Job)); err != nil {
 			return sub, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 )
 
@@ -21,7 +22,7 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}
-	jobs := a.jobWatcher(s.host())
+	jobs := a.hosts.Watcher(s.host())
 	limit := job.End.Sub(job.Start) + time.Duration(req.Seconds)*time.Second
 	if err := jobs.Extend(ctx, job.Ref(), limit); err != nil {
 		return api.ExtendResponse{}, err
@@ -83,7 +84,7 @@ func (s *session) extendable() (api.Job, error) {
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler reports no time limit for job %s", job.ID)
 	case !connected:
-		return api.Job{}, jobOutOfReach(host, job.ID, "extended")
+		return api.Job{}, hosts.JobOutOfReach(host, job.ID, "extended")
 	}
 	return *job, nil
 }

@@ -115,20 +115,17 @@ func guestKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
 // start runs the agent without its socket, which would hold the simulated clock.
 func (g *guest) start(paths home.Paths, sshConfig string) {
 	g.t.Helper()
-	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
+	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
+		Dial:   dialSim(g.hosts),
+		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
+		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
+	}})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	g.agent = a
-	o := a.poolOptions()
-	o.Network = &tunnel.Network{
-		Dial:   dialSim(g.hosts),
-		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
-		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
-	}
-	a.pool = tunnel.NewPool(o)
 	a.ctx, a.stop = context.WithCancel(context.Background())
-	a.work.Go(func() { a.report("pool", a.pool.Serve(a.ctx)) })
+	a.hosts.Start(a.ctx, &a.work)
 	person := a.hub.subscribe("", api.AnswersDesktop)
 	a.work.Go(func() { g.answer(person) })
 	g.t.Cleanup(func() {
@@ -163,7 +160,7 @@ func (g *guest) answer(person *subscriber) {
 // would hold the simulated clock.
 func (g *guest) up(only ...string) {
 	g.t.Helper()
-	for _, c := range g.agent.config.Sessions {
+	for _, c := range g.agent.settings.Config().Sessions {
 		if len(only) > 0 && !slices.Contains(only, c.Name) {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -32,7 +33,7 @@ func (s *session) logReader() jobwatch.Runner {
 	if strings.HasPrefix(s.config().Log, localPrefix) {
 		return jobwatch.Local{}
 	}
-	return runner{host: s.agent.pool.Host(s.host())}
+	return hosts.Runner{Host: s.agent.pool.Host(s.host())}
 }
 
 // logPaths are all files that may have the server's address: the log, and other output
@@ -79,7 +80,7 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 
 // jobLogSource is the log of a job as the scheduler reports it.
 func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, error) {
-	job, err := a.hostJob(ctx, host, id)
+	job, err := a.hosts.Job(ctx, host, id)
 	if err != nil {
 		return logSource{}, err
 	}
@@ -91,7 +92,7 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 		return logSource{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
 			WithHint("%s", job.Hint)
 	}
-	return logSource{reader: runner{host: a.pool.Host(host)}, path: path}, nil
+	return logSource{reader: hosts.Runner{Host: a.pool.Host(host)}, path: path}, nil
 }
 
 // handleLog streams the log of a session's job, or of any job of the person, redacted unless
@@ -157,14 +158,14 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	if known.endpoint != nil {
 		src.known = known.endpoint.Secrets()
 	}
-	over, remote := src.reader.(runner)
+	over, remote := src.reader.(hosts.Runner)
 	switch {
 	case src.path == "":
 		return src, api.Errorf(api.CodeNotReady, "log path of job %s is not known yet", job.ID).
 			WithHint("%s",
 				cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)))
-	case remote && over.host.Status().State != api.HostUp:
-		return src, notConnected(s.host(), ", where the log is")
+	case remote && over.Host.Status().State != api.HostUp:
+		return src, hosts.NotConnected(s.host(), ", where the log is")
 	}
 	return src, nil
 }

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/internal/home"
 )
 
 // quietSession is a session that is ready, with nothing behind it.
@@ -24,10 +26,12 @@ func quietSession(t *testing.T) *session {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	limits, paths := DefaultLimits(), home.Paths{Config: filepath.Join(t.TempDir(), "config.toml")}
 	a := &Agent{
-		config: &configs.Config{}, limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
-		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
+		settings: settings.Open(paths, "", log), limits: limits, log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 	}
+	a.hosts = hosts.New(hosts.Options{Settings: a.settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
+	a.pool = a.hosts.Pool
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
 	s.facts = facts{wanted: true, needsJob: true, host: api.Host{State: api.HostUp}, answers: true, remind: a.limits.Remind}
 	return s

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -31,7 +32,7 @@ func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
 	for _, with := range p.variants {
 		v, err := p.preview(r.Context(), with)
 		if err != nil && !*out.sent {
-			fail(w, schedulerError(p.cfg.Host, err))
+			fail(w, hosts.SchedulerError(p.cfg.Host, err))
 			return
 		}
 		if err != nil { // the others may still be known
@@ -74,10 +75,10 @@ func (a *Agent) previewFor(ctx context.Context, req api.PreviewRequest) (*previe
 			return nil, err
 		}
 	}
-	if err := a.allowedAndConnected(ctx, p.cfg.Host); err != nil {
+	if err := a.hosts.AllowedAndConnected(ctx, p.cfg.Host); err != nil {
 		return nil, err
 	}
-	p.jobs = a.jobWatcher(p.cfg.Host)
+	p.jobs = a.hosts.Watcher(p.cfg.Host)
 	return p, nil
 }
 
@@ -112,7 +113,7 @@ func (p *preview) preview(ctx context.Context, with api.Choices) (api.Preview, e
 // cost is what the job costs if it runs for its whole time limit. Nodes count where no other
 // job runs on them.
 func (p *preview) cost(ctx context.Context, r jobwatch.Request) string {
-	site, err := p.agent.siteOf(ctx, p.cfg.Host, p.jobs)
+	site, err := p.agent.hosts.SiteOf(ctx, p.cfg.Host, p.jobs)
 	if err != nil {
 		p.agent.log.Debug("cannot find the site of a host", "host", p.cfg.Host, "err", err)
 	}

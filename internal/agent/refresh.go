@@ -32,7 +32,7 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 		}
 		queried[host] = true
 		queries.Go(func() {
-			if err := a.jobWatcher(host).Refresh(ctx); err != nil {
+			if err := a.hosts.Watcher(host).Refresh(ctx); err != nil {
 				a.log.Debug("refresh", "host", host, "err", err)
 			}
 		})

@@ -9,7 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
+	"net/url"
+	"os"
 	"time"
 
 	"tunctl/internal/agent/state"
@@ -68,11 +69,11 @@ func (a *Agent) routes() http.Handler {
 	handle(mux, api.CallExtend, a.handleExtend)
 	handle(mux, api.CallCheck, a.handleCheck)
 	handle(mux, api.CallRefresh, a.handleRefresh)
-	handle(mux, api.CallReload, a.handleReload)
+	handle(mux, api.CallReload, func(context.Context, api.None) (api.None, error) { a.hosts.Reload(); return api.None{}, nil }) // the ssh config has changed
 	handle(mux, api.CallAttach, a.handleAttach)
-	handle(mux, api.CallQuota, a.handleQuota)
+	handle(mux, api.CallQuota, a.hosts.Quota)
 	handle(mux, api.CallLogin, a.handleLogin)
-	handle(mux, api.CallLogout, a.handleLogout)
+	handle(mux, api.CallLogout, func(_ context.Context, req api.LoginRequest) (api.Host, error) { return a.hosts.Logout(req.Host) })
 	handle(mux, api.CallHistory, a.handleHistory)
 	handle(mux, api.CallStatus, func(context.Context, api.None) (api.Status, error) { return a.Status(), nil })
 	handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.store.Balances(), nil })
@@ -81,13 +82,24 @@ func (a *Agent) routes() http.Handler {
 	handleAt(mux, api.CallOpenEndpoint, a.handleOpen)
 	handleAt(mux, api.CallChoices, a.handleChoices)
 	handleAt(mux, api.CallAnswer, a.handleAnswer)
-	handleAt(mux, api.CallScheduler, a.handleScheduler)
-	handleAt(mux, api.CallLook, a.handleLook)
+	handleAt(mux, api.CallScheduler, func(r *http.Request, _ api.None) (api.SchedulerResponse, error) {
+		name, err := a.hosts.Scheduler(r.Context(), r.PathValue("host"))
+		return api.SchedulerResponse{Scheduler: name}, err
+	})
+	handleAt(mux, api.CallLook, func(r *http.Request, _ api.None) (api.Look, error) {
+		return a.hosts.Look(r.Context(), r.PathValue("host"))
+	})
 	handleAt(mux, api.CallJobs, a.handleJobs)
 	handleAt(mux, api.CallLastJobs, a.handleLastJobs)
 	handleAt(mux, api.CallSubmit, a.handleSubmitJob)
-	handleAt(mux, api.CallJob, a.handleJob)
-	handleAt(mux, api.CallCancel, a.handleCancelJob)
+	handleAt(mux, api.CallJob, func(r *http.Request, _ api.None) (api.JobResponse, error) {
+		job, err := a.hosts.Job(r.Context(), r.PathValue("host"), r.PathValue("id"))
+		return api.JobResponse{Job: job}, err
+	})
+	handleAt(mux, api.CallCancel, func(r *http.Request, _ api.None) (api.JobResponse, error) {
+		job, err := a.cancelJob(r.Context(), r.PathValue("host"), r.PathValue("id"))
+		return api.JobResponse{Job: job}, err
+	})
 	return mux
 }
 
@@ -102,6 +114,36 @@ func guard(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, r.Header.Get(api.ClientHeader))))
 	})
+}
+
+// withConfig refuses a client that insists on another config file than the agent's. Before
+// each other request it reloads the config: the watch of the file may be behind a person who
+// saves it and types the next command. Only the request to stop must not wait for a file
+// system that hangs.
+func (a *Agent) withConfig(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ours := a.opt.Paths.Config
+		theirs, err := url.QueryUnescape(r.Header.Get(api.ConfigHeader))
+		if err == nil && theirs != "" && !sameFile(theirs, ours) {
+			fail(w, api.Errorf(api.CodeConfig, "the agent is running with the config %s, not with %s", ours, theirs).
+				WithHint("`tunctl agent restart` with the same --config or TUNCTL_CONFIG changes that; without both, commands use the agent's file"))
+			return
+		}
+		if r.Method+" "+r.URL.Path != string(api.CallStop) {
+			a.reload()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sameFile reports whether two paths are of one file.
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := os.Stat(a) //nolint:gosec // the user's own client names it
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // clientKey is the key of a request's client in its context.
@@ -164,41 +206,12 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host, error) {
-	a.useEnv(req.Env)
-	if err := a.allowed(ctx, req.Host); err != nil {
-		return api.Host{}, err
+	a.hosts.UseEnv(req.Env)
+	h, err := a.hosts.Login(ctx, req.Host, clientOf(ctx))
+	if err == nil {
+		a.resume()
 	}
-	h := a.pool.Host(req.Host)
-	h.UpFor(clientOf(ctx))
-	a.resume()
-	return h.Status(), nil
-}
-
-func (a *Agent) handleLogout(_ context.Context, req api.LoginRequest) (api.Host, error) {
-	if err := a.knownHost(req.Host); err != nil {
-		return api.Host{}, err
-	}
-	h := a.pool.Host(req.Host)
-	if usedBy := h.Down(); len(usedBy) > 0 {
-		return api.Host{}, stillUsedError(req.Host, usedBy)
-	}
-	return h.Status(), nil
-}
-
-// stillUsedError is the error of a logout from a host whose connection other hosts use: a
-// jump host, or the same account by another name.
-func stillUsedError(host string, usedBy []string) *api.Error {
-	labels, commands := make([]string, len(usedBy)), make([]string, len(usedBy))
-	for i, name := range usedBy {
-		labels[i], commands[i] = api.HostLabel(name), "`tunctl logout "+name+"`"
-	}
-	verb := "uses"
-	if len(usedBy) > 1 {
-		verb = "use"
-	}
-	return api.Errorf(api.CodeFailed, "the connection to %s stays up: %s still %s it",
-		api.HostLabel(host), strings.Join(labels, ", "), verb).
-		WithHint("run %s; the connection ends with its last user", strings.Join(commands, " and "))
+	return h, err
 }
 
 func (a *Agent) handleHistory(context.Context, api.None) (api.HistoryResponse, error) {

@@ -188,7 +188,7 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
-	cfg, ok := s.agent.cfg().Session(cmp.Or(s.of, s.name))
+	cfg, ok := s.agent.settings.Config().Session(cmp.Or(s.of, s.name))
 	if !ok || s.origin != fromConfig && s.origin != second {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -97,11 +98,11 @@ func (s *session) settleSubmission(ctx context.Context, sub state.Submission) er
 func (s *session) watcherOf(sub state.Submission) (*jobwatch.Watcher, string, error) {
 	if s.agent.pool.Host(sub.Host).Status().State != api.HostUp {
 		if sub.Job == nil {
-			return nil, "", notConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
+			return nil, "", hosts.NotConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
 		}
-		return nil, "", jobOutOfReach(sub.Host, sub.Job.ID, "cancelled")
+		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID, "cancelled")
 	}
-	jobs, account := s.agent.jobWatcherOn(sub.Host)
+	jobs, account := s.agent.hosts.WatcherOn(sub.Host)
 	if text := jobOnOtherAccount(sub, sub.Host, account); text != "" {
 		return nil, "", api.Errorf(api.CodeFailed, "%s", text).WithHint("cancel the job as that account")
 	}

@@ -64,7 +64,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	}
 	var to backend
 	if err == nil {
-		a.useEnv(req.Env)
+		a.hosts.UseEnv(req.Env)
 		to, err = a.openStream(r.Context(), req)
 	}
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
 		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
 	}
-	if err := a.allowed(ctx, req.Host); err != nil {
+	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)

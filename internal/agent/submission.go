@@ -44,7 +44,7 @@ func checkOwnLog(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watche
 
 // checkRequired refuses a job without an option that the site requires.
 func (a *Agent) checkRequired(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
-	site, ok := a.configuredSite(cfg.Host)
+	site, ok := a.settings.Site(cfg.Host)
 	if !ok {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (a *Agent) prepareSubmission(ctx context.Context, cfg configs.Session, jobs
 // builtinSubmission is a job that comes with tunctl, written for the host's site with
 // the session's answers, and a person's choices in place of some.
 func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission, with api.Choices) (jobwatch.Submission, error) {
-	site, err := a.siteOf(ctx, cfg.Host, jobs)
+	site, err := a.hosts.SiteOf(ctx, cfg.Host, jobs)
 	if err != nil {
 		return sub, err
 	}
@@ -109,17 +109,17 @@ func (a *Agent) builtinSubmission(ctx context.Context, cfg configs.Session, jobs
 	if err != nil {
 		return sub, err
 	}
-	job := withAnswers(cfg, with).BuiltinJob(a.cfg().Host(cfg.Host), site, scheduler)
+	job := withAnswers(cfg, with).BuiltinJob(a.settings.Config().Host(cfg.Host), site, scheduler)
 	if sub.Content, err = job.Script(); err != nil {
 		return sub, err
 	}
-	if err := a.checkOverridden(ctx, cfg, jobs, sub, with, cfg.BuiltinJob(a.cfg().Host(cfg.Host), site, scheduler)); err != nil {
+	if err := a.checkOverridden(ctx, cfg, jobs, sub, with, cfg.BuiltinJob(a.settings.Config().Host(cfg.Host), site, scheduler)); err != nil {
 		return sub, err
 	}
 	sub.Base = job.Name + ".sh"
 	if a.section(cfg.Name) != cfg.Name && len(sub.Args) > 0 { // which may have the name of the first session's job
 		base := sub.Base
-		if sub, err = jobs.Named(ctx, sub, a.acceptedJobName(cfg.Host, job.Name)); err != nil {
+		if sub, err = jobs.Named(ctx, sub, a.hosts.AcceptedJobName(cfg.Host, job.Name)); err != nil {
 			return sub, err
 		}
 		sub.Base = base
@@ -185,7 +185,7 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 	if failedPrepare.MatchString(excerpt) {
 		return fmt.Sprintf("fix prepare in [session.%s]", cfg.Name)
 	}
-	jobs := a.jobWatcher(cfg.Host)
+	jobs := a.hosts.Watcher(cfg.Host)
 	about := a.answersAbout(ctx, cfg, jobs, endText(&job), refusedAnswers)
 	if len(about) == 0 {
 		about = a.answersAbout(ctx, cfg, jobs, excerpt, failedAnswers)
@@ -219,7 +219,7 @@ var (
 // answersAbout are the answers that a text is about, of those that a builtin job of the session
 // accepts; none if that is not known.
 func (a *Agent) answersAbout(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, text string, table [][]string) []string {
-	site, err := a.siteOf(ctx, cfg.Host, jobs)
+	site, err := a.hosts.SiteOf(ctx, cfg.Host, jobs)
 	if err != nil {
 		a.log.Debug("cannot find the site of a host", "host", cfg.Host, "err", err)
 		return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -21,7 +22,7 @@ import (
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
-	a.useEnv(req.Env)
+	a.hosts.UseEnv(req.Env)
 	if !a.waiters.has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
@@ -38,7 +39,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		}
 	}()
 	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
-		if err := a.validConfig(); err != nil {
+		if err := a.settings.Valid(); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
@@ -46,7 +47,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
-	if err := a.allowed(ctx, s.host()); err != nil {
+	if err := a.hosts.Allowed(ctx, s.host()); err != nil {
 		return api.UpResponse{}, err
 	}
 	if _, err := s.fixedSpecs(ctx); err != nil {
@@ -88,7 +89,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs, account := s.agent.jobWatcherOn(s.host())
+	jobs, account := s.agent.hosts.WatcherOn(s.host())
 	job, err := s.obtainJob(ctx, host, jobs, account)
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 		}
 		e, known := asAPI(err)
 		if !known || s.requestedBy() == byPerson && e.Code != api.CodeNeedsPerson {
-			return s.agent.withSiteHint(ctx, s.host(), err)
+			return s.agent.hosts.WithSiteHint(ctx, s.host(), err)
 		}
 		select {
 		case <-changed:
@@ -155,14 +156,14 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 // obtainJob finds or submits the session's job, and retries after a lost connection or
 // when the scheduler does not respond: a submission is found again by its tag.
 func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, account string) (job api.Job, err error) {
-	err = s.agent.retryUntilUp(ctx, host, func() error {
+	err = s.agent.hosts.RetryUntilUp(ctx, host, func() error {
 		job, err = s.findJob(ctx, jobs, account)
 		return err
 	}, func(why error) {
 		switch {
 		case errors.Is(why, api.ErrBusy):
 			s.show("waiting until your own shell or copy ends: the host allows no more commands at a time")
-		case isNoAnswer(why):
+		case hosts.IsNoAnswer(why):
 			s.show("the scheduler does not respond; trying again")
 		}
 	})
@@ -246,7 +247,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	name := cfg.Job
 	if s.origin == second {
-		name = s.agent.acceptedJobName(cfg.Host, name)
+		name = s.agent.hosts.AcceptedJobName(cfg.Host, name)
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {

@@ -16,7 +16,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Clients of the agent.
 	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop"},
@@ -32,10 +32,13 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
-	"internal/agent/state": {"internal/api", "internal/atomicfile"},
-	"internal/gateway":     {"internal/atomicfile"},
-	"internal/usage":       {"internal/api", "internal/posixsh"},
+	"internal/agent":           {"configs", "internal/agent/hosts", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward"},
+	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "tunnel", "tunnel/sshconfig"},
+	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
+	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
+	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
+	"internal/gateway":         {"internal/atomicfile"},
+	"internal/usage":           {"internal/api", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
@@ -120,6 +123,9 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/tray"},
+	// What the user has written is known below the hosts, and a host knows no session.
+	{"internal/agent/settings", "tunctl/internal/agent/state"},
+	{"internal/agent/hosts", "tunctl/tunnel/forward"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.
