@@ -64,7 +64,7 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 		r.KeepPorts(page, picked)
 	}, nil)
 	now, at := s.status(), time.Now()
-	a.hub.publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
+	a.hub.Publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
 	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: list}, err
 }
 

@@ -19,8 +19,10 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/settings"
+	"tunctl/internal/agent/socket"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
@@ -48,8 +50,8 @@ type Agent struct {
 	limits   Limits
 	log      *slog.Logger
 	since    time.Time
-	hub      *hub
-	prompts  *prompts
+	hub      *events.Hub
+	prompts  *events.Prompts
 	store    *state.Store
 	history  *state.History
 	settings *settings.Settings
@@ -60,7 +62,6 @@ type Agent struct {
 
 	certificates certificates
 	waiters      waiters
-	approvals    approvals
 
 	reloading sync.Mutex // one reload at a time
 
@@ -80,11 +81,11 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: events.NewHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
 		settings: settings.Open(o.Paths, o.SSHConfig, o.Log),
 		sessions: map[string]*session{}, unsettled: make(chan struct{}, 1),
 	}
-	a.prompts = newPrompts(a.hub)
+	a.prompts = events.NewPrompts(a.hub)
 	a.hosts = hosts.New(hosts.Options{
 		Settings: a.settings, Store: st, Prompter: a.prompts, Log: o.Log, Changed: a.hostChanged, Practice: o.Practice, Network: o.network,
 		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.ProbeEvery, Quota: o.Limits.Quota,
@@ -93,20 +94,20 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Serve runs the agent until ctx ends or a client stops it. Its error wraps ErrRunning
+// Serve runs the agent until ctx ends or a client stops it. Its error wraps socket.ErrRunning
 // if another agent runs.
 func (a *Agent) Serve(ctx context.Context) error {
-	sock, err := openSocket(ctx, a.opt.Paths, a.since, a.log)
+	sock, err := socket.Open(ctx, a.opt.Paths, a.since, a.log)
 	if err != nil {
 		return err
 	}
 	err = a.serve(ctx, sock)
 	// Not deferred: the next agent takes what a panic leaves for a crash.
-	return errors.Join(err, sock.release())
+	return errors.Join(err, sock.Release())
 }
 
 // serve runs the agent that holds the lock.
-func (a *Agent) serve(ctx context.Context, sock *socket) error {
+func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	// The previous agent may have written the file until just now.
 	if err := a.store.Reload(); err != nil {
 		return err
@@ -124,10 +125,10 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 			a.log.Warn("cannot listen yet", "session", s.name, "err", err)
 		}
 	}
-	if sock.crashed {
+	if sock.Crashed {
 		a.countCrash()
 	}
-	a.work.Go(func() { sock.serve(ctx, a.limits.Socket) })
+	a.work.Go(func() { sock.Serve(ctx, a.limits.Socket) })
 	a.hosts.Start(ctx, &a.work)
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.restoreJobs()
@@ -142,7 +143,7 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 		s.mu.Unlock()
 		fwd.close()
 	}
-	a.hub.close()
+	a.hub.Close()
 	if err == nil {
 		err = a.store.ClearCrashes()
 	}
@@ -227,12 +228,12 @@ func (a *Agent) Status() api.Status {
 
 // hostChanged publishes the new state of a host, and updates the sessions there.
 func (a *Agent) hostChanged(h api.Host) {
-	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
+	a.hub.Publish(api.Event{Type: api.EventHost, Host: &h})
 	if hosts.IsUnknown(h) { // the event says so to who asked; the new status removes it elsewhere
-		a.hub.publish(api.Event{Type: api.EventStatus})
+		a.hub.Publish(api.Event{Type: api.EventStatus})
 	}
 	if n := a.certificates.notice(h, time.Now()); n != nil {
-		a.hub.publish(api.Event{Type: api.EventNotice, Notice: n})
+		a.hub.Publish(api.Event{Type: api.EventNotice, Notice: n})
 	}
 	if h.State == api.HostDown && a.ctx.Err() != nil {
 		return // the agent stops: nobody logged out
@@ -294,7 +295,7 @@ func (a *Agent) resume() {
 	}
 	a.log.Info("a person ended the pause after crashes")
 	a.restore()
-	a.hub.publish(api.Event{Type: api.EventStatus})
+	a.hub.Publish(api.Event{Type: api.EventStatus})
 }
 
 // reload reads the config file if it has changed, and publishes the new status. What is
@@ -309,7 +310,7 @@ func (a *Agent) reload() {
 		return
 	}
 	if err != nil {
-		a.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Text: "the config has errors; the last valid one stays in use: " + err.Error()}})
+		a.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Text: "the config has errors; the last valid one stays in use: " + err.Error()}})
 	}
 	a.hosts.Reload()
 	for _, s := range a.live() {
@@ -317,5 +318,5 @@ func (a *Agent) reload() {
 			a.dropIfDown(s)
 		}
 	}
-	a.hub.publish(api.Event{Type: api.EventStatus})
+	a.hub.Publish(api.Event{Type: api.EventStatus})
 }

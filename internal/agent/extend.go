@@ -48,8 +48,8 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 // updateJob passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
 func (s *session) updateJob(ctx context.Context, job api.Job) {
-	events := s.agent.hub.subscribe("", api.AnswersNone)
-	defer s.agent.hub.unsubscribe(events)
+	events := s.agent.hub.Subscribe("", api.AnswersNone)
+	defer s.agent.hub.Unsubscribe(events)
 	s.acting.Lock() // one offer at a time
 	running := s.inProgress()
 	if running {
@@ -60,7 +60,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 		s.setJob(job)
 		return
 	}
-	s.agent.await(ctx, events, func() bool {
+	events.Await(ctx, func() bool {
 		now := s.known().job
 		return now == nil || now.End.Equal(job.End)
 	})

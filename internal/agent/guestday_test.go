@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/agent/events"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/tunnel"
@@ -126,11 +127,11 @@ func (g *guest) start(paths home.Paths, sshConfig string) {
 	g.agent = a
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.hosts.Start(a.ctx, &a.work)
-	person := a.hub.subscribe("", api.AnswersDesktop)
+	person := a.hub.Subscribe("", api.AnswersDesktop)
 	a.work.Go(func() { g.answer(person) })
 	g.t.Cleanup(func() {
 		a.stop()
-		a.hub.close()
+		a.hub.Close()
 		a.work.Wait()
 		for _, h := range g.hosts {
 			h.restart()
@@ -140,8 +141,8 @@ func (g *guest) start(paths home.Paths, sshConfig string) {
 }
 
 // answer enters a code for every question.
-func (g *guest) answer(person *subscriber) {
-	for e := range person.events {
+func (g *guest) answer(person *events.Subscriber) {
+	for e := range person.C {
 		if e.Type == api.EventNotice {
 			g.mu.Lock()
 			g.told = append(g.told, *e.Notice)
@@ -149,7 +150,7 @@ func (g *guest) answer(person *subscriber) {
 		}
 		if e.Type == api.EventPrompt {
 			g.codes[g.hosts["mfa"].hour()]++
-			if err := g.agent.prompts.answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
+			if err := g.agent.prompts.Answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
 				g.t.Error(err)
 			}
 		}

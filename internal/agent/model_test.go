@@ -154,7 +154,7 @@ func (l *modelLaptop) start() {
 
 func (l *modelLaptop) stop() {
 	l.agent.stop()
-	l.agent.hub.close()
+	l.agent.hub.Close()
 	l.agent.work.Wait()
 }
 

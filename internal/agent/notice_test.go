@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
@@ -28,7 +29,7 @@ func quietSession(t *testing.T) *session {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	limits, paths := DefaultLimits(), home.Paths{Config: filepath.Join(t.TempDir(), "config.toml")}
 	a := &Agent{
-		settings: settings.Open(paths, "", log), limits: limits, log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
+		settings: settings.Open(paths, "", log), limits: limits, log: log, hub: events.NewHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 	}
 	a.hosts = hosts.New(hosts.Options{Settings: a.settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
 	a.pool = a.hosts.Pool
@@ -38,11 +39,11 @@ func quietSession(t *testing.T) *session {
 }
 
 // notices collects the texts of notices.
-func notices(w *subscriber) []string {
+func notices(w *events.Subscriber) []string {
 	var texts []string
 	for {
 		select {
-		case e := <-w.events:
+		case e := <-w.C:
 			if e.Type == api.EventNotice && e.Notice.Kind == api.NoticeTimeLimit {
 				texts = append(texts, e.Notice.Text)
 			}
@@ -54,7 +55,7 @@ func notices(w *subscriber) []string {
 
 func TestNoticesFitANotification(t *testing.T) {
 	s := quietSession(t)
-	heard := s.agent.hub.subscribe("", api.AnswersNone)
+	heard := s.agent.hub.Subscribe("", api.AnswersNone)
 	now := time.Now()
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: midnight.Add(-2 * time.Hour), End: midnight.Add(8 * time.Minute)} // told with the day
@@ -80,7 +81,7 @@ func TestNoticesFitANotification(t *testing.T) {
 func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe("", api.AnswersNone)
+		heard := s.agent.hub.Subscribe("", api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -118,7 +119,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe("", api.AnswersNone)
+		heard := s.agent.hub.Subscribe("", api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -150,7 +151,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 	// looks like an end that came nearer by itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe("", api.AnswersNone)
+		heard := s.agent.hub.Subscribe("", api.AnswersNone)
 		r := newReminder(s)
 		start := time.Now()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
@@ -211,8 +212,8 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 }
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
-	a := &Agent{hub: newHub(), store: &state.Store{}}
-	heard := a.hub.subscribe("", api.AnswersNone)
+	a := &Agent{hub: events.NewHub(), store: &state.Store{}}
+	heard := a.hub.Subscribe("", api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}
 	soon := up
@@ -226,7 +227,7 @@ func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
 	}
 	var told []api.Notice
 	for range 7 { // five changes and two notices
-		if e := <-heard.events; e.Type == api.EventNotice {
+		if e := <-heard.C; e.Type == api.EventNotice {
 			told = append(told, *e.Notice)
 		}
 	}

@@ -228,7 +228,7 @@ func (a *Agent) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error
 }
 
 func (a *Agent) handleAnswer(r *http.Request, answer api.Answer) (api.None, error) {
-	return api.None{}, a.prompts.answer(r.PathValue("id"), answer)
+	return api.None{}, a.prompts.Answer(r.PathValue("id"), answer)
 }
 
 // waitingEvery is how often a command that waits is said to wait.
@@ -247,8 +247,8 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 		defer tick.Stop()
 		still = tick.C
 	}
-	watcher := a.hub.subscribe(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
-	defer a.hub.unsubscribe(watcher)
+	watcher := a.hub.Subscribe(clientOf(r.Context()), api.Answers(r.URL.Query().Get("answers")))
+	defer a.hub.Unsubscribe(watcher)
 	out := newLines(w)
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {
@@ -261,7 +261,7 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 		}
 		for received := false; !received; {
 			select {
-			case next, received = <-watcher.events:
+			case next, received = <-watcher.C:
 				if !received {
 					return
 				}

@@ -421,7 +421,7 @@ func (s *session) enterLocked() {
 	}
 	s.current = next
 	published := next
-	s.agent.hub.publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
+	s.agent.hub.Publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
 }
 
 func (s *session) redactLocked(text string) string {

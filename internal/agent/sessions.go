@@ -185,7 +185,7 @@ func (a *Agent) unregister(s *session) {
 		return // saved meanwhile: it is down, but still exists
 	}
 	gone := s.status()
-	a.hub.publish(api.Event{Type: api.EventSessionGone, Session: &gone})
+	a.hub.Publish(api.Event{Type: api.EventSessionGone, Session: &gone})
 }
 
 // LastKnown is the status where no agent is running: the sessions of the config, and the jobs
