@@ -3,7 +3,7 @@
 // local API to the CLI and the tray.
 //
 // up.go has the steps from "up" to a followed job, jobrun.go those from a log line to an
-// open forward, both from top to bottom. Only facts.go decides the state of a session, and
+// open forward, both from top to bottom. Only package facts decides the state of a session, and
 // only record.go changes what is remembered of one. The agent never touches a terminal or
 // a desktop: what needs a person is published as an event.
 package agent
@@ -20,12 +20,14 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/events"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/usage"
 	"tunctl/tunnel"
 )
 
@@ -57,7 +59,7 @@ type Agent struct {
 	settings *settings.Settings
 	hosts    *hosts.Hosts
 	pool     *tunnel.Pool // of hosts
-	usage    *usageHub
+	usage    *usage.Hub
 	work     sync.WaitGroup
 
 	certificates certificates
@@ -81,7 +83,7 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: events.NewHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: events.NewHub(), usage: usage.NewHub(), history: state.NewHistory(o.Paths.History()),
 		settings: settings.Open(o.Paths, o.SSHConfig, o.Log),
 		sessions: map[string]*session{}, unsettled: make(chan struct{}, 1),
 	}
@@ -165,10 +167,10 @@ func (a *Agent) restore() {
 		switch {
 		case s.inProgress(): // a person was first
 		case rec.Failure != nil && !rec.Submissions.AnyLive(): // a new attempt could only say that there is no job
-			s.change(func(f *facts) { f.failure = rec.Failure })
+			s.change(func(f *facts.Facts) { f.Failure = rec.Failure })
 		case why != nil:
 			known := remembered(a.store, s.name)
-			s.change(func(f *facts) { f.failure, f.job, f.next = why, known.job, known.next })
+			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
 		default:
 			s.start(byAgent, false, "", "", nil)
 		}
@@ -240,7 +242,7 @@ func (a *Agent) hostChanged(h api.Host) {
 	}
 	for _, s := range a.live() {
 		if s.host() == h.Alias {
-			s.change(func(f *facts) { f.host = h })
+			s.change(func(f *facts.Facts) { f.Host = h })
 		}
 	}
 	if h.State == api.HostUp {
@@ -280,7 +282,7 @@ func (a *Agent) pausedError(session string) *api.Error {
 	if a.paused == nil {
 		return nil
 	}
-	return api.Errorf(api.CodeFailed, "%s", a.paused.Message).Because(errPaused).
+	return api.Errorf(api.CodeFailed, "%s", a.paused.Message).Because(facts.ErrPaused).
 		WithHint("`tunctl up %s` connects all sessions again; `tunctl agent log` shows what happened before", session)
 }
 

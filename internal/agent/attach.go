@@ -6,8 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
@@ -62,7 +64,7 @@ func (a *Agent) chooseJob(ctx context.Context, req api.AttachRequest) (api.Job, 
 func (a *Agent) liveJob(ctx context.Context, host, id string) (api.Job, error) {
 	job, err := a.hosts.Job(ctx, host, id)
 	if err == nil && job.State.Ended() {
-		err = api.Errorf(api.CodeJobEnded, "%s", endText(&job)).
+		err = api.Errorf(api.CodeJobEnded, "%s", facts.EndText(&job, time.Now())).
 			WithHint("`tunctl jobs %s` lists queued and running jobs", host)
 	}
 	return job, err

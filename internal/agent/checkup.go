@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -157,21 +158,21 @@ func (c *checkup) forwarding(ctx context.Context) {
 func (c *checkup) checkSession(ctx context.Context) {
 	cfg, f := c.session.config(), c.session.known()
 	c.script(ctx, cfg)
-	if !f.needsJob {
+	if !f.NeedsJob {
 		return
 	}
 	switch {
-	case f.job == nil:
+	case f.Job == nil:
 		c.add("job", api.CheckUnknown, "the session has no job now", "`tunctl up "+c.session.name+"` finds or submits one")
 		return
-	case f.job.State.Ended():
-		c.add("job", api.CheckBad, endText(f.job), "`tunctl up "+c.session.name+"` starts a new one")
-	case f.job.State == api.JobUnknown:
-		c.add("job", api.CheckUnknown, f.job.Hint, "")
+	case f.Job.State.Ended():
+		c.add("job", api.CheckBad, facts.EndText(f.Job, time.Now()), "`tunctl up "+c.session.name+"` starts a new one")
+	case f.Job.State == api.JobUnknown:
+		c.add("job", api.CheckUnknown, f.Job.Hint, "")
 	default:
-		c.ok("job", "job %s is %s%s", f.job.ID, f.job.State, onNode(f.job.Node))
+		c.ok("job", "job %s is %s%s", f.Job.ID, f.Job.State, onNode(f.Job.Node))
 	}
-	c.log(ctx, *f.job)
+	c.log(ctx, *f.Job)
 	c.page(ctx, f)
 }
 
@@ -220,7 +221,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	c.ok("log", "%s has %d bytes", path, size)
 	detector.Flush()
 	switch f := detector.Finding(); {
-	case isShell(c.session.config()): // it serves nothing
+	case c.session.config().App == configs.ShellApp: // it serves nothing
 	case !f.Found:
 		c.add("detector", api.CheckUnknown, "no server address in the log yet", "`tunctl logs` shows the log; an app of your own needs patterns in [app.NAME]")
 	case f.Ended:
@@ -231,22 +232,22 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 }
 
 // page checks that the endpoint responds.
-func (c *checkup) page(ctx context.Context, f facts) {
+func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
-	if ep := f.endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
+	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
 		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
 		defer cancel()
 		err = probe(ctx, c.host, *ep)
 	}
-	switch ep := f.endpoint; {
-	case isShell(c.session.config()) && f.answers:
-		c.ok("inside", "commands run inside the job on %s", f.job.Node)
+	switch ep := f.Endpoint; {
+	case c.session.config().App == configs.ShellApp && f.Answers:
+		c.ok("inside", "commands run inside the job on %s", f.Job.Node)
 	case ep == nil:
-		if f.doing != "" && !f.job.State.Ended() && !f.job.State.Waiting() {
-			c.add("page", api.CheckUnknown, f.doing, "")
+		if f.Doing != "" && !f.Job.State.Ended() && !f.Job.State.Waiting() {
+			c.add("page", api.CheckUnknown, f.Doing, "")
 		}
 	case ep.Reach == api.ReachNode: // only the prober has a connection to the node
-		c.ok("page", "the page is reached on its node %s", f.job.Node)
+		c.ok("page", "the page is reached on its node %s", f.Job.Node)
 	case ep.TakesOneClient():
 		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")
 	case err != nil && !errors.Is(err, errTokenUnknown):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 )
@@ -35,7 +36,7 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 		return api.ExtendResponse{}, api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
 	case !after.End.After(job.End):
 		return api.ExtendResponse{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
-			job.ID, clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
+			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
 	if s.nextDue(jobs, after).After(time.Now().Add(keepSlack)) {
 		s.leaveUnfollowed(job) // until the keeper knows of the extension
@@ -61,7 +62,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 		return
 	}
 	events.Await(ctx, func() bool {
-		now := s.known().job
+		now := s.known().Job
 		return now == nil || now.End.Equal(job.End)
 	})
 }
@@ -69,7 +70,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 // extendable is the session's job, if it runs and its host is connected.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
-	job, host, connected, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()
+	job, host, connected, hasJob := s.facts.Job, s.cfg.Host, s.facts.Host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
 	case !hasJob:

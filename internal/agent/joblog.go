@@ -149,14 +149,14 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		return logSource{}, s.onlyForwardsError()
 	}
 	known := s.known()
-	job := cmp.Or(known.job, a.store.Session(name).Current().Job)
+	job := cmp.Or(known.Job, a.store.Session(name).Current().Job)
 	if job == nil {
 		return logSource{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
 			WithHint("`tunctl up %s` starts it", name)
 	}
 	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
-	if known.endpoint != nil {
-		src.known = known.endpoint.Secrets()
+	if known.Endpoint != nil {
+		src.known = known.Endpoint.Secrets()
 	}
 	over, remote := src.reader.(hosts.Runner)
 	switch {

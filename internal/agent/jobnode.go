@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
@@ -52,50 +53,12 @@ func (s *session) runningNodes() (*jobNodes, error) {
 
 // notRunningLocked says why nothing runs inside the session's job, and what to run.
 func (s *session) notRunningLocked() *api.Error {
-	job, state := s.facts.job, s.current.State
-	cause, _, _ := strings.Cut(s.current.Cause, "\n") // without the end of a log
-	up, start := fmt.Sprintf("`tunctl up %s`", s.name), startAgain(s.cfg)
+	start := facts.StartAgain(s.cfg)
 	if s.byJob() {
 		start = startedByHandHint
 	}
-	failed := func(code api.Code, hint, format string, args ...any) *api.Error {
-		return api.Errorf(code, format, args...).WithHint("%s", hint)
-	}
-	notReady := func(format string, args ...any) *api.Error {
-		return failed(api.CodeNotReady, up+" waits for it", format, args...)
-	}
-	switch {
-	case state == api.SessionDown && hasLive(s.current.Job):
-		return failed(api.CodeNotReady, up+" reconnects", "session %s is down: %s", s.name, cause)
-	case state == api.SessionDown:
-		if s.cfg.Submit != "" {
-			start = up + " starts it"
-		}
-		return failed(api.CodeNotReady, start, "session %s is down: it has no job", s.name)
-	case s.facts.jobOver():
-		return failed(api.CodeJobEnded, start, "%s", endText(job))
-	case state == api.SessionEnded, state == api.SessionFailed:
-		return failed(api.CodeNotReady, cmp.Or(s.current.Hint, start), "session %s has no running job: %s", s.name, cause)
-	case state == api.SessionNeedsLogin && s.nodes == nil:
-		return failed(api.CodeNotReady, up+" logs in and waits for the job", "session %s waits for you to log in to %s", s.name, s.cfg.Host)
-	case job == nil && state == api.SessionSubmitting:
-		return notReady("session %s has no job yet: tunctl is looking for it or submitting it", s.name)
-	case job == nil:
-		return notReady("session %s is connecting to %s", s.name, s.cfg.Host)
-	case job.State.Waiting() && state == api.SessionQueued && cause != "":
-		return notReady("job %s of session %s is still queued: %s", job.ID, s.name, cause)
-	case job.State.Waiting():
-		return notReady("job %s of session %s is still queued", job.ID, s.name)
-	case job.State == api.JobCompleting:
-		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, s.name)
-	case job.Node == "":
-		return notReady("the scheduler has not said yet on which node job %s of session %s runs", job.ID, s.name)
-	}
-	// Known from before, or submitted a moment ago.
-	return notReady("tunctl is only just beginning to follow job %s of session %s", job.ID, s.name)
+	return s.facts.NotRunning(s.current, s.cfg, start, s.nodes != nil, time.Now())
 }
-
-func hasLive(job *api.Job) bool { return job != nil && !job.State.Ended() }
 
 // setNodes makes nodes those of the session's job; nil if it has none.
 func (s *session) setNodes(nodes *jobNodes) {
@@ -273,7 +236,7 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	cfg := withAnswers(s.config(), s.known().with)
+	cfg := withAnswers(s.config(), s.known().With)
 	if cfg.Builtin() == "" {
 		return ""
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
@@ -83,9 +85,9 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
 	defer r.session.setOthers(nil)
-	defer r.session.closePage(func(f *facts) {
-		if ctx.Err() == nil && !f.jobOver() {
-			f.doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
+	defer r.session.closePage(func(f *facts.Facts) {
+		if ctx.Err() == nil && !f.JobOver() {
+			f.Doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
 		}
 	})
 
@@ -107,7 +109,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		if job.State.Ended() {
 			return job, r.session.finishJob(ctx, job)
 		}
-		if isShell(r.session.config()) {
+		if r.session.config().App == configs.ShellApp {
 			r.proveShell(job)
 		} else {
 			r.followLog(ctx, watch, job)
@@ -151,7 +153,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 // handleReport takes in what the scheduler says of the job, and returns it as it is now.
 func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 	report.Job = r.session.asRecorded(report.Job)
-	r.session.change(func(*facts) { r.session.settlePermitLocked(report) })
+	r.session.change(func(*facts.Facts) { r.session.settlePermitLocked(report) })
 	now := report.Job
 	if reflect.DeepEqual(now, was) || moved(was, now) {
 		return now
@@ -236,12 +238,12 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 	r.announceOthers(job)
 	switch {
 	case f.Found && f.Ended:
-		r.session.closePage(func(x *facts) {
-			x.doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
+		r.session.closePage(func(x *facts.Facts) {
+			x.Doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
 		})
 		r.prober.setTarget(nil)
 	case f.Found && f.Link != "":
-		r.session.change(func(x *facts) { x.link, x.answers, x.doing = f.Link, true, "" })
+		r.session.change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, "" })
 	case f.Found:
 		r.prober.setTarget(&probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)})
 	}
@@ -262,7 +264,7 @@ func (r *jobRun) handleProbe(p probeResult) {
 	case p.disconnected:
 		// The host's state has the reason, which may arrive later otherwise. It is read here,
 		// since the host may be connected again by now.
-		r.session.change(func(f *facts) { f.host, f.answers = r.host.Status(), false })
+		r.session.change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
 	case p.target != r.prober.target: // the log has announced another since
 	case p.route != nil:
 		if p.route.inside == nil {
@@ -273,10 +275,10 @@ func (r *jobRun) handleProbe(p probeResult) {
 			r.follower.Settled() // the log is read less often
 		}
 	default:
-		r.session.change(func(f *facts) {
-			f.answers, f.doing = false, p.doing
+		r.session.change(func(f *facts.Facts) {
+			f.Answers, f.Doing = false, p.doing
 			if p.target.shell {
-				f.notInside = p.doing
+				f.NotInside = p.doing
 			}
 		})
 		if p.suspected { // the job may have ended
@@ -294,20 +296,20 @@ func (s *session) openPage(proven *route) {
 			r.Reach = proven.endpoint.Reach
 		}
 	}
-	_ = s.record(remember, func(f *facts) {
+	_ = s.record(remember, func(f *facts.Facts) {
 		s.route = proven
-		f.answers, f.doing = true, ""
+		f.Answers, f.Doing = true, ""
 		if proven.inside == nil {
-			f.endpoint = &proven.endpoint
+			f.Endpoint = &proven.endpoint
 		}
 	})
 }
 
 // closePage takes the page away: nothing is known to serve it.
-func (s *session) closePage(show func(*facts)) {
-	s.change(func(f *facts) {
+func (s *session) closePage(show func(*facts.Facts)) {
+	s.change(func(f *facts.Facts) {
 		s.route = nil
-		f.endpoint, f.link, f.answers = nil, "", false
+		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
 }
@@ -375,9 +377,9 @@ func (r *jobRun) reportSilence(job api.Job) {
 	case "":
 		r.showReading(job)
 	default:
-		r.session.change(func(f *facts) {
-			f.doing = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
-			f.silent = f.doing
+		r.session.change(func(f *facts.Facts) {
+			f.Doing = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
+			f.Silent = f.Doing
 		})
 	}
 }
@@ -406,7 +408,7 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	files := r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)
 	began := time.Now()
 	for {
-		if !r.session.known().answers {
+		if !r.session.known().Answers {
 			if f, ok := files.Find(ctx); ok {
 				r.offerOther(ctx, f)
 			} else if err := files.Err(); err != nil {
@@ -423,7 +425,7 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 // jobs of a host take turns.
 func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 	for ctxtime.Sleep(ctx, r.session.agent.limits.Jobs.LogStarting) == nil {
-		if r.session.known().answers {
+		if r.session.known().Answers {
 			continue
 		}
 		out, err := r.jobs.StepOutput(ctx, job.Ref())
@@ -437,7 +439,7 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 		detector := r.session.agent.settings.Detector(r.session.config().App)
 		_, _ = detector.Write(out)
 		detector.Flush()
-		if f := detector.Finding(); f.Found && !r.session.known().answers {
+		if f := detector.Finding(); f.Found && !r.session.known().Answers {
 			r.offerOther(ctx, f)
 		}
 	}

@@ -79,11 +79,11 @@ func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	f.Ended = true
 	r.handleFinding(f, api.Job{ID: "7"})
 	r.handleProbe(probeResult{target: target, route: &route{endpoint: f.Endpoint}})
-	if r.session.route != nil || r.session.known().answers {
+	if r.session.route != nil || r.session.known().Answers {
 		t.Error("the page of a server that has stopped is open")
 	}
 	r.handleProbe(probeResult{target: target, doing: "it does not respond yet"})
-	if got := r.session.facts.doing; got == "it does not respond yet" {
+	if got := r.session.facts.Doing; got == "it does not respond yet" {
 		t.Errorf("shown is %q", got)
 	}
 }
@@ -92,4 +92,31 @@ func TestAResultThatNobodyReadsDoesNotHoldTheProber(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	newProber(nil, nil).send(ctx, probeResult{})
+}
+
+func TestMovedTellsARequeueFromAStart(t *testing.T) {
+	queued := api.Job{State: api.JobQueued}
+	running := api.Job{State: api.JobRunning, Node: "cn01"}
+	elsewhere := api.Job{State: api.JobRunning, Node: "cn02"}
+	again := api.Job{State: api.JobRunning, Node: "cn01", Restarts: 1}
+	silent := api.Job{State: api.JobUnknown}
+	tests := []struct {
+		name     string
+		was, now api.Job
+		want     bool
+	}{
+		{"it starts", queued, running, false},
+		{"it goes on", running, running, false},
+		{"another node", running, elsewhere, true},
+		{"restarted on the same node", running, again, true},
+		{"back in the queue", running, queued, true},
+		{"no answer", running, silent, false},
+		{"an array's next task on the same node", api.Job{State: api.JobRunning, Node: "cn01", Task: "1"}, api.Job{State: api.JobRunning, Node: "cn01", Task: "2"}, true},
+		{"the rest of an array waits", api.Job{State: api.JobCompleting, Node: "cn01", Task: "1"}, queued, true},
+	}
+	for _, tt := range tests {
+		if got := moved(tt.was, tt.now); got != tt.want {
+			t.Errorf("%s: moved = %v", tt.name, got)
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/suggest"
-	"tunctl/tunnel/forward"
 )
 
 // otherPage is a page that the session's job announces besides its main one, such as a
@@ -152,14 +150,6 @@ func (s *session) otherEndpointsLocked() []api.NamedEndpoint {
 	return list
 }
 
-// notAnnounced is why another page has no target although the session is ready.
-func notAnnounced(name string) forward.Reason {
-	return forward.Reason{
-		Title: "Waiting for " + name,
-		Text:  fmt.Sprintf("The log of the job does not announce %s, or it has ended. This page opens when it is announced.", name),
-	}
-}
-
 // page is the whole address of a page of the session's job, token included: of the main one
 // for "". Another page has a forward from its first use on.
 func (s *session) page(ctx context.Context, name string) (api.OpenResponse, error) {
@@ -183,18 +173,18 @@ func (s *session) page(ctx context.Context, name string) (api.OpenResponse, erro
 func (s *session) findPage(name string) (main api.OpenResponse, other *otherPage, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	other, ep := s.otherLocked(name), s.facts.endpoint
+	other, ep := s.otherLocked(name), s.facts.Endpoint
 	isMain := name == "" || other == nil && ep != nil && ep.App == name
 	switch {
 	case !s.hasJobLocked():
 		return main, nil, s.onlyForwardsError()
 	case !s.hasPageLocked(): // its log is not read
 		return main, nil, s.noPageError()
-	case isMain && s.facts.link != "":
-		return api.OpenResponse{URL: s.facts.link}, nil, nil
+	case isMain && s.facts.Link != "":
+		return api.OpenResponse{URL: s.facts.Link}, nil, nil
 	case isMain && ep != nil && s.forward != nil:
 		return pageAt(*ep, s.forward.ofPage("").local.URLHost()), nil, nil
-	case isMain || !s.facts.jobRuns() || ep == nil && len(s.others) == 0:
+	case isMain || !s.facts.JobRuns() || ep == nil && len(s.others) == 0:
 		return main, nil, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.name, s.current.State).
 			WithHint("`tunctl up %s` starts it and waits for it", s.name)
 	case other != nil:

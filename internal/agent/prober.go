@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
@@ -287,7 +287,7 @@ const verifyTimeout = 5 * time.Second
 // that often.
 func (s *session) verify(ctx context.Context) {
 	s.mu.Lock()
-	r, ready := s.route, s.current.State == api.SessionReady && s.facts.link == ""
+	r, ready := s.route, s.current.State == api.SessionReady && s.facts.Link == ""
 	s.mu.Unlock()
 	if r == nil || !ready {
 		return
@@ -303,9 +303,9 @@ func (s *session) verify(ctx context.Context) {
 		what = "the job"
 	}
 	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
-	s.change(func(f *facts) {
-		if s.route == r && f.answers {
-			f.answers, f.doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
+	s.change(func(f *facts.Facts) {
+		if s.route == r && f.Answers {
+			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
 		}
 	})
 	signal(r.refused)
@@ -428,9 +428,6 @@ func dialError(err error) error {
 	}
 	return err
 }
-
-// isShell reports whether the session's job serves no page: a person works inside it.
-func isShell(cfg configs.Session) bool { return cfg.App == configs.ShellApp }
 
 // proveShell has the prober run a command inside a job that serves no page, once it is
 // known where the job runs.

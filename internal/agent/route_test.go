@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch/detect"
 )
@@ -68,7 +69,7 @@ func (d *dialed) Dial(_ context.Context, _, address string) (net.Conn, error) {
 func TestTheDoctorDoesNotSayThatAServerForOneClientResponds(t *testing.T) {
 	s := quietSession(t)
 	c := &checkup{agent: s.agent, session: s, host: s.agent.pool.Host("narval")}
-	c.page(t.Context(), facts{endpoint: &api.Endpoint{App: "paraview", Scheme: "cs", Host: "cn01", Port: 11111, Reach: api.ReachLogin}})
+	c.page(t.Context(), facts.Facts{Endpoint: &api.Endpoint{App: "paraview", Scheme: "cs", Host: "cn01", Port: 11111, Reach: api.ReachLogin}})
 	if len(c.checks) != 1 || c.checks[0].Result != api.CheckUnknown {
 		t.Errorf("it says %+v", c.checks)
 	}

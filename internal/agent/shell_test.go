@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 )
 
@@ -56,7 +57,7 @@ func TestAnUpRunsACommandInsideAgainBeforeItSaysReady(t *testing.T) {
 	s.cfg.App, s.cfg.Submit = configs.ShellApp, "builtin:shell"
 	answer, refused := error(nil), make(chan struct{}, 1)
 	s.openPage(&route{inside: func(context.Context) error { return answer }, refused: refused})
-	s.change(func(f *facts) { f.job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"} })
+	s.change(func(f *facts.Facts) { f.Job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"} })
 	if s.current.State != api.SessionReady || s.current.Endpoint != nil || s.current.URL != "" {
 		t.Fatalf("the session is %+v", s.current)
 	}
@@ -94,10 +95,10 @@ func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.App = configs.ShellApp
 	r := &jobRun{session: s, prober: newProber(s, nil)}
-	s.change(func(f *facts) {
-		f.name, f.answers, f.job = s.name, false, &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
+	s.change(func(f *facts.Facts) {
+		f.Name, f.Answers, f.Job = s.name, false, &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
 	})
-	r.proveShell(*s.facts.job)
+	r.proveShell(*s.facts.Job)
 	if cause, hint := s.current.Cause, s.current.Hint; cause != "running a command inside job 7 on cn01" || hint != "" {
 		t.Errorf("before the first try: %s (%s)", cause, hint)
 	}
@@ -110,17 +111,10 @@ func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
 	}
 }
 
-func TestAJobToWorkInThatEndsEarlyIsNotSaidToHaveServed(t *testing.T) {
-	e := endedError(configs.Session{Name: "work", App: configs.ShellApp, Submit: "builtin:shell"}, &api.Job{ID: "7", State: api.JobFailed}, false, "", "change venv")
-	if e.Message != "job 7 failed, before a command was run inside" {
-		t.Errorf("it says %q", e.Message)
-	}
-}
-
 func TestForwardsOfAJobWithoutAPageLeadToItsNode(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.App = configs.ShellApp
-	s.facts.job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
+	s.facts.Job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
 	got := s.targetLocked(&sessionForward{}, true)
 	if to, ok := got.Dialer.(nodeDialer); !ok || to.node != "cn01" {
 		t.Errorf("they lead to %+v", got)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -32,15 +33,16 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/hosts", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward"},
 	"internal/agent/events":    {"internal/api", "tunnel"},
+	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "tunnel", "tunnel/sshconfig"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
 	"internal/gateway":         {"internal/atomicfile"},
-	"internal/usage":           {"internal/api", "internal/posixsh"},
+	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
@@ -128,6 +130,11 @@ var never = []struct{ from, to string }{
 	// What the user has written is known below the hosts, and a host knows no session.
 	{"internal/agent/settings", "tunctl/internal/agent/state"},
 	{"internal/agent/hosts", "tunctl/tunnel/forward"},
+	// What is measured is given as a Source.
+	{"internal/usage", "tunctl/tunnel"},
+	{"internal/usage", "tunctl/jobwatch"},
+	// What follows from the facts needs no connection.
+	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.
@@ -212,6 +219,21 @@ func TestDetectKnowsNoHost(t *testing.T) {
 		return
 	}
 	t.Error("there is no package jobwatch/detect")
+}
+
+// TestFactsArePure: what follows from the facts of a session depends on them and on the time that
+// the caller gives, alone.
+func TestFactsArePure(t *testing.T) {
+	for file, text := range sourceFiles(t) {
+		if path.Dir(file) != "internal/agent/facts" {
+			continue
+		}
+		for _, impure := range []string{"time.Now(", "time.Since(", "time.Until(", "\"sync\"", "\"os\"", "\"net\"", "\"context\""} {
+			if bytes.Contains(text, []byte(impure)) {
+				t.Errorf("%s has %s", file, impure)
+			}
+		}
+	}
 }
 
 func TestTheArchitecturePageHasEveryPackageOfTheProgram(t *testing.T) {

@@ -27,14 +27,14 @@ var outputs = []string{"Stdout", "Stderr"}
 
 // bounded are the places that use them, and why they keep no more than they may.
 var bounded = []struct{ file, read, why string }{
-	{"internal/agent/idle.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/agent/passwords/passwords.go", "cmd.Stdout", "a program of ours"},
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
 	{"internal/agent/server.go", "json.NewDecoder", "of a MaxBytesReader"},
 	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
+	{"internal/agent/usage.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},
 	{"internal/gateway/channel.go", "io.CopyBuffer", "to the other end of a stream"},
-	{"internal/usage/usage.go", "in.ReadAll", "of a reading, which is bounded"},
+	{"internal/usage/reading.go", "in.ReadAll", "of a reading, which is bounded"},
 	{"jobwatch/gridengine.go", "res.Stderr", "a Result, which is bounded"},
 	{"jobwatch/gridenginelist.go", "xml.NewDecoder", "of a Result, which is bounded"},
 	{"jobwatch/local.go", "cmd.Stdout", "a program on this computer"},

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package facts
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func TestEveryWaitingPageInARealBrowser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		listener.Withdraw(f.reason(f.derive(now), now.Add(-20*time.Minute), now))
+		listener.Withdraw(f.Reason(f.Derive(now), now.Add(-20*time.Minute), now))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- listener.Serve(ctx) }()

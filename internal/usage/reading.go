@@ -1,5 +1,6 @@
-// Package usage reads what a job uses on its node: the program that measures inside the
-// job, and what it prints. It runs nothing, and knows no host and no scheduler's commands.
+// Package usage measures what a job uses: the program that measures inside the job and what it
+// prints, how often it is asked, whether the job is idle, and who looks. It is given a [Source],
+// and knows no host and no scheduler's commands.
 package usage
 
 import (
@@ -18,20 +19,20 @@ import (
 //go:embed measure.sh
 var program string
 
-// Command is the command that measures inside a job; its last word is what process lists
-// show. It reads [Input] from standard input, and then prints one reading for each line
+// command is the command that measures inside a job; its last word is what process lists
+// show. It reads what input returns, and then prints one reading for each line
 // that follows, until its input ends.
-const Command = posixsh.Line + " tunctl-usage"
+const command = posixsh.Line + " tunctl-usage"
 
-// Input is the program for a job, for [Command]. The job is the scheduler's id, or of a
+// input is the program for a job, for command. The job is the scheduler's id, or of a
 // host without a scheduler the tag.
-func Input(job string) string {
+func input(job string) string {
 	text := "job=" + posixsh.Quote(job) + "\n" + program
 	return fmt.Sprintf("eval \"$(head -c %d)\"\n%s", len(text), text)
 }
 
-// End is the line after each reading.
-const End = "."
+// endLine is the line after each reading.
+const endLine = "."
 
 // Reading is what a job has used until one moment.
 type Reading struct {
@@ -46,8 +47,8 @@ type Reading struct {
 // errNothing is for a system on which nothing can be measured.
 var errNothing = errors.New("nothing can be measured there: it has neither cgroups nor /proc")
 
-// Parse reads what the program prints, without the last line.
-func Parse(text string) (Reading, error) {
+// parse reads what the program prints, without the last line.
+func parse(text string) (Reading, error) {
 	r := Reading{CPU: -1}
 	node, granted := int64(0), 0
 	var nvidia, rocm []string

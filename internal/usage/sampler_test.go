@@ -1,4 +1,4 @@
-package agent
+package usage
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // silentNode opens a channel, and then does not respond until its connection is lost.
 type silentNode struct {
-	machine
+	Machine
 	lost chan struct{}
 }
 

@@ -1,4 +1,4 @@
-package agent
+package facts
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 )
 
 // pageFacts are situations in which a browser sees the waiting page.
-func pageFacts(now time.Time) map[string]facts {
+func pageFacts(now time.Time) map[string]Facts {
 	up := api.Host{Alias: "narval", State: api.HostUp}
 	job := func(state api.JobState) *api.Job {
 		return &api.Job{ID: "4242", State: state, Node: "nc10", Submitted: now.Add(-25 * time.Minute)}
@@ -21,34 +21,34 @@ func pageFacts(now time.Time) map[string]facts {
 	never.Hint = jobwatch.NeverStarts + ": it asks for too much"
 	queued.Reason, queued.Hint, queued.ExpectedStart = "Priority", "other jobs come first", now.Add(95*time.Minute)
 	held.Reason, held.Hint = "JobHeldUser", "held by yourself: release it with scontrol release"
-	all := map[string]facts{
-		"connecting": {host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}},
-		"needs-login": {host: api.Host{
+	all := map[string]Facts{
+		"connecting": {Host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}},
+		"needs-login": {Host: api.Host{
 			Alias: "narval", State: api.HostNeedsLogin, Cause: "narval needs you: it asks for a one-time code",
 			Hint: "run `tunctl login narval`",
 		}},
-		"logged-out":   {host: api.Host{Alias: "narval", State: api.HostDown}, served: true},
-		"submitting":   {host: up, needsJob: true, submitting: true, doing: "asking the scheduler"},
-		"queued":       {host: up, needsJob: true, job: queued, waits: "earlier jobs like this waited 5 to 40 min here (8 runs)"},
-		"never":        {host: up, needsJob: true, job: never},
-		"held":         {host: up, needsJob: true, job: held},
-		"starting":     {host: up, needsJob: true, job: job(api.JobRunning), doing: "waiting for the server's address in the log"},
-		"silent":       {host: up, needsJob: true, served: true, job: job(api.JobRunning), doing: "asking the server"},
-		"lapsed":       {host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}, needsJob: true, lapsed: true},
-		"reconnecting": {host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, needsJob: true, served: true, job: job(api.JobRunning)},
+		"logged-out":   {Host: api.Host{Alias: "narval", State: api.HostDown}, Served: true},
+		"submitting":   {Host: up, NeedsJob: true, Submitting: true, Doing: "asking the scheduler"},
+		"queued":       {Host: up, NeedsJob: true, Job: queued, Waits: "earlier jobs like this waited 5 to 40 min here (8 runs)"},
+		"never":        {Host: up, NeedsJob: true, Job: never},
+		"held":         {Host: up, NeedsJob: true, Job: held},
+		"starting":     {Host: up, NeedsJob: true, Job: job(api.JobRunning), Doing: "waiting for the server's address in the log"},
+		"silent":       {Host: up, NeedsJob: true, Served: true, Job: job(api.JobRunning), Doing: "asking the server"},
+		"lapsed":       {Host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}, NeedsJob: true, Lapsed: true},
+		"reconnecting": {Host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, NeedsJob: true, Served: true, Job: job(api.JobRunning)},
 		"stalled": {
-			host:     api.Host{Alias: "narval", State: api.HostUp, NotRespondingSince: now.Add(-time.Minute), Cause: "narval is not responding since 14:05:10"},
-			needsJob: true, served: true, job: job(api.JobRunning), answers: true,
+			Host:     api.Host{Alias: "narval", State: api.HostUp, NotRespondingSince: now.Add(-time.Minute), Cause: "narval is not responding since 14:05:10"},
+			NeedsJob: true, Served: true, Job: job(api.JobRunning), Answers: true,
 		},
-		"blocked": {host: api.Host{
+		"blocked": {Host: api.Host{
 			Alias: "narval", State: api.HostBlocked, Code: api.CodeAuth, Cause: "narval refused the login twice",
 			Hint: "check your password, then `tunctl login narval`",
 		}},
-		"ended": {host: up, needsJob: true, failure: &api.Error{
+		"ended": {Host: up, NeedsJob: true, Failure: &api.Error{
 			Code: api.CodeJobEnded, Message: "job 4242 reached its time limit at 14:05",
 			Hint: "`tunctl up jupyter` starts a new one; `tunctl logs jupyter` shows what it wrote",
 		}},
-		"failed": {host: up, needsJob: true, failure: &api.Error{
+		"failed": {Host: up, NeedsJob: true, Failure: &api.Error{
 			Code: api.CodeFailed,
 			Message: "job 4242 failed with exit status 127 at 14:05 before it served anything; its log ends with:\n" +
 				"Loading module python/3.11\n/var/spool/slurmd/job4242/slurm_script: line 12: jupyter: command not found\nsrun: error: nc10: task 0: Exited with exit code 127",
@@ -57,7 +57,7 @@ func pageFacts(now time.Time) map[string]facts {
 		"down": {},
 	}
 	for name, f := range all {
-		f.name, f.wanted = "jupyter", name != "down"
+		f.Name, f.Wanted = "jupyter", name != "down"
 		all[name] = f
 	}
 	return all
@@ -88,7 +88,7 @@ func TestTheWaitingPageNamesEveryStateInWords(t *testing.T) {
 		"down":         {forward.ReasonAttention, "jupyter is disconnected", "jupyter ▸ Start"},
 	}
 	for name, f := range pageFacts(now) {
-		r := f.reason(f.derive(now), now, now)
+		r := f.Reason(f.Derive(now), now, now)
 		if w := want[name]; r.Kind != w.kind || r.Title != w.title || r.Tray != w.tray {
 			t.Errorf("%s: %q %q %q, want %+v", name, r.Kind, r.Title, r.Tray, w)
 		}
@@ -99,7 +99,7 @@ func TestTheQueuesPageSaysWhyAndHowLong(t *testing.T) {
 	now := time.Now()
 	f := pageFacts(now)["queued"]
 	facts := map[string]string{}
-	for _, x := range f.reason(f.derive(now), now, now).Facts {
+	for _, x := range f.Reason(f.Derive(now), now, now).Facts {
 		facts[x.Name] = x.Value
 	}
 	for name, want := range map[string]string{
@@ -111,18 +111,18 @@ func TestTheQueuesPageSaysWhyAndHowLong(t *testing.T) {
 		}
 	}
 	f = pageFacts(now)["never"]
-	if r := f.reason(f.derive(now), now, now); strings.Contains(r.Text, "keeps its place") || !strings.Contains(r.Text, "it asks for too much") || !strings.Contains(r.Hint, "--cancel") {
+	if r := f.Reason(f.Derive(now), now, now); strings.Contains(r.Text, "keeps its place") || !strings.Contains(r.Text, "it asks for too much") || !strings.Contains(r.Hint, "--cancel") {
 		t.Errorf("of a job that never starts: %+v", r)
 	}
 	f = pageFacts(now)["queued"]
-	f.job.ExpectedStart = time.Time{}
-	if r := f.reason(f.derive(now), now, now); r.Facts[1].Value != "Not known yet" {
+	f.Job.ExpectedStart = time.Time{}
+	if r := f.Reason(f.Derive(now), now, now); r.Facts[1].Value != "Not known yet" {
 		t.Errorf("without an expected start: %+v", r.Facts)
 	}
 }
 
 func TestASentenceKeepsNamesAndOutputAsTheyAre(t *testing.T) {
-	f := facts{name: "jupyter", host: api.Host{Alias: "narval"}}
+	f := Facts{Name: "jupyter", Host: api.Host{Alias: "narval"}}
 	for cause, want := range map[string]string{
 		"":                                   "",
 		"no network":                         "No network.",
@@ -137,8 +137,8 @@ func TestASentenceKeepsNamesAndOutputAsTheyAre(t *testing.T) {
 
 func TestTheWaitingPageShowsTheLinkOfALogin(t *testing.T) {
 	const link = "https://iam.example.org/device?user_code=ABCD"
-	f := facts{name: "jupyter", host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: api.AskedElsewhere, Links: []string{link}}}
-	r := f.reason(verdict{state: api.SessionConnecting, cause: api.AskedElsewhere}, time.Time{}, time.Now())
+	f := Facts{Name: "jupyter", Host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: api.AskedElsewhere, Links: []string{link}}}
+	r := f.Reason(Derived{State: api.SessionConnecting, Cause: api.AskedElsewhere}, time.Time{}, time.Now())
 	if !slices.Contains(r.Facts, forward.Fact{Name: "Page of the login", Value: link}) {
 		t.Errorf("%+v", r)
 	}

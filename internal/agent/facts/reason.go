@@ -1,4 +1,4 @@
-package agent
+package facts
 
 import (
 	"cmp"
@@ -13,14 +13,14 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// reason describes a session's state for the waiting page in the browser.
-func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
-	host, page := cmp.Or(f.host.Alias, "the host"), "Your notebook" // mostly it is one
-	if !f.needsJob || f.endpoint != nil && f.endpoint.App != "" && f.endpoint.App != "jupyter" {
-		page = f.name
+// Reason describes a session's state for the waiting page in the browser.
+func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
+	host, page := cmp.Or(f.Host.Alias, "the host"), "Your notebook" // mostly it is one
+	if !f.NeedsJob || f.Endpoint != nil && f.Endpoint.App != "" && f.Endpoint.App != "jupyter" {
+		page = f.Name
 	}
-	r := forward.Reason{Text: f.sentence(v.cause), Hint: f.capital(v.hint), Since: since}
-	switch v.state {
+	r := forward.Reason{Text: f.sentence(v.Cause), Hint: f.capital(v.Hint), Since: since}
+	switch v.State {
 	case api.SessionConnecting:
 		r.Title, r.Transient = "Connecting to "+host, true
 	case api.SessionReconnecting:
@@ -34,47 +34,55 @@ func (f *facts) reason(v verdict, since, now time.Time) forward.Reason {
 	case api.SessionStarting:
 		r.Title, r.Facts = page+" is starting", f.jobFacts()
 	case api.SessionEnded:
-		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" has ended", f.name+" ▸ "+api.MenuStart
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" has ended", f.Name+" ▸ "+api.MenuStart
 	case api.SessionFailed:
-		if f.failure != nil && errors.Is(f.failure, errPaused) {
-			r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
+		if f.Failure != nil && errors.Is(f.Failure, ErrPaused) {
+			r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.Name+" ▸ "+api.MenuStart
 			break
 		}
 		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, page+" could not start", api.MenuTrouble
 		switch {
-		case f.failure == nil && f.host.State != api.HostUp:
+		case f.Failure == nil && f.Host.State != api.HostUp:
 			r.Title = "Cannot connect to " + host
-		case f.served:
+		case f.Served:
 			r.Title = page + " has failed"
 		}
 	default:
-		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.name+" ▸ "+api.MenuStart
-		if f.job != nil && !f.job.State.Ended() {
-			r.Tray = f.name + " ▸ " + api.MenuReconnect
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.Name+" ▸ "+api.MenuStart
+		if f.Job != nil && !f.Job.State.Ended() {
+			r.Tray = f.Name + " ▸ " + api.MenuReconnect
 		}
-		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.name))
+		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.Name))
 	}
-	for _, link := range f.host.Links { // text only: a server must not place a link on our page
+	for _, link := range f.Host.Links { // text only: a server must not place a link on our page
 		r.Facts = append(r.Facts, forward.Fact{Name: "Page of the login", Value: link})
 	}
-	if f.lapsed && r.Kind == forward.ReasonProgress { // a person must ask for the job again
-		r.Kind, r.Transient, r.Tray = forward.ReasonAttention, false, f.name+" ▸ "+api.MenuStart
+	if f.Lapsed && r.Kind == forward.ReasonProgress { // a person must ask for the job again
+		r.Kind, r.Transient, r.Tray = forward.ReasonAttention, false, f.Name+" ▸ "+api.MenuStart
 		r.Title = "Start " + strings.Replace(page, "Your", "your", 1) + " to continue"
 	}
 	return r
 }
 
-func (f *facts) reconnecting(r forward.Reason, host, page string) forward.Reason {
+// NotAnnounced is why another page has no target although the session is ready.
+func NotAnnounced(name string) forward.Reason {
+	return forward.Reason{
+		Title: "Waiting for " + name,
+		Text:  fmt.Sprintf("The log of the job does not announce %s, or it has ended. This page opens when it is announced.", name),
+	}
+}
+
+func (f *Facts) reconnecting(r forward.Reason, host, page string) forward.Reason {
 	r.Transient = true
 	switch {
 	case f.suspended():
 		r.Title = "The job is suspended"
-	case f.host.State != api.HostUp, !f.host.NotRespondingSince.IsZero():
+	case f.Host.State != api.HostUp, !f.Host.NotRespondingSince.IsZero():
 		r.Title = "Reconnecting to " + host
-		if !f.host.NotRespondingSince.IsZero() {
+		if !f.Host.NotRespondingSince.IsZero() {
 			r.Title = host + " is not responding"
 		}
-		if f.job != nil && !f.job.State.Ended() {
+		if f.Job != nil && !f.Job.State.Ended() {
 			r.Text = strings.TrimSpace(r.Text + " The job keeps running meanwhile.")
 		}
 	default:
@@ -84,8 +92,8 @@ func (f *facts) reconnecting(r forward.Reason, host, page string) forward.Reason
 }
 
 // queued says why the job waits and how long, as far as that is known.
-func (f *facts) queued(r forward.Reason, host string, now time.Time) forward.Reason {
-	j := f.job
+func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Reason {
+	j := f.Job
 	if j.State == api.JobHeld {
 		r.Kind, r.Title, r.Text, r.Hint = forward.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
 		r.Facts = f.jobFacts()
@@ -110,28 +118,28 @@ func (f *facts) queued(r forward.Reason, host string, now time.Time) forward.Rea
 	add("Why", why)
 	expected := "Not known yet"
 	if j.ExpectedStart.After(now) {
-		expected = fmt.Sprintf("%s, in %s", clock(j.ExpectedStart, now), api.DurationText(j.ExpectedStart.Sub(now).Round(time.Minute)))
+		expected = fmt.Sprintf("%s, in %s", Clock(j.ExpectedStart, now), api.DurationText(j.ExpectedStart.Sub(now).Round(time.Minute)))
 	}
 	add("Expected start", expected)
-	add("Earlier waits", capital(f.waits))
+	add("Earlier waits", capital(f.Waits))
 	r.Facts = append(r.Facts, f.jobFacts()...)
 	return r
 }
 
 // jobFacts say which job it is, and on which node.
-func (f *facts) jobFacts() []forward.Fact {
-	if f.job == nil || f.job.ID == "" {
+func (f *Facts) jobFacts() []forward.Fact {
+	if f.Job == nil || f.Job.ID == "" {
 		return nil
 	}
-	job := f.job.ID
-	if f.job.Node != "" && !f.job.State.Waiting() {
-		job += " on " + f.job.Node
+	job := f.Job.ID
+	if f.Job.Node != "" && !f.Job.State.Waiting() {
+		job += " on " + f.Job.Node
 	}
 	return []forward.Fact{{Name: "Job", Value: job}}
 }
 
 // sentence makes a sentence of a cause, whose first line is tunctl's own.
-func (f *facts) sentence(cause string) string {
+func (f *Facts) sentence(cause string) string {
 	first, rest, more := strings.Cut(cause, "\n")
 	if first == "" {
 		return cause
@@ -147,8 +155,8 @@ func (f *facts) sentence(cause string) string {
 }
 
 // capital makes the first letter a capital, unless the first word is a name.
-func (f *facts) capital(text string) string {
-	if word, _, _ := strings.Cut(text, " "); word == f.host.Alias || word == f.name {
+func (f *Facts) capital(text string) string {
+	if word, _, _ := strings.Cut(text, " "); word == f.Host.Alias || word == f.Name {
 		return text
 	}
 	return capital(text)

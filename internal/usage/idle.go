@@ -1,17 +1,12 @@
-package agent
+package usage
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 // idle is what is known about the use of a job. All times are of the wall clock: a job is
@@ -23,7 +18,7 @@ type idle struct {
 	seen    time.Time     // when that was last found out
 	total   time.Duration // of its idle times before that
 	bytes   int64         // of the forwards, when they were last looked at
-	asked   time.Time     // when its Jupyter server was last asked
+	asked   time.Time     // when its page was last asked
 	open    bool          // that was in use then: a page is open or a kernel busy
 	noticed bool          // a person was told about this idle time
 }
@@ -33,10 +28,8 @@ const (
 	idlePercent = 5
 	// idleCPUs is the same in CPUs: one busy program on a large node uses few percent.
 	idleCPUs = 0.5
-	// jupyterEvery is how often a Jupyter server is asked while somebody looks.
-	jupyterEvery = 5 * time.Minute
-	// jupyterTimeout bounds that.
-	jupyterTimeout = 10 * time.Second
+	// pageEvery is how often the page is asked while somebody looks.
+	pageEvery = 5 * time.Minute
 )
 
 // use takes in that something used the job. An idle time ends when it was last seen.
@@ -53,15 +46,15 @@ func (i *idle) time() time.Duration {
 	return i.total + i.seen.Sub(i.since)
 }
 
-// note changes what is known about the use of the job. Only serve does.
-func (m *meter) note(change func(*idle)) {
+// note changes what is known about the use of the job. Only Serve does.
+func (m *Meter) note(change func(*idle)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&m.idle)
 }
 
-// idleTime is how long a job was idle, as far as that was measured.
-func (m *meter) idleTime(ref string) time.Duration {
+// IdleTime is how long a job was idle, as far as that was measured.
+func (m *Meter) IdleTime(ref string) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.idle.job != ref {
@@ -74,9 +67,9 @@ func (m *meter) idleTime(ref string) time.Duration {
 // soon after the last sign of use, for something to compare with, then twice until a
 // person is told, and after that rarely. A check that fails is not repeated at once: it may
 // have cost a job step.
-func (m *meter) checkDue(now time.Time) bool {
-	limit := m.session.config().Idle
-	if limit == 0 || m.nodes == nil || now.Before(m.retry) || !m.connected() {
+func (m *Meter) checkDue(now time.Time) bool {
+	limit := m.source.IdleAfter()
+	if limit == 0 || m.run == nil || now.Before(m.retry) || !m.run.Connected() {
 		return false
 	}
 	unused, tried := now.Round(0).Sub(m.idle.used), m.tried.Round(0).Sub(m.idle.used)
@@ -92,20 +85,19 @@ func (m *meter) checkDue(now time.Time) bool {
 }
 
 // judge finds out from a measurement whether the job is idle, and tells a person after a long
-// time. Only where that is due is its Jupyter server asked, which costs the cluster two
-// requests to a page.
-func (m *meter) judge(ctx context.Context, u api.Usage, check bool) {
-	if u.Source == "" || m.cpu == nil || m.span < m.session.agent.limits.Usage/2 {
+// time. Only where that is due is its page asked, which costs the cluster two requests.
+func (m *Meter) judge(ctx context.Context, u api.Usage, check bool) {
+	if u.Source == "" || m.cpu == nil || m.span < m.every/2 {
 		return // so short a time has mostly seen the measurement itself
 	}
-	now, limit := u.Time, m.session.config().Idle
+	now, limit := u.Time, m.source.IdleAfter()
 	busy := computes(*m.cpu, u)
-	asked := !busy && (check || now.Sub(m.idle.asked) >= jupyterEvery)
-	var active time.Time // when the Jupyter server was last used
+	asked := !busy && (check || now.Sub(m.idle.asked) >= pageEvery)
+	var active time.Time // when the page was last used
 	if asked {
 		var err error
-		if active, err = m.session.jupyterActivity(ctx); err != nil {
-			m.session.agent.log.Debug("cannot ask the Jupyter server", "session", m.session.name, "err", err)
+		if active, err = m.source.PageUsed(ctx); err != nil {
+			m.log.Debug("cannot ask the Jupyter server", "session", m.session, "err", err)
 		}
 	}
 	var long time.Duration
@@ -128,9 +120,8 @@ func (m *meter) judge(ctx context.Context, u api.Usage, check bool) {
 		tell = limit > 0 && long >= limit && !i.noticed
 		i.noticed = i.noticed || tell
 	})
-	if tell { // after the state that says so: without that, the notice is withdrawn
-		m.session.change(func(f *facts) { f.idle = true })
-		m.session.notify(api.NoticeIdle, idleText(m.session.name, long, m.nodes.current(), u))
+	if tell {
+		m.source.SetIdle(idleText(m.session, long, m.run.Job(), m.run.Nodes(), u))
 	}
 }
 
@@ -142,7 +133,7 @@ func computes(cpu float64, u api.Usage) bool {
 }
 
 // idleText tells a person that a job is idle, and what that costs.
-func idleText(session string, long time.Duration, job api.Job, u api.Usage) string {
+func idleText(session string, long time.Duration, job api.Job, nodes int, u api.Usage) string {
 	text := fmt.Sprintf("%s: idle for %s, ", session, api.DurationText(long))
 	left := time.Until(job.End)
 	if job.End.IsZero() || left <= 0 {
@@ -153,7 +144,7 @@ func idleText(session string, long time.Duration, job api.Job, u api.Usage) stri
 		of, unit = len(u.GPUs), "GPU"
 	}
 	if unit == "GPU" || u.Source == api.UsageStep { // a scheduler counts the CPUs of all nodes
-		of *= max(1, len(jobwatch.Nodes(job)))
+		of *= max(1, nodes)
 	}
 	hours := float64(of) * left.Hours()
 	switch {
@@ -163,61 +154,4 @@ func idleText(session string, long time.Duration, job api.Job, u api.Usage) stri
 		return text + fmt.Sprintf("%.0f %s-hours left in this job", hours, unit)
 	}
 	return text + fmt.Sprintf("%.1f %s-hours left in this job", hours, unit)
-}
-
-// jupyterActivity is when the session's Jupyter server or one of its kernels was last
-// used; zero: it has none. Both requests are such that the server does not take them for
-// a use.
-func (s *session) jupyterActivity(ctx context.Context) (time.Time, error) {
-	s.mu.Lock()
-	r := s.route
-	s.mu.Unlock()
-	if r == nil || r.inside != nil || r.endpoint.App != "jupyter" {
-		return time.Time{}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, jupyterTimeout)
-	defer cancel()
-	var server struct {
-		LastActivity time.Time `json:"last_activity"`
-		Connections  int       `json:"connections"`
-		Kernels      int       `json:"kernels"`
-	}
-	clock, err := r.jupyter(ctx, "api/status", &server)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if server.Connections > 0 {
-		return time.Now(), nil
-	}
-	if server.Kernels > 0 {
-		var kernels []struct {
-			State string `json:"execution_state"`
-		}
-		if _, err := r.jupyter(ctx, "api/kernels?no_track_activity=1", &kernels); err != nil {
-			return time.Time{}, err
-		}
-		for _, k := range kernels {
-			if k.State == "busy" {
-				return time.Now(), nil
-			}
-		}
-	}
-	return time.Now().Add(-clock.Sub(server.LastActivity)), nil
-}
-
-// jupyter sends a request to the Jupyter server at the route's end, and returns what time
-// it is there.
-func (r *route) jupyter(ctx context.Context, path string, into any) (clock time.Time, err error) {
-	res, err := get(ctx, r.dialer, r.endpoint, "../"+path)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return time.Time{}, errors.New("the server answers " + res.Status)
-	}
-	if clock, err = http.ParseTime(res.Header.Get("Date")); err != nil {
-		clock = time.Now()
-	}
-	return clock, json.NewDecoder(io.LimitReader(res.Body, maxBody)).Decode(into)
 }

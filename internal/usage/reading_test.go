@@ -54,7 +54,7 @@ func TestGPUsAreReadAsTheirToolsPrintThem(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Parse("clock 10\ncpu 5\n" + tt.lines)
+			r, err := parse("clock 10\ncpu 5\n" + tt.lines)
 			if err != nil || !reflect.DeepEqual(r.GPUs, tt.want) {
 				t.Errorf("got  %+v (%v)\nwant %+v", r.GPUs, err, tt.want)
 			}
@@ -63,7 +63,7 @@ func TestGPUsAreReadAsTheirToolsPrintThem(t *testing.T) {
 }
 
 func TestAReadingIsUnderstood(t *testing.T) {
-	r, err := Parse("clock 55173.30\ncpu 1500000\nmem 1073741824\nlimit 4294967296\ncpus 0-3,8\nnode 25274793984\n")
+	r, err := parse("clock 55173.30\ncpu 1500000\nmem 1073741824\nlimit 4294967296\ncpus 0-3,8\nnode 25274793984\n")
 	want := Reading{Clock: 55173300 * time.Millisecond, CPU: 1500 * time.Millisecond, CPUs: 5, Memory: gib, MemoryLimit: 4 * gib}
 	if err != nil || !reflect.DeepEqual(r, want) {
 		t.Errorf("got  %+v (%v)\nwant %+v", r, err, want)
@@ -74,11 +74,11 @@ func TestAReadingIsUnderstood(t *testing.T) {
 		"node 8192\n":                            8192,
 		"limit 4096\n":                           4096,
 	} {
-		if r, err := Parse("clock 1\nmem 10\n" + text); err != nil || r.MemoryLimit != limit || r.CPU != -1 {
+		if r, err := parse("clock 1\nmem 10\n" + text); err != nil || r.MemoryLimit != limit || r.CPU != -1 {
 			t.Errorf("%q: %+v, %v", text, r, err)
 		}
 	}
-	if _, err := Parse("clock 55173.30\ncpus #2\nnode 25274793984\n"); err == nil {
+	if _, err := parse("clock 55173.30\ncpus #2\nnode 25274793984\n"); err == nil {
 		t.Error("a reading without figures is one")
 	}
 }
@@ -150,8 +150,8 @@ func (n node) measure(job string, env ...string) Reading {
 	if err := cmd.Run(); err != nil {
 		n.t.Fatal(err)
 	}
-	text, end := strings.CutSuffix(out.String(), End+"\n")
-	r, err := Parse(text)
+	text, end := strings.CutSuffix(out.String(), endLine+"\n")
+	r, err := parse(text)
 	if err != nil || !end {
 		n.t.Fatalf("%v\n%s", err, out.String())
 	}
@@ -276,11 +276,11 @@ esac
 // TestTheProgramEndsWithItsInput sends it as the agent does.
 func TestTheProgramEndsWithItsInput(t *testing.T) {
 	newNode(t)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", Command)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "JOB_ID=it's 5"}
-	cmd.Stdin = strings.NewReader(Input("it's 5") + "\n\n")
+	cmd.Stdin = strings.NewReader(input("it's 5") + "\n\n")
 	out, err := cmd.Output()
-	if err != nil || strings.Count(string(out), "\n"+End+"\n") != 2 {
+	if err != nil || strings.Count(string(out), "\n"+endLine+"\n") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
