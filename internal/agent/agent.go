@@ -22,6 +22,7 @@ import (
 	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/agent/state"
@@ -136,7 +137,7 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	a.restoreJobs()
 	a.restore()
 	a.work.Go(func() { a.report("submissions", a.settle(ctx)) })
-	err := a.serveAPI(ctx, sock)
+	err := localapi.Serve(ctx, sock, a.withConfig(a.routes()), a.limits.Drain, a.log)
 	stop()
 	a.work.Wait()
 	for _, s := range a.live() { // the next agent needs their ports

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -27,7 +28,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 			WithHint("the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)")
 	}
 	left := limit - a.store.AssistantHours(time.Now())
-	err = a.prompts.Approve(ctx, clientOf(ctx), s.host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
+	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
 		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), nodeHoursText(left), nodeHoursText(limit)))
 	if err != nil {
 		return api.UpResponse{}, err
@@ -46,7 +47,7 @@ func (a *Agent) handleAssistantDown(ctx context.Context, req api.AssistantReques
 	if req.Cancel {
 		what = "disconnect session %s on %s AND END ITS JOB. What the job has not saved is lost."
 	}
-	err = a.prompts.Approve(ctx, clientOf(ctx), s.host(), assistantName(req.Assistant)+" asks to "+fmt.Sprintf(what, s.name, api.HostLabel(s.host())))
+	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), assistantName(req.Assistant)+" asks to "+fmt.Sprintf(what, s.name, api.HostLabel(s.host())))
 	if err != nil {
 		return api.DownResponse{}, err
 	}

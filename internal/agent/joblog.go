@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -106,7 +107,7 @@ func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 		src, err = a.jobLogSource(r.Context(), r.PathValue("host"), r.PathValue("id"))
 	}
 	if err != nil {
-		fail(w, err)
+		localapi.Fail(w, err)
 		return
 	}
 	a.sendLog(w, r, src)
@@ -114,7 +115,7 @@ func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 
 func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 	src.secrets = r.URL.Query().Get("secrets") != ""
-	out := newLines(w)
+	out := localapi.NewLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
 	tail = min(tail, maxTail)
 	var err error
@@ -123,8 +124,8 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 	} else {
 		err = src.send(r.Context(), out, follow, tail, a.limits.Jobs)
 	}
-	if err != nil && !*out.sent {
-		fail(w, err)
+	if err != nil && !out.Sent() {
+		localapi.Fail(w, err)
 		return
 	}
 	if err != nil {
@@ -174,17 +175,17 @@ func (a *Agent) logSource(name string) (logSource, error) {
 const maxTail = 1000
 
 // sendTail sends the end of the log in one chunk, without secrets.
-func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
+func (src logSource) sendTail(ctx context.Context, out *localapi.Lines, n int) error {
 	text, err := jobwatch.TailLog(ctx, src.reader, src.path, n)
 	if err != nil {
 		return err
 	}
-	return out.send(api.LogChunk{Path: src.path, Text: api.Redact(string(text), src.known...)})
+	return out.Send(api.LogChunk{Path: src.path, Text: api.Redact(string(text), src.known...)})
 }
 
 // send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
 // what is appended, until ctx ends or nobody reads.
-func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits jobwatch.Limits) error {
+func (src logSource) send(ctx context.Context, out *localapi.Lines, follow bool, tail int, limits jobwatch.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := &logSink{out: out}
@@ -213,7 +214,7 @@ func (src logSource) send(ctx context.Context, out lines, follow bool, tail int,
 
 // logSink sends the chunks of a log.
 type logSink struct {
-	out    lines
+	out    *localapi.Lines
 	redact *api.Redactor // nil: secrets are shown
 	path   string
 	end    int64 // how far the file was read
@@ -231,7 +232,7 @@ func (s *logSink) write(c jobwatch.Chunk) error {
 	chunk := api.LogChunk{Path: c.Path, Offset: c.Offset, Restarted: c.Reset}
 	if s.redact == nil {
 		chunk.SetBytes(c.Data)
-		return s.out.send(chunk)
+		return s.out.Send(chunk)
 	}
 	chunk.Offset -= int64(s.redact.Held())
 	text := s.redact.Add(c.Data)
@@ -239,7 +240,7 @@ func (s *logSink) write(c jobwatch.Chunk) error {
 		return nil
 	}
 	chunk.SetBytes(text)
-	return s.out.send(chunk)
+	return s.out.Send(chunk)
 }
 
 // flush sends what waits for a next chunk, when none continues it.
@@ -249,5 +250,5 @@ func (s *logSink) flush() error {
 	}
 	chunk := api.LogChunk{Path: s.path, Offset: s.end - int64(s.redact.Held())}
 	chunk.SetBytes(s.redact.Flush())
-	return s.out.send(chunk)
+	return s.out.Send(chunk)
 }

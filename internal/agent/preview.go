@@ -8,6 +8,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -19,26 +20,26 @@ const maxPreviews = 4
 // is known. Nothing is submitted.
 func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
 	var req api.PreviewRequest
-	if err := decode(w, r, &req); err != nil {
-		fail(w, err)
+	if err := localapi.Decode(w, r, &req); err != nil {
+		localapi.Fail(w, err)
 		return
 	}
 	p, err := a.previewFor(r.Context(), req)
 	if err != nil {
-		fail(w, err)
+		localapi.Fail(w, err)
 		return
 	}
-	out := newLines(w)
+	out := localapi.NewLines(w)
 	for _, with := range p.variants {
 		v, err := p.preview(r.Context(), with)
-		if err != nil && !*out.sent {
-			fail(w, hosts.SchedulerError(p.cfg.Host, err))
+		if err != nil && !out.Sent() {
+			localapi.Fail(w, hosts.SchedulerError(p.cfg.Host, err))
 			return
 		}
 		if err != nil { // the others may still be known
 			v = api.Preview{With: with, Why: api.Redact(err.Error())}
 		}
-		if out.send(v) != nil {
+		if out.Send(v) != nil {
 			return
 		}
 	}

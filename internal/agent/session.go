@@ -13,6 +13,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
@@ -155,7 +156,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 
 // startFor starts a session for a person, without a submission.
 func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
+	now, at := s.start(byPerson, false, "", localapi.Client(ctx), nil)
 	a.resume()
 	return api.UpResponse{Session: now, At: at}
 }

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -166,7 +167,7 @@ func (s *session) endSubmissions(ctx context.Context) error {
 			h := s.agent.pool.Host(sub.Host)
 			var err error
 			if h.Status().State != api.HostUp {
-				h.UpFor(clientOf(ctx)) // to end a job saves its cost
+				h.UpFor(localapi.Client(ctx)) // to end a job saves its cost
 				err = h.Await(ctx)
 			}
 			if err == nil {

@@ -13,6 +13,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -65,7 +66,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, !req.Adopt, req.Waiter, clientOf(ctx), with)
+	now, at := s.start(byPerson, !req.Adopt, req.Waiter, localapi.Client(ctx), with)
 	if !a.waiters.has(req.Waiter) { // it has left meanwhile
 		s.revoke(req.Waiter)
 	}

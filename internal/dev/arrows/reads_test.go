@@ -12,7 +12,7 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/passwords", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
 	"tunnel", "tunnel/forward", "tunnel/sshconfig", "tunnel/step",
 }
 
@@ -29,7 +29,7 @@ var outputs = []string{"Stdout", "Stderr"}
 var bounded = []struct{ file, read, why string }{
 	{"internal/agent/passwords/passwords.go", "cmd.Stdout", "a program of ours"},
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
-	{"internal/agent/server.go", "json.NewDecoder", "of a MaxBytesReader"},
+	{"internal/agent/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
 	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/agent/usage.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},
