@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -21,7 +23,7 @@ func (a *Agent) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse,
 		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
-	return api.ChoicesResponse{Options: a.settings(s.config()).Options(), Recent: append([]api.Choices{}, a.recentChoices(s)...)}, nil
+	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, a.recentChoices(s)...)}, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the
@@ -30,27 +32,12 @@ func (a *Agent) recentChoices(s *session) []api.Choices {
 	return a.store.Session(cmp.Or(s.of, s.name)).Recent
 }
 
-// settings are what a session's job is made from.
-func (a *Agent) settings(cfg configs.Session) *submit.Settings {
-	return &submit.Settings{
-		Session: cfg, Section: a.section(cfg.Name), Host: a.cfg().Host(cfg.Host), Sites: a.allSites(),
-		Scheduler: a.knownScheduler(cfg.Host), Folder: filepath.Dir(a.opt.Paths.Config), Log: a.log,
+// source is what a session's job is made from.
+func (a *Agent) source(cfg configs.Session) *submit.Source {
+	return &submit.Source{
+		Session: cfg, Section: a.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
+		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.opt.Paths.Config), Log: a.log,
 	}
-}
-
-// knownScheduler is the scheduler of a host, without a query; "" if it is not known yet.
-func (a *Agent) knownScheduler(host string) string {
-	if name := a.watchOptions(host).Scheduler; name != "" {
-		return name
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for key, w := range a.jobWatchers {
-		if name := w.KnownScheduler(); key.host == host && name != "" {
-			return name
-		}
-	}
-	return ""
 }
 
 // requestedPlan is the plan of a request with choices, checked as far as the site is known; zero if
@@ -74,13 +61,13 @@ func (a *Agent) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error
 		maps.Copy(with, recent[0])
 	}
 	maps.Copy(with, req.With)
-	return a.settings(cfg).Plan(with)
+	return a.source(cfg).Plan(with)
 }
 
 // section is the name of a session's section in the config. A section of the session's own
 // name may have been added since it was a second one of another.
 func (a *Agent) section(name string) string {
-	if _, own := a.cfg().Session(name); own {
+	if _, own := a.settings.Config().Session(name); own {
 		return name
 	}
 	return cmp.Or(a.store.Session(name).Of, name)
@@ -114,7 +101,7 @@ type presentChoices struct {
 }
 
 func (s *session) presentIn(sub state.Submission) presentChoices {
-	return presentChoices{known: sub.Tag != "", with: sub.With, values: s.agent.settings(s.config()).Values(sub.With)}
+	return presentChoices{known: sub.Tag != "", with: sub.With, values: s.agent.source(s.config()).Values(sub.With)}
 }
 
 // have reports whether the job has these choices.
@@ -160,7 +147,7 @@ func (s *session) otherChoices(what, first string, present presentChoices, with 
 
 // beginSubmission returns the plan of the submission that begins now. From then on, no other
 // choices are accepted. An interrupted one is finished as it was begun: its job may exist.
-func (s *session) beginSubmission(settings *submit.Settings, interrupted state.Submission) (submit.Plan, error) {
+func (s *session) beginSubmission(source *submit.Source, interrupted state.Submission) (submit.Plan, error) {
 	present := s.presentIn(interrupted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,11 +158,11 @@ func (s *session) beginSubmission(settings *submit.Settings, interrupted state.S
 			return plan, s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
 				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), present, plan.With)
 		}
-		plan = settings.Unchecked(interrupted.With)
+		plan = source.Unchecked(interrupted.With)
 	}
-	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+settings.Session.Submit, plan.With
+	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+source.Session.Submit, plan.With
 	s.enterLocked()
-	return plan.For(settings), nil
+	return plan.For(source), nil
 }
 
 // maxPreviews is how many variants of a job one request may ask about: each is a query.
@@ -185,26 +172,26 @@ const maxPreviews = 4
 // is known. Nothing is submitted.
 func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
 	var req api.PreviewRequest
-	if err := decode(w, r, &req); err != nil {
-		fail(w, err)
+	if err := localapi.Decode(w, r, &req); err != nil {
+		localapi.Fail(w, err)
 		return
 	}
 	host, plans, err := a.previewPlans(r.Context(), req)
 	if err != nil {
-		fail(w, err)
+		localapi.Fail(w, err)
 		return
 	}
-	out := newLines(w)
+	out := localapi.NewLines(w)
 	for _, plan := range plans {
-		v, err := plan.Preview(r.Context(), a.jobWatcher(host), a.store, a.history)
-		if err != nil && !*out.sent {
-			fail(w, schedulerError(host, err))
+		v, err := plan.Preview(r.Context(), a.hosts.Watcher(host), a.store, a.history)
+		if err != nil && !out.Sent() {
+			localapi.Fail(w, hosts.SchedulerError(host, err))
 			return
 		}
 		if err != nil { // the others may still be known
 			v = api.Preview{With: plan.With, Why: api.Redact(err.Error())}
 		}
-		if out.send(v) != nil {
+		if out.Send(v) != nil {
 			return
 		}
 	}
@@ -228,13 +215,13 @@ func (a *Agent) previewPlans(ctx context.Context, req api.PreviewRequest) (host 
 	case len(variants) == 0:
 		variants = []api.Choices{nil}
 	}
-	settings := a.settings(cfg)
+	source := a.source(cfg)
 	for _, with := range variants { // before anything is asked
-		plan, err := settings.Plan(with)
+		plan, err := source.Plan(with)
 		if err != nil {
 			return "", nil, err
 		}
 		plans = append(plans, plan)
 	}
-	return cfg.Host, plans, a.allowedAndConnected(ctx, cfg.Host)
+	return cfg.Host, plans, a.hosts.AllowedAndConnected(ctx, cfg.Host)
 }

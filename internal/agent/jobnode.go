@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/jobwatch"
@@ -239,8 +240,8 @@ func (s *session) containerNotice() string {
 	if cfg.Builtin() == "" {
 		return ""
 	}
-	site, _ := s.agent.configuredSite(cfg.Host)
-	enter, ok := cfg.BuiltinJob(s.agent.cfg().Host(cfg.Host), site, site.Scheduler).Container()
+	site, _ := s.agent.settings.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(s.agent.settings.Config().Host(cfg.Host), site, site.Scheduler).Container()
 	switch {
 	case !ok:
 		return ""
@@ -308,7 +309,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 
 // siteNames are the names by which the login nodes of the session's site dial a node.
 func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
-	site, ok := n.session.agent.configuredSite(n.session.host())
+	site, ok := n.session.agent.settings.Site(n.session.host())
 	if !ok || isLocal(node) || isAddress(node) {
 		return nil
 	}
@@ -322,7 +323,7 @@ func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
 	if names, known := n.names.Load(node); known {
 		return names.([]string)
 	}
-	names, err := jobwatch.NodeNames(ctx, runner{host: n.host}, node)
+	names, err := jobwatch.NodeNames(ctx, hosts.Runner{Host: n.host}, node)
 	if err != nil {
 		n.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 		return nil

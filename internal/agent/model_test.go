@@ -135,19 +135,16 @@ func (l *modelLaptop) writeConfig() {
 // start runs an agent without its socket, which would hold the simulated clock.
 func (l *modelLaptop) start() {
 	l.m.t.Helper()
-	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		l.m.t.Fatal(err)
-	}
-	o := a.poolOptions()
-	o.Network = &tunnel.Network{
+	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
 		Dial:   dialSim(map[string]*simHost{"hpc": l.host}),
 		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
 		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
+	}})
+	if err != nil {
+		l.m.t.Fatal(err)
 	}
-	a.pool = tunnel.NewPool(o)
 	a.ctx, a.stop = context.WithCancel(context.Background())
-	a.work.Go(func() { a.report("pool", a.pool.Serve(a.ctx)) })
+	a.hosts.Start(a.ctx, &a.work)
 	a.restoreJobs()
 	a.restore()
 	a.work.Go(func() { a.report("submissions", a.settle(a.ctx)) })
@@ -156,7 +153,7 @@ func (l *modelLaptop) start() {
 
 func (l *modelLaptop) stop() {
 	l.agent.stop()
-	l.agent.hub.close()
+	l.agent.hub.Close()
 	l.agent.work.Wait()
 }
 

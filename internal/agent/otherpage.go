@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -101,7 +102,7 @@ func (r *jobRun) announceOthers(job api.Job) {
 	for i, f := range r.others {
 		pages[i] = &otherPage{
 			name: f.Name, prober: newProber(r.session, r.nodes), since: time.Now(), search: ctxtime.NewMutex(),
-			target: &probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(runner{host: r.host}, job)},
+			target: &probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)},
 		}
 	}
 	r.session.setOthers(pages)

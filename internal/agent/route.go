@@ -120,7 +120,7 @@ func (p *prober) reaches(ep api.Endpoint, since time.Time) reaches {
 		config: cfg.Reach, log: ep.Reach, last: s.agent.store.Session(s.name).Reach,
 		stuck: time.Since(since) > s.agent.limits.NodeGrace,
 	}
-	if site, ok := s.agent.configuredSite(cfg.Host); ok {
+	if site, ok := s.agent.settings.Site(cfg.Host); ok {
 		r.site = site.Reach
 	}
 	return r

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -156,7 +157,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 
 // startFor starts a session for a person, without a submission.
 func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", clientOf(ctx), submit.Plan{})
+	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
 	a.resume()
 	return api.UpResponse{Session: now, At: at}
 }
@@ -190,7 +191,7 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
-	cfg, ok := s.agent.cfg().Session(cmp.Or(s.of, s.name))
+	cfg, ok := s.agent.settings.Config().Session(cmp.Or(s.of, s.name))
 	if !ok || s.origin != fromConfig && s.origin != second {
 		return false
 	}
@@ -423,7 +424,7 @@ func (s *session) enterLocked() {
 	}
 	s.current = next
 	published := next
-	s.agent.hub.publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
+	s.agent.hub.Publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
 }
 
 func (s *session) redactLocked(text string) string {

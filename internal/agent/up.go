@@ -12,6 +12,8 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -22,7 +24,7 @@ import (
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
-	a.useEnv(req.Env)
+	a.hosts.UseEnv(req.Env)
 	if !a.waiters.Has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
@@ -39,7 +41,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		}
 	}()
 	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
-		if err := a.validConfig(); err != nil {
+		if err := a.settings.Valid(); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
@@ -48,7 +50,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
-	if err := a.allowed(ctx, s.host()); err != nil {
+	if err := a.hosts.Allowed(ctx, s.host()); err != nil {
 		return api.UpResponse{}, err
 	}
 	if _, err := s.fixedSpecs(ctx); err != nil {
@@ -65,7 +67,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, !req.Adopt, req.Waiter, clientOf(ctx), plan)
+	now, at := s.start(byPerson, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
 	if !a.waiters.Has(req.Waiter) { // it has left meanwhile
 		s.revoke(req.Waiter)
 	}
@@ -90,7 +92,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs, account := s.agent.jobWatcherOn(s.host())
+	jobs, account := s.agent.hosts.WatcherOn(s.host())
 	job, err := s.obtainJob(ctx, host, jobs, account)
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 		}
 		e, known := asAPI(err)
 		if !known || s.requestedBy() == byPerson && e.Code != api.CodeNeedsPerson {
-			return s.agent.withSiteHint(ctx, s.host(), err)
+			return s.agent.hosts.WithSiteHint(ctx, s.host(), err)
 		}
 		select {
 		case <-changed:
@@ -157,14 +159,14 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 // obtainJob finds or submits the session's job, and retries after a lost connection or
 // when the scheduler does not respond: a submission is found again by its tag.
 func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, account string) (job api.Job, err error) {
-	err = s.agent.retryUntilUp(ctx, host, func() error {
+	err = s.agent.hosts.RetryUntilUp(ctx, host, func() error {
 		job, err = s.findJob(ctx, jobs, account)
 		return err
 	}, func(why error) {
 		switch {
 		case errors.Is(why, api.ErrBusy):
 			s.show("waiting until your own shell or copy ends: the host allows no more commands at a time")
-		case isNoAnswer(why):
+		case hosts.IsNoAnswer(why):
 			s.show("the scheduler does not respond; trying again")
 		}
 	})
@@ -248,7 +250,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	name := cfg.Job
 	if s.origin == second {
-		name = s.agent.settings(cfg).JobName(name)
+		name = s.agent.source(cfg).JobName(name)
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
@@ -346,7 +348,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
 		interrupted = state.Submission{}
 	}
-	plan, err := s.beginSubmission(s.agent.settings(cfg), interrupted)
+	plan, err := s.beginSubmission(s.agent.source(cfg), interrupted)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -422,7 +424,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	}
 	s.recordRun(job)
 	if !served {
-		fix = s.agent.settings(cfg).Fix(ctx, s.agent.jobWatcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
+		fix = s.agent.source(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
 	}
 	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
 	if s.byJob() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
@@ -21,7 +22,7 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("session")
 	if name != "" {
 		if _, err := a.session(name); err != nil {
-			fail(w, err)
+			localapi.Fail(w, err)
 			return
 		}
 	}
@@ -31,26 +32,26 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 		samples = a.usage.Subscribe(name)
 		defer a.usage.Unsubscribe(samples)
 	}
-	out := newLines(w)
+	out := localapi.NewLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
 	for _, s := range a.live() {
 		if name != "" && name != s.name {
 			continue
 		}
 		for _, u := range s.meter.Samples() {
-			if out.send(u) != nil {
+			if out.Send(u) != nil {
 				return
 			}
 			sent[s.name] = u.Time
 		}
 	}
-	if out.ctl.Flush() != nil || known { // the client knows now that the stream is open
+	if out.Flush() != nil || known { // the client knows now that the stream is open
 		return
 	}
 	for {
 		select {
 		case u := <-samples:
-			if u.Time.After(sent[u.Session]) && out.send(u) != nil {
+			if u.Time.After(sent[u.Session]) && out.Send(u) != nil {
 				return
 			}
 		case <-r.Context().Done():
@@ -141,8 +142,11 @@ func (r measuredRun) Counted(ctx context.Context) (usage.Reading, error) {
 	return reading, err
 }
 
-// jupyterTimeout bounds a question to a Jupyter server whether it is used.
-const jupyterTimeout = 10 * time.Second
+const (
+	// jupyterTimeout bounds a question to a Jupyter server whether it is used.
+	jupyterTimeout   = 10 * time.Second
+	maxJupyterAnswer = 1 << 20
+)
 
 // pageUsed is when the session's Jupyter server or one of its kernels was last
 // used; zero: it has none. Both requests are such that the server does not take them for
@@ -198,5 +202,5 @@ func (r *route) jupyter(ctx context.Context, path string, into any) (clock time.
 	if clock, err = http.ParseTime(res.Header.Get("Date")); err != nil {
 		clock = time.Now()
 	}
-	return clock, json.NewDecoder(io.LimitReader(res.Body, maxBody)).Decode(into)
+	return clock, json.NewDecoder(io.LimitReader(res.Body, maxJupyterAnswer)).Decode(into)
 }

@@ -12,7 +12,7 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote",
 	"tunnel", "tunnel/forward", "tunnel/sshconfig", "tunnel/step",
 }
 
@@ -27,9 +27,9 @@ var outputs = []string{"Stdout", "Stderr"}
 
 // bounded are the places that use them, and why they keep no more than they may.
 var bounded = []struct{ file, read, why string }{
-	{"internal/agent/passwords.go", "cmd.Stdout", "a program of ours"},
-	{"internal/agent/passwords.go", "cmd.Stderr", "a program of ours"},
-	{"internal/agent/server.go", "json.NewDecoder", "of a MaxBytesReader"},
+	{"internal/agent/passwords/passwords.go", "cmd.Stdout", "a program of ours"},
+	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
+	{"internal/agent/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
 	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/agent/usage.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},
