@@ -237,7 +237,7 @@ func (s *session) keepPorts() {
 	s.mu.Unlock()
 	for _, f := range list {
 		if f.Note != "" {
-			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
+			s.agent.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
 		}
 	}
 	if fwd != nil { // else it was taken down meanwhile

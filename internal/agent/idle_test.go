@@ -15,8 +15,8 @@ func idleGuest(t *testing.T, sessions ...string) *guest {
 	t.Helper()
 	g := newGuest(t)
 	g.allRun()
-	for i := range g.agent.config.Sessions {
-		g.agent.config.Sessions[i].Idle = 30 * time.Minute
+	for i := range g.agent.settings.Config().Sessions {
+		g.agent.settings.Config().Sessions[i].Idle = 30 * time.Minute
 	}
 	g.up(sessions...)
 	return g
