@@ -14,12 +14,13 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // capture is the recorded answer of a real scheduler.
 type capture struct {
 	name, command string
-	res           Result
+	res           remote.Result
 }
 
 var (
@@ -196,7 +197,7 @@ func checkSlurmErrors(t *testing.T, c capture) {
 			}
 		}
 	case strings.HasPrefix(c.name, "ctld_") && (program == "squeue" || program == "scontrol" && strings.Contains(c.command, "show")) && c.res.Exit != 0:
-		if err := slurmProblem(program, c.res); !errors.Is(err, ErrNoAnswer) {
+		if err := slurmProblem(program, c.res); !errors.Is(err, remote.ErrNoAnswer) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case strings.HasPrefix(c.name, "err.unknown_job.s") && c.res.Exit != 0:
@@ -328,7 +329,7 @@ func checkPBSErrors(t *testing.T, c capture) {
 			t.Errorf("%s: %#v", c.name, err)
 		}
 	case program == "qstat" && serverGone.MatchString(c.name):
-		if err := pbsProblem(program, c.res); !errors.Is(err, ErrNoAnswer) {
+		if err := pbsProblem(program, c.res); !errors.Is(err, remote.ErrNoAnswer) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case program == "qstat" && (c.res.Exit == 153 || c.res.Exit == 35) && len(c.res.Stdout) == 0:

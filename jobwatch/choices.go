@@ -273,7 +273,7 @@ func (w *Watcher) Script(ctx context.Context, s Submission) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	res, err := w.sh.login(ctx, "cd "+posixsh.QuotePath(cmp.Or(s.Workdir, "~"))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
+	res, err := w.sh.Login(ctx, "cd "+posixsh.QuotePath(cmp.Or(s.Workdir, "~"))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
 	if err != nil {
 		return "", err
 	}

@@ -157,7 +157,7 @@ func (w *Watcher) readOptions(ctx context.Context, d *directiveSyntax, s Submiss
 		return nil, err
 	}
 	defer unlock()
-	res, err := w.sh.login(ctx, script)
+	res, err := w.sh.Login(ctx, script)
 	if err != nil || res.Exit != 0 {
 		return nil, err // Submit says what is wrong with the script
 	}

@@ -13,6 +13,10 @@ import (
 	"tunctl/internal/api"
 )
 
+// ErrIncomplete means that not all jobs were looked at that could be the one of a tag: each costs
+// the server, so a query looks at a few. The next one looks at others.
+var ErrIncomplete = errors.New("not all jobs were looked at yet")
+
 // Query says which job to find, by the first of ID, Tag and Name that is set.
 type Query struct {
 	ID, Tag, Name string
@@ -46,6 +50,9 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	}
 	if s.kind().perRound != nil && q.Tag != "" {
 		job, found, err := w.FindTag(ctx, q)
+		if errors.Is(err, ErrIncomplete) {
+			return api.Job{}, false, nil
+		}
 		return job, found && !job.State.Ended(), err
 	}
 	if s.addClusters(q.Args) {
@@ -72,7 +79,8 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 }
 
 // FindTag finds the job of a submission, also an ended one, for which it asks the accounting.
-// The boolean is false if the host knows of none, which may still be created.
+// The boolean is false if the host knows of none, which may still be created; that is not known
+// yet after ErrIncomplete.
 func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 	s, unlock, err := w.acquire(ctx)
 	if err != nil {

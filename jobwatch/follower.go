@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/remote"
 )
 
 // FollowOptions say what a Follower reads.
@@ -30,7 +31,7 @@ type FollowOptions struct {
 	// like an address.
 	Enough func() bool
 	// Limits default to DefaultLimits.
-	Limits Limits
+	Limits remote.Limits
 	// Log defaults to nowhere.
 	Log *slog.Logger
 }
@@ -57,8 +58,8 @@ type Position struct {
 
 // Follower reads a job's log as it grows, by short commands at the pace of Limits.
 type Follower struct {
-	sh      *shell
-	limits  Limits
+	sh      *remote.Shell
+	limits  remote.Limits
 	log     *slog.Logger
 	batch   *readBatch // shared with other Followers; nil: none, or it failed for one of them
 	enough  func() bool
@@ -82,10 +83,10 @@ type source struct {
 }
 
 // NewFollower returns a Follower that reads through r.
-func NewFollower(r Runner, o FollowOptions) *Follower {
-	limits := cmp.Or(o.Limits, DefaultLimits())
+func NewFollower(r remote.Runner, o FollowOptions) *Follower {
+	limits := cmp.Or(o.Limits, remote.DefaultLimits())
 	f := &Follower{
-		sh:     &shell{run: r, limit: limits.Command},
+		sh:     &remote.Shell{Runner: r, Limit: limits.Command},
 		limits: limits,
 		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		enough: o.Enough,
@@ -157,7 +158,7 @@ func (f *Follower) Position() []Position {
 }
 
 func (f *Follower) pause(ctx context.Context) error {
-	timer := time.NewTimer(f.limits.withJitter(f.interval()))
+	timer := time.NewTimer(f.limits.WithJitter(f.interval()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -174,7 +175,7 @@ func (f *Follower) interval() time.Duration {
 	defer f.mu.Unlock()
 	switch since, l := time.Since(f.nudged), f.limits; {
 	case !f.seen && since >= l.LogFirstFor:
-		return l.statInterval(time.Since(f.began), f.expect)
+		return l.StatInterval(time.Since(f.began), f.expect)
 	case f.settled && since >= l.LogEarlyFor:
 		return l.LogSettled
 	default:
@@ -236,7 +237,7 @@ func (f *Follower) readAll(ctx context.Context, requests []fileRequest) ([]fileC
 		return readFiles(ctx, f.sh, requests)
 	}
 	contents, err := f.batch.read(ctx, requests)
-	if errors.Is(err, ErrNoAnswer) {
+	if errors.Is(err, remote.ErrNoAnswer) {
 		f.batch = nil
 	}
 	return contents, err

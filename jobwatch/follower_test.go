@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/remote"
 )
 
 // reader collects what a Follower reads, one round at a time.
@@ -22,7 +24,7 @@ type reader struct {
 	chunks []Chunk
 }
 
-func newReader(t *testing.T, r Runner, o FollowOptions) *reader {
+func newReader(t *testing.T, r remote.Runner, o FollowOptions) *reader {
 	return &reader{Follower: NewFollower(r, o), t: t}
 }
 
@@ -50,20 +52,20 @@ func (r *reader) expects(what, want string, reset bool) {
 }
 
 func TestALogIsFollowedWithoutMissingOrRepeatingAByte(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/it's [a] log"}})
 	if got := r.round(); len(got) != 0 {
 		t.Errorf("read %v of a file that is not there", got)
 	}
-	m.file(t, "it's [a] log", "")
-	if got := r.round(); len(got) != 1 || len(got[0].Data) != 0 || got[0].Path != m.path("it's [a] log") {
+	m.Write(t, "it's [a] log", "")
+	if got := r.round(); len(got) != 1 || len(got[0].Data) != 0 || got[0].Path != m.File("it's [a] log") {
 		t.Errorf("the empty file appeared as %+v", got)
 	}
 	r.expects("still empty", "", false)
 	text := ""
 	for _, more := range []string{"a", "b\n", strings.Repeat("x", 200), "\n\n", "NUL \x00 and \xff\xfe\n", "no newline"} {
 		text += more
-		m.file(t, "it's [a] log", text)
+		m.Write(t, "it's [a] log", text)
 		r.expects("grown", more, false)
 		r.expects("unchanged", "", false)
 	}
@@ -72,71 +74,71 @@ func TestALogIsFollowedWithoutMissingOrRepeatingAByte(t *testing.T) {
 	if from[0].Offset != int64(len(text)) {
 		t.Errorf("position %+v", from)
 	}
-	m.file(t, "it's [a] log", text+"more")
+	m.Write(t, "it's [a] log", text+"more")
 	r = newReader(t, m, FollowOptions{Paths: []string{"~/it's [a] log"}, From: from})
 	r.expects("resumed", "more", false)
 }
 
 func TestTruncationAndReplacementAreNoticed(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}})
-	m.file(t, "log", "the first run, long enough\n")
+	m.Write(t, "log", "the first run, long enough\n")
 	r.expects("first", "the first run, long enough\n", false)
-	m.file(t, "log", "short\n")
+	m.Write(t, "log", "short\n")
 	r.expects("truncated", "short\n", true)
-	m.file(t, "log", "other and longer than it was before\n")
+	m.Write(t, "log", "other and longer than it was before\n")
 	r.expects("truncated and grown past where we were", "other and longer than it was before\n", true)
-	m.file(t, "log", "other and longer than it was before\nsame file\n")
+	m.Write(t, "log", "other and longer than it was before\nsame file\n")
 	r.expects("grown", "same file\n", false)
-	if err := os.Rename(m.path("log"), m.path("log.1")); err != nil {
+	if err := os.Rename(m.File("log"), m.File("log.1")); err != nil {
 		t.Fatal(err)
 	}
 	r.expects("rotated away", "", false)
-	m.file(t, "log", "other and longer than it was befork\nsame file\nnew\n")
+	m.Write(t, "log", "other and longer than it was befork\nsame file\nnew\n")
 	r.expects("a new file", "other and longer than it was befork\nsame file\nnew\n", true)
-	m.file(t, "log", "")
+	m.Write(t, "log", "")
 	r.expects("emptied", "", true)
-	m.file(t, "log", "again\n")
+	m.Write(t, "log", "again\n")
 	r.expects("written again", "again\n", false)
 }
 
 func TestAGlobMeansTheNewestFileThatIsNotOlderThanTheJob(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	start := time.Now().Truncate(time.Second)
 	stamp := func(name string, at time.Time) {
-		if err := os.Chtimes(m.path(name), at, at); err != nil {
+		if err := os.Chtimes(m.File(name), at, at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m.file(t, "nb.1.log", "old job\n")
+	m.Write(t, "nb.1.log", "old job\n")
 	stamp("nb.1.log", start.Add(-time.Hour))
 	pattern := ExpandLog("~/{name}.{id}.lo*", api.Job{Name: "nb"}, "me")
 	r := newReader(t, m, FollowOptions{Paths: []string{pattern}, NewerThan: start})
 	r.expects("only an old one", "", false)
-	m.file(t, "nb.2.log", "our job\n")
+	m.Write(t, "nb.2.log", "our job\n")
 	stamp("nb.2.log", start.Add(time.Second))
 	r.expects("ours", "our job\n", false)
-	m.file(t, "nb.3.log", "its next run\n")
+	m.Write(t, "nb.3.log", "its next run\n")
 	stamp("nb.3.log", start.Add(2*time.Second))
 	r.expects("a newer one", "its next run\n", true)
 }
 
 func TestSeveralFilesAreReadByOneCommand(t *testing.T) {
-	m := newMachine(t)
-	m.file(t, "out", "from out\n")
-	m.file(t, "err", "from err\n")
-	r := newReader(t, m, FollowOptions{Paths: []string{"~/out", "~/missing", m.path("err")}})
+	m := jobtest.NewMachine(t)
+	m.Write(t, "out", "from out\n")
+	m.Write(t, "err", "from err\n")
+	r := newReader(t, m, FollowOptions{Paths: []string{"~/out", "~/missing", m.File("err")}})
 	got := r.round()
-	if len(got) != 2 || string(got[0].Data) != "from out\n" || got[1].Path != m.path("err") || len(m.ran) != 1 {
-		t.Errorf("got %+v by %d commands", got, len(m.ran))
+	if len(got) != 2 || string(got[0].Data) != "from out\n" || got[1].Path != m.File("err") || len(m.Scripts) != 1 {
+		t.Errorf("got %+v by %d commands", got, len(m.Scripts))
 	}
 }
 
 func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	filler := strings.Repeat("[epoch 1] loss 0.123 and nothing of interest here\n", 1<<15)
 	text := "begin\n" + filler + filler + filler + "now at http://cn01:8888/?token=abc\n" + filler + filler + filler + filler + "the end\n"
-	m.file(t, "log", text)
+	m.Write(t, "log", text)
 	var got []Chunk
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}, Enough: func() bool { return false }})
 	got = r.round()
@@ -156,10 +158,10 @@ func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
 	if string(got[2].Data) != "now at http://cn01:8888/?token=abc\n" {
 		t.Errorf("found %q", got[2].Data)
 	}
-	if read > 2*maxRead || len(m.ran) != 3 {
-		t.Errorf("read %d bytes by %d commands", read, len(m.ran))
+	if read > 2*maxRead || len(m.Scripts) != 3 {
+		t.Errorf("read %d bytes by %d commands", read, len(m.Scripts))
 	}
-	m.file(t, "log", text+"more\n")
+	m.Write(t, "log", text+"more\n")
 	r.expects("and then it is followed", "more\n", false)
 
 	r = newReader(t, m, FollowOptions{Paths: []string{"~/log"}, Enough: func() bool { return true }})
@@ -169,9 +171,9 @@ func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
 }
 
 func TestTheHoleOfALogIsNoLine(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	hole := strings.Repeat("\x00", 4<<20)
-	m.file(t, "log", hole+"now at http://cn01:8888/?token=abc\r"+hole+"the end\n")
+	m.Write(t, "log", hole+"now at http://cn01:8888/?token=abc\r"+hole+"the end\n")
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}, Enough: func() bool { return false }})
 	got := r.round()
 	if last := got[len(got)-1]; string(last.Data) != "now at http://cn01:8888/?token=abc\n" || last.Offset != int64(len(hole)) {
@@ -180,9 +182,9 @@ func TestTheHoleOfALogIsNoLine(t *testing.T) {
 }
 
 func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	text := strings.Repeat("0123456789abcdef", 3<<16) // no newline for three megabytes
-	m.file(t, "log", text)
+	m.Write(t, "log", text)
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}})
 	r.expects("whole", text, false)
 	var got []byte
@@ -199,7 +201,7 @@ type disk struct {
 	reads []time.Time
 }
 
-func (d *disk) Run(_ context.Context, _ string, stdin []byte) (Result, error) {
+func (d *disk) Run(_ context.Context, _ string, stdin []byte) (remote.Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads = append(d.reads, time.Now())
@@ -210,7 +212,7 @@ func (d *disk) Run(_ context.Context, _ string, stdin []byte) (Result, error) {
 	if d.there {
 		out = fmt.Sprintf("\n%s.0 0 %d /log\n%s", mark, len(d.text), d.text)
 	}
-	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", marks[1], out, mark, marks[1])}, nil
+	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", marks[1], out, mark, marks[1])}, nil
 }
 
 // between is how many reads there were in a period.
@@ -299,11 +301,11 @@ func TestTheLogOfANewJobIsLookedForEverySecondButNotForLong(t *testing.T) {
 }
 
 func TestAFileWithTheJobsNumberIsItsOwnWhateverTheClocksSay(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	submitted := time.Now()
 	for name, age := range map[string]time.Duration{"nb.7.log": time.Hour, "nb.log": time.Hour, "nb.8.log": 48 * time.Hour} {
-		m.file(t, name, name)
-		if err := os.Chtimes(m.path(name), submitted, submitted.Add(-age)); err != nil {
+		m.Write(t, name, name)
+		if err := os.Chtimes(m.File(name), submitted, submitted.Add(-age)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // GridEngine is its name in the config file.
@@ -33,8 +34,10 @@ type gridEngine struct {
 type geCache struct {
 	rows      []geRow // the last list
 	at        time.Time
-	described bool                // that list came with the records of its jobs
-	known     map[string]*geKnown // by the number of the job
+	described bool // that list came with the records of its jobs
+	// undescribed is how many jobs had no record after the last list of all.
+	undescribed int
+	known       map[string]*geKnown // by the number of the job
 	// missed says when the list and the accounting first lacked a job or task, by its id.
 	missed map[string]time.Time
 
@@ -90,7 +93,7 @@ func geID(number, task string) string {
 }
 
 // list adds why jobs wait, which takes a second connection.
-func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (g gridEngine) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	if _, err := g.qstat(ctx, sh, ":"); err != nil {
 		return nil, err
 	}
@@ -99,20 +102,24 @@ func (g gridEngine) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 		numbers = append(numbers, r.number)
 	}
 	unknown, waiting := g.toDescribe(numbers)
-	if err := g.describe(ctx, sh, append(unknown, waiting...)); errors.Is(err, ErrLost) || errors.Is(err, ErrNoAnswer) {
+	slices.SortFunc(unknown, compareIDs)
+	slices.SortFunc(waiting, compareIDs)
+	if err := g.describe(ctx, sh, append(waiting, unknown...)); errors.Is(err, remote.ErrLost) || errors.Is(err, remote.ErrNoAnswer) {
 		return nil, err
 	}
 	g.cache.described, g.cache.at = true, time.Now() // the second answer may have taken long
+	g.cache.undescribed = max(0, len(unknown)-maxDescribed)
 	return jobsFrom(g.cache.rows, g.job), nil
 }
 
-// describe queries the records of the newest of these jobs.
-func (g gridEngine) describe(ctx context.Context, sh *shell, numbers []string) error {
+// describe queries the records of the last of these jobs.
+func (g gridEngine) describe(ctx context.Context, sh *remote.Shell, numbers []string) error {
 	if len(numbers) == 0 {
 		return nil
 	}
+	numbers = numbers[max(0, len(numbers)-maxDescribed):]
 	slices.SortFunc(numbers, compareIDs)
-	res, err := sh.login(ctx, queryPrelude+describeCommand(numbers[max(0, len(numbers)-maxDescribed):]))
+	res, err := sh.Login(ctx, remote.QueryPrelude+describeCommand(numbers))
 	if err != nil {
 		return err
 	}
@@ -124,33 +131,36 @@ const maxDescribed = 50
 
 // qstat queries the list, and in the same command what second prints. A person's ~/.sge_qstat
 // may add the jobs of others to the list.
-func (g gridEngine) qstat(ctx context.Context, sh *shell, second string) (answer Result, err error) {
-	mark := newMark()
-	res, err := sh.login(ctx, queryPrelude+`limit qstat -u "$(id -un)" -r -xml || exit
+func (g gridEngine) qstat(ctx context.Context, sh *remote.Shell, second string) (answer remote.Result, err error) {
+	mark := remote.NewMark()
+	res, err := sh.Login(ctx, remote.QueryPrelude+`limit qstat -u "$(id -un)" -r -xml || exit
 printf '\n%s\n' `+mark+` "$(id -un)"
 `+second)
 	if err != nil {
-		return Result{}, err
+		return remote.Result{}, err
 	}
 	list, rest, listed := strings.Cut(string(res.Stdout), "\n"+mark+"\n")
 	if !listed {
-		return Result{}, cmp.Or[error](geProblem("qstat", res), errGEList)
+		return remote.Result{}, cmp.Or[error](geProblem("qstat", res), errGEList)
 	}
 	user, rest, _ := strings.Cut(strings.TrimPrefix(rest, "\n"), "\n")
 	rows, err := parseGEList(list)
 	if err != nil {
-		return Result{}, errGEList
+		return remote.Result{}, errGEList
 	}
 	rows = slices.DeleteFunc(rows, func(r geRow) bool { return r.owner != "" && r.owner != user })
 	g.cache.rows, g.cache.at, g.cache.described = rows, time.Now(), false
 	g.forget()
-	return Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
+	return remote.Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
 }
 
-// forget removes what is known of jobs that are not on the list any more, and that those on
-// it were missed.
+// forget removes what is known of jobs that are not on the list any more, or whose number is
+// another job's there, and that those on it were missed.
 func (g gridEngine) forget() {
-	maps.DeleteFunc(g.cache.known, func(number string, _ *geKnown) bool { return len(g.matching(number)) == 0 })
+	maps.DeleteFunc(g.cache.known, func(number string, k *geKnown) bool {
+		rows := g.matching(number)
+		return len(rows) == 0 || k.record.number != "" && !strings.HasPrefix(k.record.name, rows[0].name) // a list may cut it
+	})
 	maps.DeleteFunc(g.cache.missed, func(id string, at time.Time) bool {
 		return time.Since(at) > time.Hour || len(g.matching(id)) > 0
 	})
@@ -169,7 +179,7 @@ func (g gridEngine) matching(id string) []geRow {
 }
 
 // detail needs no connection if a list of the same round has described the jobs on it.
-func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
+func (g gridEngine) detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
 	number := g.arrayOf(id)
 	described := g.cache.described
 	if time.Since(g.cache.at) > sameRound {
@@ -197,7 +207,7 @@ func (g gridEngine) detail(ctx context.Context, sh *shell, id string) (api.Job, 
 
 // details makes two connections at most: one for the list; and one for the jobs that are new,
 // else for whether a job that waits can ever run, else for why jobs wait.
-func (g gridEngine) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
+func (g gridEngine) details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error) {
 	unknown, waiting := g.toDescribe(ids)
 	unverified := g.unverified(waiting)
 	verifies := len(unknown) == 0 && unverified != ""
@@ -262,7 +272,7 @@ func describeCommand(numbers []string) string {
 printf '%s\n' "$out" | grep -Ev '^ *</?(UA_|scaled|JAT_scaled)' | head -c ` + maxStatus
 }
 
-func (g gridEngine) readRecords(res Result) error {
+func (g gridEngine) readRecords(res remote.Result) error {
 	if err := geProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) { // they may have ended meanwhile
 		return err
 	}
@@ -273,13 +283,13 @@ func (g gridEngine) readRecords(res Result) error {
 }
 
 // readVerdict reads what qalter -w v says about a job.
-func (g gridEngine) readVerdict(number string, res Result) error {
+func (g gridEngine) readVerdict(number string, res remote.Result) error {
 	verdict := parseVerdict(res)
 	if verdict != nil {
 		g.known(number).verdict = verdict
 		return nil
 	}
-	if err := geProblem("qalter", res); errors.Is(err, ErrNoAnswer) {
+	if err := geProblem("qalter", res); errors.Is(err, remote.ErrNoAnswer) {
 		return err
 	}
 	if !geStarted.Match(res.Stdout) {
@@ -325,7 +335,7 @@ func (g gridEngine) job(r geRow) api.Job {
 }
 
 // withLogs are the jobs of rows, with their files.
-func (g gridEngine) withLogs(ctx context.Context, sh *shell, rows []geRow) []api.Job {
+func (g gridEngine) withLogs(ctx context.Context, sh *remote.Shell, rows []geRow) []api.Job {
 	return jobsFrom(rows, func(r geRow) api.Job {
 		job := g.job(r)
 		g.setLog(ctx, sh, &job, r)
@@ -335,8 +345,8 @@ func (g gridEngine) withLogs(ctx context.Context, sh *shell, rows []geRow) []api
 
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
 // person's jobs.
-func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	answer, err := sh.submitOutput(ctx, tag)
+func (g gridEngine) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
+	answer, err := submitOutput(ctx, sh, tag)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -348,7 +358,10 @@ func (g gridEngine) findTagged(ctx context.Context, sh *shell, tag string) (api.
 		return api.Job{}, err
 	}
 	job, err := withTag(jobs, tag)
-	if err != nil {
+	switch {
+	case err != nil && g.cache.undescribed > 0:
+		return api.Job{}, ErrIncomplete
+	case err != nil:
 		return api.Job{}, err
 	}
 	return g.detail(ctx, sh, job.ID)
@@ -361,7 +374,7 @@ var (
 	qsubSentence = regexp.MustCompile(`^Your job(?:-array)? (\d+)[. (].* has been submitted\.?$`)
 )
 
-func (g gridEngine) parseSubmit(res Result) (string, error) {
+func (g gridEngine) parseSubmit(res remote.Result) (string, error) {
 	g.cache.at = time.Time{} // the list lacks the new job
 	if res.Exit != 0 {
 		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
@@ -374,20 +387,23 @@ func (g gridEngine) parseSubmit(res Result) (string, error) {
 	return m[1], nil
 }
 
-func (g gridEngine) cancel(ctx context.Context, sh *shell, id string) error {
+func (g gridEngine) cancel(ctx context.Context, sh *remote.Shell, id string) error {
 	number, task, _ := strings.Cut(id, ".")
 	command := "limit qdel " + posixsh.Quote(number)
 	if task != "" {
 		command += " -t " + posixsh.Quote(task)
 	}
-	_, err := sh.query(ctx, queryPrelude+command, "qdel", geProblem)
+	res, err := sh.Login(ctx, remote.QueryPrelude+command)
 	g.cache.at = time.Time{} // the list may still have the job
-	return err
+	if err != nil {
+		return err
+	}
+	return geProblem("qdel", res)
 }
 
 // extend: qalter answers that it has modified the request of a running job, and qstat shows
 // it, but the job is killed at its old limit.
-func (gridEngine) extend(context.Context, *shell, string, time.Duration) error {
+func (gridEngine) extend(context.Context, *remote.Shell, string, time.Duration) error {
 	return fmt.Errorf("%w: Grid Engine reads the time limit of a job when it starts", errCannotExtend)
 }
 
@@ -436,7 +452,7 @@ func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
 
 // geProblem is the error for a command's status and messages, nil for success. Some commands
 // write their messages to standard output.
-func geProblem(command string, res Result) error {
+func geProblem(command string, res remote.Result) error {
 	if res.Exit == 0 {
 		return nil
 	}
@@ -444,9 +460,9 @@ func geProblem(command string, res Result) error {
 	words := lastErrorLine(res)
 	switch {
 	case res.Exit == 124:
-		return fmt.Errorf("%w: %s did not end in time", ErrNoAnswer, command)
+		return fmt.Errorf("%w: %s did not end in time", remote.ErrNoAnswer, command)
 	case geNoAnswer.Match(said):
-		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
+		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
 	case geNoJob.Match(said):
 		return errNoJob
 	case geNoHost.Match(said):

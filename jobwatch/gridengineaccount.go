@@ -12,6 +12,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // geAccount is what qacct prints about one run of a job or task, by label.
@@ -25,7 +26,7 @@ const qacctFilter = " | grep -E '^(" + accountLabels + ")' | tail -n 8000"
 
 // ended finds an ended job in the accounting. If qacct fails, the server has still said that
 // the job is gone.
-func (g gridEngine) ended(ctx context.Context, sh *shell, id string) (api.Job, error) {
+func (g gridEngine) ended(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
 	accounts, err := g.qacct(ctx, sh, "-j "+posixsh.Quote(g.arrayOf(id)))
 	if err != nil {
 		return api.Job{}, err
@@ -38,7 +39,7 @@ func (g gridEngine) ended(ctx context.Context, sh *shell, id string) (api.Job, e
 }
 
 // history reads the last week: qacct selects by when a job began.
-func (g gridEngine) history(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (g gridEngine) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	accounts, err := g.qacct(ctx, sh, `-o "$(id -un)" -d 8 -j`)
 	if errors.Is(err, errNoJob) {
 		return nil, nil
@@ -48,11 +49,11 @@ func (g gridEngine) history(ctx context.Context, sh *shell) ([]api.Job, error) {
 
 // qacct reads the accounting, always all of it. Where that is not readable for people, how jobs
 // end is not known. Where it is so long that it takes too much time, it is tried only once.
-func (g gridEngine) qacct(ctx context.Context, sh *shell, which string) ([]geAccount, error) {
+func (g gridEngine) qacct(ctx context.Context, sh *remote.Shell, which string) ([]geAccount, error) {
 	if g.cache.slowAccounting {
 		return nil, errNoJob
 	}
-	res, err := sh.login(ctx, queryPrelude+"out=$(limit qacct "+which+") || exit\n"+`printf '%s\n' "$out"`+qacctFilter)
+	res, err := sh.Login(ctx, remote.QueryPrelude+"out=$(limit qacct "+which+") || exit\n"+`printf '%s\n' "$out"`+qacctFilter)
 	if err != nil {
 		return nil, err
 	}

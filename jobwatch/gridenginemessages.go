@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // geComplaint is what qsub writes around its message.
@@ -42,7 +43,7 @@ var (
 )
 
 // parseVerdict reads the answer of qalter -w v; nil if it is none.
-func parseVerdict(res Result) *reason {
+func parseVerdict(res remote.Result) *reason {
 	var lines []string
 	for line := range strings.Lines(string(res.Stdout) + "\n" + string(res.Stderr)) {
 		line = strings.TrimSpace(line)

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // geRecord is what qstat -j -xml prints about one job.
@@ -189,7 +190,7 @@ type geFiles struct {
 
 // setLog sets the job's log, which Grid Engine writes while the job runs, and the other files
 // that the job writes.
-func (g gridEngine) setLog(ctx context.Context, sh *shell, job *api.Job, row geRow) {
+func (g gridEngine) setLog(ctx context.Context, sh *remote.Shell, job *api.Job, row geRow) {
 	k := g.known(row.number)
 	if job.State.Ended() || k.record.number == "" {
 		return
@@ -206,7 +207,7 @@ func (g gridEngine) setLog(ctx context.Context, sh *shell, job *api.Job, row geR
 }
 
 // files looks at the job's script, and for folders among its output paths.
-func (g gridEngine) files(ctx context.Context, sh *shell, script string, k *geKnown, variables map[string]string) geFiles {
+func (g gridEngine) files(ctx context.Context, sh *remote.Shell, script string, k *geKnown, variables map[string]string) geFiles {
 	if k.files != nil {
 		return *k.files
 	}
@@ -216,7 +217,7 @@ func (g gridEngine) files(ctx context.Context, sh *shell, script string, k *geKn
 			asked = append(asked, file)
 		}
 	}
-	res, err := sh.plain(ctx, "for f in "+posixsh.Join(asked)+`; do test ! -d "$f" || printf '%s\n' "$f"; done
+	res, err := sh.Plain(ctx, "for f in "+posixsh.Join(asked)+`; do test ! -d "$f" || printf '%s\n' "$f"; done
 echo; f=`+posixsh.Quote(script)+"; test ! -f \"$f\" || "+printRedirections)
 	if err != nil {
 		return geFiles{}

@@ -1,45 +1,23 @@
 package jobwatch
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"tunctl/jobwatch/remote"
 )
-
-// Local is a Runner on this computer, for an agent that runs on the cluster itself. The
-// file system notifies a Follower with this Runner of changes. The Follower polls as well,
-// since network file systems do not notify.
-type Local struct{}
-
-// Run implements Runner.
-func (Local) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &stdout, &stderr
-	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	res := Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
-		res.Exit = exit.ExitCode()
-		return res, nil
-	}
-	return res, err
-}
 
 // burstTime is how long to collect changes of a file before reading it.
 const burstTime = 250 * time.Millisecond
 
 // watchFolders makes the file system wake the Follower, if the files are on this computer.
 func (f *Follower) watchFolders() (stop func()) {
-	if _, here := f.sh.run.(Local); !here {
+	if _, here := f.sh.Runner.(remote.Local); !here {
 		return func() {}
 	}
 	events, err := fsnotify.NewWatcher()

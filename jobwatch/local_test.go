@@ -9,13 +9,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tunctl/jobwatch/remote"
 )
 
 func TestAFileOnThisComputerIsReadAsItChanges(t *testing.T) {
 	dir := t.TempDir()
-	limits := DefaultLimits()
+	limits := remote.DefaultLimits()
 	limits.Stat, limits.LogFirst, limits.LogStarting = time.Hour, time.Hour, time.Hour // no polling here
-	f := NewFollower(Local{}, FollowOptions{Paths: []string{filepath.Join(dir, "*.log")}, Limits: limits})
+	f := NewFollower(remote.Local{}, FollowOptions{Paths: []string{filepath.Join(dir, "*.log")}, Limits: limits})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	chunks := make(chan Chunk, 8)
 	var done sync.WaitGroup

@@ -20,7 +20,7 @@ func (w *Watcher) watchForLogs(ctx context.Context) {
 	for {
 		var timer <-chan time.Time
 		if interval, ok := w.logCheckInterval(); ok {
-			timer = time.After(time.Until(last.Add(w.limits.withJitter(interval))))
+			timer = time.After(time.Until(last.Add(w.limits.WithJitter(interval))))
 		}
 		select {
 		case <-ctx.Done():
@@ -40,7 +40,7 @@ func (w *Watcher) watchForLogs(ctx context.Context) {
 // for a log.
 func (w *Watcher) logCheckInterval() (shortest time.Duration, found bool) {
 	for _, job := range w.waitForLogs() {
-		wait := w.limits.statInterval(time.Since(job.Submitted), job.ExpectedStart)
+		wait := w.limits.StatInterval(time.Since(job.Submitted), job.ExpectedStart)
 		if !found || wait < shortest {
 			shortest, found = wait, true
 		}
@@ -154,24 +154,3 @@ func namesJob(file, id string) bool {
 }
 
 var digits = regexp.MustCompile(`\d+`)
-
-// statInterval is the time between two checks for a file, after having waited for it so
-// long. It is shorter around the expected start of the job.
-func (l Limits) statInterval(waited time.Duration, expected time.Time) time.Duration {
-	slow := l.Stat
-	switch {
-	case waited > l.StatSlowestAfter:
-		slow = l.StatSlowest
-	case waited > l.StatSlowAfter:
-		slow = l.StatSlow
-	}
-	toStart := time.Until(expected)
-	switch near := 2 * l.StatSlow; {
-	case expected.IsZero() || toStart < -l.StatSlowest:
-		return slow
-	case toStart < near:
-		return l.Stat
-	default:
-		return min(slow, max(l.Stat, toStart-near))
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 )
 
 func TestAFileBelongsToAJobIfItsNameHasTheNumber(t *testing.T) {
@@ -83,7 +84,7 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 		"an old hold":            {inError, inError, api.JobRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := NewWatcher(newMachine(t), Options{Scheduler: GridEngine})
+			w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: GridEngine})
 			w.lastQuery = time.Now()
 			w.rememberSubmitted(tt.before, true)
 			x := w.Watch("7")
@@ -97,7 +98,7 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 }
 
 func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
-	w := NewWatcher(newMachine(t), Options{Scheduler: GridEngine})
+	w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: GridEngine})
 	w.lastQuery = time.Now()
 	w.rememberSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
 	x := w.Watch("7")

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 //go:embed look.sh
@@ -38,10 +39,9 @@ func (w *Watcher) Look(ctx context.Context) (api.Look, error) {
 		return api.Look{}, err
 	}
 	defer unlock()
-	mark := newMark()
-	sh := *w.sh
-	sh.limit = w.limits.Look
-	res, err := sh.login(ctx, lookScript(mark, w.wanted, w.limits.Look-lookAnswerTime))
+	mark := remote.NewMark()
+	sh := &remote.Shell{Runner: w.sh.Runner, Limit: w.limits.Look, Private: w.sh.Private}
+	res, err := sh.Login(ctx, lookScript(mark, w.wanted, w.limits.Look-lookAnswerTime))
 	if err != nil {
 		return api.Look{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // refusalHint is a known refusal, with its cause and how to fix it.
@@ -29,7 +30,7 @@ const siteRuleHint = "the site requires this: change it in the script, or in arg
 
 // refusal is the error of a job that was not accepted: the scheduler's message, with the
 // hint of the first known refusal that matches.
-func refusal(res Result, known []refusalHint) error {
+func refusal(res remote.Result, known []refusalHint) error {
 	words := errorLines(res)
 	hint := hintOf(words, slices.Concat(known, commonRefusals))
 	return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", words).
@@ -48,7 +49,7 @@ func hintOf(words string, known []refusalHint) string {
 
 // submitFailure is the error of a submit command that failed: doubt matches the messages
 // after which the job may exist all the same.
-func submitFailure(res Result, doubt *regexp.Regexp, known []refusalHint) error {
+func submitFailure(res remote.Result, doubt *regexp.Regexp, known []refusalHint) error {
 	if slices.Contains(killedStatuses, res.Exit) || doubt.Match(res.Stderr) {
 		return errDoubt
 	}
@@ -72,7 +73,7 @@ var complaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |f
 
 // errorLines are the lines that a submit command wrote to standard error, without its name
 // and its usage text.
-func errorLines(res Result) string {
+func errorLines(res remote.Result) string {
 	var lines []string
 	for line := range strings.Lines(string(res.Stderr)) {
 		if strings.HasPrefix(line, "usage:") {
@@ -84,7 +85,7 @@ func errorLines(res Result) string {
 		}
 	}
 	if len(lines) == 0 {
-		return lastErrorLine(Result{Stdout: res.Stdout, Exit: res.Exit})
+		return lastErrorLine(remote.Result{Stdout: res.Stdout, Exit: res.Exit})
 	}
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
@@ -170,7 +171,7 @@ func commandError(command string, exit int, words string) error {
 }
 
 // lastErrorLine is the most useful line of a failed command's output: the last one.
-func lastErrorLine(res Result) string {
+func lastErrorLine(res remote.Result) string {
 	text := cmp.Or(strings.TrimSpace(string(res.Stderr)), strings.TrimSpace(string(res.Stdout)))
 	if text == "" {
 		return fmt.Sprintf("status %d", res.Exit)

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // refused is the error of a submit command that prints text and fails.
 func refused(t *testing.T, scheduler, text string) *api.Error {
 	t.Helper()
 	known := map[string][]refusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals, "gridengine": geRefusals}[scheduler]
-	err, ok := errors.AsType[*api.Error](refusal(Result{Exit: 1, Stderr: []byte(text)}, known))
+	err, ok := errors.AsType[*api.Error](refusal(remote.Result{Exit: 1, Stderr: []byte(text)}, known))
 	if !ok || err.Code != api.CodeSubmit {
 		t.Fatalf("%q: %#v", text, err)
 	}

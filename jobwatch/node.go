@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // errOwnerUnknown means that a server may belong to any of several jobs.
@@ -65,9 +66,9 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 }
 
 // processEnviron reads, from the login node, some variables of a process on a compute node.
-func processEnviron(ctx context.Context, sh *shell, node string, pid int, names []string) (map[string]string, error) {
+func processEnviron(ctx context.Context, sh *remote.Shell, node string, pid int, names []string) (map[string]string, error) {
 	file := "/proc/" + strconv.Itoa(pid) + "/environ"
-	res, err := sh.login(ctx, queryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+posixsh.Quote(node)+" "+
+	res, err := sh.Login(ctx, remote.QueryPrelude+"limit ssh -n -o BatchMode=yes -o ConnectTimeout=10 -- "+posixsh.Quote(node)+" "+
 		posixsh.Quote("tr '\\0' '\\n' <"+file+" | grep -E '^("+strings.Join(names, "|")+")='")+" 2>/dev/null")
 	if err != nil {
 		return nil, err
@@ -89,13 +90,13 @@ func SameNode(a, b string) bool {
 
 // NodeNames returns the other names of a compute node, and its addresses, as a host knows
 // them: the name that the job uses may not resolve elsewhere.
-func NodeNames(ctx context.Context, r Runner, node string) ([]string, error) {
+func NodeNames(ctx context.Context, r remote.Runner, node string) ([]string, error) {
 	// What is not installed prints nothing.
 	script := "n=" + posixsh.Quote(node) + "\n" + `getent ahosts "$n" 2>/dev/null | awk '{print $1; if ($3) print $3}'` + "\n"
 	for _, k := range schedulerKinds {
 		script += k.nodeNames + "\n"
 	}
-	res, err := shellOn(r).login(ctx, script+":")
+	res, err := remote.On(r).Login(ctx, script+":")
 	if err != nil {
 		return nil, fmt.Errorf("names of node %q: %w", node, err)
 	}

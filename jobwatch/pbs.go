@@ -14,6 +14,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // PBS is its name in the config file.
@@ -30,8 +31,9 @@ type pbs struct {
 // pbsCache is what need not be queried again. All but usages needs no lock: a Watcher runs one
 // command on a host at a time.
 type pbsCache struct {
-	noHistory bool              // the server keeps no history, or -x means something else
-	scripts   map[string]string // the lines of jobs' scripts that redirect output, by id
+	noHistory bool               // the server keeps no history, or -x means something else
+	scripts   map[string]string  // the lines of jobs' scripts that redirect output, by id
+	others    map[[2]string]bool // by a tag and the id of a job: the job was looked at, and is not the tag's
 
 	mu     sync.Mutex
 	usages map[string]Usage // of running jobs, by id
@@ -66,7 +68,7 @@ var pbsKind = schedulerKind{
 }
 
 func newPBS() pbs {
-	return pbs{cache: &pbsCache{scripts: make(map[string]string), usages: make(map[string]Usage)}}
+	return pbs{cache: &pbsCache{scripts: make(map[string]string), others: make(map[[2]string]bool), usages: make(map[string]Usage)}}
 }
 
 func (pbs) kind() *schedulerKind { return &pbsKind }
@@ -81,7 +83,7 @@ const qstatTable = `table() {
 }
 `
 
-func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (pbs) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"table")
 	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
@@ -97,7 +99,7 @@ func (pbs) list(ctx context.Context, sh *shell) ([]api.Job, error) {
 var errQstatTable = api.Errorf(api.CodeFailed, "qstat on the host does not print the table requested with -u").
 	WithHint("a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell")
 
-func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error) {
+func (p pbs) details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error) {
 	records, err := p.status(ctx, sh, ids)
 	if err != nil && !errors.Is(err, errNoJob) {
 		return nil, err
@@ -116,7 +118,7 @@ func (p pbs) details(ctx context.Context, sh *shell, ids []string) ([]api.Job, e
 
 // detail also looks for redirections in the job's script, since PBS keeps standard output on
 // the node until the job ends.
-func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
+func (p pbs) detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
 	records = p.withoutArrays(records, []string{id})
 	p.keepUsage(records)
@@ -134,7 +136,7 @@ func (p pbs) detail(ctx context.Context, sh *shell, id string) (api.Job, error) 
 // status is qstat -f of a few jobs, also ended ones. A server without a history, which is
 // OpenPBS's default, answers -x with success and no output, even for a running job; Torque
 // answers with XML. The cache remembers that.
-func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, error) {
+func (p pbs) status(ctx context.Context, sh *remote.Shell, ids []string) ([]pbsRecord, error) {
 	options := "-f "
 	if slices.ContainsFunc(ids, isArray) {
 		options += "-t "
@@ -147,7 +149,7 @@ func (p pbs) status(ctx context.Context, sh *shell, ids []string) ([]pbsRecord, 
 		if p.cache.noHistory {
 			history = ""
 		}
-		res, err := sh.login(ctx, queryPrelude+"out=$(limit qstat "+history+options+posixsh.Join(ids)+")\nset -- $?\n"+
+		res, err := sh.Login(ctx, remote.QueryPrelude+"out=$(limit qstat "+history+options+posixsh.Join(ids)+")\nset -- $?\n"+
 			`printf '%s\n' "$out" | head -c `+maxStatus+"\nexit $1")
 		if err != nil {
 			return nil, err
@@ -167,7 +169,7 @@ const maxStatus = "1048576"
 
 // withName queries the server for the name if the list only has the beginning of a long
 // one.
-func (p pbs) withName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error) {
+func (p pbs) withName(ctx context.Context, sh *remote.Shell, jobs []api.Job, name string) ([]api.Job, error) {
 	var sure, unsure []api.Job
 	for _, job := range jobs {
 		same, cut := sameName(job.Name, name)
@@ -195,7 +197,7 @@ func (p pbs) withName(ctx context.Context, sh *shell, jobs []api.Job, name strin
 }
 
 // qselect returns the ids of the person's jobs that match the options.
-func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, error) {
+func (pbs) qselect(ctx context.Context, sh *remote.Shell, options string) ([]string, error) {
 	res, err := pbsQuery(ctx, sh, "qselect", `limit qselect -u "$(id -un)" `+options)
 	if err != nil {
 		return nil, err
@@ -210,10 +212,10 @@ func (pbs) qselect(ctx context.Context, sh *shell, options string) ([]string, er
 }
 
 // findTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of
-// the jobs created since: each job costs a connection.
-func (p pbs) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
-	dir := sh.tagFolder(tag)
-	res, err := sh.login(ctx, queryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
+// the jobs created since that it has not looked at yet: each job costs a connection.
+func (p pbs) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
+	dir := tagFolder(sh, tag)
+	res, err := sh.Login(ctx, remote.QueryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
 printf '\n%s\n' tunctl.since
 t=$(stat -c %Y `+dir+"/tunctl.lock 2>/dev/null || stat -f %m "+dir+`/tunctl.lock 2>/dev/null) || exit 0
 t=$((t - 600)) # their clocks may differ
@@ -222,7 +224,7 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 		return api.Job{}, err
 	}
 	answered, since, _ := bytes.Cut(res.Stdout, []byte("tunctl.since\n"))
-	if id, err := p.parseSubmit(Result{Stdout: answered}); err == nil {
+	if id, err := p.parseSubmit(remote.Result{Stdout: answered}); err == nil {
 		return p.detail(ctx, sh, id)
 	}
 	if since = bytes.TrimSpace(since); len(since) == 0 {
@@ -235,22 +237,34 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if err != nil {
 		return api.Job{}, err
 	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return p.cache.others[[2]string{tag, id}] })
 	slices.SortFunc(ids, compareIDs)
-	if ids = ids[max(0, len(ids)-2):]; len(ids) == 0 {
+	older := max(0, len(ids)-2)
+	if len(ids) == 0 {
 		return api.Job{}, errNoJob
 	}
-	jobs, err := p.details(ctx, sh, ids)
+	jobs, err := p.details(ctx, sh, ids[older:])
 	if err != nil {
 		return api.Job{}, err
 	}
-	return withTag(jobs, tag)
+	job, err := withTag(jobs, tag)
+	if err == nil {
+		return job, nil
+	}
+	for _, id := range ids[older:] {
+		p.cache.others[[2]string{tag, id}] = true
+	}
+	if older > 0 {
+		return api.Job{}, ErrIncomplete
+	}
+	return api.Job{}, err
 }
 
 // history reads the table of all jobs that the server keeps, which does not have the times
 // at which they ended. qselect finds those that changed within the last day; if it cannot,
 // the newest of the table are returned. A server without a history has no more than its list
 // of jobs. The table cannot replace that list: it is cut, and what a list lacks has ended.
-func (p pbs) history(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (p pbs) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	if p.cache.noHistory {
 		return nil, nil
 	}
@@ -296,7 +310,7 @@ exit $1`
 
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
 
-func (pbs) parseSubmit(res Result) (string, error) {
+func (pbs) parseSubmit(res remote.Result) (string, error) {
 	if res.Exit != 0 {
 		return "", submitFailure(res, pbsDoubt, pbsRefusals)
 	}
@@ -306,7 +320,7 @@ func (pbs) parseSubmit(res Result) (string, error) {
 	return "", errDoubt
 }
 
-func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
+func (pbs) cancel(ctx context.Context, sh *remote.Shell, id string) error {
 	res, err := pbsQuery(ctx, sh, "qdel", "limit qdel "+posixsh.Quote(id))
 	if res.Exit == 168 { // it is about to end already
 		return nil
@@ -314,7 +328,7 @@ func (pbs) cancel(ctx context.Context, sh *shell, id string) error {
 	return err
 }
 
-func (pbs) extend(ctx context.Context, sh *shell, id string, limit time.Duration) error {
+func (pbs) extend(ctx context.Context, sh *remote.Shell, id string, limit time.Duration) error {
 	_, err := pbsQuery(ctx, sh, "qalter", "limit qalter -l walltime="+clockTime(limit)+" "+posixsh.Quote(id))
 	return err
 }
@@ -376,19 +390,23 @@ func (p pbs) explainGone(job *api.Job, ran bool) bool {
 }
 
 // pbsQuery runs a script in which program is the command that may fail.
-func pbsQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
-	return sh.query(ctx, queryPrelude+script, program, pbsProblem)
+func pbsQuery(ctx context.Context, sh *remote.Shell, program, script string) (remote.Result, error) {
+	res, err := sh.Login(ctx, remote.QueryPrelude+script)
+	if err != nil {
+		return remote.Result{}, err
+	}
+	return res, pbsProblem(program, res)
 }
 
 // pbsProblem is the error for a command's status and messages, nil for success. 153 is an
 // unknown job, 35 one that has finished.
-func pbsProblem(command string, res Result) error {
+func pbsProblem(command string, res remote.Result) error {
 	words := lastErrorLine(res)
 	switch {
 	case res.Exit == 0 && !strings.Contains(string(res.Stderr), "Unknown Job Id"):
 		return nil
 	case res.Exit == 124 || pbsNoAnswer.Match(res.Stderr):
-		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
+		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
 	case res.Exit == 0, res.Exit == 153, res.Exit == 35:
 		return errNoJob
 	}

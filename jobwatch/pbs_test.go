@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 )
 
 const qstatRunning = `Job Id: 1234.pbs101
@@ -213,11 +214,11 @@ func TestTheScriptOfAPBSJobIsTheWordThatIsNoOption(t *testing.T) {
 }
 
 // fakePBS installs a PBS of a few lines on the machine.
-func fakePBS(t *testing.T, m *machine) {
+func fakePBS(t *testing.T, m *jobtest.Machine) {
 	t.Helper()
-	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo 7.vm`)
-	m.program(t, "qselect", `echo 7.vm`)
-	m.program(t, "qstat", `keep=n; case $(tail -n 1 "$HOME/qsub.words") in *"-k oed"*) keep=oed;; esac
+	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo 7.vm`)
+	m.Program(t, "qselect", `echo 7.vm`)
+	m.Program(t, "qstat", `keep=n; case $(tail -n 1 "$HOME/qsub.words") in *"-k oed"*) keep=oed;; esac
 cat <<EOF
 Job Id: 7.vm
     Job_Name = job.sh
@@ -231,25 +232,25 @@ Job Id: 7.vm
     Variable_List = PBS_O_HOME=$HOME,PBS_O_WORKDIR=$HOME
     Submit_arguments = $(tail -n 1 "$HOME/qsub.words")
 EOF`)
-	m.program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
+	m.Program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
 }
 
 func TestAQsubThatDoesNotKnowWhereToKeepOutputGetsTheJobOnce(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakePBS(t, m)
-	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
+	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
 case $* in *"-k oed"*) printf 'qsub: illegal -k value\nusage: qsub [-a date_time]\n' >&2; exit 2;; esac
 echo "a notice" >&2; echo 7.vm`)
-	w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+	w := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()})
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Args: []string{"-N", "a b"}})
-	if words := strings.Fields(m.read(t, "qsub.words")); err != nil || job.ID != "7.vm" || strings.Count(strings.Join(words, " "), "job.sh") != 2 {
+	if words := strings.Fields(m.Read(t, "qsub.words")); err != nil || job.ID != "7.vm" || strings.Count(strings.Join(words, " "), "job.sh") != 2 {
 		t.Errorf("%+v, %v, %q", job, err, words)
 	}
-	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo "qsub: Unknown queue" >&2; exit 170`)
-	before := m.read(t, "qsub.words")
+	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo "qsub: Unknown queue" >&2; exit 170`)
+	before := m.Read(t, "qsub.words")
 	_, err = w.Submit(t.Context(), Submission{Tag: "u", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
-	if refused, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(refused.Hint, "-q") || strings.Count(m.read(t, "qsub.words"), "\n") != strings.Count(before, "\n")+1 {
-		t.Errorf("another refusal: %v, after %q", err, m.read(t, "qsub.words"))
+	if refused, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(refused.Hint, "-q") || strings.Count(m.Read(t, "qsub.words"), "\n") != strings.Count(before, "\n")+1 {
+		t.Errorf("another refusal: %v, after %q", err, m.Read(t, "qsub.words"))
 	}
 }
 
@@ -336,26 +337,26 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 		"a name with -o inside": {"#!/bin/sh\n#PBS -N my-own\n", nil, true, "job.sh.o7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.home = strings.ReplaceAll(m.home, "ho me", "home") // qsub's words are not quoted
-			if err := os.MkdirAll(m.home, 0o755); err != nil {
+			m := jobtest.NewMachine(t)
+			m.Home = strings.ReplaceAll(m.Home, "ho me", "home") // qsub's words are not quoted
+			if err := os.MkdirAll(m.Home, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			m.file(t, ".profile", m.pathLine())
+			m.Write(t, ".profile", m.PathLine())
 			fakePBS(t, m)
-			w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+			w := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()})
 			job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte(c.script), Base: "job.sh", Args: c.args})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept := strings.HasPrefix(m.read(t, "qsub.words"), "-k oed "); kept != c.kept {
-				t.Errorf("words %q", m.read(t, "qsub.words"))
+			if kept := strings.HasPrefix(m.Read(t, "qsub.words"), "-k oed "); kept != c.kept {
+				t.Errorf("words %q", m.Read(t, "qsub.words"))
 			}
 			log := ""
 			if c.log != "" {
-				log = m.path(c.log)
+				log = m.File(c.log)
 			}
-			if job.ID != "7.vm" || job.Log != log || job.Script != m.path(".tunctl/t/job.sh") {
+			if job.ID != "7.vm" || job.Log != log || job.Script != m.File(".tunctl/t/job.sh") {
 				t.Errorf("got %+v", job)
 			}
 			if said := job.Hint == Spooled; said != (c.log == "") {
@@ -385,10 +386,10 @@ func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
 		"JSON":           {`{"Jobs":{"7.srv":{"Job_Name":"nb"}}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.file(t, "answer", c.prints)
-			m.program(t, "qstat", `cat "$HOME/answer"`)
-			_, found, err := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()}).Find(t.Context(), Query{Name: "nb"})
+			m := jobtest.NewMachine(t)
+			m.Write(t, "answer", c.prints)
+			m.Program(t, "qstat", `cat "$HOME/answer"`)
+			_, found, err := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()}).Find(t.Context(), Query{Name: "nb"})
 			if found || c.none && err != nil || !c.none && !errors.Is(err, errQstatTable) {
 				t.Errorf("%v, %v", found, err)
 			}

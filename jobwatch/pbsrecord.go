@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // pbsRecord is what qstat -f prints about one job, by attribute; its id is "Job Id".
@@ -94,7 +95,7 @@ const qsubValued = "aAbcCdDeFjJkKlmMNopPqrRStTuvWw"
 // nor its value. It is empty if qsub read the script from standard input.
 func (r pbsRecord) script() string {
 	args := r["Submit_arguments"]
-	if at := strings.LastIndex(args, "/"+tagRoot+"/"); at >= 0 {
+	if at := strings.LastIndex(args, "/"+remote.FolderName+"/"); at >= 0 {
 		start := strings.LastIndexAny(args[:at], " \t") + 1
 		return strings.TrimSpace(args[start:])
 	}
@@ -253,7 +254,7 @@ const Spooled = "PBS keeps the output of this job on the node until it ends: add
 
 // setLog finds the job's log: the file with the job's name or id to which the script
 // redirects, else the job's standard output, once that can be read.
-func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
+func (p pbs) setLog(ctx context.Context, sh *remote.Shell, job *api.Job, r pbsRecord) {
 	own, others := redirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.variables())
 	output, readable := r.output(*job)
 	switch {
@@ -272,7 +273,7 @@ func (p pbs) setLog(ctx context.Context, sh *shell, job *api.Job, r pbsRecord) {
 
 // redirections are the lines of the job's script that redirect output. PBS runs the script as it
 // was submitted, so it is read only once.
-func (p pbs) redirections(ctx context.Context, sh *shell, job api.Job) string {
+func (p pbs) redirections(ctx context.Context, sh *remote.Shell, job api.Job) string {
 	lines, known := p.cache.scripts[job.ID]
 	if !known && job.Script != "" {
 		var err error
@@ -340,7 +341,7 @@ func (p pbs) keepUsage(records []pbsRecord) {
 	}
 }
 
-func (p pbs) usage(_ context.Context, _ *shell, id string, _ int) (Usage, error) {
+func (p pbs) usage(_ context.Context, _ *remote.Shell, id string, _ int) (Usage, error) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
 	if u, ok := p.cache.usages[id]; ok {

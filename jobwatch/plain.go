@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // None is the name in the config file of a host without a scheduler.
@@ -47,13 +48,13 @@ const plainJobs = plainStamp + `tunctl_show() {
 }
 `
 
-func (p plain) list(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (p plain) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	jobs, err := p.history(ctx, sh)
 	return slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State.Ended() }), err
 }
 
-func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error) {
-	jobs, err := p.readFolders(ctx, sh, "tunctl_show "+sh.tagFolder(id))
+func (p plain) detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
+	jobs, err := p.readFolders(ctx, sh, "tunctl_show "+tagFolder(sh, id))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -63,16 +64,16 @@ func (p plain) detail(ctx context.Context, sh *shell, id string) (api.Job, error
 	return jobs[0], nil
 }
 
-func (p plain) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+func (p plain) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
 	return p.detail(ctx, sh, tag)
 }
 
-func (p plain) history(ctx context.Context, sh *shell) ([]api.Job, error) {
-	return p.readFolders(ctx, sh, "for d in "+sh.folder()+`/*/; do tunctl_show "${d%/}"; done`)
+func (p plain) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+	return p.readFolders(ctx, sh, "for d in "+sh.Folder()+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
-func (plain) readFolders(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
-	res, err := sh.inFolders(ctx, plainJobs+which)
+func (plain) readFolders(ctx context.Context, sh *remote.Shell, which string) ([]api.Job, error) {
+	res, err := sh.InFolder(ctx, plainJobs+which)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +145,7 @@ printf '%s %s %s %s\n' "$tunctl_pid" "$(tunctl_stamp "$tunctl_pid")" "$(date +%s
 mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
 
-func (plain) parseSubmit(res Result) (string, error) {
+func (plain) parseSubmit(res remote.Result) (string, error) {
 	if res.Exit != 0 {
 		return "", refusal(res, nil)
 	}
@@ -156,8 +157,8 @@ func (plain) parseSubmit(res Result) (string, error) {
 
 // cancel sends SIGTERM, and SIGKILL after ten seconds. The process has its own group, unless
 // the host has no setsid; dash and busybox differ in the syntax of kill for a group.
-func (plain) cancel(ctx context.Context, sh *shell, id string) error {
-	res, err := sh.inFolders(ctx, plainStamp+"d="+sh.tagFolder(id)+`
+func (plain) cancel(ctx context.Context, sh *remote.Shell, id string) error {
+	res, err := sh.InFolder(ctx, plainStamp+"d="+tagFolder(sh, id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
 test "$node" = "$(uname -n)" || { printf 'the job runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }
@@ -178,11 +179,11 @@ exit 0`)
 	return nil
 }
 
-func (plain) testStart(context.Context, *shell, Submission) (Start, error) {
+func (plain) testStart(context.Context, *remote.Shell, Submission) (Start, error) {
 	return Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
 }
 
-func (plain) extend(context.Context, *shell, string, time.Duration) error {
+func (plain) extend(context.Context, *remote.Shell, string, time.Duration) error {
 	return errors.New("a job without a scheduler has no time limit")
 }
 

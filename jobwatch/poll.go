@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/jobwatch/remote"
 )
 
 // Serve makes the shared query while anything is watched, until ctx ends.
@@ -312,7 +313,7 @@ func (w *Watcher) scheduleNext() {
 // scheduleNextLocked sets when the next periodic query is due.
 func (w *Watcher) scheduleNextLocked() {
 	signal(w.recheckLogs)
-	w.due = time.Now().Add(w.limits.withJitter(w.queryIntervalLocked()))
+	w.due = time.Now().Add(w.limits.WithJitter(w.queryIntervalLocked()))
 }
 
 // queryIntervalLocked is long only if every watched job has waited for long and none is
@@ -359,8 +360,8 @@ func (w *Watcher) recordFailure(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.early, w.soon = time.Time{}, false
-	if !errors.Is(err, ErrNoAnswer) {
-		w.due = time.Now().Add(w.limits.withJitter(w.limits.Query))
+	if !errors.Is(err, remote.ErrNoAnswer) {
+		w.due = time.Now().Add(w.limits.WithJitter(w.limits.Query))
 		return
 	}
 	w.lastQuery = time.Now() // also if the scheduler is not even identified

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"tunctl/internal/ctxtime"
+	"tunctl/jobwatch/remote"
 )
 
 // readBatch reads the files of all Followers of a host. Requests that wait at the same time
 // share one command, and commands are a while apart: ten sessions that start together cost
 // the host as much as one.
 type readBatch struct {
-	sh    *shell
+	sh    *remote.Shell
 	every time.Duration
 	turn  chan struct{} // holds a token while one of those who wait runs the command
 	next  time.Time     // when the next command may begin; owned by the token's holder
@@ -30,7 +31,7 @@ type batchedRead struct {
 	done     chan struct{}
 }
 
-func newReadBatch(sh *shell, every time.Duration) *readBatch {
+func newReadBatch(sh *remote.Shell, every time.Duration) *readBatch {
 	return &readBatch{sh: sh, every: every, turn: make(chan struct{}, 1)}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tunctl/jobwatch/remote"
 )
 
 // drive is a Runner in memory on which every log has its own name as its text.
@@ -18,14 +20,14 @@ type drive struct {
 	reads []time.Time
 }
 
-func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (remote.Result, error) {
 	d.mu.Lock()
 	d.reads = append(d.reads, time.Now())
 	hangs := d.hangs != "" && strings.Contains(string(stdin), d.hangs)
 	d.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
-		return Result{}, ctx.Err()
+		return remote.Result{}, ctx.Err()
 	}
 	frame, inner, out := markOf.FindStringSubmatch(string(stdin))[1], "", ""
 	for i, m := range logAsked.FindAllStringSubmatch(string(stdin), -1) {
@@ -33,7 +35,7 @@ func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (Result, error)
 		inner = m[2]
 		out += fmt.Sprintf("\n%s.%d 0 %d %s\n%s", inner, i, len(name), name, name)
 	}
-	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", frame, out, inner, frame)}, nil
+	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", frame, out, inner, frame)}, nil
 }
 
 // follow follows ten logs for a while, and returns what was read of each.
@@ -84,7 +86,7 @@ func TestALogThatCannotBeReadHoldsNoOtherUp(t *testing.T) {
 func TestAFollowerThatEndsDoesNotFailTheReadsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drive{hangs: "slurm-1.out"}
-		b := newReadBatch(&shell{run: d, limit: time.Hour}, time.Second)
+		b := newReadBatch(&remote.Shell{Runner: d, Limit: time.Hour}, time.Second)
 		b.next = time.Now().Add(time.Second) // so that both reads are in one command
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup

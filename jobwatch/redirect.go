@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // maxLogs limits how many files of one job are followed.
@@ -20,7 +21,7 @@ const printRedirections = `grep -E '>|tee ' < "$f" 2>/dev/null | head -c 16384`
 
 // readRedirections finds a job's script among paths, and reads those of its lines that may
 // send output to a file.
-func readRedirections(ctx context.Context, sh *shell, paths []string) (script, lines string, err error) {
+func readRedirections(ctx context.Context, sh *remote.Shell, paths []string) (script, lines string, err error) {
 	if len(paths) == 0 {
 		return "", "", nil
 	}
@@ -28,7 +29,7 @@ func readRedirections(ctx context.Context, sh *shell, paths []string) (script, l
 	for i, p := range paths {
 		quoted[i] = posixsh.QuotePath(p)
 	}
-	res, err := sh.plain(ctx, "for f in "+strings.Join(quoted, " ")+`; do
+	res, err := sh.Plain(ctx, "for f in "+strings.Join(quoted, " ")+`; do
 	test -f "$f" || continue
 	printf '%s\n' "$f"
 	`+printRedirections+`

@@ -13,12 +13,13 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // ReadLog reads a log from its beginning to its current end, in parts of maxRead. The path
 // may be a glob, as in FollowOptions.
-func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error {
-	sh := shellOn(r)
+func ReadLog(ctx context.Context, r remote.Runner, path string, sink func(Chunk)) error {
+	sh := remote.On(r)
 	var pos Position
 	for {
 		file, err := readExisting(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
@@ -38,20 +39,20 @@ func ReadLog(ctx context.Context, r Runner, path string, sink func(Chunk)) error
 }
 
 // TailLog returns the last lines of a log, as a terminal would show them.
-func TailLog(ctx context.Context, r Runner, path string, lines int) ([]byte, error) {
+func TailLog(ctx context.Context, r remote.Runner, path string, lines int) ([]byte, error) {
 	_, tail, err := readTail(ctx, r, path, lines)
 	return asShown(tail), err
 }
 
 // TailPosition is where the last lines of a log begin, for a Follower that begins there.
-func TailPosition(ctx context.Context, r Runner, path string, lines int) (Position, error) {
+func TailPosition(ctx context.Context, r remote.Runner, path string, lines int) (Position, error) {
 	head, _, err := readTail(ctx, r, path, lines)
 	return advance(Position{}, head), err
 }
 
 // readTail reads the last lines of a log, and some of what is before them.
-func readTail(ctx context.Context, r Runner, path string, lines int) (before Chunk, tail []byte, err error) {
-	sh := shellOn(r)
+func readTail(ctx context.Context, r remote.Runner, path string, lines int) (before Chunk, tail []byte, err error) {
+	sh := remote.On(r)
 	// The path may be a glob: first find which file it is, and its length.
 	file, err := readExisting(ctx, sh, fileRequest{pattern: path})
 	if err != nil {
@@ -99,8 +100,8 @@ func lastLines(data []byte, n int) []byte {
 }
 
 // ReadFile returns a small file, such as the runtime file of a Jupyter server.
-func ReadFile(ctx context.Context, r Runner, path string) ([]byte, error) {
-	file, err := readExisting(ctx, shellOn(r), fileRequest{pattern: path, max: maxRead})
+func ReadFile(ctx context.Context, r remote.Runner, path string) ([]byte, error) {
+	file, err := readExisting(ctx, remote.On(r), fileRequest{pattern: path, max: maxRead})
 	if err != nil {
 		return nil, err
 	}
@@ -166,15 +167,15 @@ tunctl_read() {
 `
 
 // readFiles reads several files by one plain command.
-func readFiles(ctx context.Context, sh *shell, requests []fileRequest) ([]fileContent, error) {
-	mark := newMark()
+func readFiles(ctx context.Context, sh *remote.Shell, requests []fileRequest) ([]fileContent, error) {
+	mark := remote.NewMark()
 	var script strings.Builder
 	script.WriteString(readFunctions)
 	for i, a := range requests {
 		script.WriteString(a.script(mark + "." + strconv.Itoa(i)))
 	}
 	script.WriteString("printf '\\n%s end\\n' " + mark)
-	res, err := sh.plain(ctx, script.String())
+	res, err := sh.Plain(ctx, script.String())
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +223,7 @@ func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
 	return list, nil
 }
 
-func readOne(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+func readOne(ctx context.Context, sh *remote.Shell, a fileRequest) (fileContent, error) {
 	list, err := readFiles(ctx, sh, []fileRequest{a})
 	if err != nil {
 		return fileContent{}, err
@@ -231,7 +232,7 @@ func readOne(ctx context.Context, sh *shell, a fileRequest) (fileContent, error)
 }
 
 // readExisting is readOne of a file that must exist.
-func readExisting(ctx context.Context, sh *shell, a fileRequest) (fileContent, error) {
+func readExisting(ctx context.Context, sh *remote.Shell, a fileRequest) (fileContent, error) {
 	file, err := readOne(ctx, sh, a)
 	if err == nil && !file.found {
 		err = api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
@@ -248,7 +249,7 @@ const searchPattern = `https?://|[Ll]isten|[Rr]unning on|[Ss]erving|-L +[^ ]*[0-
 const maxSearch = 1 << 30
 
 // searchFile searches length bytes of a file from offset on.
-func searchFile(ctx context.Context, sh *shell, path string, offset, length int64, sink func(Chunk)) error {
+func searchFile(ctx context.Context, sh *remote.Shell, path string, offset, length int64, sink func(Chunk)) error {
 	if length > maxSearch {
 		if err := searchFile(ctx, sh, path, offset, maxSearch/2, sink); err != nil {
 			return err
@@ -258,7 +259,7 @@ func searchFile(ctx context.Context, sh *shell, path string, offset, length int6
 	// It passes on a limited number of lines that match. A log that was emptied while its job writes
 	// begins with zeros, and a progress bar's lines end in returns: either would be one line of
 	// gigabytes for grep.
-	res, err := sh.plain(ctx, fmt.Sprintf(
+	res, err := sh.Plain(ctx, fmt.Sprintf(
 		"tail -c +%d %s | head -c %d | LC_ALL=C tr '\\000\\r' '\\n\\n' | LC_ALL=C grep -abE -m 500 -e %s | LC_ALL=C cut -b 1-2048 | head -c 262144",
 		offset+1, posixsh.Quote(path), length, posixsh.Quote(searchPattern)))
 	if err != nil {

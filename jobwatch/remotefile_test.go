@@ -8,25 +8,27 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 )
 
 func TestTheEndOfALogIsShownAsATerminalWould(t *testing.T) {
-	m := newMachine(t)
-	m.file(t, "log", "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x07\r\n 10%\r 20%\r\n\u009b2Jé\tend")
+	m := jobtest.NewMachine(t)
+	m.Write(t, "log", "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\x07\r\n 10%\r 20%\r\n\u009b2Jé\tend")
 	if got, err := TailLog(t.Context(), m, "~/log", 5); err != nil || string(got) != "red\n 20%\né\tend" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
 func TestTheEndOfALogAndSmallFilesAreRead(t *testing.T) {
-	m := newMachine(t)
-	m.file(t, "log", "one\ntwo\nthree\nfour")
+	m := jobtest.NewMachine(t)
+	m.Write(t, "log", "one\ntwo\nthree\nfour")
 	for lines, want := range map[int]string{1: "four", 2: "three\nfour", 9: "one\ntwo\nthree\nfour"} {
 		if got, err := TailLog(t.Context(), m, "~/log", lines); err != nil || string(got) != want {
 			t.Errorf("%d lines: %q, %v", lines, got, err)
 		}
 	}
-	if got, err := ReadFile(t.Context(), m, m.path("log")); err != nil || len(got) != 18 {
+	if got, err := ReadFile(t.Context(), m, m.File("log")); err != nil || len(got) != 18 {
 		t.Errorf("got %q, %v", got, err)
 	}
 	_, err := TailLog(t.Context(), m, "~/nothing", 3)
@@ -36,8 +38,8 @@ func TestTheEndOfALogAndSmallFilesAreRead(t *testing.T) {
 }
 
 func TestManyLinesOfALongLogAreThoseAtItsEnd(t *testing.T) {
-	m := newMachine(t)
-	m.file(t, "log", strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000)+"the end\n")
+	m := jobtest.NewMachine(t)
+	m.Write(t, "log", strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000)+"the end\n")
 	got, err := TailLog(t.Context(), m, "~/log", 1000)
 	if err != nil || !strings.HasSuffix(string(got), "\nthe end\n") || strings.Count(string(got), "\n") != 1000 {
 		t.Errorf("%d lines to …%q, %v", strings.Count(string(got), "\n"), got[max(0, len(got)-20):], err)
@@ -45,23 +47,23 @@ func TestManyLinesOfALongLogAreThoseAtItsEnd(t *testing.T) {
 }
 
 func TestALogIsFollowedFromItsLastLinesOn(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	long := strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000)
 	for name, tt := range map[string]struct{ log, want string }{
 		"a long log":   {long + "one\ntwo\nthr", "one\ntwo\nthr"},
 		"a short log":  {"one\ntwo", "one\ntwo"},
 		"an empty log": {"", ""},
 	} {
-		m.file(t, "log", tt.log)
+		m.Write(t, "log", tt.log)
 		from, err := TailPosition(t.Context(), m, "~/l?g", 3)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := newReader(t, m, FollowOptions{Paths: []string{"~/l?g"}, From: []Position{from}})
 		r.expects(name, tt.want, false)
-		m.file(t, "log", tt.log+"ee\nfour\n")
+		m.Write(t, "log", tt.log+"ee\nfour\n")
 		r.expects(name+" that grows", "ee\nfour\n", false)
-		m.file(t, "log", "another\n")
+		m.Write(t, "log", "another\n")
 		r.expects(name+" that was replaced", "another\n", true)
 	}
 	if _, err := TailPosition(t.Context(), m, "~/nothing", 3); err == nil {
@@ -70,13 +72,13 @@ func TestALogIsFollowedFromItsLastLinesOn(t *testing.T) {
 }
 
 func TestALogPatternIsFilledInWithoutBecomingAGlob(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	job := api.Job{ID: "28[1].vm", Name: "a*b", Node: "cn1"}
 	pattern := ExpandLog("~/{user}-{name}.{id}.{node}.l?g", job, "me")
-	m.file(t, "me-aXb.281.vm.cn1.log", "wrong\n")
+	m.Write(t, "me-aXb.281.vm.cn1.log", "wrong\n")
 	r := newReader(t, m, FollowOptions{Paths: []string{pattern}})
 	r.expects("only a look-alike", "", false)
-	m.file(t, "me-a*b.28[1].vm.cn1.log", "right\n")
+	m.Write(t, "me-a*b.28[1].vm.cn1.log", "right\n")
 	r.expects("the one", "right\n", false)
 }
 
@@ -86,8 +88,8 @@ func FuzzLogPath(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		dir := t.TempDir()
-		m := &machine{home: dir, shell: []string{"sh", "-c"}}
-		_, err := readFiles(t.Context(), &shell{run: m, limit: 10 * time.Second}, []fileRequest{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
+		m := &jobtest.Machine{Home: dir, Shell: []string{"sh", "-c"}}
+		_, err := readFiles(t.Context(), &remote.Shell{Runner: m, Limit: 10 * time.Second}, []fileRequest{{pattern: s}, {pattern: ExpandLog("~/{name}x", api.Job{Name: s}, s)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -109,7 +109,7 @@ func (w *Watcher) isFolder(ctx context.Context, workdir, file string) (bool, err
 		file = "$HOME/" + rest
 	}
 	word := strings.NewReplacer("$HOME", `'"$HOME"'`, "$USER", `'"$USER"'`).Replace(posixsh.Quote(file))
-	res, err := w.sh.plain(ctx, "cd "+posixsh.QuotePath(cmp.Or(workdir, "~"))+" && test -d "+word)
+	res, err := w.sh.Plain(ctx, "cd "+posixsh.QuotePath(cmp.Or(workdir, "~"))+" && test -d "+word)
 	return err == nil && res.Exit == 0, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/remote"
 )
 
 // RuntimeFiles are the files in which the Jupyter servers of one job write how to
@@ -17,7 +18,7 @@ import (
 // It is not safe for concurrent use.
 type RuntimeFiles struct {
 	watcher *Watcher
-	runner  Runner
+	runner  remote.Runner
 	job     api.Job
 	// list returns the files of all servers of the person.
 	list func(ctx context.Context) ([]runtimeFile, error)
@@ -41,7 +42,7 @@ type ownership struct {
 const askOwnerAgain = time.Minute
 
 // RuntimeFiles returns the runtime files of a job, which r reads.
-func (w *Watcher) RuntimeFiles(r Runner, job api.Job) *RuntimeFiles {
+func (w *Watcher) RuntimeFiles(r remote.Runner, job api.Job) *RuntimeFiles {
 	return &RuntimeFiles{
 		watcher: w, runner: r, job: job,
 		list: func(ctx context.Context) ([]runtimeFile, error) { return w.runtime.read(ctx, r, w.limits.LogFirst) },
@@ -122,14 +123,14 @@ type runtimeFile struct {
 
 // runtimeList has the runtime files of a person on one host, which all jobs there share.
 type runtimeList struct {
-	turn  turn // taken while they are read; guards the rest
+	turn  remote.Turn // taken while they are read; guards the rest
 	files []runtimeFile
 	at    time.Time
 }
 
 // read returns the files as they were at most maxAge ago.
-func (l *runtimeList) read(ctx context.Context, r Runner, maxAge time.Duration) ([]runtimeFile, error) {
-	release, err := l.turn.take(ctx)
+func (l *runtimeList) read(ctx context.Context, r remote.Runner, maxAge time.Duration) ([]runtimeFile, error) {
+	release, err := l.turn.Take(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +148,9 @@ func (l *runtimeList) read(ctx context.Context, r Runner, maxAge time.Duration) 
 
 // readRuntimeFiles reads the runtime files of all Jupyter servers of the person by one
 // command, newest first. Those that are not complete are left out.
-func readRuntimeFiles(ctx context.Context, r Runner) ([]runtimeFile, error) {
-	mark := newMark()
-	res, err := shellOn(r).plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
+func readRuntimeFiles(ctx context.Context, r remote.Runner) ([]runtimeFile, error) {
+	mark := remote.NewMark()
+	res, err := remote.On(r).Plain(ctx, `for d in "$JUPYTER_RUNTIME_DIR" "${XDG_DATA_HOME:-$HOME/.local/share}/jupyter/runtime" "$HOME/Library/Jupyter/runtime"; do
 	test -z "$d" || ls -t "$d"/jpserver-*.json "$d"/nbserver-*.json 2>/dev/null
 done | head -n 20 | while IFS= read -r f; do
 	t=$(stat -L -c %Y "$f" 2>/dev/null || stat -L -f %m "$f") && printf '\n%s %s %s\n' `+mark+` "$t" "$f" && head -c 16384 "$f"

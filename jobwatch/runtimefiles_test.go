@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/remote"
 )
 
 // shellRunner runs commands on this computer, in a home of its own.
 type shellRunner struct{ home string }
 
-func (r shellRunner) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+func (r shellRunner) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Env = []string{"HOME=" + r.home, "PATH=/usr/local/bin:/usr/bin:/bin"}
 	cmd.Stdin = strings.NewReader(string(stdin))
 	out, err := cmd.Output()
-	return Result{Stdout: out}, err
+	return remote.Result{Stdout: out}, err
 }
 
 func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
@@ -82,9 +84,9 @@ func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
 }
 
 func TestRuntimeFilesAreReadByOneCommandForAllJobsOfAHost(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	dir := ".local/share/jupyter/runtime/"
-	if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
+	if err := os.MkdirAll(m.File(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
@@ -95,8 +97,8 @@ func TestRuntimeFilesAreReadByOneCommandForAllJobsOfAHost(t *testing.T) {
 		if port == 0 {
 			text = text[:20] // it is being written
 		}
-		m.file(t, dir+name, text)
-		if err := os.Chtimes(m.path(dir+name), start, start.Add(time.Duration(port-8882)*time.Minute)); err != nil {
+		m.Write(t, dir+name, text)
+		if err := os.Chtimes(m.File(dir+name), start, start.Add(time.Duration(port-8882)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,11 +114,11 @@ func TestRuntimeFilesAreReadByOneCommandForAllJobsOfAHost(t *testing.T) {
 			t.Errorf("%d minutes: %+v, %v", minutes, f, ok)
 		}
 	}
-	if len(m.ran) != 1 {
-		t.Errorf("%d commands", len(m.ran))
+	if len(m.Scripts) != 1 {
+		t.Errorf("%d commands", len(m.Scripts))
 	}
 	files, err := readRuntimeFiles(t.Context(), m)
-	if err != nil || len(files) != 3 || files[0].path != m.path(dir+"nbserver-3.json") || files[0].endpoint.Port != 8883 {
+	if err != nil || len(files) != 3 || files[0].path != m.File(dir+"nbserver-3.json") || files[0].endpoint.Port != 8883 {
 		t.Errorf("%+v, %v", files, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // errNoJob means that the scheduler answered and does not know the job, or no longer.
@@ -22,30 +23,30 @@ type scheduler interface {
 	// kind is what is the same on all hosts.
 	kind() *schedulerKind
 	// list returns the person's jobs that wait or run, in one query.
-	list(ctx context.Context, sh *shell) ([]api.Job, error)
+	list(ctx context.Context, sh *remote.Shell) ([]api.Job, error)
 	// withName returns those jobs of a list that may have that name.
-	withName(ctx context.Context, sh *shell, jobs []api.Job, name string) ([]api.Job, error)
+	withName(ctx context.Context, sh *remote.Shell, jobs []api.Job, name string) ([]api.Job, error)
 	// detail returns everything about one job, also an ended one.
-	detail(ctx context.Context, sh *shell, id string) (api.Job, error)
+	detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error)
 	// details returns everything about a few jobs, at most schedulerKind.perRound. One that is
 	// missing is gone.
-	details(ctx context.Context, sh *shell, ids []string) ([]api.Job, error)
+	details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error)
 	// history returns the person's jobs of the last day or more that the host remembers,
 	// perhaps with those that wait or run.
-	history(ctx context.Context, sh *shell) ([]api.Job, error)
+	history(ctx context.Context, sh *remote.Shell) ([]api.Job, error)
 	// findTagged finds the job that was submitted from the folder of tag, also an ended one.
-	findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error)
+	findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error)
 	// explainGone sets the state and the hint of a job that the scheduler no longer knows,
 	// and reports whether it could. ran says that the job was seen running.
 	explainGone(job *api.Job, ran bool) bool
 	// cancel ends a job. errNoJob means that it has ended already.
-	cancel(ctx context.Context, sh *shell, id string) error
+	cancel(ctx context.Context, sh *remote.Shell, id string) error
 	// extend sets a job's time limit, counted from its start, or fails with errCannotExtend.
-	extend(ctx context.Context, sh *shell, id string, limit time.Duration) error
+	extend(ctx context.Context, sh *remote.Shell, id string, limit time.Duration) error
 	// parseSubmit reads the output and the exit status of schedulerKind.submit.
-	parseSubmit(res Result) (id string, err error)
+	parseSubmit(res remote.Result) (id string, err error)
 	// testStart says when a job would start.
-	testStart(ctx context.Context, sh *shell, s Submission) (Start, error)
+	testStart(ctx context.Context, sh *remote.Shell, s Submission) (Start, error)
 	// addClusters makes queries include the clusters that arguments of the submit command
 	// name, and reports whether one of them is new.
 	addClusters(args []string) bool
@@ -65,33 +66,46 @@ type scheduler interface {
 	taskRef(job api.Job) string
 
 	// processes returns the processes of a running job, if the scheduler knows them.
-	processes(ctx context.Context, sh *shell, ref string) ([]int, error)
+	processes(ctx context.Context, sh *remote.Shell, ref string) ([]int, error)
 	// stepOutput returns the newest output of a job's running steps.
-	stepOutput(ctx context.Context, sh *shell, id string) ([]byte, error)
+	stepOutput(ctx context.Context, sh *remote.Shell, id string) ([]byte, error)
 	// usage is what a job uses. With schedulerKind.asksUsage it asks for that, and for the number
 	// of CPUs only if it is not known yet; else it is what the last answer about the job had.
-	usage(ctx context.Context, sh *shell, ref string, cpus int) (Usage, error)
+	usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (Usage, error)
 }
 
 // basic is a scheduler without what only some schedulers can do.
 type basic struct{}
 
-func (basic) withName(_ context.Context, _ *shell, jobs []api.Job, _ string) ([]api.Job, error) {
+func (basic) withName(_ context.Context, _ *remote.Shell, jobs []api.Job, _ string) ([]api.Job, error) {
 	return jobs, nil
 }
-func (basic) details(context.Context, *shell, []string) ([]api.Job, error) { return nil, nil }
-func (basic) explainGone(*api.Job, bool) bool                              { return false }
-func (basic) testStart(context.Context, *shell, Submission) (Start, error) { //nolint:unparam // what Slurm answers can fail
+
+func (basic) details(context.Context, *remote.Shell, []string) ([]api.Job, error) { return nil, nil }
+
+func (basic) explainGone(*api.Job, bool) bool { return false }
+
+func (basic) testStart(context.Context, *remote.Shell, Submission) (Start, error) { //nolint:unparam // what Slurm answers can fail
 	return Start{Words: "the scheduler does not tell when a job would start"}, nil
 }
-func (basic) addClusters([]string) bool                                  { return false }
-func (basic) arrayOf(id string) string                                   { return id }
-func (basic) isTaskRange(string) bool                                    { return false }
-func (basic) taskRef(job api.Job) string                                 { return job.Ref() }
-func (basic) processes(context.Context, *shell, string) ([]int, error)   { return nil, nil }
-func (basic) stepOutput(context.Context, *shell, string) ([]byte, error) { return nil, ErrNoSteps }
 
-func (basic) usage(context.Context, *shell, string, int) (Usage, error) { return Usage{}, errNoUsage }
+func (basic) addClusters([]string) bool { return false }
+
+func (basic) arrayOf(id string) string { return id }
+
+func (basic) isTaskRange(string) bool { return false }
+
+func (basic) taskRef(job api.Job) string { return job.Ref() }
+
+func (basic) processes(context.Context, *remote.Shell, string) ([]int, error) { return nil, nil }
+
+func (basic) stepOutput(context.Context, *remote.Shell, string) ([]byte, error) {
+	return nil, ErrNoSteps
+}
+
+func (basic) usage(context.Context, *remote.Shell, string, int) (Usage, error) {
+	return Usage{}, errNoUsage
+}
 
 // schedulerKind says how to create a scheduler, and how to recognize it on a host.
 type schedulerKind struct {
@@ -169,14 +183,6 @@ func schedulerNamed(name string) (scheduler, error) {
 	last := len(names) - 1
 	return nil, fmt.Errorf("unknown scheduler %q: expected %s or %s", name, strings.Join(names[:last], ", "), names[last])
 }
-
-// queryPrelude precedes every query. It makes words and times independent of the person's
-// settings, and its function limit ends commands that wait for a hung server. It is not for
-// commands that submit: a job inherits their environment. It prints the host's time first.
-const queryPrelude = `export LC_ALL=C TZ=UTC0
-printf '` + clockWord + `%s\n' "$(date +%s)"
-limit() { if command -v timeout >/dev/null 2>&1; then timeout 25 "$@"; else command "$@"; fi; }
-`
 
 // account is who we are on the host.
 type account struct {

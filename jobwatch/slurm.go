@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // Slurm is its name in the config file.
@@ -68,20 +69,20 @@ func newSlurm() slurm { return slurm{clusters: &sync.Map{}} }
 
 func (slurm) kind() *schedulerKind { return &slurmKind }
 
-// slurmPrelude is queryPrelude without the person's settings for Slurm's output.
-const slurmPrelude = queryPrelude + `export SLURM_TIME_FORMAT=%s
+// slurmPrelude is QueryPrelude without the person's settings for Slurm's output.
+const slurmPrelude = remote.QueryPrelude + `export SLURM_TIME_FORMAT=%s
 unset SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_SORT SQUEUE_STATES SQUEUE_PARTITION SQUEUE_USERS SQUEUE_ARRAY SQUEUE_NAMES
 unset SQUEUE_ACCOUNT SQUEUE_QOS SQUEUE_LICENSES SQUEUE_ALL SQUEUE_ARRAY_UNIQUE SQUEUE_PRIORITY SQUEUE_SIBLING SACCT_FORMAT SCONTROL_ALL
 `
 
-func (s slurm) list(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (s slurm) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	return s.squeue(ctx, sh, "--me")
 }
 
 // squeue queries the host's own cluster, or those in its SLURM_CLUSTERS, and then each other
 // cluster that jobs were sent to. If one of these does not answer, that is not an error: its
 // jobs are queried one by one.
-func (s slurm) squeue(ctx context.Context, sh *shell, which string) ([]api.Job, error) {
+func (s slurm) squeue(ctx context.Context, sh *remote.Shell, which string) ([]api.Job, error) {
 	command := "limit squeue " + which + " -h -O " + posixsh.Quote(squeueFormat)
 	script := `test -z "$SLURM_CLUSTERS" || printf 'SLURM_CLUSTERS=%s\n' "$SLURM_CLUSTERS"` + "\n" + command + " || exit\n"
 	for _, name := range s.otherClusters() {
@@ -125,7 +126,7 @@ var errSqueueTable = api.Errorf(api.CodeFailed, "squeue on the host prints a tab
 
 // detail queries the controller, which forgets ended jobs after a few minutes, and then the
 // accounting, which a site may not have.
-func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, error) {
+func (s slurm) detail(ctx context.Context, sh *remote.Shell, ref string) (api.Job, error) {
 	id, cluster := splitRef(ref)
 	s.addCluster(cluster)
 	single, _, _ := strings.Cut(id, "_[") // scontrol knows no range of tasks
@@ -156,7 +157,7 @@ func (s slurm) detail(ctx context.Context, sh *shell, ref string) (api.Job, erro
 
 // withScriptLogs is the job with that id in scontrol's records. Unless it has ended, it has
 // the files to which its script redirects output.
-func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRecord, id string) (api.Job, bool) {
+func (s slurm) withScriptLogs(ctx context.Context, sh *remote.Shell, records []slurmRecord, id string) (api.Job, bool) {
 	job, r, ok := pickRecord(s, records, id)
 	if !ok || job.State.Ended() {
 		return job, ok
@@ -171,7 +172,7 @@ func (s slurm) withScriptLogs(ctx context.Context, sh *shell, records []slurmRec
 
 // history queries the accounting. Without one it queries the controller, which remembers
 // ended jobs for a few minutes.
-func (s slurm) history(ctx context.Context, sh *shell) ([]api.Job, error) {
+func (s slurm) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	jobs, err := s.sacct(ctx, sh, "", lastDay)
 	if errors.Is(err, errNoAccounting) {
 		return s.squeue(ctx, sh, "--me -t all")
@@ -198,8 +199,8 @@ const (
 )
 
 // sacct returns records of the accounting of one cluster.
-func (slurm) sacct(ctx context.Context, sh *shell, cluster, which string) ([]api.Job, error) {
-	res, err := sh.login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P "+which+" -o "+sacctFields+") || exit\n"+
+func (slurm) sacct(ctx context.Context, sh *remote.Shell, cluster, which string) ([]api.Job, error) {
+	res, err := sh.Login(ctx, slurmPrelude+"out=$(limit sacct "+onCluster(cluster)+"-X -n -P "+which+" -o "+sacctFields+") || exit\n"+
 		`printf '%s\n' "$out" | tail -n `+maxListed)
 	if err != nil {
 		return nil, err
@@ -216,7 +217,7 @@ func (slurm) sacct(ctx context.Context, sh *shell, cluster, which string) ([]api
 
 // findTagged: -t all includes jobs that have just ended. The accounting knows earlier ones, only
 // by the id in sbatch's answer.
-func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, error) {
+func (s slurm) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
 	jobs, err := s.squeue(ctx, sh, "--me -t all")
 	if err != nil {
 		return api.Job{}, err
@@ -225,7 +226,7 @@ func (s slurm) findTagged(ctx context.Context, sh *shell, tag string) (api.Job, 
 	if err == nil {
 		return job, nil
 	}
-	answer, lost := sh.submitOutput(ctx, tag)
+	answer, lost := submitOutput(ctx, sh, tag)
 	if lost != nil {
 		return api.Job{}, lost
 	}
@@ -242,7 +243,7 @@ var (
 	sbatchSentence = regexp.MustCompile(`^Submitted batch job (\d+)(?: on cluster (\S+))?$`)
 )
 
-func (s slurm) parseSubmit(res Result) (string, error) {
+func (s slurm) parseSubmit(res remote.Result) (string, error) {
 	if res.Exit != 0 {
 		return "", submitFailure(res, slurmDoubt, slurmRefusals)
 	}
@@ -255,13 +256,13 @@ func (s slurm) parseSubmit(res Result) (string, error) {
 	return job.Ref(), nil
 }
 
-func (slurm) cancel(ctx context.Context, sh *shell, ref string) error {
+func (slurm) cancel(ctx context.Context, sh *remote.Shell, ref string) error {
 	id, cluster := splitRef(ref)
 	_, err := slurmQuery(ctx, sh, "scancel", "limit scancel "+onCluster(cluster)+posixsh.Quote(id))
 	return err
 }
 
-func (slurm) extend(ctx context.Context, sh *shell, ref string, limit time.Duration) error {
+func (slurm) extend(ctx context.Context, sh *remote.Shell, ref string, limit time.Duration) error {
 	id, cluster := splitRef(ref)
 	_, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"update JobId="+posixsh.Quote(id)+" TimeLimit="+clockTime(limit))
 	return err
@@ -296,21 +297,25 @@ func (slurm) taskRef(job api.Job) string {
 }
 
 // slurmQuery runs a script in which program is the command that may fail.
-func slurmQuery(ctx context.Context, sh *shell, program, script string) (Result, error) {
-	return sh.query(ctx, slurmPrelude+script, program, slurmProblem)
+func slurmQuery(ctx context.Context, sh *remote.Shell, program, script string) (remote.Result, error) {
+	res, err := sh.Login(ctx, slurmPrelude+script)
+	if err != nil {
+		return remote.Result{}, err
+	}
+	return res, slurmProblem(program, res)
 }
 
 var errOldSlurm = api.Errorf(api.CodeFailed, "the Slurm of the host is older than 20.02: its squeue does not know --me").
 	WithHint("tunctl needs Slurm 20.02 or newer: ask the site, or forward a port that you know with `tunctl forward`")
 
 // slurmProblem is the error for a command's status and messages, nil for success.
-func slurmProblem(command string, res Result) error {
+func slurmProblem(command string, res remote.Result) error {
 	words := lastErrorLine(res)
 	switch {
 	case res.Exit == 0:
 		return nil
 	case res.Exit == 124 || slurmNoAnswer.Match(res.Stderr):
-		return fmt.Errorf("%w: %s", ErrNoAnswer, words)
+		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
 	case strings.Contains(string(res.Stderr), "Invalid job id"):
 		return errNoJob
 	case strings.Contains(string(res.Stderr), "unrecognized option '--me'"):

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // slurmTest passes the job's script to sbatch --test-only. Where a wrapper drops that option, the job
@@ -49,9 +50,9 @@ var (
 )
 
 // testStart has sbatch test the job.
-func (slurm) testStart(ctx context.Context, sh *shell, s Submission) (Start, error) {
-	res, err := sh.login(ctx, slurmPrelude+strings.NewReplacer(
-		"@FILE@", sh.folder()+"/"+submittedMark,
+func (slurm) testStart(ctx context.Context, sh *remote.Shell, s Submission) (Start, error) {
+	res, err := sh.Login(ctx, slurmPrelude+strings.NewReplacer(
+		"@FILE@", sh.Folder()+"/"+submittedMark,
 		"@WORKDIR@", posixsh.QuotePath(cmp.Or(s.Workdir, "~")),
 		"@ARGS@", posixsh.Join(s.Args),
 		"@PRINT@", printScript(s),
@@ -64,7 +65,7 @@ func (slurm) testStart(ctx context.Context, sh *shell, s Submission) (Start, err
 		return Start{Submitted: string(m[1]), Cancelled: string(m[2]) == "0"}, nil
 	}
 	if res.Exit != 0 {
-		if err := slurmProblem("sbatch", res); errors.Is(err, ErrNoAnswer) {
+		if err := slurmProblem("sbatch", res); errors.Is(err, remote.ErrNoAnswer) {
 			return Start{}, err
 		}
 		return Start{}, refusal(res, slurmRefusals)

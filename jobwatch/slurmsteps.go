@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // processes queries the daemon of each node for the processes of the job's steps.
-func (slurm) processes(ctx context.Context, sh *shell, ref string) ([]int, error) {
+func (slurm) processes(ctx context.Context, sh *remote.Shell, ref string) ([]int, error) {
 	id, cluster := splitRef(ref)
 	res, err := slurmQuery(ctx, sh, "sstat", setJobID(id, cluster)+`limit sstat -a -i -n -P -j "$id"`)
 	if err != nil {
@@ -40,7 +41,7 @@ case $id in *_*) id=$(limit squeue ` + onCluster(cluster) + `-h -j "$id" -O JobI
 // stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
 // lines. The program would see an end of sattach's input, so that is kept open until sattach
 // was killed.
-func (slurm) stepOutput(ctx context.Context, sh *shell, ref string) ([]byte, error) {
+func (slurm) stepOutput(ctx context.Context, sh *remote.Shell, ref string) ([]byte, error) {
 	id, cluster := splitRef(ref)
 	res, err := slurmQuery(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
 `+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
@@ -61,7 +62,7 @@ const (
 )
 
 // usage adds up the job's steps. Slurm counts only where it gathers accounting.
-func (slurm) usage(ctx context.Context, sh *shell, ref string, cpus int) (Usage, error) {
+func (slurm) usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (Usage, error) {
 	id, cluster := splitRef(ref)
 	script := setJobID(id, cluster)
 	if cpus == 0 {

@@ -15,6 +15,8 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // Submission is a job to be submitted exactly once.
@@ -102,7 +104,7 @@ func (w *Watcher) rememberSubmitted(job api.Job, awaited bool) {
 	maps.DeleteFunc(w.submitted, func(_ string, s submittedJob) bool { return time.Since(s.at) > Grace })
 	w.submitted[job.Ref()] = submittedJob{job, time.Now()}
 	if awaited && w.limits.QueryAfterSubmit > 0 {
-		w.early = time.Now().Add(w.limits.withJitter(w.limits.QueryAfterSubmit))
+		w.early = time.Now().Add(w.limits.WithJitter(w.limits.QueryAfterSubmit))
 	}
 }
 
@@ -130,13 +132,13 @@ func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (ap
 
 // runSubmit runs the submit script until the scheduler's answer is on the host's disk. It
 // returns the answer and a note for the person.
-func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (Result, string, error) {
-	mark := newMark()
+func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (remote.Result, string, error) {
+	mark := remote.NewMark()
 	script := submitScript(w.sh, sched.kind().submit, s, mark)
 	for range maxSubmitWaits {
-		res, err := w.sh.login(ctx, script)
+		res, err := w.sh.Login(ctx, script)
 		if err != nil {
-			return Result{}, "", err
+			return remote.Result{}, "", err
 		}
 		switch res.Exit {
 		case submitDone:
@@ -144,18 +146,18 @@ func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) 
 		case submitPending:
 			continue
 		}
-		return Result{}, "", submitScriptError(res)
+		return remote.Result{}, "", submitScriptError(res)
 	}
-	return Result{}, "", errDoubt
+	return remote.Result{}, "", errDoubt
 }
 
 // submitScriptError is the error of a submit script that submitted nothing. If its own message ends
 // in a colon, the line before it has the cause.
-func submitScriptError(res Result) error {
+func submitScriptError(res remote.Result) error {
 	words := lastErrorLine(res)
 	text := bytes.TrimSpace(res.Stderr)
 	if at := bytes.LastIndexByte(text, '\n'); at > 0 && strings.HasSuffix(words, ":") {
-		words += " " + lastErrorLine(Result{Stderr: text[:at]})
+		words += " " + lastErrorLine(remote.Result{Stderr: text[:at]})
 	}
 	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", hintOf(words, noRoom))
 }
@@ -163,18 +165,18 @@ func submitScriptError(res Result) error {
 // noRoom are the messages of a full disk.
 var noRoom = refusalHints([][2]string{{diskFull, diskFullHint}})
 
-func readAnswer(res Result, mark string) (Result, string, error) {
+func readAnswer(res remote.Result, mark string) (remote.Result, string, error) {
 	parts := sections(string(res.Stdout), mark)
 	exit, err := strconv.Atoi(strings.TrimSpace(parts["exit"]))
 	if err != nil {
-		return Result{}, "", errDoubt
+		return remote.Result{}, "", errDoubt
 	}
-	return Result{Exit: exit, Stdout: []byte(parts["out"]), Stderr: []byte(parts["err"])}, strings.TrimSpace(parts["note"]), nil
+	return remote.Result{Exit: exit, Stdout: []byte(parts["out"]), Stderr: []byte(parts["err"])}, strings.TrimSpace(parts["note"]), nil
 }
 
 // findSubmitted finds the job of a tag whose answer was lost. If it is not found, it may
 // still exist later: a stalled controller processes the request when it recovers.
-func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, res Result) (api.Job, error) {
+func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, res remote.Result) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
 			if err := ctxtime.Sleep(ctx, w.limits.QueryMin); err != nil {
@@ -206,7 +208,7 @@ func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Subm
 	job, err := sched.detail(ctx, w.sh, ref)
 	if errors.Is(err, errNoJob) || err == nil && job.Script != "" && !hasTag(job, s.Tag) {
 		ours, e := sched.findTagged(ctx, w.sh, s.Tag)
-		if errors.Is(e, ErrNoAnswer) && ctxtime.Sleep(ctx, w.limits.QueryMin) == nil {
+		if errors.Is(e, remote.ErrNoAnswer) && ctxtime.Sleep(ctx, w.limits.QueryMin) == nil {
 			ours, e = sched.findTagged(ctx, w.sh, s.Tag)
 		}
 		if e == nil && wholeJob(sched, ours) != ref {
@@ -222,19 +224,25 @@ func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Subm
 	}
 	job = sched.asRequested(job, id)
 	job.ID, job.Cluster = id, cluster
-	job.Script = cmp.Or(job.Script, cmp.Or(w.sh.private, "~/"+tagRoot)+"/"+s.Tag+"/"+s.base())
+	job.Script = cmp.Or(job.Script, cmp.Or(w.sh.Private, "~/"+remote.FolderName)+"/"+s.Tag+"/"+s.base())
 	if note != "" {
 		job.Hint = strings.TrimPrefix(job.Hint+"; "+note, "; ")
 	}
 	return job
 }
 
-// tagRoot is the name of the folder of the submissions; see shell.folder.
-const tagRoot = ".tunctl"
+// tagFolder is the folder of one submission, as a word of sh.
+func tagFolder(sh *remote.Shell, tag string) string { return sh.Folder() + "/" + posixsh.Quote(tag) }
+
+// submitOutput is what the submit command of a tag printed; empty if it printed nothing yet.
+func submitOutput(ctx context.Context, sh *remote.Shell, tag string) (remote.Result, error) {
+	res, err := sh.InFolder(ctx, "cat "+tagFolder(sh, tag)+"/tunctl.out 2>/dev/null\n:")
+	return remote.Result{Stdout: res.Stdout}, err
+}
 
 // hasTag reports whether job was submitted from the folder of tag.
 func hasTag(job api.Job, tag string) bool {
-	return strings.Contains(job.Script, "/"+tagRoot+"/"+tag+"/")
+	return strings.Contains(job.Script, "/"+remote.FolderName+"/"+tag+"/")
 }
 
 // withTag returns the job that was submitted from the folder of tag.

@@ -36,7 +36,7 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (Usage, error) {
 	maps.DeleteFunc(w.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
 	last, due := w.usages[ref], !time.Now().Before(w.nextUsage)
 	if due {
-		w.nextUsage = time.Now().Add(w.limits.withJitter(w.limits.Query))
+		w.nextUsage = time.Now().Add(w.limits.WithJitter(w.limits.Query))
 	}
 	w.mu.Unlock()
 	if !due {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tunctl/internal/dev/jobtest"
 )
 
 func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
@@ -44,9 +46,9 @@ func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
 }
 
 func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
-	m := newMachine(t)
-	m.program(t, "squeue", `printf '%s\n' "squeue $*" >>"$HOME/asked"; echo 'cpus|8'`)
-	m.program(t, "sstat", `printf '%s\n' "sstat $*" >>"$HOME/asked"; printf '1|00:01:00|1024K\n4|00:02.500|1.50M\n|||\n'`)
+	m := jobtest.NewMachine(t)
+	m.Program(t, "squeue", `printf '%s\n' "squeue $*" >>"$HOME/asked"; echo 'cpus|8'`)
+	m.Program(t, "sstat", `printf '%s\n' "sstat $*" >>"$HOME/asked"; printf '1|00:01:00|1024K\n4|00:02.500|1.50M\n|||\n'`)
 	w := NewWatcher(m, Options{Scheduler: Slurm})
 	u, err := w.Usage(t.Context(), "7")
 	if want := time.Minute + 10*time.Second; err != nil || u.CPU != want || u.CPUs != 8 || u.Memory != 1<<20+6<<20 {
@@ -63,11 +65,11 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	if _, err := w.Usage(t.Context(), "7"); err != nil {
 		t.Error(err)
 	}
-	asked := m.read(t, "asked")
+	asked := m.Read(t, "asked")
 	if strings.Count(asked, "sstat") != 2 || strings.Count(asked, "squeue") != 1 {
 		t.Errorf("it was asked\n%s", asked)
 	}
-	m.program(t, "sstat", `echo 'sstat: error: No steps running for job 7' >&2`)
+	m.Program(t, "sstat", `echo 'sstat: error: No steps running for job 7' >&2`)
 	w.nextUsage = time.Time{}
 	if _, err := w.Usage(t.Context(), "7"); !errors.Is(err, errNoUsage) {
 		t.Errorf("without accounting: %v", err)

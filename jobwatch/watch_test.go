@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
 )
 
 // cluster is a Runner in memory: a Slurm with the jobs that a test adds.
@@ -77,7 +78,7 @@ var (
 	jobOf   = regexp.MustCompile(`show job '(\w+)'`)
 )
 
-func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (remote.Result, error) {
 	name := "look for a file"
 	if m := program.FindStringSubmatch(string(stdin)); m != nil {
 		name = m[1]
@@ -100,23 +101,23 @@ func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (Result, erro
 	}
 	c.busy--
 	if crowd > 1 {
-		return Result{}, fmt.Errorf("%d commands at once", crowd)
+		return remote.Result{}, fmt.Errorf("%d commands at once", crowd)
 	}
 	if c.broken {
-		return Result{}, errors.New("no link")
+		return remote.Result{}, errors.New("no link")
 	}
 	out, errout, exit := c.answer(name, string(stdin))
 	mark := markOf.FindStringSubmatch(string(stdin))[1]
-	return Result{
+	return remote.Result{
 		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
 		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
 	}, ctx.Err()
 }
 
 // files answers which of the requested logs exist: those of running jobs.
-func (c *cluster) files(script string) (Result, error) {
+func (c *cluster) files(script string) (remote.Result, error) {
 	if c.broken {
-		return Result{}, errors.New("no link")
+		return remote.Result{}, errors.New("no link")
 	}
 	mark, out := markOf.FindStringSubmatch(script)[1], ""
 	inner := ""
@@ -126,7 +127,7 @@ func (c *cluster) files(script string) (Result, error) {
 			out += fmt.Sprintf("\n%s.%d 0 0 /h/slurm-%s.out\n", inner, i, m[1])
 		}
 	}
-	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", mark, out, inner, mark)}, nil
+	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", mark, out, inner, mark)}, nil
 }
 
 var logAsked = regexp.MustCompile(`set -- '/h/slurm-(\w+)\.out'\ntunctl_read (tunctl-\w+)`)

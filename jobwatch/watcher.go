@@ -10,28 +10,28 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/jobwatch/remote"
 )
 
 // Watcher talks to the scheduler of one host. All watched jobs share one query, one
 // command runs at a time, and nothing is queried while nothing is watched.
 type Watcher struct {
-	sh     *shell
+	sh     *remote.Shell
 	wanted string // the scheduler's name, if the config has it
 	host   string // its name in messages
-	limits Limits
+	limits remote.Limits
 	log    *slog.Logger
 
-	hostLock    turn          // taken while a command runs
+	hostLock    remote.Turn   // taken while a command runs
 	wake        chan struct{} // signals Serve that due may have changed
 	recheckLogs chan struct{} // signals watchForLogs that it may have another log to look for
 
-	stepTurn       turn      // taken during StepOutput
-	nextStepOutput time.Time // when the next one may begin; owned by who has the turn
+	stepTurn       remote.Turn // taken during StepOutput
+	nextStepOutput time.Time   // when the next one may begin; owned by who has the turn
 
 	mu        sync.Mutex
 	account   account
@@ -56,25 +56,25 @@ type Watcher struct {
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
-func NewWatcher(r Runner, o Options) *Watcher {
-	limits := cmp.Or(o.Limits, DefaultLimits())
-	sh := &shell{run: r, limit: limits.Command, private: o.Private, skew: new(atomic.Int64)}
+func NewWatcher(r remote.Runner, o Options) *Watcher {
+	limits := cmp.Or(o.Limits, remote.DefaultLimits())
+	sh := &remote.Shell{Runner: r, Limit: limits.Command, Private: o.Private}
 	return &Watcher{
 		sh:          sh,
 		wanted:      o.Scheduler,
 		host:        cmp.Or(o.Host, "the host"),
 		limits:      limits,
 		log:         cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		hostLock:    make(turn, 1),
+		hostLock:    make(remote.Turn, 1),
 		wake:        make(chan struct{}, 1),
 		recheckLogs: make(chan struct{}, 1),
-		stepTurn:    make(turn, 1),
+		stepTurn:    make(remote.Turn, 1),
 		watches:     make(map[*Watch]struct{}),
 		cancelled:   make(map[string]time.Time),
 		submitted:   make(map[string]submittedJob),
 		usages:      make(map[string]Usage),
 		reads:       newReadBatch(sh, limits.LogFirst),
-		runtime:     runtimeList{turn: make(turn, 1)},
+		runtime:     runtimeList{turn: make(remote.Turn, 1)},
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *Watcher) KnownScheduler() string {
 
 // Skew is how far the host's clock was ahead of ours at the last query; 0 if it is not known. The
 // times of jobs are by the host's clock.
-func (w *Watcher) Skew() time.Duration { return time.Duration(w.sh.skew.Load()) }
+func (w *Watcher) Skew() time.Duration { return w.sh.Skew() }
 
 // User returns the person's name on the host.
 func (w *Watcher) User(ctx context.Context) (string, error) {
@@ -253,7 +253,7 @@ func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) er
 
 // extendError keeps the scheduler's message and adds what a person can do.
 func extendError(id string, err error) error {
-	if errors.Is(err, ErrNoAnswer) {
+	if errors.Is(err, remote.ErrNoAnswer) {
 		return err
 	}
 	if errors.Is(err, errNoJob) {
@@ -288,7 +288,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if !s.kind().hasSteps {
 		return nil, ErrNoSteps
 	}
-	release, err := w.stepTurn.take(ctx)
+	release, err := w.stepTurn.Take(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	defer unlock()
-	w.nextStepOutput = time.Now().Add(w.limits.withJitter(w.limits.Query))
+	w.nextStepOutput = time.Now().Add(w.limits.WithJitter(w.limits.Query))
 	return s.stepOutput(ctx, w.sh, id)
 }
 
@@ -309,7 +309,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 // commands with the other Followers of this Watcher.
 func (w *Watcher) NewFollower(o FollowOptions) *Follower {
 	o.Limits = w.limits
-	f := NewFollower(w.sh.run, o)
+	f := NewFollower(w.sh.Runner, o)
 	f.batch = w.reads
 	return f
 }
@@ -351,19 +351,7 @@ func (w *Watcher) acquire(ctx context.Context) (s scheduler, unlock func(), err 
 
 // lockHost waits until no other command runs on the host.
 func (w *Watcher) lockHost(ctx context.Context) (unlock func(), err error) {
-	return w.hostLock.take(ctx)
-}
-
-// turn is a lock whose waiters may give up. It holds a token while it is taken.
-type turn chan struct{}
-
-func (t turn) take(ctx context.Context) (release func(), err error) {
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return w.hostLock.Take(ctx)
 }
 
 func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
@@ -380,7 +368,7 @@ func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
 			return nil, err
 		}
 		if name = a.scheduler; name == "" {
-			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", ErrNoAnswer, a.installed)
+			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", remote.ErrNoAnswer, a.installed)
 		}
 	}
 	if err := unsupportedError(w.host, name); err != nil {
@@ -409,7 +397,7 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 	if known != (account{}) {
 		return known, nil
 	}
-	res, err := w.sh.login(ctx, accountScript())
+	res, err := w.sh.Login(ctx, accountScript())
 	if err != nil {
 		return account{}, err
 	}
@@ -426,4 +414,12 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 	w.account = a
 	w.mu.Unlock()
 	return a, nil
+}
+
+// clip shortens s to about n bytes.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }

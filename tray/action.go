@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/actions"
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 )
 
 // extendBy is how much more time a notification's button asks for.
@@ -17,7 +18,7 @@ const extendBy = time.Hour
 
 // act does what an entry says, in a goroutine, so that a slow host does not block the
 // menu. It ignores a second click on an entry whose action still runs.
-func (c *companion) act(ctx context.Context, id string) {
+func (c *controller) act(ctx context.Context, id string) {
 	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
 	if verb == verbQuit {
 		c.quit()
@@ -49,7 +50,7 @@ func on[T any](name T, do func(ctx context.Context, name T) error) func(ctx cont
 }
 
 // up requests a session, whose page opens once it is ready.
-func (c *companion) up(req api.UpRequest) func(ctx context.Context) error {
+func (c *controller) up(req api.UpRequest) func(ctx context.Context) error {
 	c.requested[req.Session] = time.Now()
 	return func(ctx context.Context) error {
 		_, err := c.Agent.Up(ctx, req)
@@ -57,7 +58,7 @@ func (c *companion) up(req api.UpRequest) func(ctx context.Context) error {
 	}
 }
 
-func (c *companion) down(session string, cancel bool) func(ctx context.Context) error {
+func (c *controller) down(session string, cancel bool) func(ctx context.Context) error {
 	delete(c.requested, session)
 	return func(ctx context.Context) error {
 		_, err := c.Agent.Down(ctx, api.DownRequest{Session: session, Cancel: cancel})
@@ -65,13 +66,13 @@ func (c *companion) down(session string, cancel bool) func(ctx context.Context) 
 	}
 }
 
-func (c *companion) terminal(args ...string) func(ctx context.Context) error {
+func (c *controller) terminal(args ...string) func(ctx context.Context) error {
 	return func(ctx context.Context) error { return c.desk.terminal(ctx, args...) }
 }
 
 // actionFor returns the action of a verb; nil for entries that only show something, and for
 // the buttons of old notifications. It runs on the goroutine of Serve, the action does not.
-func (c *companion) actionFor(verb, name string) func(ctx context.Context) error {
+func (c *controller) actionFor(verb, name string) func(ctx context.Context) error {
 	switch verb {
 	case verbOpen, verbPick:
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
@@ -102,7 +103,7 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 	case verbExtend:
 		return on(name, c.extend)
 	case verbAskEnd:
-		if s, found := c.view.Status.Session(name); found && jobAlive(s, time.Now()) {
+		if s, found := c.view.Status.Session(name); found && s.MayHaveLiveJob(time.Now()) {
 			c.announce(endQuestion(s))
 		}
 	case verbEnd:
@@ -144,26 +145,26 @@ func (c *companion) actionFor(verb, name string) func(ctx context.Context) error
 }
 
 // openPage opens a page. A notification has what a person needs to know besides.
-func (c *companion) openPage(ctx context.Context, p actions.Page) error {
+func (c *controller) openPage(ctx context.Context, p actions.Page) error {
 	text, err := c.desk.OpenPage(ctx, c.Agent, p)
 	if text != "" {
-		c.announce(news{title: headline("", p.Session, " is ready"), body: text})
+		c.announce(notification{title: headline("", p.Session, " is ready"), body: text})
 	}
 	return err
 }
 
 // extend requests more time, and shows the new end.
-func (c *companion) extend(ctx context.Context, session string) error {
+func (c *controller) extend(ctx context.Context, session string) error {
 	text, err := actions.Extend(ctx, c.Agent, session, extendBy)
 	if err == nil {
-		c.announce(news{title: headline("", session, " was extended"), body: text})
+		c.announce(notification{title: headline("", session, " was extended"), body: text})
 	}
 	return err
 }
 
-func (c *companion) settings(ctx context.Context) error {
+func (c *controller) settings(ctx context.Context) error {
 	if _, err := os.Stat(c.ConfigPath); errors.Is(err, fs.ErrNotExist) {
-		c.announce(news{
+		c.announce(notification{
 			title: "There is no config yet", body: "A few questions set up your first session.",
 			verbs: []string{verbSetup}, instead: "Set it up from the tray menu.",
 		})
@@ -173,7 +174,7 @@ func (c *companion) settings(ctx context.Context) error {
 }
 
 // reportFailure shows that an entry did not work. A page has the details.
-func (c *companion) reportFailure(id string, err error) {
+func (c *controller) reportFailure(id string, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
 	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
 	switch verb {
@@ -191,5 +192,5 @@ func (c *companion) reportFailure(id string, err error) {
 		p.Hint = "`" + command + "` does the same in a terminal"
 	}
 	c.details.Store(id, p)
-	c.announce(news{title: shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
+	c.announce(notification{title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
 }

@@ -28,7 +28,7 @@ import (
 // patience is how long a test waits for another process, at most.
 const patience = time.Minute
 
-// process is a companion at work.
+// process is a tray at work.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -36,7 +36,7 @@ type process struct {
 	lines chan string // what it says, closed at its end
 }
 
-// startTray runs the companion on the bus at address.
+// startTray runs the tray on the bus at address.
 func startTray(t *testing.T, address, instance string) *process {
 	t.Helper()
 	self, err := os.Executable()
@@ -95,13 +95,13 @@ func (p *process) hears(prefix string) string {
 		select {
 		case line, ok := <-p.lines:
 			if !ok {
-				p.t.Fatalf("the companion ended and never said %q", prefix)
+				p.t.Fatalf("the tray ended and never said %q", prefix)
 			}
 			if strings.HasPrefix(line, prefix) {
 				return line
 			}
 		case <-limit:
-			p.t.Fatalf("the companion never said %q", prefix)
+			p.t.Fatalf("the tray never said %q", prefix)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (p *process) ends() (code int, last string) {
 			_ = p.cmd.Wait()
 			return p.cmd.ProcessState.ExitCode(), last
 		case <-limit:
-			p.t.Fatal("the companion does not end")
+			p.t.Fatal("the tray does not end")
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 	}
 	w.click(icon, ids["Quit (jupyter stays connected)"])
 	if code, last := p.ends(); code != 0 {
-		t.Errorf("after Quit the companion ended with %d: %s", code, last)
+		t.Errorf("after Quit the tray ended with %d: %s", code, last)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 	icon := w.icon()
 	many := func(left time.Duration) view {
 		v := reached(nil)
-		end := func(j *api.Job) { j.End = time.Now().Add(left) } // the companion's clock is the real one
+		end := func(j *api.Job) { j.End = time.Now().Add(left) } // the tray's clock is the real one
 		for i := range sessions {
 			v.Status.Sessions = append(v.Status.Sessions, session(fmt.Sprint("s", i), api.SessionReady, job(end)))
 		}
@@ -401,7 +401,7 @@ func TestTheIconComesWithThePanelAndBackAfterRestarts(t *testing.T) {
 	}
 }
 
-func TestADyingBusEndsTheCompanionWithoutAPanic(t *testing.T) {
+func TestADyingBusEndsTheTrayWithoutAPanic(t *testing.T) {
 	for _, shown := range []bool{true, false} {
 		t.Run(fmt.Sprintf("icon shown %v", shown), func(t *testing.T) {
 			bus := bustest.Start(t)
@@ -452,7 +452,7 @@ func TestWithoutASessionBusItSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestOneCompanionServesADesktop(t *testing.T) {
+func TestOneTrayServesADesktop(t *testing.T) {
 	bus := bustest.Start(t)
 	w := newWatcher(t, bus)
 	w.come()

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain also plays the companion's own process: the library keeps its state in
+// TestMain also plays the tray's own process: the library keeps its state in
 // package variables and races with itself, so no test runs it in here.
 func TestMain(m *testing.M) {
 	if os.Getenv("TUNCTL_TEST_TRAY") != "" {

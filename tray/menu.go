@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 )
 
 // view is everything the menu is drawn from.
@@ -97,7 +98,7 @@ func firstItems(v view) []menuItem {
 		items = append(items, startItem(v))
 	}
 	if p := v.Status.Config; p != nil {
-		items = append(items, entry(atTop+verbSettings, "", "Fix the config"+because(p.Message), true))
+		items = append(items, entry(atTop+verbSettings, "", "Fix the config"+show.BriefCause(p.Message), true))
 	}
 	return items
 }
@@ -145,7 +146,7 @@ func resumeItems(v view) []menuItem {
 	if !isPaused(v) || i < 0 {
 		return nil
 	}
-	return []menuItem{entry(atTop+verbReconnect, v.Status.Sessions[i].Name, api.MenuReconnect+because("the agent crashed several times"), true)}
+	return []menuItem{entry(atTop+verbReconnect, v.Status.Sessions[i].Name, api.MenuReconnect+show.BriefCause("the agent crashed several times"), true)}
 }
 
 // isPaused reports whether the agent restores nothing until a person acts.
@@ -206,7 +207,7 @@ func startItem(v view) menuItem {
 
 // startVerb says whether a start submits a job or reconnects to a running one.
 func startVerb(s api.Session, now time.Time, start, reconnect string) (verb, title string) {
-	if s.State == api.SessionDown && jobAlive(s, now) {
+	if s.State == api.SessionDown && s.MayHaveLiveJob(now) {
 		return verbReconnect, reconnect
 	}
 	return verbUp, start
@@ -226,7 +227,7 @@ func openable(s api.Session) bool { return s.State == api.SessionReady && s.URL 
 func sessionItems(v view) []menuItem {
 	var items []menuItem
 	for _, s := range v.Status.Sessions {
-		up := s.State != api.SessionDown && s.State != api.SessionEnded && s.State != api.SessionFailed
+		up := s.IsUp()
 		var children []menuItem
 		if s.App != api.AppShell {
 			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
@@ -243,7 +244,7 @@ func sessionItems(v view) []menuItem {
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
 			entry(verb, s.Name, title, !up || s.State == api.SessionNeedsLogin),
 		)
-		children = append(children, startWithItems(s, !up && !jobAlive(s, v.Now))...)
+		children = append(children, startWithItems(s, !up && !s.MayHaveLiveJob(v.Now))...)
 		children = append(children,
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
 			cancelItem(s, v.Now),
@@ -268,7 +269,7 @@ func startWithItems(s api.Session, enabled bool) []menuItem {
 // disconnectTitle says what happens to the job.
 func disconnectTitle(s api.Session, now time.Time) string {
 	switch {
-	case !jobAlive(s, now):
+	case !s.MayHaveLiveJob(now):
 		return "Disconnect"
 	case s.Job.State.Waiting():
 		return "Disconnect (the job stays in the queue)"
@@ -278,7 +279,7 @@ func disconnectTitle(s api.Session, now time.Time) string {
 
 // cancelItem confirms in a submenu before it ends a job: that needs no dialog.
 func cancelItem(s api.Session, now time.Time) menuItem {
-	alive := jobAlive(s, now)
+	alive := s.MayHaveLiveJob(now)
 	title := "Yes, end the job"
 	if alive {
 		title = fmt.Sprintf("Yes, end job %s (unsaved work is lost)", s.Job.ID)
@@ -298,7 +299,7 @@ func hostItems(v view) []menuItem {
 	var items []menuItem
 	for _, h := range v.Status.Hosts {
 		items = append(items, menuItem{
-			ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + hostText(h, shown), Enabled: true,
+			ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + show.HostState(h, shown), Enabled: true,
 			Children: []menuItem{
 				entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting),
 				entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown),
@@ -362,4 +363,22 @@ func iconFor(v view) iconKind {
 		return iconWorking
 	}
 	return iconIdle
+}
+
+// statusLine is the most important state in a few words.
+func statusLine(v view) string {
+	switch {
+	case !v.Reached:
+		return "the background agent is not running"
+	case len(v.Status.Sessions) == 0:
+		return "no session is set up yet"
+	case isPaused(v):
+		return "not connecting" + show.BriefCause("the agent crashed several times")
+	}
+	return sessionLine(mostImportant(v.Status.Sessions), v.Now)
+}
+
+// sessionLine is the state of a session with its name.
+func sessionLine(s api.Session, now time.Time) string {
+	return s.Name + ": " + show.SessionState(s, now)
 }

@@ -18,8 +18,8 @@ type notifier interface {
 // request has the notifier show or withdraw a notification.
 type request func(ctx context.Context) error
 
-// announce shows news, with buttons for what a person can do about it.
-func (c *companion) announce(n news) {
+// announce shows a notification, with buttons for what a person can do about it.
+func (c *controller) announce(n notification) {
 	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: n.body, Urgent: n.urgent, Instead: n.instead}
 	for _, verb := range n.verbs {
 		id := verb + ":" + n.name
@@ -37,13 +37,13 @@ func (c *companion) announce(n news) {
 }
 
 // withdraw removes the notification of a tag.
-func (c *companion) withdraw(tag string) {
+func (c *controller) withdraw(tag string) {
 	c.enqueue(func(ctx context.Context) error { return c.notifier.Withdraw(ctx, tag) })
 }
 
 // enqueue leaves a request to the notifier. It drops what does not fit: a slow desktop
 // must not block the menu.
-func (c *companion) enqueue(r request) {
+func (c *controller) enqueue(r request) {
 	if c.notifier == nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (c *companion) enqueue(r request) {
 
 // deliverNotifications delivers one after the other, so that what is withdrawn was
 // shown before.
-func (c *companion) deliverNotifications(ctx context.Context) {
+func (c *controller) deliverNotifications(ctx context.Context) {
 	for {
 		select {
 		case deliver := <-c.outbox:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 )
 
 var (
@@ -37,13 +38,13 @@ type detailsPage struct {
 func troublePage(s api.Session, now time.Time) detailsPage {
 	text, output, _ := strings.Cut(s.Cause, "\n")
 	return detailsPage{
-		Title: s.Name + " failed", Text: asSentence(text, s.Name, s.Host), Output: output,
+		Title: s.Name + " failed", Text: show.Sentence(text, s.Name, s.Host), Output: output,
 		Hint: s.Hint, Tray: s.Name + " ▸ " + api.MenuStart, When: api.ClockText(s.Since, now),
 	}
 }
 
 // showPage shows a failure in the browser.
-func (c *companion) showPage(p detailsPage) func(ctx context.Context) error {
+func (c *controller) showPage(p detailsPage) func(ctx context.Context) error {
 	p.Text, p.Output, p.Hint = api.Redact(p.Text), api.Redact(p.Output), api.Redact(p.Hint)
 	var b bytes.Buffer
 	if err := detailsTemplate.Execute(&b, p); err != nil {
@@ -52,8 +53,8 @@ func (c *companion) showPage(p detailsPage) func(ctx context.Context) error {
 	return c.showFile("details.html", b.Bytes())
 }
 
-// showFile writes a page to a folder of this companion and shows it in the browser.
-func (c *companion) showFile(name string, page []byte) func(ctx context.Context) error {
+// showFile writes a page to a folder of this tray and shows it in the browser.
+func (c *controller) showFile(name string, page []byte) func(ctx context.Context) error {
 	if c.pages == "" {
 		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "tunctl-pages-")
 		if err != nil {

@@ -78,7 +78,7 @@ func (p *piped) Answer(_ context.Context, id string, a api.Answer) error {
 // silentTray is the instance that shows no notifications.
 const silentTray = "silent"
 
-// playTray runs the companion as a process of its own, and exits 0 when it ended
+// playTray runs the tray as a process of its own, and exits 0 when it ended
 // well, 1 when it said why it did not.
 func playTray() int {
 	p := &piped{lines: make(chan string)}

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
+	"tunctl/internal/show"
 )
 
 // openPrompt is a prompt that waits for its answer.
@@ -26,7 +27,7 @@ type openPrompt struct {
 func (q *openPrompt) isLogin() bool { return q.prompt.Kind != api.PromptApproval }
 
 // queuePrompt shows a prompt of the agent in a dialog, after those that came before.
-func (c *companion) queuePrompt(ctx context.Context, p api.Prompt) {
+func (c *controller) queuePrompt(ctx context.Context, p api.Prompt) {
 	asking, cancel := context.WithCancel(ctx)
 	q := &openPrompt{prompt: p, why: whyNow(p.Host, c.view.Status), ctx: asking, cancel: cancel}
 	c.prompts[p.ID] = q
@@ -36,7 +37,7 @@ func (c *companion) queuePrompt(ctx context.Context, p api.Prompt) {
 
 // showNext shows the next dialog, one at a time. Logins come first, since a code is valid
 // for a short time: an assistant's question makes room for them and is shown again.
-func (c *companion) showNext() {
+func (c *controller) showNext() {
 	c.queue = slices.DeleteFunc(c.queue, func(q *openPrompt) bool { return q.ctx.Err() != nil })
 	if len(c.queue) == 0 {
 		return
@@ -56,7 +57,7 @@ func (c *companion) showNext() {
 	})
 }
 
-func (c *companion) dialogEnded(done bool) {
+func (c *controller) dialogEnded(done bool) {
 	if done {
 		c.queue = slices.DeleteFunc(c.queue, func(q *openPrompt) bool { return q == c.dialog })
 	}
@@ -67,7 +68,7 @@ func (c *companion) dialogEnded(done bool) {
 // showDialog shows the dialog and sends the answer to the agent. If the prompt is
 // answered elsewhere, no longer asked, or makes room for another, ctx ends and with it the
 // dialog. It reports whether the dialog needs not be shown again.
-func (c *companion) showDialog(ctx context.Context, q *openPrompt) (done bool) {
+func (c *controller) showDialog(ctx context.Context, q *openPrompt) (done bool) {
 	p := q.prompt
 	if len(p.Links) > 0 {
 		c.offerPage(ctx, q)
@@ -88,12 +89,12 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) (done bool) {
 	}
 	switch {
 	case failed && p.Kind == api.PromptApproval: // nobody has said no, and a terminal may be asking, too
-		c.announce(news{
+		c.announce(notification{
 			title: "An assistant asks for your approval", body: "No window could be opened to ask you. `tunctl mcp approve` asks in a terminal.", urgent: true,
 		})
 		return true
 	case failed:
-		c.announce(news{
+		c.announce(notification{
 			kind: kindNeedsLogin, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
 			body:  "No window could be opened to ask you. A terminal can.",
 			verbs: []string{verbAsk}, instead: "Log in from a terminal.",
@@ -107,7 +108,7 @@ func (c *companion) showDialog(ctx context.Context, q *openPrompt) (done bool) {
 
 // offerPage opens the page of a login, if it may be opened and the person agrees, or shows
 // the address for copying. The question follows in any case.
-func (c *companion) offerPage(ctx context.Context, q *openPrompt) {
+func (c *controller) offerPage(ctx context.Context, q *openPrompt) {
 	p := q.prompt
 	ask := desktop.Question{Title: "Log in to " + api.HostLabel(p.Host), Kind: desktop.AskChoice, Yes: "Open the page", No: "Do not open it"}
 	if p.LoginPage == "" {
@@ -137,7 +138,7 @@ func serverText(p api.Prompt) string {
 
 // promptClosed closes a dialog that is no longer needed. A person who declined to
 // answer, or was asked in a terminal, knows what follows from that.
-func (c *companion) promptClosed(p api.Prompt, now time.Time) {
+func (c *controller) promptClosed(p api.Prompt, now time.Time) {
 	q, ours := c.prompts[p.ID]
 	if ours {
 		q.cancel()
@@ -149,7 +150,7 @@ func (c *companion) promptClosed(p api.Prompt, now time.Time) {
 }
 
 // dropPrompts closes all dialogs: the agent that asked is gone.
-func (c *companion) dropPrompts() {
+func (c *controller) dropPrompts() {
 	for id, q := range c.prompts {
 		q.cancel()
 		delete(c.prompts, id)
@@ -221,7 +222,7 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 		}
 	}
 	if p.Retry != "" {
-		why = asSentence(p.Retry) + "\n" + why
+		why = show.Sentence(p.Retry) + "\n" + why
 	}
 	q.Text = why + "\n\n" + text
 	return q

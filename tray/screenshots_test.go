@@ -121,7 +121,7 @@ func TestEveryNotificationOnARealDesktop(t *testing.T) {
 				}
 				defer notifier.Close()
 				o := Options{Login: func(context.Context, string) error { return nil }}
-				c := newCompanion(o, nil, nil)
+				c := newController(o, nil, nil)
 				c.notifier = notifier
 				d.Point(aside)
 				for name, n := range told() {
@@ -194,7 +194,7 @@ func TestEveryPageOfTheTrayInARealBrowser(t *testing.T) {
 		desktest.PicturePage(t, "tray-"+strings.TrimSuffix(filepath.Base(path), ".html"), "file://"+path)
 		return nil
 	}}}
-	c := newCompanion(o, nil, nil)
+	c := newController(o, nil, nil)
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	failed := statuses["failed"].Status.Sessions[0]
 	failed.Hint = "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log"

@@ -1,4 +1,4 @@
-// Package tray is tunctl's companion on the desktop: an icon that shows the state, a
+// Package tray is tunctl on the desktop: an icon that shows the state, a
 // menu for everything, notifications, and dialogs for the agent's prompts.
 //
 // It is a client of the agent and runs in a process of its own: killing it affects no
@@ -35,7 +35,7 @@ type Autostart interface {
 	Off(ctx context.Context) error
 }
 
-// Options configure a companion.
+// Options configure a tray.
 type Options struct {
 	Agent      Agent
 	Autostart  Autostart                       // nil: the menu has no entry for it
@@ -48,7 +48,7 @@ type Options struct {
 	RestartAgent func(ctx context.Context) error
 
 	ConfigPath string                 // what Settings opens
-	Instance   string                 // the home; one companion of each runs
+	Instance   string                 // the home; one tray of each runs
 	Notify     func(kind string) bool // which kinds of notifications are wanted, "" for those of none
 	Tell       func(message string)   // shows a message to whoever started us
 	Log        *slog.Logger
@@ -56,7 +56,7 @@ type Options struct {
 	desk *desk // nil: the person's own
 }
 
-// desk is what the companion has the desktop do.
+// desk is what the tray has the desktop do.
 type desk struct {
 	actions.Desktop
 	terminal func(ctx context.Context, args ...string) error // runs tunctl in a window
@@ -76,9 +76,9 @@ func ownTerminal(ctx context.Context, args ...string) error {
 	return desktop.Terminal(ctx, append([]string{self}, args...))
 }
 
-// Run shows the companion until ctx ends, a person quits it, or the desktop ends.
+// Run shows the tray until ctx ends, a person quits it, or the desktop ends.
 // Call it on the main goroutine, since macOS draws nowhere else, and once in a process,
-// since the library has one icon. If another companion already runs on this desktop,
+// since the library has one icon. If another tray already runs on this desktop,
 // Run reports that with Tell and returns nil.
 func Run(ctx context.Context, o Options) error {
 	if err := Available(); err != nil {
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) error {
 		defer notifier.Close()
 	}
 	p := newPanel(o.Log)
-	c := newCompanion(o, p, quit)
+	c := newController(o, p, quit)
 	if notifier != nil {
 		c.notifier = notifier
 	}

@@ -85,12 +85,12 @@ func (t *attempt) answerSSH(ctx context.Context, c net.Conn, before *sshQuestion
 	p := sshQuestion(api.NewRemoteText(string(text)).String())
 	p.Links = linksIn(string(text))
 	p.Retry = before.repeats(p, t.settings.NumberOfPasswordPrompts)
-	answer, err := t.promptText(ctx, p)
+	answer, err := t.Prompt(ctx, p)
 	if err != nil {
 		return
 	}
 	t.answered = true
-	_, _ = io.WriteString(c, answer+"\n") // ssh may have ended
+	_, _ = io.WriteString(c, answer.Text+"\n") // ssh may have ended
 }
 
 // sshQuestions are those of one ssh program, which does not say which answers were

@@ -18,7 +18,7 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		path, public := newKeyFile(t)
 		ca := newSigner(t)
 		writeCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
-		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
+		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
 		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
 		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
 		if err != nil {

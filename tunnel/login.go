@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -167,7 +168,7 @@ func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
 	l.page.withdraw()
 	l.page.addTo(&p, l.try.host.loginPages())
-	answer, err := l.try.prompt(l.ctx, p)
+	answer, err := l.try.Prompt(l.ctx, p)
 	l.tooLate = err != nil && l.try.denied == nil
 	return answer, err
 }
@@ -274,9 +275,9 @@ func (l *login) refused(err error) *api.Error {
 	case hungUp && (l.tooLate || l.keys.tooLate), late && l.interacted:
 		return l.try.cutOff(err)
 	case late, hungUp && !told && len(l.tried) == 0 && len(l.allowed) == 0:
-		return classPassing.errorf(api.CodeUnreachable, err, "%s closed the connection during the login", l.s.Address())
+		return failure.Passing.Errorf(api.CodeUnreachable, err, "%s closed the connection during the login", l.s.Address())
 	}
-	e := &api.Error{Code: api.CodeAuth, Err: classRefused.of(err)}
+	e := &api.Error{Code: api.CodeAuth, Err: failure.Refused.Wrap(err)}
 	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.Address(), l.s.User)
 	var did []string
 	for _, m := range []string{methodKey, methodInteractive, methodPassword} {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -115,7 +116,7 @@ func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
 func TestNobodyThereIsNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, err := logIn(t, newServer(t, acceptPassword("right")), nil)
-		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, ErrNobody) || h.Status().State != api.HostNeedsLogin {
+		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, failure.ErrNobody) || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
 	})
@@ -200,7 +201,7 @@ func TestACertificateGoesFirst(t *testing.T) {
 		path, public := newKeyFile(t)
 		ca := newSigner(t)
 		writeCertificate(t, path+"-cert.pub", ca, public, time.Hour)
-		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
+		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
 		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
 		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} }); err != nil {
 			t.Fatal(err)
@@ -323,7 +324,7 @@ func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 	s := newServer(t, func(c *ssh.ServerConfig) {
 		c.PublicKeyCallback = func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 			offered++
-			if !sameKey(k, public) {
+			if !sshconfig.SameKey(k, public) {
 				return nil, errors.New("no")
 			}
 			return nil, nil

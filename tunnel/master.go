@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,6 +22,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/peer"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -60,7 +63,7 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	if err := m.start(); err != nil {
 		stopAsking()
 		m.close()
-		return nil, classOfStart(err).errorf(api.CodeConfig, err, "cannot run ssh: %v", err)
+		return nil, failure.OfStart(err).Errorf(api.CodeConfig, err, "cannot run ssh: %v", err)
 	}
 	t.loginAt = time.Now()
 	t.host.loginBegins(t.loginAt)
@@ -86,7 +89,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	s, env := &t.settings, t.pool.env(ctx)
 	program, err := sshconfig.FindSSH(env)
 	if err != nil {
-		return nil, classPermanent.errorf(api.CodeConfig, err, `transport = "openssh" needs the ssh program`).
+		return nil, failure.Permanent.Errorf(api.CodeConfig, err, `transport = "openssh" needs the ssh program`).
 			WithHint("install OpenSSH's client")
 	}
 	dir, err := os.MkdirTemp("", "tunctl-ssh-")
@@ -101,7 +104,7 @@ func (t *attempt) startMaster(ctx context.Context) (*master, error) {
 	}
 	args := []string{
 		"-M", "-N", "-T", "-o", "ControlPath=" + m.control(), "-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
-		"-o", "LogLevel=DEBUG1", // see sshOutput
+		"-o", "LogLevel=DEBUG1", // see failure.ReadSSH
 		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
 	}
 	if s.SSHConfig != "" {
@@ -204,7 +207,7 @@ func (t *attempt) attachOwnMaster(raw net.Conn, m *master) (*conn, error) {
 	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
 	if err != nil {
 		_ = t.wire.Close()
-		return nil, classPassing.errorf(api.CodeUnreachable, err, "the ssh program does not share its connection: %v", err)
+		return nil, failure.Passing.Errorf(api.CodeUnreachable, err, "the ssh program does not share its connection: %v", err)
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	c.master = m
@@ -224,32 +227,32 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
-	reason, said := readSSHOutput(m.stderr.raw()), hideLinks(m.stderr.text())
+	reason, said := failure.ReadSSH(m.stderr.raw()), hideLinks(m.stderr.text())
 	switch {
 	case t.timeout.expiredForPerson():
 		return t.unconfirmed(err)
-	case !reason.mute || expired || !t.hungUpLate(t.loginAt):
+	case !reason.Mute || expired || !t.hungUpLate(t.loginAt):
 	case t.attended:
 		return t.cutOff(err)
 	default:
-		reason.class, reason.code = classPassing, api.CodeUnreachable
+		reason.Class, reason.Code = failure.Passing, api.CodeUnreachable
 	}
-	if !reason.login {
+	if !reason.Login {
 		t.loginAt = time.Time{}
 	}
 	if expired {
-		return reason.class.errorf(api.CodeUnreachable, err, "ssh did not log in to %s within %s",
+		return reason.Class.Errorf(api.CodeUnreachable, err, "ssh did not log in to %s within %s",
 			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout))
 	}
-	if reason.ask && !t.attended {
+	if reason.Ask && !t.attended {
 		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
 	}
-	e := reason.class.errorf(reason.code, err, "ssh could not log in to %s: %s", t.host.label(), said).
-		WithHint("%s", reason.hint)
+	e := reason.Class.Errorf(reason.Code, err, "ssh could not log in to %s: %s", t.host.label(), said).
+		WithHint("%s", reason.Hint)
 	switch {
-	case reason.code == api.CodeHostKey:
+	case reason.Code == api.CodeHostKey:
 		e.Hint = "`ssh " + t.settings.Destination + "` shows the host key and what is known of it"
-	case reason.code != api.CodeAuth || reason.hint != "":
+	case reason.Code != api.CodeAuth || reason.Hint != "":
 	case t.host.behind != "" || strings.Contains(said, "no active jobs"):
 		e.Hint = onlyWithJob(t.host.behind)
 	case t.answered:
@@ -258,4 +261,28 @@ func (t *attempt) masterFailed(ctx context.Context, m *master, err error) error 
 		e.Hint = fmt.Sprintf("check the user name %q, and that your public key is registered with the site", t.settings.User)
 	}
 	return e
+}
+
+// sshProgress reads in the messages of a running ssh program whom its login waits for.
+type sshProgress struct {
+	*stderrBuffer
+	try *attempt
+}
+
+var (
+	sshAwaitsPerson = regexp.MustCompile(`(?m)^debug1: (Next authentication method: keyboard-interactive|Server accepts key: )`)
+	sshAwaitsHost   = regexp.MustCompile(`(?m)^(debug1: Authentications that can continue: |Authenticated to )`)
+)
+
+// Write implements io.Writer. ssh writes whole lines.
+func (p sshProgress) Write(text []byte) (int, error) {
+	for line := range bytes.Lines(text) {
+		switch {
+		case sshAwaitsPerson.Match(line):
+			p.try.awaitPerson()
+		case sshAwaitsHost.Match(line):
+			p.try.awaitHost()
+		}
+	}
+	return p.stderrBuffer.Write(text)
 }

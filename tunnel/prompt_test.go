@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -147,7 +148,7 @@ func (c *clients) Prompt(ctx context.Context, p api.Prompt, asked func()) (api.A
 	case a := <-c.answer:
 		return a, nil
 	case <-c.left:
-		return api.Answer{}, ErrNobody
+		return api.Answer{}, failure.ErrNobody
 	case <-ctx.Done():
 		return api.Answer{}, ctx.Err()
 	}

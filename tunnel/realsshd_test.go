@@ -207,7 +207,7 @@ func (l *laptop) serve(t testing.TB, limits Limits, config string) {
 // know adds a server's key to known_hosts.
 func (l *laptop) know(t testing.TB, s *realServer) {
 	t.Helper()
-	if err := appendLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", s.port, authorized(s.key))); err != nil {
+	if err := addLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", s.port, authorized(s.key))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -97,7 +97,7 @@ func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 		b := newBench(t, nil, nil)
 		b.person.answers = []string{"no"}
 		at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true}
-		if _, err := at.prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
+		if _, err := at.Prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
 			t.Fatal(err)
 		}
 		if q := b.person.questions(); q[0].Text != "bye" || q[0].Instruction != "bye" {

@@ -81,7 +81,7 @@ func (l *login) failedAnswers() {
 		l.saved.text = ""
 		l.try.pool.o.Passwords.SetRefused(l.try.identity)
 		wrong = "the saved password was not accepted"
-		l.try.warn(wrong + ", and is not used until you have logged in with a password")
+		l.try.Warn(wrong + ", and is not used until you have logged in with a password")
 	}
 	if l.typed && l.triesLeft() > 0 {
 		l.retry = wrongAnswer(wrong, l.triesLeft())
@@ -102,7 +102,7 @@ func (l *login) keepPassword() {
 	}
 	if err := l.try.pool.o.Passwords.Keep(l.ctx, l.try.identity, l.saved.typed, l.saved.where); err != nil {
 		l.saved.where = ""
-		l.try.warn(fmt.Sprintf("the password was not saved: %v", err))
+		l.try.Warn(fmt.Sprintf("the password was not saved: %v", err))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -32,7 +33,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 		return false
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
+		t.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
 	t.log.Info("the ssh program logs in", "why", why)
@@ -131,7 +132,7 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.denied = classPermanent.errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
+		t.denied = failure.Permanent.Errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
 			WithHint("%s", hint)
 		return false, t.denied
 	}

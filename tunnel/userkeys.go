@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -70,7 +71,7 @@ func (k *userKeys) signers() []ssh.Signer {
 // signerOf is the one with that key; nil: none is.
 func signerOf(signers []ssh.Signer, key ssh.PublicKey) ssh.Signer {
 	for _, s := range signers {
-		if sameKey(key, s.PublicKey()) {
+		if sshconfig.SameKey(key, s.PublicKey()) {
 			return s
 		}
 	}
@@ -79,7 +80,7 @@ func signerOf(signers []ssh.Signer, key ssh.PublicKey) ssh.Signer {
 
 // offer records that a key is offered to the server.
 func (k *userKeys) offer(s ssh.Signer) {
-	k.offered = append(k.offered, describeKey(s.PublicKey()))
+	k.offered = append(k.offered, sshconfig.DescribeKey(s.PublicKey()))
 }
 
 // usable drops keys that were used or listed before, or that the settings forbid, and watches the
@@ -96,7 +97,7 @@ func (k *userKeys) usable(list []ssh.Signer) []ssh.Signer {
 		seen[blob] = true
 		usable, err := k.s.Restrict(watchedSigner{s, k.sign})
 		if err = cmp.Or(k.s.CheckRSASize(s.PublicKey()), err); err != nil {
-			k.try.warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
+			k.try.Warn(fmt.Sprintf("the key %s is not used: %v", ssh.FingerprintSHA256(s.PublicKey()), err))
 			continue
 		}
 		out = append(out, usable)
@@ -137,12 +138,12 @@ func (k *userKeys) fileKeys() []*fileKey {
 		case err == nil:
 			keys = append(keys, key)
 		case errors.Is(err, fs.ErrNotExist) && !k.s.OwnIdentities:
-		case errors.Is(err, ErrNobody):
+		case errors.Is(err, failure.ErrNobody):
 			k.cause = err
 		case errors.Is(err, fs.ErrNotExist):
-			k.try.warn(fmt.Sprintf("the key file %s, an IdentityFile of your ssh config, does not exist", path))
+			k.try.Warn(fmt.Sprintf("the key file %s, an IdentityFile of your ssh config, does not exist", path))
 		default:
-			k.try.warn(fmt.Sprintf("the key %s is not used: %v", path, err))
+			k.try.Warn(fmt.Sprintf("the key %s is not used: %v", path, err))
 		}
 	}
 	return keys
@@ -150,11 +151,11 @@ func (k *userKeys) fileKeys() []*fileKey {
 
 // passphrase asks for the passphrase of a key file.
 func (k *userKeys) passphrase(question api.Prompt) (string, error) {
-	answer, err := k.try.promptText(k.ctx, question)
-	if errors.Is(err, ErrNobody) {
+	answer, err := k.try.Prompt(k.ctx, question)
+	if errors.Is(err, failure.ErrNobody) {
 		k.try.denied = nil // another key may work
 	}
-	return answer, err
+	return answer.Text, err
 }
 
 // agentKeys are those of the person's ssh-agent. Each login dials it again, since its
@@ -169,7 +170,7 @@ func (k *userKeys) agentKeys() []ssh.Signer {
 	list, err := k.agent.Signers()
 	if err != nil {
 		k.noAgent = err
-		k.try.warn(fmt.Sprintf("the ssh-agent does not list its keys: %v", err))
+		k.try.Warn(fmt.Sprintf("the ssh-agent does not list its keys: %v", err))
 	}
 	return list
 }
@@ -188,7 +189,7 @@ func (k *userKeys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signe
 				k.expired = fmt.Sprintf("the certificate %s %v", path, err)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
-				k.try.warn(fmt.Sprintf("the certificate %s is not used: %v", path, err))
+				k.try.Warn(fmt.Sprintf("the certificate %s is not used: %v", path, err))
 			}
 			continue
 		}
@@ -207,7 +208,7 @@ func (k *userKeys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Sig
 		return s
 	}
 	for _, f := range files {
-		if sameKey(cert.Key, f.public) && f.private() {
+		if sshconfig.SameKey(cert.Key, f.public) && f.private() {
 			return f
 		}
 	}
@@ -232,10 +233,6 @@ func (k *userKeys) describe() string { return cmp.Or(strings.Join(k.offered, ", 
 func (k *userKeys) hint() string {
 	why := cmp.Or(k.noAgent, errors.New("the ssh-agent has none"))
 	return fmt.Sprintf("%v, and there is no key file; `ssh-keygen` creates a key, which you register with the site", why)
-}
-
-func sameKey(a, b ssh.PublicKey) bool {
-	return a != nil && b != nil && string(a.Marshal()) == string(b.Marshal())
 }
 
 // watchedSigner makes each signature through watch.

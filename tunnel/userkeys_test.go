@@ -58,7 +58,7 @@ func acceptKeys(offered *[]string, keys ...ssh.PublicKey) func(*ssh.ServerConfig
 			mu.Lock()
 			defer mu.Unlock()
 			*offered = append(*offered, ssh.FingerprintSHA256(key))
-			if slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return sameKey(k, key) }) {
+			if slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, key) }) {
 				return nil, nil
 			}
 			return nil, errors.New("unknown key")
@@ -303,7 +303,7 @@ func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
 	}
 	defer a.close()
 	keys, err := a.Signers()
-	if err != nil || len(keys) != 1 || !sameKey(keys[0].PublicKey(), public) {
+	if err != nil || len(keys) != 1 || !sshconfig.SameKey(keys[0].PublicKey(), public) {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 	if took := time.Since(start); took > 2*agentTimeout {

@@ -180,7 +180,7 @@ func warnAboutLogins(ctx context.Context, inv *invocation) error {
 	}
 	answer, err := inv.ReadLine(ctx, "Restart the agent anyway? [y/N] ", true)
 	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
-		err = silentError(exitFailed)
+		err = exitError(exitFailed)
 	}
 	return err
 }
@@ -194,7 +194,7 @@ func agentStatus(ctx context.Context, inv *invocation) error {
 				return err
 			}
 		}
-		return silentError(exitAgent)
+		return exitError(exitAgent)
 	}
 	if err != nil {
 		return err

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -42,7 +41,7 @@ func cancelJob(ctx context.Context, inv *invocation) error {
 		inv.Say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
-	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), "Cancel "+describeJob(job, time.Now())+"?"); err != nil {
+	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), "Cancel "+show.Job(job, time.Now())+"?"); err != nil {
 		return err
 	}
 	if _, err := inv.client.Cancel(ctx, host, job.Ref()); err != nil {
@@ -50,22 +49,6 @@ func cancelJob(ctx context.Context, inv *invocation) error {
 	}
 	inv.Say("job %s was cancelled", job.ID)
 	return nil
-}
-
-// describeJob describes a job so that a person knows which one it is, and since when.
-func describeJob(j api.Job, now time.Time) string {
-	text := "job " + j.ID
-	if j.Name != "" {
-		text += fmt.Sprintf(" %q", j.Name)
-	}
-	text += ", " + string(j.State)
-	switch {
-	case j.State.Waiting() && !j.Submitted.IsZero():
-		text += " since " + api.ClockText(j.Submitted, now)
-	case j.Node != "" && !j.Start.IsZero():
-		text += fmt.Sprintf(" on %s since %s", j.Node, api.ClockText(j.Start, now))
-	}
-	return text
 }
 
 // confirm asks the person at the terminal, if there is one, unless they are sure. Any
@@ -76,11 +59,11 @@ func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) 
 	}
 	text, err := t.ReadLine(ctx, question+" [y/N] ", true)
 	if ctx.Err() != nil {
-		return silentError(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	if err == nil && (strings.EqualFold(text, "y") || strings.EqualFold(text, "yes")) {
 		return nil
 	}
 	t.Say("nothing was cancelled")
-	return silentError(exitFailed)
+	return exitError(exitFailed)
 }

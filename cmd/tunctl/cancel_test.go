@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -46,7 +47,7 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 		{Host: "narval", Job: api.Job{ID: "12345679_[0-99%5]", Name: "sweep", State: api.JobQueued, Reason: "Resources", Hint: "waiting for free nodes", Submitted: now.Add(-time.Hour)}},
 		{Host: "narval", Job: api.Job{ID: "3", State: api.JobFinished, End: now.Add(-240 * time.Hour)}},
 	}
-	text := jobsTable(jobs, false, now).Draw(term.Layout{Width: 80})
+	text := show.Jobs(jobs, false, now).Draw(term.Layout{Width: 80})
 	for line := range strings.Lines(text) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 			t.Errorf("%d columns: %s", n, line)

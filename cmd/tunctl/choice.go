@@ -52,18 +52,9 @@ func (inv *invocation) fittingSession(ctx context.Context, question, none string
 		WithHint("name one: `tunctl %s SESSION`; available: %s", inv.Command.Name, strings.Join(sessionNames(st.Sessions), ", "))
 }
 
-// isUp reports whether a session is up, or coming up.
-func isUp(s api.Session) bool {
-	switch s.State {
-	case api.SessionDown, api.SessionEnded, api.SessionFailed:
-		return false
-	}
-	return true
-}
-
 func isNotDown(s api.Session) bool { return s.State != api.SessionDown }
 
-func hasPage(s api.Session) bool { return s.URL != "" && isUp(s) }
+func hasPage(s api.Session) bool { return s.URL != "" && s.IsUp() }
 
 // hasEndpoint reports whether a session's job has another page of that name.
 func hasEndpoint(s api.Session, name string) bool {
@@ -72,12 +63,10 @@ func hasEndpoint(s api.Session, name string) bool {
 
 // mayHavePage reports whether a session is up and has more than fixed forwards.
 func mayHavePage(s api.Session) bool {
-	return isUp(s) && s.App != api.AppShell && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
+	return s.IsUp() && s.App != api.AppShell && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
 }
 
 func hasJob(s api.Session) bool { return s.Job != nil }
-
-func hasLiveJob(s api.Session) bool { return s.Job != nil && !s.Job.State.Ended() }
 
 func sessionNames(list []api.Session) []string {
 	names := make([]string, len(list))
@@ -116,10 +105,10 @@ func chooseRow(ctx context.Context, t *term.Terminal, question, what string, row
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		t.Say("stopped; nothing was done")
-		return 0, silentError(exitInterrupted)
+		return 0, exitError(exitInterrupted)
 	case errors.Is(err, io.EOF):
 		t.Say("nothing was chosen")
-		return 0, silentError(exitFailed)
+		return 0, exitError(exitFailed)
 	}
 	return i, err
 }

@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/atomicfile"
 	"tunctl/internal/home"
 	"tunctl/internal/posixsh"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -98,10 +99,10 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 	case configured && !configuresJob(set):
 		return s, api.Errorf(api.CodeUsage, "session %s has only forwards: there is no job to open an editor in", name).
 			WithHint("`tunctl init` adds a session with a job")
-	case !isUp(s):
-		return s, api.Errorf(api.CodeNotReady, "session %s is %s%s", name, s.State, becauseText(s.Cause)).WithHint(up, name)
-	case s.Job == nil || s.Job.State != api.JobRunning || s.Job.Node == "":
-		return s, api.Errorf(api.CodeNotReady, "the job of session %s does not run yet: it is %s%s", name, s.State, becauseText(s.Cause)).
+	case !s.IsUp():
+		return s, api.Errorf(api.CodeNotReady, "session %s is %s%s", name, s.State, show.Because(s.Cause)).WithHint(up, name)
+	case !s.RunsJob() || s.Job.Node == "":
+		return s, api.Errorf(api.CodeNotReady, "the job of session %s does not run yet: it is %s%s", name, s.State, show.Because(s.Cause)).
 			WithHint(up, name)
 	}
 	return s, nil

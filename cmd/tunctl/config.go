@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/tunnel/sshconfig"
 )
@@ -53,7 +54,7 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	if err != nil {
 		return configError(p, err)
 	}
-	t.Say("%s is valid: %s on %s", p.Config, countText(len(cfg.Sessions), "session"), countText(len(cfg.HostNames()), "host"))
+	t.Say("%s is valid: %s on %s", p.Config, show.Count(len(cfg.Sessions), "session"), show.Count(len(cfg.HostNames()), "host"))
 	return nil
 }
 
@@ -96,7 +97,7 @@ func configEdit(ctx context.Context, inv *invocation) error {
 		again, unread := inv.ReadLine(ctx, "Edit again? [Y/n] ", true)
 		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
 			inv.Say("the file stays as you saved it; its changes take effect once the errors are fixed")
-			return silentError(exitCode(err))
+			return exitError(exitCode(err))
 		}
 	}
 }

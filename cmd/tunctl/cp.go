@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/internal/transfer"
 )
@@ -207,9 +208,9 @@ func showProgress(ctx context.Context, t *term.Terminal, p *transfer.Progress) (
 
 // summary is the result of a copy.
 func summary(c transfer.Counts, took time.Duration) string {
-	text := fmt.Sprintf("%s, %s in %s", countText(int(c.Files), "file"), bytesText(c.Copied), stopwatch(took))
+	text := fmt.Sprintf("%s, %s in %s", show.Count(int(c.Files), "file"), show.Bytes(c.Copied), show.Stopwatch(took))
 	if c.Skipped > 0 {
-		text += fmt.Sprintf(", %s skipped", bytesText(c.Skipped))
+		text += fmt.Sprintf(", %s skipped", show.Bytes(c.Skipped))
 	}
 	return text
 }
@@ -234,7 +235,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 		rate = float64(c.Copied-first.bytes) / d
 	}
 	done := c.Copied + c.Skipped
-	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", progressBar(done, c.Total), bytesText(done), bytesText(c.Total), c.Files, c.Of, bytesText(int64(rate)))
+	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", progressBar(done, c.Total), show.Bytes(done), show.Bytes(c.Total), c.Files, c.Of, show.Bytes(int64(rate)))
 	switch left := c.Total - done; {
 	case !c.Listed:
 		text += ", still listing"

@@ -116,7 +116,7 @@ func (inv *invocation) answerPrompts(ctx context.Context) {
 	if !inv.Interactive {
 		return
 	}
-	q := &questions{term: inv.Terminal, client: inv.client}
+	q := &promptReader{term: inv.Terminal, client: inv.client}
 	defer q.wait()
 	for ctx.Err() == nil {
 		_ = inv.client.Watch(ctx, api.AnswersTerminal, "", func(e api.Event) { q.handle(ctx, e) }) // the page says when the agent is gone

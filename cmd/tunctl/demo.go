@@ -26,6 +26,7 @@ import (
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 	"tunctl/internal/posixsh"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/tunnel/forward"
 )
@@ -167,7 +168,7 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 			return nil, errors.Join(err, cluster.Close())
 		}
 	}
-	d.term.Say("%s %s %s", d.term.Paint(term.Green, "✓"), term.Pad("practice cluster on this machine", 44), d.term.Paint(term.Grey, stopwatch(time.Since(started))))
+	d.term.Say("%s %s %s", d.term.Paint(term.Green, "✓"), term.Pad("practice cluster on this machine", 44), d.term.Paint(term.Grey, show.Stopwatch(time.Since(started))))
 	return cluster, nil
 }
 

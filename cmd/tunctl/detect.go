@@ -54,7 +54,7 @@ func detectLog(_ context.Context, inv *invocation) error {
 		found.Explain(inv.Out, inv.Bool("secrets"))
 	}
 	if !found.Found {
-		return silentError(exitFailed)
+		return exitError(exitFailed)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
 	"tunctl/tunnel/sshconfig"
@@ -72,7 +73,7 @@ func diagnose(ctx context.Context, inv *invocation) error {
 		}
 	}
 	if slices.ContainsFunc(checks, func(x api.Check) bool { return x.Result == api.CheckBad }) {
-		return silentError(exitFailed)
+		return exitError(exitFailed)
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func configSummary(p home.Paths) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.Config + ": " + countText(len(cfg.Sessions), "session"), nil
+	return p.Config + ": " + show.Count(len(cfg.Sessions), "session"), nil
 }
 
 // siteAdvice says what the host's site requires before SSH works, and whether it is met.

@@ -12,6 +12,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -113,7 +114,7 @@ func reportFailures(t *term.Terminal, errs []error) error {
 	for _, err := range errs {
 		printError(t, err)
 	}
-	return silentError(exitCode(errs[0]))
+	return exitError(exitCode(errs[0]))
 }
 
 const nothingToCancel = "no session is up or has a running job"
@@ -189,8 +190,8 @@ func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests
 	var jobs []string
 	for _, s := range st.Sessions {
 		asked := slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
-		if asked && hasLiveJob(s) {
-			jobs = append(jobs, describeJob(*s.Job, time.Now()))
+		if asked && s.HasLiveJob() {
+			jobs = append(jobs, show.Job(*s.Job, time.Now()))
 		}
 	}
 	if len(jobs) == 0 {
@@ -223,7 +224,7 @@ func keepsRunning(s api.Session, wasDown bool, now time.Time) string {
 	case j.State.Waiting():
 		return fmt.Sprintf("; job %s is still queued and will run: `%s` removes it", j.ID, howToEnd(s, j))
 	}
-	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, untilText(j, now), howToEnd(s, j))
+	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, show.Until(j, now), howToEnd(s, j))
 }
 
 // howToEnd is the command that ends the job of a session that is down. A forgotten session

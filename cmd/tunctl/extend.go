@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -41,7 +42,7 @@ func extend(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	if name == "" {
-		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", runsJob, hasLiveJob); err != nil {
+		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", api.Session.RunsJob, api.Session.HasLiveJob); err != nil {
 			return err
 		}
 	}
@@ -55,14 +56,12 @@ func extend(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	inv.Say("%s job %s runs%s", inv.Paint(term.Green, "✓"), job.ID, untilText(&job, time.Now()))
+	inv.Say("%s job %s runs%s", inv.Paint(term.Green, "✓"), job.ID, show.Until(&job, time.Now()))
 	if job.Hint != "" {
 		inv.Say("  %s", job.Hint)
 	}
 	return nil
 }
-
-func runsJob(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning }
 
 // extendArguments distinguishes a session from a time; both may be left out at a terminal,
 // where the person is asked.
@@ -98,17 +97,17 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 	if !ok {
 		return 0, unknownSession(name, st)
 	}
-	if now := time.Now(); runsJob(s) && s.Job.End.After(now) {
-		inv.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, untilText(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
+	if now := time.Now(); s.RunsJob() && s.Job.End.After(now) {
+		inv.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, show.Until(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
 	}
 	for {
 		text, err := inv.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
 		switch {
 		case ctx.Err() != nil:
-			return 0, silentError(exitInterrupted)
+			return 0, exitError(exitInterrupted)
 		case errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(text) == "":
 			inv.Say("nothing was changed")
-			return 0, silentError(exitFailed)
+			return 0, exitError(exitFailed)
 		case err != nil:
 			return 0, err
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -13,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -66,7 +65,7 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		return usagef("forward takes a host or a session, not a node: write \"9000:NODE:9000\" for a port of another node of the job, with the name of the node")
 	case req.Remove && to.Session == "":
 		return usagef("--remove is for the forwards of a session: `tunctl down NAME` ends those through a host")
-	case isOpenToOthers(req.Bind) && !req.Remove:
+	case show.OpenToOthers(req.Bind) && !req.Remove:
 		inv.Say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
 	}
 	if to.Session != "" {
@@ -111,11 +110,11 @@ func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest
 		if f.Note != "" {
 			inv.Say("! %s", f.Note)
 		}
-		inv.Say("  %s", forwardText(f, jobPlace(s)))
+		inv.Say("  %s", show.Forward(f, show.JobPlace(s)))
 		fmt.Fprintln(inv.Out, f.Listen)
 	}
 	if len(res.Forwards) > 0 && res.Forwards[0].Target == "" && res.Forwards[0].Kind == api.ForwardLocal {
-		inv.Say("%s is %s%s: connections wait until its job runs", s.Name, s.State, becauseText(s.Cause))
+		inv.Say("%s is %s%s: connections wait until its job runs", s.Name, s.State, show.Because(s.Cause))
 	}
 	if slices.ContainsFunc(res.Forwards, func(f api.Forward) bool { return f.Added }) { // else they are in the config
 		specs := strings.Join(req.Specs, " ")
@@ -125,36 +124,4 @@ func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest
 		inv.Say("`tunctl forward %s --remove %s` stops forwarding, and so does `tunctl down %s`", s.Name, specs, s.Name)
 	}
 	return nil
-}
-
-// jobPlace is where the job of a session runs, in words.
-func jobPlace(s api.Session) string {
-	if s.Job != nil && s.Job.Node != "" {
-		return s.Job.Node
-	}
-	return "the node of the job"
-}
-
-// forwardText says what a forward connects.
-func forwardText(f api.Forward, host string) string {
-	switch f.Kind {
-	case api.ForwardRemote:
-		return fmt.Sprintf("%s on %s goes to %s on this machine", f.Listen, host, f.Target)
-	case api.ForwardDynamic:
-		return fmt.Sprintf("%s on this machine is a SOCKS5 proxy; connections leave from %s", f.Listen, host)
-	}
-	name, port, err := net.SplitHostPort(f.Target)
-	if addr, e := netip.ParseAddr(name); err == nil && (name == "localhost" || e == nil && addr.IsLoopback()) {
-		return fmt.Sprintf("%s on this machine goes to port %s on %s", f.Listen, port, host)
-	}
-	if err != nil { // a socket
-		return fmt.Sprintf("%s on this machine goes to %s on %s", f.Listen, f.Target, host)
-	}
-	return fmt.Sprintf("%s on this machine goes to %s, as seen from %s", f.Listen, f.Target, host)
-}
-
-// isOpenToOthers reports whether others than this computer can reach an address.
-func isOpenToOthers(bind string) bool {
-	addr, err := netip.ParseAddr(bind)
-	return bind != "" && bind != "localhost" && (err != nil || !addr.IsLoopback())
 }

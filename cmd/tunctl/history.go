@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -64,12 +64,12 @@ func showHistory(ctx context.Context, inv *invocation) error {
 		if !inv.Bool("all") {
 			weeks = newestWeeks(weeks, weeksShown)
 		}
-		return printPast(inv, weeks, summaryTable(weeks))
+		return printPast(inv, weeks, show.Summary(weeks))
 	}
 	if !inv.Bool("all") {
 		runs = runs[max(0, len(runs)-historyShown):]
 	}
-	return printPast(inv, runs, historyTable(runs))
+	return printPast(inv, runs, show.History(runs))
 }
 
 // printPast prints what is known about past jobs.
@@ -97,48 +97,6 @@ func newestWeeks(lines []api.WeekSummary, n int) []api.WeekSummary {
 	return lines
 }
 
-func summaryTable(weeks []api.WeekSummary) *term.Table {
-	t := &term.Table{
-		Header: []string{"WEEK OF", "SESSION", "HOST", "JOBS", "ASKED", "USED", "IDLE", "UNIT", "WAITED"},
-		Whole:  []string{"WEEK OF", "ASKED", "USED", "IDLE", "UNIT", "WAITED"}, Optional: []string{"HOST"},
-	}
-	week := ""
-	for _, w := range weeks {
-		monday := w.Week
-		if w.Week == week {
-			monday = ""
-		}
-		week = w.Week
-		unit := "h"
-		if w.Unit == api.GPUHours {
-			unit = "GPU-h"
-		}
-		t.Add(nil, term.Cell{Text: monday}, term.Cell{Text: w.Session, Colour: term.Bold}, term.Cell{Text: w.Host}, term.Cell{Text: fmt.Sprint(w.Jobs)},
-			term.Cell{Text: hoursText(w.Asked)}, term.Cell{Text: hoursText(w.Used)}, term.Cell{Text: hoursText(w.Idle)}, term.Cell{Text: unit},
-			term.Cell{Text: waitedText(time.Duration(w.Waited) * time.Second)})
-	}
-	return t
-}
-
-// hoursText is a number of hours, if there are any.
-func hoursText(seconds int64) string {
-	switch {
-	case seconds == 0:
-		return "-"
-	case seconds < 3*60:
-		return "<0.1" // 0.0 would read as none
-	}
-	return fmt.Sprintf("%.1f", float64(seconds)/3600)
-}
-
-// waitedText is how long jobs waited altogether.
-func waitedText(d time.Duration) string {
-	if d < time.Hour {
-		return api.DurationText(d)
-	}
-	return fmt.Sprintf("%.1f h", d.Hours())
-}
-
 // checkSession refuses an unknown session, which has no past jobs either.
 func checkSession(ctx context.Context, inv *invocation) error {
 	st, err := inv.status(ctx)
@@ -147,21 +105,4 @@ func checkSession(ctx context.Context, inv *invocation) error {
 	}
 	_, err = inv.onlyNamed(st)
 	return err
-}
-
-func historyTable(runs []api.Run) *term.Table {
-	h := &term.Table{Header: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}, Whole: []string{"JOB", "STARTED", "END"}, Optional: []string{"NODE"}}
-	for _, r := range runs {
-		end := term.Cell{Text: string(r.Job.State)}
-		var notes []string
-		switch r.Job.State {
-		case api.JobFinished, api.JobTimeout, api.JobCancelled:
-		default:
-			end.Colour = term.Red
-			notes = append(notes, r.Why)
-		}
-		h.Add(notes, term.Cell{Text: r.Session, Colour: term.Bold}, term.Cell{Text: r.Job.ID}, term.Cell{Text: startedText(r.Job.Start)},
-			term.Cell{Text: spanText(r.Waited())}, term.Cell{Text: spanText(r.Ran())}, term.Cell{Text: orDash(r.Job.Node)}, end)
-	}
-	return h
 }

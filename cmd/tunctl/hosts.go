@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
@@ -144,7 +143,7 @@ func withState(h, live api.Host) api.Host {
 		h.Via = live.Via
 	}
 	h.Outdated = live.Outdated
-	if current, next := account(live), account(h); live.State == api.HostUp && current != next {
+	if current, next := show.Account(live), show.Account(h); live.State == api.HostUp && current != next {
 		h.Outdated = fmt.Sprintf("connected to %s, but the settings now say %s; run `tunctl logout %s` and `tunctl login %s` to use them", current, next, h.Alias, h.Alias)
 	}
 	for _, warning := range live.Warnings { // also those of the login
@@ -162,9 +161,9 @@ func printHosts(t *term.Terminal, list []api.Host, one bool) error {
 	}
 	var text string
 	if layout, now := term.LayoutFor(t.Out), time.Now(); one {
-		text = hostPage(layout, list[0], now)
+		text = show.HostPage(layout, list[0], now)
 	} else {
-		text = hostTable(layout, list, now)
+		text = show.HostList(layout, list, now)
 	}
 	if _, err := fmt.Fprint(t.Out, text); err != nil {
 		return err
@@ -186,133 +185,3 @@ func warnAboutOutdated(t *term.Terminal, list []api.Host) {
 		}
 	}
 }
-
-// hostTable draws a list of hosts, one line each.
-func hostTable(l term.Layout, list []api.Host, now time.Time) string {
-	all := term.Table{Header: []string{"HOST", "STATE", "SINCE", "ACCOUNT", "ROUND TRIP", "SETTINGS FROM"}}
-	for _, h := range list {
-		var notes []string
-		if h.Cause != "" {
-			notes = append(notes, h.Cause)
-		}
-		notes = append(notes, h.Links...)
-		if ends := certificateNote(h, now); ends != "" {
-			notes = append(notes, ends)
-		}
-		if len(h.Inside) > 0 {
-			notes = append(notes, "inside jobs: "+strings.Join(h.Inside, ", "))
-		}
-		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
-			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
-	}
-	return all.Draw(l)
-}
-
-// hostPage draws everything known about one host.
-func hostPage(l term.Layout, h api.Host, now time.Time) string {
-	var out strings.Builder
-	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h), string(h.State)))
-	if !h.Since.IsZero() {
-		out.WriteString(" since " + sinceText(h.Since, now))
-	}
-	out.WriteByte('\n')
-	if h.Cause != "" {
-		out.WriteString(l.Note(h.Cause))
-	}
-	if h.Hint != "" {
-		out.WriteString(l.Note("→ " + h.Hint))
-	}
-	for _, link := range h.Links {
-		out.WriteString(l.Note(link))
-	}
-	out.WriteString(factsText(l, hostFacts(h, now)))
-	return out.String()
-}
-
-// factsText lists names and values, but for those without a value.
-func factsText(l term.Layout, facts [][2]string) string {
-	width := 0
-	for _, f := range facts {
-		width = max(width, term.TextWidth(f[0]))
-	}
-	var out strings.Builder
-	for _, f := range facts {
-		if f[1] != "" {
-			fmt.Fprintf(&out, "  %s%s  %s\n", l.Paint(term.Grey, f[0]), strings.Repeat(" ", width-term.TextWidth(f[0])), f[1])
-		}
-	}
-	return out.String()
-}
-
-// channelsText says how much of its connection tunctl uses.
-func channelsText(h api.Host) string {
-	if h.MaxChannels == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d in use, at most %d", h.Channels, h.MaxChannels)
-}
-
-// hostFacts are names and values; an empty value is unknown.
-func hostFacts(h api.Host, now time.Time) [][2]string {
-	via := strings.Join(h.Via, ", then ")
-	if h.State != api.HostUp {
-		via = cmp.Or(via, strings.ReplaceAll(h.ProxyJump, ",", ", then "))
-	}
-	var agreed api.Algorithms
-	if h.Algorithms != nil {
-		agreed = *h.Algorithms
-		agreed.MAC = cmp.Or(agreed.MAC, "built into the cipher")
-	}
-	present := slices.DeleteFunc(slices.Clone(h.IdentityFiles), func(file string) bool {
-		_, err := os.Stat(file)
-		return err != nil
-	})
-	return [][2]string{
-		{"account", account(h)},
-		{"via", cmp.Or(via, h.ProxyCommand)},
-		{"login node", h.LoginNode},
-		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
-		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
-		{"sessions", channelsText(h)},
-		{"transport", transportText(h)},
-		{"certificate", certificateEndText(h.CertificateEnds, now)},
-		{"key exchange", agreed.KeyExchange},
-		{"host key", agreed.HostKey},
-		{"cipher", agreed.Cipher},
-		{"MAC", agreed.MAC},
-		{"key files", strings.Join(present, ", ")},
-		{"settings from", h.Source},
-		{"inside jobs", strings.Join(h.Inside, ", ")},
-	}
-}
-
-// certificateEndText says when a certificate expires; "" if it never does.
-func certificateEndText(ends, now time.Time) string {
-	switch left := ends.Sub(now); {
-	case ends.IsZero():
-		return ""
-	case left <= 0:
-		return "expired " + minuteTime(ends) + ": get a new one before the next login"
-	default:
-		return "expires " + minuteTime(ends) + ", in " + api.DurationText(left.Round(time.Minute))
-	}
-}
-
-// certificateNote is certificateEndText for a list, where only the last and the next day count:
-// an old file may be of another host.
-func certificateNote(h api.Host, now time.Time) string {
-	if h.CertificateEnds.Sub(now).Abs() > 24*time.Hour { // also if it never ends
-		return ""
-	}
-	return "certificate " + certificateEndText(h.CertificateEnds, now)
-}
-
-// transportText is the program that has the connection, if not tunctl itself.
-func transportText(h api.Host) string {
-	if h.Transport != api.TransportOpenSSH {
-		return ""
-	}
-	return strings.TrimSuffix("the ssh program: "+h.TransportWhy, ": ")
-}
-
-func account(h api.Host) string { return fmt.Sprintf("%s@%s:%d", h.User, h.Hostname, h.Port) }

@@ -12,6 +12,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -50,7 +51,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			err := setUp(ctx, inv)
 			if inv.Context.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
 				inv.Say("stopped")
-				return silentError(exitInterrupted)
+				return exitError(exitInterrupted)
 			}
 			return err
 		}),
@@ -114,7 +115,7 @@ func (inv *invocation) checkJob(ctx context.Context, session string) {
 	case preview.Start.IsZero() && preview.Why != "": // perhaps that the job was submitted, and is cancelled
 		inv.Say("%s", api.Sanitize(preview.Why))
 	case !preview.Start.IsZero():
-		inv.Say("%s the scheduler would accept the job; start: %s", inv.Paint(term.Green, "✓"), api.Sanitize(startText(preview, time.Now())))
+		inv.Say("%s the scheduler would accept the job; start: %s", inv.Paint(term.Green, "✓"), api.Sanitize(show.Start(preview, time.Now())))
 	}
 }
 

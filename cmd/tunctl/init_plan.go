@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tunctl/configs"
+	"tunctl/internal/show"
 )
 
 // plan is what `tunctl init` adds to the config.
@@ -75,7 +76,7 @@ func (p plan) hostText() string {
 	var b strings.Builder
 	site := p.job.Site
 	if site.Name != "" {
-		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", upperFirst(site.Title), site.Name)
+		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", show.Capitalize(site.Title), site.Name)
 	}
 	fmt.Fprintf(&b, "[host.%s]\n", p.host)
 	if p.ssh != p.host {
@@ -169,5 +170,3 @@ func (p plan) with() string {
 	}
 	return strings.Join(slices.Compact(list), ", ")
 }
-
-func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -47,7 +47,7 @@ func interruptibleAction(t *term.Terminal, f runFunc) cli.ActionFunc {
 		defer stop()
 		err := f(ctx, inv)
 		if outer.Err() == nil && ctx.Err() != nil {
-			return silentError(exitInterrupted)
+			return exitError(exitInterrupted)
 		}
 		return err
 	})

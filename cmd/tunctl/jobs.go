@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -55,7 +55,7 @@ func jobs(ctx context.Context, inv *invocation) error {
 	case inv.Bool("json"):
 		err = inv.PrintIndentedJSON(list)
 	case len(list) > 0:
-		err = inv.PrintTable(jobsTable(list, len(hosts) > 1, time.Now()))
+		err = inv.PrintTable(show.Jobs(list, len(hosts) > 1, time.Now()))
 	case len(failed) == 0:
 		inv.Say("you have no jobs on %s", strings.Join(hosts, ", "))
 	}
@@ -98,70 +98,4 @@ func jobHosts(inv *invocation, st api.Status) ([]string, error) {
 	}
 	host, err := inv.onlyHost()
 	return []string{host}, err
-}
-
-// jobsTable has a row per job, with why it waits or how it ended below.
-func jobsTable(list []api.HostJob, severalHosts bool, now time.Time) *term.Table {
-	t := &term.Table{
-		Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"},
-		Whole:  []string{"JOB", "STATE", "NODE", "WHEN", "HOST"},
-	}
-	if severalHosts { // then it is part of what names a job
-		t.Header, t.Optional = append(t.Header, "HOST"), []string{"WHEN"}
-	}
-	for _, j := range list {
-		cells := []term.Cell{
-			{Text: j.ID, Colour: term.Bold},
-			{Text: term.Truncate(j.Name, nameWidth)},
-			{Text: string(j.State), Colour: jobColours[j.State]},
-			{Text: orDash(j.Node)},
-			{Text: whenText(j.Job, now)},
-		}
-		if severalHosts {
-			cells = append(cells, term.Cell{Text: j.Host})
-		}
-		var notes []string
-		if why := whyText(j.Job); why != "" {
-			notes = []string{why}
-		}
-		t.Add(notes, cells...)
-	}
-	return t
-}
-
-// nameWidth is how much of a job's name is shown, so that the other columns fit 80 columns.
-const nameWidth = 20
-
-var jobColours = map[api.JobState]string{
-	api.JobRunning: term.Green, api.JobFinished: term.Green, api.JobCancelled: term.Grey,
-	api.JobFailed: term.Red, api.JobOOM: term.Red, api.JobNodeFail: term.Red, api.JobNeverRan: term.Red,
-	api.JobHeld: term.Yellow, api.JobTimeout: term.Yellow, api.JobPreempted: term.Yellow, api.JobUnknown: term.Yellow,
-}
-
-// whenText is the time that matters: when the job ended, ends or starts.
-func whenText(j api.Job, now time.Time) string {
-	switch {
-	case j.State.Ended() && !j.End.IsZero():
-		return "ended " + api.ClockText(j.End, now)
-	case j.State.Waiting() && j.ExpectedStart.After(now):
-		return "from " + api.ClockText(j.ExpectedStart, now)
-	case j.State.Waiting() && !j.Submitted.IsZero():
-		return "since " + api.ClockText(j.Submitted, now)
-	case j.State == api.JobRunning && j.End.After(now):
-		return "until " + api.ClockText(j.End, now)
-	}
-	return "-"
-}
-
-// whyText says why a job waits or how it ended, with the scheduler's own word.
-func whyText(j api.Job) string {
-	switch {
-	case j.Hint != "" && j.Reason != "" && j.Reason != j.Hint:
-		return fmt.Sprintf("%s (%s)", j.Hint, j.Reason)
-	case j.Hint != "":
-		return j.Hint
-	case j.State == api.JobRunning:
-		return ""
-	}
-	return j.Reason
 }

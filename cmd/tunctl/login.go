@@ -119,7 +119,7 @@ func (inv *invocation) authenticate(ctx context.Context, host string, keep api.K
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	asked := false
-	q := &questions{term: inv.Terminal, client: cl, keep: keep}
+	q := &promptReader{term: inv.Terminal, client: cl, keep: keep}
 	defer q.wait()
 	err := cl.Watch(ctx, answersAt(inv.Terminal), "", func(e api.Event) {
 		switch {

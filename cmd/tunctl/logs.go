@@ -84,7 +84,7 @@ func logQuery(ctx context.Context, inv *invocation) (api.LogQuery, error) {
 	var err error
 	switch inv.NArg() {
 	case 0, 1:
-		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", hasLiveJob, hasJob)
+		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
 	case 2:
 		q.Host, q.Job = inv.Args().Get(0), inv.Args().Get(1)
 		err = inv.connectHost(ctx, q.Host)

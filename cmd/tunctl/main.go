@@ -1,6 +1,6 @@
 // Command tunctl takes a person from a laptop to a notebook on a supercomputer's
 // compute node, and keeps them there. It is the CLI, the background agent
-// (`tunctl agent run`) and the desktop companion (`tunctl tray`) in one program.
+// (`tunctl agent run`) and the icon on the desktop (`tunctl tray`) in one program.
 package main
 
 import (
@@ -143,14 +143,14 @@ func usagef(format string, args ...any) error {
 	return api.Errorf(api.CodeUsage, "%s", fmt.Sprintf(format, args...))
 }
 
-// silentError ends the program with an exit code; the message was printed before.
-type silentError int
+// exitError ends the program with an exit code; the message was printed before.
+type exitError int
 
-func (e silentError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // printError prints an error and its hint, if it has one.
 func printError(t *term.Terminal, err error) {
-	if _, silent := errors.AsType[silentError](err); silent {
+	if _, silent := errors.AsType[exitError](err); silent {
 		return
 	}
 	t.Say("tunctl: error: %v", err)
@@ -197,7 +197,7 @@ func exitCode(err error) int {
 	if err == nil {
 		return 0
 	}
-	if code, ok := errors.AsType[silentError](err); ok {
+	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
 	switch {

@@ -61,7 +61,7 @@ func approveRequests(ctx context.Context, inv *invocation) error {
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	q := &questions{term: inv.Terminal, client: inv.client}
+	q := &promptReader{term: inv.Terminal, client: inv.client}
 	defer q.wait()
 	inv.Say("waiting for what assistants ask for; Ctrl-C ends this")
 	return inv.client.Watch(ctx, api.AnswersApproval, "", func(e api.Event) { q.handle(ctx, e) })

@@ -115,7 +115,7 @@ func withoutToken(address string) string {
 func notOpened(ctx context.Context, t *term.Terminal, command, page string, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return silentError(exitInterrupted)
+		return exitError(exitInterrupted)
 	case errors.Is(err, desktop.ErrUnavailable):
 		t.Say("no viewer for %s found; open that address with yours", withoutToken(page))
 		return nil

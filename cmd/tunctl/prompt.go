@@ -13,10 +13,10 @@ import (
 	"tunctl/internal/term"
 )
 
-// questions puts the agent's prompts to the person at the terminal, while the command keeps
+// promptReader puts the agent's prompts to the person at the terminal, while the command keeps
 // reading events: one of them may withdraw a question. Only the goroutine that reads the
 // events may call the methods, except wait.
-type questions struct {
+type promptReader struct {
 	term   *term.Terminal
 	client *client.Client
 	keep   api.Keep // whether to save a password
@@ -36,7 +36,7 @@ func answersAt(t *term.Terminal) api.Answers {
 
 // handle opens and withdraws questions. It reports whether the event is a prompt, which
 // nobody else needs.
-func (q *questions) handle(ctx context.Context, e api.Event) bool {
+func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 	switch {
 	case e.Type == api.EventPrompt && e.Prompt != nil:
 		p := *e.Prompt
@@ -62,7 +62,7 @@ func (q *questions) handle(ctx context.Context, e api.Event) bool {
 }
 
 // sayElsewhere says when another window asks for the login of a host.
-func (q *questions) sayElsewhere(h api.Host) {
+func (q *promptReader) sayElsewhere(h api.Host) {
 	if h.Asking == "" {
 		return
 	}
@@ -74,10 +74,10 @@ func (q *questions) sayElsewhere(h api.Host) {
 }
 
 // wait returns when no question is open; the end of the context closes them.
-func (q *questions) wait() { q.asking.Wait() }
+func (q *promptReader) wait() { q.asking.Wait() }
 
 // put asks the person one prompt, and sends the answer to the agent.
-func (q *questions) put(ctx context.Context, p api.Prompt) {
+func (q *promptReader) put(ctx context.Context, p api.Prompt) {
 	answer, err := readAnswer(ctx, q.term, p)
 	if errors.Is(context.Cause(ctx), term.ErrWithdrawn) {
 		return

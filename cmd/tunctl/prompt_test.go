@@ -51,13 +51,13 @@ func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
 	tty, expect := newScreen(t)
 	terminal := term.New(tty, tty, tty)
 	asking := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptPassword}
-	other := &questions{term: terminal}
+	other := &promptReader{term: terminal}
 	other.sayElsewhere(asking)
 	other.sayElsewhere(asking) // once
 	expect("narval: waiting for the login in another window\r\n")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	q := &questions{term: terminal, client: client.New(playAgent(t).paths)}
+	q := &promptReader{term: terminal, client: client.New(startFakeAgent(t).paths)}
 	if !q.handle(ctx, api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{ID: "1", Host: "narval", Kind: api.PromptPassword, Text: "password:"}}) {
 		t.Error("a prompt is passed on")
 	}

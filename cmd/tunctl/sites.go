@@ -17,6 +17,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 )
@@ -197,10 +198,10 @@ func limitsText(s configs.Site) string {
 	}
 	period := func(p configs.Period) string { return api.DurationText(time.Duration(p)) }
 	add(s.Query > 0, "queries of the scheduler at least %s apart", period(s.Query))
-	add(s.Limits.Sessions > 0, "%s at a time", countText(s.Limits.Sessions, "command"))
+	add(s.Limits.Sessions > 0, "%s at a time", show.Count(s.Limits.Sessions, "command"))
 	add(s.Limits.LoginSpacing > 0, "automatic logins at least %s apart", period(s.Limits.LoginSpacing))
 	add(s.Limits.Retry > 0, "attempts to connect at least %s apart", period(s.Limits.Retry))
-	add(s.Limits.Refusals > 0, "no login after %s", countText(s.Limits.Refusals, "refusal"))
+	add(s.Limits.Refusals > 0, "no login after %s", show.Count(s.Limits.Refusals, "refusal"))
 	return strings.Join(parts, "; ")
 }
 
@@ -262,7 +263,7 @@ func checkSite(ctx context.Context, inv *invocation, file string) error {
 	}
 	for _, r := range report.Site.Readers {
 		for _, b := range r.Read(r.Example) {
-			line(term.Green, "✓", "read.%s: %s: %s", r.Name, b.Name, balanceText(b))
+			line(term.Green, "✓", "read.%s: %s: %s", r.Name, b.Name, show.Balance(b))
 		}
 	}
 	for _, m := range report.Missing {

@@ -47,11 +47,11 @@ func sshCommand(t *term.Terminal) *cli.Command {
 				return usagef("ssh takes a host or a session and, optionally, a command, as in `tunctl ssh narval` or `tunctl ssh jupyter nvidia-smi`")
 			}
 			err := interruptibleAction(t, shell)(c)
-			if _, said := errors.AsType[silentError](err); err == nil || said {
+			if _, said := errors.AsType[exitError](err); err == nil || said {
 				return err
 			}
 			printError(t, err)
-			return silentError(exitConnectionFailed)
+			return exitError(exitConnectionFailed)
 		},
 	}
 }
@@ -114,7 +114,7 @@ func exitOf(name string, err error) error {
 		if exit.Signal() != "" {
 			return fmt.Errorf("%s: the command was killed by signal %s", name, api.NewRemoteText(exit.Signal()))
 		}
-		return silentError(exit.ExitStatus())
+		return exitError(exit.ExitStatus())
 	}
 	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
 		return lost(name, err)

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 )
@@ -129,6 +130,57 @@ func printStatus(t *term.Terminal, st api.Status) error {
 		t.Say("no sessions yet: `tunctl init` adds one, `tunctl demo` needs none")
 		return nil
 	}
-	_, err := fmt.Fprint(t.Out, statusTable(term.LayoutFor(t.Out), st, time.Now()))
+	_, err := fmt.Fprint(t.Out, show.Status(term.LayoutFor(t.Out), st, time.Now()))
 	return err
+}
+
+const (
+	// usageWait is how long a status waits for a measurement.
+	usageWait = 3 * time.Second
+	// usageFresh is how old one may be.
+	usageFresh = 15 * time.Second
+)
+
+// withUsage adds what the job of the session uses that the argument names, if there is one.
+// A script may ask for it often, so that JSON has what is known, unless it is to be new.
+func (inv *invocation) withUsage(ctx context.Context, st api.Status) api.Status {
+	usage := inv.measure
+	if inv.Bool("json") && !inv.Bool("refresh") {
+		usage = inv.lastUsage
+	}
+	for i, s := range st.Sessions {
+		if s.Name == inv.Args().First() && st.Agent != nil {
+			st.Sessions[i].Usage = usage(ctx, s)
+		}
+	}
+	return st
+}
+
+// lastUsage is the newest that is known without measuring; nil if nothing is.
+func (inv *invocation) lastUsage(ctx context.Context, s api.Session) (last *api.Usage) {
+	_ = inv.client.Usage(ctx, s.Name, true, func(u api.Usage) { last = &u }) // without an agent nothing is known
+	return last
+}
+
+// measure is what the job of a session uses now; nil if it does not run, or the agent
+// cannot tell in time.
+func (inv *invocation) measure(ctx context.Context, s api.Session) *api.Usage {
+	if !s.RunsJob() || s.State != api.SessionReady && s.State != api.SessionStarting {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, usageWait)
+	defer cancel()
+	inv.Draw("measuring…")
+	defer inv.Draw("")
+	var found *api.Usage
+	_ = inv.client.Usage(ctx, s.Name, false, func(u api.Usage) { // without an agent nothing is measured
+		if time.Since(u.Time) > usageFresh || u.Source == "" && u.Problem == "" {
+			return
+		}
+		found = &u
+		if u.CPUPercent != nil || u.Problem != "" {
+			cancel()
+		}
+	})
+	return found
 }

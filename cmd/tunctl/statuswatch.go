@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/internal/watchui"
 )
@@ -31,7 +32,7 @@ func watchStatus(ctx context.Context, inv *invocation, st api.Status) error {
 	defer stop()
 	err := watchui.Follow(ctx, inv.client, rand.Text(), 0, func(st api.Status) error { return showStatus(inv, st) }, nil)
 	if ctx.Err() != nil {
-		return silentError(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	return err
 }
@@ -51,11 +52,10 @@ func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
 	defer stop()
 	err := watchui.Run(ctx, inv.Terminal, inv.client, watchui.Options{
 		Status: st, Session: inv.Args().First(), Waiter: w.waiter,
-		Table: watchTable, Details: watchDetails, Describe: describeJob,
 		Act: w.act, Login: w.login,
 	})
 	if errors.Is(err, watchui.ErrInterrupted) {
-		return silentError(exitInterrupted)
+		return exitError(exitInterrupted)
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func (w *watchActions) up(ctx context.Context, session string) (string, error) {
 	case unsubmitted(res.Session):
 		return "starting " + session + "; its job may be submitted while this screen is open", nil
 	}
-	return fmt.Sprintf("%s is %s%s", session, res.Session.State, becauseText(res.Session.Cause)), nil
+	return fmt.Sprintf("%s is %s%s", session, res.Session.State, show.Because(res.Session.Cause)), nil
 }
 
 func (w *watchActions) down(ctx context.Context, req api.DownRequest) (string, error) {

@@ -27,7 +27,7 @@ func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req ap
 	ready, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		q := &questions{term: t, client: cl}
+		q := &promptReader{term: t, client: cl}
 		defer q.wait()
 		first := true
 		_ = cl.Watch(watching, api.AnswersTerminal, "", func(e api.Event) { // stop ends it; the stream has the error

@@ -12,6 +12,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -86,8 +87,8 @@ func submit(ctx context.Context, inv *invocation) error {
 	if inv.Bool("json") {
 		return inv.PrintIndentedJSON(api.HostJob{Host: host, Job: job})
 	}
-	inv.Say("%s submitted %s", inv.Paint(term.Green, "✓"), describeJob(job, time.Now()))
-	if why := whyText(job); why != "" {
+	inv.Say("%s submitted %s", inv.Paint(term.Green, "✓"), show.Job(job, time.Now()))
+	if why := show.Why(job); why != "" {
 		inv.Say("  %s", why)
 	}
 	if job.Log != "" {

@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/actions"
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -166,13 +167,13 @@ func (u *up) bringUp(ctx context.Context) (api.Session, error) {
 	waiting, cancel := u.deadline(ctx)
 	defer cancel()
 	session, err := u.follow(waiting)
-	_, silent := errors.AsType[silentError](err)
+	_, silent := errors.AsType[exitError](err)
 	switch {
 	case silent: // its message was printed
 		return session, err
 	case ctx.Err() != nil:
 		u.sayInterrupted(session)
-		return session, silentError(exitInterrupted)
+		return session, exitError(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded) && session.Name == "":
 		return session, api.Errorf(api.CodeTimeout, "the agent did not respond in time").
 			WithHint("`tunctl status` shows what it has started")
@@ -188,7 +189,7 @@ func unsubmitted(s api.Session) bool { return s.MaySubmit && s.Job == nil }
 
 // timedOut is the error when the wait is over; it says whether the session continues.
 func (u *up) timedOut(s api.Session) error {
-	e := api.Errorf(api.CodeTimeout, "session %q is still %s%s", u.name, s.State, becauseText(s.Cause)).
+	e := api.Errorf(api.CodeTimeout, "session %q is still %s%s", u.name, s.State, show.Because(s.Cause)).
 		WithHint("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name)
 	if unsubmitted(s) {
 		e.Hint = fmt.Sprintf("no job is submitted unless a command waits: `tunctl up %s` waits again", u.name)
@@ -231,7 +232,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	session := answer.Session
 	u.name = session.Name
 	draw := u.drawing()
-	defer draw.stop()
+	defer draw.Stop()
 	for {
 		if len(session.Candidates) > 0 && u.Interactive && !u.json {
 			if answer, err = u.choose(ctx, session.Candidates); err != nil {
@@ -239,7 +240,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 			}
 			session = answer.Session
 		}
-		draw.show(session)
+		draw.Show(session)
 		if session.State == api.SessionReady {
 			return session, nil
 		}
@@ -274,12 +275,12 @@ func looksForJob(s api.Session) bool {
 // already have begun to do.
 func (u *up) permissionEnded(s api.Session, waited string) error {
 	if s.State == api.SessionSubmitting {
-		return api.Errorf(api.CodeTimeout, "still waiting for %s after %s%s", u.name, waited, becauseText(s.Cause)).
+		return api.Errorf(api.CodeTimeout, "still waiting for %s after %s%s", u.name, waited, show.Because(s.Cause)).
 			WithHint("`tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on",
 				u.name, u.name)
 	}
 	return api.Errorf(api.CodeTimeout, "still waiting for %s after %s; no job was submitted, and none will be%s",
-		u.name, waited, becauseText(s.Cause)).
+		u.name, waited, show.Because(s.Cause)).
 		WithHint("`tunctl up %s` tries again", u.name)
 }
 
@@ -317,7 +318,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 	go func() {
 		defer close(gone)
 		defer close(events)
-		q := &questions{term: u.Terminal, client: u.client}
+		q := &promptReader{term: u.Terminal, client: u.client}
 		defer q.wait()
 		_ = u.client.Watch(ctx, answersAt(u.Terminal), u.waiter, func(e api.Event) { // its end closes the channel
 			if q.handle(ctx, e) {
@@ -362,13 +363,11 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 }
 
 // drawing shows the progress on the terminal; with --json nothing.
-func (u *up) drawing() *steps {
+func (u *up) drawing() *show.Progress {
 	if u.json {
-		return newSteps(term.New(nil, nil, io.Discard))
+		return show.NewProgress(term.New(nil, nil, io.Discard), u.attaches)
 	}
-	s := newSteps(u.Terminal)
-	s.attaches = u.attaches
-	return s
+	return show.NewProgress(u.Terminal, u.attaches)
 }
 
 // failure is the error of a session that settled without being ready.
@@ -395,13 +394,13 @@ func (u *up) announce(s api.Session) {
 	if s.Job != nil && s.Job.Node != "" {
 		on = ", on " + s.Job.Node
 	}
-	u.Say("%s %s is ready%s%s", u.Paint(term.Green, "✓"), u.Paint(term.Bold, s.Name), untilText(s.Job, time.Now()), on)
+	u.Say("%s %s is ready%s%s", u.Paint(term.Green, "✓"), u.Paint(term.Bold, s.Name), show.Until(s.Job, time.Now()), on)
 	to := s.Host
 	if s.URL != "" {
 		fmt.Fprintln(u.Out, s.URL)
-		to = jobPlace(s)
+		to = show.JobPlace(s)
 	}
-	if text := openToText(s); text != "" {
+	if text := show.Exposure(s); text != "" {
 		u.Say("! %s", text)
 	}
 	if ep := s.Endpoint; s.App == "" && ep != nil && slices.Contains([]string{"tensorboard", "mlflow", "dask", "ray", "spark"}, ep.App) {
@@ -421,26 +420,11 @@ func (u *up) announce(s api.Session) {
 		case s.URL != "" && (f.Listen == s.Local || f.Endpoint != ""):
 			continue // the page, and those that `open --which` opened
 		}
-		u.Say("  %s", forwardText(f, to))
+		u.Say("  %s", show.Forward(f, to))
 		if s.URL == "" && !term.IsTerminal(u.Out) { // a script reads the addresses
 			fmt.Fprintln(u.Out, f.Listen)
 		}
 	}
-}
-
-// openToText says who else can reach a session's page, if tunctl knows of no password for it.
-func openToText(s api.Session) string {
-	if s.Endpoint == nil || s.Job == nil {
-		return ""
-	}
-	switch s.Endpoint.OpenTo {
-	case api.OpenToNode:
-		return fmt.Sprintf("tunctl set no password for this page: other users who are on %s can reach it, too, while the job runs", s.Job.Node)
-	case api.OpenToNetwork:
-		return fmt.Sprintf("tunctl set no password for this page, and its program listens on all addresses of %s: everyone on the cluster's network can reach it. "+
-			"If the program can listen on one address, add {host} to the command", s.Job.Node)
-	}
-	return ""
 }
 
 // connectText says how to use what a session's job serves, if it is no page to look at.
@@ -461,7 +445,7 @@ func (u *up) printResult(s api.Session, err error) error {
 	if !ok {
 		e = api.Errorf(api.CodeFailed, "%v", err)
 	}
-	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), silentError(exitCode(err)))
+	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), exitError(exitCode(err)))
 }
 
 // sayInterrupted says what continues after a Ctrl-C.

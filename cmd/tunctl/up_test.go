@@ -74,8 +74,8 @@ func TestABoardIsAnnouncedAsWhatTheJobServesFirst(t *testing.T) {
 	}
 }
 
-// played is an agent with the events of a test.
-type played struct {
+// fakeAgent is an agent with the events of a test.
+type fakeAgent struct {
 	paths  home.Paths
 	events chan api.Session // to whoever watches
 
@@ -87,11 +87,11 @@ type played struct {
 	answers []api.Session
 }
 
-// playAgent starts an agent that answers an up with waitingFor and then sends these sessions,
+// startFakeAgent starts an agent that answers an up with waitingFor and then sends these sessions,
 // and answers a second up with broughtUp.
-func playAgent(t *testing.T, tells ...api.Session) *played {
+func startFakeAgent(t *testing.T, tells ...api.Session) *fakeAgent {
 	t.Helper()
-	a := &played{paths: home.In(t.TempDir()), events: make(chan api.Session, len(tells)), answers: []api.Session{waitingFor, broughtUp}}
+	a := &fakeAgent{paths: home.In(t.TempDir()), events: make(chan api.Session, len(tells)), answers: []api.Session{waitingFor, broughtUp}}
 	dir := filepath.Dir(a.paths.Socket)
 	if err := home.MakePrivate(dir); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ var (
 )
 
 func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
-	a := playAgent(t, lapsed)
+	a := startFakeAgent(t, lapsed)
 	var said bytes.Buffer
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
 	_, err := u.bringUp(t.Context())
@@ -181,7 +181,7 @@ func TestAnUpThatAnotherCommandTookDownSaysSo(t *testing.T) {
 
 func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
-	a := playAgent(t, submitting)
+	a := startFakeAgent(t, submitting)
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, io.Discard), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
 	_, err := u.bringUp(t.Context())
 	e, ok := errors.AsType[*api.Error](err)
@@ -191,7 +191,7 @@ func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *t
 }
 
 func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
-	a := playAgent(t)
+	a := startFakeAgent(t)
 	a.hangs = true
 	u := &up{invocation: &invocation{Terminal: &term.Terminal{Out: io.Discard, Err: io.Discard}, paths: a.paths, client: client.New(a.paths)}, name: "jupyter", wait: 3 * time.Second}
 	_, err := u.bringUp(t.Context())

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
+	"tunctl/internal/show"
 )
 
 // Agent is what the actions need of the agent's client.
@@ -32,10 +33,7 @@ func (p Page) Get(ctx context.Context, a Agent) (api.OpenResponse, error) {
 
 // Command is the command that opens the page.
 func (p Page) Command(program string) string {
-	if p.Endpoint == "" {
-		return program + " open " + p.Session
-	}
-	return program + " open " + p.Session + " --which " + p.Endpoint
+	return show.OpenCommand(program, p.Session, p.Endpoint)
 }
 
 // Desktop is where pages and secrets go: to the browser and the clipboard of the person, never

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/tunnel"
 )
 
@@ -27,7 +28,7 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
 		s.mu.Lock()
 		if s.attempt != nil {
-			s.attempt.permit, s.attempt.who, s.asked = permit{}, byAgent, nil
+			s.attempt.permit, s.attempt.who, s.asked = submit.Permit{}, byAgent, submit.Plan{}
 			s.enterLocked()
 		}
 		s.mu.Unlock()

@@ -26,6 +26,7 @@ import (
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/usage"
@@ -64,7 +65,7 @@ type Agent struct {
 	work     sync.WaitGroup
 
 	certificates certificates
-	waiters      waiters
+	waiters      submit.Waiters
 
 	reloading sync.Mutex // one reload at a time
 
@@ -173,7 +174,7 @@ func (a *Agent) restore() {
 			known := remembered(a.store, s.name)
 			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
 		default:
-			s.start(byAgent, false, "", "", nil)
+			s.start(byAgent, false, "", "", submit.Plan{})
 		}
 	}
 }

@@ -8,12 +8,10 @@ import (
 
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
-
-// assistantWaiter is the name under which an assistant's up permits a submission.
-const assistantWaiter = "assistant"
 
 // handleAssistantUp brings a session up if a person agrees. A job that it needs must fit
 // into what assistants may start in a day.
@@ -34,7 +32,7 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 		return api.UpResponse{}, err
 	}
 	a.log.Info("a person lets an assistant start a session", "session", s.name, "assistant", assistantName(req.Assistant))
-	return a.up(ctx, api.UpRequest{Session: req.Session, Waiter: assistantWaiter, Env: req.Env})
+	return a.up(ctx, api.UpRequest{Session: req.Session, Waiter: submit.Assistant, Env: req.Env})
 }
 
 // handleAssistantDown takes a session down if a person agrees.
@@ -66,22 +64,6 @@ func assistantName(name string) string {
 }
 
 func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hours), 'f', -1, 64) }
-
-// permittedByPerson reports whether a person asked for the job, and not an assistant only.
-func (s *session) permittedByPerson() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt == nil {
-		return false
-	}
-	now := time.Now()
-	for waiter, until := range s.attempt.permit.until {
-		if waiter != assistantWaiter && now.Before(until) {
-			return true
-		}
-	}
-	return false
-}
 
 // chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
 // it may take more than is left of the day. A job of several nodes counts for each of them,

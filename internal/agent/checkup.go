@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -64,7 +65,7 @@ func (c *checkup) ok(name, format string, args ...any) {
 func (c *checkup) failed(name string, err error, fix string) {
 	if e, ok := asAPI(err); ok && e.Hint != "" {
 		fix = e.Hint
-	} else if errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) {
+	} else if errors.Is(err, remote.ErrLost) || errors.Is(err, api.ErrDown) {
 		fix = "the connection was just lost: check the network, then run `tunctl doctor` again"
 	}
 	c.add(name, api.CheckBad, err.Error(), fix)
@@ -89,7 +90,7 @@ func (c *checkup) scheduler(ctx context.Context) {
 		return
 	}
 	switch list, err := jobs.Jobs(ctx); {
-	case errors.Is(err, jobwatch.ErrNoAnswer):
+	case errors.Is(err, remote.ErrNoAnswer):
 		c.add("scheduler", api.CheckBad, fmt.Sprintf("%s: %v", kind, err), "wait: jobs keep running; see the status page of the site")
 	case err != nil:
 		c.failed("scheduler", err, "check that squeue or qstat works in `tunctl ssh "+c.name+"`")
@@ -111,7 +112,7 @@ exit $s`
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
 	private := c.agent.hosts.WatchOptions(c.name).Private
-	res, err := jobwatch.RunLogin(ctx, hosts.Runner{Host: c.host}, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
+	res, err := remote.On(hosts.Runner{Host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
@@ -182,8 +183,8 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	if path == "" || strings.HasPrefix(path, "builtin:") {
 		return
 	}
-	if strings.HasPrefix(path, localPrefix) {
-		if _, err := c.agent.submission(ctx, cfg, c.agent.hosts.Watcher(cfg.Host), "doctor", nil); err != nil {
+	if strings.HasPrefix(path, configs.LocalPrefix) {
+		if _, err := c.agent.jobSettings(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}

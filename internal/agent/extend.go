@@ -24,6 +24,14 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 		return api.ExtendResponse{}, err
 	}
 	jobs := a.hosts.Watcher(s.host())
+	ended := api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
+	before, found, err := jobs.Detail(ctx, job.Ref())
+	switch {
+	case err != nil:
+		return api.ExtendResponse{}, err
+	case !found || s.asRecorded(before).State.Ended(): // its number may be another job's by now
+		return api.ExtendResponse{}, ended
+	}
 	limit := job.End.Sub(job.Start) + time.Duration(req.Seconds)*time.Second
 	if err := jobs.Extend(ctx, job.Ref(), limit); err != nil {
 		return api.ExtendResponse{}, err
@@ -33,7 +41,7 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	case err != nil:
 		return api.ExtendResponse{}, err
 	case !found || after.State.Ended():
-		return api.ExtendResponse{}, api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
+		return api.ExtendResponse{}, ended
 	case !after.End.After(job.End):
 		return api.ExtendResponse{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
 			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")

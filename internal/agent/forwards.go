@@ -392,7 +392,7 @@ func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
 		}
 		// Connections in advance would be sent to a page that nobody looks at.
 		ep := p.endpoint()
-		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Scarce: true}
+		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Limited: true}
 	case s.hasJobLocked():
 		fixed.Dialer = nodeDialer{session: s, job: s.facts.Job.Ref(), node: s.facts.Job.Node, restarts: s.facts.Job.Restarts}
 	case ready:

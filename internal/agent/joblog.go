@@ -10,10 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"tunctl/configs"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // tailLines is how many lines of a failed job's log a message quotes.
@@ -21,7 +23,7 @@ const tailLines = 5
 
 // logPath is the job's log: the one of the config, else the one of the scheduler.
 func (s *session) logPath(job api.Job) string {
-	pattern := strings.TrimPrefix(s.config().Log, localPrefix)
+	pattern := strings.TrimPrefix(s.config().Log, configs.LocalPrefix)
 	if pattern == "" {
 		return job.Log
 	}
@@ -30,9 +32,9 @@ func (s *session) logPath(job api.Job) string {
 
 // logReader reads the file at logPath: on the host, or on this computer if the config
 // says that the host's files are mounted here.
-func (s *session) logReader() jobwatch.Runner {
-	if strings.HasPrefix(s.config().Log, localPrefix) {
-		return jobwatch.Local{}
+func (s *session) logReader() remote.Runner {
+	if strings.HasPrefix(s.config().Log, configs.LocalPrefix) {
+		return remote.Local{}
 	}
 	return hosts.Runner{Host: s.agent.pool.Host(s.host())}
 }
@@ -135,7 +137,7 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 
 // logSource is a log, and which secrets to hide in it.
 type logSource struct {
-	reader  jobwatch.Runner
+	reader  remote.Runner
 	path    string
 	known   []api.Secret
 	secrets bool
@@ -185,7 +187,7 @@ func (src logSource) sendTail(ctx context.Context, out *localapi.Lines, n int) e
 
 // send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
 // what is appended, until ctx ends or nobody reads.
-func (src logSource) send(ctx context.Context, out *localapi.Lines, follow bool, tail int, limits jobwatch.Limits) error {
+func (src logSource) send(ctx context.Context, out *localapi.Lines, follow bool, tail int, limits remote.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := &logSink{out: out}

@@ -236,7 +236,7 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	cfg := withAnswers(s.config(), s.known().With)
+	cfg := s.config().WithAnswers(s.known().With)
 	if cfg.Builtin() == "" {
 		return ""
 	}

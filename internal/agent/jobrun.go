@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -210,7 +211,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Limits:    r.session.agent.limits.Jobs,
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
-	if here, ok := r.session.logReader().(jobwatch.Local); ok {
+	if here, ok := r.session.logReader().(remote.Local); ok {
 		r.follower = jobwatch.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands

@@ -3,14 +3,14 @@ package agent
 import (
 	"time"
 
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
 // Limits bound what the agent does without being asked, and how long it waits.
 type Limits struct {
 	Tunnel tunnel.Limits
-	Jobs   jobwatch.Limits
+	Jobs   remote.Limits
 	// Probe is how long one request to an endpoint may take, ProbeEvery how soon the
 	// next follows while it does not respond, ProbeSlow the same after a minute.
 	Probe      time.Duration
@@ -55,7 +55,7 @@ type Limits struct {
 // DefaultLimits are gentle to login nodes and schedulers.
 func DefaultLimits() Limits {
 	return Limits{
-		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
+		Tunnel: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits(),
 		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
 		TokenGrace: 15 * time.Second, Drain: 5 * time.Second, Socket: 5 * time.Second,
 		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
@@ -72,7 +72,7 @@ func DefaultLimits() Limits {
 // PracticeLimits are quick, for the practice cluster.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
-	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), jobwatch.PracticeLimits()
+	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), remote.PracticeLimits()
 	l.ProbeEvery = 100 * time.Millisecond
 	l.KeepRetry = time.Second
 	l.Socket = 200 * time.Millisecond

@@ -22,7 +22,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -262,7 +261,7 @@ func (l *modelLaptop) up() {
 	waiter := ""
 	if l.m.random.IntN(2) == 0 {
 		waiter = "command"
-		l.agent.waiters.enter(waiter)
+		l.agent.waiters.Enter(waiter)
 		l.commands++
 	} else {
 		l.clicked = l.granted
@@ -591,10 +590,15 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 
 // withModel runs a test on one laptop of a model, whose cluster is Slurm without skew.
 func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
+	t.Helper()
+	withModelOf(t, modelSlurm{}, test)
+}
+
+func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *modelLaptop)) {
 	t.Setenv("PATH", t.TempDir())
 	keyFile, key := guestKey(t, t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(t, 1, modelSlurm{}, keyFile, key)
+		m := newModel(t, 1, dialect, keyFile, key)
 		m.cluster.skew, m.cluster.limit = 0, time.Hour
 		test(m, m.laptops[0])
 		m.finish()
@@ -689,26 +693,6 @@ func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
 	})
 }
 
-func TestOnlyAnAnswerToALaterQuerySettlesAPermission(t *testing.T) {
-	now := time.Now()
-	p := permit{given: now}
-	for name, tt := range map[string]struct {
-		report jobwatch.Report
-		want   bool
-	}{
-		"a later query":    {jobwatch.Report{Job: api.Job{State: api.JobQueued}, Asked: now.Add(time.Second)}, true},
-		"one under way":    {jobwatch.Report{Job: api.Job{State: api.JobRunning}, Asked: now.Add(-time.Second)}, false},
-		"no query":         {jobwatch.Report{Job: api.Job{State: api.JobRunning}}, false},
-		"about to end":     {jobwatch.Report{Job: api.Job{State: api.JobCompleting}, Asked: now.Add(time.Second)}, false},
-		"no answer":        {jobwatch.Report{Job: api.Job{State: api.JobUnknown}, Asked: now.Add(time.Second)}, false},
-		"ended, so submit": {jobwatch.Report{Job: api.Job{State: api.JobFinished}, Asked: now.Add(time.Second)}, false},
-	} {
-		if got := p.settledBy(tt.report); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.mustUp()
@@ -766,6 +750,65 @@ func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 		m.sleep(5 * time.Minute)
 		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
 			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
+		}
+	})
+}
+
+func TestASubmissionInDoubtIsFoundBelowNewerJobs(t *testing.T) {
+	withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
+		m.cluster.queue = 5 * time.Hour
+		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 90 * time.Second}}
+		l.mustUp()
+		for i := range 5 {
+			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: fmt.Sprintf("%d.pbs01", 900+i), name: "production", script: "/home/alice/production.sh", submitted: time.Now().Add(time.Minute), start: time.Now(), limit: 100 * time.Hour})
+		}
+		m.sleep(20 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
+			m.t.Errorf("%s: %s; job %+v, pending %v", s.State, s.Cause, s.Job, s.Pending)
+		}
+	})
+}
+
+func TestAnotherLaptopsJobOfTheSameNameSettlesNoSubmissionInDoubt(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.job = "job = \"nb\"\n"
+		l.writeConfig()
+		l.agent.reload()
+		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 5 * time.Minute}}
+		l.mustUp()
+		m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "50", name: "nb", script: "/home/alice/.tunctl/nb-other/nb.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour})
+		l.up()
+		m.sleep(10 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != "50" || len(s.Others) != 1 || s.Others[0].ID != "101" {
+			m.t.Errorf("%s: %s; job %+v, others %+v", s.State, s.Cause, s.Job, s.Others)
+		}
+	})
+}
+
+func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		m.cluster.end(m.cluster.jobs[0], "FAILED", nil)
+		other := &modelJob{id: m.cluster.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour}
+		m.cluster.jobs = append(m.cluster.jobs, other)
+		if _, err := l.agent.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || other.extended {
+			m.t.Errorf("%v, extended %v", err, other.extended)
+		}
+	})
+}
+
+func TestAnUpOfARemovedSectionEndsThePermissionOfTheOneBefore(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.cluster.next = []modelSubmit{{name: "never begins", notBegun: true}}
+		l.up()
+		m.sleep(5 * time.Second)
+		l.section = false
+		l.writeConfig()
+		l.agent.reload()
+		l.up()
+		m.sleep(5 * time.Minute)
+		if n := len(m.cluster.jobs); n != 0 {
+			m.t.Errorf("%d jobs", n)
 		}
 	})
 }

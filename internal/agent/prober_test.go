@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/remote"
 )
 
 // lateServer refuses connections until it starts, and then knows no page.
@@ -65,14 +66,14 @@ func TestTheGraceForALogThatTellsThePathBeginsWithTheServersFirstAnswer(t *testi
 // here runs commands on this computer.
 type here struct{}
 
-func (here) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+func (here) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Stdin = bytes.NewReader(stdin)
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return jobwatch.Result{Stdout: out, Stderr: exit.Stderr, Exit: exit.ExitCode()}, nil
+		return remote.Result{Stdout: out, Stderr: exit.Stderr, Exit: exit.ExitCode()}, nil
 	}
-	return jobwatch.Result{Stdout: out}, err
+	return remote.Result{Stdout: out}, err
 }
 
 func TestAPageThatTheLoginNodeReachesIsOpenToTheNetwork(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 type route struct {
 	endpoint api.Endpoint
 	dialer   forward.Dialer
-	scarce   func() bool     // whether a connection takes a session of the host; nil: it does not
+	limited  func() bool     // whether a connection takes a session of the host; nil: it does not
 	refused  chan<- struct{} // has the prober probe the endpoint again; nil: it does not
 	// inside runs a command inside the job; nil: there is an endpoint.
 	inside func(context.Context) error
@@ -37,7 +37,7 @@ func (r *route) target() *forward.Target {
 	t := &forward.Target{
 		Dialer: refusalWatch{r.dialer, r.refused}, Network: "tcp", Address: r.endpoint.Address(),
 		HTTP: strings.HasPrefix(r.endpoint.Scheme, "http"), HasToken: !r.endpoint.Token.IsZero(),
-		Scarce: r.scarce != nil && r.scarce(),
+		Limited: r.limited != nil && r.limited(),
 	}
 	if r.endpoint.Socket != "" {
 		t.Network = "unix"
@@ -146,7 +146,7 @@ func (p *prober) routes(ctx context.Context, t *probeTarget, ep api.Endpoint, si
 			if err != nil {
 				continue // the run is over
 			}
-			by.dialer, by.scarce = node, node.Scarce
+			by.dialer, by.limited = node, node.Limited
 			hosts = addressesOnNode(ep.Host)
 		default:
 			hosts = p.nodes.dialNames(ctx, ep.Host, t.node, since)

@@ -127,7 +127,7 @@ const waitingEvery = 20 * time.Second
 func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	var still <-chan time.Time
 	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
-		a.waiters.enter(waiter)
+		a.waiters.Enter(waiter)
 		defer a.waiterLeft(waiter)
 		a.pool.Waiting(true)
 		tick := time.NewTicker(waitingEvery)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -76,6 +77,8 @@ func (s *session) settleSubmission(ctx context.Context, sub state.Submission) er
 	job, found, err := look(ctx, q)
 	found = found && sub.Matches(job, account)
 	switch {
+	case errors.Is(err, jobwatch.ErrIncomplete): // it may be one of the others
+		return nil
 	case err != nil:
 		return err
 	case !found && sub.Job == nil:

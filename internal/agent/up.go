@@ -25,7 +25,7 @@ import (
 // click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
 	a.hosts.UseEnv(req.Env)
-	if !a.waiters.has(req.Waiter) {
+	if !a.waiters.Has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	s, err := a.session(req.Session)
@@ -46,6 +46,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		}
 	}
 	if err := a.removedError(s); err != nil {
+		s.change(func(*facts.Facts) { s.endPermitLocked() }) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
@@ -58,16 +59,16 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 	if err := s.chooseJob(req.Job); err != nil {
 		return api.UpResponse{}, err
 	}
-	with, err := a.requestedChoices(s, req)
+	plan, err := a.requestedPlan(s, req)
 	if err == nil {
-		err = s.checkPresent(with)
+		err = s.checkPresent(plan.With)
 	}
 	if err != nil {
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, !req.Adopt, req.Waiter, localapi.Client(ctx), with)
-	if !a.waiters.has(req.Waiter) { // it has left meanwhile
+	now, at := s.start(byPerson, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
+	if !a.waiters.Has(req.Waiter) { // it has left meanwhile
 		s.revoke(req.Waiter)
 	}
 	a.resume()
@@ -249,7 +250,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	name := cfg.Job
 	if s.origin == second {
-		name = s.agent.hosts.AcceptedJobName(cfg.Host, name)
+		name = s.agent.jobSettings(cfg).JobName(name)
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
@@ -262,7 +263,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	rec := s.agent.store.Session(s.name)
 	sub := rec.Submissions.Of(job)
-	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil { // the scheduler may not tell the script
+	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil && state.TagOf(job) == "" { // the scheduler may not tell the script
 		sub = current
 	}
 	if sub.Cancel {
@@ -347,15 +348,15 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
 		interrupted = state.Submission{}
 	}
-	with, err := s.beginSubmission(interrupted, "submitting "+cfg.Submit)
+	plan, err := s.beginSubmission(s.agent.jobSettings(cfg), interrupted)
 	if err != nil {
 		return api.Job{}, err
 	}
-	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: cfg.Host, Account: account, With: with}
+	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: cfg.Host, Account: account, With: plan.With}
 	if err := s.record(func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false }, nil); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
-	order, err := s.agent.submission(ctx, cfg, jobs, sub.Tag, with)
+	order, err := plan.Order(ctx, jobs, sub.Tag)
 	if err == nil && !s.permitted() { // it may have ended meanwhile
 		err = s.noJobError(was, account)
 	}
@@ -367,8 +368,8 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
 			s.change(func(f *facts.Facts) { // the next attempt has these choices
 				f.Submitting = false
-				if s.asked == nil {
-					s.asked = with
+				if s.asked.With == nil {
+					s.asked = plan
 				}
 			})
 		} else {
@@ -378,14 +379,14 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	}
 	order.Awaited = true
 	began := time.Now()
-	job, err := s.agent.submitFor(ctx, cfg, jobs, order)
+	job, err := plan.Submit(ctx, jobs, order)
 	if err != nil {
 		s.recordLost(sub, err)
 		return api.Job{}, err
 	}
 	err = s.adopt(job, sub, account, time.Now())
 	s.change(func(*facts.Facts) { // its job may have ended already, and is not submitted again
-		if s.attempt != nil && !s.attempt.permit.given.After(began) {
+		if s.attempt != nil && !s.attempt.permit.GivenAfter(began) {
 			s.endPermitLocked()
 		}
 	})
@@ -423,7 +424,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	}
 	s.recordRun(job)
 	if !served {
-		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
+		fix = s.agent.jobSettings(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
 	}
 	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
 	if s.byJob() {

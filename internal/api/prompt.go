@@ -88,6 +88,11 @@ type Answer struct {
 	Keep Keep `json:"keep,omitempty"`
 }
 
+// IsYes reports whether the answer to a question is yes.
+func (a Answer) IsYes() bool {
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(a.Text)))
+}
+
 // Keep is where a password is kept.
 type Keep string
 

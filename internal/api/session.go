@@ -82,3 +82,24 @@ type Session struct {
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }
+
+// IsUp reports whether the session is up, or coming up.
+func (s Session) IsUp() bool {
+	switch s.State {
+	case SessionDown, SessionEnded, SessionFailed:
+		return false
+	}
+	return true
+}
+
+// RunsJob reports whether the session's job is running.
+func (s Session) RunsJob() bool { return s.Job != nil && s.Job.State == JobRunning }
+
+// HasLiveJob reports whether the session's job runs or waits, as far as is known.
+func (s Session) HasLiveJob() bool { return s.Job != nil && !s.Job.State.Ended() }
+
+// MayHaveLiveJob is HasLiveJob, but for the job of a session that is down: it is not watched,
+// and counts only until its time limit.
+func (s Session) MayHaveLiveJob(now time.Time) bool {
+	return s.HasLiveJob() && (s.State != SessionDown || s.Job.End.IsZero() || s.Job.End.After(now))
+}

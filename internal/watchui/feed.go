@@ -49,7 +49,7 @@ type stream struct {
 
 // feed brings what the agent has to the model, and does what the model asks for.
 type feed struct {
-	ctx     context.Context // of Run, which waits for all that is running
+	ctx     context.Context // of run, which waits for all that is running
 	client  *client.Client
 	options Options
 	send    func(tea.Msg)
@@ -58,6 +58,22 @@ type feed struct {
 	// Of the model's goroutine alone:
 	stop  context.CancelFunc // ends the open stream; nil: there was none yet
 	ended chan struct{}      // closed when that has ended
+}
+
+// run shows a model until it ends, and returns its last state.
+func (f *feed) run(ctx context.Context, t *term.Terminal, m tea.Model) (tea.Model, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	f.ctx = ctx
+	// Every end is a message. An end by a context or a signal of bubbletea's own would not
+	// wait for its reader of keys, which can then hang for good.
+	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithFPS(framesPerSecond))
+	f.send = p.Send
+	defer context.AfterFunc(ctx, func() { p.Send(endMsg{ErrInterrupted}) })()
+	f.running.Go(f.watch)
+	last, err := p.Run()
+	cancel()
+	f.running.Wait()
+	return last, err
 }
 
 // watch sends the status at every event and once a second, until the agent or ctx ends.

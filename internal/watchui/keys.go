@@ -78,12 +78,12 @@ func hinted(keys ...string) []key.Binding {
 }
 
 // viewKeys are the keys in the last line of a view.
-var viewKeys = map[View][]key.Binding{
-	Sessions: hinted("?", "q", "o", "u", "d", "l", "e", "c", "L", "y", "/", "Enter"),
-	Jobs:     hinted("?", "q", "c", "l", "/", "Enter"),
-	Use:      hinted("?", "q", "e", "c", "/", "Enter"),
-	Hosts:    hinted("?", "q", "L", "/", "Enter"),
-	Log:      hinted("?", "q", "Esc", "G", "/"),
+var viewKeys = map[viewKind][]key.Binding{
+	sessionsView: hinted("?", "q", "o", "u", "d", "l", "e", "c", "L", "y", "/", "Enter"),
+	jobsView:     hinted("?", "q", "c", "l", "/", "Enter"),
+	useView:      hinted("?", "q", "e", "c", "/", "Enter"),
+	hostsView:    hinted("?", "q", "L", "/", "Enter"),
+	logView:      hinted("?", "q", "Esc", "G", "/"),
 }
 
 // shortKeys are the keys in the last line: while something is typed or shown over the view,

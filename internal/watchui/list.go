@@ -9,20 +9,20 @@ import (
 	"tunctl/internal/api"
 )
 
-// data is what the view shows: all of its kind that has the filter's text.
-func (m *model) data() Data {
-	d := Data{Usage: m.usage}
+// listed is what the view shows: all of its kind that has the filter's text.
+func (m *model) listed() listed {
+	d := listed{usage: m.usage}
 	switch m.view {
-	case Sessions, Use:
-		d.Sessions = keep(m.status.Sessions, func(s api.Session) bool {
-			return (m.view == Sessions || runs(s)) && contains(sessionWords(s), m.filter)
+	case sessionsView, useView:
+		d.sessions = keep(m.status.Sessions, func(s api.Session) bool {
+			return (m.view == sessionsView || s.RunsJob()) && contains(sessionWords(s), m.filter)
 		})
-	case Jobs:
-		d.Jobs = keep(m.jobs, func(j api.HostJob) bool {
+	case jobsView:
+		d.jobs = keep(m.jobs, func(j api.HostJob) bool {
 			return contains(strings.Join([]string{j.ID, j.Name, string(j.State), j.Node, j.Queue, j.Host, j.Reason, j.Hint}, " "), m.filter)
 		})
-	case Hosts:
-		d.Hosts = keep(m.status.Hosts, func(h api.Host) bool {
+	case hostsView:
+		d.hosts = keep(m.status.Hosts, func(h api.Host) bool {
 			return contains(strings.Join([]string{h.Alias, h.User, h.Hostname, string(h.State), h.Cause}, " "), m.filter)
 		})
 	}
@@ -32,8 +32,6 @@ func (m *model) data() Data {
 func keep[T any](list []T, want func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !want(x) })
 }
-
-func runs(s api.Session) bool { return s.Job != nil && s.Job.State == api.JobRunning }
 
 func sessionWords(s api.Session) string {
 	words := []string{s.Name, s.Host, string(s.State), s.Cause}
@@ -50,15 +48,15 @@ func contains(text, part string) bool {
 
 // rows are the keys of the rows of the view: what stays chosen when others come and go.
 func (m *model) rows() []string {
-	d := m.data()
+	d := m.listed()
 	var keys []string
-	for _, s := range d.Sessions {
+	for _, s := range d.sessions {
 		keys = append(keys, s.Name)
 	}
-	for _, j := range d.Jobs {
+	for _, j := range d.jobs {
 		keys = append(keys, j.Host+" "+j.Ref())
 	}
-	for _, h := range d.Hosts {
+	for _, h := range d.hosts {
 		keys = append(keys, h.Alias)
 	}
 	return keys
@@ -68,15 +66,15 @@ func (m *model) rows() []string {
 func (m *model) row() int { return max(0, slices.Index(m.rows(), m.chosen[m.view])) }
 
 // only is the data of the chosen row alone.
-func (m *model) only() Data {
-	d, i := m.data(), m.row()
+func (m *model) only() listed {
+	d, i := m.listed(), m.row()
 	switch {
-	case i < len(d.Sessions):
-		d.Sessions = d.Sessions[i : i+1]
-	case i < len(d.Jobs):
-		d.Jobs = d.Jobs[i : i+1]
-	case i < len(d.Hosts):
-		d.Hosts = d.Hosts[i : i+1]
+	case i < len(d.sessions):
+		d.sessions = d.sessions[i : i+1]
+	case i < len(d.jobs):
+		d.jobs = d.jobs[i : i+1]
+	case i < len(d.hosts):
+		d.hosts = d.hosts[i : i+1]
 	}
 	return d
 }
@@ -90,17 +88,17 @@ func (m *model) move(k tea.KeyPressMsg) {
 
 // target is what the chosen row is about.
 func (m *model) target() target {
-	if m.view == Log {
+	if m.view == logView {
 		return m.current(m.logOf)
 	}
 	d := m.only()
 	switch {
-	case len(d.Sessions) > 0:
-		return ofSession(d.Sessions[0])
-	case len(d.Jobs) > 0:
-		return m.ofJob(d.Jobs[0])
-	case len(d.Hosts) > 0:
-		return target{host: d.Hosts[0].Alias}
+	case len(d.sessions) > 0:
+		return ofSession(d.sessions[0])
+	case len(d.jobs) > 0:
+		return m.ofJob(d.jobs[0])
+	case len(d.hosts) > 0:
+		return target{host: d.hosts[0].Alias}
 	}
 	return target{}
 }

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/show"
 )
 
 const (
@@ -36,8 +37,8 @@ type model struct {
 	lastAt time.Time // when it ended
 	log    logTail
 
-	view    View
-	from    View                   // the view that the log was opened from
+	view    viewKind
+	from    viewKind               // the view that the log was opened from
 	chosen  [len(viewNames)]string // the key of the chosen row
 	logOf   target
 	filter  string
@@ -146,7 +147,7 @@ func (m *model) setStatus(st api.Status) {
 		}
 	}
 	m.status = st
-	if m.view == Jobs && m.now.Sub(m.jobsAt) >= jobsEvery {
+	if m.view == jobsView && m.now.Sub(m.jobsAt) >= jobsEvery {
 		m.readJobs()
 	}
 }
@@ -179,9 +180,9 @@ func (m *model) follow() {
 	want := stream{}
 	switch {
 	case m.suspended:
-	case m.view == Use:
+	case m.view == useView:
 		want.usage = true
-	case m.view == Log:
+	case m.view == logView:
 		want.log = m.logOf.query()
 	}
 	if want == m.open {
@@ -239,7 +240,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(k, keyBack):
 		m.back()
 	case key.Matches(k, keyViews):
-		m.show(View(k.String()[0] - '1'))
+		m.show(viewKind(k.String()[0] - '1'))
 	case key.Matches(k, keyFilter):
 		m.help, m.details = false, false
 		m.asking = &question{text: "/", typed: m.filter, filter: true}
@@ -266,22 +267,22 @@ func (m *model) back() {
 		m.help, m.details = false, false
 	case m.filter != "":
 		m.filter = ""
-	case m.view == Log:
+	case m.view == logView:
 		m.show(m.from)
 	}
 }
 
 // show changes the view. The log is that of the row that is chosen now.
-func (m *model) show(v View) {
-	if v == Log && m.view != Log {
-		if m.view == Hosts { // which have no log
-			m.view = Sessions
+func (m *model) show(v viewKind) {
+	if v == logView && m.view != logView {
+		if m.view == hostsView { // which have no log
+			m.view = sessionsView
 		}
 		m.logOf, m.from = m.target(), m.view
 	}
 	m.help, m.details, m.filter = false, false, ""
 	m.view = v
-	if v == Jobs {
+	if v == jobsView {
 		m.readJobs()
 	}
 }
@@ -295,7 +296,7 @@ func (m *model) command(k tea.KeyPressMsg) tea.Cmd {
 			m.fail("choose a session or a job first: 1 or 2 lists them")
 			return nil
 		}
-		m.show(Log)
+		m.show(logView)
 	case key.Matches(k, keyLogin):
 		if t.host == "" {
 			m.fail("choose a session or a host first: 1 or 4 lists them")
@@ -329,7 +330,7 @@ func (m *model) sessionCommand(k string, s api.Session) {
 		m.act(a, does.meanwhile+s.Name+"…")
 		return
 	}
-	if s.Job == nil || s.Job.State != api.JobRunning {
+	if !s.RunsJob() {
 		m.fail(s.Name + " has no running job")
 		return
 	}
@@ -346,7 +347,7 @@ func (m *model) askCancel(t target) {
 	if t.session != nil {
 		a.Session = t.session.Name
 	}
-	m.asking = &question{text: "Cancel " + m.options.Describe(*t.job, m.now) + "? [y/N] ", yes: true, action: a}
+	m.asking = &question{text: "Cancel " + show.Job(*t.job, m.now) + "? [y/N] ", yes: true, action: a}
 }
 
 // answer is a key while a question is open.
@@ -415,7 +416,7 @@ func (m *model) act(a Action, meanwhile string) {
 
 // acted shows the result of an action.
 func (m *model) acted(msg actedMsg) tea.Cmd {
-	if m.view == Jobs {
+	if m.view == jobsView {
 		m.readJobs()
 	}
 	if msg.err != nil {

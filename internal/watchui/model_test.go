@@ -32,7 +32,6 @@ type bench struct {
 func newBench(t *testing.T, o Options) *bench {
 	t.Helper()
 	b := &bench{t: t}
-	o.Table, o.Details, o.Describe = table, details, func(j api.Job, _ time.Time) string { return "job " + j.ID }
 	b.model = newModel(o, false, noon)
 	b.model.do = effects{
 		follow: func(s stream) { b.streams = append(b.streams, s) },
@@ -86,38 +85,6 @@ func (b *bench) shows(words ...string) {
 			b.t.Errorf("no %q on\n%s", w, b.screen())
 		}
 	}
-}
-
-// table is what the program draws, in short.
-func table(v View, d Data, _ time.Time) *term.Table {
-	t := &term.Table{Header: []string{"NAME", "HOST", "STATE", "JOB"}}
-	for _, s := range d.Sessions {
-		job := "-"
-		if s.Job != nil {
-			job = s.Job.ID
-		}
-		var notes []string
-		for _, note := range []string{s.URL, s.Cause, s.Hint} {
-			if note != "" {
-				notes = append(notes, note)
-			}
-		}
-		if list := d.Usage[s.Name]; v == Use && len(list) > 0 {
-			notes = []string{fmt.Sprintf("%d measurements, the last: %.0f %%", len(list), *list[len(list)-1].CPUPercent)}
-		}
-		t.Add(notes, term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: term.Green}, term.Cell{Text: job})
-	}
-	for _, j := range d.Jobs {
-		t.Add([]string{j.Reason}, term.Cell{Text: j.Name}, term.Cell{Text: j.Host}, term.Cell{Text: string(j.State)}, term.Cell{Text: j.ID})
-	}
-	for _, h := range d.Hosts {
-		t.Add(nil, term.Cell{Text: h.Alias}, term.Cell{Text: h.Hostname}, term.Cell{Text: string(h.State)}, term.Cell{Text: h.Cause})
-	}
-	return t
-}
-
-func details(_ term.Layout, d Data, _ time.Time) string {
-	return fmt.Sprintf("all about %d, %d and %d", len(d.Sessions), len(d.Jobs), len(d.Hosts))
 }
 
 // three are sessions in three states, on two hosts.
@@ -299,7 +266,9 @@ func TestAStreamOfUseThatIsOpenedAgainStartsAnew(t *testing.T) {
 	b := newBench(t, Options{Status: three()}).press("3").send(usageMsg{Session: "jupyter", Time: noon, CPUPercent: percent(1)})
 	b.send(endedMsg{stream{usage: true}, errors.New("cut")}, statusMsg{three(), noon.Add(time.Minute)})
 	b.send(usageMsg{Session: "jupyter", Time: noon, CPUPercent: percent(1)})
-	b.shows("1 measurements")
+	if list := b.model.usage["jupyter"]; len(list) != 1 {
+		t.Errorf("kept %+v", list)
+	}
 }
 
 func TestAJobWithoutASessionIsCancelledByItself(t *testing.T) {
@@ -409,7 +378,10 @@ func TestTheUseOfTheLastHourIsKept(t *testing.T) {
 	for minute := range 90 {
 		b.send(usageMsg{Session: "jupyter", Time: noon.Add(time.Duration(minute) * time.Minute), CPUPercent: percent(float64(minute))})
 	}
-	b.shows("61 measurements, the last: 89 %")
+	if list := b.model.usage["jupyter"]; len(list) != 61 {
+		t.Errorf("kept %d measurements", len(list))
+	}
+	b.shows("89 %")
 	b.send(endedMsg{b.model.open, errors.New("the agent is too old")})
 	b.shows("✗ the agent is too old")
 }
@@ -468,8 +440,6 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	}
 	o := Options{Status: st}
 	b := newBench(t, o)
-	b.model.options.Details = func(term.Layout, Data, time.Time) string { return bad }
-	b.model.options.Describe = func(api.Job, time.Time) string { return bad }
 	check := func(what string) {
 		t.Helper()
 		if strings.ContainsAny(b.screen(), "\x1b\u009b\x00\x07\x08\x7f\r") || what != "details" && strings.Contains(b.screen(), "\u202e") {

@@ -12,13 +12,13 @@ import (
 )
 
 // onPage reports whether a page of text is shown in place of a list.
-func (m *model) onPage() bool { return m.help || m.details || m.view == Log }
+func (m *model) onPage() bool { return m.help || m.details || m.view == logView }
 
 // openPage shows a page of text from its top; a log behind it is shown from its end after it.
 func (m *model) openPage() { m.top, m.tail = 0, true }
 
 // follows reports whether the page is a log whose end is followed.
-func (m *model) follows() bool { return m.view == Log && !m.help && m.tail }
+func (m *model) follows() bool { return m.view == logView && !m.help && m.tail }
 
 // pageLines are the lines of the page, as wide as they are.
 func (m *model) pageLines() []string {
@@ -28,7 +28,7 @@ func (m *model) pageLines() []string {
 	case m.details:
 		layout := term.Layout{Width: m.width, Colours: m.colours}
 		var text strings.Builder // with colours, and nothing else that a terminal obeys
-		_, _ = term.NewSanitizer(&text).Write([]byte(m.options.Details(layout, m.only(), m.now)))
+		_, _ = term.NewSanitizer(&text).Write([]byte(details(layout, m.only(), m.now)))
 		return strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
 	}
 	return m.logLines()

@@ -49,7 +49,7 @@ func (m *model) tabs() string {
 	var tabs []string
 	for i, name := range viewNames {
 		text := fmt.Sprintf(" %d %s ", i+1, name)
-		if View(i) == m.view {
+		if viewKind(i) == m.view {
 			text = fmt.Sprintf("[%d %s]", i+1, name)
 			if m.colours {
 				text = lipgloss.NewStyle().Bold(true).Render(text)
@@ -91,9 +91,9 @@ func (m *model) stateText() (text, colour string) {
 	switch {
 	case m.filter != "":
 		return "only what contains " + m.filter + "; Esc shows all", term.Grey
-	case m.view == Use && m.ended.err != nil:
+	case m.view == useView && m.ended.err != nil:
 		return "✗ " + errorText(m.ended.err), term.Red
-	case m.view == Log && m.open != (stream{}):
+	case m.view == logView && m.open != (stream{}):
 		text = "log of job " + m.open.log.Job
 		if name := m.open.log.Session; name != "" {
 			text = "log of " + name
@@ -129,8 +129,7 @@ func (m *model) body() []string {
 		return []string{"", m.emptyText()}
 	}
 	layout := term.Layout{Width: max(1, m.width-markWidth), Colours: m.colours}
-	table := m.options.Table(m.view, m.data(), m.now)
-	header, lines := table.Lines(layout)
+	header, lines := table(m.view, m.listed(), m.now).Lines(layout)
 	at := m.row()
 	lines[at][0] = ansi.Strip(lines[at][0]) // the chosen row has one colour
 	return append([]string{"  " + header}, m.window(lines, at, m.bodyHeight()-1)...)
@@ -175,13 +174,13 @@ func (m *model) emptyText() string {
 	switch {
 	case m.filter != "":
 		return "  nothing here contains " + m.filter
-	case m.view == Sessions && m.options.Session != "":
+	case m.view == sessionsView && m.options.Session != "":
 		return "  there is no session " + m.options.Session + " any more"
-	case m.view == Sessions:
+	case m.view == sessionsView:
 		return "  no sessions yet: `tunctl init` adds one"
-	case m.view == Jobs:
+	case m.view == jobsView:
 		return "  no jobs known: the agent lists those of hosts where it watches a job"
-	case m.view == Use:
+	case m.view == useView:
 		return "  no session has a running job"
 	}
 	return "  no host is connected"

@@ -1,7 +1,6 @@
 // Package watchui is the interactive screen of `tunctl status --watch`: lists of sessions,
 // jobs, use and hosts, a job's log, and keys that act on the chosen row. It owns the screen
-// and the keys, and reads what it shows from the agent. The texts of the rows and what the
-// keys do are given to it.
+// and the keys, and reads what it shows from the agent. What the keys do is given to it.
 package watchui
 
 import (
@@ -9,33 +8,31 @@ import (
 	"errors"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
-
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/term"
 )
 
-// View is one of the screen's pages, in the order of the keys 1 to 5.
-type View int
+// viewKind is one of the screen's pages, in the order of the keys 1 to 5.
+type viewKind int
 
 // The views.
 const (
-	Sessions View = iota
-	Jobs
-	Use
-	Hosts
-	Log
+	sessionsView viewKind = iota
+	jobsView
+	useView
+	hostsView
+	logView
 )
 
 var viewNames = [...]string{"sessions", "jobs", "use", "hosts", "log"}
 
-// Data is what a list shows.
-type Data struct {
-	Sessions []api.Session
-	Jobs     []api.HostJob
-	Hosts    []api.Host
-	Usage    map[string][]api.Usage // of the last hour, by session, the oldest first
+// listed is what a list shows.
+type listed struct {
+	sessions []api.Session
+	jobs     []api.HostJob
+	hosts    []api.Host
+	usage    map[string][]api.Usage // of the last hour, by session, the oldest first
 }
 
 // Verb is what an Action does.
@@ -70,13 +67,6 @@ type Options struct {
 	Session string     // show this one only, with its host and jobs; "": all
 	Waiter  string     // the name by which this command waits; see client.Watch
 
-	// Table has the rows of a view in the order of its data.
-	Table func(View, Data, time.Time) *term.Table
-	// Details is all that is known about the only row of its data.
-	Details func(term.Layout, Data, time.Time) string
-	// Describe describes a job in a question.
-	Describe func(api.Job, time.Time) string
-
 	Act func(context.Context, Action) (Result, error)
 	// Login logs in to a host, while the terminal is as it was before Run.
 	Login func(ctx context.Context, host string) error
@@ -92,22 +82,13 @@ const framesPerSecond = 30
 // Run shows the screen until q. Ctrl-C or the end of ctx ends it with ErrInterrupted, the
 // end of the agent with its error. However it ends, the terminal is as it was.
 func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) error {
-	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{ctx: ctx, client: cl, options: o}
 	m := newModel(o, term.LayoutFor(t.Out).Colours, time.Now())
+	f := &feed{client: cl, options: o}
 	m.do = effects{follow: f.follow, jobs: f.jobs, act: f.act, login: f.login, suspend: f.suspend}
 	if width, height, err := term.Size(t.Out); err == nil { // the first picture has the right size
 		m.width, m.height = width, height
 	}
-	// Every end is a message. An end by a context or a signal of bubbletea's own would not
-	// wait for its reader of keys, which can then hang for good.
-	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithFPS(framesPerSecond))
-	f.send = p.Send
-	defer context.AfterFunc(ctx, func() { p.Send(endMsg{ErrInterrupted}) })()
-	f.running.Go(f.watch)
-	last, err := p.Run()
-	cancel()
-	f.running.Wait()
+	last, err := f.run(ctx, t, m)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
@@ -166,7 +167,7 @@ func (x *terminal) press(keys string) {
 
 // run runs the screen; the returned function waits for its end.
 func (x *terminal) run(ctx context.Context, cl *client.Client, o Options) (wait func() error) {
-	o.Status, o.Waiter, o.Table, o.Details = three(), "me", table, details
+	o.Status, o.Waiter = three(), "me"
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, term.New(x.tty, x.tty, x.tty), cl, o) }()
 	return func() error {
@@ -259,17 +260,29 @@ func TestTheEndOfItsContextInterruptsTheScreenAndWhatItDoes(t *testing.T) {
 	}
 }
 
+// panicking is a model that panics in the view of hosts.
+type panicking struct{ model }
+
+func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	next, cmd := p.model.Update(msg)
+	p.model, _ = next.(model)
+	return p, cmd
+}
+
+func (p panicking) View() tea.View {
+	if p.view == hostsView {
+		panic("a mistake")
+	}
+	return p.model.View()
+}
+
 // TestAPanicLeavesTheTerminalAsItWas has a process of its own for the panic, which ends it.
 func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
 	const child = "TUNCTL_TEST_PANIC"
 	if os.Getenv(child) != "" {
 		_, cl := newFakeAgent(t)
-		err := Run(t.Context(), term.New(os.Stdin, os.Stdout, os.Stderr), cl, Options{Status: three(), Table: func(v View, d Data, now time.Time) *term.Table {
-			if v == Hosts {
-				panic("a mistake")
-			}
-			return table(v, d, now)
-		}})
+		f := &feed{client: cl}
+		_, err := f.run(t.Context(), term.New(os.Stdin, os.Stdout, os.Stderr), panicking{newModel(Options{Status: three()}, false, time.Now())})
 		fmt.Println("ended:", err)
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(3)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 const (
@@ -63,7 +63,7 @@ func (p *Prompts) Approve(ctx context.Context, client, host, text string) error 
 	defer cancel()
 	answer, err := p.Prompt(ctx, api.Prompt{Host: host, Kind: api.PromptApproval, Text: text, Client: client}, func() {})
 	switch {
-	case errors.Is(err, tunnel.ErrNobody):
+	case errors.Is(err, failure.ErrNobody):
 		return api.Errorf(api.CodeNeedsPerson, "an assistant may not do this alone, and there is nobody to ask").
 			WithHint("the person can start the tray (`tunctl tray`) or run `tunctl mcp approve` in a terminal; then try again")
 	case err != nil: // nobody answered, or the assistant asks no longer: no window follows at once

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 // Prompts passes questions of hosts and keys to a person, and the answers back.
@@ -33,7 +33,7 @@ func (p *Prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 	}()
 	receivers := p.hub.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &q})
 	if len(receivers) == 0 {
-		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
+		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, failure.ErrNobody)
 	}
 	shown()
 	for _, w := range receivers {

@@ -7,7 +7,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -18,14 +18,14 @@ type Runner struct {
 	Account string
 }
 
-// Run implements jobwatch.Runner.
-func (r Runner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+// Run implements remote.Runner.
+func (r Runner) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	if r.Account == "" {
 		res, err := r.Host.Run(ctx, command, stdin)
-		return jobwatch.Result(res), err
+		return remote.Result(res), err
 	}
 	res, err := r.Host.RunAs(ctx, r.Account, command, stdin)
-	return jobwatch.Result(res), err
+	return remote.Result(res), err
 }
 
 // Connected refuses a host that is not connected. It never connects: that is up
@@ -86,11 +86,11 @@ func (h *Hosts) RetryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 // isTransient reports whether an error says nothing about the request itself: the
 // connection was lost, all sessions were in use, or the scheduler did not respond.
 func isTransient(err error) bool {
-	return errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrBusy) || IsNoAnswer(err)
+	return errors.Is(err, remote.ErrLost) || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrBusy) || IsNoAnswer(err)
 }
 
 // IsNoAnswer reports whether the scheduler did not respond.
-func IsNoAnswer(err error) bool { return errors.Is(err, jobwatch.ErrNoAnswer) }
+func IsNoAnswer(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }
 
 // AwaitUp waits until the host is connected, however long that takes.
 func AwaitUp(ctx context.Context, host *tunnel.Host) error {

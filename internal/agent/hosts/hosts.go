@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -34,7 +34,7 @@ type Options struct {
 	Network *tunnel.Network
 
 	Connections tunnel.Limits
-	Jobs        jobwatch.Limits
+	Jobs        remote.Limits
 	// Retry is how soon a command that was interrupted is tried again.
 	Retry time.Duration
 	// Quota is how long the output of a site's quota commands is repeated without running

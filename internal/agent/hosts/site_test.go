@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -35,7 +35,7 @@ func hostsAt(t *testing.T, config string) *Hosts {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	return New(Options{
 		Settings: settings.Open(paths, "", log), Store: store, Log: log, Changed: func(api.Host) {},
-		Connections: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(), Quota: time.Hour,
+		Connections: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits(), Quota: time.Hour,
 	})
 }
 
@@ -64,7 +64,7 @@ func TestTheConfigWinsOverTheSite(t *testing.T) {
 
 func TestASiteThatAsksForFewQueriesGetsNoneSoonAfterASubmission(t *testing.T) {
 	a := hostsAt(t, sites)
-	for host, want := range map[string]time.Duration{"own": 0, "elsewhere": jobwatch.DefaultLimits().QueryAfterSubmit} {
+	for host, want := range map[string]time.Duration{"own": 0, "elsewhere": remote.DefaultLimits().QueryAfterSubmit} {
 		if got := a.WatchOptions(host).Limits.QueryAfterSubmit; got != want {
 			t.Errorf("%s: %s after a submission, want %s", host, got, want)
 		}
@@ -138,7 +138,7 @@ func TestASitesIntervalAndFolderReachTheScheduler(t *testing.T) {
 	if got := strictHosts(t, "private = \"/work/z19/.tunctl\"\n").WatchOptions("strict").Private; got != "/work/z19/.tunctl" {
 		t.Errorf("the config's folder is not used: %q", got)
 	}
-	if o := hostsAt(t, "").WatchOptions("elsewhere"); o.Private != "" || o.Limits != jobwatch.DefaultLimits() {
+	if o := hostsAt(t, "").WatchOptions("elsewhere"); o.Private != "" || o.Limits != remote.DefaultLimits() {
 		t.Errorf("a host without a site: %+v", o)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // watcherKey identifies a job watcher. The name of a host is not enough: the config can
@@ -13,7 +14,7 @@ type watcherKey struct {
 	host, account string
 	scheduler     string
 	private       string
-	limits        jobwatch.Limits
+	limits        remote.Limits
 }
 
 // watchers are the job watchers that were needed so far.

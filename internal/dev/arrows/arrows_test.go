@@ -17,11 +17,11 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Clients of the agent.
-	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop"},
-	"internal/actions":   {"internal/api", "internal/desktop"},
+	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
+	"internal/actions":   {"internal/api", "internal/desktop", "internal/show"},
 	"internal/dashboard": {"internal/actions", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
@@ -29,30 +29,37 @@ var imports = map[string][]string{
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/transfer":  {"internal/ctxtime"},
+	"internal/show":      {"internal/api", "internal/term"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/api", "internal/client", "internal/term"},
+	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward"},
-	"internal/agent/events":    {"internal/api", "tunnel"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent/events":    {"internal/api", "tunnel/failure"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "tunnel", "tunnel/sshconfig"},
+	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
 	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
+	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
 	"internal/gateway":         {"internal/atomicfile"},
 	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo"},
+	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
-	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
+	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/pace":      {},
+	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
+	"tunnel/tcpinfo":   {},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
 	// Leaves.
@@ -73,15 +80,15 @@ var imports = map[string][]string{
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/dev/arrows":          {},
-	"internal/dev/bench":           {"internal/autostart", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
+	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/table":     {},
-	"internal/dev/bench/transfer":  {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime"},
+	"internal/dev/bench/transfer":  {"internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/chromium":        {"internal/ctxtime"},
 	"internal/dev/bench/watch":     {"internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/bustest":         {},
@@ -90,6 +97,7 @@ var imports = map[string][]string{
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
+	"internal/dev/jobtest":         {"internal/posixsh", "jobwatch/remote"},
 	"internal/dev/ptytest":         {},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
@@ -110,6 +118,11 @@ var never = []struct{ from, to string }{
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
+	// What kind of failure it was is known without a connection, and how fast data may move
+	// without knowing what moves it.
+	{"tunnel/failure", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
 	{"jobwatch", "golang.org/x/crypto/ssh"},
 	{"configs", "golang.org/x/crypto/ssh"},
@@ -121,12 +134,17 @@ var never = []struct{ from, to string }{
 	{"internal/mcp", "golang.org/x/crypto/ssh"},
 	{"internal/desktop", "golang.org/x/crypto/ssh"},
 	{"internal/term", "golang.org/x/crypto/ssh"},
+	{"internal/show", "golang.org/x/crypto/ssh"},
 	{"tray", "golang.org/x/crypto/ssh"},
+	// What is shown is what a client was told.
+	{"internal/show", "tunctl/internal/agent"},
+	{"internal/show", "tunctl/internal/client"},
 	// The agent has no desktop: it may run where nobody is logged in.
 	{"internal/agent", "tunctl/internal/desktop"},
 	{"internal/agent", "tunctl/internal/client"},
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
+	{"internal/agent", "tunctl/internal/show"},
 	{"internal/agent", "tunctl/tray"},
 	// What the user has written is known below the hosts, and a host knows no session.
 	{"internal/agent/settings", "tunctl/internal/agent/state"},
@@ -136,6 +154,8 @@ var never = []struct{ from, to string }{
 	{"internal/usage", "tunctl/jobwatch"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
+	// A submission is made through a Watcher.
+	{"internal/agent/submit", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.

@@ -12,7 +12,7 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote",
 	"tunnel", "tunnel/forward", "tunnel/sshconfig", "tunnel/step",
 }
 
@@ -37,9 +37,9 @@ var bounded = []struct{ file, read, why string }{
 	{"internal/usage/reading.go", "in.ReadAll", "of a reading, which is bounded"},
 	{"jobwatch/gridengine.go", "res.Stderr", "a Result, which is bounded"},
 	{"jobwatch/gridenginelist.go", "xml.NewDecoder", "of a Result, which is bounded"},
-	{"jobwatch/local.go", "cmd.Stdout", "a program on this computer"},
-	{"jobwatch/local.go", "cmd.Stderr", "a program on this computer"},
-	{"jobwatch/shell.go", "res.Stdout", "a Result, which is bounded"},
+	{"jobwatch/remote/local.go", "cmd.Stdout", "a program on this computer"},
+	{"jobwatch/remote/local.go", "cmd.Stderr", "a program on this computer"},
+	{"jobwatch/remote/shell.go", "res.Stdout", "a Result, which is bounded"},
 	{"tunnel/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/attempt.go", "cmd.Stdout", "a stderrBuffer"},

@@ -67,7 +67,7 @@ func TestTheNotebookOpensFromTheTray(t *testing.T) {
 	l.run("down", "--cancel")
 }
 
-// startTray shows the companion on a desk; quit ends it, as a person's logout would.
+// startTray shows the tray on a desk; quit ends it, as a person's logout would.
 func startTray(l *laptop, d *desktest.Desk, env ...string) (quit func()) {
 	l.t.Helper()
 	cmd := l.command("tray")

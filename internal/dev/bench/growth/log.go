@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dev/bench/table"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // measureLogs follows logs of different lengths until their ends. A long log is sparse:
@@ -96,11 +97,11 @@ type countingRunner struct {
 	busy, carried atomic.Int64
 }
 
-// Run implements jobwatch.Runner.
-func (r *countingRunner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+// Run implements remote.Runner.
+func (r *countingRunner) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	r.busy.Add(1)
 	defer r.busy.Add(-1)
-	res, err := jobwatch.Local{}.Run(ctx, command, stdin)
+	res, err := remote.Local{}.Run(ctx, command, stdin)
 	r.carried.Add(int64(len(res.Stdout) + len(res.Stderr) + len(stdin)))
 	return res, err
 }

@@ -1,0 +1,136 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// Jobs has a row per job, with why it waits or how it ended below.
+func Jobs(list []api.HostJob, severalHosts bool, now time.Time) *term.Table {
+	t := &term.Table{
+		Header: []string{"JOB", "NAME", "STATE", "NODE", "WHEN"},
+		Whole:  []string{"JOB", "STATE", "NODE", "WHEN", "HOST"},
+	}
+	if severalHosts { // then it is part of what names a job
+		t.Header, t.Optional = append(t.Header, "HOST"), []string{"WHEN"}
+	}
+	for _, j := range list {
+		cells := []term.Cell{
+			{Text: j.ID, Colour: term.Bold},
+			{Text: term.Truncate(j.Name, nameWidth)},
+			{Text: string(j.State), Colour: jobColours[j.State]},
+			{Text: orDash(j.Node)},
+			{Text: whenText(j.Job, now)},
+		}
+		if severalHosts {
+			cells = append(cells, term.Cell{Text: j.Host})
+		}
+		var notes []string
+		if why := Why(j.Job); why != "" {
+			notes = []string{why}
+		}
+		t.Add(notes, cells...)
+	}
+	return t
+}
+
+// nameWidth is how much of a job's name is shown, so that the other columns fit 80 columns.
+const nameWidth = 20
+
+var jobColours = map[api.JobState]string{
+	api.JobRunning: term.Green, api.JobFinished: term.Green, api.JobCancelled: term.Grey,
+	api.JobFailed: term.Red, api.JobOOM: term.Red, api.JobNodeFail: term.Red, api.JobNeverRan: term.Red,
+	api.JobHeld: term.Yellow, api.JobTimeout: term.Yellow, api.JobPreempted: term.Yellow, api.JobUnknown: term.Yellow,
+}
+
+// whenText is the time that matters: when the job ended, ends or starts.
+func whenText(j api.Job, now time.Time) string {
+	switch {
+	case j.State.Ended() && !j.End.IsZero():
+		return "ended " + api.ClockText(j.End, now)
+	case j.State.Waiting() && j.ExpectedStart.After(now):
+		return "from " + api.ClockText(j.ExpectedStart, now)
+	case j.State.Waiting() && !j.Submitted.IsZero():
+		return "since " + api.ClockText(j.Submitted, now)
+	case j.State == api.JobRunning && j.End.After(now):
+		return "until " + api.ClockText(j.End, now)
+	}
+	return "-"
+}
+
+// Why says why a job waits or how it ended, with the scheduler's own word.
+func Why(j api.Job) string {
+	switch {
+	case j.Hint != "" && j.Reason != "" && j.Reason != j.Hint:
+		return fmt.Sprintf("%s (%s)", j.Hint, j.Reason)
+	case j.Hint != "":
+		return j.Hint
+	case j.State == api.JobRunning:
+		return ""
+	}
+	return j.Reason
+}
+
+// Job describes a job so that a person knows which one it is, and since when.
+func Job(j api.Job, now time.Time) string {
+	text := "job " + j.ID
+	if j.Name != "" {
+		text += fmt.Sprintf(" %q", j.Name)
+	}
+	text += ", " + string(j.State)
+	switch {
+	case j.State.Waiting() && !j.Submitted.IsZero():
+		text += " since " + api.ClockText(j.Submitted, now)
+	case j.Node != "" && !j.Start.IsZero():
+		text += fmt.Sprintf(" on %s since %s", j.Node, api.ClockText(j.Start, now))
+	}
+	return text
+}
+
+// JobPage draws everything known about one job.
+func JobPage(l term.Layout, j api.HostJob, now time.Time) string {
+	return Jobs([]api.HostJob{j}, true, now).Draw(l) + "\n" + factsText(l, jobFacts(j.Job, j.Host, now))
+}
+
+// jobFacts are names and values; an empty value is unknown.
+func jobFacts(j api.Job, host string, now time.Time) [][2]string {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return minuteTime(t)
+	}
+	ends := "ended"
+	if !j.State.Ended() {
+		ends = "time limit"
+	}
+	facts := [][2]string{
+		{"job", j.ID},
+		{"name", j.Name},
+		{"state", string(j.State)},
+		{"reason", Why(j)},
+		{"host", host},
+		{"node", cmp.Or(j.Nodes, j.Node)},
+		{"queue", j.Queue},
+		{"submitted", at(j.Submitted)},
+		{"started", at(j.Start)},
+		{ends, at(j.End)},
+		{"log", j.Log},
+		{"other logs", strings.Join(j.OtherLogs, ", ")},
+	}
+	if j.State.Waiting() && j.ExpectedStart.After(now) {
+		facts = append(facts, [2]string{"expected start", at(j.ExpectedStart)})
+	}
+	if j.Restarts > 0 {
+		facts = append(facts, [2]string{"restarts", fmt.Sprint(j.Restarts)})
+	}
+	for i := range facts {
+		facts[i][1] = strings.ReplaceAll(api.Sanitize(facts[i][1]), "\n", " ")
+	}
+	return facts
+}

@@ -1,0 +1,167 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"charm.land/bubbles/v2/spinner"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// Progress draws a session's progress, one line per step: a spinner while it lasts, ✓ and its
+// time when it is done.
+type Progress struct {
+	term     *term.Terminal
+	attaches bool // the job exists already
+	quit     chan struct{}
+	done     sync.WaitGroup
+
+	mu    sync.Mutex
+	state api.SessionState
+	text  string // the current step
+	cause string // why it takes its time
+	hint  string // what a person may do about that
+	since time.Time
+}
+
+// NewProgress begins to draw on the terminal. With attaches, the job exists already.
+func NewProgress(t *term.Terminal, attaches bool) *Progress {
+	s := &Progress{term: t, attaches: attaches, quit: make(chan struct{})}
+	if t.Live {
+		s.done.Go(s.spin)
+	}
+	return s
+}
+
+// Show updates the progress to the session's newest state.
+func (s *Progress) Show(x api.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.State != s.state {
+		s.completeLocked(x)
+		s.state, s.since = x.State, time.Now()
+		s.text = s.stepText(x)
+		if s.text != "" && !s.term.Live {
+			s.term.Say("… %s", s.text)
+			if printsCause(x) {
+				s.term.Say("  %s", x.Cause)
+			}
+		}
+	} else if x.Cause != s.cause && printsCause(x) && !s.term.Live {
+		s.term.Say("  %s", x.Cause)
+	}
+	if x.Hint != s.hint && x.Hint != "" && x.State == api.SessionQueued {
+		s.term.Say("  → %s", x.Hint)
+	}
+	s.cause, s.hint = x.Cause, x.Hint
+}
+
+// completeLocked finishes the line of the step before x.
+func (s *Progress) completeLocked(x api.Session) {
+	if s.text == "" {
+		return
+	}
+	if s.state == api.SessionStarting && x.State != api.SessionReady && !x.State.Settled() {
+		return // the host is queried again: nothing is open or responds yet
+	}
+	took := time.Since(s.since)
+	if x.State.Settled() {
+		s.term.Say("%s %s", s.term.Paint(term.Red, "✗"), s.text)
+		return
+	}
+	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.state, x), 44), s.term.Paint(term.Grey, Stopwatch(took)))
+}
+
+// printsCause reports whether a cause gets a line of its own where lines cannot be redrawn.
+func printsCause(x api.Session) bool {
+	return x.Cause != "" && (x.State == api.SessionQueued || x.State == api.SessionStarting || x.Cause == api.AskedElsewhere)
+}
+
+// Stop ends the drawing.
+func (s *Progress) Stop() {
+	close(s.quit)
+	s.done.Wait()
+	s.term.Draw("")
+}
+
+func (s *Progress) spin() {
+	frames := spinner.MiniDot.Frames
+	tick := time.NewTicker(spinner.MiniDot.FPS)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-s.quit:
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		line := ""
+		if s.text != "" {
+			line = stepLines(frames[i%len(frames)], s.text, s.cause, time.Since(s.since), s.term.Width())
+		}
+		s.mu.Unlock()
+		s.term.Draw(line)
+	}
+}
+
+// stepLines is the current step and its duration, with the reason why it takes time below: the
+// reason is the most useful part, and too long for the same line.
+func stepLines(frame, text, cause string, lasts time.Duration, width int) string {
+	line := fmt.Sprintf("%s %s  %s", frame, text, Stopwatch(lasts))
+	if cause == "" {
+		return line
+	}
+	return line + "\n" + term.WrapMessage("  "+cause, max(0, width-1))
+}
+
+// stepText describes the step of a state that does not last.
+func (s *Progress) stepText(x api.Session) string {
+	switch {
+	case x.State == api.SessionConnecting:
+		return "connecting to " + x.Host
+	case x.State == api.SessionReconnecting:
+		return "reconnecting to " + x.Host
+	case x.State == api.SessionSubmitting && s.attaches:
+		return "finding the job"
+	case x.State == api.SessionSubmitting:
+		return "finding or submitting the job"
+	case x.State == api.SessionQueued:
+		return fmt.Sprintf("waiting in the queue (job %s)", x.Job.ID)
+	case x.State == api.SessionStarting && x.Job == nil: // it has only forwards
+		return "opening the forwards"
+	case x.State == api.SessionStarting && x.App == api.AppShell:
+		return "waiting for a command to run inside the job"
+	case x.State == api.SessionStarting && (x.App == "" || x.App == "jupyter"):
+		return "waiting for the notebook to respond"
+	case x.State == api.SessionStarting:
+		return "waiting for the page to respond"
+	}
+	return ""
+}
+
+// doneText is the result of a step, now that the session is x.
+func doneText(state api.SessionState, x api.Session) string {
+	switch {
+	case state == api.SessionConnecting:
+		return "connected to " + x.Host
+	case state == api.SessionReconnecting:
+		return "reconnected to " + x.Host
+	case state == api.SessionSubmitting && x.Job != nil:
+		return strings.TrimSpace(fmt.Sprintf("job %s %s", x.Job.ID, x.Job.Name))
+	case state == api.SessionQueued && x.Job != nil && x.Job.Node != "":
+		return "started on " + x.Job.Node
+	case state == api.SessionQueued && x.Job != nil && x.Job.State == api.JobRunning: // its log was first to say so
+		return "started"
+	case state == api.SessionStarting && x.Job == nil:
+		return "opened the forwards"
+	case state == api.SessionStarting && x.App == api.AppShell:
+		return "ran a command inside job " + x.Job.ID
+	case state == api.SessionStarting && x.Endpoint != nil:
+		return strings.TrimSpace(fmt.Sprintf("%s responds on %s", x.Endpoint.App, x.Endpoint.Address()))
+	}
+	return string(state)
+}

@@ -1,0 +1,154 @@
+package show
+
+import (
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// Status draws sessions with their notes, and hosts.
+func Status(l term.Layout, st api.Status, now time.Time) string {
+	text := Sessions(st.Sessions, now).Draw(l)
+	if len(st.Hosts) == 0 {
+		return text
+	}
+	said := map[string]bool{}
+	for _, s := range st.Sessions {
+		said[s.Cause] = true
+	}
+	return text + "\n" + Hosts(st.Hosts, said, now).Draw(l)
+}
+
+// Sessions has a row per session.
+func Sessions(list []api.Session, now time.Time) *term.Table {
+	sessions := &term.Table{
+		Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"},
+		Whole:  []string{"STATE", "JOB", "LEFT", "TRAFFIC"}, Optional: []string{"TRAFFIC", "HOST"},
+	}
+	for _, s := range list {
+		sessions.Add(sessionNotes(s, now),
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: sessionColours[s.State]},
+			term.Cell{Text: jobText(s.Job)}, leftCell(s, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
+	}
+	return sessions
+}
+
+// sessionNotes are the lines under a session.
+func sessionNotes(s api.Session, now time.Time) []string {
+	var notes []string
+	switch {
+	case s.URL != "":
+		notes = append(notes, s.URL)
+	case s.App == api.AppShell && s.State == api.SessionReady:
+		notes = append(notes, "tunctl ssh "+s.Name)
+	case s.Local != "" && s.State != api.SessionDown && (s.State == api.SessionReady || !s.State.Settled()):
+		notes = append(notes, s.Local)
+	}
+	if len(s.With) > 0 {
+		notes = append(notes, "with "+s.With.String())
+	}
+	if s.Of != "" {
+		notes = append(notes, "a second session of "+s.Of)
+	}
+	for _, f := range s.Forwards {
+		if s.Local == "" || f.Listen != s.Local && f.Endpoint == "" {
+			notes = append(notes, forwardNote(s, f))
+		}
+	}
+	for _, e := range s.Endpoints {
+		if e.URL != "" {
+			notes = append(notes, e.Name+": "+e.URL)
+		} else {
+			notes = append(notes, e.Name+": `"+OpenCommand("tunctl", s.Name, e.Name)+"`")
+		}
+	}
+	notes = append(notes, usageNotes(s.Usage, now)...)
+	for _, f := range s.Forwards {
+		if f.Note != "" {
+			notes = append(notes, "! "+f.Note)
+		}
+		if f.Shared {
+			notes = append(notes, sharedText(f))
+		}
+		if f.Error != "" && !strings.Contains(s.Cause, f.Error) {
+			notes = append(notes, "! "+f.Error)
+		}
+	}
+	if s.Cause != "" {
+		notes = append(notes, s.Cause)
+	}
+	if s.Hint != "" {
+		notes = append(notes, "→ "+s.Hint)
+	}
+	if s.Next != nil {
+		notes = append(notes, "next: job "+s.Next.ID+" is "+string(s.Next.State)+expectedText(s.Next, now))
+	}
+	return notes
+}
+
+func expectedText(j *api.Job, now time.Time) string {
+	switch {
+	case j.ExpectedStart.After(now):
+		return ", expected start " + api.ClockText(j.ExpectedStart, now)
+	case j.Reason != "" && j.State.Waiting():
+		return ": " + j.Reason
+	}
+	return ""
+}
+
+func jobText(j *api.Job) string {
+	switch {
+	case j == nil:
+		return "-"
+	case j.Node != "" && !j.State.Ended():
+		node, _, _ := strings.Cut(j.Node, ".")
+		return j.ID + " on " + node
+	}
+	return j.ID
+}
+
+// leftCell is how long the job may still run; the last minutes are coloured. Whether that of a
+// session that is down still runs is not known.
+func leftCell(s api.Session, now time.Time) term.Cell {
+	j := s.Job
+	if j == nil || s.State == api.SessionDown || j.State != api.JobRunning || j.End.Before(now) {
+		return term.Cell{Text: "-"}
+	}
+	left := j.End.Sub(now)
+	c := term.Cell{Text: api.DurationText(left)}
+	switch {
+	case left <= 10*time.Minute:
+		c.Colour = term.Red
+	case left <= 30*time.Minute:
+		c.Colour = term.Yellow
+	}
+	return c
+}
+
+// trafficText is the traffic of the session's forwards.
+func trafficText(forwards []api.Forward) string {
+	var in, out int64
+	for _, f := range forwards {
+		in, out = in+f.BytesIn, out+f.BytesOut
+	}
+	if in+out == 0 {
+		return "-"
+	}
+	return "↓" + Bytes(in) + " ↑" + Bytes(out)
+}
+
+var sessionColours = map[api.SessionState]string{
+	api.SessionReady: term.Green, api.SessionFailed: term.Red, api.SessionDown: term.Grey,
+	api.SessionNeedsLogin: term.Yellow, api.SessionEnded: term.Yellow, api.SessionReconnecting: term.Yellow,
+}
+
+// SessionPage draws everything known about one session and its job.
+func SessionPage(l term.Layout, s api.Session, now time.Time) string {
+	text := Sessions([]api.Session{s}, now).Draw(l)
+	if s.Job != nil {
+		text += "\n" + factsText(l, jobFacts(*s.Job, s.Host, now))
+	}
+	return text
+}

@@ -1,0 +1,143 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// busy is a status with everything in it.
+func busy(now time.Time) api.Status {
+	return api.Status{
+		Agent: &api.Agent{},
+		Hosts: []api.Host{
+			{Alias: "narval", State: api.HostUp, Since: now.Add(-3 * time.Hour), User: "alice", Hostname: "narval.alliancecan.ca", LoginNode: "narval3.narval.calcul.quebec", Auth: "publickey,keyboard-interactive", RTTMs: 91.4},
+			{Alias: "m3", State: api.HostNeedsLogin, Cause: "m3 needs you", User: "alice", Hostname: "m3.massive.org.au"},
+		},
+		Sessions: []api.Session{
+			{
+				Name: "jupyter", Host: "narval", State: api.SessionReady, URL: "http://localhost:8888/lab", Local: "127.0.0.1:8888",
+				Cause: "job 48213345 ends at 16:05: save your work", Hint: "job 48300012 takes over, and the page moves with it",
+				Job:  &api.Job{ID: "48213345", State: api.JobRunning, Node: "nc10214.narval.calcul.quebec", Start: now, End: now.Add(9 * time.Minute)},
+				Next: &api.Job{ID: "48300012", State: api.JobQueued, ExpectedStart: now.Add(time.Hour)},
+				Forwards: []api.Forward{
+					{Listen: "127.0.0.1:8888", BytesIn: 123_456_789, BytesOut: 9_876},
+					{Listen: "127.0.0.1:6006", Target: "localhost:6006"},
+					{Listen: "127.0.0.1:40123", Target: "nc10214:8787", Endpoint: "dask"},
+					{Kind: api.ForwardDynamic, Listen: "127.0.0.1:1080"},
+				},
+				Endpoints: []api.NamedEndpoint{{Name: "dask", URL: "http://localhost:40123/status"}, {Name: "ray"}},
+			},
+			{Name: "a-session-with-quite-a-long-name", Host: "m3", State: api.SessionNeedsLogin, Cause: strings.Repeat("m3 needs you: it asks for a code. ", 5), Hint: "run `tunctl login m3`"},
+			{Name: "db", Host: "narval", State: api.SessionReady, Forwards: []api.Forward{{Listen: "127.0.0.1:5432", Target: "db.int:5432", BytesIn: 12}}},
+		},
+	}
+}
+
+func TestTheStatusFitsEightyColumns(t *testing.T) {
+	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
+	for _, width := range []int{60, 80, 132} {
+		text := Status(term.Layout{Width: width}, busy(now), now)
+		for line := range strings.Lines(text) {
+			if n := term.TextWidth(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("%d columns in %d: %s", n, width, line)
+			}
+		}
+	}
+	text := Status(term.Layout{Width: 80}, busy(now), now)
+	for _, want := range []string{
+		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start 16:56",
+		"  127.0.0.1:6006 → localhost:6006 on nc10214.narval.calcul.quebec\n", "  127.0.0.1:1080 is a SOCKS proxy on nc10214",
+		"  dask: http://localhost:40123/status\n", "  ray: `tunctl open jupyter --which ray`\n",
+		"→ run `tunctl login m3`", "127.0.0.1:5432 → db.int:5432", "91.4 ms",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	for _, line := range []string{"  127.0.0.1:8888\n", "  127.0.0.1:40123 → nc10214:8787"} {
+		if strings.Contains(text, line) {
+			t.Errorf("%q, which has an address already, is in:\n%s", line, text)
+		}
+	}
+	if t.Failed() || testing.Verbose() {
+		t.Log("\n" + text)
+	}
+}
+
+func TestTheNodeIsWholeInSixtyColumns(t *testing.T) {
+	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
+	jupyter := busy(now).Sessions[0]
+	jupyter.Job.ID = "1234567.pbs101"
+	for width, shown := range map[int]string{110: "HOST, TRAFFIC", 60: "HOST", 50: ""} {
+		text := Sessions([]api.Session{jupyter}, now).Draw(term.Layout{Width: width})
+		if !strings.Contains(text, "1234567.pbs101 on nc10214 ") {
+			t.Errorf("in %d columns the node is cut:\n%s", width, text)
+		}
+		for _, column := range []string{"HOST", "TRAFFIC"} {
+			if strings.Contains(text, column) != strings.Contains(shown, column) {
+				t.Errorf("in %d columns, want %q of HOST and TRAFFIC:\n%s", width, shown, text)
+			}
+		}
+	}
+	jobs := []api.HostJob{{Host: "narval", Job: api.Job{ID: "48213345", Name: "a-long-name-of-a-job", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(time.Hour)}}}
+	if text := Jobs(jobs, true, now).Draw(term.Layout{Width: 60}); !strings.Contains(text, " x1000c0s2b0n0 ") || !strings.Contains(text, "narval") {
+		t.Errorf("the node or the host is cut:\n%s", text)
+	}
+}
+
+func TestAForwardOfAJobWithoutAPageNamesTheNode(t *testing.T) {
+	s := api.Session{Name: "work", App: api.AppShell, Job: &api.Job{Node: "cn02"}}
+	if got, want := forwardNote(s, api.Forward{Listen: "127.0.0.1:6006", Target: "localhost:6006"}), "127.0.0.1:6006 → localhost:6006 on cn02"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestAHostThatWasNeverConnectedHasADashForItsLogin(t *testing.T) {
+	st := api.Status{Hosts: []api.Host{{Alias: "narval", State: api.HostDown}}}
+	lines := strings.Split(strings.TrimSpace(Status(term.Layout{}, st, time.Now())), "\n")
+	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "narval down - - -" {
+		t.Errorf("the host's row is %q", got)
+	}
+}
+
+func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
+	start := time.Date(2026, 11, 15, 7, 30, 0, 0, time.Local)
+	runs := []api.Run{{
+		Session: "a-session-with-a-long-name",
+		Job:     api.Job{ID: "48213345", State: api.JobFinished, Node: "nc10214.narval.calcul.quebec", Submitted: start.Add(-time.Minute), Start: start, End: start.Add(90 * time.Minute)},
+	}}
+	text := History(runs).Draw(term.Layout{Width: 60})
+	for _, want := range []string{"Sun 15 Nov 07:30", "48213345", "finished"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if term.TextWidth(strings.TrimRight(line, "\n")) > 60 {
+			t.Errorf("it does not fit:\n%s", text)
+		}
+	}
+}
+
+func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
+	now := time.Now()
+	text := Status(term.Layout{}, busy(now), now)
+	if !strings.Contains(text, "a-session-with-quite-a-long-name") || !strings.Contains(text, "48213345 on nc10214") || strings.Contains(text, "\x1b") {
+		t.Error(text)
+	}
+	if coloured := Status(term.Layout{Colours: true}, busy(now), now); !strings.Contains(coloured, term.Red+"9 min") || !strings.Contains(coloured, term.Green+"ready") {
+		t.Errorf("%q", coloured)
+	}
+}
+
+func TestBytesAsPeopleSayThem(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12_345: "12 kB", 999_600: "1.0 MB", 5_000_000_000: "5.0 GB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// usageNotes says what a job uses.
+func usageNotes(u *api.Usage, now time.Time) []string {
+	switch {
+	case u == nil:
+		return nil
+	case u.Problem != "":
+		return []string{"! what the job uses is not known: " + u.Problem}
+	}
+	var parts []string
+	if u.CPUPercent != nil && u.CPUs > 0 {
+		parts = append(parts, percentText(u.CPUPercent)+" of "+Count(u.CPUs, "CPU"))
+	}
+	if u.Memory > 0 {
+		parts = append(parts, "memory "+memoryText(u.Memory, u.MemoryLimit))
+	}
+	if u.Source == api.UsageScheduler {
+		parts = append(parts, "as the scheduler has counted")
+	}
+	var notes []string
+	if len(parts) > 0 {
+		notes = append(notes, strings.Join(parts, ", "))
+	}
+	for i, g := range u.GPUs {
+		gpu := fmt.Sprintf("GPU %d", i)
+		if g.Name != "" {
+			gpu += " (" + g.Name + ")"
+		}
+		gpu += " " + percentText(g.Percent)
+		if g.MemoryTotal > 0 {
+			gpu += ", memory " + memoryText(g.Memory, g.MemoryTotal)
+		}
+		notes = append(notes, gpu)
+	}
+	if idle := idleText(u.IdleSince, now); idle != "" {
+		notes = append(notes, fmt.Sprintf("idle since %s (%s)", api.ClockText(u.IdleSince, now), idle))
+	}
+	return notes
+}
+
+// idleShown is how long a job must be idle before that is worth a word.
+const idleShown = time.Minute
+
+// idleText is how long a job is idle; "" if it is not, or not for long.
+func idleText(since, now time.Time) string {
+	if idle := now.Sub(since); !since.IsZero() && idle >= idleShown {
+		return api.DurationText(idle)
+	}
+	return ""
+}
+
+func percentText(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", *p)
+}
+
+func memoryText(used, limit int64) string {
+	if limit == 0 {
+		return Bytes(used)
+	}
+	return Bytes(used) + " of " + Bytes(limit)
+}
+
+// Use has what the jobs of sessions use, as far as it is known. The measurements are those
+// of the last hour, by session, the oldest first.
+func Use(sessions []api.Session, usage map[string][]api.Usage, now time.Time) *term.Table {
+	t := &term.Table{
+		Header: []string{"SESSION", "CPU", "MEMORY", "GPU", "GPU MEMORY", "IDLE", "LAST HOUR"},
+		Whole:  []string{"SESSION", "CPU", "MEMORY", "GPU"}, Optional: []string{"LAST HOUR"},
+	}
+	for _, s := range sessions {
+		list := usage[s.Name]
+		last := api.Usage{}
+		if len(list) > 0 {
+			last = list[len(list)-1]
+		}
+		var notes []string
+		switch {
+		case last.Problem != "":
+			notes = []string{last.Problem}
+		case len(list) == 0:
+			notes = []string{"waiting for the first measurement"}
+		case last.Source == api.UsageScheduler:
+			notes = []string{"from the scheduler's accounting, measured at " + api.ClockText(last.Time, now)}
+		}
+		gpu, gpuMemory := gpuTexts(last.GPUs)
+		t.Add(notes, term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: percentText(last.CPUPercent)}, term.Cell{Text: memoryCell(last.Memory, last.MemoryLimit)},
+			term.Cell{Text: gpu}, term.Cell{Text: gpuMemory}, term.Cell{Text: orDash(idleText(last.IdleSince, now)), Colour: term.Yellow}, term.Cell{Text: sparkline(list, now), Colour: term.Grey})
+	}
+	return t
+}
+
+// gpuTexts are the use and the memory of all GPUs of a job.
+func gpuTexts(gpus []api.GPUUsage) (use, memory string) {
+	var uses []string
+	var part, whole int64
+	for _, g := range gpus {
+		uses = append(uses, percentText(g.Percent))
+		part, whole = part+g.Memory, whole+g.MemoryTotal
+	}
+	return orDash(strings.Join(uses, ", ")), memoryCell(part, whole)
+}
+
+func memoryCell(used, limit int64) string {
+	if used == 0 {
+		return "-"
+	}
+	return memoryText(used, limit)
+}
+
+// sparkline shows the busiest of CPU and GPU over the last hour, in bars of three minutes;
+// a space is a time without a measurement.
+func sparkline(list []api.Usage, now time.Time) string {
+	const bars, each = 20, 3 * time.Minute
+	levels := []rune("▁▂▃▄▅▆▇█")
+	line := []rune(strings.Repeat(" ", bars))
+	most := make([]float64, bars)
+	for _, u := range list {
+		i := bars - 1 - int(now.Sub(u.Time)/each)
+		busy := busiest(u)
+		if i < 0 || i >= bars || busy < 0 {
+			continue
+		}
+		most[i] = max(most[i], busy)
+		line[i] = levels[min(int(most[i]/100*float64(len(levels))), len(levels)-1)]
+	}
+	return strings.TrimLeft(string(line), " ")
+}
+
+// busiest is the highest percentage of a measurement, -1 if it has none.
+func busiest(u api.Usage) float64 {
+	most := -1.0
+	if u.CPUPercent != nil {
+		most = *u.CPUPercent
+	}
+	for _, g := range u.GPUs {
+		if g.Percent != nil {
+			most = max(most, *g.Percent)
+		}
+	}
+	return most
+}

@@ -1,0 +1,228 @@
+package tray
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+)
+
+const (
+	redrawEvery = 30 * time.Second // "12 min left" goes stale without an event
+	retryFirst  = time.Second
+	retryMost   = 5 * time.Second
+)
+
+// display shows menus and reports clicks.
+type display interface {
+	Show(menu)
+	Clicks() <-chan string // ids of entries
+}
+
+// controller follows the agent, updates the display, sends notifications, and does what
+// is clicked.
+type controller struct {
+	Options
+	desk     desk
+	display  display
+	quit     func()
+	notifier notifier     // nil: this desktop has no notifications
+	outbox   chan request // for the notifier, in order
+	acts     chan string  // entries chosen elsewhere than in the menu
+	running  sync.WaitGroup
+	busy     sync.Map // ids of entries whose action runs
+	details  sync.Map // what failed last, as a detailsPage, by the entry's id
+
+	// Owned by the goroutine in Serve.
+	view       view
+	tracker    *tracker
+	shown      menu
+	requested  map[string]time.Time   // sessions started from the menu, and when
+	done       chan string            // ids of entries whose action ended
+	prompts    map[string]*openPrompt // by id
+	queue      []*openPrompt          // those that wait for their dialog's answer, in order
+	dialog     *openPrompt            // the one whose dialog is open
+	dialogDone chan bool              // its dialog ended, and whether it needs no other
+	pages      string                 // the directory of the pages that were shown, if any
+}
+
+func newController(o Options, d display, quit func()) *controller {
+	return &controller{
+		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
+		view:    view{CanAutostart: o.Autostart != nil},
+		tracker: newTracker(), requested: map[string]time.Time{},
+		outbox:  make(chan request, outboxSize),
+		prompts: map[string]*openPrompt{}, dialogDone: make(chan bool, 1),
+	}
+}
+
+// Serve works until ctx ends.
+func (c *controller) Serve(ctx context.Context) {
+	updates := make(chan *api.Event)
+	c.running.Go(func() { c.watch(ctx, updates) })
+	c.running.Go(func() { c.deliverNotifications(ctx) })
+	defer c.cleanUp()
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	c.readAutostart(ctx)
+	c.redraw(time.Now())
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-updates:
+			c.apply(e)
+			c.handleEvent(ctx, e, time.Now())
+			c.announceChanges(ctx, time.Now())
+		case id := <-c.display.Clicks():
+			c.act(ctx, id)
+		case id := <-c.acts:
+			c.act(ctx, id)
+		case done := <-c.dialogDone:
+			c.dialogEnded(done)
+		case id := <-c.done:
+			if id == verbAutostart {
+				c.readAutostart(ctx)
+			}
+		case <-tick.C:
+			c.announceChanges(ctx, time.Now())
+		}
+		c.redraw(time.Now())
+	}
+}
+
+// cleanUp waits for actions, which end with the context, and removes their files.
+func (c *controller) cleanUp() {
+	c.running.Wait()
+	if c.pages != "" {
+		_ = os.RemoveAll(c.pages)
+	}
+}
+
+// watch sends the agent's events, and nil whenever it is gone, until ctx ends.
+func (c *controller) watch(ctx context.Context, updates chan<- *api.Event) {
+	wait := retryFirst
+	send := func(e *api.Event) {
+		select {
+		case updates <- e:
+		case <-ctx.Done():
+		}
+	}
+	for {
+		err := c.Agent.Watch(ctx, func(e api.Event) {
+			wait = retryFirst
+			send(&e)
+		})
+		c.Log.Debug("the agent is gone", "err", err)
+		send(nil)
+		if ctxtime.Sleep(ctx, wait) != nil {
+			return
+		}
+		if c.RestartAgent != nil {
+			if err := c.RestartAgent(ctx); err != nil {
+				c.Log.Warn("cannot restart the agent after a crash", "err", err)
+			}
+		}
+		wait = min(2*wait, retryMost)
+	}
+}
+
+// apply updates the view with an event; nil says that the agent is gone.
+func (c *controller) apply(e *api.Event) {
+	st := &c.view.Status
+	switch {
+	case e == nil:
+		c.view.Reached = false
+	case e.Type == api.EventStatus && e.Status != nil:
+		c.view.Reached = true
+		c.view.Status = *e.Status
+	case e.Type == api.EventSession && e.Session != nil:
+		st.Sessions = put(st.Sessions, *e.Session, func(s api.Session) string { return s.Name })
+	case e.Type == api.EventSessionGone && e.Session != nil:
+		st.Sessions = slices.DeleteFunc(st.Sessions, func(s api.Session) bool { return s.Name == e.Session.Name })
+	case e.Type == api.EventHost && e.Host != nil:
+		st.Hosts = put(st.Hosts, *e.Host, func(h api.Host) string { return h.Alias })
+	}
+}
+
+// put replaces the element that has the name of x, or appends x.
+func put[T any](list []T, x T, name func(T) string) []T {
+	if i := slices.IndexFunc(list, func(y T) bool { return name(y) == name(x) }); i >= 0 {
+		list[i] = x
+		return list
+	}
+	return append(list, x)
+}
+
+// redraw shows the menu if it changed.
+func (c *controller) redraw(now time.Time) {
+	c.view.Now = now
+	if m := menuFor(c.view); !reflect.DeepEqual(m, c.shown) {
+		c.shown = m
+		c.display.Show(m)
+	}
+}
+
+// announceChanges shows what is new in the status. The page of a session that was just
+// started from the menu opens automatically: a person waits for it.
+func (c *controller) announceChanges(ctx context.Context, now time.Time) {
+	if !c.view.Reached {
+		return
+	}
+	for _, n := range c.tracker.update(c.view.Status, c.requested, now) {
+		c.announceIfWanted(n)
+	}
+	for _, tag := range c.tracker.outdated(c.view.Status) {
+		c.withdraw(tag)
+	}
+	for _, s := range c.view.Status.Sessions {
+		at, requested := c.requested[s.Name]
+		if !requested || s.State != api.SessionReady {
+			continue
+		}
+		delete(c.requested, s.Name)
+		if openable(s) && now.Sub(at) < autoOpenWithin {
+			c.act(ctx, verbOpen+":"+s.Name)
+		}
+	}
+}
+
+// handleEvent handles events that are no part of the status: notices and prompts.
+func (c *controller) handleEvent(ctx context.Context, e *api.Event, now time.Time) {
+	switch {
+	case e == nil:
+		c.dropPrompts()
+	case e.Type == api.EventNotice && e.Notice != nil:
+		c.announceIfWanted(noticeNotification(*e.Notice, c.view.Status))
+	case e.Type == api.EventPrompt && e.Prompt != nil:
+		c.queuePrompt(ctx, *e.Prompt)
+	case e.Type == api.EventPromptClosed && e.Prompt != nil:
+		c.promptClosed(*e.Prompt, now)
+	}
+}
+
+// announceIfWanted shows a notification of a kind that the config wants.
+func (c *controller) announceIfWanted(n notification) {
+	if c.Notify(n.kind) {
+		c.tracker.shown(n)
+		c.announce(n)
+	}
+}
+
+func (c *controller) readAutostart(ctx context.Context) {
+	if c.Autostart == nil {
+		return
+	}
+	on, err := c.Autostart.IsOn(ctx)
+	if err != nil {
+		c.Log.Warn("could not read start at login", "err", err)
+		return
+	}
+	c.view.Autostart = on
+}
