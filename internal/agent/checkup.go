@@ -12,6 +12,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/remote"
@@ -140,7 +141,7 @@ func (c *checkup) disk(ctx context.Context) {
 // forwarding dials a port on the login node where nothing listens: "refused" proves that
 // the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
 	if err == nil {
@@ -236,9 +237,9 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
 	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
-		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 		defer cancel()
-		err = probe(ctx, c.host, *ep)
+		err = probe.Once(ctx, c.host, *ep)
 	}
 	switch ep := f.Endpoint; {
 	case c.session.config().App == configs.ShellApp && f.Answers:
@@ -251,7 +252,7 @@ func (c *checkup) page(ctx context.Context, f facts.Facts) {
 		c.ok("page", "the page is reached on its node %s", f.Job.Node)
 	case ep.TakesOneClient():
 		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")
-	case err != nil && !errors.Is(err, errTokenUnknown):
+	case err != nil && !errors.Is(err, probe.ErrTokenUnknown):
 		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", ep.Address(), err), "`tunctl logs` shows whether the server is still running")
 	default:
 		c.ok("page", "%s responds, reached from the login node", ep.Address())

@@ -13,6 +13,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -58,7 +59,7 @@ type jobRun struct {
 	otherFindings chan detect.Finding
 
 	nodes  *jobNodes
-	prober *prober
+	prober *probe.Prober
 	remind *reminder
 	keep   *keeper
 }
@@ -66,7 +67,7 @@ type jobRun struct {
 func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
 	nodes := newJobNodes(s, host, jobs)
 	return &jobRun{
-		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: newProber(s, nodes),
+		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: probe.New(probeOptions(s, nodes)),
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
 		remind: newReminder(s), keep: newKeeper(s, jobs),
 	}
@@ -93,7 +94,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	})
 
 	r.session.show("waiting for job %s", job.ID)
-	r.work.Go(func() { r.prober.serve(ctx) })
+	r.work.Go(func() { r.prober.Serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
 	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
 		r.work.Go(func() { r.keep.serve(ctx) })
@@ -136,7 +137,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			r.handleFinding(f, job)
 		case <-silent:
 			r.reportSilence(job)
-		case p := <-r.prober.results:
+		case p := <-r.prober.Results():
 			r.handleProbe(p)
 		case <-changed:
 			was := up
@@ -242,12 +243,27 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 		r.session.closePage(func(x *facts.Facts) {
 			x.Doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
 		})
-		r.prober.setTarget(nil)
+		r.prober.SetTarget(nil)
 	case f.Found && f.Link != "":
 		r.session.change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, "" })
 	case f.Found:
-		r.prober.setTarget(&probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)})
+		r.prober.SetTarget(r.target(f, job))
 	}
+}
+
+// target is what to prove for a finding.
+func (r *jobRun) target(f detect.Finding, job api.Job) *probe.Target {
+	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)}
+}
+
+// proveShell has the prober run a command inside a job that serves no page, once it is
+// known where the job runs.
+func (r *jobRun) proveShell(job api.Job) {
+	if job.State != api.JobRunning || job.Node == "" || r.prober.Target() != nil {
+		return
+	}
+	r.session.show("running a command inside job %s on %s", job.ID, job.Node)
+	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
 // setFinding keeps the latest finding.
@@ -260,29 +276,29 @@ func (r *jobRun) setFinding(f detect.Finding) {
 }
 
 // handleProbe acts on what the prober returned.
-func (r *jobRun) handleProbe(p probeResult) {
+func (r *jobRun) handleProbe(p probe.Result) {
 	switch {
-	case p.disconnected:
+	case p.Disconnected:
 		// The host's state has the reason, which may arrive later otherwise. It is read here,
 		// since the host may be connected again by now.
 		r.session.change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
-	case p.target != r.prober.target: // the log has announced another since
-	case p.route != nil:
-		if p.route.inside == nil {
-			r.nodes.setServer(p.target.finding.Host, p.route.endpoint.Port)
+	case p.Target != r.prober.Target(): // the log has announced another since
+	case p.Route != nil:
+		if p.Route.Inside == nil {
+			r.nodes.setServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
 		}
-		r.session.openPage(p.route)
+		r.session.openPage(p.Route)
 		if r.follower != nil {
 			r.follower.Settled() // the log is read less often
 		}
 	default:
 		r.session.change(func(f *facts.Facts) {
-			f.Answers, f.Doing = false, p.doing
-			if p.target.shell {
-				f.NotInside = p.doing
+			f.Answers, f.Doing = false, p.Doing
+			if p.Target.Shell {
+				f.NotInside = p.Doing
 			}
 		})
-		if p.suspected { // the job may have ended
+		if p.Suspected { // the job may have ended
 			r.jobs.Nudge()
 			r.nudgeFollower()
 		}
@@ -291,17 +307,17 @@ func (r *jobRun) handleProbe(p probeResult) {
 
 // openPage makes a proven route the way to the session's page, if it has one, and opens its
 // forward there once the session is ready.
-func (s *session) openPage(proven *route) {
+func (s *session) openPage(proven *probe.Route) {
 	remember := func(r *state.Session) {
-		if !proven.endpoint.TakesOneClient() { // nobody has tried the way to it
-			r.Reach = proven.endpoint.Reach
+		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
+			r.Reach = proven.Endpoint.Reach
 		}
 	}
 	_ = s.record(remember, func(f *facts.Facts) {
 		s.route = proven
 		f.Answers, f.Doing = true, ""
-		if proven.inside == nil {
-			f.Endpoint = &proven.endpoint
+		if proven.Inside == nil {
+			f.Endpoint = &proven.Endpoint
 		}
 	})
 }
@@ -313,6 +329,39 @@ func (s *session) closePage(show func(*facts.Facts)) {
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
+}
+
+// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
+// only a few seconds longer.
+const verifyTimeout = 5 * time.Second
+
+// verify probes the page of a ready session once more, for a person who wants to use it
+// now: its job may have been cancelled a moment ago, and the scheduler is not queried
+// that often.
+func (s *session) verify(ctx context.Context) {
+	s.mu.Lock()
+	r, ready := s.route, s.current.State == api.SessionReady && s.facts.Link == ""
+	s.mu.Unlock()
+	if r == nil || !ready {
+		return
+	}
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
+	defer cancel()
+	err := r.Verify(probing)
+	if err == nil || ctx.Err() != nil {
+		return // it responds, or the person has left and nothing is known
+	}
+	what := r.Endpoint.Address()
+	if r.Inside != nil {
+		what = "the job"
+	}
+	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
+	s.change(func(f *facts.Facts) {
+		if s.route == r && f.Answers {
+			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
+		}
+	})
+	r.Suspect()
 }
 
 // resume continues where the previous run stopped. Its log announces the new endpoint

@@ -34,12 +34,13 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward"},
 	"internal/agent/events":    {"internal/api", "tunnel/failure"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
 	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
+	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch", "jobwatch/detect", "tunnel/forward"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
@@ -152,6 +153,9 @@ var never = []struct{ from, to string }{
 	// What is measured is given as a Source.
 	{"internal/usage", "tunctl/tunnel"},
 	{"internal/usage", "tunctl/jobwatch"},
+	// A prober is given a Job, and decides no state.
+	{"internal/agent/probe", "tunctl/configs"},
+	{"internal/agent/probe", "tunctl/internal/agent/state"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// A submission is made through a Watcher.

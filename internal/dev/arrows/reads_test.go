@@ -12,7 +12,7 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/agent/probe", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote",
 	"tunnel", "tunnel/forward", "tunnel/sshconfig", "tunnel/step",
 }
 
@@ -29,9 +29,9 @@ var outputs = []string{"Stdout", "Stderr"}
 var bounded = []struct{ file, read, why string }{
 	{"internal/agent/passwords/passwords.go", "cmd.Stdout", "a program of ours"},
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
+	{"internal/agent/probe/jupyter.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/agent/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
 	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
-	{"internal/agent/usage.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},
 	{"internal/gateway/channel.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/usage/reading.go", "in.ReadAll", "of a reading, which is bounded"},

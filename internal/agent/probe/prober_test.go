@@ -1,4 +1,4 @@
-package agent
+package probe
 
 import (
 	"bufio"
@@ -40,9 +40,9 @@ func (s *lateServer) Dial(context.Context, string, string) (net.Conn, error) {
 func TestTheGraceForALogThatTellsThePathBeginsWithTheServersFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := DefaultLimits()
-		p := newProber(&session{agent: &Agent{limits: limits}}, nil)
+		p := New(Options{Limits: limits})
 		server := &lateServer{}
-		r := route{dialer: server, endpoint: api.Endpoint{App: "jupyter", Scheme: "http", Host: "cn01", Port: 8888}}
+		r := Route{Dialer: server, Endpoint: api.Endpoint{App: "jupyter", Scheme: "http", Host: "cn01", Port: 8888}}
 		for range 10 { // Jupyter starts slowly on a busy node
 			if err := p.probeRoute(t.Context(), r); err == nil || errors.Is(err, errPathUnknown) {
 				t.Fatalf("before the start: %v", err)
@@ -77,40 +77,33 @@ func (here) Run(ctx context.Context, command string, stdin []byte) (remote.Resul
 }
 
 func TestAPageThatTheLoginNodeReachesIsOpenToTheNetwork(t *testing.T) {
-	p := newProber(&session{}, nil) // nothing more is dialled
+	p := New(Options{}) // nothing more is dialled
 	for _, tt := range []struct {
 		reach api.Reach
-		open  api.Audience
-		want  api.Audience
+		open  api.Exposure
+		want  api.Exposure
 	}{
-		{api.ReachLogin, api.OpenToNode, api.OpenToNetwork},
+		{api.ReachLogin, api.ExposureNode, api.ExposureNetwork},
 		{api.ReachLogin, "", ""},
-		{api.ReachHere, api.OpenToNode, api.OpenToNode},
+		{api.ReachHere, api.ExposureNode, api.ExposureNode},
 	} {
-		ep := api.Endpoint{Host: "cn01", Port: 8888, Reach: tt.reach, OpenTo: tt.open}
-		if p.findAudience(t.Context(), nil, &ep); ep.OpenTo != tt.want {
-			t.Errorf("by %s, open to %q: got %q, want %q", tt.reach, tt.open, ep.OpenTo, tt.want)
+		ep := api.Endpoint{Host: "cn01", Port: 8888, Reach: tt.reach, Exposure: tt.open}
+		if p.findExposure(t.Context(), nil, &ep); ep.Exposure != tt.want {
+			t.Errorf("by %s, open to %q: got %q, want %q", tt.reach, tt.open, ep.Exposure, tt.want)
 		}
-	}
-}
-
-func TestTheLoginOfAPageHasNothingForTheTerminal(t *testing.T) {
-	ep := api.Endpoint{App: "rstudio", Scheme: "http", Host: "cn01", Port: 8787, User: "ann\x1b[2J", Password: api.NewSecret("Zm9v\x1b]0;x\x07YmFy")}
-	if page := pageAt(ep, "localhost:8787"); page.User != "ann" || page.Password != "Zm9vYmFy" {
-		t.Errorf("the login is %q with %q", page.User, page.Password)
 	}
 }
 
 func TestAPageIsNotOpenedBeforeItsPasswordIsKnown(t *testing.T) {
 	limits := DefaultLimits()
-	p := newProber(&session{agent: &Agent{limits: limits}}, nil)
+	p := New(Options{Limits: limits})
 	file := filepath.Join(t.TempDir(), "server.json")
 	f := detect.Finding{Found: true, Doubt: true, RuntimeFile: file, Endpoint: api.Endpoint{App: "novnc", Scheme: "http", Host: "cn01", Port: 12345, Path: "/vnc.html"}}
 	resolve := func(since time.Time) (api.Endpoint, error) {
 		files := jobwatch.NewWatcher(here{}, jobwatch.Options{Scheduler: jobwatch.Slurm}).RuntimeFiles(here{}, api.Job{ID: "7", Node: "cn01"})
-		return p.resolve(t.Context(), &probeTarget{finding: f, files: files}, since)
+		return p.resolve(t.Context(), &Target{Finding: f, Files: files}, since)
 	}
-	if _, err := resolve(time.Now()); !errors.Is(err, errTokenUnknown) {
+	if _, err := resolve(time.Now()); !errors.Is(err, ErrTokenUnknown) {
 		t.Errorf("while the file is not seen yet: %v", err)
 	}
 	if ep, err := resolve(time.Now().Add(-limits.TokenGrace)); err != nil || ep.Port != 12345 {
@@ -123,7 +116,24 @@ func TestAPageIsNotOpenedBeforeItsPasswordIsKnown(t *testing.T) {
 	if err != nil || ep.Token.Reveal() != "AbCd1234" {
 		t.Errorf("once the file is there: %+v, %v", ep, err)
 	}
-	if got, want := pageAt(ep, "localhost:8888").URL, "http://localhost:8888/vnc.html?autoconnect=1&resize=remote#password=AbCd1234"; got != want {
-		t.Errorf("the page is at %s, want %s", got, want)
+}
+
+func TestAResultThatNobodyReadsDoesNotHoldTheProber(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	New(Options{}).send(ctx, Result{})
+}
+
+func TestAJobThatCannotBeEnteredIsTriedSeldom(t *testing.T) {
+	p := New(Options{Limits: DefaultLimits()})
+	now, before := time.Now(), time.Now().Add(-2*time.Minute)
+	for _, tt := range []struct {
+		shell bool
+		since time.Time
+		want  time.Duration
+	}{{false, now, time.Second}, {false, before, 10 * time.Second}, {true, now, 10 * time.Second}, {true, before, time.Minute}} {
+		if got := p.pause(&Target{Shell: tt.shell}, tt.since); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
 	}
 }
