@@ -49,12 +49,13 @@ var imports = map[string][]string{
 	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
+	"tunnel/retry":     {"internal/api", "tunnel/failure"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
 	"tunnel/tcpinfo":   {},
@@ -127,9 +128,10 @@ var never = []struct{ from, to string }{
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
-	// What kind of failure it was is known without a connection, and how fast data may move
-	// without knowing what moves it.
+	// What kind of failure it was, and when to try again, is known without a connection, and
+	// how fast data may move without knowing what moves it.
 	{"tunnel/failure", "golang.org/x/crypto/ssh"},
+	{"tunnel/retry", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
