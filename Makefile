@@ -34,7 +34,7 @@ PACKAGES    := 3
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
 
 # What `make cover` looks at.
-COVERED     := ./tunnel ./tunnel/forward ./tunnel/sshconfig ./jobwatch ./configs ./internal/agent
+COVERED     := ./tunnel ./tunnel/forward ./tunnel/sshconfig ./jobwatch ./configs ./internal/agent ./internal/agent/facts ./internal/agent/probe
 COMMA       := ,
 
 LABCTL      := $(GO) run ./internal/dev/real/cmd/labctl
@@ -148,7 +148,7 @@ bench: build ## run the benchmarks, compared with OpenSSH where possible, and ho
 screenshots: install-parts ## pictures of every menu, notification, dialog and page in artifacts/screenshots, and those of the README in docs/images; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots
 	TUNCTL_REAL=1 TUNCTL_SCREENSHOTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS)/screenshots \
-	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent ./internal/dashboard ./cmd/tunctl
+	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent/facts ./internal/dashboard ./cmd/tunctl
 
 campaign: ## run every fault against a session on real parts and write docs/faults.md; 10,000 random sequences of the model; needs root
 	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run TestEveryChargedJobIsKnown ./internal/agent

@@ -14,12 +14,14 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // capture is the recorded answer of a real scheduler.
 type capture struct {
 	name, command string
-	res           Result
+	res           remote.Result
 }
 
 var (
@@ -179,11 +181,11 @@ func checkSlurmErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case strings.HasSuffix(c.name, ".sbatch") || strings.HasPrefix(c.name, "sbatch_p") || strings.HasPrefix(c.name, "err.") && strings.Contains(c.command, "sbatch ") && c.res.Exit != 0:
-		id, err := newSlurm().parseSubmit(c.res)
+		id, err := newSlurm().ParseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):
-			if !errors.Is(err, errDoubt) {
+			if !errors.Is(err, sched.ErrDoubt) {
 				t.Errorf("%s: %q, %v, want doubt", c.name, id, err)
 			}
 		case c.res.Exit == 0 && strings.Contains(c.command, "--parsable"):
@@ -196,11 +198,11 @@ func checkSlurmErrors(t *testing.T, c capture) {
 			}
 		}
 	case strings.HasPrefix(c.name, "ctld_") && (program == "squeue" || program == "scontrol" && strings.Contains(c.command, "show")) && c.res.Exit != 0:
-		if err := slurmProblem(program, c.res); !errors.Is(err, ErrNoAnswer) {
+		if err := slurmProblem(program, c.res); !errors.Is(err, remote.ErrNoAnswer) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case strings.HasPrefix(c.name, "err.unknown_job.s") && c.res.Exit != 0:
-		if err := slurmProblem(program, c.res); !errors.Is(err, errNoJob) {
+		if err := slurmProblem(program, c.res); !errors.Is(err, sched.ErrNoJob) {
 			t.Errorf("%s: %v, want no such job", c.name, err)
 		}
 	}
@@ -274,7 +276,7 @@ func TestEveryPBSCaptureIsReadAsItsNameSays(t *testing.T) {
 
 // pbsCaptured reads the jobs of a capture. Valid JSON answers are converted to the text that
 // our query gets.
-func pbsCaptured(c capture) []api.Job { return jobsFrom(capturedRecords(c), pbsRecord.job) }
+func pbsCaptured(c capture) []api.Job { return sched.JobsFrom(capturedRecords(c), pbsRecord.job) }
 
 func capturedRecords(c capture) []pbsRecord {
 	out := string(c.res.Stdout)
@@ -313,11 +315,11 @@ func checkPBSErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case program == "qsub" && !strings.ContainsAny(c.command, ";|"):
-		id, err := pbs{}.parseSubmit(c.res)
+		id, err := pbs{}.ParseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):
-			if !errors.Is(err, errDoubt) {
+			if !errors.Is(err, sched.ErrDoubt) {
 				t.Errorf("%s: %q, %v, want doubt", c.name, id, err)
 			}
 		case c.res.Exit == 0:
@@ -328,11 +330,11 @@ func checkPBSErrors(t *testing.T, c capture) {
 			t.Errorf("%s: %#v", c.name, err)
 		}
 	case program == "qstat" && serverGone.MatchString(c.name):
-		if err := pbsProblem(program, c.res); !errors.Is(err, ErrNoAnswer) {
+		if err := pbsProblem(program, c.res); !errors.Is(err, remote.ErrNoAnswer) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case program == "qstat" && (c.res.Exit == 153 || c.res.Exit == 35) && len(c.res.Stdout) == 0:
-		if err := pbsProblem(program, c.res); !errors.Is(err, errNoJob) {
+		if err := pbsProblem(program, c.res); !errors.Is(err, sched.ErrNoJob) {
 			t.Errorf("%s: %v, want no such job", c.name, err)
 		}
 	}

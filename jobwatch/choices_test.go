@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 )
 
 func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
@@ -93,8 +94,8 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 
 func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 	for _, k := range schedulerKinds {
-		if names := ChoiceNames(k.name); len(names) != len(k.choices) || !slices.IsSorted(names) {
-			t.Errorf("%s: %v", k.name, names)
+		if names := ChoiceNames(k.Name); len(names) != len(k.Options) || !slices.IsSorted(names) {
+			t.Errorf("%s: %v", k.Name, names)
 		}
 	}
 	if ChoiceNames("unknown") != nil {
@@ -131,8 +132,8 @@ func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
 }
 
 func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
-	m := newMachine(t)
-	if err := os.Mkdir(m.path("logs"), 0o700); err != nil {
+	m := jobtest.NewMachine(t)
+	if err := os.Mkdir(m.File("logs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for scheduler, scripts := range map[string]map[string]string{
@@ -157,14 +158,14 @@ func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
 		},
 	} {
 		for script, want := range scripts {
-			w := NewWatcher(m, Options{Scheduler: scheduler, Limits: quickLimits()})
+			w := NewWatcher(m, Options{Scheduler: scheduler, Limits: jobtest.QuickLimits()})
 			got, hint, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
 			if err != nil || got != want || want != "" && !strings.Contains(hint, "-o") {
 				t.Errorf("%s, %q: %q, %q, %v; want %q", scheduler, script, got, hint, err, want)
 			}
 		}
 	}
-	if _, err := os.Stat(m.path("y")); err == nil {
+	if _, err := os.Stat(m.File("y")); err == nil {
 		t.Error("a path was run as a command")
 	}
 }

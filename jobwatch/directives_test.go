@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 )
 
 func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
@@ -46,19 +49,19 @@ func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
 		{GridEngine, "-p 0", "#$ -pe mpi 8\n", nil, false},
 		{GridEngine, "-P PROJECT", "#!/bin/sh\n#SBATCH -P x\n#$ -p 10\n", nil, false},
 	} {
-		d := &kindNamed(c.scheduler).directives
-		list := slices.Concat(d.options(c.args), d.options(d.words(c.script)))
-		if got := d.has(list, d.required(c.required)); got != c.has {
+		d := &kindNamed(c.scheduler).Directives
+		list := slices.Concat(d.Options(c.args), d.Options(d.Words(c.script)))
+		if got := d.Has(list, d.Required(c.required)); got != c.has {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
 
 func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.file(t, "with.sh", "#!/bin/sh\r\n#SBATCH -A def-a\r\nexit\r\n")
-	m.file(t, "without.sh", "#!/bin/sh\nexit\n")
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Write(t, "with.sh", "#!/bin/sh\r\n#SBATCH -A def-a\r\nexit\r\n")
+	m.Write(t, "without.sh", "#!/bin/sh\nexit\n")
 	check := func(s Submission, want ...string) {
 		t.Helper()
 		s.Tag = "t"
@@ -74,17 +77,17 @@ func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
 	check(Submission{Content: []byte("#!/bin/sh\n")}, "--account=PROJECT")
 	check(Submission{Content: []byte("#!/bin/sh\n#SBATCH --account=x\n")})
 	check(Submission{Script: "~/nothing.sh"}) // Submit says what is wrong
-	m.file(t, ".profile", m.pathLine()+"export SBATCH_ACCOUNT=def-a\n")
+	m.Write(t, ".profile", m.PathLine()+"export SBATCH_ACCOUNT=def-a\n")
 	check(Submission{Script: "~/without.sh"})
 }
 
 func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	if err := os.Mkdir(m.path("work"), 0o700); err != nil {
+	if err := os.Mkdir(m.File("work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m.file(t, "work/job.sh", "#!/bin/sh\nexit\n")
+	m.Write(t, "work/job.sh", "#!/bin/sh\nexit\n")
 	check := func(want ...string) {
 		t.Helper()
 		s := Submission{Tag: "t", Script: "~/work/job.sh", Workdir: "~/work"}
@@ -94,41 +97,41 @@ func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(
 	}
 	check("-P PROJECT")
 	for _, file := range []string{".sge_request", "work/.sge_request"} {
-		m.file(t, file, "-P ab12\n")
+		m.Write(t, file, "-P ab12\n")
 		check()
-		if err := os.Remove(m.path(file)); err != nil {
+		if err := os.Remove(m.File(file)); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func TestAScriptThatHasAllCostsTheHostNoCommand(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
 	w := slurmWatcher(m)
 	got, err := w.MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#SBATCH -A x\n")}, []string{"--account=X"})
-	if err != nil || got != nil || len(m.ran) > 0 {
-		t.Errorf("%q, %v; ran %q", got, err, m.ran)
+	if err != nil || got != nil || len(m.Scripts) > 0 {
+		t.Errorf("%q, %v; ran %q", got, err, m.Scripts)
 	}
 }
 
 // recorder is a machine that records what it printed.
 type recorder struct {
-	*machine
+	*jobtest.Machine
 	out string
 }
 
-func (r *recorder) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
-	res, err := r.machine.Run(ctx, command, stdin)
+func (r *recorder) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
+	res, err := r.Machine.Run(ctx, command, stdin)
 	r.out += string(res.Stdout)
 	return res, err
 }
 
 func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.file(t, ".profile", m.pathLine()+"export MY_TOKEN=topsecret\n")
-	r := &recorder{machine: m}
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Write(t, ".profile", m.PathLine()+"export MY_TOKEN=topsecret\n")
+	r := &recorder{Machine: m}
 	if _, err := slurmWatcher(r).MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n")}, []string{"--account=X"}); err != nil {
 		t.Fatal(err)
 	}

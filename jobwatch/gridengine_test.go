@@ -5,27 +5,31 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // fakeGridEngine puts programs on a machine that print the files list, details, verdict and
 // account, and note in the file asked that each made a connection to the server. qacct makes
 // none.
-func fakeGridEngine(t *testing.T, m *machine) {
+func fakeGridEngine(t *testing.T, m *jobtest.Machine) {
 	t.Helper()
-	m.program(t, "qstat", `echo "qstat $*" >>"$HOME/asked"
+	m.Program(t, "qstat", `echo "qstat $*" >>"$HOME/asked"
 case "$*" in *-j*) cat "$HOME/details";; *) sed "s/OWNER/$(id -un)/" "$HOME/list";; esac`)
-	m.program(t, "qalter", `echo "qalter $*" >>"$HOME/asked"; cat "$HOME/verdict"; ! grep -q "no suitable" "$HOME/verdict"`)
-	m.program(t, "qdel", `echo "qdel $*" >>"$HOME/asked"; echo 'denied: job "7" does not exist'; exit 1`)
-	m.program(t, "qacct", `test -s "$HOME/account" || { echo "error: job id $2 not found" >&2; exit 1; }; cat "$HOME/account"`)
-	m.file(t, "list", geList())
-	m.file(t, "details", geDetails())
-	m.file(t, "verdict", "verification: found suitable queue(s)\n")
-	m.file(t, "account", "")
+	m.Program(t, "qalter", `echo "qalter $*" >>"$HOME/asked"; cat "$HOME/verdict"; ! grep -q "no suitable" "$HOME/verdict"`)
+	m.Program(t, "qdel", `echo "qdel $*" >>"$HOME/asked"; echo 'denied: job "7" does not exist'; exit 1`)
+	m.Program(t, "qacct", `test -s "$HOME/account" || { echo "error: job id $2 not found" >&2; exit 1; }; cat "$HOME/account"`)
+	m.Write(t, "list", geList())
+	m.Write(t, "details", geDetails())
+	m.Write(t, "verdict", "verification: found suitable queue(s)\n")
+	m.Write(t, "account", "")
 }
 
 // geList is a list of jobs, each as "ID STATE" or "ID STATE TASKS"; one in capitals at the end
@@ -55,26 +59,26 @@ func geDetails(numbers ...string) string {
 }
 
 // asked are the connections since the last call.
-func (m *machine) asked(t *testing.T) []string {
+func asked(t *testing.T, m *jobtest.Machine) []string {
 	t.Helper()
-	data, err := os.ReadFile(m.path("asked"))
+	data, err := os.ReadFile(m.File("asked"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	m.file(t, "asked", "")
+	m.Write(t, "asked", "")
 	return strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
 }
 
-func geWatcher(t *testing.T, m *machine) *Watcher {
+func geWatcher(t *testing.T, m *jobtest.Machine) *Watcher {
 	t.Helper()
-	return NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits()})
+	return NewWatcher(m, Options{Scheduler: GridEngine, Limits: jobtest.QuickLimits()})
 }
 
 func TestARoundOfGridEngineMakesTwoConnectionsHoweverManyJobsAreWatched(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, "list", geList("1 r", "2 qw", "3 hqw", "4 qw", "5 r", "6 r 1", "6 qw 2-9:1"))
-	m.file(t, "details", geDetails("1", "2", "3", "4", "5", "6"))
+	m.Write(t, "list", geList("1 r", "2 qw", "3 hqw", "4 qw", "5 r", "6 r 1", "6 qw 2-9:1"))
+	m.Write(t, "details", geDetails("1", "2", "3", "4", "5", "6"))
 	w := geWatcher(t, m)
 	for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
 		t.Cleanup(w.Watch(id).Close)
@@ -85,8 +89,8 @@ func TestARoundOfGridEngineMakesTwoConnectionsHoweverManyJobsAreWatched(t *testi
 		if err := w.query(t.Context(), jobs); err != nil {
 			t.Fatal(err)
 		}
-		got := m.asked(t)
-		if len(got) > DefaultLimits().Connections {
+		got := asked(t, m)
+		if len(got) > remote.DefaultLimits().Connections {
 			t.Errorf("one round made %d connections: %q", len(got), got)
 		}
 		return got
@@ -97,9 +101,9 @@ func TestARoundOfGridEngineMakesTwoConnectionsHoweverManyJobsAreWatched(t *testi
 		}
 	}
 	round(allJobs)
-	m.file(t, "list", geList("2 r", "3 r", "4 r", "5 r", "6 r 9"))
+	m.Write(t, "list", geList("2 r", "3 r", "4 r", "5 r", "6 r 9"))
 	round(allJobs) // in which a job is missing
-	m.file(t, "list", geList("1 r", "2 r", "3 r", "4 r", "5 r", "6 r 9"))
+	m.Write(t, "list", geList("1 r", "2 r", "3 r", "4 r", "5 r", "6 r 9"))
 	round(watchedOnly) // in which the jobs are seen running
 	if got := round(watchedOnly); len(got) != 1 {
 		t.Errorf("for jobs that run, %q", got)
@@ -107,27 +111,27 @@ func TestARoundOfGridEngineMakesTwoConnectionsHoweverManyJobsAreWatched(t *testi
 }
 
 func TestWhatAPersonAsksOfGridEngineMakesFewConnections(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, "list", geList("1 r", "2 qw"))
-	m.file(t, "details", geDetails("1", "2"))
+	m.Write(t, "list", geList("1 r", "2 qw"))
+	m.Write(t, "details", geDetails("1", "2"))
 	w := geWatcher(t, m)
 	jobs, err := w.Jobs(t.Context())
-	if got := m.asked(t); err != nil || len(jobs) != 2 || len(got) != 2 {
+	if got := asked(t, m); err != nil || len(jobs) != 2 || len(got) != 2 {
 		t.Errorf("the list: %+v, %v, over %q", jobs, err, got)
 	}
 	job, found, err := w.Find(t.Context(), Query{Name: "n1"})
-	if got := m.asked(t); err != nil || !found || job.Log != "/w/n1.o1" || len(got) > 2 {
+	if got := asked(t, m); err != nil || !found || job.Log != "/w/n1.o1" || len(got) > 2 {
 		t.Errorf("by name: %+v, %v, %v, over %q", job, found, err, got)
 	}
 	job, found, err = w.Find(t.Context(), Query{Tag: "tag2"})
-	if got := m.asked(t); err != nil || !found || job.ID != "2" || len(got) > 2 {
+	if got := asked(t, m); err != nil || !found || job.ID != "2" || len(got) > 2 {
 		t.Errorf("by tag: %+v, %v, %v, over %q", job, found, err, got)
 	}
-	if err := w.Extend(t.Context(), "1", time.Hour); !errors.Is(err, errCannotExtend) {
+	if err := w.Extend(t.Context(), "1", time.Hour); !errors.Is(err, sched.ErrCannotExtend) {
 		t.Errorf("extend: %v", err)
 	}
-	if got := m.asked(t); len(got) != 0 {
+	if got := asked(t, m); len(got) != 0 {
 		t.Errorf("extend asked %q", got)
 	}
 	if err := w.Cancel(t.Context(), "7"); err != nil {
@@ -136,10 +140,10 @@ func TestWhatAPersonAsksOfGridEngineMakesFewConnections(t *testing.T) {
 }
 
 func TestAGridEngineJobThatLeftTheQueueEndsAsTheAccountingSays(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, "list", geList("7 r"))
-	m.file(t, "details", geDetails("7"))
+	m.Write(t, "list", geList("7 r"))
+	m.Write(t, "details", geDetails("7"))
 	w := geWatcher(t, m)
 	x := w.Watch("7")
 	defer x.Close()
@@ -152,12 +156,12 @@ func TestAGridEngineJobThatLeftTheQueueEndsAsTheAccountingSays(t *testing.T) {
 		return x.Job()
 	}
 	query()
-	m.file(t, "list", geList())
-	m.file(t, "details", "<?xml version='1.0'?>\n<unknown_jobs >\n<ST_name>7</ST_name>\n</unknown_jobs>\n")
+	m.Write(t, "list", geList())
+	m.Write(t, "details", "<?xml version='1.0'?>\n<unknown_jobs >\n<ST_name>7</ST_name>\n</unknown_jobs>\n")
 	if job := query(); job.State != api.JobCompleting || !strings.Contains(job.Hint, "accounting") {
 		t.Errorf("before it is accounted for: %+v", job)
 	}
-	m.file(t, "account", "=====\nqname all.q\nhostname c07\njobname n7\njobnumber 7\ntaskid undefined\nstart_time Mon Mar  2 08:00:00 2026\nend_time Mon Mar  2 09:00:00 2026\nfailed 0\nexit_status 3\n")
+	m.Write(t, "account", "=====\nqname all.q\nhostname c07\njobname n7\njobnumber 7\ntaskid undefined\nstart_time Mon Mar  2 08:00:00 2026\nend_time Mon Mar  2 09:00:00 2026\nfailed 0\nexit_status 3\n")
 	if job := query(); job.State != api.JobFailed || job.Exit == nil || *job.Exit != 3 {
 		t.Errorf("after: %+v", job)
 	}
@@ -174,12 +178,12 @@ func TestAGridEngineJobThatNobodyAccountsForIsOverInTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGridEngine()
-			job := api.Job{ID: "7", State: api.JobQueued, Reason: Gone}
-			if g.explainGone(&job, c.ran); job.State.Ended() || job.Reason != "" {
+			job := api.Job{ID: "7", State: api.JobQueued, Reason: api.ReasonGone}
+			if g.ExplainGone(&job, c.ran); job.State.Ended() || job.Reason != "" {
 				t.Errorf("at once: %+v", job)
 			}
 			g.cache.missed["7"] = time.Now().Add(-accountingDelay)
-			if g.explainGone(&job, c.ran); job.State != c.want || !strings.Contains(job.Hint, c.says) {
+			if g.ExplainGone(&job, c.ran); job.State != c.want || !strings.Contains(job.Hint, c.says) {
 				t.Errorf("later: %+v", job)
 			}
 		})
@@ -187,10 +191,10 @@ func TestAGridEngineJobThatNobodyAccountsForIsOverInTheEnd(t *testing.T) {
 }
 
 func TestATaskThatNobodyAccountsForIsOverAlsoWhileOthersOfItsArrayRun(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, "list", geList("6 r 1", "6 r 2"))
-	m.file(t, "details", geDetails("6"))
+	m.Write(t, "list", geList("6 r 1", "6 r 2"))
+	m.Write(t, "details", geDetails("6"))
 	w := geWatcher(t, m)
 	x := w.Watch("6.1")
 	defer x.Close()
@@ -202,7 +206,7 @@ func TestATaskThatNobodyAccountsForIsOverAlsoWhileOthersOfItsArrayRun(t *testing
 		}
 	}
 	query()
-	m.file(t, "list", geList("6 r 2"))
+	m.Write(t, "list", geList("6 r 2"))
 	query()
 	missed := w.sched.(gridEngine).cache.missed
 	if missed["6.1"].IsZero() {
@@ -215,15 +219,15 @@ func TestATaskThatNobodyAccountsForIsOverAlsoWhileOthersOfItsArrayRun(t *testing
 }
 
 func TestAJobThatWasCancelledIsNotLookedForOnAnEarlierList(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, "list", geList("7 r"))
-	m.file(t, "details", geDetails("7"))
+	m.Write(t, "list", geList("7 r"))
+	m.Write(t, "details", geDetails("7"))
 	w := geWatcher(t, m)
 	if _, err := w.Jobs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m.file(t, "list", geList())
+	m.Write(t, "list", geList())
 	if err := w.Cancel(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
@@ -233,62 +237,84 @@ func TestAJobThatWasCancelledIsNotLookedForOnAnEarlierList(t *testing.T) {
 }
 
 func TestANewGridEngineJobIsNotLookedForOnAnEarlierList(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.program(t, "qsub", "echo 9")
+	m.Program(t, "qsub", "echo 9")
 	w := geWatcher(t, m)
 	if _, err := w.Jobs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m.file(t, "list", geList("9 qw"))
-	m.file(t, "details", geDetails("9"))
+	m.Write(t, "list", geList("9 qw"))
+	m.Write(t, "details", geDetails("9"))
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 	if err != nil || job.ID != "9" || job.Log != "/w/n9.o9" {
 		t.Errorf("%+v, %v", job, err)
 	}
 }
 
-func TestTheAnswerOfQsubIsFoundInThePrivateFolderOfTheSite(t *testing.T) {
-	m := newMachine(t)
+func TestATagIsFoundAmongMoreJobsThanOneAnswerDescribes(t *testing.T) {
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, ".profile", m.pathLine()+"export WORK=\"$HOME/work\"\n")
-	m.program(t, "qsub", "echo 9")
-	w := NewWatcher(m, Options{Scheduler: GridEngine, Limits: quickLimits(), Private: "${WORK:?}/.tunctl"})
+	var rows, numbers []string
+	for i := range maxDescribed + 2 {
+		numbers = append(numbers, strconv.Itoa(i+1))
+		rows = append(rows, numbers[i]+" qw")
+	}
+	m.Write(t, "list", geList(rows...))
+	m.Write(t, "details", geDetails(numbers[2:]...)) // the newest
+	w := geWatcher(t, m)
+	if job, _, err := w.FindTag(t.Context(), Query{Tag: "tag1"}); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("%+v, %v", job, err)
+	}
+	asked(t, m)
+	m.Write(t, "details", geDetails(numbers[:2]...))
+	job, found, err := w.FindTag(t.Context(), Query{Tag: "tag1"})
+	if got := asked(t, m); err != nil || !found || job.ID != "1" || !strings.Contains(strings.Join(got, "\n"), "-j 1,2,") {
+		t.Errorf("%+v, %v, %v, over %q", job, found, err, got)
+	}
+}
+
+func TestTheAnswerOfQsubIsFoundInThePrivateFolderOfTheSite(t *testing.T) {
+	m := jobtest.NewMachine(t)
+	fakeGridEngine(t, m)
+	m.Write(t, ".profile", m.PathLine()+"export WORK=\"$HOME/work\"\n")
+	m.Program(t, "qsub", "echo 9")
+	w := NewWatcher(m, Options{Scheduler: GridEngine, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/.tunctl"})
 	if _, err := w.Submit(t.Context(), Submission{Tag: "mine", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}); err != nil {
 		t.Fatal(err)
 	}
-	m.file(t, "list", geList("9 r"))
-	m.file(t, "details", geDetails("9")) // with another tag, so that only qsub's answer tells
+	m.Write(t, "list", geList("9 r"))
+	m.Write(t, "details", geDetails("9")) // with another tag, so that only qsub's answer tells
 	if job, found, err := w.Find(t.Context(), Query{Tag: "mine"}); err != nil || !found || job.ID != "9" {
 		t.Errorf("%+v, %v, %v", job, found, err)
 	}
 }
 
 func TestAnAccountingThatTakesTooLongIsReadOnce(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.program(t, "qacct", `echo qacct >>"$HOME/asked"; exit 124`) // as timeout does
+	m.Program(t, "qacct", `echo qacct >>"$HOME/asked"; exit 124`) // as timeout does
 	w := geWatcher(t, m)
 	for range 3 {
 		if job, found, err := w.Detail(t.Context(), "7"); err != nil || found {
 			t.Errorf("%+v, %v, %v", job, found, err)
 		}
 	}
-	if got := strings.Count(strings.Join(m.asked(t), "\n"), "qacct"); got != 1 {
+	if got := strings.Count(strings.Join(asked(t, m), "\n"), "qacct"); got != 1 {
 		t.Errorf("it was read %d times", got)
 	}
 	job := api.Job{ID: "7", State: api.JobRunning}
-	if w.sched.(gridEngine).explainGone(&job, true); job.State != api.JobFinished {
+	if w.sched.(gridEngine).ExplainGone(&job, true); job.State != api.JobFinished {
 		t.Errorf("gone as %+v", job)
 	}
 }
 
 func TestAJobThatGridEngineCanNeverRunSaysSo(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, "list", geList("8 qw"))
-	m.file(t, "details", geDetails("8"))
-	m.file(t, "verdict", "Job 8 has no permission for cluster queue \"staff.q\"\nJob 8 (-l gpu=8) cannot run at host \"c07\" because it offers only hc:gpu=2.000000\nverification: no suitable queues\n")
+	m.Write(t, "list", geList("8 qw"))
+	m.Write(t, "details", geDetails("8"))
+	m.Write(t, "verdict", "Job 8 has no permission for cluster queue \"staff.q\"\nJob 8 (-l gpu=8) cannot run at host \"c07\" because it offers only hc:gpu=2.000000\nverification: no suitable queues\n")
 	w := geWatcher(t, m)
 	x := w.Watch("8")
 	defer x.Close()
@@ -311,9 +337,9 @@ func TestAListThatGridEngineDidNotPrintIsNotTakenForNoJobs(t *testing.T) {
 		"another kind": "<?xml version='1.0'?>\n<unknown_jobs >\n</unknown_jobs>\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
+			m := jobtest.NewMachine(t)
 			fakeGridEngine(t, m)
-			m.file(t, "list", list)
+			m.Write(t, "list", list)
 			if jobs, err := geWatcher(t, m).Jobs(t.Context()); !errors.Is(err, errGEList) {
 				t.Errorf("%+v, %v", jobs, err)
 			}
@@ -322,11 +348,11 @@ func TestAListThatGridEngineDidNotPrintIsNotTakenForNoJobs(t *testing.T) {
 }
 
 func TestTheJobsOfOthersInAGridEngineListAreLeftOut(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.file(t, "list", geList("1 r")+"") // ours
+	m.Write(t, "list", geList("1 r")+"") // ours
 	other := strings.Replace(geList("2 r"), "OWNER", "somebody", 1)
-	m.file(t, "list", strings.Replace(geList("1 r"), "<queue_info>\n", "<queue_info>\n"+other[strings.Index(other, "<job_list"):strings.Index(other, "</queue_info>")], 1))
+	m.Write(t, "list", strings.Replace(geList("1 r"), "<queue_info>\n", "<queue_info>\n"+other[strings.Index(other, "<job_list"):strings.Index(other, "</queue_info>")], 1))
 	jobs, err := geWatcher(t, m).Jobs(t.Context())
 	if err != nil || len(jobs) != 1 || jobs[0].ID != "1" {
 		t.Errorf("%+v, %v", jobs, err)
@@ -336,20 +362,20 @@ func TestTheJobsOfOthersInAGridEngineListAreLeftOut(t *testing.T) {
 func TestWhatGridEngineRefusesOrCannotAnswerIsToldApart(t *testing.T) {
 	const down = "error: commlib error: got select error (Connection refused)\n"
 	for name, c := range map[string]struct {
-		res  Result
+		res  remote.Result
 		want func(error) bool
 	}{
-		"success":              {Result{}, func(err error) bool { return err == nil }},
-		"the server is down":   {Result{Exit: 1, Stderr: []byte(down)}, func(err error) bool { return errors.Is(err, ErrNoAnswer) }},
-		"told on the wrong fd": {Result{Exit: 1, Stdout: []byte(`unable to send message to qmaster using port 6444 on host "ctl": got send error`)}, func(err error) bool { return errors.Is(err, ErrNoAnswer) }},
-		"the server hangs":     {Result{Exit: 124}, func(err error) bool { return errors.Is(err, ErrNoAnswer) }},
-		"no such job":          {Result{Exit: 1, Stdout: []byte(`denied: job "16" does not exist`)}, func(err error) bool { return errors.Is(err, errNoJob) }},
-		"no such jobs":         {Result{Exit: 1, Stderr: []byte("Following jobs do not exist: \n99999\n")}, func(err error) bool { return errors.Is(err, errNoJob) }},
-		"not this host": {Result{Exit: 1, Stdout: []byte(`denied: host "cn01" is not a submit host`)}, func(err error) bool {
+		"success":              {remote.Result{}, func(err error) bool { return err == nil }},
+		"the server is down":   {remote.Result{Exit: 1, Stderr: []byte(down)}, func(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }},
+		"told on the wrong fd": {remote.Result{Exit: 1, Stdout: []byte(`unable to send message to qmaster using port 6444 on host "ctl": got send error`)}, func(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }},
+		"the server hangs":     {remote.Result{Exit: 124}, func(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }},
+		"no such job":          {remote.Result{Exit: 1, Stdout: []byte(`denied: job "16" does not exist`)}, func(err error) bool { return errors.Is(err, sched.ErrNoJob) }},
+		"no such jobs":         {remote.Result{Exit: 1, Stderr: []byte("Following jobs do not exist: \n99999\n")}, func(err error) bool { return errors.Is(err, sched.ErrNoJob) }},
+		"not this host": {remote.Result{Exit: 1, Stdout: []byte(`denied: host "cn01" is not a submit host`)}, func(err error) bool {
 			said, ok := errors.AsType[*api.Error](err)
-			return ok && said.Hint == fromLogin
+			return ok && said.Hint == sched.FromLogin
 		}},
-		"not this person": {Result{Exit: 1, Stdout: []byte(`alice - you do not have the necessary privileges to delete the job "16"`)}, func(err error) bool {
+		"not this person": {remote.Result{Exit: 1, Stdout: []byte(`alice - you do not have the necessary privileges to delete the job "16"`)}, func(err error) bool {
 			said, ok := errors.AsType[*api.Error](err)
 			return ok && strings.Contains(said.Message, "necessary privileges")
 		}},
@@ -363,27 +389,27 @@ func TestWhatGridEngineRefusesOrCannotAnswerIsToldApart(t *testing.T) {
 }
 
 func TestAGridEngineServerThatHangsDoesNotHoldAQueryUp(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	m.program(t, "qstat", "exec sleep 3600")
-	m.program(t, "timeout", "exit 124") // at once, for every command that it is to limit
-	if jobs, err := geWatcher(t, m).Jobs(t.Context()); !errors.Is(err, ErrNoAnswer) {
+	m.Program(t, "qstat", "exec sleep 3600")
+	m.Program(t, "timeout", "exit 124") // at once, for every command that it is to limit
+	if jobs, err := geWatcher(t, m).Jobs(t.Context()); !errors.Is(err, remote.ErrNoAnswer) {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 }
 
 func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
 	for name, c := range map[string]struct {
-		res   Result
+		res   remote.Result
 		doubt bool
 	}{
-		"killed":            {Result{Exit: 124}, true},
-		"no answer":         {Result{Exit: 1, Stderr: []byte("Unable to run job: failed receiving gdi request response for mid=1 (got syncron message receive timeout error).\nExiting.\n")}, true},
-		"success, no words": {Result{}, true},
-		"refused at once":   {Result{Exit: 1, Stderr: []byte("error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster using port 6444 on host \"ctl\": got send error\nExiting.\n")}, false},
+		"killed":            {remote.Result{Exit: 124}, true},
+		"no answer":         {remote.Result{Exit: 1, Stderr: []byte("Unable to run job: failed receiving gdi request response for mid=1 (got syncron message receive timeout error).\nExiting.\n")}, true},
+		"success, no words": {remote.Result{}, true},
+		"refused at once":   {remote.Result{Exit: 1, Stderr: []byte("error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster using port 6444 on host \"ctl\": got send error\nExiting.\n")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := newGridEngine().parseSubmit(c.res); errors.Is(err, errDoubt) != c.doubt {
+			if _, err := newGridEngine().ParseSubmit(c.res); errors.Is(err, sched.ErrDoubt) != c.doubt {
 				t.Errorf("%v", err)
 			}
 		})
@@ -426,15 +452,15 @@ func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
 }
 
 func TestALogInAFolderOfTheHomeIsFoundOnTheHost(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)
-	if err := os.Mkdir(m.path("logs"), 0o700); err != nil {
+	if err := os.Mkdir(m.File("logs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m.file(t, "list", geList("7 r"))
-	m.file(t, "details", strings.Replace(geDetails("7"), "<JB_cwd>", "<JB_stdout_path_list><path_list><PN_path>~/logs</PN_path></path_list></JB_stdout_path_list>"+
-		"<JB_env_list><job_sublist><VA_variable>__SGE_PREFIX__O_HOME</VA_variable><VA_value>"+m.path("")+"</VA_value></job_sublist></JB_env_list><JB_cwd>", 1))
-	if job, _, err := geWatcher(t, m).Detail(t.Context(), "7"); err != nil || job.Log != m.path("logs/n7.o7") {
+	m.Write(t, "list", geList("7 r"))
+	m.Write(t, "details", strings.Replace(geDetails("7"), "<JB_cwd>", "<JB_stdout_path_list><path_list><PN_path>~/logs</PN_path></path_list></JB_stdout_path_list>"+
+		"<JB_env_list><job_sublist><VA_variable>__SGE_PREFIX__O_HOME</VA_variable><VA_value>"+m.File("")+"</VA_value></job_sublist></JB_env_list><JB_cwd>", 1))
+	if job, _, err := geWatcher(t, m).Detail(t.Context(), "7"); err != nil || job.Log != m.File("logs/n7.o7") {
 		t.Errorf("%+v, %v", job, err)
 	}
 }
@@ -442,14 +468,14 @@ func TestALogInAFolderOfTheHomeIsFoundOnTheHost(t *testing.T) {
 func TestTheTasksOfAGridEngineArrayBelongToIt(t *testing.T) {
 	g := gridEngine{}
 	jobs := []api.Job{{ID: "18.1", State: api.JobFinished}, {ID: "18.2", State: api.JobRunning}, {ID: "18.3-9:1", State: api.JobQueued}, {ID: "181", State: api.JobRunning}}
-	job, ok := pick(g, jobs, "18")
+	job, ok := sched.Pick(g, jobs, "18")
 	if !ok || job.ID != "18.2" {
 		t.Errorf("picked %+v", job)
 	}
-	if job = g.asRequested(job, "18"); job.ID != "18" || job.Task != "2" || g.taskRef(job) != "18.2" {
+	if job = g.AsRequested(job, "18"); job.ID != "18" || job.Task != "2" || g.TaskRef(job) != "18.2" {
 		t.Errorf("as requested %+v", job)
 	}
-	if g.matches(jobs[3], "18") || !g.isTaskRange("18.3-9:1") || g.isTaskRange("18.3") || g.arrayOf("18.3-9:1") != "18" {
+	if g.Matches(jobs[3], "18") || !g.IsTaskRange("18.3-9:1") || g.IsTaskRange("18.3") || g.ArrayOf("18.3-9:1") != "18" {
 		t.Error("ids are confused")
 	}
 }
@@ -516,16 +542,16 @@ func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
 				}
 			}
 		case strings.HasPrefix(c.name, "qsub-refused."):
-			_, err := newGridEngine().parseSubmit(c.res)
+			_, err := newGridEngine().ParseSubmit(c.res)
 			if said, ok := errors.AsType[*api.Error](err); !ok || said.Hint == "" || strings.Contains(said.Message, "Exiting") {
 				t.Errorf("%s: %+v", c.name, err)
 			}
 		case strings.HasPrefix(c.name, "qsub."):
-			if id, err := newGridEngine().parseSubmit(c.res); c.res.Exit == 0 && (err != nil || strings.Trim(id, "0123456789") != "") {
+			if id, err := newGridEngine().ParseSubmit(c.res); c.res.Exit == 0 && (err != nil || strings.Trim(id, "0123456789") != "") {
 				t.Errorf("%s: %q, %v", c.name, id, err)
 			}
 		case strings.HasPrefix(c.name, "master-down.qstat"), strings.HasPrefix(c.name, "master-down.qdel"):
-			if err := geProblem("qstat", c.res); !errors.Is(err, ErrNoAnswer) {
+			if err := geProblem("qstat", c.res); !errors.Is(err, remote.ErrNoAnswer) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
@@ -539,7 +565,7 @@ func TestTheSentenceOfQsubHasPrecedenceOverANumber(t *testing.T) {
 		"a word from the site\n4712\n":                    "4712",
 		"4713.1-10:1\n":                                   "4713",
 	} {
-		if id, err := newGridEngine().parseSubmit(Result{Stdout: []byte(answer)}); err != nil || id != want {
+		if id, err := newGridEngine().ParseSubmit(remote.Result{Stdout: []byte(answer)}); err != nil || id != want {
 			t.Errorf("%q: %q, %v; want %q", answer, id, err, want)
 		}
 	}

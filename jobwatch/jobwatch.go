@@ -1,34 +1,16 @@
-// Package jobwatch handles jobs: it queries a host's scheduler, submits and cancels jobs,
-// and follows their logs. Package detect finds the server's address in a log.
+// Package jobwatch handles jobs: it queries a host's scheduler, submits and cancels jobs, and
+// finds those that were started before. A [Watcher], one per host, talks to the scheduler: Slurm,
+// PBS, Grid Engine, or none. All watched jobs share one query; see [remote.Limits].
 //
-// It runs commands on the login node through a [Runner], and does not know SSH. Its two
-// parts meet only in the agent:
-//
-//   - A [Watcher], one per host, talks to the scheduler: Slurm, PBS, Grid Engine, or none.
-//     All watched jobs share one query; see [Limits].
-//   - A [Follower] reads a job's log from an offset, in parts of limited size.
-//
-// Every command sent to a host is a constant with a script on its standard input, so that a
-// person's login shell has nothing to interpret. Everything inside the script is quoted.
-// Nothing of tunctl keeps running on the host.
+// Package joblog follows the logs of jobs, and package detect finds the server's address in them.
+// Scripts run on the login node by package remote; nothing here knows SSH.
 package jobwatch
 
 import (
-	"context"
 	"log/slog"
+
+	"tunctl/jobwatch/remote"
 )
-
-// Runner runs one command on the login node and returns its output. After an error it is
-// not known whether the command was executed: the connection was lost, or ctx ended.
-type Runner interface {
-	Run(ctx context.Context, command string, stdin []byte) (Result, error)
-}
-
-// Result is what a command printed and its exit status.
-type Result struct {
-	Stdout, Stderr []byte
-	Exit           int
-}
 
 // Options configure a Watcher.
 type Options struct {
@@ -39,8 +21,8 @@ type Options struct {
 	// Private is the folder for our files on the host, as text for double quotes of sh; its
 	// last part is ".tunctl". "" is that of the home folder.
 	Private string
-	// Limits default to DefaultLimits.
-	Limits Limits
+	// Limits default to remote.DefaultLimits.
+	Limits remote.Limits
 	// Log may be nil.
 	Log *slog.Logger
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 )
 
 // lookSample is a sample of an answer to a look.
@@ -144,10 +146,10 @@ func TestTheNameOfAJobIsNotTheRangeOfAnArray(t *testing.T) {
 }
 
 // furnishHome puts environments, images and scripts in a home.
-func furnishHome(t *testing.T, m *machine) {
+func furnishHome(t *testing.T, m *jobtest.Machine) {
 	t.Helper()
 	folder := func(name string) {
-		if err := os.MkdirAll(m.path(name), 0o755); err != nil {
+		if err := os.MkdirAll(m.File(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,29 +162,29 @@ func furnishHome(t *testing.T, m *machine) {
 	} {
 		folder(filepath.Join(env.path, "lib/python3.11/site-packages", env.app))
 		folder(filepath.Dir(filepath.Join(env.path, env.mark)))
-		m.file(t, filepath.Join(env.path, env.mark), "")
+		m.Write(t, filepath.Join(env.path, env.mark), "")
 	}
 	folder(".conda")
-	m.file(t, ".conda/environments.txt", m.path("../scratch/env")+"\n/no/such/env\n")
+	m.Write(t, ".conda/environments.txt", m.File("../scratch/env")+"\n/no/such/env\n")
 	folder("images")
-	m.file(t, "images/jupyter.sif", "")
+	m.Write(t, "images/jupyter.sif", "")
 	folder("proj")
-	m.file(t, "proj/notebook.sbatch", "#!/bin/bash\n#SBATCH --job-name=lab -A def-lab\n#SBATCH --time=1:00:00\nmodule load x\njupyter lab --no-browser\n")
-	m.file(t, "convert.sh", "#!/bin/bash\n#SBATCH --job-name=x\njupyter nbconvert a.ipynb\n")
-	m.file(t, "comment.sh", "#!/bin/bash\n#SBATCH --job-name=x\n# jupyter lab would be nice\n")
-	m.file(t, "pbs.sh", "#!/bin/bash\n#PBS -N x\njupyter lab\n") // of another scheduler
-	m.file(t, ".profile", m.pathLine()+"module() { cat '"+m.path("modules.txt")+"' >&2; }\n")
-	m.file(t, "modules.txt", lookSample(t, "modules"))
-	m.program(t, "sbatch", "")
-	m.program(t, "squeue", "")
+	m.Write(t, "proj/notebook.sbatch", "#!/bin/bash\n#SBATCH --job-name=lab -A def-lab\n#SBATCH --time=1:00:00\nmodule load x\njupyter lab --no-browser\n")
+	m.Write(t, "convert.sh", "#!/bin/bash\n#SBATCH --job-name=x\njupyter nbconvert a.ipynb\n")
+	m.Write(t, "comment.sh", "#!/bin/bash\n#SBATCH --job-name=x\n# jupyter lab would be nice\n")
+	m.Write(t, "pbs.sh", "#!/bin/bash\n#PBS -N x\njupyter lab\n") // of another scheduler
+	m.Write(t, ".profile", m.PathLine()+"module() { cat '"+m.File("modules.txt")+"' >&2; }\n")
+	m.Write(t, "modules.txt", lookSample(t, "modules"))
+	m.Program(t, "sbatch", "")
+	m.Program(t, "squeue", "")
 }
 
 func TestALookFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	furnishHome(t, m)
-	m.program(t, "scontrol", `case $* in *partition*) echo 'PartitionName=batch State=UP Default=YES MaxTime=1:00:00' ;; esac`)
-	m.program(t, "sacctmgr", `echo "proj||normal|"`)
+	m.Program(t, "scontrol", `case $* in *partition*) echo 'PartitionName=batch State=UP Default=YES MaxTime=1:00:00' ;; esac`)
+	m.Program(t, "sacctmgr", `echo "proj||normal|"`)
 	look, err := NewWatcher(m, Options{}).Look(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +197,7 @@ func TestALookFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 		if strings.HasPrefix(e.Path, "/usr") {
 			continue // this computer's own
 		}
-		got = append(got, strings.TrimPrefix(strings.Join([]string{string(e.Kind), strings.TrimPrefix(e.Path, filepath.Dir(m.home)+"/"), e.App, e.Version}, " "), " "))
+		got = append(got, strings.TrimPrefix(strings.Join([]string{string(e.Kind), strings.TrimPrefix(e.Path, filepath.Dir(m.Home)+"/"), e.App, e.Version}, " "), " "))
 	}
 	want := []string{
 		"venv ho me/work/envs/lab jupyterlab 4.2.5",
@@ -210,7 +212,7 @@ func TestALookFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("environments\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if want := []api.JobScript{{Path: m.path("proj/notebook.sbatch"), Job: "lab", Account: "def-lab"}}; !slices.Equal(look.Scripts, want) {
+	if want := []api.JobScript{{Path: m.File("proj/notebook.sbatch"), Job: "lab", Account: "def-lab"}}; !slices.Equal(look.Scripts, want) {
 		t.Errorf("scripts %+v, want %+v", look.Scripts, want)
 	}
 }
@@ -221,13 +223,13 @@ func TestALookIsTheSameInEveryShell(t *testing.T) {
 		if _, err := exec.LookPath(shell[0]); err != nil {
 			continue
 		}
-		m := newMachine(t)
+		m := jobtest.NewMachine(t)
 		furnishHome(t, m)
 		home := filepath.Join(t.TempDir(), "link") // as homes often are
-		if err := os.Symlink(m.home, home); err != nil {
+		if err := os.Symlink(m.Home, home); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.pathLine()+lookScript("MARK", Slurm, 20*time.Second))...)
+		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.PathLine()+lookScript("MARK", Slurm, 20*time.Second))...)
 		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 		out, err := cmd.Output()
 		look := readLook("MARK", string(out))
@@ -244,16 +246,16 @@ func TestALookEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
 		}
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t)
+			m := jobtest.NewMachine(t)
 			furnishHome(t, m)
-			m.program(t, "scontrol", "echo $$ >>\"$HOME/pids\"\nsleep 1000 &\necho $! >>\"$HOME/pids\"\nwait")
-			cmd := exec.CommandContext(t.Context(), shell, "-c", m.pathLine()+lookScript("MARK", Slurm, 2*time.Second))
-			cmd.Env = []string{"HOME=" + m.home, "PATH=/usr/bin:/bin"}
+			m.Program(t, "scontrol", "echo $$ >>\"$HOME/pids\"\nsleep 1000 &\necho $! >>\"$HOME/pids\"\nwait")
+			cmd := exec.CommandContext(t.Context(), shell, "-c", m.PathLine()+lookScript("MARK", Slurm, 2*time.Second))
+			cmd.Env = []string{"HOME=" + m.Home, "PATH=/usr/bin:/bin"}
 			out, err := cmd.Output()
 			if look := readLook("MARK", string(out)); err != nil || len(look.Problems) == 0 {
 				t.Errorf("%v, %+v", err, look)
 			}
-			pids := strings.Fields(m.read(t, "pids"))
+			pids := strings.Fields(m.Read(t, "pids"))
 			for _, text := range pids {
 				pid, err := strconv.Atoi(text)
 				if err != nil || syscall.Kill(pid, 0) == nil && !isZombie(text) {
@@ -276,13 +278,13 @@ func isZombie(pid string) bool {
 
 func TestALookPrintsLessThanAMegabyte(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	furnishHome(t, m)
 	for _, name := range []string{"scontrol", "sacctmgr", "sinfo"} {
-		m.program(t, name, "yes '"+strings.Repeat("x", 1000)+"'")
+		m.Program(t, name, "yes '"+strings.Repeat("x", 1000)+"'")
 	}
-	m.file(t, ".profile", m.pathLine()+"module() { yes jupyter; }\n")
-	res, err := shellOn(m).login(t.Context(), lookScript("MARK", Slurm, 25*time.Second))
+	m.Write(t, ".profile", m.PathLine()+"module() { yes jupyter; }\n")
+	res, err := remote.On(m).Login(t.Context(), lookScript("MARK", Slurm, 25*time.Second))
 	if err != nil || len(res.Stdout) > 1e6 || len(res.Stdout) < 1e5 || strings.Contains(string(res.Stdout), "MARK late") {
 		t.Errorf("%d bytes, %v", len(res.Stdout), err)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/sched"
 )
 
 const qstatRunning = `Job Id: 1234.pbs101
@@ -41,7 +43,7 @@ line2,B=x
 
 `
 
-func parseQstat(out string) []api.Job { return jobsFrom(splitQstat(out), pbsRecord.job) }
+func parseQstat(out string) []api.Job { return sched.JobsFrom(splitQstat(out), pbsRecord.job) }
 
 func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	jobs := parseQstat(qstatRunning)
@@ -106,9 +108,9 @@ func TestHowAPBSJobEnded(t *testing.T) {
 func TestPBSReasonsInWords(t *testing.T) {
 	for comment, want := range map[string]string{
 		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":           "waiting for free nodes",
-		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)":       NeverStarts + ": no node has the requested resources: ask for less",
+		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)":       api.HintNeverStarts + ": no node has the requested resources: ask for less",
 		"Not Running: Insufficient amount of server resource: matlab (R: 1 A: 0 T: 4)":   "a resource of the whole server, such as a licence, is in use",
-		"Can Never Run: Insufficient amount of server resource: matlab (R: 9 A: 0 T: 4)": NeverStarts + ": it asks for more of a resource than the whole server has: ask for less",
+		"Can Never Run: Insufficient amount of server resource: matlab (R: 9 A: 0 T: 4)": api.HintNeverStarts + ": it asks for more of a resource than the whole server has: ask for less",
 		"Not Running: User has reached queue normal running job limit.":                  ownLimit,
 		"Not Running: Group has reached server running limit.":                           groupLimit,
 		"Not Running: Project has reached queue gpu's running limit.":                    projectLimit,
@@ -122,7 +124,7 @@ func TestPBSReasonsInWords(t *testing.T) {
 		"Not Running: Job would conflict with reservation or top job":                    topJob,
 		"Not Running: Job would interfere with a confirmed reservation":                  topJob,
 		"Not Running: switch set r1i2 has too few free resources":                        "waiting for free nodes that belong together",
-		"Can Never Run: can't fit in the largest placement set, and can't span psets":    NeverStarts + ": no group of nodes that belong together is large enough: ask for fewer nodes",
+		"Can Never Run: can't fit in the largest placement set, and can't span psets":    api.HintNeverStarts + ": no group of nodes that belong together is large enough: ask for fewer nodes",
 		"Not Running: Node is in an ineligible state: offline":                           "waiting for nodes; some are down or offline",
 		"Not Running: Not enough of the right type of nodes are available":               "waiting for free nodes",
 		"Not Running: Job would cross dedicated time boundary":                           "a maintenance is coming: a shorter walltime may fit before it",
@@ -130,13 +132,13 @@ func TestPBSReasonsInWords(t *testing.T) {
 		"Not Running: Job will run in nonprimetime only":                                 certainHours,
 		"Not Running: Job would break strict sorted order":                               "jobs before it in the queue start first",
 		"Not Running: Job is requesting an exclusive node and node is in use":            "waiting for a free node that is not shared",
-		"Can Never Run: Specified host does not exist: e99":                              NeverStarts + ": the job names a node or host that does not exist: change its select",
-		"Can Never Run: a rule of tomorrow":                                              NeverStarts + ": no node has the requested resources: ask for less",
+		"Can Never Run: Specified host does not exist: e99":                              api.HintNeverStarts + ": the job names a node or host that does not exist: change its select",
+		"Can Never Run: a rule of tomorrow":                                              api.HintNeverStarts + ": no node has the requested resources: ask for less",
 		"Not Running: PBS Error: execution server rejected request":                      "PBS could not start the job, and tries again; if this stays, ask the site",
 		"Not Running: Cannot provision, provisioning disabled on server":                 "", // PBS's own words are shown
 		"Not Running: Queue not started.":                                                "the queue starts no jobs now",
 	} {
-		if got := pbsReason(comment).hint(); got != want {
+		if got := pbsReason(comment).Hint(); got != want {
 			t.Errorf("%q: %q", comment, got)
 		}
 	}
@@ -156,7 +158,7 @@ func TestAPBSJobIsFoundByItsNumberAndAnArrayByItsTasks(t *testing.T) {
 		{"28[].vm", "28[].vm", true},
 		{"281[1].vm", "28[].vm", false},
 	} {
-		if got := (pbs{}).matches(api.Job{ID: c.job}, c.id); got != c.want {
+		if got := (pbs{}).Matches(api.Job{ID: c.job}, c.id); got != c.want {
 			t.Errorf("%s is %s: %v", c.job, c.id, got)
 		}
 	}
@@ -171,7 +173,7 @@ func TestThePBSLogIsWhereTheScriptSendsIt(t *testing.T) {
 		"# old: x > $PBS_JOBID.log\necho hi > /dev/null 2>&1\necho $PBS_JOBID > $TMP/x": "",
 		"x > $(hostname).$PBS_JOBID.log":                                                "",
 	} {
-		own, _ := redirectedLogs(script, "", "PBS_JOB", r.variables())
+		own, _ := sched.RedirectedLogs(script, "", "PBS_JOB", r.variables())
 		if got := r.absolute(own); got != want {
 			t.Errorf("%q: got %q, want %q", script, got, want)
 		}
@@ -213,11 +215,11 @@ func TestTheScriptOfAPBSJobIsTheWordThatIsNoOption(t *testing.T) {
 }
 
 // fakePBS installs a PBS of a few lines on the machine.
-func fakePBS(t *testing.T, m *machine) {
+func fakePBS(t *testing.T, m *jobtest.Machine) {
 	t.Helper()
-	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo 7.vm`)
-	m.program(t, "qselect", `echo 7.vm`)
-	m.program(t, "qstat", `keep=n; case $(tail -n 1 "$HOME/qsub.words") in *"-k oed"*) keep=oed;; esac
+	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo 7.vm`)
+	m.Program(t, "qselect", `echo 7.vm`)
+	m.Program(t, "qstat", `keep=n; case $(tail -n 1 "$HOME/qsub.words") in *"-k oed"*) keep=oed;; esac
 cat <<EOF
 Job Id: 7.vm
     Job_Name = job.sh
@@ -231,25 +233,25 @@ Job Id: 7.vm
     Variable_List = PBS_O_HOME=$HOME,PBS_O_WORKDIR=$HOME
     Submit_arguments = $(tail -n 1 "$HOME/qsub.words")
 EOF`)
-	m.program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
+	m.Program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
 }
 
 func TestAQsubThatDoesNotKnowWhereToKeepOutputGetsTheJobOnce(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	fakePBS(t, m)
-	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
+	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
 case $* in *"-k oed"*) printf 'qsub: illegal -k value\nusage: qsub [-a date_time]\n' >&2; exit 2;; esac
 echo "a notice" >&2; echo 7.vm`)
-	w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+	w := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()})
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Args: []string{"-N", "a b"}})
-	if words := strings.Fields(m.read(t, "qsub.words")); err != nil || job.ID != "7.vm" || strings.Count(strings.Join(words, " "), "job.sh") != 2 {
+	if words := strings.Fields(m.Read(t, "qsub.words")); err != nil || job.ID != "7.vm" || strings.Count(strings.Join(words, " "), "job.sh") != 2 {
 		t.Errorf("%+v, %v, %q", job, err, words)
 	}
-	m.program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo "qsub: Unknown queue" >&2; exit 170`)
-	before := m.read(t, "qsub.words")
+	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"; echo "qsub: Unknown queue" >&2; exit 170`)
+	before := m.Read(t, "qsub.words")
 	_, err = w.Submit(t.Context(), Submission{Tag: "u", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
-	if refused, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(refused.Hint, "-q") || strings.Count(m.read(t, "qsub.words"), "\n") != strings.Count(before, "\n")+1 {
-		t.Errorf("another refusal: %v, after %q", err, m.read(t, "qsub.words"))
+	if refused, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(refused.Hint, "-q") || strings.Count(m.Read(t, "qsub.words"), "\n") != strings.Count(before, "\n")+1 {
+		t.Errorf("another refusal: %v, after %q", err, m.Read(t, "qsub.words"))
 	}
 }
 
@@ -269,7 +271,7 @@ func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
 		t.Errorf("%q", job.Hint)
 	}
 	x = &Watch{id: "104", w: &Watcher{host: "narval"}, c: make(chan Report, 1)}
-	x.update(slurm{}, api.Job{ID: "104", State: api.JobHeld, Hint: slurmReason("JobHeldUser").hint()})
+	x.update(slurm{}, api.Job{ID: "104", State: api.JobHeld, Hint: slurmReason("JobHeldUser").Hint()})
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh narval scontrol release 104`" {
 		t.Errorf("%q", job.Hint)
 	}
@@ -336,29 +338,29 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 		"a name with -o inside": {"#!/bin/sh\n#PBS -N my-own\n", nil, true, "job.sh.o7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.home = strings.ReplaceAll(m.home, "ho me", "home") // qsub's words are not quoted
-			if err := os.MkdirAll(m.home, 0o755); err != nil {
+			m := jobtest.NewMachine(t)
+			m.Home = strings.ReplaceAll(m.Home, "ho me", "home") // qsub's words are not quoted
+			if err := os.MkdirAll(m.Home, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			m.file(t, ".profile", m.pathLine())
+			m.Write(t, ".profile", m.PathLine())
 			fakePBS(t, m)
-			w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+			w := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()})
 			job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte(c.script), Base: "job.sh", Args: c.args})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept := strings.HasPrefix(m.read(t, "qsub.words"), "-k oed "); kept != c.kept {
-				t.Errorf("words %q", m.read(t, "qsub.words"))
+			if kept := strings.HasPrefix(m.Read(t, "qsub.words"), "-k oed "); kept != c.kept {
+				t.Errorf("words %q", m.Read(t, "qsub.words"))
 			}
 			log := ""
 			if c.log != "" {
-				log = m.path(c.log)
+				log = m.File(c.log)
 			}
-			if job.ID != "7.vm" || job.Log != log || job.Script != m.path(".tunctl/t/job.sh") {
+			if job.ID != "7.vm" || job.Log != log || job.Script != m.File(".tunctl/t/job.sh") {
 				t.Errorf("got %+v", job)
 			}
-			if said := job.Hint == Spooled; said != (c.log == "") {
+			if said := job.Hint == api.HintSpooled; said != (c.log == "") {
 				t.Errorf("hint %q", job.Hint)
 			}
 			found, ok, err := w.Find(t.Context(), Query{Tag: "t"})
@@ -385,10 +387,10 @@ func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
 		"JSON":           {`{"Jobs":{"7.srv":{"Job_Name":"nb"}}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.file(t, "answer", c.prints)
-			m.program(t, "qstat", `cat "$HOME/answer"`)
-			_, found, err := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()}).Find(t.Context(), Query{Name: "nb"})
+			m := jobtest.NewMachine(t)
+			m.Write(t, "answer", c.prints)
+			m.Program(t, "qstat", `cat "$HOME/answer"`)
+			_, found, err := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()}).Find(t.Context(), Query{Name: "nb"})
 			if found || c.none && err != nil || !c.none && !errors.Is(err, errQstatTable) {
 				t.Errorf("%v, %v", found, err)
 			}

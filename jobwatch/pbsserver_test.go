@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 )
 
 // pbsServer is a Runner in memory: a PBS server with the jobs that a test adds. It counts the
@@ -103,7 +106,7 @@ var (
 	nameOption = regexp.MustCompile(`-N '([^']*)'`)
 )
 
-func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (remote.Result, error) {
 	time.Sleep(50 * time.Millisecond) // in a synctest bubble: the round trip
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,8 +135,8 @@ func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (Result, er
 	case strings.Contains(script, "tunctl.since"):
 		out = "\ntunctl.since\n" + p.since + "\n"
 	}
-	mark := markOf.FindStringSubmatch(script)[1]
-	return Result{
+	mark := jobtest.MarkOf.FindStringSubmatch(script)[1]
+	return remote.Result{
 		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
 		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
 	}, ctx.Err()
@@ -300,7 +303,7 @@ func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
 					}
 					x.Close()
 				}
-				if got := p.mostWithin(DefaultLimits().QueryMin); got > DefaultLimits().Connections {
+				if got := p.mostWithin(remote.DefaultLimits().QueryMin); got > remote.DefaultLimits().Connections {
 					t.Errorf("%d connections in one round", got)
 				}
 				if got := len(p.connections()); got > 2*(watched+4) {
@@ -347,9 +350,9 @@ func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 		defer x.Close()
 		time.Sleep(5 * time.Second)
 		p.set(r, "R")
-		w.Nudge() // its log is there
+		w.QuerySoon() // its log is there
 		time.Sleep(10 * time.Second)
-		w.Nudge() // it serves
+		w.QuerySoon() // it serves
 		time.Sleep(45 * time.Second)
 		if x.Job().State != api.JobRunning {
 			t.Errorf("the job is %+v", x.Job())
@@ -378,7 +381,7 @@ func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				limits := DefaultLimits()
+				limits := remote.DefaultLimits()
 				limits.QueryAfterSubmit = tt.after
 				p := &pbsServer{}
 				w := NewWatcher(p, Options{Scheduler: PBS, Limits: limits})
@@ -452,7 +455,7 @@ func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
 		}
 		before := len(p.connections())
 		time.Sleep(4 * time.Second)
-		if got := len(p.connections()) - before; got > DefaultLimits().Connections {
+		if got := len(p.connections()) - before; got > remote.DefaultLimits().Connections {
 			t.Errorf("%d connections", got)
 		}
 	})
@@ -562,7 +565,7 @@ func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
 		if !s.(pbs).cache.noHistory {
 			t.Error("nothing was learned")
 		}
-		records, err := s.(pbs).status(t.Context(), &shell{run: useX{p}, limit: time.Minute}, []string{"7.srv"})
+		records, err := s.(pbs).status(t.Context(), &remote.Shell{Runner: useX{p}, Limit: time.Minute}, []string{"7.srv"})
 		if err != nil || len(records) != 1 || s.(pbs).cache.noHistory {
 			t.Errorf("%v, %v", records, err)
 		}
@@ -572,13 +575,13 @@ func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
 // useX is a server that has a history and says so.
 type useX struct{ server *pbsServer }
 
-func (u useX) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+func (u useX) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	u.server.mu.Lock()
 	u.server.forgets = false
 	u.server.mu.Unlock()
 	if !strings.Contains(string(stdin), "-x ") {
-		mark := markOf.FindStringSubmatch(string(stdin))[1]
-		return Result{
+		mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
+		return remote.Result{
 			Stdout: fmt.Appendf(nil, "%s.begin\n\n%s.end 35\n", mark, mark),
 			Stderr: fmt.Appendf(nil, "%s.begin\nqstat: 7.srv Job has finished, use -x or -H to obtain historical job information\n\n%s.end\n", mark, mark),
 		}, nil
@@ -683,7 +686,7 @@ func TestASuspendedJobSaysSo(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.set(r, "S")
 		time.Sleep(2 * time.Minute)
-		if job := x.Job(); job.State != api.JobRunning || job.Reason != Suspended || !strings.Contains(job.Hint, "suspended") {
+		if job := x.Job(); job.State != api.JobRunning || job.Reason != api.ReasonSuspended || !strings.Contains(job.Hint, "suspended") {
 			t.Errorf("the job is %+v", job)
 		}
 	})
@@ -712,6 +715,34 @@ func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAJobWhoseAnswerWasLostIsFoundBelowManyNewerOnes(t *testing.T) {
+	p := &pbsServer{since: "202603020800"}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("150.srv", "notebook", "R", "Submit_arguments", "-k oed /home/mira/.tunctl/lost-1/x.sh")
+		for i := range 5 {
+			p.add(fmt.Sprintf("%d.srv", 151+i), "batch", "Q", "Submit_arguments", "batch.sh")
+		}
+		for i := range 2 {
+			if job, _, err := w.FindTag(t.Context(), Query{Tag: "lost-1"}); !errors.Is(err, ErrIncomplete) {
+				t.Errorf("query %d: %+v, %v", i, job, err)
+			}
+		}
+		if job, found, err := w.FindTag(t.Context(), Query{Tag: "lost-1"}); err != nil || !found || job.ID != "150.srv" {
+			t.Errorf("%+v, %v, %v", job, found, err)
+		}
+		if _, found, err := w.Find(t.Context(), Query{Tag: "never-2"}); found || err != nil {
+			t.Errorf("an up that only asks once: %v, %v", found, err)
+		}
+		for range 2 {
+			_, _, _ = w.FindTag(t.Context(), Query{Tag: "never-2"})
+		}
+		before := len(p.connections())
+		if _, found, err := w.FindTag(t.Context(), Query{Tag: "never-2"}); found || err != nil || len(p.connections())-before > 1 {
+			t.Errorf("once all were looked at: %v, %v, %d connections", found, err, len(p.connections())-before)
+		}
+	})
 }
 
 func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {

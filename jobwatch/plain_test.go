@@ -9,6 +9,8 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/joblog"
 )
 
 // await polls until the plain job is in state.
@@ -30,12 +32,12 @@ func await(t *testing.T, w *Watcher, id string, state api.JobState) api.Job {
 	return api.Job{}
 }
 
-func plainWatcher(m *machine) *Watcher {
-	return NewWatcher(m, Options{Scheduler: None, Limits: quickLimits()})
+func plainWatcher(m *jobtest.Machine) *Watcher {
+	return NewWatcher(m, Options{Scheduler: None, Limits: jobtest.QuickLimits()})
 }
 
 func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	job, err := plainWatcher(m).Submit(t.Context(), Submission{
 		Tag: "t", Content: []byte("#!/bin/sh\necho \"hello $1\"\nwhile test ! -f \"$HOME/stop\"; do sleep 0.02; done\nexit 3\n"), Base: "serve.sh", Args: []string{"it's me"},
 	})
@@ -51,12 +53,12 @@ func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {
 			t.Errorf("%+v: got %+v, %v, %v", q, found, ok, err)
 		}
 	}
-	m.file(t, "stop", "")
+	m.Write(t, "stop", "")
 	job = await(t, w, "t", api.JobFailed)
 	if job.Exit == nil || *job.Exit != 3 || job.End.IsZero() {
 		t.Errorf("got %+v", job)
 	}
-	if got := m.read(t, job.Log); got != "hello it's me\n" {
+	if got := m.Read(t, job.Log); got != "hello it's me\n" {
 		t.Errorf("log %q", got)
 	}
 	if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 0 {
@@ -65,7 +67,7 @@ func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {
 }
 
 func TestAPlainProcessIsEndedPolitely(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	w := plainWatcher(m)
 	if _, err := w.Submit(t.Context(), Submission{
 		Tag: "t", Content: []byte("#!/bin/sh\ntrap 'echo bye; exit 0' TERM\necho up\nwhile :; do sleep 0.02; done\n"), Base: "serve.sh",
@@ -73,7 +75,7 @@ func TestAPlainProcessIsEndedPolitely(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		if data, err := TailLog(t.Context(), m, "~/.tunctl/t/tunctl.log", 1); err == nil && string(data) == "up\n" {
+		if data, err := joblog.Tail(t.Context(), m, "~/.tunctl/t/tunctl.log", 1); err == nil && string(data) == "up\n" {
 			break
 		}
 	}
@@ -81,7 +83,7 @@ func TestAPlainProcessIsEndedPolitely(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, w, "t", api.JobCancelled)
-	if got := m.read(t, ".tunctl/t/tunctl.log"); !strings.HasSuffix(got, "bye\n") {
+	if got := m.Read(t, ".tunctl/t/tunctl.log"); !strings.HasSuffix(got, "bye\n") {
 		t.Errorf("log %q", got)
 	}
 	if err := w.Cancel(t.Context(), "t"); err != nil {
@@ -90,7 +92,7 @@ func TestAPlainProcessIsEndedPolitely(t *testing.T) {
 }
 
 func TestAnotherProcessWithTheSamePidIsNotTheJob(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	if _, err := m.Run(t.Context(), `mkdir -p .tunctl/t/tunctl.lock; echo "$PPID 12345 1794702650 $(uname -n)" >.tunctl/t/tunctl.pid; echo >.tunctl/t/serve.sh`, nil); err != nil {
 		t.Fatal(err)
 	}

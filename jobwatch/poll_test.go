@@ -10,16 +10,18 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 )
 
 // undecided is a host with the programs of two schedulers, neither of which answers.
 type undecided struct{ asked atomic.Int32 }
 
-func (u *undecided) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+func (u *undecided) Run(ctx context.Context, _ string, stdin []byte) (remote.Result, error) {
 	u.asked.Add(1)
 	time.Sleep(50 * time.Millisecond) // in a synctest bubble: the round trip
-	mark := markOf.FindStringSubmatch(string(stdin))[1]
-	return Result{Stdout: []byte(mark + ".begin\n\nmira\nlogin1\n\n" + mark + ".end 0\n")}, ctx.Err()
+	mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
+	return remote.Result{Stdout: []byte(mark + ".begin\n\nmira\nlogin1\n\n" + mark + ".end 0\n")}, ctx.Err()
 }
 
 func TestAHostWhoseSchedulerIsNotKnownYetIsAskedSeldom(t *testing.T) {
@@ -68,7 +70,7 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 			if job := watches[2].Job(); job.State != api.JobFinished {
 				t.Errorf("after it ended, the job is %+v", job)
 			}
-			if most := p.mostWithin(DefaultLimits().QueryMin); most > DefaultLimits().Connections {
+			if most := p.mostWithin(remote.DefaultLimits().QueryMin); most > remote.DefaultLimits().Connections {
 				t.Errorf("%d connections in one round", most)
 			}
 		})
@@ -109,10 +111,10 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 		})
 	})
 	t.Run("gridengine", func(t *testing.T) {
-		m := newMachine(t)
+		m := jobtest.NewMachine(t)
 		fakeGridEngine(t, m)
-		m.file(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r", "6 r"))
-		m.file(t, "details", geDetails("2", "3", "4", "5", "6"))
+		m.Write(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r", "6 r"))
+		m.Write(t, "details", geDetails("2", "3", "4", "5", "6"))
 		w := geWatcher(t, m)
 		var last *Watch
 		for _, id := range []string{"2", "3", "4", "5", "6"} {
@@ -126,14 +128,14 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 			if err := w.query(t.Context(), watchedOnly); err != nil {
 				t.Fatal(err)
 			}
-			if got := m.asked(t); len(got) > DefaultLimits().Connections {
+			if got := asked(t, m); len(got) > remote.DefaultLimits().Connections {
 				t.Errorf("one round asked %q", got)
 			}
 		}
 		round()
-		m.file(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r"))
-		m.file(t, "details", geDetails("2", "3", "4", "5"))
-		m.file(t, "account", "=====\nqname all.q\nhostname c07\njobname n6\njobnumber 6\ntaskid undefined\nstart_time Mon Mar  2 08:00:00 2026\nend_time Mon Mar  2 09:00:00 2026\nfailed 0\nexit_status 0\n")
+		m.Write(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r"))
+		m.Write(t, "details", geDetails("2", "3", "4", "5"))
+		m.Write(t, "account", "=====\nqname all.q\nhostname c07\njobname n6\njobnumber 6\ntaskid undefined\nstart_time Mon Mar  2 08:00:00 2026\nend_time Mon Mar  2 09:00:00 2026\nfailed 0\nexit_status 0\n")
 		round()
 		round()
 		if job := last.Job(); job.State != api.JobFinished {

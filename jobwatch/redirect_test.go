@@ -3,6 +3,8 @@ package jobwatch
 import (
 	"reflect"
 	"testing"
+
+	"tunctl/internal/dev/jobtest"
 )
 
 func TestASlurmJobsOtherLogsAreItsErrorsAndWhatItsScriptRedirects(t *testing.T) {
@@ -22,9 +24,9 @@ func TestASlurmJobsOtherLogsAreItsErrorsAndWhatItsScriptRedirects(t *testing.T) 
 		"a number's sign":  {"if (( n > 3 )); then echo; fi\n", []string{"/w/err.7"}},
 		"standard outputs": {"echo x >&2; jupyter lab 2>&1\n", []string{"/w/err.7"}},
 	} {
-		m := newMachine(t)
-		m.file(t, "job.sh", c.script)
-		m.program(t, "scontrol", `echo "JobId=7 JobName=nb UserId=ann(1) GroupId=g(1) MCS_label=N/A JobState=RUNNING Reason=None Restarts=0 ExitCode=0:0 NodeList=cn01 Command=$HOME/job.sh WorkDir=/w StdErr=/w/err.7 StdIn=/dev/null StdOut=/w/out.7 Power="`)
+		m := jobtest.NewMachine(t)
+		m.Write(t, "job.sh", c.script)
+		m.Program(t, "scontrol", `echo "JobId=7 JobName=nb UserId=ann(1) GroupId=g(1) MCS_label=N/A JobState=RUNNING Reason=None Restarts=0 ExitCode=0:0 NodeList=cn01 Command=$HOME/job.sh WorkDir=/w StdErr=/w/err.7 StdIn=/dev/null StdOut=/w/out.7 Power="`)
 		job, found, err := slurmWatcher(m).Detail(t.Context(), "7")
 		if err != nil || !found || job.Log != "/w/out.7" || !reflect.DeepEqual(job.OtherLogs, c.want) {
 			t.Errorf("%s: %v, %v, log %q and %q, want %q", name, found, err, job.Log, job.OtherLogs, c.want)

@@ -8,23 +8,25 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // hideOthers leaves only the machine's own programs on the login shell's PATH, since the
 // computer that runs the test may have a scheduler.
-func (m *machine) hideOthers(t *testing.T) {
+func hideOthers(t *testing.T, m *jobtest.Machine) {
 	t.Helper()
 	for _, name := range []string{"cat", "id", "uname", "timeout", "sh"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue // macOS has no timeout
 		}
-		if err := os.Symlink(path, filepath.Join(m.bin, name)); err != nil {
+		if err := os.Symlink(path, filepath.Join(m.Bin, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m.file(t, ".profile", "PATH="+posixsh.Quote(m.bin)+"\n")
+	m.Write(t, ".profile", "PATH="+posixsh.Quote(m.Bin)+"\n")
 }
 
 func TestOfTwoSchedulersTheOneThatAnswersIsTaken(t *testing.T) {
@@ -46,22 +48,22 @@ func TestOfTwoSchedulersTheOneThatAnswersIsTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t)
-			m.hideOthers(t)
+			m := jobtest.NewMachine(t)
+			hideOthers(t, m)
 			if c.squeue != "" {
-				m.program(t, "squeue", c.squeue)
-				m.program(t, "sbatch", never)
+				m.Program(t, "squeue", c.squeue)
+				m.Program(t, "sbatch", never)
 			}
 			if c.qselect != "" {
-				m.program(t, "qselect", c.qselect)
-				m.program(t, "qstat", never)
-				m.program(t, "qsub", never)
+				m.Program(t, "qselect", c.qselect)
+				m.Program(t, "qstat", never)
+				m.Program(t, "qsub", never)
 			}
-			w := NewWatcher(m, Options{Limits: quickLimits()})
+			w := NewWatcher(m, Options{Limits: jobtest.QuickLimits()})
 			if got, err := w.Scheduler(t.Context()); err != nil || got != c.want {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}
-			if _, err := os.Stat(m.path("asked")); err == nil {
+			if _, err := os.Stat(m.File("asked")); err == nil {
 				t.Error("a scheduler was asked although there was no choice")
 			}
 		})
@@ -69,16 +71,16 @@ func TestOfTwoSchedulersTheOneThatAnswersIsTaken(t *testing.T) {
 }
 
 func TestSchedulersThatDoNotAnswerAreAskedAgain(t *testing.T) {
-	m := newMachine(t)
-	m.hideOthers(t)
+	m := jobtest.NewMachine(t)
+	hideOthers(t, m)
 	for _, name := range []string{"squeue", "sbatch", "qselect", "qstat", "qsub"} {
-		m.program(t, name, "exit 1")
+		m.Program(t, name, "exit 1")
 	}
-	w := NewWatcher(m, Options{Limits: quickLimits()})
-	if got, err := w.Scheduler(t.Context()); !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "(slurm pbs)") {
+	w := NewWatcher(m, Options{Limits: jobtest.QuickLimits()})
+	if got, err := w.Scheduler(t.Context()); !errors.Is(err, remote.ErrNoAnswer) || !strings.Contains(err.Error(), "(slurm pbs)") {
 		t.Errorf("%q, %v; want no answer", got, err)
 	}
-	m.program(t, "qselect", "exit 0")
+	m.Program(t, "qselect", "exit 0")
 	if got, err := w.Scheduler(t.Context()); err != nil || got != PBS {
 		t.Errorf("%q, %v; want %q", got, err, PBS)
 	}
@@ -89,23 +91,23 @@ func TestTheSchedulerIsFoundUnderEveryLoginShellAndDespiteItsStartUpFiles(t *tes
 	if err != nil {
 		t.Skip("needs id")
 	}
-	for name, words := range loginShells() {
+	for name, words := range jobtest.LoginShells() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t)
-			m.shell = words
-			m.hideOthers(t)
-			m.file(t, ".profile", `echo slurm; echo "module loaded" >&2
+			m := jobtest.NewMachine(t)
+			m.Shell = words
+			hideOthers(t, m)
+			m.Write(t, ".profile", `echo slurm; echo "module loaded" >&2
 set -- slurm pbs; s=slurm k=slurm
 has() { true; }
 set -u; set -e; set -C; IFS=s
-PATH=":/no such/folder:"`+posixsh.Quote(m.bin)+":\n")
+PATH=":/no such/folder:"`+posixsh.Quote(m.Bin)+":\n")
 			for program, text := range map[string]string{
 				"squeue": "echo 7; exit 1", "sbatch": "exit 1", "qselect": "echo 8.old; cat", "qstat": "exit 1", "qsub": "exit 1",
 			} {
-				m.program(t, program, text)
+				m.Program(t, program, text)
 			}
-			w := NewWatcher(m, Options{Limits: quickLimits()})
+			w := NewWatcher(m, Options{Limits: jobtest.QuickLimits()})
 			if got, err := w.Scheduler(t.Context()); err != nil || got != PBS {
 				t.Errorf("%q, %v; want %q", got, err, PBS)
 			}
@@ -122,15 +124,15 @@ func TestGridEngineIsNotTakenForPBS(t *testing.T) {
 		"by its programs, as on Debian": {"", "qconf"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.hideOthers(t)
-			m.file(t, ".profile", m.read(t, ".profile")+c.profile)
+			m := jobtest.NewMachine(t)
+			hideOthers(t, m)
+			m.Write(t, ".profile", m.Read(t, ".profile")+c.profile)
 			for _, name := range []string{"qselect", "qstat", "qsub", c.program} {
 				if name != "" {
-					m.program(t, name, "exit 0")
+					m.Program(t, name, "exit 0")
 				}
 			}
-			if got, err := NewWatcher(m, Options{Limits: quickLimits()}).Scheduler(t.Context()); err != nil || got != GridEngine {
+			if got, err := NewWatcher(m, Options{Limits: jobtest.QuickLimits()}).Scheduler(t.Context()); err != nil || got != GridEngine {
 				t.Errorf("%q, %v; want %q", got, err, GridEngine)
 			}
 		})

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/sched"
 )
 
 // parseScontrol reads the output of scontrol show job.
@@ -77,7 +80,7 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 			t.Fatalf("job %d:\n got %+v\nwant %+v", i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
 		}
 	}
-	if job, ok := pick(slurm{}, got, "105"); !ok || job.ID != "105_1" {
+	if job, ok := sched.Pick(slurm{}, got, "105"); !ok || job.ID != "105_1" {
 		t.Errorf("of the array, %q serves", job.ID)
 	}
 }
@@ -142,11 +145,11 @@ func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 		"Job's_account_not_permitted_to_use_this_partition_(staff_allows_staff_not_proj1)": true,
 	} {
 		r := slurmReason(word)
-		if r.words == "" || r.never != never || strings.HasPrefix(r.hint(), "the job will never start as submitted") != never {
+		if r.Words == "" || r.Never != never || strings.HasPrefix(r.Hint(), "the job will never start as submitted") != never {
 			t.Errorf("%s: %+v", word, r)
 		}
 	}
-	if hint := slurmReason("SomethingNew").hint(); hint != "" {
+	if hint := slurmReason("SomethingNew").Hint(); hint != "" {
 		t.Errorf("an unknown reason became %q", hint)
 	}
 }
@@ -186,9 +189,9 @@ func TestAJobThatAnotherClusterRunsIsNotCancelled(t *testing.T) {
 }
 
 func TestASlurmThatIsTooOldIsNamed(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.file(t, "squeue.fails", "squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information\n")
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Write(t, "squeue.fails", "squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information\n")
 	if _, err := slurmWatcher(m).Jobs(t.Context()); err == nil || !strings.Contains(err.Error(), "older than 20.02") {
 		t.Error(err)
 	}
@@ -212,14 +215,14 @@ func FuzzParsers(f *testing.F) {
 			}
 		}
 		for _, r := range splitQstat(s) {
-			redirectedLogs(s, "", "PBS_JOB", r.variables())
+			sched.RedirectedLogs(s, "", "PBS_JOB", r.variables())
 			r.script()
 		}
 		for _, r := range splitScontrol(s) {
-			redirectedLogs(s, "", "SLURM_JOB", r.variables())
+			sched.RedirectedLogs(s, "", "SLURM_JOB", r.variables())
 		}
 		firstNode(s)
-		parseClockTime(s)
+		sched.ParseClockTime(s)
 		sections(s, "mark")
 	})
 }
@@ -281,16 +284,16 @@ func TestTheScriptIsToldFromItsArguments(t *testing.T) {
 		"a relative path":       {"sub/run.sh x", "@", "@/sub/run.sh"},
 		"a script that is gone": {"@/gone.sh x", "@", "@/gone.sh x"},
 	} {
-		m := newMachine(t)
-		if err := os.Mkdir(m.path("sub"), 0o755); err != nil {
+		m := jobtest.NewMachine(t)
+		if err := os.Mkdir(m.File("sub"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range []string{"run.sh", "my job.sh", "sub/run.sh"} {
-			m.file(t, file, "python serve.py > \"nb-$SLURM_JOB_ID.log\"\n")
+			m.Write(t, file, "python serve.py > \"nb-$SLURM_JOB_ID.log\"\n")
 		}
-		here := strings.NewReplacer("@", m.home)
-		m.file(t, "record", scontrolText("Command="+here.Replace(c.command), "WorkDir="+here.Replace(c.workdir)))
-		m.program(t, "scontrol", `cat "$HOME/record"`)
+		here := strings.NewReplacer("@", m.Home)
+		m.Write(t, "record", scontrolText("Command="+here.Replace(c.command), "WorkDir="+here.Replace(c.workdir)))
+		m.Program(t, "scontrol", `cat "$HOME/record"`)
 		job, ok, err := slurmWatcher(m).Detail(t.Context(), "7")
 		if err != nil || !ok || job.Script != here.Replace(c.want) {
 			t.Errorf("%s: %+v, %v, want the script %q", name, job, err, here.Replace(c.want))
@@ -303,17 +306,17 @@ func TestTheScriptIsToldFromItsArguments(t *testing.T) {
 
 // queueOf installs a Slurm on the machine whose squeue prints the file ~/queue (or
 // ~/queue.CLUSTER with -M) and whose scontrol prints the file ~/job.ID.
-func queueOf(t *testing.T, m *machine) {
+func queueOf(t *testing.T, m *jobtest.Machine) {
 	t.Helper()
 	const options = `printf '%s\n' "$*" >>"$HOME/asked.${0##*/}"
 cluster=
 if test "$1" = -M; then cluster=.$2; shift 2; fi
 `
-	m.program(t, "squeue", options+`cat "$HOME/queue$cluster" 2>/dev/null; exit 0`)
-	m.program(t, "scontrol", options+`for id; do :; done
+	m.Program(t, "squeue", options+`cat "$HOME/queue$cluster" 2>/dev/null; exit 0`)
+	m.Program(t, "scontrol", options+`for id; do :; done
 cat "$HOME/job.$id$cluster" 2>/dev/null || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }`)
-	m.program(t, "sacct", "exit 1")
-	m.program(t, "scancel", options+"exit 0")
+	m.Program(t, "sacct", "exit 1")
+	m.Program(t, "scancel", options+"exit 0")
 }
 
 // listed is a line of squeue.
@@ -346,14 +349,14 @@ func until(t *testing.T, x *Watch, fits func(api.Job) bool) api.Job {
 }
 
 func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	rest := func(tasks string) string { return listed("54", "54", tasks, "PENDING", "", "lab", "chain") }
 	shown := func(id, task, state string) string {
 		return scontrolText("JobId="+id, "ArrayJobId=54", "ArrayTaskId="+task, "JobName=chain", "JobState="+state, "NodeList=lyra01", "BatchHost=lyra01", "StdOut=/h/54_"+task+".out") + "\n"
 	}
-	m.file(t, "queue", rest("2-4%1")+listed("55", "54", "1", "RUNNING", "lyra01", "lab", "chain"))
-	m.file(t, "job.54_1", shown("55", "1", "RUNNING"))
+	m.Write(t, "queue", rest("2-4%1")+listed("55", "54", "1", "RUNNING", "lyra01", "lab", "chain"))
+	m.Write(t, "job.54_1", shown("55", "1", "RUNNING"))
 	w := slurmWatcher(m)
 	job, found, err := w.Find(t.Context(), Query{Name: "chain"})
 	if err != nil || !found || job.ID != "54" || job.Task != "1" || job.State != api.JobRunning || job.Log != "/h/54_1.out" {
@@ -364,25 +367,25 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 	defer x.Close()
 	until(t, x, func(j api.Job) bool { return j.State == api.JobRunning && j.Log == "/h/54_1.out" })
 
-	m.file(t, "job.54", shown("55", "1", "COMPLETED")+shown("54", "2-4%1", "PENDING"))
-	m.file(t, "queue", rest("2-4%1"))
+	m.Write(t, "job.54", shown("55", "1", "COMPLETED")+shown("54", "2-4%1", "PENDING"))
+	m.Write(t, "queue", rest("2-4%1"))
 	job = until(t, x, func(j api.Job) bool { return j.State == api.JobQueued })
 	if job.ID != "54" || job.Log != "" {
 		t.Errorf("between two tasks: %+v", job)
 	}
-	m.file(t, "job.54_2", shown("56", "2", "RUNNING"))
-	m.file(t, "queue", rest("3-4%1")+listed("56", "54", "2", "RUNNING", "lyra01", "lab", "chain"))
+	m.Write(t, "job.54_2", shown("56", "2", "RUNNING"))
+	m.Write(t, "queue", rest("3-4%1")+listed("56", "54", "2", "RUNNING", "lyra01", "lab", "chain"))
 	job = until(t, x, func(j api.Job) bool { return j.State == api.JobRunning })
 	if job.ID != "54" || job.Task != "2" || job.Log != "/h/54_2.out" {
 		t.Errorf("the second task: %+v", job)
 	}
-	m.file(t, "job.54_3", shown("57", "3", "RUNNING"))
-	m.file(t, "queue", rest("4%1")+listed("57", "54", "3", "RUNNING", "lyra01", "lab", "chain"))
+	m.Write(t, "job.54_3", shown("57", "3", "RUNNING"))
+	m.Write(t, "queue", rest("4%1")+listed("57", "54", "3", "RUNNING", "lyra01", "lab", "chain"))
 	if job = until(t, x, func(j api.Job) bool { return j.Task == "3" }); job.Log != "/h/54_3.out" {
 		t.Errorf("the third task, which began before anybody asked: %+v", job)
 	}
-	m.file(t, "job.54", shown("55", "1", "COMPLETED")+shown("58", "4", "TIMEOUT"))
-	m.file(t, "queue", "")
+	m.Write(t, "job.54", shown("55", "1", "COMPLETED")+shown("58", "4", "TIMEOUT"))
+	m.Write(t, "queue", "")
 	for r := range x.C() {
 		if job = r.Job; job.State.Ended() {
 			break
@@ -394,9 +397,9 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 }
 
 func TestTheTasksOfAnArrayThatWaitAreFoundAsTheArray(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	queueOf(t, m)
-	m.file(t, "queue", listed("54", "54", "2-4%1", "PENDING", "", "lab", "chain")+listed("55", "54", "1", "RUNNING", "lyra01", "lab", "chain"))
+	m.Write(t, "queue", listed("54", "54", "2-4%1", "PENDING", "", "lab", "chain")+listed("55", "54", "1", "RUNNING", "lyra01", "lab", "chain"))
 	for asked, want := range map[string]string{"54_[2-4%1]": "54", "54": "54", "54_1": "54_1"} {
 		job, found, err := slurmWatcher(m).Find(t.Context(), Query{ID: asked})
 		if err != nil || !found || job.ID != want {
@@ -406,14 +409,14 @@ func TestTheTasksOfAnArrayThatWaitAreFoundAsTheArray(t *testing.T) {
 }
 
 func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	queueOf(t, m)
-	m.program(t, "sbatch", `echo "4711;gpu"`)
+	m.Program(t, "sbatch", `echo "4711;gpu"`)
 	w := slurmWatcher(m)
 	args := []string{"-M", "gpu"}
-	m.file(t, "queue", listed("4711", "N/A", "N/A", "RUNNING", "lyra01", "lab", "another"))
-	m.file(t, "queue.gpu", listed("4711", "N/A", "N/A", "RUNNING", "viper01", "gpu", "nb"))
-	m.file(t, "job.4711.gpu", scontrolText("JobId=4711", "NodeList=viper01", "BatchHost=viper01", "StdOut=/h/gpu.out"))
+	m.Write(t, "queue", listed("4711", "N/A", "N/A", "RUNNING", "lyra01", "lab", "another"))
+	m.Write(t, "queue.gpu", listed("4711", "N/A", "N/A", "RUNNING", "viper01", "gpu", "nb"))
+	m.Write(t, "job.4711.gpu", scontrolText("JobId=4711", "NodeList=viper01", "BatchHost=viper01", "StdOut=/h/gpu.out"))
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Args: args})
 	if err != nil || job.ID != "4711" || job.Cluster != "gpu" || job.Node != "viper01" {
 		t.Fatalf("%+v, %v", job, err)
@@ -428,11 +431,11 @@ func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
 	if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 2 || jobs[0].Cluster != "" || jobs[1].Cluster != "gpu" {
 		t.Errorf("%+v, %v", jobs, err)
 	}
-	if err := w.Extend(t.Context(), job.Ref(), time.Hour); err == nil || !strings.Contains(m.read(t, "asked.scontrol"), "-M gpu update JobId=4711") {
-		t.Errorf("extended by %q (%v)", m.read(t, "asked.scontrol"), err)
+	if err := w.Extend(t.Context(), job.Ref(), time.Hour); err == nil || !strings.Contains(m.Read(t, "asked.scontrol"), "-M gpu update JobId=4711") {
+		t.Errorf("extended by %q (%v)", m.Read(t, "asked.scontrol"), err)
 	}
-	if err := w.Cancel(t.Context(), job.Ref()); err != nil || m.read(t, "asked.scancel") != "-M gpu 4711\n" {
-		t.Errorf("cancelled by %q, %v", m.read(t, "asked.scancel"), err)
+	if err := w.Cancel(t.Context(), job.Ref()); err != nil || m.Read(t, "asked.scancel") != "-M gpu 4711\n" {
+		t.Errorf("cancelled by %q, %v", m.Read(t, "asked.scancel"), err)
 	}
 
 	// Another computer that only knows the session's arguments, and one that knows the id.
@@ -445,10 +448,10 @@ func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
 }
 
 func TestClustersOfThePersonsEnvironmentAreTold(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	queueOf(t, m)
-	m.file(t, ".profile", m.pathLine()+"export SLURM_CLUSTERS=gpu,cpu\n")
-	m.file(t, "queue", listed("7", "N/A", "N/A", "RUNNING", "viper01", "gpu", "nb"))
+	m.Write(t, ".profile", m.PathLine()+"export SLURM_CLUSTERS=gpu,cpu\n")
+	m.Write(t, "queue", listed("7", "N/A", "N/A", "RUNNING", "viper01", "gpu", "nb"))
 	jobs, err := slurmWatcher(m).Jobs(t.Context())
 	if err != nil || len(jobs) != 1 || jobs[0].Ref() != "7;gpu" {
 		t.Errorf("%+v, %v", jobs, err)
@@ -460,7 +463,7 @@ func TestClustersAreReadFromSbatchsWords(t *testing.T) {
 		"-M gpu": "gpu", "-Mgpu": "gpu", "--clusters=gpu,cpu": "cpu gpu", "--clusters gpu": "gpu", "--cluster=gpu": "gpu", "--mem=1G -p x": "", "-M": "", "-M all": "",
 	} {
 		s := newSlurm()
-		added := s.addClusters(strings.Fields(words))
+		added := s.AddClusters(strings.Fields(words))
 		if got := strings.Join(s.otherClusters(), " "); got != want || added != (want != "") {
 			t.Errorf("%s: %q, want %q", words, got, want)
 		}
@@ -589,25 +592,25 @@ squeue() { echo "a function of yours"; }
 `
 
 func TestNoiseWrappersAliasesAndLocalesChangeNothing(t *testing.T) {
-	for name, words := range loginShells() {
+	for name, words := range jobtest.LoginShells() {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.shell = words
+			m := jobtest.NewMachine(t)
+			m.Shell = words
 			queueOf(t, m)
-			m.file(t, ".profile", m.pathLine()+noise)
-			m.file(t, ".bash_profile", m.pathLine()+noise)
-			m.file(t, "records", listed("7", "N/A", "N/A", "RUNNING", "lyra01", "lab", "nb"))
-			m.program(t, "squeue", `echo "*** maintenance on Monday ***"; echo "see https://example.org"
+			m.Write(t, ".profile", m.PathLine()+noise)
+			m.Write(t, ".bash_profile", m.PathLine()+noise)
+			m.Write(t, "records", listed("7", "N/A", "N/A", "RUNNING", "lyra01", "lab", "nb"))
+			m.Program(t, "squeue", `echo "*** maintenance on Monday ***"; echo "see https://example.org"
 printf '%s %s %s\n' "$LC_ALL" "${SQUEUE_FORMAT-unset}" "$SLURM_TIME_FORMAT" >"$HOME/env"
 cat "$HOME/records"; echo "Your quota: 80 %"`)
-			m.program(t, "sbatch", `echo "Checking your quota: fine"; echo "Submitted batch job 7"; echo; echo "Have a nice day"; echo "sbatch: using partition p" >&2`)
-			m.file(t, "job.7", "*** maintenance on Monday ***\n"+scontrolText()+"\nYour quota: 80 %\n")
+			m.Program(t, "sbatch", `echo "Checking your quota: fine"; echo "Submitted batch job 7"; echo; echo "Have a nice day"; echo "sbatch: using partition p" >&2`)
+			m.Write(t, "job.7", "*** maintenance on Monday ***\n"+scontrolText()+"\nYour quota: 80 %\n")
 			w := slurmWatcher(m)
 			jobs, err := w.Jobs(t.Context())
 			if err != nil || len(jobs) != 1 || jobs[0].ID != "7" || jobs[0].Node != "lyra01" || jobs[0].Name != "nb" {
 				t.Errorf("%+v, %v", jobs, err)
 			}
-			if env := m.read(t, "env"); env != "C unset %s\n" {
+			if env := m.Read(t, "env"); env != "C unset %s\n" {
 				t.Errorf("squeue was asked with %q", env)
 			}
 			job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh"})
@@ -619,8 +622,8 @@ cat "$HOME/records"; echo "Your quota: 80 %"`)
 }
 
 func TestATableInsteadOfTheColumnsIsNotTakenForNoJobs(t *testing.T) {
-	m := newMachine(t)
-	m.program(t, "squeue", `echo "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"; echo "                 7      day       nb     mira  R       0:10      1 lyra07"`)
+	m := jobtest.NewMachine(t)
+	m.Program(t, "squeue", `echo "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"; echo "                 7      day       nb     mira  R       0:10      1 lyra07"`)
 	_, found, err := slurmWatcher(m).Find(t.Context(), Query{Name: "nb"})
 	if found || !errors.Is(err, errSqueueTable) {
 		t.Errorf("%v, %v", found, err)
@@ -648,20 +651,20 @@ func TestAServerIsTheJobsOwnOrIsNotSaidToBe(t *testing.T) {
 		"its process by the scheduler":         {beside, processes, closed, 102, true, nil},
 		"another's by the node":                {beside, processes, env, 200, false, nil},
 		"its process by the node":              {beside, nothing, env, 101, true, nil},
-		"nobody can tell":                      {beside, nothing, closed, 101, false, errOwnerUnknown},
+		"nobody can tell":                      {beside, nothing, closed, 101, false, joblog.ErrOwnerUnknown},
 		"the other job is on another node":     {apart, nothing, closed, 101, true, nil},
 		"a process of its own on another node": {apart, processes, closed, 100, true, nil},
 	} {
-		m := newMachine(t)
+		m := jobtest.NewMachine(t)
 		queueOf(t, m)
-		m.file(t, "queue", c.queue)
-		m.program(t, "sstat", c.sstat)
-		m.program(t, "ssh", c.ssh)
+		m.Write(t, "queue", c.queue)
+		m.Program(t, "sstat", c.sstat)
+		m.Program(t, "ssh", c.ssh)
 		got, err := slurmWatcher(m).OwnsProcess(t.Context(), job, c.pid)
 		if got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, c.want, c.err)
 		}
-		if _, err := os.Stat(filepath.Join(m.home, "asked.sstat")); err == nil && c.queue == alone {
+		if _, err := os.Stat(filepath.Join(m.Home, "asked.sstat")); err == nil && c.queue == alone {
 			t.Errorf("%s: the scheduler was asked for nothing", name)
 		}
 	}

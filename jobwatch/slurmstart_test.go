@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // testOnly is an sbatch that knows --test-only and reads the job from standard input.
@@ -26,9 +29,9 @@ esac
 echo 1; exit 1`
 
 func TestTheStartOfATestedJobIsReadFromStandardError(t *testing.T) {
-	m := newMachine(t)
-	m.program(t, "sbatch", testOnly)
-	m.file(t, "nb.sh", "#!/bin/sh\r\necho it is mine\r\n")
+	m := jobtest.NewMachine(t)
+	m.Program(t, "sbatch", testOnly)
+	m.Write(t, "nb.sh", "#!/bin/sh\r\necho it is mine\r\n")
 	want := time.Date(2026, 11, 15, 0, 38, 26, 0, time.UTC)
 	for name, s := range map[string]Submission{
 		"a script here":  {Content: []byte("#!/bin/sh\r\necho it is mine\r\n"), Base: "nb.sh", Args: []string{"--comment=a b"}},
@@ -38,10 +41,10 @@ func TestTheStartOfATestedJobIsReadFromStandardError(t *testing.T) {
 		if err != nil || !start.At.Equal(want) || start.Submitted != "" {
 			t.Fatalf("%s: %+v, %v", name, start, err)
 		}
-		if tested, err := os.ReadFile(m.path("tested")); err != nil || string(tested) != "#!/bin/sh\necho it is mine\n" {
+		if tested, err := os.ReadFile(m.File("tested")); err != nil || string(tested) != "#!/bin/sh\necho it is mine\n" {
 			t.Errorf("%s: tested %q, %v", name, tested, err)
 		}
-		if words, err := os.ReadFile(m.path("words")); err != nil || !strings.HasSuffix(string(words), "--test-only --parsable --comment=a b\n") {
+		if words, err := os.ReadFile(m.File("words")); err != nil || !strings.HasSuffix(string(words), "--test-only --parsable --comment=a b\n") {
 			t.Errorf("%s: the words %q, %v", name, words, err)
 		}
 	}
@@ -57,22 +60,22 @@ func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
 		"a sentence with a cluster":       {`echo "Submitted batch job 4716 on cluster gpu"`, "4716;gpu", "-M gpu 4716\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.program(t, "sbatch", tt.answer)
-			m.program(t, "scancel", `printf '%s\n' "$*" >>"$HOME/cancelled"`)
+			m := jobtest.NewMachine(t)
+			m.Program(t, "sbatch", tt.answer)
+			m.Program(t, "scancel", `printf '%s\n' "$*" >>"$HOME/cancelled"`)
 			start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"})
 			if err != nil || start.Submitted != tt.job || !start.Cancelled || !start.At.IsZero() {
 				t.Errorf("%+v, %v", start, err)
 			}
-			if words, err := os.ReadFile(m.path("cancelled")); err != nil || string(words) != tt.cancelled {
+			if words, err := os.ReadFile(m.File("cancelled")); err != nil || string(words) != tt.cancelled {
 				t.Errorf("cancelled %q, %v", words, err)
 			}
 		})
 	}
 	t.Run("a cancel that fails", func(t *testing.T) {
-		m := newMachine(t)
-		m.program(t, "sbatch", "echo 4711")
-		m.program(t, "scancel", "exit 1")
+		m := jobtest.NewMachine(t)
+		m.Program(t, "sbatch", "echo 4711")
+		m.Program(t, "scancel", "exit 1")
 		start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"})
 		if err != nil || start.Submitted != "4711" || start.Cancelled {
 			t.Errorf("%+v, %v", start, err)
@@ -81,12 +84,12 @@ func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
 }
 
 func TestAJobThatATestSubmittedIsToldLaterIfTheAnswerIsLost(t *testing.T) {
-	m := newMachine(t)
-	m.program(t, "sbatch", `echo run >>"$HOME/runs"; while test ! -f "$HOME/lost"; do sleep 0.01; done
+	m := jobtest.NewMachine(t)
+	m.Program(t, "sbatch", `echo run >>"$HOME/runs"; while test ! -f "$HOME/lost"; do sleep 0.01; done
 echo "sbatch: a word from the site" >&2; echo 4711`)
-	m.program(t, "scancel", `echo "scancel: one too" >&2; printf '%s\n' "$*" >>"$HOME/cancelled"`)
+	m.Program(t, "scancel", `echo "scancel: one too" >&2; printf '%s\n' "$*" >>"$HOME/cancelled"`)
 	s := Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}
-	if start, err := slurmWatcher(unread{m, t}).TestStart(t.Context(), s); !errors.Is(err, ErrLost) || start.Submitted != "" {
+	if start, err := slurmWatcher(unread{m, t}).TestStart(t.Context(), s); !errors.Is(err, remote.ErrLost) || start.Submitted != "" {
 		t.Fatalf("%+v, %v", start, err)
 	}
 	for range 2 {
@@ -94,7 +97,7 @@ echo "sbatch: a word from the site" >&2; echo 4711`)
 			t.Errorf("%+v, %v", start, err)
 		}
 	}
-	if runs, cancelled := m.read(t, "runs"), m.read(t, "cancelled"); runs != "run\n" || cancelled != "4711\n" {
+	if runs, cancelled := m.Read(t, "runs"), m.Read(t, "cancelled"); runs != "run\n" || cancelled != "4711\n" {
 		t.Errorf("sbatch: %q, scancel: %q", runs, cancelled)
 	}
 }
@@ -102,16 +105,16 @@ echo "sbatch: a word from the site" >&2; echo 4711`)
 // unread is a machine whose connection is lost once a command runs: nobody reads what it
 // prints. The file "lost" says so to the command.
 type unread struct {
-	*machine
+	*jobtest.Machine
 	t *testing.T
 }
 
-func (u unread) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+func (u unread) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return Result{}, err
+		return remote.Result{}, err
 	}
-	cmd := u.command(ctx, command)
+	cmd := u.Command(ctx, command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), w, w
 	err = cmd.Start()
 	_ = w.Close()
@@ -122,29 +125,29 @@ func (u unread) Run(ctx context.Context, command string, stdin []byte) (Result, 
 		}
 	}
 	_ = r.Close()
-	u.file(u.t, "lost", "")
+	u.Write(u.t, "lost", "")
 	_ = cmd.Wait()
-	return Result{}, cmp.Or(err, io.ErrUnexpectedEOF)
+	return remote.Result{}, cmp.Or(err, io.ErrUnexpectedEOF)
 }
 
 func TestATestSaysThatTheSchedulerWouldRefuseTheJob(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer string
-		test   func(Start, error) bool
+		test   func(sched.Start, error) bool
 	}{
-		"refused": {`echo "allocation failure: Invalid account or account/partition combination specified" >&2; exit 1`, func(_ Start, err error) bool {
+		"refused": {`echo "allocation failure: Invalid account or account/partition combination specified" >&2; exit 1`, func(_ sched.Start, err error) bool {
 			e, ok := errors.AsType[*api.Error](err)
-			return ok && e.Code == api.CodeSubmit && strings.Contains(e.Message, "Invalid account") && e.Hint != siteRuleHint
+			return ok && e.Code == api.CodeSubmit && strings.Contains(e.Message, "Invalid account") && e.Hint != sched.SiteRuleHint
 		}},
-		"no controller": {`echo "sbatch: error: Unable to contact slurm controller (connect failure)" >&2; exit 1`, func(_ Start, err error) bool {
-			return errors.Is(err, ErrNoAnswer)
+		"no controller": {`echo "sbatch: error: Unable to contact slurm controller (connect failure)" >&2; exit 1`, func(_ sched.Start, err error) bool {
+			return errors.Is(err, remote.ErrNoAnswer)
 		}},
-		"other words": {`echo "sbatch: looks fine" >&2`, func(s Start, err error) bool {
+		"other words": {`echo "sbatch: looks fine" >&2`, func(s sched.Start, err error) bool {
 			return err == nil && s.At.IsZero() && strings.Contains(s.Words, "looks fine")
 		}},
 	} {
-		m := newMachine(t)
-		m.program(t, "sbatch", tt.answer)
+		m := jobtest.NewMachine(t)
+		m.Program(t, "sbatch", tt.answer)
 		if start, err := slurmWatcher(m).TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n"), Base: "x"}); !tt.test(start, err) {
 			t.Errorf("%s: %+v, %v", name, start, err)
 		}
@@ -157,11 +160,11 @@ type counted struct {
 	commands    atomic.Int32
 }
 
-func (c *counted) Run(_ context.Context, _ string, stdin []byte) (Result, error) {
+func (c *counted) Run(_ context.Context, _ string, stdin []byte) (remote.Result, error) {
 	mark, _, _ := strings.Cut(strings.SplitN(string(stdin), "tunctl-", 2)[1], ".begin")
 	mark = "tunctl-" + mark
 	c.commands.Add(1)
-	return Result{
+	return remote.Result{
 		Stdout: []byte(mark + ".begin\n" + c.out + "\n" + mark + ".end 0\n"),
 		Stderr: []byte(mark + ".begin\n" + c.errout + "\n" + mark + ".end\n"),
 	}, nil
@@ -170,14 +173,14 @@ func (c *counted) Run(_ context.Context, _ string, stdin []byte) (Result, error)
 func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{errout: "sbatch: Job 9 to start at 1794702650 using 1 processors"}
-		w := NewWatcher(c, Options{Scheduler: Slurm, Limits: DefaultLimits()})
+		w := NewWatcher(c, Options{Scheduler: Slurm, Limits: remote.DefaultLimits()})
 		begin := time.Now()
 		for range 4 {
 			if start, err := w.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n")}); err != nil || start.At.Unix() != 1794702650 {
 				t.Fatalf("%+v, %v", start, err)
 			}
 		}
-		if took := time.Since(begin); took != 3*DefaultLimits().QueryMin {
+		if took := time.Since(begin); took != 3*remote.DefaultLimits().QueryMin {
 			t.Errorf("four tests took %s", took)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.file(t, "sbatch", "before() { sleep 0.2; }")
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Write(t, "sbatch", "before() { sleep 0.2; }")
 	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh", Session: "jupyter"}
 
 	ids := make([]string, 6)
@@ -43,27 +46,27 @@ func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
 			t.Errorf("ids differ: %q and %q", ids, job.ID)
 		}
 	}
-	if n := len(submitted(t, m)); n != 1 {
+	if n := len(jobtest.Submitted(t, m)); n != 1 {
 		t.Errorf("%d jobs", n)
 	}
-	if want := filepath.Join(m.home, ".tunctl/tag-1/job.sh"); job.Script != want {
+	if want := filepath.Join(m.Home, ".tunctl/tag-1/job.sh"); job.Script != want {
 		t.Errorf("script %q, want %q", job.Script, want)
 	}
-	if want := filepath.Join(m.home, "slurm-"+job.ID+".out"); job.Log != want || job.State != api.JobQueued {
+	if want := filepath.Join(m.Home, "slurm-"+job.ID+".out"); job.Log != want || job.State != api.JobQueued {
 		t.Errorf("job %+v, want log %q", job, want)
 	}
-	if got := m.read(t, ".tunctl/tag-1/job.sh"); got != string(s.Content) {
+	if got := m.Read(t, ".tunctl/tag-1/job.sh"); got != string(s.Content) {
 		t.Errorf("the script became %q", got)
 	}
 }
 
 func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	if err := os.Mkdir(m.path("a $(touch x) 'b"), 0o755); err != nil {
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	if err := os.Mkdir(m.File("a $(touch x) 'b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m.file(t, "it's a job.sh", "#!/bin/sh\r\n@ARGS@ $(touch y)\r\nexit 0\n")
+	m.Write(t, "it's a job.sh", "#!/bin/sh\r\n@ARGS@ $(touch y)\r\nexit 0\n")
 	job, err := slurmWatcher(m).Submit(t.Context(), Submission{
 		Tag: "t", Script: "~/it's a job.sh", Workdir: "~/a $(touch x) 'b", Args: []string{"--time=1", "--comment=a 'b' $(touch z) \"c\""},
 	})
@@ -73,27 +76,27 @@ func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
 	if !strings.Contains(job.Hint, crlfNote) {
 		t.Errorf("hint %q", job.Hint)
 	}
-	if got := m.read(t, ".tunctl/t/it's a job.sh"); got != "#!/bin/sh\n@ARGS@ $(touch y)\nexit 0\n" {
+	if got := m.Read(t, ".tunctl/t/it's a job.sh"); got != "#!/bin/sh\n@ARGS@ $(touch y)\nexit 0\n" {
 		t.Errorf("script %q", got)
 	}
-	want := "--parsable --time=1 --comment=a 'b' $(touch z) \"c\" " + m.path(".tunctl/t/it's a job.sh") + "\n"
-	if got := m.read(t, "sbatch.words"); got != want {
+	want := "--parsable --time=1 --comment=a 'b' $(touch z) \"c\" " + m.File(".tunctl/t/it's a job.sh") + "\n"
+	if got := m.Read(t, "sbatch.words"); got != want {
 		t.Errorf("words %q, want %q", got, want)
 	}
-	if got := m.read(t, "sbatch.folder"); got != m.path("a $(touch x) 'b")+"\n" {
+	if got := m.Read(t, "sbatch.folder"); got != m.File("a $(touch x) 'b")+"\n" {
 		t.Errorf("folder %q", got)
 	}
 	for _, name := range []string{"x", "y", "z"} {
-		if found, _ := filepath.Glob(m.path("*/" + name)); found != nil {
+		if found, _ := filepath.Glob(m.File("*/" + name)); found != nil {
 			t.Errorf("a value was run as a command: %q", found)
 		}
 	}
 }
 
 func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.file(t, "sbatch", `before() { echo "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified" >&2; exit 1; }`)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Write(t, "sbatch", `before() { echo "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified" >&2; exit 1; }`)
 	w := slurmWatcher(m)
 	s := Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
 	for range 2 {
@@ -103,10 +106,10 @@ func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
 			t.Fatalf("got %#v", err)
 		}
 	}
-	if n := strings.Count(m.read(t, "sbatch.words"), "\n"); n != 1 {
+	if n := strings.Count(m.Read(t, "sbatch.words"), "\n"); n != 1 {
 		t.Errorf("sbatch was run %d times", n)
 	}
-	m.file(t, "sbatch", "")
+	m.Write(t, "sbatch", "")
 	s.Tag = "b"
 	if _, err := w.Submit(t.Context(), s); err != nil {
 		t.Error(err)
@@ -126,9 +129,9 @@ func TestALostAnswerIsFollowedByALook(t *testing.T) {
 		"killed after it reached the end": {`before() { accept; kill -9 $$; }`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			fakeSlurm(t, m)
-			m.file(t, "sbatch", c.sbatch)
+			m := jobtest.NewMachine(t)
+			jobtest.FakeSlurm(t, m)
+			m.Write(t, "sbatch", c.sbatch)
 			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 			if c.found {
 				if err != nil || job.ID == "" {
@@ -148,10 +151,10 @@ func TestALostAnswerIsFollowedByALook(t *testing.T) {
 }
 
 func TestAnArrayWhoseAnswerWasLostIsFollowedAsAWhole(t *testing.T) {
-	m := newMachine(t)
+	m := jobtest.NewMachine(t)
 	queueOf(t, m)
-	m.program(t, "sbatch", `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`)
-	m.file(t, "queue", strings.Replace(listed("54", "54", "1-4", "PENDING", "", "lab", "chain"), "/h/run.sh", "/h/.tunctl/a/job.sh", 1))
+	m.Program(t, "sbatch", `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`)
+	m.Write(t, "queue", strings.Replace(listed("54", "54", "1-4", "PENDING", "", "lab", "chain"), "/h/run.sh", "/h/.tunctl/a/job.sh", 1))
 	job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 	if err != nil || job.ID != "54" {
 		t.Errorf("%+v, %v", job, err)
@@ -159,8 +162,8 @@ func TestAnArrayWhoseAnswerWasLostIsFollowedAsAWhole(t *testing.T) {
 }
 
 func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
 	content := []byte("#!/bin/sh\n")
 	for name, s := range map[string]Submission{
 		"no such folder":   {Tag: "a", Content: content, Base: "x", Workdir: "~/nowhere"},
@@ -176,23 +179,23 @@ func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if n := len(submitted(t, m)); n != 0 {
+	if n := len(jobtest.Submitted(t, m)); n != 0 {
 		t.Errorf("%d jobs", n)
 	}
 }
 
 func TestOldSubmissionsAreTidiedAway(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
 	old := time.Now().Add(-40 * 24 * time.Hour)
 	for _, name := range []string{"gone/tunctl.lock", "alive/tunctl.lock", "foreign"} {
-		if err := os.MkdirAll(m.path(".tunctl/"+name), 0o755); err != nil {
+		if err := os.MkdirAll(m.File(".tunctl/"+name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m.file(t, ".tunctl/alive/tunctl.log", "a plain process still writes here")
+	m.Write(t, ".tunctl/alive/tunctl.log", "a plain process still writes here")
 	for _, name := range []string{"gone/tunctl.lock", "gone", "alive/tunctl.lock", "alive", "foreign"} {
-		if err := os.Chtimes(m.path(".tunctl/"+name), old, old); err != nil {
+		if err := os.Chtimes(m.File(".tunctl/"+name), old, old); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,15 +203,15 @@ func TestOldSubmissionsAreTidiedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"gone": false, "alive": true, "foreign": true, "new": true} {
-		if _, err := os.Stat(m.path(".tunctl/" + name)); (err == nil) != want {
+		if _, err := os.Stat(m.File(".tunctl/" + name)); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestTheFolderOfAQuietProcessStaysWhileItRuns(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
 	old := time.Now().Add(-40 * 24 * time.Hour)
 	node, err := exec.Command("uname", "-n").Output()
 	if err != nil {
@@ -222,16 +225,16 @@ func TestTheFolderOfAQuietProcessStaysWhileItRuns(t *testing.T) {
 		"ended":     {"tunctl.pid": fmt.Sprintf("%d 1 2 %s", os.Getpid(), node), "tunctl.status": "0 2\n"}, // the number is another's now
 	} {
 		folder := ".tunctl/" + name
-		if err := os.MkdirAll(m.path(folder+"/tunctl.lock"), 0o755); err != nil {
+		if err := os.MkdirAll(m.File(folder+"/tunctl.lock"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		for file, text := range files {
-			m.file(t, folder+"/"+file, text)
-			if err := os.Chtimes(m.path(folder+"/"+file), old, old); err != nil {
+			m.Write(t, folder+"/"+file, text)
+			if err := os.Chtimes(m.File(folder+"/"+file), old, old); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(os.Chtimes(m.path(folder+"/tunctl.lock"), old, old), os.Chtimes(m.path(folder), old, old)); err != nil {
+		if err := errors.Join(os.Chtimes(m.File(folder+"/tunctl.lock"), old, old), os.Chtimes(m.File(folder), old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -239,32 +242,32 @@ func TestTheFolderOfAQuietProcessStaysWhileItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"runs": true, "elsewhere": true, "killed": false, "ended": false} {
-		if _, err := os.Stat(m.path(".tunctl/" + name)); (err == nil) != want {
+		if _, err := os.Stat(m.File(".tunctl/" + name)); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestWhatAKilledJobLeftIsTidiedAwayOnceItIsOld(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
 	old := time.Now().Add(-100 * 24 * time.Hour)
 	for _, name := range []string{"job.99999999", "job.8.server", "job.9", "job.mine", "job.10", fmt.Sprint("job.", os.Getpid())} {
-		if err := os.MkdirAll(m.path(".tunctl/"+name), 0o700); err != nil {
+		if err := os.MkdirAll(m.File(".tunctl/"+name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		m.file(t, ".tunctl/"+name+"/password", "old")
+		m.Write(t, ".tunctl/"+name+"/password", "old")
 		for _, path := range []string{".tunctl/" + name + "/password", ".tunctl/" + name} {
-			if err := os.Chtimes(m.path(path), old, old); err != nil {
+			if err := os.Chtimes(m.File(path), old, old); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	m.file(t, ".tunctl/job.9/server.json", "of a job that runs")
-	if err := os.Chtimes(m.path(".tunctl/job.10"), time.Time{}, time.Now().Add(-40*24*time.Hour)); err != nil {
+	m.Write(t, ".tunctl/job.9/server.json", "of a job that runs")
+	if err := os.Chtimes(m.File(".tunctl/job.10"), time.Time{}, time.Now().Add(-40*24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(m.path("elsewhere"), 0o700), os.Chtimes(m.path("elsewhere"), old, old), os.Symlink(m.path("elsewhere"), m.path(".tunctl/job.11"))); err != nil {
+	if err := errors.Join(os.Mkdir(m.File("elsewhere"), 0o700), os.Chtimes(m.File("elsewhere"), old, old), os.Symlink(m.File("elsewhere"), m.File(".tunctl/job.11"))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "new", Content: []byte("#!/bin/sh\n"), Base: "x"}); err != nil {
@@ -274,7 +277,7 @@ func TestWhatAKilledJobLeftIsTidiedAwayOnceItIsOld(t *testing.T) {
 		"job.99999999": false, "job.8.server": false, "job.9": true, "job.10": true, "job.mine": true, "job.11": true,
 		fmt.Sprint("job.", os.Getpid()): true, // a plain process that still runs
 	} {
-		if _, err := os.Stat(m.path(".tunctl/" + name)); (err == nil) != want {
+		if _, err := os.Stat(m.File(".tunctl/" + name)); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -287,27 +290,27 @@ func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
 		"another job of the person's": `before() { accept; echo "12 /h/other.sh" >>"$HOME/submitted"; echo 12; exit; }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			fakeSlurm(t, m)
-			m.file(t, "sbatch", sbatch)
+			m := jobtest.NewMachine(t)
+			jobtest.FakeSlurm(t, m)
+			m.Write(t, "sbatch", sbatch)
 			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
-			want, _, _ := strings.Cut(submitted(t, m)[0], "@")
-			if err != nil || job.ID != want || !hasTag(job, "a") {
+			want, _, _ := strings.Cut(jobtest.Submitted(t, m)[0], "@")
+			if err != nil || job.ID != want || !sched.HasTag(job, "a") {
 				t.Errorf("%+v, %v; want job %s", job, err, want)
 			}
 		})
 	}
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.file(t, "sbatch", `before() { script=/spool/copy.sh; }`)
-	if job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}); err != nil || !strings.HasPrefix(submitted(t, m)[0], job.ID+"@") {
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Write(t, "sbatch", `before() { script=/spool/copy.sh; }`)
+	if job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}); err != nil || !strings.HasPrefix(jobtest.Submitted(t, m)[0], job.ID+"@") {
 		t.Errorf("a wrapper that submits a copy: %+v, %v", job, err)
 	}
 }
 
 func TestKnownRefusalsHaveAHint(t *testing.T) {
 	for _, c := range []struct {
-		s      scheduler
+		s      sched.Scheduler
 		stderr string
 		hint   string
 	}{
@@ -322,7 +325,7 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 		{pbs{}, "qsub: would exceed queue generic's per-user limit\n", "your job limit"},
 		{pbs{}, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
 	} {
-		_, err := c.s.parseSubmit(Result{Exit: 1, Stderr: []byte(c.stderr)})
+		_, err := c.s.ParseSubmit(remote.Result{Exit: 1, Stderr: []byte(c.stderr)})
 		e, ok := errors.AsType[*api.Error](err)
 		if !ok || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Message, "usage:") || strings.Contains(e.Message, "sbatch:") {
 			t.Errorf("%q: %v, hint %q", c.stderr, err, fmt.Sprint(e))
@@ -331,11 +334,11 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 }
 
 func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	work := filepath.Join(filepath.Dir(m.home), "work")
-	m.file(t, ".profile", m.pathLine()+"export WORK="+posixsh.Quote(work)+"\n")
-	w := NewWatcher(m, Options{Scheduler: Slurm, Limits: quickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	work := filepath.Join(filepath.Dir(m.Home), "work")
+	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(work)+"\n")
+	w := NewWatcher(m, Options{Scheduler: Slurm, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
 	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Session: "jupyter"}
 	me, err := user.Current()
 	if err != nil {
@@ -355,10 +358,10 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 	if info, err := os.Stat(root); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if _, err := os.Stat(m.path(".tunctl")); err == nil {
+	if _, err := os.Stat(m.File(".tunctl")); err == nil {
 		t.Error("something was written to the home folder")
 	}
-	if again, err := w.Submit(t.Context(), s); err != nil || again.ID != job.ID || len(submitted(t, m)) != 1 {
+	if again, err := w.Submit(t.Context(), s); err != nil || again.ID != job.ID || len(jobtest.Submitted(t, m)) != 1 {
 		t.Errorf("the same tag again: %+v, %v", again, err)
 	}
 	if found, ok, err := w.Find(t.Context(), Query{Tag: "tag-1"}); err != nil || !ok || found.ID != job.ID {
@@ -367,11 +370,11 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 }
 
 func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
 	s := Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
 	submit := func(private string) string {
-		_, err := NewWatcher(m, Options{Scheduler: Slurm, Limits: quickLimits(), Private: private}).Submit(t.Context(), s)
+		_, err := NewWatcher(m, Options{Scheduler: Slurm, Limits: jobtest.QuickLimits(), Private: private}).Submit(t.Context(), s)
 		if err == nil {
 			return ""
 		}
@@ -381,30 +384,30 @@ func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
 		t.Errorf("a variable that is not set: %q", got)
 	}
 	if os.Getuid() == 0 { // only root can make another user's folder
-		theirs := filepath.Join(filepath.Dir(m.home), "theirs/.tunctl")
+		theirs := filepath.Join(filepath.Dir(m.Home), "theirs/.tunctl")
 		if err := errors.Join(os.MkdirAll(theirs, 0o777), os.Chown(theirs, 4242, 4242)); err != nil {
 			t.Fatal(err)
 		}
 		if got := submit(theirs); !strings.Contains(got, "belongs to another user") {
 			t.Errorf("another user's folder: %q", got)
 		}
-		link := filepath.Join(filepath.Dir(m.home), "link/.tunctl")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o777), os.Symlink(m.home, link), os.Lchown(link, 4242, 4242)); err != nil {
+		link := filepath.Join(filepath.Dir(m.Home), "link/.tunctl")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o777), os.Symlink(m.Home, link), os.Lchown(link, 4242, 4242)); err != nil {
 			t.Fatal(err)
 		}
 		if got := submit(link); !strings.Contains(got, "belongs to another user") {
 			t.Errorf("another user's link to a folder of ours: %q", got)
 		}
 	}
-	if n := len(submitted(t, m)); n != 0 {
+	if n := len(jobtest.Submitted(t, m)); n != 0 {
 		t.Errorf("%d jobs", n)
 	}
 }
 
 func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
-	m := newMachine(t)
-	m.file(t, ".profile", m.pathLine()+"export WORK="+posixsh.Quote(filepath.Join(filepath.Dir(m.home), "work"))+"\n")
-	w := NewWatcher(m, Options{Scheduler: None, Limits: quickLimits(), Private: "${WORK:?}/.tunctl"})
+	m := jobtest.NewMachine(t)
+	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(filepath.Join(filepath.Dir(m.Home), "work"))+"\n")
+	w := NewWatcher(m, Options{Scheduler: None, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/.tunctl"})
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\nsleep 60\n"), Base: "job.sh"})
 	if err != nil {
 		t.Fatal(err)
@@ -421,14 +424,14 @@ func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
 }
 
 func TestAFullDiskIsNamedAsTheCause(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.program(t, "sed", `echo "sed: couldn't flush stdout: Disk quota exceeded" >&2; exit 4`)
-	m.file(t, "job.sh", "#!/bin/sh\n")
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Program(t, "sed", `echo "sed: couldn't flush stdout: Disk quota exceeded" >&2; exit 4`)
+	m.Write(t, "job.sh", "#!/bin/sh\n")
 	_, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "t", Script: "~/job.sh"})
 	refused, ok := errors.AsType[*api.Error](err)
 	if !ok || !strings.HasSuffix(refused.Message, ".tunctl: sed: couldn't flush stdout: Disk quota exceeded") || !strings.Contains(refused.Message, "cannot copy the job script") ||
-		refused.Hint != diskFullHint {
+		refused.Hint != sched.DiskFullHint {
 		t.Errorf("%#v", err)
 	}
 	_, err = slurmWatcher(m).Submit(t.Context(), Submission{Tag: "u", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Workdir: "~/none"})

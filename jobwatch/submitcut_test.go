@@ -11,12 +11,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 )
 
 // cut is a machine whose connection breaks during one command: the part that has arrived
 // keeps running, or gets a signal.
 type cut struct {
-	*machine
+	*jobtest.Machine
 	bytes  int           // how much of the script arrives; all of it if negative
 	after  time.Duration // how long the link lives
 	signal syscall.Signal
@@ -24,15 +27,15 @@ type cut struct {
 
 var errLink = errors.New("the link broke")
 
-func (c *cut) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+func (c *cut) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	if c.bytes >= 0 {
 		stdin = stdin[:min(c.bytes, len(stdin))]
 	}
-	cmd := c.command(context.WithoutCancel(ctx), command)
+	cmd := c.Command(context.WithoutCancel(ctx), command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdin = bytes.NewReader(stdin)
 	if err := cmd.Start(); err != nil {
-		return Result{}, err
+		return remote.Result{}, err
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
@@ -42,12 +45,17 @@ func (c *cut) Run(ctx context.Context, command string, stdin []byte) (Result, er
 		<-ended
 	case <-ended:
 	}
-	return Result{}, errLink
+	return remote.Result{}, errLink
 }
 
 func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
 	s := Submission{Tag: "tag", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh"}
-	size := len(frame(newMark(), submitScript(&shell{limit: time.Second}, slurmKind.submit, s, newMark())))
+	whole := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, whole)
+	if _, err := slurmWatcher(whole).Submit(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	size := len(whole.Scripts[0])
 	for n := 0; n < size+size/10; n += size / 10 {
 		t.Run(fmt.Sprintf("after %d bytes", n), func(t *testing.T) {
 			t.Parallel()
@@ -69,18 +77,18 @@ func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
 
 // breakLink submits over a connection that breaks, and again over a good one.
 func breakLink(t *testing.T, s Submission, c *cut) {
-	c.machine = newMachine(t)
-	fakeSlurm(t, c.machine)
-	c.file(t, "sbatch", "before() { sleep 0.02; }")
+	c.Machine = jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, c.Machine)
+	c.Write(t, "sbatch", "before() { sleep 0.02; }")
 	if _, err := slurmWatcher(c).Submit(t.Context(), s); !errors.Is(err, errLink) {
 		t.Fatal(err)
 	}
-	w := slurmWatcher(c.machine)
+	w := slurmWatcher(c.Machine)
 	if c.signal == syscall.SIGKILL {
-		w.sh.limit = time.Second // nobody may be left to finish: do not wait long
+		w.sh.Limit = time.Second // nobody may be left to finish: do not wait long
 	}
 	job, err := w.Submit(t.Context(), s)
-	jobs := submitted(t, c.machine)
+	jobs := jobtest.Submitted(t, c.Machine)
 	switch {
 	case len(jobs) > 1:
 		t.Errorf("%d jobs", len(jobs))
@@ -96,7 +104,7 @@ func verdictWord(err error) string {
 	switch {
 	case err == nil:
 		return "one job"
-	case errors.Is(err, ErrNoAnswer):
+	case errors.Is(err, remote.ErrNoAnswer):
 		return "not known yet"
 	}
 	if _, ok := errors.AsType[*DoubtError](err); ok {

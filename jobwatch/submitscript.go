@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // How the submit script ends.
@@ -38,10 +39,10 @@ const (
 //
 // Variables have our prefix, because the job would inherit one that the person exports
 // under the same name. The script waits for the answer for most of a command's time limit.
-func submitScript(sh *shell, command string, s Submission, mark string) string {
-	wait := sh.limit * 6 / 10
+func submitScript(sh *remote.Shell, command string, s Submission, mark string) string {
+	wait := sh.Limit * 6 / 10
 	return strings.NewReplacer(
-		"@ROOT@", sh.folder(),
+		"@ROOT@", sh.Folder(),
 		"@TAG@", posixsh.Quote(s.Tag),
 		"@BASE@", posixsh.Quote(s.base()),
 		"@WORKDIR@", posixsh.QuotePath(cmp.Or(s.Workdir, "~")),

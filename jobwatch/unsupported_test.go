@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 )
 
 func TestASchedulerThatIsNotSupportedIsNamedWithWhatWorks(t *testing.T) {
@@ -26,13 +27,13 @@ func TestASchedulerThatIsNotSupportedIsNamedWithWhatWorks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t)
-			m.hideOthers(t)
+			m := jobtest.NewMachine(t)
+			hideOthers(t, m)
 			for program, text := range c.programs {
-				m.program(t, program, text)
+				m.Program(t, program, text)
 			}
-			got, err := NewWatcher(m, Options{Host: "dtu", Limits: quickLimits()}).Scheduler(t.Context())
-			if _, err := os.Stat(m.path("asked")); err == nil {
+			got, err := NewWatcher(m, Options{Host: "dtu", Limits: jobtest.QuickLimits()}).Scheduler(t.Context())
+			if _, err := os.Stat(m.File("asked")); err == nil {
 				t.Error("a job command was run to recognize the scheduler")
 			}
 			if c.want == "" {
@@ -55,12 +56,12 @@ func TestASchedulerThatIsNotSupportedIsNamedWithWhatWorks(t *testing.T) {
 }
 
 func TestASupportedSchedulerCountsMoreThanAnotherOnes(t *testing.T) {
-	m := newMachine(t)
-	m.hideOthers(t)
+	m := jobtest.NewMachine(t)
+	hideOthers(t, m)
 	for _, name := range []string{"sbatch", "squeue", "bsub", "bjobs"} { // Slurm's own wrappers for people used to LSF
-		m.program(t, name, "exit 0")
+		m.Program(t, name, "exit 0")
 	}
-	if got, err := NewWatcher(m, Options{Limits: quickLimits()}).Scheduler(t.Context()); err != nil || got != Slurm {
+	if got, err := NewWatcher(m, Options{Limits: jobtest.QuickLimits()}).Scheduler(t.Context()); err != nil || got != Slurm {
 		t.Errorf("%q, %v; want %q", got, err, Slurm)
 	}
 }

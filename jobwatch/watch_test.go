@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 )
 
 // cluster is a Runner in memory: a Slurm with the jobs that a test adds.
@@ -72,12 +74,11 @@ func (c *cluster) be(silent, broken bool) {
 }
 
 var (
-	markOf  = regexp.MustCompile(`(tunctl-\w+)\.begin`)
 	program = regexp.MustCompile(`limit (squeue|scontrol|sacct|scancel)`)
 	jobOf   = regexp.MustCompile(`show job '(\w+)'`)
 )
 
-func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (Result, error) {
+func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (remote.Result, error) {
 	name := "look for a file"
 	if m := program.FindStringSubmatch(string(stdin)); m != nil {
 		name = m[1]
@@ -100,36 +101,34 @@ func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (Result, erro
 	}
 	c.busy--
 	if crowd > 1 {
-		return Result{}, fmt.Errorf("%d commands at once", crowd)
+		return remote.Result{}, fmt.Errorf("%d commands at once", crowd)
 	}
 	if c.broken {
-		return Result{}, errors.New("no link")
+		return remote.Result{}, errors.New("no link")
 	}
 	out, errout, exit := c.answer(name, string(stdin))
-	mark := markOf.FindStringSubmatch(string(stdin))[1]
-	return Result{
+	mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
+	return remote.Result{
 		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
 		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
 	}, ctx.Err()
 }
 
 // files answers which of the requested logs exist: those of running jobs.
-func (c *cluster) files(script string) (Result, error) {
+func (c *cluster) files(script string) (remote.Result, error) {
 	if c.broken {
-		return Result{}, errors.New("no link")
+		return remote.Result{}, errors.New("no link")
 	}
-	mark, out := markOf.FindStringSubmatch(script)[1], ""
+	mark, out := jobtest.MarkOf.FindStringSubmatch(script)[1], ""
 	inner := ""
-	for i, m := range logAsked.FindAllStringSubmatch(script, -1) {
+	for i, m := range jobtest.LogAsked.FindAllStringSubmatch(script, -1) {
 		inner = m[2]
 		if job := c.jobs[m[1]]; job.State == api.JobRunning {
 			out += fmt.Sprintf("\n%s.%d 0 0 /h/slurm-%s.out\n", inner, i, m[1])
 		}
 	}
-	return Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", mark, out, inner, mark)}, nil
+	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", mark, out, inner, mark)}, nil
 }
-
-var logAsked = regexp.MustCompile(`set -- '/h/slurm-(\w+)\.out'\ntunctl_read (tunctl-\w+)`)
 
 func (c *cluster) answer(name, script string) (out, errout string, exit int) {
 	switch {
@@ -221,7 +220,7 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 		next(api.JobQueued, 80*time.Second)
 		job.State, job.Node = api.JobRunning, "cn2"
 		c.set(job)
-		w.Nudge() // its log appeared
+		w.QuerySoon() // its log appeared
 		if got := next(api.JobRunning, 11*time.Second); got.Node != "cn2" || got.Restarts != 1 {
 			t.Errorf("got %+v", got)
 		}
@@ -307,7 +306,7 @@ func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		w := serve(t, c)
-		w.Nudge()
+		w.QuerySoon()
 		time.Sleep(24 * time.Hour)
 		if len(c.commands()) != 0 {
 			t.Errorf("ran %v", c.commands())
@@ -358,7 +357,7 @@ func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
 					if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 1 {
 						t.Errorf("got %v, %v", jobs, err)
 					}
-					w.Nudge()
+					w.QuerySoon()
 				})
 			}
 			crowd.Wait()
@@ -432,7 +431,7 @@ func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
 					time.Sleep(time.Duration(5+i*10) * time.Minute)
 					job.State, job.Node, job.Start = api.JobRunning, "cn1", time.Now()
 					c.set(job)
-					w.Nudge()
+					w.QuerySoon()
 					time.Sleep(4 * time.Hour)
 					if _, err := w.Jobs(t.Context()); err != nil {
 						t.Log(err)

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
@@ -40,9 +42,9 @@ func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
 
 func TestOnlyTheNewestStepsAreHeardAndTheirInputIsNotEnded(t *testing.T) {
 	t.Parallel() // it takes as long as they are listened to
-	m := newMachine(t)
-	m.program(t, "squeue", `printf '%s\n' 7.extern 7.batch 7.0 7.1 7.2; printf '%s\n' "$*" >"$HOME/words"`)
-	m.program(t, "sattach", `echo "step $1 says hello"
+	m := jobtest.NewMachine(t)
+	m.Program(t, "squeue", `printf '%s\n' 7.extern 7.batch 7.0 7.1 7.2; printf '%s\n' "$*" >"$HOME/words"`)
+	m.Program(t, "sattach", `echo "step $1 says hello"
 case $1 in 7.1) head -c 1000000 /dev/zero | tr '\0' x ;; esac
 while read -r line; do :; done
 echo "$1" >>"$HOME/ended"`)
@@ -54,36 +56,36 @@ echo "$1" >>"$HOME/ended"`)
 	if len(out) > stepBytes+1 || !strings.Contains(string(out), "step 7.1 says hello\n") || strings.Contains(string(out), "7.0") {
 		t.Errorf("%d bytes, beginning %q", len(out), clip(string(out), 80))
 	}
-	if words := m.read(t, "words"); !strings.Contains(words, "-j 7'; touch injected; '") {
+	if words := m.Read(t, "words"); !strings.Contains(words, "-j 7'; touch injected; '") {
 		t.Errorf("squeue was asked %q", words)
 	}
 	for _, name := range []string{"ended", "injected"} {
-		if _, err := os.Stat(m.path(name)); err == nil {
-			t.Errorf("there is a file %q: %s", name, m.read(t, name))
+		if _, err := os.Stat(m.File(name)); err == nil {
+			t.Errorf("there is a file %q: %s", name, m.Read(t, name))
 		}
 	}
 }
 
 func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
-	if _, err := NewWatcher(newMachine(t), Options{Scheduler: PBS}).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
+	if _, err := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: PBS}).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
 		t.Errorf("PBS: %v", err)
 	}
-	m := newMachine(t)
-	m.program(t, "cat", `exec /bin/cat "$@"`)
-	m.file(t, ".profile", "PATH="+posixsh.Quote(m.bin)+"\n") // no sattach there
+	m := jobtest.NewMachine(t)
+	m.Program(t, "cat", `exec /bin/cat "$@"`)
+	m.Write(t, ".profile", "PATH="+posixsh.Quote(m.Bin)+"\n") // no sattach there
 	if _, err := slurmWatcher(m).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
 		t.Errorf("Slurm without sattach: %v", err)
 	}
 }
 
 func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
 	now := time.Now().Unix()
 	record := func(id int, state string, ended int64) string {
 		return fmt.Sprintf("%d|%s|0:0|%d|%d|%d|cn01|normal|a|b\\n", id, state, ended-60, ended-50, ended)
 	}
-	m.program(t, "sacct", "printf '"+record(9, "COMPLETED", now-90000)+record(11, "CANCELLED by 7", now-30)+record(10, "FAILED", now-40)+record(12, "RUNNING", now)+"'")
+	m.Program(t, "sacct", "printf '"+record(9, "COMPLETED", now-90000)+record(11, "CANCELLED by 7", now-30)+record(10, "FAILED", now-40)+record(12, "RUNNING", now)+"'")
 	jobs, err := slurmWatcher(m).Recent(t.Context())
 	if err != nil || len(jobs) != 2 {
 		t.Fatalf("%+v, %v", jobs, err)
@@ -94,9 +96,9 @@ func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
 }
 
 func TestWithoutAccountingTheControllersMemoryWillDo(t *testing.T) {
-	m := newMachine(t)
-	fakeSlurm(t, m)
-	m.program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
 printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037/h/o\0371\037u\037cn01\037north\037done\036\n' "$(date +%s)"`)
 	jobs, err := slurmWatcher(m).Recent(t.Context())
 	if err != nil || len(jobs) != 1 || jobs[0].State != api.JobFinished || jobs[0].Name != "done" {
@@ -105,8 +107,8 @@ printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037Non
 }
 
 func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
-	m := newMachine(t)
-	w := NewWatcher(m, Options{Scheduler: None, Limits: quickLimits()})
+	m := jobtest.NewMachine(t)
+	w := NewWatcher(m, Options{Scheduler: None, Limits: jobtest.QuickLimits()})
 	job, err := w.Submit(t.Context(), Submission{Tag: "p1", Content: []byte("#!/bin/sh\nexit 4\n"), Base: "x.sh"})
 	if err != nil {
 		t.Fatal(err)
@@ -123,9 +125,9 @@ func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
 }
 
 func TestTheNewestOfALongTableOfEndedJobsAreRead(t *testing.T) {
-	m := newMachine(t)
-	m.program(t, "qselect", `case "$*" in *-tm*) echo "qselect: illegal -t value" >&2; exit 2 ;; esac`)
-	m.program(t, "qstat", `echo
+	m := jobtest.NewMachine(t)
+	m.Program(t, "qselect", `case "$*" in *-tm*) echo "qselect: illegal -t value" >&2; exit 2 ;; esac`)
+	m.Program(t, "qstat", `echo
 echo "pbs9:"
 echo "                                                                                                   Req'd  Req'd   Elap"
 echo "Job ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time"
@@ -135,7 +137,7 @@ while test $i -le 2500; do
 	printf '%-30s mira            cpu             nb                 25042    1     8   32gb 02:00 F 00:20 e12/0*8\n' "$i.pbs9"
 	i=$((i + 1))
 done`)
-	w := NewWatcher(m, Options{Scheduler: PBS, Limits: quickLimits()})
+	w := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()})
 	jobs, err := w.Recent(t.Context())
 	if err != nil || len(jobs) == 0 || jobs[len(jobs)-1].ID != "2500.pbs9" && jobs[0].ID != "2500.pbs9" {
 		t.Errorf("%d jobs, %v", len(jobs), err)
@@ -151,13 +153,13 @@ func TestExtendSetsTheWholeLimit(t *testing.T) {
 		{PBS, "qalter", "54.pbs101", "-l walltime=26:30:00 54.pbs101"},
 	}
 	for _, tt := range tests {
-		m := newMachine(t)
-		m.program(t, tt.program, `printf '%s\n' "$*" >>"$HOME/asked"`)
-		w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: quickLimits()})
+		m := jobtest.NewMachine(t)
+		m.Program(t, tt.program, `printf '%s\n' "$*" >>"$HOME/asked"`)
+		w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: jobtest.QuickLimits()})
 		if err := w.Extend(t.Context(), tt.id, 26*time.Hour+30*time.Minute); err != nil {
 			t.Errorf("%s: %v", tt.scheduler, err)
 		}
-		if got := strings.TrimSpace(m.read(t, "asked")); got != tt.want {
+		if got := strings.TrimSpace(m.Read(t, "asked")); got != tt.want {
 			t.Errorf("%s was asked %q, want %q", tt.scheduler, got, tt.want)
 		}
 	}
@@ -184,9 +186,9 @@ func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := newMachine(t)
-			m.program(t, tt.program, tt.text)
-			w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: quickLimits()})
+			m := jobtest.NewMachine(t)
+			m.Program(t, tt.program, tt.text)
+			w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: jobtest.QuickLimits()})
 			err := w.Extend(t.Context(), "54", time.Hour)
 			e, ok := errors.AsType[*api.Error](err)
 			if !ok || e.Code != tt.code || !strings.Contains(e.Message, tt.want) {
@@ -197,10 +199,10 @@ func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
 }
 
 func TestAnExtensionWithoutAnAnswerIsNoRefusal(t *testing.T) {
-	m := newMachine(t)
-	m.program(t, "scontrol", `echo "slurm_update error: Unable to contact slurm controller (connect failure)" >&2; exit 1`)
+	m := jobtest.NewMachine(t)
+	m.Program(t, "scontrol", `echo "slurm_update error: Unable to contact slurm controller (connect failure)" >&2; exit 1`)
 	err := slurmWatcher(m).Extend(t.Context(), "54", time.Hour)
-	if !errors.Is(err, ErrNoAnswer) {
+	if !errors.Is(err, remote.ErrNoAnswer) {
 		t.Errorf("err = %v, want ErrNoAnswer", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -95,7 +96,7 @@ func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	e := &api.Error{Code: api.CodeFailed, Err: classPermanent.of(err), Hint: "run the command in a terminal to see what it asks for, then `tunctl login " + t.host.name + "`"}
+	e := &api.Error{Code: api.CodeFailed, Err: failure.Permanent.Wrap(err), Hint: "run the command in a terminal to see what it asks for, then `tunctl login " + t.host.name + "`"}
 	e.Message = fmt.Sprintf("before_login = %q failed: %v", line, err)
 	if ctx.Err() != nil {
 		e.Message = fmt.Sprintf("before_login = %q did not end within %s", line, api.DurationText(limit))
@@ -163,8 +164,8 @@ func (h *Host) showSettings(s *sshconfig.Settings) {
 	h.view = v
 }
 
-// warn shows a warning that does not stop the try.
-func (t *attempt) warn(text string) {
+// Warn shows a warning that does not stop the try.
+func (t *attempt) Warn(text string) {
 	t.log.Warn("ssh settings", "warning", text)
 	t.host.mu.Lock()
 	defer t.host.mu.Unlock()
@@ -178,4 +179,17 @@ func (h *Host) addWarningLocked(text string) bool {
 		h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
 	}
 	return !known
+}
+
+// classOf is the class of the try's failure. An unknown failure may pass; but after the
+// server saw a login it counts as refused, since a lockout is worse than a wait.
+func (t *attempt) classOf(err error) failure.Class {
+	c := failure.Of(err)
+	switch {
+	case c != failure.Unknown:
+		return c
+	case !t.loginAt.IsZero():
+		return failure.Refused
+	}
+	return failure.Passing
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/pace"
 )
 
 // Dial connects to an address as the host sees it; network is "tcp", or "unix" for a
@@ -53,7 +54,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 func (c *conn) dialHop(ctx context.Context, network, address string) (net.Conn, error) {
 	nc, err := c.dial(ctx, network, address)
 	if through, ok := nc.(*channelConn); ok {
-		through.in.pacer, through.out.pacer = nil, nil
+		through.in, through.out = pace.Stream{}, pace.Stream{}
 	}
 	return nc, err
 }
@@ -61,12 +62,12 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (net.Conn, 
 // traffic is what passes through a client's channel.
 type traffic struct {
 	wait    channelWait
-	in, out flow
+	in, out pace.Stream
 	release func() // called once at the end of the channel; nil: nothing is
 }
 
 func (c *conn) newTraffic() *traffic {
-	return &traffic{wait: channelWait{all: &c.clients}, in: flow{pacer: c.in}, out: flow{pacer: c.out}}
+	return &traffic{wait: channelWait{all: &c.clients}, in: c.meter.In(), out: c.meter.Out()}
 }
 
 // openForClient has open open a channel for a client, and returns the channel's traffic.
@@ -79,21 +80,21 @@ func (c *conn) openForClient(open func() error) (*traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.noteRoundTrip(time.Since(start))
+	c.meter.NoteRoundTrip(time.Since(start))
 	t.wait.opened()
 	return t, nil
 }
 
 func (t *traffic) read(r io.Reader, p []byte) (int, error) {
-	n, err := r.Read(p[:t.in.wait(len(p))])
+	n, err := r.Read(p[:t.in.Wait(len(p))])
 	t.wait.answered()
-	t.in.add(n)
+	t.in.Add(n)
 	return n, err
 }
 
 func (t *traffic) write(w io.Writer, p []byte) (int, error) {
 	t.wait.sent()
-	n, err := t.out.write(w, p)
+	n, err := t.out.Write(w, p)
 	if err != nil {
 		t.wait.answered() // nothing will come
 	}
@@ -206,7 +207,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 	return open(ctx, c, func() (net.Listener, error) {
 		listen := c.client.Listen
 		if c.master != nil {
-			listen = c.master.listen
+			listen = c.master.Listen
 		}
 		l, err := listen(network, address)
 		if err != nil {

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/openssh"
+	"tunctl/tunnel/pace"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -25,7 +27,7 @@ type conn struct {
 	limits    Limits
 	interval  time.Duration // of the keepalive
 	maxMissed int
-	master    *master // the ssh program that holds it, whose control socket a global request would break; nil: none
+	master    *openssh.Master // the ssh program that holds it, whose control socket a global request would break; nil: none
 	sessions  *sessionLimit
 	clients   clientWaits
 	since     time.Time
@@ -48,7 +50,7 @@ type conn struct {
 
 	hostKey    ssh.PublicKey   // that the server showed; nil: another program holds the connection
 	algorithms *api.Algorithms // nil: another program holds the connection
-	in, out    *pacer          // nil: another program holds the connection
+	meter      *pace.Meter     // nil: another program holds the connection
 	requests   chan struct{}   // full while a request waits for its reply
 
 	mu        sync.Mutex
@@ -235,6 +237,14 @@ func (c *conn) roundTrip() (time.Duration, error) {
 	start := time.Now()
 	_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
 	return time.Since(start), err
+}
+
+// pingForClient is roundTrip during a client's transfer, which waits for the reply too.
+func (c *conn) pingForClient() (time.Duration, error) {
+	wait := &channelWait{all: &c.clients}
+	wait.sent()
+	defer wait.answered()
+	return c.roundTrip()
 }
 
 // measured is the round trip and the login node; zero while unknown.

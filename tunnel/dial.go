@@ -17,7 +17,9 @@ import (
 	"golang.org/x/net/ipv6"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/tcpinfo"
 )
 
 // reach opens a byte stream to the host's port: through other hosts, through a command,
@@ -40,7 +42,7 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 		return nil, nil, t.withSpelling(t.unreachable(err, limit))
 	}
 	setTrafficClass(raw, &t.settings, t.log)
-	resendSooner(raw)
+	tcpinfo.TuneRetransmit(raw)
 	return raw, []string{}, nil
 }
 
@@ -56,7 +58,7 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 	if s.BindAddress != "" {
 		local, err := net.ResolveTCPAddr(network, net.JoinHostPort(s.BindAddress, "0"))
 		if err != nil {
-			return nil, classPassing.errorf(api.CodeConfig, err, "BindAddress %q: %v", s.BindAddress, err)
+			return nil, failure.Passing.Errorf(api.CodeConfig, err, "BindAddress %q: %v", s.BindAddress, err)
 		}
 		d.LocalAddr = local
 	}
@@ -92,7 +94,7 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
 	}
-	e := &api.Error{Code: api.CodeUnreachable, Err: classPassing.of(err), Hint: "check the network, and the VPN if the site needs one"}
+	e := &api.Error{Code: api.CodeUnreachable, Err: failure.Passing.Wrap(err), Hint: "check the network, and the VPN if the site needs one"}
 	address := t.settings.Address()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
@@ -106,8 +108,8 @@ func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
 		e.Message = fmt.Sprintf("cannot look up %q: the DNS server did not respond", t.settings.Hostname)
 	case isDNS:
 		e.Message = fmt.Sprintf("cannot look up %q: %v", t.settings.Hostname, dns.Err)
-	case isConnRefused(err):
-		e.Err = classClosedPort.of(err)
+	case failure.IsConnRefused(err):
+		e.Err = failure.ClosedPort.Wrap(err)
 		e.Message = fmt.Sprintf("%s refused the connection", address)
 		e.Hint = "the machine is up, but no SSH server listens on that port: check the host and the port; the site may be down for maintenance"
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
@@ -136,7 +138,7 @@ func (t *attempt) withSpelling(e *api.Error) *api.Error {
 	if s.Written && s.Meant == "" || !isDNS || !dns.IsNotFound || len(t.host.usersNow()) > 0 {
 		return e
 	}
-	e.Code, e.Err = api.CodeUnknownHost, classPermanent.of(e.Err)
+	e.Code, e.Err = api.CodeUnknownHost, failure.Permanent.Wrap(e.Err)
 	e.Message = fmt.Sprintf("no host %q in the config, the ssh config or DNS", name)
 	if s.Meant == "" {
 		e.Hint = "`tunctl hosts` lists the hosts of the config; a name of an internal network may need the VPN"

@@ -67,8 +67,12 @@ func TestIPQoSMarksTheConnection(t *testing.T) {
 }
 
 func TestLostBytesAreSentAgainSoon(t *testing.T) {
-	c := reached(t, "127.0.0.1", func(*sshconfig.Settings) {})
-	control(c, func(fd int) {
+	raw, err := reached(t, "127.0.0.1", func(*sshconfig.Settings) {}).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Control(func(socket uintptr) {
+		fd := int(socket)
 		if v, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_THIN_LINEAR_TIMEOUTS); v != 1 {
 			t.Errorf("at even distances: %d, %v", v, err)
 		}

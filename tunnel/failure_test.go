@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
 func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
-	for class, want := range map[failureClass]api.HostState{
-		classUnknown:     api.HostWaiting,
-		classPassing:     api.HostWaiting,
-		classClosedPort:  api.HostWaiting,
-		classBanned:      api.HostBlocked,
-		classRefused:     api.HostBlocked, // in front of a person, at once
-		classNeedsPerson: api.HostNeedsLogin,
-		classPermanent:   api.HostBlocked,
+	for class, want := range map[failure.Class]api.HostState{
+		failure.Unknown:    api.HostWaiting,
+		failure.Passing:    api.HostWaiting,
+		failure.ClosedPort: api.HostWaiting,
+		failure.Banned:     api.HostBlocked,
+		failure.Refused:    api.HostBlocked, // in front of a person, at once
+		failure.NeedsUser:  api.HostNeedsLogin,
+		failure.Permanent:  api.HostBlocked,
 	} {
 		for _, code := range []api.Code{api.CodeUnreachable, api.CodeAuth, api.CodeConfig, api.CodeNeedsPerson, api.CodeFailed} {
 			t.Run(fmt.Sprintf("%d/%s", class, code), func(t *testing.T) {
@@ -29,7 +30,7 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 					tries := 0
 					b.resolve = func(context.Context, string) (sshconfig.Settings, error) {
 						tries++
-						return sshconfig.Settings{}, &api.Error{Code: code, Message: "no", Err: class.of(errors.New("no"))}
+						return sshconfig.Settings{}, &api.Error{Code: code, Message: "no", Err: class.Wrap(errors.New("no"))}
 					}
 					b.serve(t)
 					h := b.Host("login")
@@ -51,17 +52,17 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 
 func TestAFailureOfNoKnownClassIsARefusalOnceALoginWasBegun(t *testing.T) {
 	strange := &api.Error{Code: api.CodeUnreachable, Message: "strange"}
-	if got := new(attempt).classOf(strange); got != classPassing {
+	if got := new(attempt).classOf(strange); got != failure.Passing {
 		t.Errorf("before a login: %d", got)
 	}
-	if got := (&attempt{loginAt: time.Now()}).classOf(strange); got != classRefused {
+	if got := (&attempt{loginAt: time.Now()}).classOf(strange); got != failure.Refused {
 		t.Errorf("after a login was begun: %d", got)
 	}
-	known := &api.Error{Message: "known", Err: classPassing.of(strange)}
-	if got := (&attempt{loginAt: time.Now()}).classOf(known); got != classPassing {
+	known := &api.Error{Message: "known", Err: failure.Passing.Wrap(strange)}
+	if got := (&attempt{loginAt: time.Now()}).classOf(known); got != failure.Passing {
 		t.Errorf("known to pass: %d", got)
 	}
-	if got := classOf(viaError("hop", classRefused.of(errors.New("no")))); got != classRefused {
+	if got := failure.Of(viaError("hop", failure.Refused.Wrap(errors.New("no")))); got != failure.Refused {
 		t.Errorf("a hop's failure at its user: %d", got)
 	}
 }

@@ -13,6 +13,10 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
+	"tunctl/tunnel/hostkey"
+	"tunctl/tunnel/pace"
+	"tunctl/tunnel/userkeys"
 )
 
 // handshake is the part of one that events of its host change.
@@ -39,19 +43,18 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
 	defer closeOnEnd()
 
-	hostKeys := newHostKeys(ctx, t)
 	login := newLogin(ctx, t)
 	defer login.close()
-	config, err := t.config(hostKeys, login)
+	keys, err := hostkey.Load(t.hostKeyOptions())
 	if err != nil {
 		_ = t.wire.Close()
 		return nil, err
 	}
 	t.host.step("waiting for " + t.settings.Address())
-	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), config)
+	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), t.config(ctx, keys, login))
 	login.page.withdraw()
 	if err != nil && during.moved.Load() {
-		return nil, classPassing.of(fmt.Errorf("%s: %w", t.host.label(), errAddressGone))
+		return nil, failure.Passing.Wrap(fmt.Errorf("%s: %w", t.host.label(), errAddressGone))
 	}
 	if err != nil {
 		return nil, t.explain(login, err)
@@ -62,9 +65,11 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
-	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), certificateEnd(login.keys.used)
-	c.hostKey, c.algorithms = hostKeys.shown, negotiated(sc)
-	c.in, c.out = newPacers(c)
+	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.CertificateEnd()
+	c.hostKey, c.algorithms = keys.Accepted(), negotiated(sc)
+	c.meter = pace.NewMeter(pace.Connection{
+		Ping: c.pingForClient, Sent: wire.sent.Load, Received: wire.received.Load, Spawn: c.spawn, Done: c.done,
+	})
 	return c, nil
 }
 
@@ -83,24 +88,66 @@ func (t *attempt) bannerLimit() time.Duration {
 	return cmp.Or(t.settings.ConnectTimeout, limits.DialTimeout) + limits.HandshakeTimeout + limits.BannerTimeout
 }
 
-// config is the library's configuration.
-func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error) {
-	if err := keys.load(); err != nil {
-		return nil, err
+// hostKeyOptions are what the check of the server's key needs of the try.
+func (t *attempt) hostKeyOptions() hostkey.Options {
+	return hostkey.Options{Settings: &t.settings, Host: t.host.name, Asker: t, Lookup: t.pool.network.Lookup, Log: t.log}
+}
+
+// keyOptions are where the user's keys come from.
+func (t *attempt) keyOptions() userkeys.Options {
+	return userkeys.Options{
+		Settings: &t.settings, Asker: keyAsker{t}, Keyring: &t.pool.keys, Envs: t.pool.envs(), Log: t.log,
+		Signing: func() (done func()) {
+			t.awaitPerson()
+			return t.awaitHost
+		},
 	}
+}
+
+// keyAsker asks for passphrases. A key that nobody can open does not stop the try: another
+// key may work.
+type keyAsker struct{ *attempt }
+
+// Prompt implements userkeys.Asker.
+func (a keyAsker) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
+	answer, err := a.attempt.Prompt(ctx, p)
+	if errors.Is(err, failure.ErrNobody) {
+		a.denied = nil
+	}
+	return answer, err
+}
+
+// acceptsKeyOf reports whether the host's own settings accept the key of a connection that
+// it could share. It asks nobody. Of a key that the ssh program checked, only the settings
+// are known.
+func (t *attempt) acceptsKeyOf(ctx context.Context, c *conn) bool {
+	if c.hostKey == nil {
+		return t.settings.SameHostKeys(&c.settings)
+	}
+	quiet := *t
+	quiet.attended = false
+	keys, err := hostkey.Load(quiet.hostKeyOptions())
+	if err != nil {
+		return false // its own login says why
+	}
+	return keys.CouldShow(c.hostKey) && keys.Check(ctx, c.wire.RemoteAddr(), c.hostKey) == nil
+}
+
+// config is the library's configuration.
+func (t *attempt) config(ctx context.Context, keys *hostkey.Checker, login *login) *ssh.ClientConfig {
+	common, algorithms := keys.Algorithms()
 	return &ssh.ClientConfig{
-		Config:            keys.config,
+		Config:            common,
 		User:              t.settings.User,
-		HostKeyAlgorithms: keys.offered,
+		HostKeyAlgorithms: algorithms,
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if !t.loginAt.IsZero() {
-				return keys.checkSame(key) // a later key exchange of this connection
+				return keys.CheckSame(key) // a later key exchange of this connection
 			}
-			if err := keys.check(remote, key); err != nil {
+			if err := keys.Check(ctx, remote, key); err != nil {
 				t.denied = asError(err)
 				return err
 			}
-			keys.shown = key
 			t.awaitHost() // also after a person accepted the key
 			t.loginAt = time.Now()
 			t.host.loginBegins(t.loginAt)
@@ -110,7 +157,7 @@ func (t *attempt) config(keys *hostKeys, login *login) (*ssh.ClientConfig, error
 		AuthCallback:   login.next,
 		BannerCallback: login.banner,
 		ClientVersion:  "SSH-2.0-tunctl",
-	}, nil
+	}
 }
 
 // explain describes a failed handshake.
@@ -119,7 +166,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	address := t.settings.Address()
 	greeting := t.wire.badGreeting()
 	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
-	if proxy, ok := errors.AsType[*proxyError](greeting); ok && proxy.class() == classRefused {
+	if proxy, ok := errors.AsType[*proxyError](greeting); ok && proxy.class() == failure.Refused {
 		t.loginAt = time.Now()
 	}
 	switch {
@@ -137,7 +184,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake within %s",
 			address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(err)
 	case disagree:
-		return classPermanent.errorf(api.CodeConfig, err, "%s and tunctl have no algorithm in common: %v",
+		return failure.Permanent.Errorf(api.CodeConfig, err, "%s and tunctl have no algorithm in common: %v",
 			address, api.RemoteError(negotiation)).WithHint(`set transport = "openssh" for this host`)
 	case !t.loginAt.IsZero() && login.offered:
 		return login.refused(err)
@@ -146,7 +193,7 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	if said, ok := disconnectText(err); ok {
 		why = "the server said: " + said.String()
 	}
-	return classPassing.errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", address, why)
+	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", address, why)
 }
 
 // negotiated are the algorithms of a connection; nil if it does not report them.

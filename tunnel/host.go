@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -302,7 +303,7 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		}
 		if f.trying == "" {
 			if !f.wanted {
-				return classPassing.errorf(api.CodeUnreachable, api.ErrDown, "%s is not connected", h.label())
+				return failure.Passing.Errorf(api.CodeUnreachable, api.ErrDown, "%s is not connected", h.label())
 			}
 			if f.stop != nil {
 				return f.stop.why

@@ -47,9 +47,9 @@ func (l *laptop) sshLogsIn(t testing.TB, name string) bool {
 }
 
 // judgeHostKey connects to a real server with this known_hosts, by ssh and by ourselves. Where
-// nothing may ask, both must come to the same verdict; but with StrictHostKeyChecking no,
+// nothing may ask, both must come to the same outcome; but with StrictHostKeyChecking no,
 // ssh goes on without passwords where we refuse.
-func judgeHostKey(t *testing.T, s *realServer, key, mode, known, extra string, want verdict) {
+func judgeHostKey(t *testing.T, s *realServer, key, mode, known, extra string, want outcome) {
 	t.Helper()
 	t.Parallel()
 	l := &laptop{person: &person{}, dir: t.TempDir()}
@@ -117,7 +117,7 @@ func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
 	makeKRL(t, krl, authorized(s.key)+"\n", ca.PublicKey())
 	for name, test := range map[string]struct {
 		known, extra string
-		want         verdict
+		want         outcome
 	}{
 		"revoked by a list":         {known, " RevokedHostKeys " + file("list", authorized(s.key)+"\n"), refused},
 		"revoked with the CA":       {trusted, " RevokedHostKeys " + file("ca", authorized(ca.PublicKey())+"\n"), refused},
@@ -170,5 +170,17 @@ func TestOpenSSHOwnKeysFollowTheSettings(t *testing.T) {
 				t.Errorf("Await: %v", err)
 			}
 		})
+	}
+}
+
+// makeKRL makes a list of revoked keys.
+func makeKRL(t testing.TB, path, spec string, ca ssh.PublicKey) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "spec"), spec)
+	write(t, filepath.Join(dir, "ca.pub"), authorized(ca)+"\n")
+	args := []string{"-k", "-f", path, "-s", filepath.Join(dir, "ca.pub"), "-z", "7", filepath.Join(dir, "spec")}
+	if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %s", out)
 	}
 }

@@ -1,11 +1,8 @@
 package tunnel
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,70 +105,6 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 					if err := b.Host("login").Await(t.Context()); err != nil || len(b.person.questions()) != test.asked {
 						t.Errorf("the added key is not known: %v", err)
 					}
-				}
-			})
-		})
-	}
-}
-
-func TestTheOtherKeyOfASharedNameIsAdded(t *testing.T) {
-	const remove, add = "ssh-keygen -R", "several machines share this name"
-	two := []string{"192.0.2.2", "192.0.2.9"}
-	for name, tt := range map[string]struct {
-		addresses []string
-		known     int // keys in known_hosts
-		published string
-		jump      bool
-		want, not string // in the hint
-	}{
-		"one machine":                    {[]string{"192.0.2.2"}, 1, "", false, remove, add},
-		"one machine with two addresses": {[]string{"192.0.2.2", "2001:db8::2"}, 1, "", false, remove, add},
-		"a name that is not known here":  {nil, 1, "", false, remove, add},
-		"a name for another host":        {two, 1, "", true, remove, add},
-		"several addresses":              {two, 1, "", false, "compare the fingerprint", remove},
-		"one address and several keys":   {[]string{"192.0.2.2"}, 2, "", false, "compare the fingerprint", remove},
-		"a published key":                {two, 1, "this", false, "the site publishes this key", remove},
-		"a key that is not published":    {two, 1, "SHA256:other", false, "It publishes SHA256:other", "add this line"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-				shown := server.key.PublicKey()
-				file := filepath.Join(t.TempDir(), "known_hosts")
-				known := ""
-				for range tt.known {
-					known += "login " + authorized(newSigner(t).PublicKey()) + "\n"
-				}
-				write(t, file, known)
-				b := newBench(t, map[string]*sshServer{"login": server}, func(s *sshconfig.Settings) {
-					s.UserKnownHosts = []string{file}
-					if tt.published != "" {
-						s.PublishedHostKeys = []string{strings.Replace(tt.published, "this", ssh.FingerprintSHA256(shown), 1)}
-					}
-					if tt.jump {
-						s.ProxyCommand = "none of the host's own"
-					}
-				})
-				b.network.Lookup = func(context.Context, string) ([]string, error) { return tt.addresses, nil }
-				settings, err := b.resolve(t.Context(), "login")
-				if err != nil {
-					t.Fatal(err)
-				}
-				k := newHostKeys(t.Context(), &attempt{pool: b.Pool, settings: settings})
-				if err := k.load(); err != nil {
-					t.Fatal(err)
-				}
-				e, _ := errors.AsType[*api.Error](k.check(&net.TCPAddr{}, shown))
-				if e == nil || e.Code != api.CodeHostKey || !strings.Contains(e.Hint, tt.want) || strings.Contains(e.Hint, tt.not) {
-					t.Fatalf("refused with %+v", e)
-				}
-				_, line, added := strings.Cut(e.Hint, fmt.Sprintf("add this line to %q: ", file))
-				if !added {
-					return
-				}
-				write(t, file, known+line+"\n")
-				if err := k.load(); err != nil || k.check(&net.TCPAddr{}, shown) != nil {
-					t.Errorf("the line %q does not add the key: %v", line, k.check(&net.TCPAddr{}, shown))
 				}
 			})
 		})
@@ -293,21 +226,6 @@ func TestANewlyTrustedKeyHoldsThroughLaterKeyExchanges(t *testing.T) {
 			t.Errorf("asked %+v", q)
 		}
 	})
-}
-
-func TestTheAlgorithmsOfKnownKeysAreOfferedFirst(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "known_hosts")
-	if err := os.WriteFile(file, fmt.Appendf(nil, "login %s\n", rsaKey), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k := &hostKeys{try: &attempt{}, s: &sshconfig.Settings{Hostname: "login", Port: 22, UserKnownHosts: []string{file}}}
-	if err := k.load(); err != nil {
-		t.Fatal(err)
-	}
-	got := k.order([]string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512})
-	if strings.Join(got, " ") != "rsa-sha2-512 rsa-sha2-256 ssh-ed25519" {
-		t.Errorf("order: %q", got)
-	}
 }
 
 // rsaKey is a key of a type that the test servers do not have.

@@ -400,7 +400,7 @@ func twoGates(t *testing.T) *editable {
 	e := newEditable(t, "gate1", "gate2", "inner1", "inner2")
 	for gate, inner := range map[string]string{"gate1": "inner1", "gate2": "inner2"} {
 		e.servers[gate].inner = map[string]*sshServer{"inner": e.servers[inner]}
-		if err := appendLine(e.known(t), "inner "+authorized(e.servers[inner].key.PublicKey())); err != nil {
+		if err := addLine(e.known(t), "inner "+authorized(e.servers[inner].key.PublicKey())); err != nil {
 			t.Fatal(err)
 		}
 	}

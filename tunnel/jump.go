@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // jump reaches the host through its last hop. The hop is a host of its own, shared with
@@ -28,7 +29,7 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 		return nil, nil, t.jumpError(hop, err)
 	}
 	if t.identity != via(&t.settings, c.identity) {
-		return nil, nil, classPassing.errorf(api.CodeUnreachable, nil, "the settings of %s changed while connecting to %s",
+		return nil, nil, failure.Passing.Errorf(api.CodeUnreachable, nil, "the settings of %s changed while connecting to %s",
 			hop.label(), t.settings.Address())
 	}
 	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
@@ -48,7 +49,7 @@ func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, 
 // connected now. Its first failed try fails this one too, which has its own backoff.
 func (t *attempt) useHost(ctx context.Context, other *Host, identity string) error {
 	if !t.addUserOf(other, identity) {
-		return classPermanent.errorf(api.CodeConfig, nil, "%s jumps through itself", t.host.label()).
+		return failure.Permanent.Errorf(api.CodeConfig, nil, "%s jumps through itself", t.host.label()).
 			WithHint("check its ProxyJump in the ssh settings")
 	}
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
@@ -119,10 +120,10 @@ func viaError(hop string, err error) error {
 
 // jumpError describes a failed dial from a hop.
 func (t *attempt) jumpError(hop *Host, err error) *api.Error {
-	e := classPassing.errorf(api.CodeUnreachable, err, "%s cannot be reached from %s: %v",
+	e := failure.Passing.Errorf(api.CodeUnreachable, err, "%s cannot be reached from %s: %v",
 		t.settings.Address(), hop.label(), err)
 	if errors.Is(err, api.ErrProhibited) {
-		e.Code, e.Err = api.CodeForward, classPermanent.of(err)
+		e.Code, e.Err = api.CodeForward, failure.Permanent.Wrap(err)
 		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.label(), t.settings.Address())
 	}
 	return e

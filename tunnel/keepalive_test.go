@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -18,7 +19,7 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		path, public := newKeyFile(t)
 		ca := newSigner(t)
 		writeCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
-		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
+		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
 		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
 		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
 		if err != nil {
@@ -54,7 +55,7 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	defer func() { _ = remote.Close() }()
 	w := newWire(local)
 	w.greeted = true // the greeting has come
-	p := newKeepalive(&conn{wire: w, master: &master{}, interval: time.Hour})
+	p := newKeepalive(&conn{wire: w, master: &openssh.Master{}, interval: time.Hour})
 	defer p.stop()
 	p.waiting = true // for an answer that never comes
 	p.probe(time.Hour, false)

@@ -25,9 +25,9 @@ type Limits struct {
 	WaitedBanner time.Duration
 	// RetryMin and RetryMax bound the backoff between two tries.
 	RetryMin, RetryMax time.Duration
-	// WaitedMin and WaitedMax bound the time between two dials that nobody answered while
+	// WatchedRetryMin and WatchedRetryMax bound the time between two dials that nobody answered while
 	// a person waits.
-	WaitedMin, WaitedMax time.Duration
+	WatchedRetryMin, WatchedRetryMax time.Duration
 	// KeepaliveEvery is the silence after which a keepalive is sent, and KeepaliveMax how
 	// many in a row may go unanswered before the connection is set aside.
 	KeepaliveEvery time.Duration
@@ -61,10 +61,10 @@ type Limits struct {
 	Refusals int
 	// BanWait is the wait after a suspected ban.
 	BanWait time.Duration
-	// AskUnanswered is how long a client's bytes may stay unanswered before a keepalive is
+	// ProbeAfter is how long a client's bytes may stay unanswered before a keepalive is
 	// sent, and InUse how long after the client's last bytes that is done.
-	AskUnanswered time.Duration
-	InUse         time.Duration
+	ProbeAfter time.Duration
+	InUse      time.Duration
 	// Unanswered is how long its SSH server may send nothing that was due before the host is
 	// shown as not responding.
 	Unanswered time.Duration
@@ -88,8 +88,8 @@ type Limits struct {
 
 	// PromptTimeout bounds how long a person may take to answer one question.
 	PromptTimeout time.Duration
-	// WaitedFor is how long after the last sign of a person somebody counts as waiting.
-	WaitedFor time.Duration
+	// WatchedRetryFor is how long after the last sign of a person somebody counts as waiting.
+	WatchedRetryFor time.Duration
 	// WakeGrace is ProbeTimeout for a connection that only a person can restore, before they
 	// are asked to log in.
 	WakeGrace time.Duration
@@ -115,16 +115,16 @@ func DefaultLimits() Limits {
 		KeepaliveMax:      3,
 		ProbeTimeout:      3 * time.Second,
 		WakeGrace:         45 * time.Second,
-		AskUnanswered:     2 * time.Second,
+		ProbeAfter:        2 * time.Second,
 		InUse:             30 * time.Second,
 		Unacknowledged:    7 * time.Second,
 		Unanswered:        12 * time.Second,
 		LossyUnanswered:   30 * time.Second,
 		ReplaceUnanswered: 8 * time.Second,
 		KeepReplaced:      2 * time.Minute,
-		WaitedMin:         10 * time.Second,
-		WaitedMax:         time.Minute,
-		WaitedFor:         30 * time.Minute,
+		WatchedRetryMin:   10 * time.Second,
+		WatchedRetryMax:   time.Minute,
+		WatchedRetryFor:   30 * time.Minute,
 		WaitedBanner:      5 * time.Minute,
 		MaxSessions:       8,
 		SessionsAgain:     time.Minute,
@@ -162,10 +162,10 @@ func PracticeLimits() Limits {
 	l.KeepaliveEvery = time.Second
 	l.KeepaliveMax = 5 // more than Unanswered, as on real hosts
 	l.WakeGrace = 10 * time.Second
-	l.AskUnanswered = 500 * time.Millisecond
+	l.ProbeAfter = 500 * time.Millisecond
 	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 3*time.Second, 3*time.Second, 3*time.Second
 	l.ReplaceUnanswered = time.Second
-	l.WaitedMin, l.WaitedMax = 200*time.Millisecond, time.Second
+	l.WatchedRetryMin, l.WatchedRetryMax = 200*time.Millisecond, time.Second
 	l.StepStart = 20 * time.Second // as above: a program starts
 	return l
 }

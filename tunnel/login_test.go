@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -115,7 +116,7 @@ func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
 func TestNobodyThereIsNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, err := logIn(t, newServer(t, acceptPassword("right")), nil)
-		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, ErrNobody) || h.Status().State != api.HostNeedsLogin {
+		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, failure.ErrNobody) || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
 	})
@@ -157,18 +158,15 @@ func lockedKey(t *testing.T, name string) (string, ssh.PublicKey) {
 		}
 		write(t, path+suffix, string(text))
 	}
-	return path, publicHalf(path)
-}
-
-func TestAPuttyKeyIsExplained(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "id.ppk")
-	if err := os.WriteFile(path, []byte("PuTTY-User-Key-File-3: ssh-ed25519\r\n"), 0o600); err != nil {
+	text, err := os.ReadFile(path + ".pub")
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, err := loadKey(path, &keyring{}, nil)
-	if err == nil || !strings.Contains(err.Error(), "puttygen") || !strings.Contains(err.Error(), "-O private-openssh") {
-		t.Errorf("loadKey: %v", err)
+	public, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return path, public
 }
 
 func TestALoginWithAPuttyKeyTellsHowToConvertIt(t *testing.T) {
@@ -183,24 +181,12 @@ func TestALoginWithAPuttyKeyTellsHowToConvertIt(t *testing.T) {
 	})
 }
 
-func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
-	path, _ := newKeyFile(t)
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := loadKey(path, &keyring{}, nil); err == nil {
-		t.Skip("this system has no file modes")
-	} else if !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("loadKey: %v", err)
-	}
-}
-
 func TestACertificateGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := newKeyFile(t)
 		ca := newSigner(t)
 		writeCertificate(t, path+"-cert.pub", ca, public, time.Hour)
-		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sameKey(k, ca.PublicKey()) }}
+		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
 		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
 		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} }); err != nil {
 			t.Fatal(err)
@@ -323,7 +309,7 @@ func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 	s := newServer(t, func(c *ssh.ServerConfig) {
 		c.PublicKeyCallback = func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 			offered++
-			if !sameKey(k, public) {
+			if !sshconfig.SameKey(k, public) {
 				return nil, errors.New("no")
 			}
 			return nil, nil
@@ -474,7 +460,11 @@ func TestAKeyMayWaitForATouch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			path, public := lockedKey(t, "locked")
-			text, info, err := readKeyFile(path)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -484,7 +474,7 @@ func TestAKeyMayWaitForATouch(t *testing.T) {
 			}
 			s := newServer(t, acceptKey(public))
 			b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
-			b.keys.put(path, info.ModTime(), slowSigner{signer.(ssh.AlgorithmSigner), takes})
+			b.keys.Put(path, info.ModTime(), slowSigner{signer.(ssh.AlgorithmSigner), takes})
 			b.memory.SetSilent("login", true)
 			time.AfterFunc(tt.grace, s.drop)
 			b.serve(t)

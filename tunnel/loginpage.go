@@ -134,7 +134,7 @@ func (l *login) awaitPage() {
 			return
 		}
 		p.shown = true
-		_, err := l.try.prompt(ctx, prompt)
+		_, err := l.try.Prompt(ctx, prompt)
 		if err != nil && ctx.Err() == nil {
 			_ = l.try.wire.Close() // the server would wait for nothing
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // maxWhy bounds the text that is remembered of a refusal, in bytes.
@@ -35,7 +36,7 @@ func (h *Host) recallLogins() {
 		why := api.Errorf(api.CodeUnreachable, "%s", cmp.Or(known.Why, "seen before the agent was restarted"))
 		f.stop = &stop{state: api.HostBlocked, why: h.suspectedBan(why, f.ban), until: f.ban}
 	case known.BannedUntil.IsZero() && known.Why != "" || f.refusals >= l.Refusals:
-		f.stop = &stop{state: api.HostBlocked, why: classRefused.errorf(api.CodeAuth, nil, "%s",
+		f.stop = &stop{state: api.HostBlocked, why: failure.Refused.Errorf(api.CodeAuth, nil, "%s",
 			cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.refusals))).
 			WithHint("`tunctl login %s` tries again", h.name)}
 	}

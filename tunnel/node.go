@@ -59,7 +59,7 @@ func (h *Host) Node(o NodeOptions) *Node {
 	onHost := &sshOnHost{host: h, names: o.Names, timeout: limits.NodeDial}
 	n.wayFinder = newWayFinder("cannot connect to the node", limits, log,
 		&way{name: "an SSH hop", dial: n.hop.dial},
-		&way{name: "ssh on " + h.label(), scarce: true, dial: onHost.dial})
+		&way{name: "ssh on " + h.label(), limited: true, dial: onHost.dial})
 	n.inside = newInside(n, o)
 	if o.Job != "" {
 		n.ways = append(n.ways, &way{name: stepWay, dial: n.inside.steps.relay.dial})
@@ -107,11 +107,11 @@ func (n *Node) check(w *way, err error) error {
 	return err
 }
 
-// Scarce reports whether each connection needs one of the host's few sessions.
-func (n *Node) Scarce() bool {
+// Limited reports whether each connection needs one of the host's few sessions.
+func (n *Node) Limited() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.chosen != nil && n.chosen.scarce
+	return n.chosen != nil && n.chosen.limited
 }
 
 // Close ends the job step and our own connection to the node, with all that goes through

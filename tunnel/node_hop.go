@@ -15,6 +15,8 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/tunnel/failure"
+	"tunctl/tunnel/hostkey"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -151,7 +153,7 @@ func (n *nodeHop) connect(ctx context.Context) (*conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, n.noWay(t.classOf(err).of(err))
+		return nil, n.noWay(t.classOf(err).Wrap(err))
 	}
 	return c, nil
 }
@@ -209,7 +211,7 @@ func (n *nodeHop) clusterKeys(ctx context.Context) string {
 	if err != nil {
 		r.Stdout = nil
 	}
-	file, err := writeTemp(r.Stdout)
+	file, err := hostkey.WriteTemp(r.Stdout)
 	if err != nil {
 		n.host.log.Debug("what the cluster knows of the node is not used", "err", err)
 	}
@@ -265,12 +267,12 @@ func (n *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 			case ctx.Err() != nil || errors.Is(a.err, api.ErrDown):
 				return nil, a.err
 			case errors.Is(a.err, api.ErrProhibited):
-				return nil, n.noWay(classPermanent.of(a.err))
+				return nil, n.noWay(failure.Permanent.Wrap(a.err))
 			case first == nil:
 				first = a.err
 			}
 			if open == 0 && next == len(names) {
-				return nil, n.noWay(classPassing.of(first))
+				return nil, n.noWay(failure.Passing.Wrap(first))
 			}
 		}
 	}

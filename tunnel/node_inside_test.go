@@ -221,8 +221,8 @@ func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 		t.Errorf("a port where nothing listens: %v", err)
 	}
 	runs := f.lines("runs")
-	if len(runs) != 1 || n.Scarce() || told.String() != "" {
-		t.Fatalf("%d steps, scarce %v, told %q", len(runs), n.Scarce(), told)
+	if len(runs) != 1 || n.Limited() || told.String() != "" {
+		t.Fatalf("%d steps, limited %v, told %q", len(runs), n.Limited(), told)
 	}
 	for _, option := range []string{
 		"--jobid=7", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=refused", "--propagate=CORE", "--cpu-bind=none", "--immediate=60",

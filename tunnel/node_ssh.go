@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel/failure"
 )
 
 // sshOnHost are connections to a node through ssh -W on the host.
@@ -50,7 +51,7 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 		if errors.Is(err, errNodeSilent) {
 			unanswered++
 		}
-		if classOf(err) == classRefused || unanswered == maxUnanswered {
+		if failure.Of(err) == failure.Refused || unanswered == maxUnanswered {
 			break
 		}
 	}
@@ -109,7 +110,7 @@ func (r *sshOnHost) awaitOpen(s *stream, mark string, silent *atomic.Bool) error
 	}
 	switch {
 	case errors.Is(err, api.ErrLongLine):
-		return r.noWay(classPassing.of(errors.New("the host prints without end")))
+		return r.noWay(failure.Passing.Wrap(errors.New("the host prints without end")))
 	case err == nil && s.stderr.await(sshConfirmed):
 		return nil
 	}
@@ -119,11 +120,11 @@ func (r *sshOnHost) awaitOpen(s *stream, mark string, silent *atomic.Bool) error
 	case s.err == nil && strings.Contains(said, sshRefused):
 		return fmt.Errorf("%w: %s", api.ErrRefused, said)
 	case silent.Load():
-		return r.noWay(classPassing.of(errNodeSilent))
+		return r.noWay(failure.Passing.Wrap(errNodeSilent))
 	case said == "":
 		said = fmt.Sprintf("exit status %d", s.status)
 	}
-	return r.noWay(readSSHOutput(s.stderr.raw()).class.of(errors.New(said)))
+	return r.noWay(failure.ReadSSH(s.stderr.raw()).Class.Wrap(errors.New(said)))
 }
 
 // safeWord reports whether text is only an address, a name or a number, without a

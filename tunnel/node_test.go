@@ -54,8 +54,8 @@ func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 		if _, err := node.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("a port where nothing listens: %v", err)
 		}
-		if _, logins, _ := servers["inner"].counts(); logins != 1 || node.Scarce() {
-			t.Errorf("%d logins on the node, scarce %v", logins, node.Scarce())
+		if _, logins, _ := servers["inner"].counts(); logins != 1 || node.Limited() {
+			t.Errorf("%d logins on the node, limited %v", logins, node.Limited())
 		}
 		if asked := b.person.questions(); len(asked) > 0 {
 			t.Errorf("a person was asked %v", asked)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/ctxtime"
+	"tunctl/tunnel/failure"
 )
 
 // way is one way onto a node, or into a job there. Its functions fail with a *noWayError
@@ -22,8 +23,8 @@ type way struct {
 	name string
 
 	// Onto a node. Other errors are those of Host.Dial.
-	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	scarce bool // each connection takes a session
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	limited bool // each connection takes a session
 
 	// Into a job: ready reports whether open works.
 	ready func(ctx context.Context) error
@@ -49,8 +50,8 @@ func isNoWay(err error) bool {
 // isFinal reports whether a way that failed like this must not be tried again: the site
 // counts refused logins.
 func isFinal(err error) bool {
-	switch classOf(err) {
-	case classRefused, classNeedsPerson, classPermanent:
+	switch failure.Of(err) {
+	case failure.Refused, failure.NeedsUser, failure.Permanent:
 		return true
 	}
 	return false

@@ -59,7 +59,7 @@ func (w *slowWire) Read(p []byte) (int, error) {
 
 func (w *slowWire) Write(p []byte) (int, error) {
 	select {
-	case w.out <- lateBytes{bytes.Clone(p), time.Now().Add(2 * nearHost)}:
+	case w.out <- lateBytes{bytes.Clone(p), time.Now().Add(2 * time.Millisecond)}:
 		return len(p), nil
 	case <-w.closed:
 		return 0, net.ErrClosed
@@ -167,7 +167,7 @@ func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
 		ch, _ := download(t, h)
 		time.Sleep(8 * time.Second)
 		_ = ch.Close()
-		time.Sleep(paceIdle + 5*time.Second) // what has come until then is read, too
+		time.Sleep(7 * time.Second) // what has come until then is read, too
 		before := writes.Load()
 		time.Sleep(15 * time.Second) // before the next keepalive
 		if sent := writes.Load() - before; sent > 0 {
@@ -185,41 +185,6 @@ func TestALossDuringADownloadIsShownWithinSeconds(t *testing.T) {
 		}
 		s.pause(true)
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
-	})
-}
-
-func TestAStreamOfSmallMessagesIsNoBulkTransfer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		measured := false
-		meter := &linkMeter{spawn: func(func()) bool { measured = true; return true }}
-		f := flow{pacer: &pacer{meter: meter}}
-		for range 24 * 3600 * 2 { // a day of a page's messages
-			f.add(2 << 10)
-			time.Sleep(time.Second / 2)
-		}
-		if measured {
-			t.Error("the link is measured")
-		}
-		for range 10 {
-			f.add(100 << 10)
-			time.Sleep(100 * time.Millisecond)
-		}
-		if !measured {
-			t.Error("a download behind them is not found")
-		}
-	})
-}
-
-func TestATransferThatWaitsForItsTurnEndsWithTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		done := make(chan struct{})
-		p := &pacer{meter: &linkMeter{done: done}, control: rateControl{rate: 1}, next: time.Now().Add(time.Hour)}
-		start := time.Now()
-		time.AfterFunc(time.Second, func() { close(done) })
-		p.wait(1)
-		if took := time.Since(start); took != time.Second {
-			t.Errorf("after %v", took)
-		}
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/hostkey"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -73,24 +74,25 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 	t.timeout = newTimeout(preflightTimeout, func() { _ = t.wire.Close() })
 	defer t.timeout.stop()
 	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
-	keys := newHostKeys(ctx, t)
-	if err := keys.load(); err != nil {
+	keys, err := hostkey.Load(t.hostKeyOptions())
+	if err != nil {
 		return err
 	}
-	var verdict error
-	_, _, _, err := ssh.NewClientConn(t.wire, t.settings.Address(), &ssh.ClientConfig{
-		Config:            keys.config,
-		HostKeyAlgorithms: keys.offered,
+	common, algorithms := keys.Algorithms()
+	var refused error
+	_, _, _, err = ssh.NewClientConn(t.wire, t.settings.Address(), &ssh.ClientConfig{
+		Config:            common,
+		HostKeyAlgorithms: algorithms,
 		ClientVersion:     "SSH-2.0-tunctl",
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
-			seen.HostKey = ssh.FingerprintSHA256(plainKey(key))
-			verdict = keys.check(remote, key)
+			seen.HostKey = ssh.FingerprintSHA256(hostkey.Plain(key))
+			refused = keys.Check(ctx, remote, key)
 			return errHostKeySeen
 		},
 	})
 	switch {
 	case seen.HostKey != "":
-		return verdict
+		return refused
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case t.timeout.expired() && !t.wire.hasGreeted():

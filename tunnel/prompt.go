@@ -4,18 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
-
-// promptText is prompt for callers that need only the text.
-func (t *attempt) promptText(ctx context.Context, p api.Prompt) (string, error) {
-	answer, err := t.prompt(ctx, p)
-	return answer.Text, err
-}
 
 // awaitPerson gives the login a person's time from now on: the server may have asked them
 // by other means, such as a push to a phone, or a key may need a touch.
@@ -41,16 +34,16 @@ func (t *attempt) cutOff(cause error) *api.Error {
 	return t.host.needsPerson("the server closed the connection before the login was complete", cause)
 }
 
-// prompt asks the person who waits for this try. The handshake's timeout pauses
+// Prompt asks the person who waits for this try. The handshake's timeout pauses
 // meanwhile. An error ends the try.
-func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
+func (t *attempt) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
 	p.LoginPage = loginPage(p.Links, t.host.loginPages())
 	// The texts come from the server, or from a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	text := promptTexts[p.Kind]
 	if !t.attended {
-		return api.Answer{}, t.deny("the login asks "+text.wanted, ErrNobody)
+		return api.Answer{}, t.deny("the login asks "+text.wanted, failure.ErrNobody)
 	}
 	if t.timeout != nil {
 		t.timeout.stop()
@@ -69,7 +62,7 @@ func (t *attempt) prompt(ctx context.Context, p api.Prompt) (api.Answer, error) 
 		return api.Answer{}, t.deny(text.unanswered, context.Canceled)
 	case err == nil:
 		return answer, nil
-	case errors.Is(err, ErrNobody):
+	case errors.Is(err, failure.ErrNobody):
 		return api.Answer{}, t.deny("there is no terminal or desktop to ask "+text.wanted, err)
 	case ctx.Err() != nil:
 		return api.Answer{}, err // the server hung up, or the host is no longer wanted
@@ -86,7 +79,7 @@ func (t *attempt) promptClients(ctx context.Context, p api.Prompt) (api.Answer, 
 		p.Client = t.client
 		answer, err := t.pool.o.Prompter.Prompt(ctx, p, func() { t.host.setAsking(p.Kind, p.Links) })
 		next := t.host.lastClient()
-		if next == t.client || !answer.Cancelled && !errors.Is(err, ErrNobody) {
+		if next == t.client || !answer.Cancelled && !errors.Is(err, failure.ErrNobody) {
 			return answer, err
 		}
 		t.client = next
@@ -104,14 +97,6 @@ var promptTexts = map[api.PromptKind]struct{ wanted, unanswered string }{
 	api.PromptQuestion:   {"for a code or another answer", "the question was not answered"},
 }
 
-// wrongAnswer says that an answer was wrong, and how many tries are left.
-func wrongAnswer(what string, left int) string {
-	if left == 1 {
-		return what + "; 1 more try before tunctl stops"
-	}
-	return fmt.Sprintf("%s; %d more tries before tunctl stops", what, left)
-}
-
 // deny stops the try: only a person can continue.
 func (t *attempt) deny(why string, cause error) *api.Error {
 	if t.denied == nil {
@@ -122,19 +107,15 @@ func (t *attempt) deny(why string, cause error) *api.Error {
 
 // confirmBan asks the person before a try that may prolong a suspected ban.
 func (t *attempt) confirmBan(ctx context.Context) error {
-	answer, err := t.promptText(ctx, api.Prompt{
+	answer, err := t.Prompt(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
 		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", t.host.label()),
 	})
 	if err != nil {
 		return err
 	}
-	if !isYes(answer) {
+	if !answer.IsYes() {
 		return t.deny("a ban is suspected, and you chose to wait", nil)
 	}
 	return nil
-}
-
-func isYes(answer string) bool {
-	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

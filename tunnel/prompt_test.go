@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -147,7 +148,7 @@ func (c *clients) Prompt(ctx context.Context, p api.Prompt, asked func()) (api.A
 	case a := <-c.answer:
 		return a, nil
 	case <-c.left:
-		return api.Answer{}, ErrNobody
+		return api.Answer{}, failure.ErrNobody
 	case <-ctx.Done():
 		return api.Answer{}, ctx.Err()
 	}
@@ -249,28 +250,4 @@ func TestAServerThatDoesNotWaitForTheAnswerHasNotRefusedIt(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 	})
-}
-
-func TestARepeatedQuestionOfSSHMeansAWrongAnswer(t *testing.T) {
-	password, code := sshQuestion("alice@login's password:"), sshQuestion("(alice@login) Verification code: ")
-	second := sshQuestion("(alice@login) Password: ")
-	var q sshQuestions
-	for i, tt := range []struct {
-		p    api.Prompt
-		want string
-	}{
-		{password, ""},
-		{password, "that was not right; 2 more tries before tunctl stops"},
-		{password, "that was not right; 1 more try before tunctl stops"},
-		{code, ""},
-		{password, ""}, // not the same in a row: the code may have been wrong, or both
-		{second, ""},
-		{second, ""}, // it may want a code
-		{code, ""},
-		{code, "that was not right; 2 more tries before tunctl stops"},
-	} {
-		if got := q.repeats(tt.p, 3); got != tt.want {
-			t.Errorf("question %d, %q: %q, want %q", i, tt.p.Text, got, tt.want)
-		}
-	}
 }

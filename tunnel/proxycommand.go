@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -43,7 +44,7 @@ func startProxy(ctx context.Context, s *sshconfig.Settings, env api.Env) (net.Co
 	}
 	if err != nil {
 		end()
-		return nil, classOfStart(err).errorf(api.CodeConfig, err, "cannot run the ProxyCommand %q: %v", s.ProxyCommand, err)
+		return nil, failure.OfStart(err).Errorf(api.CodeConfig, err, "cannot run the ProxyCommand %q: %v", s.ProxyCommand, err)
 	}
 	return p, nil
 }
@@ -55,7 +56,7 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 	if err != nil {
 		_ = p.Close()
 		if said := p.stderr.tail(); !said.IsZero() {
-			return n, &proxyError{said, readSSHOutput(p.stderr.raw())}
+			return n, &proxyError{said, failure.ReadSSH(p.stderr.raw())}
 		}
 		if errors.Is(err, io.EOF) {
 			return n, io.EOF
@@ -77,20 +78,20 @@ func (p *proxyConn) Close() error {
 // proxyError is what a ProxyCommand printed before it ended.
 type proxyError struct {
 	said   api.RemoteText
-	reason sshReason // if the command is an ssh
+	reason failure.SSHReason // if the command is an ssh
 }
 
 func (e *proxyError) Error() string { return "the ProxyCommand reports: " + hideLinks(e.said) }
 
 // class is that of the ssh in the command: the host that it logs in to counts refused
 // logins, too. What other commands print decides nothing.
-func (e *proxyError) class() failureClass { return cmp.Or(e.reason.class, classPassing) }
+func (e *proxyError) class() failure.Class { return cmp.Or(e.reason.Class, failure.Passing) }
 
 // describe is the failure to reach a host by the command.
 func (e *proxyError) describe(address string) *api.Error {
-	described := e.class().errorf(e.reason.code, e, "%s cannot be reached: %v", address, e).
-		WithHint("%s", e.reason.hint)
-	if e.class() == classRefused {
+	described := e.class().Errorf(e.reason.Code, e, "%s cannot be reached: %v", address, e).
+		WithHint("%s", e.reason.Hint)
+	if e.class() == failure.Refused {
 		described.Hint = cmp.Or(described.Hint, "run the ProxyCommand in a terminal: the host that it logs in to refuses your key, or asks for a password")
 	}
 	return described
@@ -99,10 +100,10 @@ func (e *proxyError) describe(address string) *api.Error {
 // silentProxy describes a ProxyCommand that forwarded no banner in time; greeting is how
 // reading from it ended.
 func silentProxy(address string, limit time.Duration, greeting error) *api.Error {
-	e := classPassing.errorf(api.CodeUnreachable, cmp.Or(greeting, errSilent),
+	e := failure.Passing.Errorf(api.CodeUnreachable, cmp.Or(greeting, errSilent),
 		"%s cannot be reached: its ProxyCommand passed on no SSH banner within %s", address, api.DurationText(limit)).WithHint("run the ProxyCommand in a terminal: it may be waiting for input")
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
-		e.Err = proxy.class().of(proxy)
+		e.Err = proxy.class().Wrap(proxy)
 		e.Message += "; its output: " + hideLinks(proxy.said)
 	}
 	return e

@@ -97,7 +97,7 @@ func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 		b := newBench(t, nil, nil)
 		b.person.answers = []string{"no"}
 		at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true}
-		if _, err := at.prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
+		if _, err := at.Prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
 			t.Fatal(err)
 		}
 		if q := b.person.questions(); q[0].Text != "bye" || q[0].Instruction != "bye" {
@@ -126,7 +126,7 @@ func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 }
 
 func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
-	l := newLogin(t.Context(), &attempt{host: &Host{}, wire: deadEnd(t).wire, settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}})
+	l := newLogin(t.Context(), &attempt{host: &Host{}, pool: NewPool(Options{}), wire: deadEnd(t).wire, settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}})
 	l.offered, l.allowed, l.last = true, []string{methodKey}, methodKey
 	e := l.refused(fmt.Errorf("ssh: handshake failed: ssh: disconnect, reason 2: %q", "Too many authentication failures"))
 	if !strings.Contains(e.Hint, "IdentitiesOnly") || !strings.Contains(e.Message, "the server said: Too many authentication failures") {

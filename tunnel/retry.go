@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // serve connects the host whenever it is wanted, until ctx ends.
@@ -61,7 +62,7 @@ func (h *Host) nextAction(now time.Time) (action, time.Time) {
 		f.stop = nil
 	}
 	at := f.nextTry
-	if f.waited(now, h.pool.o.Limits.WaitedFor) && !f.waitedTry.IsZero() && f.waitedTry.Before(at) {
+	if f.waited(now, h.pool.o.Limits.WatchedRetryFor) && !f.waitedTry.IsZero() && f.waitedTry.Before(at) {
 		at = f.waitedTry
 	}
 	if !now.Before(f.attended) {
@@ -97,7 +98,7 @@ func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
 
 // needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
-	return classNeedsPerson.errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
+	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
 		WithHint("run `tunctl login %s` in a terminal", h.name)
 }
 
@@ -196,7 +197,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	return &attempt{
 		host: h, pool: h.pool, log: h.log, began: now,
 		attended: attended, client: f.client, banned: now.Before(f.ban),
-		waited: !attended && f.waited(now, h.pool.o.Limits.WaitedFor),
+		waited: !attended && f.waited(now, h.pool.o.Limits.WatchedRetryFor),
 	}
 }
 
@@ -267,24 +268,24 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	}
 	f.waitedTry = time.Time{}
 	if t.unanswered {
-		f.waitedTry = t.began.Add(waitedPause(now.Sub(f.lostAt), l.WaitedMin, l.WaitedMax))
+		f.waitedTry = t.began.Add(waitedPause(now.Sub(f.lostAt), l.WatchedRetryMin, l.WatchedRetryMax))
 	}
 	attended := now.Before(f.attended)
 	class := t.classOf(why)
 	switch {
-	case class == classBanned, class == classClosedPort && f.refusals > 0:
+	case class == failure.Banned, class == failure.ClosedPort && f.refusals > 0:
 		f.ban = now.Add(l.BanWait)
 		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
-	case class == classRefused:
+	case class == failure.Refused:
 		f.refusals++
 		if t.attended || f.refusals >= l.Refusals || h.onlyLeasedLocked() {
 			f.stop = &stop{state: api.HostBlocked, why: why}
 		}
-	case class == classNeedsPerson && attended && !t.attended:
+	case class == failure.NeedsUser && attended && !t.attended:
 		f.nextTry = now // a person acted during a try that did not ask
-	case class == classNeedsPerson:
+	case class == failure.NeedsUser:
 		f.stop = &stop{state: api.HostNeedsLogin, why: why}
-	case class == classPermanent:
+	case class == failure.Permanent:
 		f.stop = &stop{state: api.HostBlocked, why: why}
 	}
 	if f.stop != nil {
@@ -327,7 +328,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if silent == nil {
 			text, why = "the connection to %s was lost: %v", c.endReason()
 		}
-		f.failure = classPassing.errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
+		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
 		f.lostAt = now
 		if c.clients.sentWithin(now, l.InUse) {
 			f.noteWaiting(now, true)
@@ -373,7 +374,7 @@ const waitingLasts = 45 * time.Second
 
 // Waiting says that somebody waits for the host: a client that is held, an open waiting
 // page, a command that shows it. With person set it is an act of a person, and not only
-// a program that does not give up. Until some time after both (Limits.WaitedFor), a dial
+// a program that does not give up. Until some time after both (Limits.WatchedRetryFor), a dial
 // that nobody answers is repeated sooner than usual. It causes no login that would not
 // happen anyway.
 func (h *Host) Waiting(person bool) {

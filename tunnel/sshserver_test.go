@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +24,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -476,7 +479,7 @@ func (p *person) Prompt(ctx context.Context, q api.Prompt, _ func()) (api.Answer
 		return api.Answer{}, ctx.Err()
 	}
 	if !left {
-		return api.Answer{}, fmt.Errorf("no terminal: %w", ErrNobody)
+		return api.Answer{}, fmt.Errorf("no terminal: %w", failure.ErrNobody)
 	}
 	return api.Answer{Text: answer, Keep: p.keep}, nil
 }
@@ -511,7 +514,7 @@ func newBench(t testing.TB, servers map[string]*sshServer, set func(*sshconfig.S
 	})
 	known := t.TempDir() + "/known_hosts"
 	for name, s := range servers {
-		if err := appendLine(known, name+" "+string(ssh.MarshalAuthorizedKey(s.key.PublicKey()))); err != nil {
+		if err := addLine(known, name+" "+string(ssh.MarshalAuthorizedKey(s.key.PublicKey()))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -567,4 +570,19 @@ func write(t testing.TB, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// addLine appends a line to a file.
+func addLine(path, line string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if n := len(old); n > 0 && old[n-1] != '\n' {
+		line = "\n" + line
+	}
+	return os.WriteFile(path, append(old, line...), 0o600)
 }

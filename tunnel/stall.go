@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/tcpinfo"
 )
 
 // clientWaits says how many channels of clients a connection has, and whether they wait
@@ -85,14 +86,14 @@ type stall struct {
 	segment  time.Time // when one was last found to have come
 	read     time.Time // when bytes were last read, as of the last check
 	noticed  time.Time // when the connection was found not to respond; zero: it responds
-	loss     lossMeter
+	loss     tcpinfo.LossMeter
 }
 
 func newStall(c *conn) stall {
 	s := stall{timer: time.NewTimer(time.Hour)}
 	s.timer.Stop()
 	if info, ok := c.wire.tcpInfo(); ok {
-		s.loss.add(info, time.Now())
+		s.loss.Add(info, time.Now())
 	}
 	return s
 }
@@ -105,7 +106,7 @@ func (k *keepalive) expectReply(now time.Time) {
 	}
 	s.due = true
 	// A client that gives up soon and tries again still waits for the same.
-	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.AskUnanswered {
+	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.ProbeAfter {
 		s.began = now
 	}
 	k.c.clients.checked.Store(true)
@@ -120,11 +121,11 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 	heard := last.After(s.read)
 	s.read = last
 	info, known := k.c.wire.tcpInfo()
-	if known && info.received != s.segments {
-		s.segments, s.segment = info.received, now
+	if known && info.Received != s.segments {
+		s.segments, s.segment = info.Received, now
 	}
 	if known && heard {
-		s.loss.add(info, now)
+		s.loss.Add(info, now)
 	}
 	if heard && last.After(s.noticed) {
 		s.noticed = time.Time{}
@@ -135,14 +136,14 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 	s.timer.Reset(stallCheck)
 
 	quiet, limit := latest(last, s.began, s.unacked), l.Unanswered
-	if known && info.unacked {
+	if known && info.Unacked {
 		s.unacked = now
 		quiet, limit = latest(last, s.began, s.segment), l.Unacknowledged
-	} else if !k.waiting && (now.Sub(quiet) >= l.AskUnanswered || !s.noticed.IsZero()) {
+	} else if !k.waiting && (now.Sub(quiet) >= l.ProbeAfter || !s.noticed.IsZero()) {
 		k.inUse = true
 		k.sendRequest()
 	}
-	if s.loss.lossy() {
+	if s.loss.Lossy() {
 		limit = max(limit, l.LossyUnanswered)
 	}
 	if s.noticed.IsZero() && now.Sub(quiet) >= limit {
@@ -181,7 +182,7 @@ func (h *Host) checkStall(k *keepalive) {
 		if since.IsZero() {
 			h.log.Info("the host responds again")
 		} else {
-			h.log.Warn("the host does not respond", "since", since, "lossy", k.stall.loss.lossy())
+			h.log.Warn("the host does not respond", "since", since, "lossy", k.stall.loss.Lossy())
 		}
 		h.refresh()
 		for _, user := range h.usersNow() {
@@ -198,40 +199,6 @@ func (h *Host) loginDue(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !now.Before(h.nextLoginLocked())
-}
-
-// tcpInfo is what the system knows about a TCP connection.
-type tcpInfo struct {
-	unacked  bool   // bytes of ours are not acknowledged
-	received uint64 // segments, including those without data
-	sent     uint64 // segments with data, including those sent again
-	resent   uint64
-}
-
-// lossMeter measures how many segments had to be sent again, over the last minutes in
-// which the connection responded.
-type lossMeter struct {
-	at                time.Time // of middle
-	old, middle, last tcpInfo
-}
-
-const (
-	lossWindow = time.Minute // a measurement spans one to two of these
-	// A link that sends one segment in twenty again may lose ten in a row at times.
-	lossShare = 20
-	lossLeast = 3
-)
-
-func (m *lossMeter) add(info tcpInfo, now time.Time) {
-	if now.Sub(m.at) >= lossWindow {
-		m.at, m.old, m.middle = now, m.middle, m.last
-	}
-	m.last = info
-}
-
-func (m *lossMeter) lossy() bool {
-	resent := m.last.resent - m.old.resent
-	return resent >= lossLeast && resent*lossShare >= m.last.sent-m.old.sent
 }
 
 // latest is the latest of some times.

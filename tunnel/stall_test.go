@@ -345,22 +345,3 @@ func TestAClientThatWaitsForLongCostsAFewKeepalivesAndShowsNothing(t *testing.T)
 		}
 	})
 }
-
-func TestALinkThatLosesPacketsIsToldFromOneThatDoesNot(t *testing.T) {
-	began := time.Now()
-	var m lossMeter
-	m.add(tcpInfo{sent: 40, resent: 1}, began)
-	if m.lossy() {
-		t.Error("one segment of forty")
-	}
-	m.add(tcpInfo{sent: 80, resent: 12}, began.Add(10*time.Second))
-	if !m.lossy() {
-		t.Error("twelve segments of eighty are no loss")
-	}
-	for i := range 5 {
-		m.add(tcpInfo{sent: 100 + 1000*uint64(i), resent: 12}, began.Add(time.Duration(i+1)*lossWindow))
-	}
-	if m.lossy() {
-		t.Error("a link is lossy minutes after the last loss")
-	}
-}

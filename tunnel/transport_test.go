@@ -100,7 +100,7 @@ func TestWhereOnlyKerberosIsAcceptedTheSSHProgramLogsIn(t *testing.T) {
 	l := newLaptop(t)
 	k, s := startKerberos(t), startSSHD(t, authorized(l.key))
 	l.know(t, s)
-	if err := appendLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", k.port, authorized(k.key.PublicKey()))); err != nil {
+	if err := addLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", k.port, authorized(k.key.PublicKey()))); err != nil {
 		t.Fatal(err)
 	}
 	l.serve(t, PracticeLimits(), fmt.Sprintf("Host kerberos\n Port %d\n", k.port))
@@ -126,7 +126,7 @@ func TestWhereOnlyKerberosIsAcceptedTheSSHProgramLogsIn(t *testing.T) {
 func TestWithoutATicketOrAnSSHProgramAKerberosLoginSaysWhatToDo(t *testing.T) {
 	l := newLaptop(t)
 	k := startKerberos(t)
-	if err := appendLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", k.port, authorized(k.key.PublicKey()))); err != nil {
+	if err := addLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", k.port, authorized(k.key.PublicKey()))); err != nil {
 		t.Fatal(err)
 	}
 	realSSH(t)

@@ -15,11 +15,11 @@ package tunnel
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // GCPercent is the setting of Go's collector (debug.SetGCPercent) for a process that
@@ -27,11 +27,8 @@ import (
 // of few megabytes collects after every hundred of them.
 const GCPercent = 400
 
-// ErrNobody is wrapped by a Prompter's error when nobody can be asked.
-var ErrNobody = errors.New("there is no terminal or desktop to ask")
-
 // A Prompter asks a person, and calls asked once somebody sees the question. It returns
-// when there is an answer, when ctx ends, or, with an error that wraps ErrNobody, when
+// when there is an answer, when ctx ends, or, with an error that wraps failure.ErrNobody, when
 // nobody can be asked.
 type Prompter interface {
 	Prompt(ctx context.Context, p api.Prompt, asked func()) (api.Answer, error)
@@ -61,7 +58,7 @@ type Memory interface {
 type nobody struct{}
 
 func (nobody) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) {
-	return api.Answer{}, ErrNobody
+	return api.Answer{}, failure.ErrNobody
 }
 
 // processMemory is the default Memory. It ends with the process.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
+	"tunctl/tunnel/tcpinfo"
 )
 
 const (
@@ -173,14 +175,14 @@ func notSSH(address string, greeting error) *api.Error {
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok {
 		return proxy.describe(address)
 	}
-	e := classPassing.errorf(api.CodeUnreachable, greeting, "%s does not respond as an SSH server: %v", address, greeting).
+	e := failure.Passing.Errorf(api.CodeUnreachable, greeting, "%s does not respond as an SSH server: %v", address, greeting).
 		WithHint("a captive portal or a VPN that is off often looks like this: open a web page, and check the VPN")
-	if errors.Is(greeting, io.EOF) || isConnReset(greeting) {
+	if errors.Is(greeting, io.EOF) || failure.IsConnReset(greeting) {
 		e.Message = fmt.Sprintf("%s closed the connection at once", address)
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
 	if errors.Is(greeting, errAddressRefused) {
-		e.Err = classBanned.of(greeting)
+		e.Err = failure.Banned.Wrap(greeting)
 		e.Hint = "sshd blocks an address for a while after failed logins; other users of a shared VPN count too"
 	}
 	return e
@@ -210,7 +212,7 @@ func (w *wire) heard() (last time.Time, reads int) {
 }
 
 // tcpInfo is what the system knows about the connection; false: nothing.
-func (w *wire) tcpInfo() (tcpInfo, bool) { return readTCPInfo(w.Conn) }
+func (w *wire) tcpInfo() (tcpinfo.Info, bool) { return tcpinfo.Read(w.Conn) }
 
 func (w *wire) readFailed() bool {
 	w.mu.Lock()

@@ -19,11 +19,11 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
-	"tunctl/tunnel"
+	"tunctl/tunnel/openssh"
 )
 
 func main() {
-	if socket := os.Getenv(tunnel.AskpassSocket); socket != "" {
+	if socket := os.Getenv(openssh.AskpassSocket); socket != "" {
 		os.Exit(askpass(socket, os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if t := term.New(os.Stdin, os.Stdout, os.Stderr); startedAsApp(t, os.Args) {
@@ -35,7 +35,7 @@ func main() {
 // askpass is this program as the SSH_ASKPASS of an ssh that logs in for the agent: it passes
 // the question on, and prints the answer.
 func askpass(socket string, args []string, stdout, stderr io.Writer) int {
-	answer, err := tunnel.Askpass(context.Background(), socket, strings.Join(args, " "))
+	answer, err := openssh.Askpass(context.Background(), socket, strings.Join(args, " "))
 	if err != nil {
 		fmt.Fprintf(stderr, "tunctl: %v\n", err)
 		return exitFailed

@@ -199,7 +199,7 @@ func (s *session) dropFailed(r *attempt) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.mu.Lock()
-	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.served && r.who == byPerson
+	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.Served && r.who == byPerson
 	fwd := s.forward
 	if failed {
 		s.forward = nil

@@ -3,7 +3,7 @@
 // local API to the CLI and the tray.
 //
 // up.go has the steps from "up" to a followed job, jobrun.go those from a log line to an
-// open forward, both from top to bottom. Only facts.go decides the state of a session, and
+// open forward, both from top to bottom. Only package facts decides the state of a session, and
 // only record.go changes what is remembered of one. The agent never touches a terminal or
 // a desktop: what needs a person is published as an event.
 package agent
@@ -20,9 +20,11 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
@@ -52,7 +54,7 @@ type Agent struct {
 	store   *state.Store
 	history *state.History
 	pool    *tunnel.Pool
-	usage   *usageHub
+	usage   *usage.Hub
 	work    sync.WaitGroup
 
 	certificates certificates
@@ -88,7 +90,7 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: newUsageHub(), history: state.NewHistory(o.Paths.History()),
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: usage.NewHub(), history: state.NewHistory(o.Paths.History()),
 		config:   &configs.Config{Path: o.Paths.Config},
 		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{}, unsettled: make(chan struct{}, 1),
 	}
@@ -194,10 +196,10 @@ func (a *Agent) restore() {
 		switch {
 		case s.inProgress(): // a person was first
 		case rec.Failure != nil && !rec.Submissions.AnyLive(): // a new attempt could only say that there is no job
-			s.change(func(f *facts) { f.failure = rec.Failure })
+			s.change(func(f *facts.Facts) { f.Failure = rec.Failure })
 		case why != nil:
 			known := remembered(a.store, s.name)
-			s.change(func(f *facts) { f.failure, f.job, f.next = why, known.job, known.next })
+			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
 		default:
 			s.start(byAgent, false, "", "", nil)
 		}
@@ -285,7 +287,7 @@ func (a *Agent) hostChanged(h api.Host) {
 	}
 	for _, s := range a.live() {
 		if s.host() == h.Alias {
-			s.change(func(f *facts) { f.host = h })
+			s.change(func(f *facts.Facts) { f.Host = h })
 		}
 	}
 	if h.State == api.HostUp {
@@ -332,9 +334,6 @@ func (a *Agent) sshConfig() string {
 	return cmp.Or(a.opt.SSHConfig, a.cfg().SSHConfig)
 }
 
-// errPaused is wrapped by the failure of a session that is not restored after crashes.
-var errPaused = errors.New("the agent is paused")
-
 // countCrash records that the last agent crashed. After several crashes in a row this
 // agent starts paused: it restores no connection until a person acts, since each start
 // may cost a login and end in the next crash.
@@ -363,7 +362,7 @@ func (a *Agent) pausedError(session string) *api.Error {
 	if a.paused == nil {
 		return nil
 	}
-	return api.Errorf(api.CodeFailed, "%s", a.paused.Message).Because(errPaused).
+	return api.Errorf(api.CodeFailed, "%s", a.paused.Message).Because(facts.ErrPaused).
 		WithHint("`tunctl up %s` connects all sessions again; `tunctl agent log` shows what happened before", session)
 }
 

@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
-	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 const (
@@ -69,7 +69,7 @@ func (a *Agent) approve(ctx context.Context, host, text string) error {
 	defer cancel()
 	answer, err := a.prompts.Prompt(ctx, api.Prompt{Host: host, Kind: api.PromptApproval, Text: text, Client: clientOf(ctx)}, func() {})
 	switch {
-	case errors.Is(err, tunnel.ErrNobody):
+	case errors.Is(err, failure.ErrNobody):
 		return api.Errorf(api.CodeNeedsPerson, "an assistant may not do this alone, and there is nobody to ask").
 			WithHint("the person can start the tray (`tunctl tray`) or run `tunctl mcp approve` in a terminal; then try again")
 	case err != nil: // nobody answered, or the assistant asks no longer: no window follows at once

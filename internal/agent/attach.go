@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 )
 
 const (
@@ -75,7 +77,7 @@ func (a *Agent) chooseJob(ctx context.Context, jobs *jobwatch.Watcher, req api.A
 func (a *Agent) liveJob(ctx context.Context, host, id string) (api.Job, error) {
 	job, err := a.hostJob(ctx, host, id)
 	if err == nil && job.State.Ended() {
-		err = api.Errorf(api.CodeJobEnded, "%s", endText(&job)).
+		err = api.Errorf(api.CodeJobEnded, "%s", facts.EndText(&job, time.Now())).
 			WithHint("`tunctl jobs %s` lists queued and running jobs", host)
 	}
 	return job, err
@@ -106,7 +108,7 @@ func (a *Agent) detectServer(ctx context.Context, host string, job api.Job) (app
 	if job.Log == "" {
 		return "", ""
 	}
-	text, err := jobwatch.TailLog(ctx, runner{host: a.pool.Host(host)}, job.Log, candidateLines)
+	text, err := joblog.Tail(ctx, runner{host: a.pool.Host(host)}, job.Log, candidateLines)
 	if err != nil {
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""

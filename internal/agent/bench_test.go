@@ -6,7 +6,7 @@ import (
 
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // BenchmarkLineToReady measures the time from a line's write in the job's log on the
@@ -14,7 +14,7 @@ import (
 // job starts, and with that wait all but taken away.
 func BenchmarkLineToReady(b *testing.B) {
 	for name, every := range map[string]time.Duration{
-		"polite": jobwatch.DefaultLimits().LogFirst,
+		"polite": remote.DefaultLimits().LogFirst,
 		"quick":  10 * time.Millisecond,
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -10,8 +10,12 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -62,7 +66,7 @@ func (c *checkup) ok(name, format string, args ...any) {
 func (c *checkup) failed(name string, err error, fix string) {
 	if e, ok := asAPI(err); ok && e.Hint != "" {
 		fix = e.Hint
-	} else if errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) {
+	} else if errors.Is(err, remote.ErrLost) || errors.Is(err, api.ErrDown) {
 		fix = "the connection was just lost: check the network, then run `tunctl doctor` again"
 	}
 	c.add(name, api.CheckBad, err.Error(), fix)
@@ -87,7 +91,7 @@ func (c *checkup) scheduler(ctx context.Context) {
 		return
 	}
 	switch list, err := jobs.Jobs(ctx); {
-	case errors.Is(err, jobwatch.ErrNoAnswer):
+	case errors.Is(err, remote.ErrNoAnswer):
 		c.add("scheduler", api.CheckBad, fmt.Sprintf("%s: %v", kind, err), "wait: jobs keep running; see the status page of the site")
 	case err != nil:
 		c.failed("scheduler", err, "check that squeue or qstat works in `tunctl ssh "+c.name+"`")
@@ -109,7 +113,7 @@ exit $s`
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
 	private := c.agent.watchOptions(c.name).Private
-	res, err := jobwatch.RunLogin(ctx, runner{host: c.host}, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
+	res, err := remote.On(runner{host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
@@ -137,7 +141,7 @@ func (c *checkup) disk(ctx context.Context) {
 // forwarding dials a port on the login node where nothing listens: "refused" proves that
 // the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
 	if err == nil {
@@ -156,21 +160,21 @@ func (c *checkup) forwarding(ctx context.Context) {
 func (c *checkup) checkSession(ctx context.Context) {
 	cfg, f := c.session.config(), c.session.known()
 	c.script(ctx, cfg)
-	if !f.needsJob {
+	if !f.NeedsJob {
 		return
 	}
 	switch {
-	case f.job == nil:
+	case f.Job == nil:
 		c.add("job", api.CheckUnknown, "the session has no job now", "`tunctl up "+c.session.name+"` finds or submits one")
 		return
-	case f.job.State.Ended():
-		c.add("job", api.CheckBad, endText(f.job), "`tunctl up "+c.session.name+"` starts a new one")
-	case f.job.State == api.JobUnknown:
-		c.add("job", api.CheckUnknown, f.job.Hint, "")
+	case f.Job.State.Ended():
+		c.add("job", api.CheckBad, facts.EndText(f.Job, time.Now()), "`tunctl up "+c.session.name+"` starts a new one")
+	case f.Job.State == api.JobUnknown:
+		c.add("job", api.CheckUnknown, f.Job.Hint, "")
 	default:
-		c.ok("job", "job %s is %s%s", f.job.ID, f.job.State, onNode(f.job.Node))
+		c.ok("job", "job %s is %s%s", f.Job.ID, f.Job.State, onNode(f.Job.Node))
 	}
-	c.log(ctx, *f.job)
+	c.log(ctx, *f.Job)
 	c.page(ctx, f)
 }
 
@@ -185,7 +189,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 			c.failed("script", err, "")
 			return
 		}
-	} else if _, err := jobwatch.ReadFile(ctx, runner{host: c.host}, path); err != nil {
+	} else if _, err := joblog.ReadFile(ctx, runner{host: c.host}, path); err != nil {
 		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
 			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
@@ -203,7 +207,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 	detector := c.agent.detector(c.session.config().App)
 	size := 0
-	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
+	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})
@@ -219,7 +223,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	c.ok("log", "%s has %d bytes", path, size)
 	detector.Flush()
 	switch f := detector.Finding(); {
-	case isShell(c.session.config()): // it serves nothing
+	case c.session.config().App == configs.ShellApp: // it serves nothing
 	case !f.Found:
 		c.add("detector", api.CheckUnknown, "no server address in the log yet", "`tunctl logs` shows the log; an app of your own needs patterns in [app.NAME]")
 	case f.Ended:
@@ -230,25 +234,25 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 }
 
 // page checks that the endpoint responds.
-func (c *checkup) page(ctx context.Context, f facts) {
+func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
-	if ep := f.endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
-		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
+		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 		defer cancel()
-		err = probe(ctx, c.host, *ep)
+		err = probe.Once(ctx, c.host, *ep)
 	}
-	switch ep := f.endpoint; {
-	case isShell(c.session.config()) && f.answers:
-		c.ok("inside", "commands run inside the job on %s", f.job.Node)
+	switch ep := f.Endpoint; {
+	case c.session.config().App == configs.ShellApp && f.Answers:
+		c.ok("inside", "commands run inside the job on %s", f.Job.Node)
 	case ep == nil:
-		if f.doing != "" && !f.job.State.Ended() && !f.job.State.Waiting() {
-			c.add("page", api.CheckUnknown, f.doing, "")
+		if f.Doing != "" && !f.Job.State.Ended() && !f.Job.State.Waiting() {
+			c.add("page", api.CheckUnknown, f.Doing, "")
 		}
 	case ep.Reach == api.ReachNode: // only the prober has a connection to the node
-		c.ok("page", "the page is reached on its node %s", f.job.Node)
+		c.ok("page", "the page is reached on its node %s", f.Job.Node)
 	case ep.TakesOneClient():
 		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")
-	case err != nil && !errors.Is(err, errTokenUnknown):
+	case err != nil && !errors.Is(err, probe.ErrTokenUnknown):
 		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", ep.Address(), err), "`tunctl logs` shows whether the server is still running")
 	default:
 		c.ok("page", "%s responds, reached from the login node", ep.Address())

@@ -149,13 +149,13 @@ func (s *session) checkPresent(with api.Choices) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.attempt != nil && s.facts.submitting:
+	case s.attempt != nil && s.facts.Submitting:
 		if !present.have(with) {
 			return s.otherChoices("a job of "+s.name+" is just being submitted", s.endFirst(), present, with)
 		}
 		return nil
-	case s.attempt != nil && s.facts.job != nil && !s.facts.jobOver():
-		return s.conflictLocked(*s.facts.job, present, with)
+	case s.attempt != nil && s.facts.Job != nil && !s.facts.JobOver():
+		return s.conflictLocked(*s.facts.Job, present, with)
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func (s *session) beginSubmission(interrupted state.Submission, doing string) (a
 		with = interrupted.With
 	}
 	s.asked = nil
-	s.facts.submitting, s.facts.doing, s.facts.with = true, doing, with
+	s.facts.Submitting, s.facts.Doing, s.facts.With = true, doing, with
 	s.enterLocked()
 	return with, nil
 }

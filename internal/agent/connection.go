@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
@@ -21,14 +21,14 @@ type runner struct {
 	account string
 }
 
-// Run implements jobwatch.Runner.
-func (r runner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+// Run implements remote.Runner.
+func (r runner) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	if r.account == "" {
 		res, err := r.host.Run(ctx, command, stdin)
-		return jobwatch.Result(res), err
+		return remote.Result(res), err
 	}
 	res, err := r.host.RunAs(ctx, r.account, command, stdin)
-	return jobwatch.Result(res), err
+	return remote.Result(res), err
 }
 
 // requireConnected refuses a host that is not connected. It never connects: that is up
@@ -73,7 +73,7 @@ func (a *Agent) retryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 		}
 		a.log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
 		waiting(err)
-		pause := a.limits.ProbeEvery
+		pause := a.limits.Probe.Every
 		if isNoAnswer(err) {
 			pause = a.limits.Jobs.QueryMin
 		}
@@ -89,11 +89,11 @@ func (a *Agent) retryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 // isTransient reports whether an error says nothing about the request itself: the
 // connection was lost, all sessions were in use, or the scheduler did not respond.
 func isTransient(err error) bool {
-	return errors.Is(err, jobwatch.ErrLost) || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrBusy) || isNoAnswer(err)
+	return errors.Is(err, remote.ErrLost) || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrBusy) || isNoAnswer(err)
 }
 
 // isNoAnswer reports whether the scheduler did not respond.
-func isNoAnswer(err error) bool { return errors.Is(err, jobwatch.ErrNoAnswer) }
+func isNoAnswer(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }
 
 // awaitUp waits until the host is connected, however long that takes.
 func awaitUp(ctx context.Context, host *tunnel.Host) error {

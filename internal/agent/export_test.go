@@ -1,5 +1,7 @@
 package agent
 
+import "tunctl/internal/agent/facts"
+
 // ServerPort is the port of the server whose environment programs inside the session's job
 // get; 0: it is not known.
 func (a *Agent) ServerPort(name string) int {
@@ -22,6 +24,6 @@ func WithoutScript(hint string) string { return withoutScript(hint) }
 // Reenter enters the state that follows from what is known of a session, as every change does.
 func (a *Agent) Reenter(name string) {
 	if s, err := a.session(name); err == nil {
-		s.change(func(*facts) {})
+		s.change(func(*facts.Facts) {})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 )
 
@@ -22,6 +23,14 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 		return api.ExtendResponse{}, err
 	}
 	jobs := a.jobWatcher(s.host())
+	ended := api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
+	before, found, err := jobs.Detail(ctx, job.Ref())
+	switch {
+	case err != nil:
+		return api.ExtendResponse{}, err
+	case !found || s.asRecorded(before).State.Ended(): // its number may be another job's by now
+		return api.ExtendResponse{}, ended
+	}
 	limit := job.End.Sub(job.Start) + time.Duration(req.Seconds)*time.Second
 	if err := jobs.Extend(ctx, job.Ref(), limit); err != nil {
 		return api.ExtendResponse{}, err
@@ -31,10 +40,10 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	case err != nil:
 		return api.ExtendResponse{}, err
 	case !found || after.State.Ended():
-		return api.ExtendResponse{}, api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
+		return api.ExtendResponse{}, ended
 	case !after.End.After(job.End):
 		return api.ExtendResponse{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
-			job.ID, clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
+			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
 	if s.nextDue(jobs, after).After(time.Now().Add(keepSlack)) {
 		s.leaveUnfollowed(job) // until the keeper knows of the extension
@@ -60,7 +69,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 		return
 	}
 	s.agent.await(ctx, events, func() bool {
-		now := s.known().job
+		now := s.known().Job
 		return now == nil || now.End.Equal(job.End)
 	})
 }
@@ -68,7 +77,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 // extendable is the session's job, if it runs and its host is connected.
 func (s *session) extendable() (api.Job, error) {
 	s.mu.Lock()
-	job, host, connected, hasJob := s.facts.job, s.cfg.Host, s.facts.host.State == api.HostUp, s.hasJobLocked()
+	job, host, connected, hasJob := s.facts.Job, s.cfg.Host, s.facts.Host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
 	case !hasJob:

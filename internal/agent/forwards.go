@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel/forward"
@@ -126,19 +127,19 @@ func (f *forwards) ports() (page int, picked map[string]int) {
 }
 
 // remoteListeners is the state of the forwards that listen on the host.
-func (f *forwards) remoteListeners() hostListeners {
-	var l hostListeners
+func (f *forwards) remoteListeners() facts.Listeners {
+	var l facts.Listeners
 	if f == nil {
 		return l
 	}
 	for _, x := range f.list {
 		switch {
 		case x.remote == nil || x.remote.Err() == nil:
-			l.others = true
+			l.Others = true
 		case x.remote.Refused() != nil:
-			l.refused = append(l.refused, fmt.Sprintf("forward %s was refused: %v", x.spec, x.remote.Refused()))
-		case l.pending == "":
-			l.pending = "asking the host to listen for " + x.spec.String()
+			l.Refused = append(l.Refused, fmt.Sprintf("forward %s was refused: %v", x.spec, x.remote.Refused()))
+		case l.Pending == "":
+			l.Pending = "asking the host to listen for " + x.spec.String()
 		}
 	}
 	return l
@@ -177,7 +178,7 @@ func (s *session) holdPort() error {
 	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
 		return nil
 	}
-	s.facts = facts{name: s.name, wanted: true, needsJob: s.hasJobLocked(), host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting}}
+	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: s.hasJobLocked(), Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting}}
 	return s.listenLocked(s.cfg.Forward, rec)
 }
 
@@ -290,7 +291,7 @@ func (s *session) openOne(x *sessionForward, rec state.Session) (err error) {
 			Name: s.name, Listen: s.agent.pool.Host(s.cfg.Host).Listen,
 			Network: network(x.spec.Listen), Address: x.spec.Listen,
 			LocalNetwork: network(x.spec.Target), LocalAddress: x.spec.Target,
-			Changed: func() { s.change(func(*facts) {}) },
+			Changed: func() { s.change(func(*facts.Facts) {}) },
 			Log:     s.agent.log,
 		})
 	default:
@@ -352,16 +353,16 @@ func (s *session) ports() []int {
 
 // applyLocked leads the forwards to their targets; those without one show why. The listener
 // of one on the host ends with the connection to the host, and is requested again after it.
-func (s *session) applyLocked(v verdict, why forward.Reason) {
+func (s *session) applyLocked(v facts.Derived, why forward.Reason) {
 	f := s.forward
 	if f == nil {
 		return
 	}
-	connected, ready := s.facts.wanted && s.facts.host.State == api.HostUp, v.state == api.SessionReady
+	connected, ready := s.facts.Wanted && s.facts.Host.State == api.HostUp, v.State == api.SessionReady
 	for _, x := range f.list {
 		switch {
 		case x.remote == nil && x.page != "" && ready: // the log was read
-			x.set(s.targetLocked(x, ready), notAnnounced(x.page))
+			x.set(s.targetLocked(x, ready), facts.NotAnnounced(x.page))
 		case x.remote == nil:
 			x.set(s.targetLocked(x, ready), why)
 		case connected && !f.connected:
@@ -378,11 +379,11 @@ func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
 	fixed := &forward.Target{Network: network(x.spec.Target), Address: x.spec.Target}
 	switch {
 	case x.isPage && x.page == "":
-		if ready && s.facts.link == "" {
-			return s.route.target()
+		if ready && s.facts.Link == "" {
+			return s.route.Target()
 		}
 		return nil
-	case s.hasJobLocked() && !s.facts.jobRuns():
+	case s.hasJobLocked() && !s.facts.JobRuns():
 		return nil
 	case x.isPage:
 		p := s.otherLocked(x.page)
@@ -390,10 +391,10 @@ func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
 			return nil // it is not announced
 		}
 		// Connections in advance would be sent to a page that nobody looks at.
-		ep := p.endpoint()
-		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Scarce: true}
+		ep := p.Endpoint()
+		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Limited: true}
 	case s.hasJobLocked():
-		fixed.Dialer = nodeDialer{session: s, job: s.facts.job.Ref(), node: s.facts.job.Node, restarts: s.facts.job.Restarts}
+		fixed.Dialer = nodeDialer{session: s, job: s.facts.Job.Ref(), node: s.facts.Job.Node, restarts: s.facts.Job.Restarts}
 	case ready:
 		fixed.Dialer = s.agent.pool.Host(s.cfg.Host)
 	default:

@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // submitTimeout is how long a submission may wait for a lost connection or a scheduler
@@ -28,7 +29,7 @@ type watcherKey struct {
 	host, account string
 	scheduler     string
 	private       string
-	limits        jobwatch.Limits
+	limits        remote.Limits
 }
 
 // jobWatcher returns the job watcher of a host as it is configured now.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 // subscriberBuffer is how many events a subscriber may lag behind before it is dropped.
@@ -132,7 +132,7 @@ func (p *prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 	}()
 	receivers := p.hub.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &q})
 	if len(receivers) == 0 {
-		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, tunnel.ErrNobody)
+		return api.Answer{}, fmt.Errorf("%s asks %q: %w", q.Host, q.Text, failure.ErrNobody)
 	}
 	shown()
 	for _, w := range receivers {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAnAnswerCountsThoughWhoGaveItHasLeft(t *testing.T) {
 
 func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
 	p := newPrompts(newHub())
-	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}, func() { t.Error("somebody is said to be asked") }); !errors.Is(err, tunnel.ErrNobody) {
+	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}, func() { t.Error("somebody is said to be asked") }); !errors.Is(err, failure.ErrNobody) {
 		t.Errorf("err = %v, want ErrNobody", err)
 	}
 }

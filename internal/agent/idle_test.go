@@ -75,7 +75,7 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 			t.Errorf("it was measured %d times in two hours", n)
 		}
 		s := g.agent.sessions["alpha-0"]
-		if got := s.meter.idleTime(s.status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
+		if got := s.meter.IdleTime(s.status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
 			t.Errorf("it was idle for %v", got)
 		}
 		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = true, time.Now() })
@@ -181,53 +181,9 @@ func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
 		}
 		g.until(8, 30)
 		synctest.Wait()
-		all := g.agent.sessions["alpha-0"].meter.log.all()
+		all := g.agent.sessions["alpha-0"].meter.Samples()
 		if last := all[len(all)-1]; !last.IdleSince.IsZero() {
 			t.Errorf("nobody measures it any more, and at %v it is called idle since %v", last.Time, last.IdleSince)
-		}
-	})
-}
-
-func TestOneBusyProgramUsesALargeJob(t *testing.T) {
-	half, most := 4.0, 96.0
-	for _, tt := range []struct {
-		cpu  float64
-		u    api.Usage
-		want bool
-	}{
-		{4.9, api.Usage{CPUs: 4}, false},
-		{5, api.Usage{CPUs: 1}, true},
-		{100.0 / 128, api.Usage{CPUs: 128}, true}, // one CPU
-		{0.1, api.Usage{CPUs: 128}, false},
-		{0, api.Usage{CPUs: 8, GPUs: []api.GPUUsage{{Percent: &half}, {}}}, false},
-		{0, api.Usage{CPUs: 8, GPUs: []api.GPUUsage{{Percent: &half}, {Percent: &most}}}, true},
-	} {
-		if got := computes(tt.cpu, tt.u); got != tt.want {
-			t.Errorf("%.1f %% of %d CPUs: %v", tt.cpu, tt.u.CPUs, got)
-		}
-	}
-}
-
-func TestTheCostOfAnIdleJobIsToldAsFarAsItIsKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ends := func(nodes string) api.Job {
-			return api.Job{Node: "cn01", Nodes: nodes, End: time.Now().Add(96 * time.Minute)}
-		}
-		gpus := make([]api.GPUUsage, 2)
-		for want, tt := range map[string]struct {
-			job api.Job
-			u   api.Usage
-		}{
-			"nb: idle for 30 min, 3.2 GPU-hours left in this job":             {ends(""), api.Usage{GPUs: gpus, CPUs: 8}},
-			"nb: idle for 30 min, 6.4 GPU-hours left in this job":             {ends("cn[01-02]"), api.Usage{GPUs: gpus}},
-			"nb: idle for 30 min, 205 CPU-hours left in this job":             {ends(""), api.Usage{CPUs: 128, Source: api.UsageStep}},
-			"nb: idle for 30 min, 12.8 CPU-hours left in this job":            {ends("cn[01-02]"), api.Usage{CPUs: 8, Source: api.UsageScheduler}},
-			"nb: idle for 30 min, and its job may run for another 1 h 36 min": {ends(""), api.Usage{}},
-			"nb: idle for 30 min, and its job has no time limit":              {api.Job{}, api.Usage{CPUs: 4}},
-		} {
-			if got := idleText("nb", 30*time.Minute, tt.job, tt.u); got != want {
-				t.Errorf("got  %q\nwant %q", got, want)
-			}
 		}
 	})
 }

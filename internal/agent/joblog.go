@@ -11,7 +11,8 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/remote"
 )
 
 // tailLines is how many lines of a failed job's log a message quotes.
@@ -23,14 +24,14 @@ func (s *session) logPath(job api.Job) string {
 	if pattern == "" {
 		return job.Log
 	}
-	return jobwatch.ExpandLog(pattern, job, s.remoteUser())
+	return joblog.Expand(pattern, job, s.remoteUser())
 }
 
 // logReader reads the file at logPath: on the host, or on this computer if the config
 // says that the host's files are mounted here.
-func (s *session) logReader() jobwatch.Runner {
+func (s *session) logReader() remote.Runner {
 	if strings.HasPrefix(s.config().Log, localPrefix) {
-		return jobwatch.Local{}
+		return remote.Local{}
 	}
 	return runner{host: s.agent.pool.Host(s.host())}
 }
@@ -69,7 +70,7 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 	if path == "" {
 		return ""
 	}
-	text, err := jobwatch.TailLog(ctx, s.logReader(), path, tailLines)
+	text, err := joblog.Tail(ctx, s.logReader(), path, tailLines)
 	if err != nil {
 		s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
 		return ""
@@ -133,7 +134,7 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 
 // logSource is a log, and which secrets to hide in it.
 type logSource struct {
-	reader  jobwatch.Runner
+	reader  remote.Runner
 	path    string
 	known   []api.Secret
 	secrets bool
@@ -148,14 +149,14 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		return logSource{}, s.onlyForwardsError()
 	}
 	known := s.known()
-	job := cmp.Or(known.job, a.store.Session(name).Current().Job)
+	job := cmp.Or(known.Job, a.store.Session(name).Current().Job)
 	if job == nil {
 		return logSource{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
 			WithHint("`tunctl up %s` starts it", name)
 	}
 	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
-	if known.endpoint != nil {
-		src.known = known.endpoint.Secrets()
+	if known.Endpoint != nil {
+		src.known = known.Endpoint.Secrets()
 	}
 	over, remote := src.reader.(runner)
 	switch {
@@ -174,7 +175,7 @@ const maxTail = 1000
 
 // sendTail sends the end of the log in one chunk, without secrets.
 func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
-	text, err := jobwatch.TailLog(ctx, src.reader, src.path, n)
+	text, err := joblog.Tail(ctx, src.reader, src.path, n)
 	if err != nil {
 		return err
 	}
@@ -183,30 +184,30 @@ func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
 
 // send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
 // what is appended, until ctx ends or nobody reads.
-func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits jobwatch.Limits) error {
+func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits remote.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := &logSink{out: out}
 	if !src.secrets {
 		sink.redact = api.NewRedactor(src.known...)
 	}
-	each := func(c jobwatch.Chunk) {
+	each := func(c joblog.Chunk) {
 		if err := sink.write(c); err != nil {
 			cancel(err)
 		}
 	}
 	if !follow {
-		err := jobwatch.ReadLog(ctx, src.reader, src.path, each)
+		err := joblog.Read(ctx, src.reader, src.path, each)
 		return errors.Join(err, sink.flush())
 	}
-	o := jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits}
+	o := joblog.FollowOptions{Paths: []string{src.path}, Limits: limits}
 	if tail > 0 {
-		if from, err := jobwatch.TailPosition(ctx, src.reader, src.path, tail); err == nil { // else the file may appear
-			o.From = []jobwatch.Position{from}
+		if from, err := joblog.TailPosition(ctx, src.reader, src.path, tail); err == nil { // else the file may appear
+			o.From = []joblog.Position{from}
 		}
 	}
-	f := jobwatch.NewFollower(src.reader, o)
-	f.Nudge() // a person asked
+	f := joblog.NewFollower(src.reader, o)
+	f.ReadOften() // a person asked
 	return f.Serve(ctx, each)
 }
 
@@ -220,7 +221,7 @@ type logSink struct {
 
 // write sends a chunk, except an end that may be the beginning of a secret: that waits for
 // the next chunk. A chunk that does not continue the last begins a new line.
-func (s *logSink) write(c jobwatch.Chunk) error {
+func (s *logSink) write(c joblog.Chunk) error {
 	if c.Reset || c.Path != s.path || c.Offset != s.end {
 		if err := s.flush(); err != nil {
 			return err

@@ -14,18 +14,18 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // shownLog is what a client gets of a log.
 func shownLog(t *testing.T, log []byte, src logSource) []byte {
 	t.Helper()
-	src.path, src.reader = filepath.Join(t.TempDir(), "log"), jobwatch.Local{}
+	src.path, src.reader = filepath.Join(t.TempDir(), "log"), remote.Local{}
 	if err := os.WriteFile(src.path, log, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	if err := src.send(t.Context(), newLines(rec), false, 0, jobwatch.Limits{}); err != nil {
+	if err := src.send(t.Context(), newLines(rec), false, 0, remote.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	var shown []byte
@@ -77,7 +77,7 @@ func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
 
 func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
 	a := quietSession(t).agent
-	src := logSource{path: filepath.Join(t.TempDir(), "log"), reader: jobwatch.Local{}}
+	src := logSource{path: filepath.Join(t.TempDir(), "log"), reader: remote.Local{}}
 	if err := os.WriteFile(src.path, []byte("one\ntwo?token=0123456789abcdef\nthree\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/jobwatch"
@@ -51,50 +54,12 @@ func (s *session) runningNodes() (*jobNodes, error) {
 
 // notRunningLocked says why nothing runs inside the session's job, and what to run.
 func (s *session) notRunningLocked() *api.Error {
-	job, state := s.facts.job, s.current.State
-	cause, _, _ := strings.Cut(s.current.Cause, "\n") // without the end of a log
-	up, start := fmt.Sprintf("`tunctl up %s`", s.name), startAgain(s.cfg)
+	start := facts.StartAgain(s.cfg)
 	if s.byJob() {
 		start = startedByHandHint
 	}
-	failed := func(code api.Code, hint, format string, args ...any) *api.Error {
-		return api.Errorf(code, format, args...).WithHint("%s", hint)
-	}
-	notReady := func(format string, args ...any) *api.Error {
-		return failed(api.CodeNotReady, up+" waits for it", format, args...)
-	}
-	switch {
-	case state == api.SessionDown && hasLive(s.current.Job):
-		return failed(api.CodeNotReady, up+" reconnects", "session %s is down: %s", s.name, cause)
-	case state == api.SessionDown:
-		if s.cfg.Submit != "" {
-			start = up + " starts it"
-		}
-		return failed(api.CodeNotReady, start, "session %s is down: it has no job", s.name)
-	case s.facts.jobOver():
-		return failed(api.CodeJobEnded, start, "%s", endText(job))
-	case state == api.SessionEnded, state == api.SessionFailed:
-		return failed(api.CodeNotReady, cmp.Or(s.current.Hint, start), "session %s has no running job: %s", s.name, cause)
-	case state == api.SessionNeedsLogin && s.nodes == nil:
-		return failed(api.CodeNotReady, up+" logs in and waits for the job", "session %s waits for you to log in to %s", s.name, s.cfg.Host)
-	case job == nil && state == api.SessionSubmitting:
-		return notReady("session %s has no job yet: tunctl is looking for it or submitting it", s.name)
-	case job == nil:
-		return notReady("session %s is connecting to %s", s.name, s.cfg.Host)
-	case job.State.Waiting() && state == api.SessionQueued && cause != "":
-		return notReady("job %s of session %s is still queued: %s", job.ID, s.name, cause)
-	case job.State.Waiting():
-		return notReady("job %s of session %s is still queued", job.ID, s.name)
-	case job.State == api.JobCompleting:
-		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, s.name)
-	case job.Node == "":
-		return notReady("the scheduler has not said yet on which node job %s of session %s runs", job.ID, s.name)
-	}
-	// Known from before, or submitted a moment ago.
-	return notReady("tunctl is only just beginning to follow job %s of session %s", job.ID, s.name)
+	return s.facts.NotRunning(s.current, s.cfg, start, s.nodes != nil, time.Now())
 }
-
-func hasLive(job *api.Job) bool { return job != nil && !job.State.Ended() }
 
 // setNodes makes nodes those of the session's job; nil if it has none.
 func (s *session) setNodes(nodes *jobNodes) {
@@ -159,7 +124,7 @@ func (n *jobNodes) machine(ctx context.Context, which string) (machine, error) {
 
 // sameAsHost reports whether a node is the host that we are logged in to.
 func (n *jobNodes) sameAsHost(node string) bool {
-	return node != "" && jobwatch.SameNode(node, n.host.Status().LoginNode)
+	return node != "" && api.SameNode(node, n.host.Status().LoginNode)
 }
 
 // find returns the name of a node: by its name, by its number from 0, or that of the
@@ -171,7 +136,7 @@ func (n *jobNodes) find(which string) (string, error) {
 		return cmp.Or(n.server, n.job.Node), nil
 	}
 	all := jobwatch.Nodes(n.job)
-	i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, which) })
+	i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, which) })
 	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
 		i = number
 	}
@@ -234,12 +199,52 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	return n.open[name], nil
 }
 
+// probed is a job for its prober.
+type probed struct{ nodes *jobNodes }
+
+// probeOptions are those of a prober for a session's job.
+func probeOptions(s *session, nodes *jobNodes) probe.Options {
+	return probe.Options{Session: s.name, Job: probed{nodes}, Limits: s.agent.limits.Probe, Log: s.agent.log}
+}
+
+// Host implements probe.Job.
+func (p probed) Host() probe.Host { return p.nodes.host }
+
+// Node implements probe.Job.
+func (p probed) Node(ctx context.Context, name string) (probe.Node, error) {
+	return p.nodes.node(ctx, name)
+}
+
+// SameAsHost implements probe.Job.
+func (p probed) SameAsHost(node string) bool { return p.nodes.sameAsHost(node) }
+
+// DialNames implements probe.Job.
+func (p probed) DialNames(ctx context.Context, announced, node string, since time.Time) []string {
+	return p.nodes.dialNames(ctx, announced, node, since)
+}
+
+// Reaches implements probe.Job.
+func (p probed) Reaches() probe.Reaches {
+	s := p.nodes.session
+	cfg := s.config()
+	r := probe.Reaches{Config: cfg.Reach, Last: s.agent.store.Session(s.name).Reach}
+	if site, ok := s.agent.configuredSite(cfg.Host); ok {
+		r.Site = site.Reach
+	}
+	return r
+}
+
+// Machine implements probe.Job.
+func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
+	return p.nodes.session.jobMachine(ctx, "")
+}
+
 // reaches reports whether the login node connects to the session's page by that name of a
 // node.
 func (s *session) reaches(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.route != nil && s.route.endpoint.Reach == api.ReachLogin && jobwatch.SameNode(s.route.endpoint.Host, node)
+	return s.route != nil && s.route.Endpoint.Reach == api.ReachLogin && api.SameNode(s.route.Endpoint.Host, node)
 }
 
 // slurmID is the id of a job for a step, which is of one task of an array.
@@ -272,7 +277,7 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	cfg := withAnswers(s.config(), s.known().with)
+	cfg := withAnswers(s.config(), s.known().With)
 	if cfg.Builtin() == "" {
 		return ""
 	}
@@ -306,7 +311,7 @@ func (n *jobNodes) setServer(announced string, port int) {
 		node.SetServer(port)
 	}
 	all := jobwatch.Nodes(n.job)
-	if i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, announced) }); i >= 0 {
+	if i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, announced) }); i >= 0 {
 		n.server = all[i]
 	}
 }
@@ -317,7 +322,7 @@ func (n *jobNodes) setServer(announced string, port int) {
 func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since time.Time) []string {
 	var list []string
 	add := func(name string) {
-		if name != "" && !isLocal(name) && !slices.Contains(list, name) {
+		if name != "" && !probe.IsLocal(name) && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
@@ -335,7 +340,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 			add(short)
 		}
 	}
-	if node != "" && time.Since(since) > n.session.agent.limits.NodeGrace {
+	if node != "" && time.Since(since) > n.session.agent.limits.Probe.NodeGrace {
 		for _, name := range n.lookUpNames(ctx, node) {
 			add(name)
 		}
@@ -346,7 +351,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 // siteNames are the names by which the login nodes of the session's site dial a node.
 func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
 	site, ok := n.session.agent.configuredSite(n.session.host())
-	if !ok || isLocal(node) || isAddress(node) {
+	if !ok || probe.IsLocal(node) || isAddress(node) {
 		return nil
 	}
 	return site.DialNames(node, func() []string {
@@ -366,4 +371,9 @@ func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
 	}
 	n.names.Store(node, names)
 	return names
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }

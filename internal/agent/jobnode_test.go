@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 )
 
@@ -23,61 +24,61 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 	queued := job(api.JobQueued, "")
 	queued.Reason = "Priority"
 	for name, tt := range map[string]struct {
-		facts   facts
+		facts   facts.Facts
 		code    api.Code
 		message string
 		hint    string
 	}{
 		"down": {
-			facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts it",
+			facts.Facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts it",
 		},
 		"down, and its job runs": {
-			facts{job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
+			facts.Facts{Job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
 		},
 		"down, and its job is queued": {
-			facts{job: queued}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
+			facts.Facts{Job: queued}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
 		},
 		"connecting": {
-			facts{wanted: true, needsJob: true, host: api.Host{State: api.HostConnecting}},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostConnecting}},
 			api.CodeNotReady, "session jupyter is connecting to narval", "`tunctl up jupyter` waits for it",
 		},
 		"needs a login": {
-			facts{wanted: true, needsJob: true, host: api.Host{State: api.HostNeedsLogin}},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostNeedsLogin}},
 			api.CodeNotReady, "session jupyter waits for you to log in to narval", "`tunctl up jupyter` logs in",
 		},
 		"submitting": {
-			facts{wanted: true, needsJob: true, host: up}, api.CodeNotReady, "session jupyter has no job yet", "`tunctl up jupyter` waits for it",
+			facts.Facts{Wanted: true, NeedsJob: true, Host: up}, api.CodeNotReady, "session jupyter has no job yet", "`tunctl up jupyter` waits for it",
 		},
 		"queued": {
-			facts{wanted: true, needsJob: true, host: up, job: queued},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: queued},
 			api.CodeNotReady, "job 48213 of session jupyter is still queued: Priority", "`tunctl up jupyter` waits for it",
 		},
 		"its node is being prepared": {
-			facts{wanted: true, needsJob: true, host: up, job: job(api.JobConfiguring, "cn01")},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobConfiguring, "cn01")},
 			api.CodeNotReady, "still queued: the node is being prepared", "`tunctl up jupyter` waits for it",
 		},
 		"started, nobody knows where": {
-			facts{wanted: true, needsJob: true, host: up, job: job(api.JobRunning, "")},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobRunning, "")},
 			api.CodeNotReady, "on which node job 48213", "`tunctl up jupyter` waits for it",
 		},
 		"ending": {
-			facts{wanted: true, needsJob: true, host: up, job: job(api.JobCompleting, "cn01")},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobCompleting, "cn01")},
 			api.CodeJobEnded, "job 48213 of session jupyter is ending", "`tunctl up jupyter` starts a new one",
 		},
 		"ended": {
-			facts{wanted: true, needsJob: true, host: up, job: job(api.JobTimeout, "cn01"), failure: &api.Error{Code: api.CodeJobEnded, Message: "x"}},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobTimeout, "cn01"), Failure: &api.Error{Code: api.CodeJobEnded, Message: "x"}},
 			api.CodeJobEnded, "job 48213 reached its time limit at ", "`tunctl up jupyter` starts a new one",
 		},
 		"failed": {
-			facts{wanted: true, needsJob: true, host: up, failure: &api.Error{Code: api.CodeSubmit, Message: "sbatch: error: no\nmore", Hint: "fix the script"}},
+			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Failure: &api.Error{Code: api.CodeSubmit, Message: "sbatch: error: no\nmore", Hint: "fix the script"}},
 			api.CodeNotReady, "session jupyter has no running job: sbatch: error: no", "fix the script",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := quietSession(t)
-			s.change(func(f *facts) {
+			s.change(func(f *facts.Facts) {
 				*f = tt.facts
-				f.name = s.name
+				f.Name = s.name
 			})
 			_, err := s.jobMachine(t.Context(), "")
 			e, ok := asAPI(err)
@@ -155,7 +156,7 @@ func TestAProgramInsideAJobIsToldThatItIsOutsideTheContainer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSession(a, configs.Session{Name: "x", Host: tt.host, Submit: tt.submit, With: tt.config})
-			s.facts.with = tt.run
+			s.facts.With = tt.run
 			if got := s.containerNotice(); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("told %q", got)
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -49,7 +50,7 @@ func (k *keeper) serve(ctx context.Context) {
 			closeWatch(watch)
 			watch = nil
 		case watch == nil:
-			k.session.change(func(f *facts) { f.next = next })
+			k.session.change(func(f *facts.Facts) { f.Next = next })
 			watch = k.jobs.Watch(next.Ref())
 		}
 		var due <-chan time.Time
@@ -112,7 +113,7 @@ func (k *keeper) submit(ctx context.Context, job api.Job) {
 		k.retry = time.Now().Add(k.session.agent.limits.KeepRetry)
 		return
 	}
-	k.session.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, clock(job.End, time.Now())))
+	k.session.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, facts.Clock(job.End, time.Now())))
 }
 
 // handleNext records the current state of the next job. One that ended early follows nothing.
@@ -126,7 +127,7 @@ func (k *keeper) handleNext(next api.Job) {
 		if job := s.agent.store.Session(s.name).Current().Job; job != nil {
 			s.leaveUnfollowed(*job)
 		}
-		s.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s ended early: %s", s.name, endText(&next)))
+		s.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s ended early: %s", s.name, facts.EndText(&next, time.Now())))
 	default:
 		s.showSubmission(sub, next)
 	}
@@ -188,7 +189,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 		s.agent.log.Warn("cannot submit the next job", "session", s.name, "err", err)
 		return api.Job{}, err
 	}
-	s.recordSubmission(sub, func(x *state.Submission) { x.Job = &next }, func(f *facts) { f.next = &next })
+	s.recordSubmission(sub, func(x *state.Submission) { x.Job = &next }, func(f *facts.Facts) { f.Next = &next })
 	return next, nil
 }
 
@@ -250,8 +251,8 @@ func (s *session) successor(ctx context.Context, jobs *jobwatch.Watcher, job api
 		return api.Job{}, false
 	}
 	for job.State == api.JobTimeout && s.config().Keep && !s.isFollowed(job) {
-		s.change(func(f *facts) {
-			f.submitting, f.doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
+		s.change(func(f *facts.Facts) {
+			f.Submitting, f.Doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
 		})
 		if _, err := s.submitNext(ctx, jobs, job); err != nil && ctxtime.Sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false
@@ -278,7 +279,7 @@ func (s *session) cancelNext(why string) string {
 	}
 	_ = s.record(func(r *state.Session) {
 		r.Submissions = r.Submissions.Change(next, func(x *state.Submission) { x.Cancel, x.Role = true, state.RoleOther })
-	}, func(f *facts) { f.next = nil })
+	}, func(f *facts.Facts) { f.Next = nil })
 	signal(s.agent.unsettled)
 	what := "the job that was to follow is cancelled if it appears"
 	if next.Job != nil {

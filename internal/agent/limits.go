@@ -3,27 +3,16 @@ package agent
 import (
 	"time"
 
-	"tunctl/jobwatch"
+	"tunctl/internal/agent/probe"
+	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
 
 // Limits bound what the agent does without being asked, and how long it waits.
 type Limits struct {
 	Tunnel tunnel.Limits
-	Jobs   jobwatch.Limits
-	// Probe is how long one request to an endpoint may take, ProbeEvery how soon the
-	// next follows while it does not respond, ProbeSlow the same after a minute.
-	Probe      time.Duration
-	ProbeEvery time.Duration
-	ProbeSlow  time.Duration
-	// TokenGrace is how long to wait for the token of a server in its log before the
-	// session is ready with the server's login page.
-	TokenGrace time.Duration
-	// NodeGrace is how long the login node may fail to connect to an endpoint before
-	// the compute node itself is tried, NodeProbe how long one request may take then,
-	// including the login on the node.
-	NodeGrace time.Duration
-	NodeProbe time.Duration
+	Jobs   remote.Limits
+	Probe  probe.Limits
 	// Usage is how often a running job is measured while somebody looks.
 	Usage time.Duration
 	// Silent is how long a running job may write nothing before the session says so.
@@ -55,10 +44,8 @@ type Limits struct {
 // DefaultLimits are gentle to login nodes and schedulers.
 func DefaultLimits() Limits {
 	return Limits{
-		Tunnel: tunnel.DefaultLimits(), Jobs: jobwatch.DefaultLimits(),
-		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
-		TokenGrace: 15 * time.Second, Drain: 5 * time.Second, Socket: 5 * time.Second,
-		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
+		Tunnel: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits(),
+		Probe: probe.DefaultLimits(), Drain: 5 * time.Second, Socket: 5 * time.Second,
 		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		Permit:  time.Hour,
 		Quota:   time.Hour,
@@ -72,8 +59,8 @@ func DefaultLimits() Limits {
 // PracticeLimits are quick, for the practice cluster.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
-	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), jobwatch.PracticeLimits()
-	l.ProbeEvery = 100 * time.Millisecond
+	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), remote.PracticeLimits()
+	l.Probe.Every = 100 * time.Millisecond
 	l.KeepRetry = time.Second
 	l.Socket = 200 * time.Millisecond
 	l.Usage = 2 * time.Second

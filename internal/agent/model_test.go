@@ -594,10 +594,15 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 
 // withModel runs a test on one laptop of a model, whose cluster is Slurm without skew.
 func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
+	t.Helper()
+	withModelOf(t, modelSlurm{}, test)
+}
+
+func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *modelLaptop)) {
 	t.Setenv("PATH", t.TempDir())
 	keyFile, key := guestKey(t, t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(t, 1, modelSlurm{}, keyFile, key)
+		m := newModel(t, 1, dialect, keyFile, key)
 		m.cluster.skew, m.cluster.limit = 0, time.Hour
 		test(m, m.laptops[0])
 		m.finish()
@@ -769,6 +774,65 @@ func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 		m.sleep(5 * time.Minute)
 		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
 			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
+		}
+	})
+}
+
+func TestASubmissionInDoubtIsFoundBelowNewerJobs(t *testing.T) {
+	withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
+		m.cluster.queue = 5 * time.Hour
+		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 90 * time.Second}}
+		l.mustUp()
+		for i := range 5 {
+			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: fmt.Sprintf("%d.pbs01", 900+i), name: "production", script: "/home/alice/production.sh", submitted: time.Now().Add(time.Minute), start: time.Now(), limit: 100 * time.Hour})
+		}
+		m.sleep(20 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
+			m.t.Errorf("%s: %s; job %+v, pending %v", s.State, s.Cause, s.Job, s.Pending)
+		}
+	})
+}
+
+func TestAnotherLaptopsJobOfTheSameNameSettlesNoSubmissionInDoubt(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.job = "job = \"nb\"\n"
+		l.writeConfig()
+		l.agent.reload()
+		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 5 * time.Minute}}
+		l.mustUp()
+		m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "50", name: "nb", script: "/home/alice/.tunctl/nb-other/nb.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour})
+		l.up()
+		m.sleep(10 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != "50" || len(s.Others) != 1 || s.Others[0].ID != "101" {
+			m.t.Errorf("%s: %s; job %+v, others %+v", s.State, s.Cause, s.Job, s.Others)
+		}
+	})
+}
+
+func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		l.mustUp()
+		m.cluster.end(m.cluster.jobs[0], "FAILED", nil)
+		other := &modelJob{id: m.cluster.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour}
+		m.cluster.jobs = append(m.cluster.jobs, other)
+		if _, err := l.agent.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || other.extended {
+			m.t.Errorf("%v, extended %v", err, other.extended)
+		}
+	})
+}
+
+func TestAnUpOfARemovedSectionEndsThePermissionOfTheOneBefore(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		m.cluster.next = []modelSubmit{{name: "never begins", notBegun: true}}
+		l.up()
+		m.sleep(5 * time.Second)
+		l.section = false
+		l.writeConfig()
+		l.agent.reload()
+		l.up()
+		m.sleep(5 * time.Minute)
+		if n := len(m.cluster.jobs); n != 0 {
+			m.t.Errorf("%d jobs", n)
 		}
 	})
 }

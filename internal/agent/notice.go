@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
 )
@@ -51,35 +52,15 @@ func (r *reminder) serve(ctx context.Context) {
 
 // remind sends a reminder that is due, once, and returns when the next is.
 func (r *reminder) remind(job api.Job, now time.Time) time.Time {
-	mark, next := passedMark(r.session.agent.limits.Remind, job, now)
-	r.session.change(func(*facts) {}) // the cause depends on the time
+	mark, next := facts.PassedMark(r.session.agent.limits.Remind, job, now)
+	r.session.change(func(*facts.Facts) {}) // the cause depends on the time
 	// Schedulers round: an end that moved by seconds is the same.
 	reminded := r.mark > 0 && job.End.Sub(r.end).Abs() < time.Minute && r.mark <= mark
 	if mark > 0 && !reminded {
 		r.end, r.mark = job.End, mark
-		r.session.notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), clock(job.End, now)))
+		r.session.notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), facts.Clock(job.End, now)))
 	}
 	return next
-}
-
-// passedMark returns the last of the marks before a job's end that has passed, 0 for none,
-// and when the next mark or the end comes. Marks longer than the job do not count.
-func passedMark(marks []time.Duration, job api.Job, now time.Time) (mark time.Duration, next time.Time) {
-	if job.State.Ended() || job.State.Waiting() || !job.End.After(now) {
-		return 0, time.Time{}
-	}
-	next = job.End
-	for _, m := range marks { // from the longest to the shortest
-		at := job.End.Add(-m)
-		switch {
-		case !job.Start.IsZero() && !at.After(job.Start):
-		case at.After(now):
-			return mark, at
-		default:
-			mark = m
-		}
-	}
-	return mark, next
 }
 
 // notify publishes a notice about the session.
@@ -104,6 +85,6 @@ func (c *certificates) notice(h api.Host, now time.Time) *api.Notice {
 	c.reported[h.Alias] = ends
 	return &api.Notice{
 		Kind: api.NoticeNeedsLogin, Host: h.Alias,
-		Text: fmt.Sprintf("your certificate for %s expires soon: after %s, a lost connection needs you to log in again with a new certificate", h.Alias, clock(ends, now)),
+		Text: fmt.Sprintf("your certificate for %s expires soon: after %s, a lost connection needs you to log in again with a new certificate", h.Alias, facts.Clock(ends, now)),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
@@ -29,7 +30,7 @@ func quietSession(t *testing.T) *session {
 		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
 	}
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
-	s.facts = facts{wanted: true, needsJob: true, host: api.Host{State: api.HostUp}, answers: true, remind: a.limits.Remind}
+	s.facts = facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.limits.Remind}
 	return s
 }
 
@@ -159,50 +160,9 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 	})
 }
 
-func TestMarksLongerThanTheJobAreNone(t *testing.T) {
-	now := time.Now()
-	marks := DefaultLimits().Remind
-	tests := []struct {
-		name        string
-		total, left time.Duration
-		state       api.JobState
-		mark        time.Duration
-		next        time.Duration // before the end
-	}{
-		{"far away", 8 * time.Hour, 4 * time.Hour, api.JobRunning, 0, 30 * time.Minute},
-		{"at the first", 8 * time.Hour, 30 * time.Minute, api.JobRunning, 30 * time.Minute, 10 * time.Minute},
-		{"between", 8 * time.Hour, 11 * time.Minute, api.JobRunning, 30 * time.Minute, 10 * time.Minute},
-		{"at the last", 8 * time.Hour, time.Minute, api.JobRunning, 2 * time.Minute, 0},
-		{"a short job", 20 * time.Minute, 19 * time.Minute, api.JobRunning, 0, 10 * time.Minute},
-		{"a very short job", time.Minute, 30 * time.Second, api.JobRunning, 0, 0},
-		{"the scheduler is silent", 8 * time.Hour, 9 * time.Minute, api.JobUnknown, 10 * time.Minute, 2 * time.Minute},
-	}
-	for _, tt := range tests {
-		job := api.Job{State: tt.state, Start: now.Add(tt.left - tt.total), End: now.Add(tt.left)}
-		mark, next := passedMark(marks, job, now)
-		if mark != tt.mark || !next.Equal(job.End.Add(-tt.next)) {
-			t.Errorf("%s: mark %v next %v before the end, want %v and %v", tt.name, mark, job.End.Sub(next), tt.mark, tt.next)
-		}
-	}
-	for _, state := range []api.JobState{api.JobQueued, api.JobTimeout} {
-		if mark, next := passedMark(marks, api.Job{State: state, End: now.Add(time.Minute)}, now); mark != 0 || !next.IsZero() {
-			t.Errorf("a job that is %s: mark %v", state, mark)
-		}
-	}
-	if !slices.IsSortedFunc(marks, func(a, b time.Duration) int { return int(b - a) }) {
-		t.Error("the marks do not go from the longest to the shortest")
-	}
-}
-
-func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
-	now := time.Date(2026, 3, 3, 9, 0, 0, 0, time.Local)
-	f := facts{
-		wanted: true, served: true, needsJob: true, host: api.Host{State: api.HostNeedsLogin, Cause: "narval needs you"},
-		job: &api.Job{ID: "7", State: api.JobRunning, End: time.Date(2026, 3, 3, 3, 12, 0, 0, time.Local)},
-	}
-	v := f.derive(now)
-	if v.state != api.SessionNeedsLogin || !strings.Contains(v.cause, "narval needs you; job 7 reached its time limit at 03:12") {
-		t.Errorf("%s: %q", v.state, v.cause)
+func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
+	if marks := DefaultLimits().Remind; !slices.IsSortedFunc(marks, func(a, b time.Duration) int { return int(b - a) }) {
+		t.Errorf("the marks are %v", marks)
 	}
 }
 

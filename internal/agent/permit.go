@@ -118,7 +118,7 @@ func (s *session) lapseLocked(r *attempt) {
 
 // wouldSubmitLocked reports whether the session needs a submission to get a job.
 func (s *session) wouldSubmitLocked() bool {
-	return s.facts.job == nil && s.facts.remembered == nil && s.cfg.Submit != ""
+	return s.facts.Job == nil && s.facts.Remembered == nil && s.cfg.Submit != ""
 }
 
 // waiters are the commands that wait for sessions. Each keeps a stream of events open

@@ -50,7 +50,7 @@ func permittedSession(t *testing.T) (*session, *attempt) {
 	t.Helper()
 	s := quietSession(t)
 	r := &attempt{done: make(chan struct{})}
-	s.attempt, s.facts.answers = r, false
+	s.attempt, s.facts.Answers = r, false
 	t.Cleanup(func() { close(r.done); s.agent.work.Wait() })
 	return s, r
 }
@@ -102,7 +102,7 @@ func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.Submit, s.cfg.Job = "", "lab"
-	s.facts.job = nil
+	s.facts.Job = nil
 	if s.wouldSubmitLocked() {
 		t.Error("a permission is said to be over for which there is no use")
 	}

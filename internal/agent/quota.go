@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // knownQuota is what the quota commands of a site printed last. A person who changes the site
@@ -77,7 +77,7 @@ func (a *Agent) runQuotaCommands(ctx context.Context, host string) (api.QuotaRes
 		const missing = 127
 		program, _, _ := strings.Cut(command, " ")
 		script := fmt.Sprintf("command -v %s >/dev/null 2>&1 || exit %d\n%s 2>&1", program, missing, command)
-		res, err := jobwatch.RunLogin(ctx, runner{host: a.pool.Host(host)}, script)
+		res, err := remote.On(runner{host: a.pool.Host(host)}).Login(ctx, script)
 		if err != nil {
 			return out, err
 		}

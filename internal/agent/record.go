@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -16,13 +17,13 @@ import (
 // what is remembered of the session, and then what is shown of it. show may be nil. If the
 // file cannot be written, the session continues and says so; a caller that must not
 // continue checks the error.
-func (s *session) record(remember func(*state.Session), show func(*facts)) error {
+func (s *session) record(remember func(*state.Session), show func(*facts.Facts)) error {
 	err := s.agent.store.Update(s.name, remember)
 	if err != nil {
 		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
 	}
-	s.change(func(f *facts) {
-		f.unsaved = err
+	s.change(func(f *facts.Facts) {
+		f.Unsaved = err
 		if show != nil {
 			show(f)
 		}
@@ -50,16 +51,16 @@ func (s *session) adopt(job api.Job, sub state.Submission, account string, asked
 			r.Asked = 0
 		}
 		r.Submissions, r.Asked = r.Submissions.Put(sub), cmp.Or(timeLimit(job), r.Asked)
-	}, func(f *facts) {
+	}, func(f *facts.Facts) {
 		if s.asked != nil {
 			if conflict = s.conflictLocked(job, present, s.asked); conflict != nil {
 				s.asked = nil
 			}
 		}
-		f.job, f.submitting, f.waits, f.with = &job, false, waits, sub.With
+		f.Job, f.Submitting, f.Waits, f.With = &job, false, waits, sub.With
 		s.settlePermitLocked(jobwatch.Report{Job: job, Asked: asked}) // never before the job is shown
-		if f.next != nil && f.next.Ref() == job.Ref() {
-			f.next = nil
+		if f.Next != nil && f.Next.Ref() == job.Ref() {
+			f.Next = nil
 		}
 	})
 	if isNew {
@@ -84,7 +85,7 @@ func (s *session) rememberChoices(with api.Choices) {
 }
 
 // recordSubmission changes what is remembered of one submission; show may be nil.
-func (s *session) recordSubmission(sub state.Submission, change func(*state.Submission), show func(*facts)) {
+func (s *session) recordSubmission(sub state.Submission, change func(*state.Submission), show func(*facts.Facts)) {
 	_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Change(sub, change) }, show)
 }
 
@@ -96,10 +97,10 @@ func (s *session) setJob(job api.Job) {
 	_ = s.record(func(r *state.Session) {
 		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Job = &job })
 		r.Asked = cmp.Or(timeLimit(job), r.Asked)
-	}, func(f *facts) {
-		f.job = &job
+	}, func(f *facts.Facts) {
+		f.Job = &job
 		if job.State.Ended() { // before anybody asks for the page of a job that is over
-			f.answers, f.doing = false, fmt.Sprintf("job %s has ended", job.ID)
+			f.Answers, f.Doing = false, fmt.Sprintf("job %s has ended", job.ID)
 		}
 	})
 }
@@ -112,7 +113,7 @@ func (s *session) asRecorded(job api.Job) api.Job {
 		return job
 	}
 	job = *sub.Job
-	job.State, job.Reason, job.Hint = api.JobFinished, jobwatch.Gone, "its number is another job's now"
+	job.State, job.Reason, job.Hint = api.JobFinished, api.ReasonGone, "its number is another job's now"
 	return job
 }
 
@@ -127,16 +128,16 @@ func (s *session) dropSubmission(sub state.Submission, job api.Job) {
 	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
 		s.addRun(rec, job)
 	}
-	s.change(func(f *facts) {
-		if f.next != nil && f.next.Ref() == job.Ref() {
-			f.next = nil
+	s.change(func(f *facts.Facts) {
+		if f.Next != nil && f.Next.Ref() == job.Ref() {
+			f.Next = nil
 		}
 		switch {
-		case f.job == nil || f.job.Ref() != job.Ref():
-		case !f.wanted:
-			f.job = nil
-		case !f.job.State.Ended():
-			f.job = &job
+		case f.Job == nil || f.Job.Ref() != job.Ref():
+		case !f.Wanted:
+			f.Job = nil
+		case !f.Job.State.Ended():
+			f.Job = &job
 		}
 	})
 }
@@ -145,8 +146,8 @@ func (s *session) dropSubmission(sub state.Submission, job api.Job) {
 func (s *session) promoteNext(sub state.Submission) {
 	next := *sub.Job
 	sub.Role = state.RoleJob
-	_ = s.record(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(next) }, func(f *facts) {
-		f.job, f.next, f.served, f.submitting, f.doing = &next, nil, false, false, ""
+	_ = s.record(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(next) }, func(f *facts.Facts) {
+		f.Job, f.Next, f.Served, f.Submitting, f.Doing = &next, nil, false, false, ""
 		s.endPermitLocked() // a person who asked for a job meanwhile has this one
 	})
 }
@@ -158,7 +159,7 @@ func (s *session) recordRun(job api.Job) { s.addRun(s.agent.store.Session(s.name
 // history that cannot be written stops nothing.
 func (s *session) addRun(rec state.Session, job api.Job) {
 	now := time.Now()
-	job = endedBy(job, now)
+	job = facts.EndedBy(job, now)
 	job.Script, job.Seen = "", time.Time{}
 	sub, asked := rec.Submissions.Of(job), rec.Asked
 	if sub.Job != nil && sub.Role != state.RoleJob {
@@ -166,8 +167,8 @@ func (s *session) addRun(rec state.Session, job api.Job) {
 	}
 	gpus, _ := strconv.Atoi(cmp.Or(sub.With["gpus"], s.config().With["gpus"]))
 	run := api.Run{
-		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(endText(&job)), Noted: now,
-		With: sub.With, Asked: asked, GPUs: gpus, Idle: int64(s.meter.idleTime(job.Ref()).Seconds()),
+		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(facts.EndText(&job, now)), Noted: now,
+		With: sub.With, Asked: asked, GPUs: gpus, Idle: int64(s.meter.IdleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)

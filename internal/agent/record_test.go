@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
@@ -108,7 +109,7 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	s := quietSession(t)
 	submitted := time.Now().Add(-time.Hour)
 	s.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
-	s.change(func(f *facts) { f.wanted, f.needsJob, f.host = true, true, api.Host{State: api.HostUp} })
+	s.change(func(f *facts.Facts) { f.Wanted, f.NeedsJob, f.Host = true, true, api.Host{State: api.HostUp} })
 	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}

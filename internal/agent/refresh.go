@@ -69,11 +69,11 @@ func (s *session) caughtUp() bool {
 			return false
 		}
 	}
-	if s.attempt == nil || s.watch == nil || s.facts.job == nil {
+	if s.attempt == nil || s.watch == nil || s.facts.Job == nil {
 		return true
 	}
 	reported := s.watch.Job()
-	reported.Seen = s.facts.job.Seen
-	return reported.ID != s.facts.job.ID || reported.State == api.JobUnknown ||
-		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.job)
+	reported.Seen = s.facts.Job.Seen
+	return reported.ID != s.facts.Job.ID || reported.State == api.JobUnknown ||
+		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.Job)
 }

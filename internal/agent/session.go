@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
+	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -47,18 +49,18 @@ type session struct {
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
-	meter      *meter       // measures what its job uses
+	meter      *usage.Meter // measures what its job uses
 	inside     atomic.Int32 // how many shells, editors and copies are inside its job
 
 	mu           sync.Mutex
 	cfg          configs.Session
 	asked        api.Choices // for the submission that is permitted; nil: none
-	facts        facts
-	current      api.Session  // as last entered
-	forward      *forwards    // from the first start to down
-	route        *route       // the proven way to the page; nil: none
-	others       []*otherPage // the other pages that the job announces
-	attempt      *attempt     // the attempt in progress
+	facts        facts.Facts
+	current      api.Session   // as last entered
+	forward      *forwards     // from the first start to down
+	route        *probe.Route  // the proven way to the page; nil: none
+	others       []*probe.Page // the other pages that the job announces
+	attempt      *attempt      // the attempt in progress
 	watch        *jobwatch.Watch
 	observed     map[observation]*jobwatch.Watch // while no attempt follows them
 	nodes        *jobNodes                       // of the job, while it is followed
@@ -82,7 +84,7 @@ func newSession(a *Agent, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
 	s.facts = remembered(a.store, cfg.Name)
 	s.current = lastKnown(a.store, cfg, time.Now())
-	s.meter = &meter{session: s, serving: ctxtime.NewMutex()}
+	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
 	return s
 }
 
@@ -102,8 +104,8 @@ func (s *session) status() api.Session {
 	st := s.current
 	st.Forwards = s.forward.status()
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
-		v := s.facts.derive(time.Now())
-		st.Cause, st.Hint = s.redactLocked(v.cause), s.redactLocked(v.hint)
+		v := s.facts.Derive(time.Now())
+		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
 	}
 	return st
 }
@@ -134,12 +136,12 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 				s.asked = with
 			}
 			if s.watch != nil {
-				s.watch.Nudge()
+				s.watch.QuerySoon()
 			}
 		}
 		// The response has the current state: the event that the host is dialled again may
 		// not have arrived yet.
-		s.facts.host = host.Status()
+		s.facts.Host = host.Status()
 		s.enterLocked()
 		return s.current, at
 	}
@@ -208,8 +210,8 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 		connectFor(host, who, client)
 	}
 	needsJob := s.hasJobLocked()
-	s.facts = facts{name: s.name, wanted: true, needsJob: needsJob, host: host.Status(), remind: s.agent.limits.Remind}
-	s.facts.remembered = remembered(s.agent.store, s.name).job
+	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
+	s.facts.Remembered = remembered(s.agent.store, s.name).Job
 	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
 }
 
@@ -218,7 +220,7 @@ func (s *session) launchLocked(r *attempt) {
 	ctx, cancel := context.WithCancel(s.agent.ctx)
 	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
-	s.agent.work.Go(func() { s.meter.serve(ctx) })
+	s.agent.work.Go(func() { s.meter.Serve(ctx) })
 	s.agent.work.Go(func() {
 		defer s.dropFailed(r) // after done, which a stop waits for
 		defer close(r.done)
@@ -246,7 +248,7 @@ func (s *session) byJob() bool { return s.origin == attached || s.origin == orph
 func (s *session) hasJobLocked() bool { return s.byJob() || s.cfg.Job != "" || s.cfg.Submit != "" }
 
 // hasPageLocked reports whether the session's job serves a page.
-func (s *session) hasPageLocked() bool { return s.hasJobLocked() && !isShell(s.cfg) }
+func (s *session) hasPageLocked() bool { return s.hasJobLocked() && s.cfg.App != configs.ShellApp }
 
 func (s *session) hasJob() bool {
 	s.mu.Lock()
@@ -272,7 +274,7 @@ func (s *session) finish(r *attempt, err error) {
 		return // the agent stops: the session is still wanted
 	}
 	failure := asError(err)
-	if (failure.Code == api.CodeJobEnded || s.facts.jobOver()) && r.permit.live(time.Now()) {
+	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.live(time.Now()) {
 		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
 		again.permit = r.permit
 		s.expireLocked(again)
@@ -280,10 +282,10 @@ func (s *session) finish(r *attempt, err error) {
 		return
 	}
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-		s.facts.candidates = several.Jobs
+		s.facts.Candidates = several.Jobs
 	}
-	s.facts.failure = failure
-	s.facts.answers = false
+	s.facts.Failure = failure
+	s.facts.Answers = false
 	s.enterLocked()
 }
 
@@ -291,7 +293,7 @@ func (s *session) finish(r *attempt, err error) {
 // either.
 func (s *session) saveFailure() {
 	s.mu.Lock()
-	failed := s.attempt == nil && s.facts.wanted && s.cfg.Submit != "" && s.facts.failure != nil
+	failed := s.attempt == nil && s.facts.Wanted && s.cfg.Submit != "" && s.facts.Failure != nil
 	shown := s.current // without secrets
 	s.mu.Unlock()
 	if failed {
@@ -312,9 +314,9 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		if cancel {
 			r.Submissions = r.Submissions.CancelAll()
 		}
-	}, func(f *facts) {
+	}, func(f *facts.Facts) {
 		known := remembered(s.agent.store, s.name)
-		known.host = f.host
+		known.Host = f.Host
 		*f, s.asked = known, nil
 	})
 	s.acting.Unlock()
@@ -324,8 +326,8 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	}
 	err := s.endSubmissions(ctx)
 	now := s.status()
-	if err == nil && hasLive(job) {
-		cancelled := endedBy(*job, time.Now())
+	if err == nil && facts.IsLive(job) {
+		cancelled := facts.EndedBy(*job, time.Now())
 		cancelled.State = api.JobCancelled
 		now.Job = &cancelled
 	}
@@ -335,7 +337,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 // halt ends the attempt in progress and closes the listeners.
 func (s *session) halt() {
 	s.mu.Lock()
-	s.facts.wanted = false
+	s.facts.Wanted = false
 	s.enterLocked()
 	r, fwd := s.attempt, s.forward
 	s.attempt, s.forward = nil, nil
@@ -348,7 +350,7 @@ func (s *session) halt() {
 }
 
 // known are the facts as they are now.
-func (s *session) known() facts {
+func (s *session) known() facts.Facts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.facts
@@ -356,11 +358,11 @@ func (s *session) known() facts {
 
 // show says what happens within the session's state.
 func (s *session) show(format string, args ...any) {
-	s.change(func(f *facts) { f.doing = fmt.Sprintf(format, args...) })
+	s.change(func(f *facts.Facts) { f.Doing = fmt.Sprintf(format, args...) })
 }
 
 // change changes facts, and enters the state that follows from all of them.
-func (s *session) change(apply func(*facts)) {
+func (s *session) change(apply func(*facts.Facts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	apply(&s.facts)
@@ -372,42 +374,42 @@ func (s *session) change(apply func(*facts)) {
 func (s *session) enterLocked() {
 	now := time.Now()
 	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now)
-	s.facts.listeners, s.facts.submissions = s.forward.remoteListeners(), s.agent.store.Session(s.name).Submissions
-	s.facts.lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
-	v := s.facts.derive(now)
-	if v.state == api.SessionReady {
-		s.facts.served = true
+	s.facts.Listeners, s.facts.Submissions = s.forward.remoteListeners(), s.agent.store.Session(s.name).Submissions
+	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
+	v := s.facts.Derive(now)
+	if v.State == api.SessionReady {
+		s.facts.Served = true
 		s.endPermitLocked() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.choices(s.asked), Recent: s.agent.recentChoices(s),
-		State: v.state, Cause: s.redactLocked(v.cause), Hint: s.redactLocked(v.hint), Code: v.code,
-		Asked:     v.asked || v.state == api.SessionEnded && s.facts.job != nil && s.facts.job.ID == s.cancelledJob,
-		MaySubmit: maySubmit && v.state != api.SessionReady,
-		Idle:      s.facts.idle && hasLive(s.facts.job),
-		Since:     s.current.Since, Job: s.facts.job, Next: s.facts.next, Others: s.facts.submissions.Others(), Pending: s.facts.submissions.Pending(), Candidates: s.facts.candidates, Endpoint: s.facts.endpoint,
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked), Recent: s.agent.recentChoices(s),
+		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
+		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.facts.Job.ID == s.cancelledJob,
+		MaySubmit: maySubmit && v.State != api.SessionReady,
+		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job),
+		Since:     s.current.Since, Job: s.facts.Job, Next: s.facts.Next, Others: s.facts.Submissions.Others(), Pending: s.facts.Submissions.Pending(), Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,
 	}
-	if next.Job == nil && !maySubmit && (s.facts.failure != nil || s.facts.host.State != api.HostUp) {
-		if known := s.facts.submissions.As(state.RoleJob).Job; hasLive(known) {
+	if next.Job == nil && !maySubmit && (s.facts.Failure != nil || s.facts.Host.State != api.HostUp) {
+		if known := s.facts.Submissions.As(state.RoleJob).Job; facts.IsLive(known) {
 			next.Job = known // as far as is known it runs, and is charged
 		}
 	}
-	if v.state != s.current.State {
+	if v.State != s.current.State {
 		next.Since = now
 	}
-	if v.state == api.SessionReconnecting || v.state == api.SessionConnecting {
-		next.NotRespondingSince = s.facts.host.NotRespondingSince
+	if v.State == api.SessionReconnecting || v.State == api.SessionConnecting {
+		next.NotRespondingSince = s.facts.Host.NotRespondingSince
 	}
-	s.applyLocked(v, s.facts.reason(v, next.Since, now))
+	s.applyLocked(v, s.facts.Reason(v, next.Since, now))
 	next.Endpoints = s.otherEndpointsLocked()
 	page := s.forward.ofPage("")
 	switch {
-	case s.facts.link != "":
-		next.URL = s.facts.link
+	case s.facts.Link != "":
+		next.URL = s.facts.Link
 	case page != nil:
 		next.Local = page.local.Addr().String()
-		if s.facts.endpoint != nil {
-			next.URL = s.facts.endpoint.PageURL(page.local.URLHost()).String()
+		if s.facts.Endpoint != nil {
+			next.URL = s.facts.Endpoint.PageURL(page.local.URLHost()).String()
 		}
 	}
 	was := s.current
@@ -426,11 +428,11 @@ func (s *session) enterLocked() {
 
 func (s *session) redactLocked(text string) string {
 	var tokens []api.Secret
-	if s.facts.endpoint != nil {
-		tokens = append(tokens, s.facts.endpoint.Secrets()...)
+	if s.facts.Endpoint != nil {
+		tokens = append(tokens, s.facts.Endpoint.Secrets()...)
 	}
 	for _, p := range s.others {
-		ep := p.endpoint()
+		ep := p.Endpoint()
 		tokens = append(tokens, ep.Secrets()...)
 	}
 	return api.Redact(text, tokens...)

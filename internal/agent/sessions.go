@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
@@ -122,7 +123,7 @@ func (a *Agent) removedError(s *session) error {
 	}
 	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, a.opt.Paths.Config).
 		WithHint("`tunctl config edit` opens the file")
-	if now := s.status(); hasLive(now.Job) {
+	if now := s.status(); facts.IsLive(now.Job) {
 		e.Hint = fmt.Sprintf("its job %s may still run: `tunctl attach %s %s` opens it, `tunctl down %s --cancel` ends it", now.Job.ID, now.Host, now.Job.Ref(), s.name)
 	}
 	return e
@@ -218,7 +219,7 @@ func knownSessions(cfg *configs.Config, store *state.Store, now time.Time) []api
 // Reloading the config never takes one down.
 func withUnconfiguredHint(s api.Session) api.Session {
 	switch {
-	case s.State == api.SessionDown && hasLive(s.Job):
+	case s.State == api.SessionDown && facts.IsLive(s.Job):
 		s.Hint = fmt.Sprintf("the session is not in the config: `tunctl attach %s %s` opens the job, `tunctl down %s --cancel` ends it", s.Host, s.Job.Ref(), s.Name)
 	case s.Hint == "":
 		s.Hint = fmt.Sprintf("the session is no longer in the config: `tunctl down %s` removes it", s.Name)
@@ -229,23 +230,23 @@ func withUnconfiguredHint(s api.Session) api.Session {
 // lastKnown is a session that is not up. Its job may still run.
 func lastKnown(store *state.Store, cfg configs.Session, now time.Time) api.Session {
 	f := remembered(store, cfg.Name)
-	f.host.Alias = cfg.Host
-	v := f.derive(now)
+	f.Host.Alias = cfg.Host
+	v := f.Derive(now)
 	rec := store.Session(cfg.Name)
 	return api.Session{
-		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.state, Cause: api.Redact(v.cause), Hint: v.hint,
-		With: f.choices(nil), Recent: rec.Recent,
-		Job: f.job, Next: f.next, Others: f.submissions.Others(), Pending: f.submissions.Pending(), Forwards: []api.Forward{},
+		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.State, Cause: api.Redact(v.Cause), Hint: v.Hint,
+		With: f.Choices(nil), Recent: rec.Recent,
+		Job: f.Job, Next: f.Next, Others: f.Submissions.Others(), Pending: f.Submissions.Pending(), Forwards: []api.Forward{},
 	}
 }
 
 // remembered are the facts about a session that is not up: its jobs, unless they are over.
-func remembered(store *state.Store, name string) facts {
+func remembered(store *state.Store, name string) facts.Facts {
 	rec := store.Session(name)
 	current := rec.Current()
-	f := facts{name: name, job: current.Job, next: rec.Next().Job, with: current.With, submissions: rec.Submissions}
-	if f.job != nil && f.job.State.Ended() {
-		f.job = nil
+	f := facts.Facts{Name: name, Job: current.Job, Next: rec.Next().Job, With: current.With, Submissions: rec.Submissions}
+	if f.Job != nil && f.Job.State.Ended() {
+		f.Job = nil
 	}
 	return f
 }

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -73,6 +75,8 @@ func (s *session) settleSubmission(ctx context.Context, sub state.Submission) er
 	job, found, err := look(ctx, q)
 	found = found && sub.Matches(job, account)
 	switch {
+	case errors.Is(err, jobwatch.ErrIncomplete): // it may be one of the others
+		return nil
 	case err != nil:
 		return err
 	case !found && sub.Job == nil:
@@ -80,7 +84,7 @@ func (s *session) settleSubmission(ctx context.Context, sub state.Submission) er
 	case !found && recentlySubmitted(*sub.Job):
 		return nil
 	case !found:
-		s.dropSubmission(sub, asGone(*sub.Job))
+		s.dropSubmission(sub, facts.Gone(*sub.Job))
 		return nil
 	case job.State.Ended():
 		s.dropSubmission(sub, job)
@@ -134,12 +138,12 @@ func (s *session) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub state.
 // showSubmission records the job of a submission as it is now, and tells a person of one that has
 // appeared.
 func (s *session) showSubmission(sub state.Submission, job api.Job) {
-	s.recordSubmission(sub, func(x *state.Submission) { x.Job = &job }, func(f *facts) {
+	s.recordSubmission(sub, func(x *state.Submission) { x.Job = &job }, func(f *facts.Facts) {
 		switch {
 		case sub.Role == state.RoleNext:
-			f.next = &job
+			f.Next = &job
 		case sub.Role == state.RoleJob && s.attempt == nil:
-			f.job = &job
+			f.Job = &job
 		}
 	})
 	switch {
@@ -225,7 +229,7 @@ func (a *Agent) observeAll() {
 // anyway, as to `tunctl jobs` or about another session's job. It causes no query.
 func (s *session) observe() {
 	for _, sub := range s.agent.store.Session(s.name).Submissions {
-		if s.inProgress() || !hasLive(sub.Job) {
+		if s.inProgress() || !facts.IsLive(sub.Job) {
 			continue
 		}
 		jobs, account, err := s.watcherOf(sub)
@@ -278,7 +282,7 @@ func (s *session) recordAnswer(r jobwatch.Report, sub state.Submission, account 
 	case r.State.Ended(), !sub.Matches(r.Job, account):
 		job := r.Job
 		if !r.State.Ended() { // its number is another job's now
-			job = asGone(*sub.Job)
+			job = facts.Gone(*sub.Job)
 		}
 		s.dropSubmission(sub, job)
 		s.agent.dropIfDownLocked(s)

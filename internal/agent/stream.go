@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/tunnel"
@@ -246,7 +247,7 @@ func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 func openDial(ctx context.Context, m machine, address string) (backend, error) {
 	conn, err := m.Dial(ctx, network(address), address)
 	if err != nil {
-		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, dialError(err)).Because(err)
+		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, probe.DialError(err)).Because(err)
 	}
 	to := relay(conn)
 	serve := to.serve

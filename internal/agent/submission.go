@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -186,7 +188,7 @@ func (a *Agent) fixFor(ctx context.Context, cfg configs.Session, job api.Job, ex
 		return fmt.Sprintf("fix prepare in [session.%s]", cfg.Name)
 	}
 	jobs := a.jobWatcher(cfg.Host)
-	about := a.answersAbout(ctx, cfg, jobs, endText(&job), refusedAnswers)
+	about := a.answersAbout(ctx, cfg, jobs, facts.EndText(&job, time.Now()), refusedAnswers)
 	if len(about) == 0 {
 		about = a.answersAbout(ctx, cfg, jobs, excerpt, failedAnswers)
 	}

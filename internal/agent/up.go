@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -43,6 +44,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		}
 	}
 	if err := a.removedError(s); err != nil {
+		s.change(func(*facts.Facts) { s.endPermitLocked() }) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
@@ -79,7 +81,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	}
 	s.keepPorts()
 	if !s.hasJob() { // forwards to fixed addresses work as soon as the host is connected
-		s.change(func(f *facts) { f.answers = true })
+		s.change(func(f *facts.Facts) { f.Answers = true })
 	}
 	if err := s.connect(ctx, host); err != nil {
 		return err
@@ -136,7 +138,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 		if ctx.Err() != nil { // the state of the host means nothing once the agent stops
 			return ctx.Err()
 		}
-		s.change(func(f *facts) { f.host = host.Status() })
+		s.change(func(f *facts.Facts) { f.Host = host.Status() })
 		if err == nil {
 			return nil
 		}
@@ -189,7 +191,7 @@ func (s *session) findJob(ctx context.Context, jobs *jobwatch.Watcher, account s
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
 			unlisted = sub
 		case !found:
-			s.dropSubmission(sub, asGone(*sub.Job))
+			s.dropSubmission(sub, facts.Gone(*sub.Job))
 		case job.State.Ended():
 			s.dropSubmission(sub, job)
 			if sub.Role == state.RoleJob {
@@ -259,7 +261,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	rec := s.agent.store.Session(s.name)
 	sub := rec.Submissions.Of(job)
-	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil { // the scheduler may not tell the script
+	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil && state.TagOf(job) == "" { // the scheduler may not tell the script
 		sub = current
 	}
 	if sub.Cancel {
@@ -280,7 +282,7 @@ func (s *session) chooseJob(ref string) error {
 	if ref == "" {
 		return nil
 	}
-	candidates := s.known().candidates
+	candidates := s.known().Candidates
 	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
 	if i < 0 {
 		return api.Errorf(api.CodeUsage, "job %s is not one of the jobs that session %s can use", ref, s.name).
@@ -311,7 +313,7 @@ func (s *session) noJobError(was state.Submission, account string) error {
 		e = api.Errorf(api.CodeJobEnded, "job %s no longer exists", was.Job.ID).
 			WithHint("`tunctl up %s` starts a new one", s.name)
 		if was.Job.State.Ended() {
-			e.Message = endText(was.Job)
+			e.Message = facts.EndText(was.Job, time.Now())
 		}
 	case cfg.Submit == "":
 		e = noSuchJobError(cfg, api.CodeJobEnded)
@@ -362,8 +364,8 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if err != nil {
 		if sub.Tag != interrupted.Tag { // nothing was submitted with it
 			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
-			s.change(func(f *facts) { // the next attempt has these choices
-				f.submitting = false
+			s.change(func(f *facts.Facts) { // the next attempt has these choices
+				f.Submitting = false
 				if s.asked == nil {
 					s.asked = with
 				}
@@ -381,7 +383,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 		return api.Job{}, err
 	}
 	err = s.adopt(job, sub, account, time.Now())
-	s.change(func(*facts) { // its job may have ended already, and is not submitted again
+	s.change(func(*facts.Facts) { // its job may have ended already, and is not submitted again
 		if s.attempt != nil && !s.attempt.permit.given.After(began) {
 			s.endPermitLocked()
 		}
@@ -412,7 +414,7 @@ func isUncertain(err error) bool {
 // finishJob adds a job that is over to the history, and says why it ended, with the end of its log
 // if it never served.
 func (s *session) finishJob(ctx context.Context, job api.Job) error {
-	served, cfg := s.known().served, s.config()
+	served, cfg := s.known().Served, s.config()
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {
@@ -422,7 +424,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	if !served {
 		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
 	}
-	e := endedError(cfg, &job, served, excerpt, fix)
+	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
 	if s.byJob() {
 		e.Hint = startedByHandHint
 	}

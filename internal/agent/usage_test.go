@@ -158,7 +158,7 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 		if alpha.readings != was {
 			t.Errorf("%d readings after that", alpha.readings-was)
 		}
-		if n := len(g.agent.sessions["alpha-0"].meter.log.all()); n > int(usageKept/usageSpacing)+1 {
+		if n := len(g.agent.sessions["alpha-0"].meter.Samples()); n > int(time.Hour/(20*time.Second))+1 {
 			t.Errorf("%d samples are kept", n)
 		}
 	})
@@ -205,52 +205,4 @@ func percentOf(u api.Usage) string {
 		return "nothing"
 	}
 	return fmt.Sprintf("%.1f %%", *u.CPUPercent)
-}
-
-func TestASessionIsMeasuredByOneAttemptAtATime(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuest(t)
-		g.allRun()
-		g.up("alpha-0")
-		g.until(8, 10)
-		m := g.agent.sessions["alpha-0"].meter
-		used := func() time.Time {
-			synctest.Wait()
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.idle.used
-		}
-		before := used()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); m.serve(ctx) }()
-		if got := used(); !got.Equal(before) {
-			t.Errorf("a second attempt began at %v, while the first still measured", got)
-		}
-		g.agent.sessions["alpha-0"].halt()
-		if got := used(); got.Equal(before) {
-			t.Error("the second attempt did not begin after the end of the first")
-		}
-		cancel()
-		<-done
-	})
-}
-
-func TestOneHourOfSamplesIsKept(t *testing.T) {
-	var l usageLog
-	start := time.Now()
-	for i := range 2 * 3600 {
-		l.add(api.Usage{Time: start.Add(time.Duration(i) * time.Second)})
-	}
-	all := l.all()
-	if n := len(all); n < 170 || n > 182 {
-		t.Errorf("%d samples of an hour", n)
-	}
-	if last := all[len(all)-1].Time; !last.Equal(start.Add((2*3600 - 1) * time.Second)) {
-		t.Errorf("the last sample is of %v", last)
-	}
-	if span := all[len(all)-1].Time.Sub(all[0].Time); span > usageKept || span < usageKept-time.Minute {
-		t.Errorf("they are of %v", span)
-	}
 }

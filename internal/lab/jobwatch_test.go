@@ -14,20 +14,22 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/remote"
 )
 
 // runner runs jobwatch's commands over SSH.
 type runner struct{ client *ssh.Client }
 
-func (r runner) Run(_ context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+func (r runner) Run(_ context.Context, command string, stdin []byte) (remote.Result, error) {
 	s, err := r.client.NewSession()
 	if err != nil {
-		return jobwatch.Result{}, err
+		return remote.Result{}, err
 	}
 	defer func() { _ = s.Close() }()
 	var out, errs bytes.Buffer
 	s.Stdin, s.Stdout, s.Stderr = bytes.NewReader(stdin), &out, &errs
-	res := jobwatch.Result{}
+	res := remote.Result{}
 	if err := s.Run(command); err != nil {
 		exit, ok := errors.AsType[*ssh.ExitError](err)
 		if !ok {
@@ -47,7 +49,7 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 			r := runner{dial(t, c)}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			w := jobwatch.NewWatcher(r, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
+			w := jobwatch.NewWatcher(r, jobwatch.Options{Limits: remote.PracticeLimits()})
 			if name, err := w.Scheduler(ctx); err != nil || name != dialect {
 				t.Fatalf("Scheduler: %q, %v", name, err)
 			}
@@ -88,11 +90,11 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 
 			detector := detect.New("")
 			found := make(chan struct{})
-			f := jobwatch.NewFollower(r, jobwatch.FollowOptions{Paths: []string{job.Log}, Limits: jobwatch.PracticeLimits()})
+			f := joblog.NewFollower(r, joblog.FollowOptions{Paths: []string{job.Log}, Limits: remote.PracticeLimits()})
 			following, unfollow := context.WithCancel(ctx)
 			defer unfollow()
 			wg.Go(func() {
-				_ = f.Serve(following, func(chunk jobwatch.Chunk) {
+				_ = f.Serve(following, func(chunk joblog.Chunk) {
 					_, _ = detector.Write(chunk.Data)
 					if detector.Finding().Found && !detector.Finding().Token.IsZero() {
 						unfollow()

@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // crowd queues jobs that stay there.
@@ -30,7 +31,7 @@ func TestJobwatchMakesFewConnectionsBesides500Jobs(t *testing.T) {
 			crowd(t, c, 500)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			w := jobwatch.NewWatcher(runner{dial(t, c)}, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
+			w := jobwatch.NewWatcher(runner{dial(t, c)}, jobwatch.Options{Limits: remote.PracticeLimits()})
 			job, err := w.Submit(ctx, jobwatch.Submission{
 				Tag: "t1", Content: []byte("#!/bin/sh\n#PBS -N a-name-of-more-than-fifteen\nexec sleep 60\n"), Base: "x.sh",
 			})
@@ -47,7 +48,7 @@ func TestJobwatchMakesFewConnectionsBesides500Jobs(t *testing.T) {
 				if err := w.Refresh(ctx); err != nil {
 					t.Fatal(err)
 				}
-				w.Nudge()
+				w.QuerySoon()
 				if got := c.Connections() - before; got > 2 {
 					t.Errorf("round %d made %d connections", round, got)
 				}
@@ -96,7 +97,7 @@ func TestEndedJobsAreToldWithHowTheyEnded(t *testing.T) {
 	c := practice(t, Options{Dialect: PBS, QueueFor: -1})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	w := jobwatch.NewWatcher(runner{dial(t, c)}, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
+	w := jobwatch.NewWatcher(runner{dial(t, c)}, jobwatch.Options{Limits: remote.PracticeLimits()})
 	for name, end := range map[string]string{"well": "exit 0", "badly": "exit 3"} {
 		id, err := w.Submit(ctx, jobwatch.Submission{Tag: name, Content: []byte("#!/bin/sh\n" + end + "\n"), Base: name})
 		if err != nil {

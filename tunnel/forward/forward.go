@@ -35,9 +35,9 @@ type Target struct {
 	// HasToken is set if the server there requires a token. Requests to any other
 	// server must use a name of this machine.
 	HasToken bool
-	// Scarce is set if a connection costs more than a round trip: none is opened in
+	// Limited is set if a connection costs more than a round trip: none is opened in
 	// advance.
-	Scarce bool
+	Limited bool
 }
 
 // Reason tells a person why a forward has no target.
@@ -237,7 +237,7 @@ func (f *Forward) Withdraw(r Reason) { f.setState(nil, r) }
 func (f *Forward) setState(t *Target, r Reason) {
 	next := &targetState{target: t, reason: r}
 	next.ctx, next.cancel = context.WithCancel(f.ctx)
-	if t != nil && t.HTTP && !t.Scarce && f.kind == api.ForwardLocal {
+	if t != nil && t.HTTP && !t.Limited && f.kind == api.ForwardLocal {
 		dial := func(ctx context.Context) (net.Conn, error) { return t.Dialer.Dial(ctx, t.Network, t.Address) }
 		next.warm = newWarmPool(next.ctx, dial, f.conns.Go)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // supportedAlgorithms are those of the library, the fastest cipher first: Go's AES-GCM
@@ -60,8 +61,8 @@ func (s *Settings) Algorithms() (common ssh.Config, hostKeys []string, err error
 			}
 		}
 		if len(usable) == 0 && err == nil {
-			err = api.Errorf(api.CodeConfig, "none of the %s in the ssh settings of %q is supported: %q",
-				name, s.Alias, own).Because(&Error{}).
+			err = failure.Permanent.Errorf(api.CodeConfig, nil, "none of the %s in the ssh settings of %q is supported: %q",
+				name, s.Alias, own).
 				WithHint(`set transport = "openssh" for this host`)
 		}
 		return usable

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // A Resolver turns a host's name into settings: what the config calls the host, what ssh
@@ -72,7 +73,7 @@ func (r Resolver) fromSSH(ctx context.Context, destination string) (Settings, er
 	s, err := r.fromProgram(ctx, destination)
 	if errors.Is(err, exec.ErrNotFound) {
 		if s, err = fromFiles(destination, r.SSHConfig); err != nil {
-			err = &Error{Err: err}
+			err = failure.Permanent.Wrap(err)
 		}
 	}
 	if err != nil {
@@ -83,28 +84,10 @@ func (r Resolver) fromSSH(ctx context.Context, destination string) (Settings, er
 	return s, nil
 }
 
-// Error is the cause of settings that cannot be used. Temporary: reading them later may
-// succeed.
-type Error struct {
-	Temporary bool
-	Err       error
-}
-
-// Error implements error.
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return "no further cause"
-	}
-	return e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
 // checkDestination refuses what ssh would read as an option.
 func checkDestination(destination string) error {
 	if destination == "" || strings.HasPrefix(destination, "-") || strings.ContainsAny(destination, " \t\r\n\x00") {
-		return api.Errorf(api.CodeUsage, "%q is not an ssh destination", destination).Because(&Error{})
+		return failure.Permanent.Errorf(api.CodeUsage, nil, "%q is not an ssh destination", destination)
 	}
 	return nil
 }

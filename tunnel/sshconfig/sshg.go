@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 // sshGTimeout is the default of Resolver.Timeout. ssh -G runs Match exec commands, which
@@ -41,7 +41,7 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	return s, nil
 }
 
-// runSSHG runs `ssh -G` once. A timeout is temporary; for what ssh says see isTemporary.
+// runSSHG runs `ssh -G` once. A timeout may pass; for what ssh says see classOf.
 func (r Resolver) runSSHG(ctx context.Context, program, config, destination string) (directives, error) {
 	limit := cmp.Or(r.Timeout, sshGTimeout)
 	running, cancel := context.WithTimeout(ctx, limit)
@@ -63,20 +63,19 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 	case err == nil:
 		return parseSSHG(string(out)), nil
 	case ctx.Err() != nil:
-		return nil, &Error{Temporary: true, Err: ctx.Err()}
+		return nil, failure.Passing.Wrap(ctx.Err())
 	case running.Err() != nil && config == "none":
-		return nil, &Error{Temporary: true, Err: fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", api.DurationText(limit))}
+		return nil, failure.Passing.Wrap(fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", api.DurationText(limit)))
 	case running.Err() != nil:
-		return nil, &Error{Temporary: true, Err: fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", api.DurationText(limit))}
+		return nil, failure.Passing.Wrap(fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", api.DurationText(limit)))
 	case exit == nil: // it could not be started
-		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
-		return nil, &Error{Temporary: !gone, Err: fmt.Errorf("ssh -G: %w", err)}
+		return nil, failure.OfStart(err).Wrap(fmt.Errorf("ssh -G: %w", err))
 	case exit.ExitCode() < 0: // ended by a signal
-		return nil, &Error{Temporary: true, Err: fmt.Errorf("ssh -G: %w", err)}
+		return nil, failure.Passing.Wrap(fmt.Errorf("ssh -G: %w", err))
 	case said == "":
-		return nil, &Error{Err: fmt.Errorf("ssh -G: %w", err)}
+		return nil, failure.Permanent.Wrap(fmt.Errorf("ssh -G: %w", err))
 	}
-	return nil, &Error{Temporary: isTemporary(said), Err: errors.New(api.NewRemoteText(said).String())}
+	return nil, classOf(said).Wrap(errors.New(api.NewRemoteText(said).String()))
 }
 
 var (
@@ -85,12 +84,15 @@ var (
 	mayPass = regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: `)
 )
 
-// isTemporary reports whether `ssh -G` may succeed later, by its messages. A Match exec may
+// classOf is the class of a failed `ssh -G`, by its messages. A Match exec may
 // have printed among them, or after them, so all lines count: a temporary failure that is
 // taken for a mistake in the settings would stop the host until a person acts, while the
 // reverse only reads the settings again.
-func isTemporary(messages string) bool {
-	return mayPass.MatchString(messages) && !configMistake.MatchString(messages)
+func classOf(messages string) failure.Class {
+	if mayPass.MatchString(messages) && !configMistake.MatchString(messages) {
+		return failure.Passing
+	}
+	return failure.Permanent
 }
 
 // parseSSHG parses the output of `ssh -G`: a lower-case keyword and its value on each

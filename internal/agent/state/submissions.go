@@ -69,17 +69,16 @@ const unlikeTime = 6 * time.Hour
 
 // Matches reports whether a job that has the number of the recorded one is that job. A
 // scheduler uses its numbers again, after a reinstallation or at their limit, and another
-// account has its own. The path of the script has the tag, if the scheduler tells it.
+// account has its own.
 func (s Submission) Matches(job api.Job, account string) bool {
 	was := s.Job
 	if was == nil {
 		return true // it was found by its tag
 	}
 	sameTime := was.Submitted.Equal(job.Submitted)
-	_, tagged, known := strings.Cut(job.Script, "/.tunctl/")
-	switch {
-	case known && s.Tag != "":
-		return strings.HasPrefix(tagged, s.Tag+"/")
+	switch tag := TagOf(job); {
+	case tag != "" && s.Tag != "":
+		return tag == s.Tag
 	case was.Name != "" && job.Name != "" && was.Name != job.Name:
 		return false
 	case s.Elsewhere(account):
@@ -88,6 +87,14 @@ func (s Submission) Matches(job api.Job, account string) bool {
 		return true
 	}
 	return was.Submitted.Sub(job.Submitted).Abs() < unlikeTime
+}
+
+// TagOf is the tag of the submission that made a job; "" if that is not known, or none did. The
+// path of a job's script has the tag, if the scheduler tells it.
+func TagOf(job api.Job) string {
+	_, path, _ := strings.Cut(job.Script, "/.tunctl/")
+	tag, _, _ := strings.Cut(path, "/")
+	return tag
 }
 
 // Submissions are all jobs of a session that may wait or run. One leaves the list only when the
@@ -103,11 +110,10 @@ func (l Submissions) As(role Role) Submission {
 	return Submission{}
 }
 
-// Of returns the submission that made a job; zero if none did. The path of a job's script has the
-// tag, if the scheduler tells it.
+// Of returns the submission that made a job; zero if none did.
 func (l Submissions) Of(job api.Job) Submission {
 	for _, s := range l {
-		if s.Job != nil && s.Job.Ref() == job.Ref() || s.Tag != "" && strings.Contains(job.Script, "/.tunctl/"+s.Tag+"/") {
+		if s.Job != nil && s.Job.Ref() == job.Ref() || s.Tag != "" && s.Tag == TagOf(job) {
 			return s
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
@@ -33,19 +34,30 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
+	"internal/agent/probe": {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
 	"internal/agent/state": {"internal/api", "internal/atomicfile"},
 	"internal/gateway":     {"internal/atomicfile"},
-	"internal/usage":       {"internal/api", "internal/posixsh"},
+	"internal/usage":       {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/sshconfig", "tunnel/step"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
-	"tunnel/sshconfig": {"internal/api", "internal/nowindow"},
+	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/openssh":   {"internal/api", "internal/peer"},
+	"tunnel/pace":      {},
+	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
+	"tunnel/tcpinfo":   {},
+	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
 	// Leaves.
@@ -66,15 +78,15 @@ var imports = map[string][]string{
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/dev/arrows":          {},
-	"internal/dev/bench":           {"internal/autostart", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime", "tunnel", "tunnel/forward"},
+	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/client", "internal/ctxtime", "internal/home", "jobwatch", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/table":     {},
-	"internal/dev/bench/transfer":  {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/ctxtime"},
+	"internal/dev/bench/transfer":  {"internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/chromium":        {"internal/ctxtime"},
 	"internal/dev/bench/watch":     {"internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/bustest":         {},
@@ -83,6 +95,7 @@ var imports = map[string][]string{
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
+	"internal/dev/jobtest":         {"internal/posixsh", "jobwatch/remote"},
 	"internal/dev/ptytest":         {},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
@@ -100,9 +113,18 @@ var never = []struct{ from, to string }{
 	// Schedulers are asked over whatever connection the agent gives.
 	{"tunnel", "tunctl/jobwatch"},
 	{"jobwatch", "tunctl/tunnel"},
+	// Whatever reads logs does not know who started the job.
+	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
+	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
+	{"jobwatch/sched", "tunctl/jobwatch/detect"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
+	// What kind of failure it was is known without a connection, and how fast data may move
+	// without knowing what moves it.
+	{"tunnel/failure", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "golang.org/x/crypto/ssh"},
+	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
 	{"jobwatch", "golang.org/x/crypto/ssh"},
 	{"configs", "golang.org/x/crypto/ssh"},
@@ -129,6 +151,14 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/internal/show"},
 	{"internal/agent", "tunctl/internal/action"},
 	{"internal/agent", "tunctl/tray"},
+	// What is measured is given as a Source.
+	{"internal/usage", "tunctl/tunnel"},
+	{"internal/usage", "tunctl/jobwatch"},
+	// A prober is given a Job, and decides no state.
+	{"internal/agent/probe", "tunctl/configs"},
+	{"internal/agent/probe", "tunctl/internal/agent/state"},
+	// What follows from the facts needs no connection.
+	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.
@@ -213,6 +243,21 @@ func TestDetectKnowsNoHost(t *testing.T) {
 		return
 	}
 	t.Error("there is no package jobwatch/detect")
+}
+
+// TestFactsArePure: what follows from the facts of a session depends on them and on the time that
+// the caller gives, alone.
+func TestFactsArePure(t *testing.T) {
+	for file, text := range sourceFiles(t) {
+		if path.Dir(file) != "internal/agent/facts" {
+			continue
+		}
+		for _, impure := range []string{"time.Now(", "time.Since(", "time.Until(", "\"sync\"", "\"os\"", "\"net\"", "\"context\""} {
+			if bytes.Contains(text, []byte(impure)) {
+				t.Errorf("%s has %s", file, impure)
+			}
+		}
+	}
 }
 
 func TestTheArchitecturePageHasEveryPackageOfTheProgram(t *testing.T) {

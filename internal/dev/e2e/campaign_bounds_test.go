@@ -21,12 +21,12 @@ func dialled(l agent.Limits) time.Duration { return l.Tunnel.DialTimeout }
 
 // unacknowledged is until a client's bytes have stayed without an acknowledgement.
 func unacknowledged(l agent.Limits) time.Duration {
-	return l.Tunnel.AskUnanswered + l.Tunnel.Unacknowledged + time.Second
+	return l.Tunnel.ProbeAfter + l.Tunnel.Unacknowledged + time.Second
 }
 
 // unresponsive is until a client's bytes, and a keepalive, have stayed without a reply.
 func unresponsive(l agent.Limits) time.Duration {
-	return l.Tunnel.AskUnanswered + l.Tunnel.Unanswered + time.Second
+	return l.Tunnel.ProbeAfter + l.Tunnel.Unanswered + time.Second
 }
 
 // idleUnresponsive is until the keepalive of an idle connection has stayed without one.
@@ -59,7 +59,7 @@ func retried(l agent.Limits) time.Duration { return l.Tunnel.RetryMax }
 
 // waited is the same while somebody waits; the next login keeps its distance.
 func waited(l agent.Limits) time.Duration {
-	return max(l.Tunnel.WaitedMax, l.Tunnel.LoginSpacing) + time.Second
+	return max(l.Tunnel.WatchedRetryMax, l.Tunnel.LoginSpacing) + time.Second
 }
 
 // plus adds what others take.

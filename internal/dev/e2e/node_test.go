@@ -68,10 +68,10 @@ func TestEveryWayOntoANodeCarriesEveryByte(t *testing.T) {
 	lab.WaitJob(job, "RUNNING")
 	defer lab.Cancel(job)
 	for _, tt := range []struct {
-		way    string
-		host   string
-		before func()
-		scarce bool
+		way     string
+		host    string
+		before  func()
+		limited bool
 	}{
 		{"our own hop", "lab-login", func() {}, false},
 		{"ssh on the host, which forbids forwarding", "lab-tight", func() {}, true},
@@ -84,8 +84,8 @@ func TestEveryWayOntoANodeCarriesEveryByte(t *testing.T) {
 			began := time.Now()
 			echoes(t, node)
 			t.Logf("%s: %v with a megabyte both ways", tt.way, time.Since(began).Round(time.Millisecond))
-			if node.Scarce() != tt.scarce {
-				t.Errorf("scarce = %v, want %v: it went another way", node.Scarce(), tt.scarce)
+			if node.Limited() != tt.limited {
+				t.Errorf("limited = %v, want %v: it went another way", node.Limited(), tt.limited)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

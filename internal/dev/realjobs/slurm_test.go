@@ -20,6 +20,8 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/remote"
 )
 
 func TestMain(m *testing.M) { os.Exit(real.Main(m)) }
@@ -29,12 +31,12 @@ type login []string
 
 func labLogin(lab *real.Lab) login { return login{"-F", lab.SSHConfig(), "lab-login"} }
 
-func (l login) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+func (l login) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	cmd := exec.CommandContext(ctx, "ssh", append([]string{"-o", "BatchMode=yes"}, append(l, command)...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &errs
 	err := cmd.Run()
-	res := jobwatch.Result{Stdout: out.Bytes(), Stderr: errs.Bytes()}
+	res := remote.Result{Stdout: out.Bytes(), Stderr: errs.Bytes()}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() != 255 {
 		res.Exit, err = exit.ExitCode(), nil
 	}
@@ -60,7 +62,7 @@ func fixtureOf(t *testing.T, lab *real.Lab) *fixture {
 
 func fixtureOver(t *testing.T, lab *real.Lab, l login) *fixture {
 	t.Helper()
-	w := jobwatch.NewWatcher(l, jobwatch.Options{Limits: jobwatch.PracticeLimits()})
+	w := jobwatch.NewWatcher(l, jobwatch.Options{Limits: remote.PracticeLimits()})
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { _ = w.Serve(ctx) })
@@ -140,7 +142,7 @@ func TestAJobsLifeUnderARealSlurm(t *testing.T) {
 	if ended := f.awaitState(x, api.JobFailed); ended.Exit == nil || *ended.Exit != 3 {
 		t.Errorf("ended %+v", ended)
 	}
-	text, err := jobwatch.TailLog(t.Context(), labLogin(f.lab), job.Log, 5)
+	text, err := joblog.Tail(t.Context(), labLogin(f.lab), job.Log, 5)
 	if err != nil || string(text) != "hello\n" {
 		t.Errorf("log %q, %v", text, err)
 	}
@@ -199,11 +201,11 @@ func TestAControllerThatIsAwayOrStuckUnderARealSlurm(t *testing.T) {
 	if away := f.awaitState(x, api.JobUnknown); away.Node != before.Node || away.Hint == "" {
 		t.Errorf("away %+v", away)
 	}
-	if _, err := f.Jobs(t.Context()); !errors.Is(err, jobwatch.ErrNoAnswer) {
+	if _, err := f.Jobs(t.Context()); !errors.Is(err, remote.ErrNoAnswer) {
 		t.Errorf("Jobs: %v", err)
 	}
 	f.lab.StartController()
-	f.Nudge()
+	f.QuerySoon()
 	f.awaitState(x, api.JobRunning)
 }
 
@@ -275,7 +277,7 @@ func TestALogIsKnownWhateverStandsAroundItUnderARealSlurm(t *testing.T) {
 	x := f.watch(job.ID)
 	job = f.await(x, "running with its log", func(j api.Job) bool { return j.State == api.JobRunning && j.Log != "" })
 	f.waitForLine("said." + job.ID)
-	text, err := jobwatch.TailLog(t.Context(), labLogin(f.lab), job.Log, 5)
+	text, err := joblog.Tail(t.Context(), labLogin(f.lab), job.Log, 5)
 	if err != nil || string(text) != "hello\n" {
 		t.Errorf("log %q has %q, %v", job.Log, text, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
-	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 func TestEachWayOfLoggingInWorksOnARealServer(t *testing.T) {
@@ -185,7 +185,7 @@ func TestAnUnknownHostKeyIsAskedForAndRemembered(t *testing.T) {
 	}
 	nobody := newLaptop(t, options{config: config})
 	_, err := nobody.login("lab-login")
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNeedsPerson || !errors.Is(err, tunnel.ErrNobody) {
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNeedsPerson || !errors.Is(err, failure.ErrNobody) {
 		t.Errorf("with nobody there it says %v", err)
 	}
 	asked := newLaptop(t, options{config: config, answers: []string{"yes"}})

@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 // patience bounds every wait of these tests; none is meant to take it.
@@ -39,7 +40,7 @@ func (p *person) Prompt(_ context.Context, q api.Prompt, _ func()) (api.Answer, 
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, q)
 	if len(p.answers) == 0 {
-		return api.Answer{}, fmt.Errorf("%q: %w", q.Text, tunnel.ErrNobody)
+		return api.Answer{}, fmt.Errorf("%q: %w", q.Text, failure.ErrNobody)
 	}
 	text := p.answers[0]
 	p.answers = p.answers[1:]

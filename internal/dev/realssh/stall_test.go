@@ -20,7 +20,7 @@ import (
 func asOnRealHosts(l *tunnel.Limits) {
 	d := tunnel.DefaultLimits()
 	l.KeepaliveEvery, l.KeepaliveMax = d.KeepaliveEvery, d.KeepaliveMax
-	l.AskUnanswered, l.InUse = d.AskUnanswered, d.InUse
+	l.ProbeAfter, l.InUse = d.ProbeAfter, d.InUse
 	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = d.Unacknowledged, d.Unanswered, d.LossyUnanswered
 	l.ReplaceUnanswered = d.ReplaceUnanswered
 }

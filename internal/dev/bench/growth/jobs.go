@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/dev/bench/table"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
 )
 
 // measureJobs reads a scheduler's answers of different lengths.
@@ -53,7 +54,7 @@ func readAnswer(ctx context.Context, scheduler string, jobs int, line func(*stri
 	for i := range jobs {
 		line(&text, i)
 	}
-	limits := jobwatch.DefaultLimits()
+	limits := remote.DefaultLimits()
 	limits.QueryMin = 1 // each call is a query
 	w := jobwatch.NewWatcher(answer(text.String()), jobwatch.Options{Scheduler: scheduler, Limits: limits})
 	cost := answerCost{ms: math.Inf(1)}
@@ -101,14 +102,14 @@ type answer string
 
 var frameMark = regexp.MustCompile(`tunctl-[A-Z0-9]+`)
 
-// Run implements jobwatch.Runner. It prints what jobwatch's scripts print around an
+// Run implements remote.Runner. It prints what jobwatch's scripts print around an
 // answer.
-func (a answer) Run(_ context.Context, _ string, stdin []byte) (jobwatch.Result, error) {
+func (a answer) Run(_ context.Context, _ string, stdin []byte) (remote.Result, error) {
 	mark := frameMark.FindString(string(stdin))
 	if mark == "" {
-		return jobwatch.Result{}, errors.New("a script without a mark")
+		return remote.Result{}, errors.New("a script without a mark")
 	}
-	return jobwatch.Result{
+	return remote.Result{
 		Stdout: []byte(mark + ".begin\n" + string(a) + "\n" + mark + ".end 0\n"),
 		Stderr: []byte(mark + ".begin\n\n" + mark + ".end\n"),
 	}, nil

@@ -15,7 +15,8 @@ import (
 
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dev/bench/table"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/remote"
 )
 
 // measureLogs follows logs of different lengths until their ends. A long log is sparse:
@@ -69,13 +70,13 @@ func follow(ctx context.Context, file string, size int64) (logCost, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &countingRunner{}
-	f := jobwatch.NewFollower(r, jobwatch.FollowOptions{Paths: []string{file}, Enough: func() bool { return false }})
+	f := joblog.NewFollower(r, joblog.FollowOptions{Paths: []string{file}, Enough: func() bool { return false }})
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	began := time.Now()
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = f.Serve(ctx, func(jobwatch.Chunk) {}) }) // it ends with ctx
+	wg.Go(func() { _ = f.Serve(ctx, func(joblog.Chunk) {}) }) // it ends with ctx
 	defer wg.Wait()
 	defer cancel()
 	for f.Position()[0].Offset < size || r.busy.Load() > 0 {
@@ -96,11 +97,11 @@ type countingRunner struct {
 	busy, carried atomic.Int64
 }
 
-// Run implements jobwatch.Runner.
-func (r *countingRunner) Run(ctx context.Context, command string, stdin []byte) (jobwatch.Result, error) {
+// Run implements remote.Runner.
+func (r *countingRunner) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	r.busy.Add(1)
 	defer r.busy.Add(-1)
-	res, err := jobwatch.Local{}.Run(ctx, command, stdin)
+	res, err := remote.Local{}.Run(ctx, command, stdin)
 	r.carried.Add(int64(len(res.Stdout) + len(res.Stderr) + len(stdin)))
 	return res, err
 }

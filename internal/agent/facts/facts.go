@@ -1,0 +1,297 @@
+// Package facts says what follows from what is known about a session: its state and cause, what
+// its job waits for or how it ended, and the words that a person reads about it, in tables and on
+// the waiting page. It is pure: no clock, no lock, no input and no output. Who finds the facts out,
+// and who enters the state, is package agent.
+package facts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// Facts are what is known about a session. Its state follows from them alone.
+type Facts struct {
+	Name    string
+	Wanted  bool
+	Failure *api.Error // why the last attempt to bring it up ended
+	// candidates are the jobs of the session's name among which a person has to choose.
+	Candidates []api.Job
+	Host       api.Host
+	// served says that the session was ready since the person asked for it: a lost
+	// connection means reconnecting, not connecting.
+	Served     bool
+	NeedsJob   bool
+	Submitting bool
+	Job        *api.Job
+	With       api.Choices     // what a person chose for job
+	Remembered *api.Job        // the job of an earlier attempt, until it is found
+	Next       *api.Job        // follows job, by keep = true
+	Waits      string          // how long jobs like it waited before
+	Remind     []time.Duration // how long before its end a person is reminded
+	Endpoint   *api.Endpoint
+	Link       string    // opened as it is: nothing is forwarded
+	Answers    bool      // the endpoint answered through the connection
+	Listeners  Listeners // of the remote forwards
+	Doing      string    // what happens within the state
+	Silent     string    // the same, if it is that the job has written nothing for a while
+	NotInside  string    // the same, if it is that no command can be run inside the job
+	Unsaved    error     // why the session cannot be saved
+	Idle       bool      // a person was told that the job is idle, and it still is
+	Lapsed     bool      // there is no job, and no person permits a submission any more
+
+	Submissions state.Submissions // as they are recorded
+}
+
+// ErrPaused is wrapped by the failure of a session that is not restored after crashes.
+var ErrPaused = errors.New("the agent is paused")
+
+// Listeners are a session's forwards that listen on the host.
+type Listeners struct {
+	Pending string   // what the host has not confirmed yet, in words
+	Refused []string // what it refused, in words
+	Others  bool     // the session has forwards that work
+}
+
+// Derived is a state with its cause in words that a person can act on.
+type Derived struct {
+	State api.SessionState
+	Cause string
+	Hint  string
+	Code  api.Code
+	Asked bool // a person caused it
+}
+
+// Derive is the one place that decides a session's state.
+func (f *Facts) Derive(now time.Time) Derived {
+	switch {
+	case !f.Wanted:
+		return f.down(now)
+	case f.Failure != nil:
+		return f.failed()
+	case f.Host.State != api.HostUp, !f.Host.NotRespondingSince.IsZero():
+		return f.unconnected(now)
+	case f.NeedsJob && f.Job == nil, f.Submitting:
+		return Derived{State: api.SessionSubmitting, Cause: f.Doing}
+	case f.NeedsJob && f.Job.State.Waiting():
+		v := Derived{State: api.SessionQueued, Cause: queuedCause(f.Job, f.Waits, now)}
+		if neverStarts(f.Job) {
+			v.Hint = fmt.Sprintf("`tunctl down %s --cancel` removes it; `tunctl up %s --with NAME=VALUE` then asks for something else", f.Name, f.Name)
+		}
+		return v
+	case !f.Answers && f.Served && f.suspended():
+		return Derived{State: api.SessionReconnecting, Cause: f.Job.Hint}
+	case !f.Answers && f.Served:
+		return Derived{State: api.SessionReconnecting, Cause: f.Doing}
+	case !f.Answers:
+		v := Derived{State: api.SessionStarting, Cause: f.Doing}
+		if f.Job != nil && f.Job.State == api.JobRunning && f.Job.Reason != "" && f.Job.Hint != "" {
+			v.Cause = f.Job.Hint // it does not progress: its nodes are being prepared, or it is suspended
+		}
+		switch {
+		case f.Job == nil:
+		case f.Job.Hint == api.HintSpooled:
+			v.Hint = f.Job.Hint
+		case f.Silent != "" && v.Cause == f.Silent:
+			v.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
+		case f.NotInside != "" && v.Cause == f.NotInside:
+			v.Hint = fmt.Sprintf("this needs ssh to the nodes, or Slurm's job steps (srun), if the site allows them; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
+		}
+		return v
+	case f.Listeners.Pending != "":
+		return f.whileNotListening(Derived{State: api.SessionConnecting, Cause: f.Listeners.Pending})
+	case len(f.Listeners.Refused) > 0 && !f.Listeners.Others:
+		return f.whileNotListening(f.refusedListeners(Derived{State: api.SessionFailed, Code: api.CodeForward}))
+	}
+	return f.ready(now)
+}
+
+// Choices are a person's choices for the session's job, or those for the next one.
+func (f *Facts) Choices(asked api.Choices) api.Choices {
+	switch {
+	case len(asked) > 0:
+		return asked
+	case len(f.With) > 0 && (f.Job != nil || f.Submitting):
+		return f.With
+	}
+	return nil
+}
+
+// down says when the job of a session that is down was last seen: it may have ended since.
+func (f *Facts) down(now time.Time) Derived {
+	v := Derived{State: api.SessionDown, Cause: f.Doing}
+	if f.Submissions.Pending() {
+		v.Cause = "the result of a submission is not known: its job may still appear, and is charged then"
+		v.Hint = fmt.Sprintf("`tunctl down %s --cancel` ends it then; `tunctl jobs %s` shows whether it has appeared", f.Name, f.Host.Alias)
+	}
+	j := f.Job
+	if j == nil || j.State.Ended() {
+		return v
+	}
+	v.Hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.Name, f.Name)
+	switch {
+	case j.State == api.JobCompleting:
+		v.Cause, v.Hint = fmt.Sprintf("job %s is about to end", j.ID), ""
+	case f.Submissions.As(state.RoleJob).Cancel:
+		v.Cause, v.Hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
+	case j.State.Waiting():
+		v.Cause = fmt.Sprintf("job %s was last seen queued%s, and will run", j.ID, seenAt(j, now))
+	case !j.End.IsZero() && j.End.Before(now):
+		v.Cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, Clock(j.End, now))
+	case j.End.IsZero():
+		v.Cause = fmt.Sprintf("job %s was last seen running%s, and is charged while it runs", j.ID, seenAt(j, now))
+	default:
+		v.Cause = fmt.Sprintf("job %s was last seen running%s; it is charged until %s at most", j.ID, seenAt(j, now), Clock(j.End, now))
+	}
+	return v
+}
+
+// seenAt is when a job was last seen, if that is known.
+func seenAt(j *api.Job, now time.Time) string {
+	if j.Seen.IsZero() {
+		return ""
+	}
+	return " at " + Clock(j.Seen, now)
+}
+
+// whileNotListening is reconnecting for a session that had its listeners on the host
+// before: the host's end of a lost connection keeps a port for a while.
+func (f *Facts) whileNotListening(v Derived) Derived {
+	if f.Served {
+		v.State, v.Code = api.SessionReconnecting, ""
+	}
+	return v
+}
+
+// refusedListeners says which forwards the host does not listen for, and why.
+func (f *Facts) refusedListeners(v Derived) Derived {
+	v.Cause = strings.Join(f.Listeners.Refused, "; ")
+	v.Hint = "the port may be in use there, or the host does not allow it (AllowTcpForwarding, PermitListen): " +
+		"choose another port; tunctl retries this one from time to time"
+	return v
+}
+
+// ready says what a person should know about a session that works.
+func (f *Facts) ready(now time.Time) Derived {
+	v := Derived{State: api.SessionReady}
+	var mark time.Duration // of the job's end that has passed
+	if f.Job != nil {
+		mark, _ = PassedMark(f.Remind, *f.Job, now)
+	}
+	switch {
+	case len(f.Listeners.Refused) > 0:
+		return f.refusedListeners(v)
+	case f.Job == nil:
+	case f.Job.State == api.JobUnknown, f.suspended():
+		v.Cause = f.Job.Hint
+	case mark > 0:
+		v.Cause = fmt.Sprintf("job %s ends at %s: save your work", f.Job.ID, Clock(f.Job.End, now))
+		v.Hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, if the site allows it", f.Name)
+		if f.Next != nil {
+			v.Hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.Next.ID)
+			if f.Endpoint == nil {
+				v.Hint = fmt.Sprintf("job %s takes over", f.Next.ID)
+			}
+		}
+	case f.Unsaved != nil:
+		cause := f.Unsaved
+		if path, ok := errors.AsType[*fs.PathError](cause); ok {
+			cause = path.Err
+		}
+		v.Cause = fmt.Sprintf("tunctl cannot save its state: %v", cause)
+		v.Hint = "free disk space: until then, a restarted agent may not find this job again"
+	case f.Endpoint != nil && f.Endpoint.Scheme == "https":
+		v.Hint = "the browser warns once about the self-signed certificate of the server; the connection itself is protected by SSH"
+	}
+	return v
+}
+
+// JobRuns reports whether the job runs, as far as is known, and can be reached.
+func (f *Facts) JobRuns() bool {
+	running := f.Job != nil && f.Job.Node != "" && (f.Job.State == api.JobRunning || f.Job.State == api.JobUnknown)
+	return running && f.Wanted && f.Failure == nil && f.Host.State == api.HostUp && f.Host.NotRespondingSince.IsZero()
+}
+
+// JobOver reports whether the session's job has ended.
+func (f *Facts) JobOver() bool { return f.Job != nil && f.Job.State.Ended() }
+
+// suspended reports whether the job's processes are stopped, so that nothing answers.
+func (f *Facts) suspended() bool { return f.Job != nil && f.Job.Reason == api.ReasonSuspended }
+
+// failed tells an ordinary end from a failure.
+func (f *Facts) failed() Derived {
+	_, doubt := errors.AsType[*jobwatch.DoubtError](f.Failure) // a login does not settle that
+	v := Derived{State: api.SessionFailed, Cause: f.Failure.Message, Hint: f.Failure.Hint, Code: f.Failure.Code}
+	switch {
+	case f.Failure.Code == api.CodeJobEnded:
+		v.State = api.SessionEnded
+	case f.Failure.Code == api.CodeNeedsPerson && !doubt:
+		v.State = api.SessionNeedsLogin
+	}
+	return v
+}
+
+func (f *Facts) unconnected(now time.Time) Derived {
+	v := Derived{State: api.SessionConnecting, Cause: f.Host.Cause, Hint: f.Host.Hint}
+	switch {
+	case f.Host.State == api.HostNeedsLogin:
+		v.State, v.Code = api.SessionNeedsLogin, api.CodeNeedsPerson
+	case f.Host.State == api.HostDown: // the host of a wanted session is down only after a logout
+		v.State, v.Code, v.Asked = api.SessionNeedsLogin, api.CodeNeedsPerson, true
+		v.Cause = "you logged out of " + f.Host.Alias
+		v.Hint = fmt.Sprintf("`tunctl login %s` reconnects", f.Host.Alias)
+	case f.Host.State == api.HostBlocked:
+		v.State, v.Code = api.SessionFailed, f.Host.Code
+	case f.Served:
+		v.State = api.SessionReconnecting
+	}
+	switch {
+	case !f.Lapsed:
+	case v.State == api.SessionNeedsLogin:
+		v.Hint = fmt.Sprintf("log in and submit the job: `tunctl up %s` does both", f.Name)
+	case v.Hint == "":
+		v.Hint = fmt.Sprintf("no job is submitted automatically: `tunctl up %s` submits one", f.Name)
+	}
+	if f.Job != nil && !f.Job.State.Ended() && !f.Job.End.IsZero() && f.Job.End.Before(now) {
+		v.Cause += fmt.Sprintf("; job %s reached its time limit at %s", f.Job.ID, Clock(f.Job.End, now))
+	}
+	return v
+}
+
+// queuedCause says why a job waits, when it will probably start and how long earlier
+// jobs waited: in words, followed by the scheduler's own word.
+func queuedCause(j *api.Job, waits string, now time.Time) string {
+	cause := cmp.Or(j.Hint, j.Reason, "waiting in the queue")
+	if j.Hint != "" && j.Reason != "" {
+		cause += " (" + j.Reason + ")"
+	}
+	if j.State == api.JobConfiguring {
+		cause = "the node is being prepared"
+	}
+	if j.ExpectedStart.After(now) {
+		cause += ", expected start " + Clock(j.ExpectedStart, now)
+	}
+	if waits != "" && j.State == api.JobQueued && !neverStarts(j) {
+		cause += "; " + waits
+	}
+	return cause
+}
+
+// neverStarts reports whether waiting does not help a queued job.
+func neverStarts(j *api.Job) bool { return strings.HasPrefix(j.Hint, api.HintNeverStarts) }
+
+// Clock writes a time of day, with the day if it is not today.
+func Clock(t, now time.Time) string {
+	t = t.Local()
+	if t.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return t.Format("15:04")
+	}
+	return t.Format("Mon 2 Jan 15:04")
+}

@@ -1,0 +1,80 @@
+package facts
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+)
+
+func TestAnEndIsToldFromAFailure(t *testing.T) {
+	now := time.Now()
+	exit, lab := 3, configs.Session{Name: "lab", Host: "narval", Submit: "~/lab.sh"}
+	failed := EndedError(lab, &api.Job{ID: "7", State: api.JobFailed, Exit: &exit}, false, "no such module", "fix the job script", now)
+	if failed.Code != api.CodeFailed || !strings.Contains(failed.Message, "job 7 failed with exit status 3, before it served anything") ||
+		!strings.Contains(failed.Message, "no such module") {
+		t.Errorf("a job that never served: %+v", failed)
+	}
+	unrouted := EndedError(lab, &api.Job{ID: "7", State: api.JobNeverRan, Hint: "no queue accepts it"}, false, "", "fix the job script", now)
+	if !strings.HasPrefix(unrouted.Hint, "no queue accepts it") || strings.Contains(unrouted.Hint, "log") {
+		t.Errorf("a job that never ran: %+v", unrouted)
+	}
+	gone := EndedError(lab, &api.Job{ID: "7", State: api.JobFinished, Reason: api.ReasonGone, Hint: "how it ended is not known"}, true, "", "", now)
+	if !strings.Contains(gone.Message, "how it ended is not known") {
+		t.Errorf("a job that is gone: %+v", gone)
+	}
+	ended := EndedError(lab, &api.Job{ID: "7", State: api.JobTimeout}, true, "", "", now)
+	if ended.Code != api.CodeJobEnded || ended.Message != "job 7 reached its time limit" {
+		t.Errorf("a job that served: %+v", ended)
+	}
+	lab.Submit = ""
+	for _, e := range []*api.Error{
+		EndedError(lab, &api.Job{ID: "7", State: api.JobTimeout}, true, "", "", now),
+		EndedError(lab, &api.Job{ID: "7", State: api.JobFailed}, false, "", "fix the job script", now),
+	} {
+		if !strings.Contains(e.Hint, "start the job on narval") || strings.Contains(e.Hint, "starts a new one") {
+			t.Errorf("nothing submits this session's job, and the hint is %q", e.Hint)
+		}
+	}
+}
+
+func TestAJobToWorkInThatEndsEarlyIsNotSaidToHaveServed(t *testing.T) {
+	e := EndedError(configs.Session{Name: "work", App: configs.ShellApp, Submit: "builtin:shell"}, &api.Job{ID: "7", State: api.JobFailed}, false, "", "change venv", time.Now())
+	if e.Message != "job 7 failed, before a command was run inside" {
+		t.Errorf("it says %q", e.Message)
+	}
+}
+
+func TestMarksLongerThanTheJobAreNone(t *testing.T) {
+	now := time.Now()
+	marks := []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute}
+	tests := []struct {
+		name        string
+		total, left time.Duration
+		state       api.JobState
+		mark        time.Duration
+		next        time.Duration // before the end
+	}{
+		{"far away", 8 * time.Hour, 4 * time.Hour, api.JobRunning, 0, 30 * time.Minute},
+		{"at the first", 8 * time.Hour, 30 * time.Minute, api.JobRunning, 30 * time.Minute, 10 * time.Minute},
+		{"between", 8 * time.Hour, 11 * time.Minute, api.JobRunning, 30 * time.Minute, 10 * time.Minute},
+		{"at the last", 8 * time.Hour, time.Minute, api.JobRunning, 2 * time.Minute, 0},
+		{"a short job", 20 * time.Minute, 19 * time.Minute, api.JobRunning, 0, 10 * time.Minute},
+		{"a very short job", time.Minute, 30 * time.Second, api.JobRunning, 0, 0},
+		{"the scheduler is silent", 8 * time.Hour, 9 * time.Minute, api.JobUnknown, 10 * time.Minute, 2 * time.Minute},
+	}
+	for _, tt := range tests {
+		job := api.Job{State: tt.state, Start: now.Add(tt.left - tt.total), End: now.Add(tt.left)}
+		mark, next := PassedMark(marks, job, now)
+		if mark != tt.mark || !next.Equal(job.End.Add(-tt.next)) {
+			t.Errorf("%s: mark %v next %v before the end, want %v and %v", tt.name, mark, job.End.Sub(next), tt.mark, tt.next)
+		}
+	}
+	for _, state := range []api.JobState{api.JobQueued, api.JobTimeout} {
+		if mark, next := PassedMark(marks, api.Job{State: state, End: now.Add(time.Minute)}, now); mark != 0 || !next.IsZero() {
+			t.Errorf("a job that is %s: mark %v", state, mark)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package facts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/forward"
+)
+
+// Reason describes a session's state for the waiting page in the browser.
+func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
+	host, page := cmp.Or(f.Host.Alias, "the host"), "Your notebook" // mostly it is one
+	if !f.NeedsJob || f.Endpoint != nil && f.Endpoint.App != "" && f.Endpoint.App != "jupyter" {
+		page = f.Name
+	}
+	r := forward.Reason{Text: f.sentence(v.Cause), Hint: f.capital(v.Hint), Since: since}
+	switch v.State {
+	case api.SessionConnecting:
+		r.Title, r.Transient = "Connecting to "+host, true
+	case api.SessionReconnecting:
+		r = f.reconnecting(r, host, page)
+	case api.SessionNeedsLogin:
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, "Log in to continue", api.MenuLogin(host)
+	case api.SessionSubmitting:
+		r.Title, r.Transient = "Submitting the job", true
+	case api.SessionQueued:
+		r = f.queued(r, host, now)
+	case api.SessionStarting:
+		r.Title, r.Facts = page+" is starting", f.jobFacts()
+	case api.SessionEnded:
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" has ended", f.Name+" ▸ "+api.MenuStart
+	case api.SessionFailed:
+		if f.Failure != nil && errors.Is(f.Failure, ErrPaused) {
+			r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.Name+" ▸ "+api.MenuStart
+			break
+		}
+		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, page+" could not start", api.MenuTrouble
+		switch {
+		case f.Failure == nil && f.Host.State != api.HostUp:
+			r.Title = "Cannot connect to " + host
+		case f.Served:
+			r.Title = page + " has failed"
+		}
+	default:
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.Name+" ▸ "+api.MenuStart
+		if f.Job != nil && !f.Job.State.Ended() {
+			r.Tray = f.Name + " ▸ " + api.MenuReconnect
+		}
+		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.Name))
+	}
+	for _, link := range f.Host.Links { // text only: a server must not place a link on our page
+		r.Facts = append(r.Facts, forward.Fact{Name: "Page of the login", Value: link})
+	}
+	if f.Lapsed && r.Kind == forward.ReasonProgress { // a person must ask for the job again
+		r.Kind, r.Transient, r.Tray = forward.ReasonAttention, false, f.Name+" ▸ "+api.MenuStart
+		r.Title = "Start " + strings.Replace(page, "Your", "your", 1) + " to continue"
+	}
+	return r
+}
+
+// NotAnnounced is why another page has no target although the session is ready.
+func NotAnnounced(name string) forward.Reason {
+	return forward.Reason{
+		Title: "Waiting for " + name,
+		Text:  fmt.Sprintf("The log of the job does not announce %s, or it has ended. This page opens when it is announced.", name),
+	}
+}
+
+func (f *Facts) reconnecting(r forward.Reason, host, page string) forward.Reason {
+	r.Transient = true
+	switch {
+	case f.suspended():
+		r.Title = "The job is suspended"
+	case f.Host.State != api.HostUp, !f.Host.NotRespondingSince.IsZero():
+		r.Title = "Reconnecting to " + host
+		if !f.Host.NotRespondingSince.IsZero() {
+			r.Title = host + " is not responding"
+		}
+		if f.Job != nil && !f.Job.State.Ended() {
+			r.Text = strings.TrimSpace(r.Text + " The job keeps running meanwhile.")
+		}
+	default:
+		r.Title = "Reconnecting to " + strings.Replace(page, "Your", "your", 1)
+	}
+	return r
+}
+
+// queued says why the job waits and how long, as far as that is known.
+func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Reason {
+	j := f.Job
+	if j.State == api.JobHeld {
+		r.Kind, r.Title, r.Text, r.Hint = forward.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
+		r.Facts = f.jobFacts()
+		return r
+	}
+	r.Title = "Waiting in the queue"
+	if neverStarts(j) {
+		r.Kind, r.Title, r.Facts = forward.ReasonAttention, "The job will not start", f.jobFacts()
+		return r
+	}
+	r.Text = fmt.Sprintf("%s starts the job when it is its turn. You may close this page: the job keeps its place.", host)
+	r.Hint = ""
+	add := func(name, value string) {
+		if value != "" {
+			r.Facts = append(r.Facts, forward.Fact{Name: name, Value: value})
+		}
+	}
+	why := capital(cmp.Or(j.Hint, j.Reason))
+	if j.State == api.JobConfiguring {
+		why = "The node is being prepared"
+	}
+	add("Why", why)
+	expected := "Not known yet"
+	if j.ExpectedStart.After(now) {
+		expected = fmt.Sprintf("%s, in %s", Clock(j.ExpectedStart, now), api.DurationText(j.ExpectedStart.Sub(now).Round(time.Minute)))
+	}
+	add("Expected start", expected)
+	add("Earlier waits", capital(f.Waits))
+	r.Facts = append(r.Facts, f.jobFacts()...)
+	return r
+}
+
+// jobFacts say which job it is, and on which node.
+func (f *Facts) jobFacts() []forward.Fact {
+	if f.Job == nil || f.Job.ID == "" {
+		return nil
+	}
+	job := f.Job.ID
+	if f.Job.Node != "" && !f.Job.State.Waiting() {
+		job += " on " + f.Job.Node
+	}
+	return []forward.Fact{{Name: "Job", Value: job}}
+}
+
+// sentence makes a sentence of a cause, whose first line is tunctl's own.
+func (f *Facts) sentence(cause string) string {
+	first, rest, more := strings.Cut(cause, "\n")
+	if first == "" {
+		return cause
+	}
+	first = f.capital(first)
+	if end, _ := utf8.DecodeLastRuneInString(first); !strings.ContainsRune(".:?!…", end) {
+		first += "."
+	}
+	if more {
+		return first + "\n" + rest
+	}
+	return first
+}
+
+// capital makes the first letter a capital, unless the first word is a name.
+func (f *Facts) capital(text string) string {
+	if word, _, _ := strings.Cut(text, " "); word == f.Host.Alias || word == f.Name {
+		return text
+	}
+	return capital(text)
+}
+
+// capital makes the first letter a capital.
+func capital(text string) string {
+	r, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(r)) + text[size:]
+}

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/api"
+	"tunctl/internal/usage"
+	"tunctl/jobwatch"
+)
+
+// handleUsage streams what the jobs of all sessions use, or that of one: first the samples
+// of the last hour, then each new one. While it runs, somebody looks. With known=1 it ends
+// after the first part, and nobody looks.
+func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("session")
+	if name != "" {
+		if _, err := a.session(name); err != nil {
+			fail(w, err)
+			return
+		}
+	}
+	known := r.URL.Query().Get("known") != ""
+	var samples chan api.Usage
+	if !known {
+		samples = a.usage.Subscribe(name)
+		defer a.usage.Unsubscribe(samples)
+	}
+	out := newLines(w)
+	sent := map[string]time.Time{} // by session, when the last sample was
+	for _, s := range a.live() {
+		if name != "" && name != s.name {
+			continue
+		}
+		for _, u := range s.meter.Samples() {
+			if out.send(u) != nil {
+				return
+			}
+			sent[s.name] = u.Time
+		}
+	}
+	if out.ctl.Flush() != nil || known { // the client knows now that the stream is open
+		return
+	}
+	for {
+		select {
+		case u := <-samples:
+			if u.Time.After(sent[u.Session]) && out.send(u) != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// measured is a session for its meter.
+type measured struct{ session *session }
+
+// Run implements usage.Source.
+func (m measured) Run() usage.Run {
+	nodes, err := m.session.runningNodes()
+	if err != nil {
+		return nil
+	}
+	return measuredRun{nodes}
+}
+
+// Traffic implements usage.Source.
+func (m measured) Traffic() (in, out, users int64) {
+	m.session.mu.Lock()
+	list := m.session.forward.status()
+	m.session.mu.Unlock()
+	users = int64(m.session.inside.Load())
+	for _, f := range list {
+		in, out, users = in+f.BytesIn, out+f.BytesOut, users+f.Conns
+	}
+	return in, out, users
+}
+
+// IdleAfter implements usage.Source.
+func (m measured) IdleAfter() time.Duration { return m.session.config().Idle }
+
+// PageUsed implements usage.Source.
+func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
+	m.session.mu.Lock()
+	r := m.session.route
+	m.session.mu.Unlock()
+	if r == nil {
+		return time.Time{}, nil
+	}
+	return r.LastUsed(ctx)
+}
+
+// SetIdle implements usage.Source. The notice follows the state that says so: without that, it is
+// withdrawn.
+func (m measured) SetIdle(text string) {
+	idle := text != ""
+	if m.session.known().Idle != idle {
+		m.session.change(func(f *facts.Facts) { f.Idle = idle })
+	}
+	if idle {
+		m.session.notify(api.NoticeIdle, text)
+	}
+}
+
+// measuredRun is a run of a session's job for its meter.
+type measuredRun struct{ nodes *jobNodes }
+
+// Job implements usage.Run.
+func (r measuredRun) Job() api.Job { return r.nodes.current() }
+
+// ID implements usage.Run.
+func (r measuredRun) ID() string { return slurmID(r.nodes.current()) }
+
+// Nodes implements usage.Run.
+func (r measuredRun) Nodes() int { return len(jobwatch.Nodes(r.nodes.current())) }
+
+// Connected implements usage.Run.
+func (r measuredRun) Connected() bool {
+	h := r.nodes.host.Status()
+	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
+}
+
+// CanEnter implements usage.Run: into a job of Slurm, or on a host without a scheduler.
+func (r measuredRun) CanEnter(ctx context.Context) (bool, error) {
+	scheduler, err := r.nodes.jobs.Scheduler(ctx)
+	return scheduler == jobwatch.Slurm || scheduler == jobwatch.None, err
+}
+
+// Machine implements usage.Run.
+func (r measuredRun) Machine(ctx context.Context) (usage.Machine, error) {
+	return r.nodes.machine(ctx, "")
+}
+
+// Counted implements usage.Run.
+func (r measuredRun) Counted(ctx context.Context) (usage.Reading, error) {
+	job := r.nodes.current()
+	counted, err := r.nodes.jobs.Usage(ctx, job.Ref())
+	reading := usage.Reading{Clock: counted.Elapsed, CPU: counted.CPU, CPUs: counted.CPUs, Memory: counted.Memory, MemoryLimit: counted.MemoryLimit}
+	if reading.Clock == 0 && !job.Start.IsZero() {
+		reading.Clock = max(0, counted.At.Sub(job.Start))
+	}
+	return reading, err
+}

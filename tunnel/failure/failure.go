@@ -1,0 +1,76 @@
+// Package failure says what kind of failure an attempt to connect ended with, and so
+// what may follow it: another try, a stop, or a question to the user. Whoever detects a
+// failure gives it a [Class]; what follows from it is decided in package retry.
+//
+// It also reads what OpenSSH's client prints ([ReadSSH]), and the error codes of the
+// system. It connects to nothing.
+package failure
+
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+
+	"tunctl/internal/api"
+)
+
+// ErrNobody is wrapped by the error of a question that nobody can be asked.
+var ErrNobody = errors.New("there is no terminal or desktop to ask")
+
+// Class decides what follows a failed try. It is set where the failure is
+// detected, and stays in the chain of errors. The api.Code and the message are for
+// people and decide nothing.
+type Class int
+
+// The classes.
+const (
+	Unknown    Class = iota
+	Passing          // it may succeed later without any change
+	ClosedPort       // nothing listens there; after refused logins, a suspected ban
+	Banned           // the server says that it bans this address
+	Refused          // the server refused a login, and may count that
+	NeedsUser        // only a person can log in
+	Permanent        // it fails until a person changes something
+)
+
+// Wrap marks err, which may be nil, as of this class.
+func (c Class) Wrap(err error) error { return &classified{c, err} }
+
+// Errorf is an error for people, whose cause, which may be nil, is of this class.
+func (c Class) Errorf(code api.Code, cause error, format string, args ...any) *api.Error {
+	return api.Errorf(code, format, args...).Because(c.Wrap(cause))
+}
+
+// classified is an error with its class.
+type classified struct {
+	class Class
+	err   error
+}
+
+// Error implements error.
+func (e *classified) Error() string {
+	if e.err == nil {
+		return "no further cause"
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *classified) Unwrap() error { return e.err }
+
+// Of is the outermost class of err.
+func Of(err error) Class {
+	if e, ok := errors.AsType[*classified](err); ok {
+		return e.class
+	}
+	return Unknown
+}
+
+// OfStart is the class of a program that could not be started: a missing one stays
+// missing, while a system without free processes may have some later.
+func OfStart(err error) Class {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return Permanent
+	}
+	return Passing
+}

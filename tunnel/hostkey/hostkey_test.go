@@ -1,0 +1,102 @@
+package hostkey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
+	"tunctl/tunnel/sshconfig"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// silent is an Asker that nobody hears.
+type silent struct{}
+
+func (silent) Prompt(context.Context, api.Prompt) (api.Answer, error) {
+	return api.Answer{}, failure.ErrNobody
+}
+
+func (silent) Warn(string) {}
+
+func TestTheOtherKeyOfASharedNameIsAdded(t *testing.T) {
+	const remove, add = "ssh-keygen -R", "several machines share this name"
+	two := []string{"192.0.2.2", "192.0.2.9"}
+	for name, tt := range map[string]struct {
+		addresses []string
+		known     int // keys in known_hosts
+		published string
+		jump      bool
+		want, not string // in the hint
+	}{
+		"one machine":                    {[]string{"192.0.2.2"}, 1, "", false, remove, add},
+		"one machine with two addresses": {[]string{"192.0.2.2", "2001:db8::2"}, 1, "", false, remove, add},
+		"a name that is not known here":  {nil, 1, "", false, remove, add},
+		"a name for another host":        {two, 1, "", true, remove, add},
+		"several addresses":              {two, 1, "", false, "compare the fingerprint", remove},
+		"one address and several keys":   {[]string{"192.0.2.2"}, 2, "", false, "compare the fingerprint", remove},
+		"a published key":                {two, 1, "this", false, "the site publishes this key", remove},
+		"a key that is not published":    {two, 1, "SHA256:other", false, "It publishes SHA256:other", "add this line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown := newSigner(t).PublicKey()
+			file := filepath.Join(t.TempDir(), "known_hosts")
+			known := ""
+			for range tt.known {
+				known += "login " + authorized(newSigner(t).PublicKey()) + "\n"
+			}
+			write(t, file, known)
+			o := Options{
+				Settings: &sshconfig.Settings{Hostname: "login", Port: 22, UserKnownHosts: []string{file}},
+				Asker:    silent{},
+				Lookup:   func(context.Context, string) ([]string, error) { return tt.addresses, nil },
+			}
+			if tt.published != "" {
+				o.Settings.PublishedHostKeys = []string{strings.Replace(tt.published, "this", ssh.FingerprintSHA256(shown), 1)}
+			}
+			if tt.jump {
+				o.Settings.ProxyCommand = "none of the host's own"
+			}
+			check := func() error {
+				k, err := Load(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return k.Check(t.Context(), &net.TCPAddr{}, shown)
+			}
+			e, _ := errors.AsType[*api.Error](check())
+			if e == nil || e.Code != api.CodeHostKey || !strings.Contains(e.Hint, tt.want) || strings.Contains(e.Hint, tt.not) {
+				t.Fatalf("refused with %+v", e)
+			}
+			_, line, added := strings.Cut(e.Hint, fmt.Sprintf("add this line to %q: ", file))
+			if !added {
+				return
+			}
+			write(t, file, known+line+"\n")
+			if err := check(); err != nil {
+				t.Errorf("the line %q does not add the key: %v", line, err)
+			}
+		})
+	}
+}
+
+func TestTheAlgorithmsOfKnownKeysAreOfferedFirst(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	write(t, file, "login "+rsaKey+"\n")
+	k, err := Load(Options{Settings: &sshconfig.Settings{Hostname: "login", Port: 22, UserKnownHosts: []string{file}}, Asker: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := k.order([]string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512})
+	if strings.Join(got, " ") != "rsa-sha2-512 rsa-sha2-256 ssh-ed25519" {
+		t.Errorf("order: %q", got)
+	}
+}
+
+const rsaKey = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCcrBRgHBzVPq5VIjIy8QEEMfjG0F5iYRYGtPGOdY6MhUHdFwY4E5Up4HOCeFQqeNlhqMFLnwTEpjbRlXENHkmrbAQt7qYhYmvMnIqNYNVvHEsQ5npDNdB7LaOvamQusgoIbwaoBsKBZ21rIsf6N6joEF8ZFEa7EOy0j3rbyWci6TVJv07p3KGZCkjbVK7VWhUz6IAUghemMzcA1fgVOadSqzdCtkD3X/BHXcx4qTtaWxbSuw+sEFYg8X3btW8/FlSo5Uv8zBWjxQTuBX0zHosY3U3cBmAd41Y11Qys1jr3nWOmeSA4+xYsmHElgOEXKNaLwPletWXm2aifPn1kAFFf"
