@@ -22,7 +22,7 @@ var imports = map[string][]string{
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
-	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
+	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer", "internal/show"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "jobwatch/detect"},
@@ -31,7 +31,7 @@ var imports = map[string][]string{
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/show":      {"internal/api", "internal/term"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
+	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
 	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
@@ -146,16 +146,19 @@ var never = []struct{ from, to string }{
 	{"internal/desktop", "golang.org/x/crypto/ssh"},
 	{"internal/term", "golang.org/x/crypto/ssh"},
 	{"internal/show", "golang.org/x/crypto/ssh"},
+	{"internal/action", "golang.org/x/crypto/ssh"},
 	{"tray", "golang.org/x/crypto/ssh"},
-	// What is shown is what a client was told.
+	// What is shown and done is what a client was told, and asks the agent for.
 	{"internal/show", "tunctl/internal/agent"},
 	{"internal/show", "tunctl/internal/client"},
+	{"internal/action", "tunctl/internal/agent"},
 	// The agent has no desktop: it may run where nobody is logged in.
 	{"internal/agent", "tunctl/internal/desktop"},
 	{"internal/agent", "tunctl/internal/client"},
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/internal/show"},
+	{"internal/agent", "tunctl/internal/action"},
 	{"internal/agent", "tunctl/tray"},
 	// What the user has written is known below the hosts, and a host knows no session.
 	{"internal/agent/settings", "tunctl/internal/agent/state"},
