@@ -34,12 +34,13 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
-	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/probe": {"internal/api", "internal/ctxtime", "jobwatch", "jobwatch/detect", "tunnel/forward"},
-	"internal/agent/state": {"internal/api", "internal/atomicfile"},
-	"internal/gateway":     {"internal/atomicfile"},
-	"internal/usage":       {"internal/api", "internal/ctxtime", "internal/posixsh"},
+	"internal/agent":          {"configs", "internal/agent/facts", "internal/agent/forwards", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/facts":    {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
+	"internal/agent/forwards": {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/probe":    {"internal/api", "internal/ctxtime", "jobwatch", "jobwatch/detect", "tunnel/forward"},
+	"internal/agent/state":    {"internal/api", "internal/atomicfile"},
+	"internal/gateway":        {"internal/atomicfile"},
+	"internal/usage":          {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo"},
@@ -146,6 +147,8 @@ var never = []struct{ from, to string }{
 	// A prober is given a Job, and decides no state.
 	{"internal/agent/probe", "tunctl/configs"},
 	{"internal/agent/probe", "tunctl/internal/agent/state"},
+	// Forwards are told what they lead to.
+	{"internal/agent/forwards", "tunctl/internal/agent/probe"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
