@@ -20,7 +20,7 @@ func cancelCommand(t *term.Terminal) *cli.Command {
 
 			  tunctl cancel narval 4711`,
 		Flags:  []cli.Flag{yesFlag()},
-		Action: interruptibleAction(t, takes(2, 2, "cancel takes a host and a job: `tunctl cancel HOST JOB`", cancelJob)),
+		Action: invokeInterruptible(t, takes(2, 2, "cancel takes a host and a job: `tunctl cancel HOST JOB`", cancelJob)),
 	}
 }
 

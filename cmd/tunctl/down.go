@@ -31,7 +31,7 @@ func downCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			yesFlag(),
 		},
-		Action: interruptibleAction(t, down),
+		Action: invokeInterruptible(t, down),
 	}
 }
 

@@ -32,7 +32,7 @@ func extendCommand(t *term.Terminal) *cli.Command {
 
 			  tunctl extend 2h
 			  tunctl extend jupyter 1h30m`,
-		Action: interruptibleAction(t, extend),
+		Action: invokeInterruptible(t, extend),
 	}
 }
 

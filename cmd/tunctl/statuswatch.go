@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
@@ -94,7 +94,7 @@ func (w *watchActions) act(ctx context.Context, a watchui.Action) (watchui.Resul
 	var err error
 	switch a.Verb {
 	case watchui.Open:
-		text, err = actions.OwnDesktop.OpenPage(ctx, w.inv.client, actions.Page{Session: a.Session})
+		text, err = action.OwnDesktop.OpenPage(ctx, w.inv.client, action.Page{Session: a.Session})
 		text = cmp.Or(text, "opened "+a.Session)
 	case watchui.Up:
 		text, err = w.up(ctx, a.Session)
@@ -103,7 +103,7 @@ func (w *watchActions) act(ctx context.Context, a watchui.Action) (watchui.Resul
 	case watchui.Extend:
 		var by time.Duration
 		if by, err = parseSpan(a.Typed); err == nil {
-			text, err = actions.Extend(ctx, w.inv.client, a.Session, by)
+			text, err = action.Extend(ctx, w.inv.client, a.Session, by)
 		}
 	case watchui.Cancel:
 		text, err = w.cancel(ctx, a)
@@ -152,13 +152,13 @@ func (w *watchActions) cancel(ctx context.Context, a watchui.Action) (string, er
 func (w *watchActions) copyAddress(ctx context.Context, session string) (watchui.Result, error) {
 	var res watchui.Result
 	var err error
-	clipboard := actions.Desktop{Copy: func(ctx context.Context, address string) error {
+	clipboard := action.Desktop{Copy: func(ctx context.Context, address string) error {
 		if desktop.Copy(ctx, address) != nil {
 			res.Clipboard = address
 		}
 		return nil
 	}}
-	res.Text, err = clipboard.CopyAddress(ctx, w.inv.client, actions.Page{Session: session})
+	res.Text, err = clipboard.CopyAddress(ctx, w.inv.client, action.Page{Session: session})
 	if res.Clipboard != "" {
 		res.Text = fmt.Sprintf("asked the terminal to copy the address of %s; if it does not, `tunctl open %s --print` shows it", session, session)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -65,7 +65,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
 			name, err := inv.sessionName()
 			if err != nil {
 				return err
@@ -145,7 +145,7 @@ func (u *up) start(ctx context.Context, open bool) error {
 		u.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	opened, err := openPage(ctx, u.Terminal, u.client, actions.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
+	opened, err := openPage(ctx, u.Terminal, u.client, action.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
 	if opened != "" { // its address was printed just now
 		u.Say("%s opened the page", u.Paint(term.Green, "✓"))
 	}

@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 )
 
 const (
@@ -107,7 +108,7 @@ func (a *Agent) detectServer(ctx context.Context, host string, job api.Job) (app
 	if job.Log == "" {
 		return "", ""
 	}
-	text, err := jobwatch.TailLog(ctx, runner{host: a.pool.Host(host)}, job.Log, candidateLines)
+	text, err := joblog.Tail(ctx, runner{host: a.pool.Host(host)}, job.Log, candidateLines)
 	if err != nil {
 		a.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""

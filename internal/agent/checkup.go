@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -188,7 +189,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 			c.failed("script", err, "")
 			return
 		}
-	} else if _, err := jobwatch.ReadFile(ctx, runner{host: c.host}, path); err != nil {
+	} else if _, err := joblog.ReadFile(ctx, runner{host: c.host}, path); err != nil {
 		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
 			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
@@ -206,7 +207,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 	detector := c.agent.detector(c.session.config().App)
 	size := 0
-	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
+	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})

@@ -124,7 +124,7 @@ func (n *jobNodes) machine(ctx context.Context, which string) (machine, error) {
 
 // sameAsHost reports whether a node is the host that we are logged in to.
 func (n *jobNodes) sameAsHost(node string) bool {
-	return node != "" && jobwatch.SameNode(node, n.host.Status().LoginNode)
+	return node != "" && api.SameNode(node, n.host.Status().LoginNode)
 }
 
 // find returns the name of a node: by its name, by its number from 0, or that of the
@@ -136,7 +136,7 @@ func (n *jobNodes) find(which string) (string, error) {
 		return cmp.Or(n.server, n.job.Node), nil
 	}
 	all := jobwatch.Nodes(n.job)
-	i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, which) })
+	i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, which) })
 	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
 		i = number
 	}
@@ -306,7 +306,7 @@ func (n *jobNodes) setServer(announced string, port int) {
 		node.SetServer(port)
 	}
 	all := jobwatch.Nodes(n.job)
-	if i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, announced) }); i >= 0 {
+	if i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, announced) }); i >= 0 {
 		n.server = all[i]
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -40,9 +41,9 @@ type jobRun struct {
 	task     string  // of the job, in an array
 	work     sync.WaitGroup
 
-	follower    *jobwatch.Follower  // nil until the path of the log is known
-	from        []jobwatch.Position // where the follower begins
-	logPath     string              // that the follower reads first
+	follower    *joblog.Follower  // nil until the path of the log is known
+	from        []joblog.Position // where the follower begins
+	logPath     string            // that the follower reads first
 	logExists   atomic.Bool
 	logWritten  atomic.Bool // it has text
 	logFindings chan detect.Finding
@@ -128,7 +129,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		case f := <-r.logFindings:
 			if job.State.Waiting() && !r.nudged {
 				r.nudged = true
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 			}
 			r.reportSilence(job)
 			r.handleFinding(f, job)
@@ -142,7 +143,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			was := up
 			changed, up = r.host.Changed(), isUp(r.host)
 			if up && !was {
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 				r.nudgeFollower()
 			}
 		case <-ctx.Done():
@@ -187,7 +188,7 @@ func moved(was, now api.Job) bool {
 // appears while the job is queued is the first sign of its start. If a running job has
 // none, as under srun, the server is searched for without it.
 func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
-	if job.Hint == jobwatch.Spooled { // other files of the job may not have the address
+	if job.Hint == api.HintSpooled { // other files of the job may not have the address
 		r.searchWithoutLog(ctx, job)
 	}
 	if r.follower != nil {
@@ -202,7 +203,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	r.logPath = paths[0]
 	r.showReading(job)
 	detector := r.session.agent.detector(r.session.config().App)
-	o := jobwatch.FollowOptions{
+	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
 		NewerThan: job.Submitted,
@@ -212,18 +213,18 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
 	if here, ok := r.session.logReader().(remote.Local); ok {
-		r.follower = jobwatch.NewFollower(here, o)
+		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
 	}
 	r.follower.Expect(job.ExpectedStart)
 	if watch.JustSubmitted() {
-		r.follower.Nudge() // the job may start at once
+		r.follower.ReadOften() // the job may start at once
 	}
 	watch.LogFollowed()
-	feed := jobwatch.Feed(detector)
+	feed := joblog.Feed(detector)
 	r.work.Go(func() {
-		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c jobwatch.Chunk) {
+		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c joblog.Chunk) {
 			feed(c)
 			r.logExists.Store(true)
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
@@ -319,7 +320,7 @@ func (r *jobRun) handleProbe(p probe.Result) {
 			}
 		})
 		if p.Suspected { // the job may have ended
-			r.jobs.Nudge()
+			r.jobs.QuerySoon()
 			r.nudgeFollower()
 		}
 	}
@@ -375,8 +376,8 @@ func (r *jobRun) resume(job api.Job) {
 	case r.finding.Found: // in its own log
 	case job.Node == "":
 		return // called again when the job starts
-	case f.Found && (jobwatch.SameNode(f.Host, job.Node) || was.changed && !jobwatch.SameNode(f.Host, was.node)):
-		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return jobwatch.SameNode(o.Host, was.node) })
+	case f.Found && (api.SameNode(f.Host, job.Node) || was.changed && !api.SameNode(f.Host, was.node)):
+		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return api.SameNode(o.Host, was.node) })
 		r.handleFinding(f, job)
 	}
 	r.previous = nil
@@ -385,7 +386,7 @@ func (r *jobRun) resume(job api.Job) {
 // nudgeFollower has the log read often for a while: something has just changed.
 func (r *jobRun) nudgeFollower() {
 	if r.follower != nil {
-		r.follower.Nudge()
+		r.follower.ReadOften()
 	}
 }
 
@@ -430,7 +431,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 		return
 	}
 	r.searching = true
-	if job.Hint == jobwatch.Spooled {
+	if job.Hint == api.HintSpooled {
 		r.session.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	} else {
 		r.session.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)

@@ -15,7 +15,6 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/suggest"
-	"tunctl/jobwatch"
 	"tunctl/tunnel/forward"
 )
 
@@ -89,7 +88,7 @@ func (p *pages) targets() map[string]*forward.Target {
 
 // reaches reports whether the login node connects to the main page by that name of a node.
 func (p *pages) reaches(node string) bool {
-	return p.route != nil && p.route.Endpoint.Reach == api.ReachLogin && jobwatch.SameNode(p.route.Endpoint.Host, node)
+	return p.route != nil && p.route.Endpoint.Reach == api.ReachLogin && api.SameNode(p.route.Endpoint.Host, node)
 }
 
 // page is the whole address of a page of the session's job, token included: of the main one

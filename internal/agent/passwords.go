@@ -33,7 +33,7 @@ type passwords struct {
 	memory sync.Map // an api.Secret by account
 }
 
-// Password implements tunnel.Passwords. It reads the keyring only for accounts that have
+// Password implements userkeys.Passwords. It reads the keyring only for accounts that have
 // a password there, so that nobody unlocks it for nothing.
 func (p *passwords) Password(ctx context.Context, account string) (string, bool) {
 	if p.store.PasswordRefused(account) {
@@ -53,7 +53,7 @@ func (p *passwords) Password(ctx context.Context, account string) (string, bool)
 	return text, true
 }
 
-// Keep implements tunnel.Passwords.
+// Keep implements userkeys.Passwords.
 func (p *passwords) Keep(ctx context.Context, account, password string, where api.Keep) error {
 	if where == api.KeepKeyring {
 		if _, err := p.keyring(ctx, "set", account, password); err != nil {
@@ -66,10 +66,10 @@ func (p *passwords) Keep(ctx context.Context, account, password string, where ap
 	return nil
 }
 
-// SetRefused implements tunnel.Passwords.
+// SetRefused implements userkeys.Passwords.
 func (p *passwords) SetRefused(account string) { p.store.SetPasswordRefused(account, true) }
 
-// Refused implements tunnel.Passwords.
+// Refused implements userkeys.Passwords.
 func (p *passwords) Refused(account string) api.Keep {
 	_, remembered := p.memory.Load(account)
 	switch {

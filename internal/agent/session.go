@@ -132,7 +132,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 				s.asked = with
 			}
 			if s.watch != nil {
-				s.watch.Nudge()
+				s.watch.QuerySoon()
 			}
 		}
 		// The response has the current state: the event that the host is dialled again may

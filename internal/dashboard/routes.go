@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 )
@@ -92,12 +92,12 @@ func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerF
 // dashboard's page.
 func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	text, err := s.Desktop.OpenPage(r.Context(), s.Client, actions.Page{Session: session, Endpoint: req.Endpoint})
+	text, err := s.Desktop.OpenPage(r.Context(), s.Client, action.Page{Session: session, Endpoint: req.Endpoint})
 	return cmp.Or(text, "Opened "+session+" in another tab or window."), err
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
-	return s.Desktop.CopyAddress(r.Context(), s.Client, actions.Page{Session: r.PathValue("name"), Endpoint: req.Endpoint})
+	return s.Desktop.CopyAddress(r.Context(), s.Client, action.Page{Session: r.PathValue("name"), Endpoint: req.Endpoint})
 }
 
 func (s *Server) start(r *http.Request, req actRequest) (string, error) {
@@ -109,7 +109,7 @@ func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
 	if req.Seconds <= 0 {
 		return "", api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
-	return actions.Extend(r.Context(), s.Client, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
+	return action.Extend(r.Context(), s.Client, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
 }
 
 // down disconnects a session and, with cancel, ends its job.

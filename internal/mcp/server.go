@@ -237,9 +237,8 @@ func (s *server) readLog(ctx context.Context, session string) logTail {
 
 // withoutHost reports whether an error is one that the agent gives without using a host.
 func withoutHost(err error) bool {
-	e, ok := errors.AsType[*api.Error](err)
 	return errors.Is(err, client.ErrNotRunning) ||
-		ok && slices.Contains([]api.Code{api.CodeUnknownSession, api.CodeUsage, api.CodeAgent, api.CodeUnreachable}, e.Code)
+		api.HasCode(err, api.CodeUnknownSession, api.CodeUsage, api.CodeAgent, api.CodeUnreachable)
 }
 
 // lastLines are the last n lines of a text.

@@ -17,12 +17,12 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
-	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
-	"internal/actions":   {"internal/api", "internal/desktop", "internal/show"},
-	"internal/dashboard": {"internal/actions", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
+	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
+	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
+	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "jobwatch/detect"},
@@ -34,26 +34,30 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":          {"configs", "internal/agent/facts", "internal/agent/forwards", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent":          {"configs", "internal/agent/facts", "internal/agent/forwards", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/facts":    {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/forwards": {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
-	"internal/agent/probe":    {"internal/api", "internal/ctxtime", "jobwatch", "jobwatch/detect", "tunnel/forward"},
+	"internal/agent/probe":    {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
 	"internal/agent/state":    {"internal/api", "internal/atomicfile"},
 	"internal/gateway":        {"internal/atomicfile"},
 	"internal/usage":          {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
 	"tunnel/tcpinfo":   {},
+	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
@@ -78,7 +82,7 @@ var imports = map[string][]string{
 	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
@@ -110,6 +114,10 @@ var never = []struct{ from, to string }{
 	// Schedulers are asked over whatever connection the agent gives.
 	{"tunnel", "tunctl/jobwatch"},
 	{"jobwatch", "tunctl/tunnel"},
+	// Whatever reads logs does not know who started the job.
+	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
+	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
+	{"jobwatch/sched", "tunctl/jobwatch/detect"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
