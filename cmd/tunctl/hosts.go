@@ -11,15 +11,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
-	"tunctl/tunnel"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
 )
 
 func hostsCommand(t *term.Terminal) *cli.Command {
@@ -35,7 +35,7 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 			  tunctl hosts
 			  tunctl hosts narval`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: action(t, hosts),
+		Action: invoke(t, hosts),
 	}
 }
 
@@ -108,13 +108,13 @@ func knownHosts(cfg *configs.Config) []string {
 
 // resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	return agent.Resolver(cfg, readSites(p), sshConfigFile(cfg))
+	return settings.Resolver(cfg, readSites(p), sshConfigFile(cfg))
 }
 
 func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
 	settings, err := read.Settings(ctx, name)
 	h := settings.Host()
-	h.Alias, h.CertificateEnds = name, tunnel.CertificateEnds(&settings)
+	h.Alias, h.CertificateEnds = name, userkeys.CertificateEnds(&settings)
 	return h, err
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
@@ -32,7 +34,7 @@ type checkup struct {
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
 func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
 	c := &checkup{agent: a, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
-	if err := a.requireConnected(req.Host); err != nil {
+	if err := a.hosts.Connected(req.Host); err != nil {
 		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {
@@ -78,7 +80,7 @@ func onNode(node string) string {
 }
 
 func (c *checkup) scheduler(ctx context.Context) {
-	jobs := c.agent.jobWatcher(c.name)
+	jobs := c.agent.hosts.Watcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
 	if err != nil {
 		c.failed("scheduler", err, "set scheduler to "+configs.SchedulerChoice()+" for this host")
@@ -110,8 +112,8 @@ exit $s`
 // in strange ways.
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
-	private := c.agent.watchOptions(c.name).Private
-	res, err := remote.On(runner{host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
+	private := c.agent.hosts.WatchOptions(c.name).Private
+	res, err := remote.On(hosts.Runner{Host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
@@ -139,7 +141,7 @@ func (c *checkup) disk(ctx context.Context) {
 // forwarding dials a port on the login node where nothing listens: "refused" proves that
 // the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
 	if err == nil {
@@ -182,12 +184,12 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	if path == "" || strings.HasPrefix(path, "builtin:") {
 		return
 	}
-	if strings.HasPrefix(path, localPrefix) {
-		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor", nil); err != nil {
+	if strings.HasPrefix(path, configs.LocalPrefix) {
+		if _, err := c.agent.source(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}
-	} else if _, err := joblog.ReadFile(ctx, runner{host: c.host}, path); err != nil {
+	} else if _, err := joblog.ReadFile(ctx, hosts.Runner{Host: c.host}, path); err != nil {
 		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
 			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
@@ -203,7 +205,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := c.agent.detector(c.session.config().App)
+	detector := c.agent.settings.Detector(c.session.config().App)
 	size := 0
 	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
@@ -235,9 +237,9 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
 	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
-		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 		defer cancel()
-		err = probe(ctx, c.host, *ep)
+		err = probe.Once(ctx, c.host, *ep)
 	}
 	switch ep := f.Endpoint; {
 	case c.session.config().App == configs.ShellApp && f.Answers:
@@ -250,7 +252,7 @@ func (c *checkup) page(ctx context.Context, f facts.Facts) {
 		c.ok("page", "the page is reached on its node %s", f.Job.Node)
 	case ep.TakesOneClient():
 		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")
-	case err != nil && !errors.Is(err, errTokenUnknown):
+	case err != nil && !errors.Is(err, probe.ErrTokenUnknown):
 		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", ep.Address(), err), "`tunctl logs` shows whether the server is still running")
 	default:
 		c.ok("page", "%s responds, reached from the login node", ep.Address())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/jobwatch"
@@ -170,7 +173,10 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		return node, nil
 	}
 	var since time.Time // other names of the node are looked up
-	if n.session.reaches(name) {
+	n.session.mu.Lock()
+	reached := n.session.pages.reaches(name)
+	n.session.mu.Unlock()
+	if reached {
 		since = time.Now() // this one is enough
 	}
 	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
@@ -197,12 +203,44 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	return n.open[name], nil
 }
 
-// reaches reports whether the login node connects to the session's page by that name of a
-// node.
-func (s *session) reaches(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.route != nil && s.route.endpoint.Reach == api.ReachLogin && api.SameNode(s.route.endpoint.Host, node)
+// probed is a job for its prober.
+type probed struct{ nodes *jobNodes }
+
+// probeOptions are those of a prober for a session's job.
+func probeOptions(s *session, nodes *jobNodes) probe.Options {
+	return probe.Options{Session: s.name, Job: probed{nodes}, Limits: s.agent.limits.Probe, Log: s.agent.log}
+}
+
+// Host implements probe.Job.
+func (p probed) Host() probe.Host { return p.nodes.host }
+
+// Node implements probe.Job.
+func (p probed) Node(ctx context.Context, name string) (probe.Node, error) {
+	return p.nodes.node(ctx, name)
+}
+
+// SameAsHost implements probe.Job.
+func (p probed) SameAsHost(node string) bool { return p.nodes.sameAsHost(node) }
+
+// DialNames implements probe.Job.
+func (p probed) DialNames(ctx context.Context, announced, node string, since time.Time) []string {
+	return p.nodes.dialNames(ctx, announced, node, since)
+}
+
+// Reaches implements probe.Job.
+func (p probed) Reaches() probe.Reaches {
+	s := p.nodes.session
+	cfg := s.config()
+	r := probe.Reaches{Config: cfg.Reach, Last: s.agent.store.Session(s.name).Reach}
+	if site, ok := s.agent.settings.Site(cfg.Host); ok {
+		r.Site = site.Reach
+	}
+	return r
+}
+
+// Machine implements probe.Job.
+func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
+	return p.nodes.session.jobMachine(ctx, "")
 }
 
 // slurmID is the id of a job for a step, which is of one task of an array.
@@ -235,12 +273,12 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	cfg := withAnswers(s.config(), s.known().With)
+	cfg := s.config().WithAnswers(s.known().With)
 	if cfg.Builtin() == "" {
 		return ""
 	}
-	site, _ := s.agent.configuredSite(cfg.Host)
-	enter, ok := cfg.BuiltinJob(s.agent.cfg().Host(cfg.Host), site, site.Scheduler).Container()
+	site, _ := s.agent.settings.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(s.agent.settings.Config().Host(cfg.Host), site, site.Scheduler).Container()
 	switch {
 	case !ok:
 		return ""
@@ -280,7 +318,7 @@ func (n *jobNodes) setServer(announced string, port int) {
 func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since time.Time) []string {
 	var list []string
 	add := func(name string) {
-		if name != "" && !isLocal(name) && !slices.Contains(list, name) {
+		if name != "" && !probe.IsLocal(name) && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
@@ -298,7 +336,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 			add(short)
 		}
 	}
-	if node != "" && time.Since(since) > n.session.agent.limits.NodeGrace {
+	if node != "" && time.Since(since) > n.session.agent.limits.Probe.NodeGrace {
 		for _, name := range n.lookUpNames(ctx, node) {
 			add(name)
 		}
@@ -308,8 +346,8 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 
 // siteNames are the names by which the login nodes of the session's site dial a node.
 func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
-	site, ok := n.session.agent.configuredSite(n.session.host())
-	if !ok || isLocal(node) || isAddress(node) {
+	site, ok := n.session.agent.settings.Site(n.session.host())
+	if !ok || probe.IsLocal(node) || isAddress(node) {
 		return nil
 	}
 	return site.DialNames(node, func() []string {
@@ -322,11 +360,16 @@ func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
 	if names, known := n.names.Load(node); known {
 		return names.([]string)
 	}
-	names, err := jobwatch.NodeNames(ctx, runner{host: n.host}, node)
+	names, err := jobwatch.NodeNames(ctx, hosts.Runner{Host: n.host}, node)
 	if err != nil {
 		n.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 		return nil
 	}
 	n.names.Store(node, names)
 	return names
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }

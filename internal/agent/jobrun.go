@@ -12,6 +12,8 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -58,7 +60,7 @@ type jobRun struct {
 	otherFindings chan detect.Finding
 
 	nodes  *jobNodes
-	prober *prober
+	prober *probe.Prober
 	remind *reminder
 	keep   *keeper
 }
@@ -66,7 +68,7 @@ type jobRun struct {
 func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
 	nodes := newJobNodes(s, host, jobs)
 	return &jobRun{
-		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: newProber(s, nodes),
+		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: probe.New(probeOptions(s, nodes)),
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
 		remind: newReminder(s), keep: newKeeper(s, jobs),
 	}
@@ -85,7 +87,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	}
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
-	defer r.session.setOthers(nil)
+	defer r.setOthers(nil)
 	defer r.session.closePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
 			f.Doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
@@ -93,12 +95,12 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	})
 
 	r.session.show("waiting for job %s", job.ID)
-	r.work.Go(func() { r.prober.serve(ctx) })
+	r.work.Go(func() { r.prober.Serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
 	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
 		r.work.Go(func() { r.keep.serve(ctx) })
 	}
-	changed, up := r.host.Changed(), isUp(r.host)
+	changed, up := r.host.Changed(), hosts.IsUp(r.host)
 	var silent <-chan time.Time // fires when the job has run for a while without output
 	r.resume(job)
 	for {
@@ -136,11 +138,11 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			r.handleFinding(f, job)
 		case <-silent:
 			r.reportSilence(job)
-		case p := <-r.prober.results:
+		case p := <-r.prober.Results():
 			r.handleProbe(p)
 		case <-changed:
 			was := up
-			changed, up = r.host.Changed(), isUp(r.host)
+			changed, up = r.host.Changed(), hosts.IsUp(r.host)
 			if up && !was {
 				r.jobs.QuerySoon()
 				r.nudgeFollower()
@@ -201,7 +203,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	}
 	r.logPath = paths[0]
 	r.showReading(job)
-	detector := r.session.agent.detector(r.session.config().App)
+	detector := r.session.agent.settings.Detector(r.session.config().App)
 	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
@@ -242,11 +244,47 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 		r.session.closePage(func(x *facts.Facts) {
 			x.Doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
 		})
-		r.prober.setTarget(nil)
+		r.prober.SetTarget(nil)
 	case f.Found && f.Link != "":
 		r.session.change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, "" })
 	case f.Found:
-		r.prober.setTarget(&probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(runner{host: r.host}, job)})
+		r.prober.SetTarget(r.target(f, job))
+	}
+}
+
+// target is what to prove for a finding.
+func (r *jobRun) target(f detect.Finding, job api.Job) *probe.Target {
+	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)}
+}
+
+// proveShell has the prober run a command inside a job that serves no page, once it is
+// known where the job runs.
+func (r *jobRun) proveShell(job api.Job) {
+	if job.State != api.JobRunning || job.Node == "" || r.prober.Target() != nil {
+		return
+	}
+	r.session.show("running a command inside job %s on %s", job.ID, job.Node)
+	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
+}
+
+// announceOthers makes the other pages of the log those of the session.
+func (r *jobRun) announceOthers(job api.Job) {
+	if r.others == nil {
+		return // no log was read
+	}
+	pages := make([]*probe.Page, len(r.others))
+	for i, f := range r.others {
+		pages[i] = probe.NewPage(f.Name, probeOptions(r.session, r.nodes), r.target(f, job))
+	}
+	r.setOthers(pages)
+}
+
+func (r *jobRun) setOthers(pages []*probe.Page) {
+	s := r.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages.setOthers(pages) {
+		s.enterLocked()
 	}
 }
 
@@ -260,29 +298,29 @@ func (r *jobRun) setFinding(f detect.Finding) {
 }
 
 // handleProbe acts on what the prober returned.
-func (r *jobRun) handleProbe(p probeResult) {
+func (r *jobRun) handleProbe(p probe.Result) {
 	switch {
-	case p.disconnected:
+	case p.Disconnected:
 		// The host's state has the reason, which may arrive later otherwise. It is read here,
 		// since the host may be connected again by now.
 		r.session.change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
-	case p.target != r.prober.target: // the log has announced another since
-	case p.route != nil:
-		if p.route.inside == nil {
-			r.nodes.setServer(p.target.finding.Host, p.route.endpoint.Port)
+	case p.Target != r.prober.Target(): // the log has announced another since
+	case p.Route != nil:
+		if p.Route.Inside == nil {
+			r.nodes.setServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
 		}
-		r.session.openPage(p.route)
+		r.session.openPage(p.Route)
 		if r.follower != nil {
 			r.follower.Settled() // the log is read less often
 		}
 	default:
 		r.session.change(func(f *facts.Facts) {
-			f.Answers, f.Doing = false, p.doing
-			if p.target.shell {
-				f.NotInside = p.doing
+			f.Answers, f.Doing = false, p.Doing
+			if p.Target.Shell {
+				f.NotInside = p.Doing
 			}
 		})
-		if p.suspected { // the job may have ended
+		if p.Suspected { // the job may have ended
 			r.jobs.QuerySoon()
 			r.nudgeFollower()
 		}
@@ -291,17 +329,17 @@ func (r *jobRun) handleProbe(p probeResult) {
 
 // openPage makes a proven route the way to the session's page, if it has one, and opens its
 // forward there once the session is ready.
-func (s *session) openPage(proven *route) {
+func (s *session) openPage(proven *probe.Route) {
 	remember := func(r *state.Session) {
-		if !proven.endpoint.TakesOneClient() { // nobody has tried the way to it
-			r.Reach = proven.endpoint.Reach
+		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
+			r.Reach = proven.Endpoint.Reach
 		}
 	}
 	_ = s.record(remember, func(f *facts.Facts) {
-		s.route = proven
+		s.pages.route = proven
 		f.Answers, f.Doing = true, ""
-		if proven.inside == nil {
-			f.Endpoint = &proven.endpoint
+		if proven.Inside == nil {
+			f.Endpoint = &proven.Endpoint
 		}
 	})
 }
@@ -309,7 +347,7 @@ func (s *session) openPage(proven *route) {
 // closePage takes the page away: nothing is known to serve it.
 func (s *session) closePage(show func(*facts.Facts)) {
 	s.change(func(f *facts.Facts) {
-		s.route = nil
+		s.pages.route = nil
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
@@ -406,7 +444,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 // searchRuntimeFiles reads Jupyter's runtime files while no server answers.
 func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	limits := r.session.agent.limits.Jobs
-	files := r.jobs.RuntimeFiles(runner{host: r.host}, job)
+	files := r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)
 	began := time.Now()
 	for {
 		if !r.session.known().Answers {
@@ -437,7 +475,7 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
 			continue
 		}
-		detector := r.session.agent.detector(r.session.config().App)
+		detector := r.session.agent.settings.Detector(r.session.config().App)
 		_, _ = detector.Write(out)
 		detector.Flush()
 		if f := detector.Finding(); f.Found && !r.session.known().Answers {
