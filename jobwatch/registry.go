@@ -39,8 +39,8 @@ func schedulerNamed(name string) (sched.Scheduler, error) {
 
 // account is who we are on the host.
 type account struct {
-	scheduler, user, node string
-	installed             string // the schedulers of which none responds, if scheduler is empty
+	scheduler, login, node string
+	installed              string // the schedulers of which none responds, if scheduler is empty
 }
 
 // accountScript prints the account. It finds schedulers on the login shell's PATH. If several

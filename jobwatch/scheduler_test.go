@@ -111,7 +111,7 @@ PATH=":/no such/folder:"`+posixsh.Quote(m.Bin)+":\n")
 			if got, err := w.Scheduler(t.Context()); err != nil || got != pbsName {
 				t.Errorf("%q, %v; want %q", got, err, pbsName)
 			}
-			if got, err := w.User(t.Context()); err != nil || got+"\n" != string(user) {
+			if got, err := w.Login(t.Context()); err != nil || got+"\n" != string(user) {
 				t.Errorf("user %q, %v; want %q", got, err, user)
 			}
 		})

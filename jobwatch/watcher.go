@@ -101,10 +101,10 @@ func (w *Watcher) KnownScheduler() string {
 // times of jobs are by the host's clock.
 func (w *Watcher) Skew() time.Duration { return w.sh.Skew() }
 
-// User returns the person's name on the host.
-func (w *Watcher) User(ctx context.Context) (string, error) {
+// Login returns the login on the host.
+func (w *Watcher) Login(ctx context.Context) (string, error) {
 	a, err := w.whoami(ctx)
-	return a.user, err
+	return a.login, err
 }
 
 // Jobs returns the person's jobs that wait or run. The list is at most Limits.QueryMin old.
@@ -418,8 +418,8 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 	if len(lines) < 4 {
 		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
 	}
-	a := account{scheduler: lines[0], user: lines[1], node: lines[2], installed: lines[3]}
-	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
+	a := account{scheduler: lines[0], login: lines[1], node: lines[2], installed: lines[3]}
+	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)
 	if a.scheduler == "" {
 		return a, nil // query it again next time
 	}

@@ -10,7 +10,7 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-// discoverScript is Grid Engine's part of a look: three connections to the server. qconf
+// discoverScript is Grid Engine's part of a discovery: three connections to the server. qconf
 // answers only on administrative hosts; qstat -U has the queues that a person may use, with
 // their limits. Of the resources of each queue, which are many, few lines count.
 const discoverScript = `ge_queues() {

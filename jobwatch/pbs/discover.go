@@ -9,7 +9,7 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-// discoverScript is PBS's part of a look: three connections to the server.
+// discoverScript is PBS's part of a discovery: three connections to the server.
 const discoverScript = `part server 4 20000 qstat -B -f
 part queues 5 300000 qstat -Q -f
 part nodes 5 200000 pbsnodes -a -S -j

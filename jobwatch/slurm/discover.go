@@ -11,7 +11,7 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-// discoverScript is Slurm's part of a look: five requests to the controller and the database.
+// discoverScript is Slurm's part of a discovery: five requests to the controller and the database.
 // Where the database does not answer, sshare knows the accounts.
 const discoverScript = `slurm_accounts() {
 	own=$(scontrol show config | head -c 100000 | sed -n 's/^ClusterName *= *//p')

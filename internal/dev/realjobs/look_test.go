@@ -16,7 +16,7 @@ func testLook(t *testing.T) {
 	lab := real.StartWith(t, real.Options{Accounting: true})
 	for user, accounts := range map[string][]string{"hpcuser": {"proj1", "proj2"}, "tcshuser": {"proj1"}, "zshuser": {"proj1"}} {
 		l := append(login{"-l", user}, labLogin(lab)...)
-		look, err := jobwatch.NewWatcher(l, jobwatch.Options{}).Look(t.Context())
+		look, err := jobwatch.NewWatcher(l, jobwatch.Options{}).Discover(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", user, err)
 			continue

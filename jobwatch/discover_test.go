@@ -18,8 +18,8 @@ import (
 	"tunctl/jobwatch/remote"
 )
 
-// lookSample is a sample of an answer to a look.
-func lookSample(t *testing.T, name string) string {
+// discoverySample is a sample of an answer to a look.
+func discoverySample(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "discover", name+".txt"))
 	if err != nil {
@@ -33,9 +33,9 @@ func readAnswers(t *testing.T, scheduler string, samples map[string]string) api.
 	t.Helper()
 	out := "\nMARK person\n" + scheduler + "\nstudent\n/home/student\nstudent users phys\n"
 	for part, name := range samples {
-		out += "\nMARK " + part + "\n" + lookSample(t, name)
+		out += "\nMARK " + part + "\n" + discoverySample(t, name)
 	}
-	return readLook("MARK", out)
+	return readDiscovery("MARK", out)
 }
 
 func names(list []api.Partition) []string {
@@ -55,7 +55,7 @@ func partitionNamed(t *testing.T, look api.Look, name string) api.Partition {
 	return look.Partitions[i]
 }
 
-func TestALookAtSlurmHasThePartitionsThatThePersonMayUse(t *testing.T) {
+func TestADiscoveryAtSlurmHasThePartitionsThatThePersonMayUse(t *testing.T) {
 	look := readAnswers(t, slurmName, map[string]string{"accounts": "slurm-associations", "partitions": "slurm-partitions", "nodes": "slurm-nodes"})
 	if got, want := names(look.Partitions), []string{"batch", "long", "gpu", "turing", "debug", "free"}; !slices.Equal(got, want) {
 		t.Errorf("partitions %v, want %v", got, want)
@@ -79,22 +79,22 @@ func TestALookAtSlurmHasThePartitionsThatThePersonMayUse(t *testing.T) {
 	}
 }
 
-func TestALookAtSlurmNamesTheDefaultAccountFirst(t *testing.T) {
-	out := "\nMARK person\nslurm\nstudent\n/home/student\nusers\n\nMARK accounts\n" + lookSample(t, "slurm-associations") + "\nMARK default\nteach\n"
-	look := readLook("MARK", out)
+func TestADiscoveryAtSlurmNamesTheDefaultAccountFirst(t *testing.T) {
+	out := "\nMARK person\nslurm\nstudent\n/home/student\nusers\n\nMARK accounts\n" + discoverySample(t, "slurm-associations") + "\nMARK default\nteach\n"
+	look := readDiscovery("MARK", out)
 	if len(look.Accounts) != 3 || look.Accounts[0].Name != "teach" || !look.Accounts[0].Default || look.Accounts[1].Source != "sacctmgr" {
 		t.Errorf("accounts %+v", look.Accounts)
 	}
 	if look.Accounts[2].Partition != "gpu" || look.Accounts[2].DefaultQoS != "gpuq" {
 		t.Errorf("accounts %+v", look.Accounts)
 	}
-	look = readLook("MARK", "\nMARK person\nslurm\nstudent\n/home/student\nusers\n\nMARK accounts\n proj1\n proj2\n")
+	look = readDiscovery("MARK", "\nMARK person\nslurm\nstudent\n/home/student\nusers\n\nMARK accounts\n proj1\n proj2\n")
 	if len(look.Accounts) != 2 || look.Accounts[0].Source != "sshare" {
 		t.Errorf("without the database: %+v", look.Accounts)
 	}
 }
 
-func TestALookAtPBSHasTheQueuesThatThePersonMayUse(t *testing.T) {
+func TestADiscoveryAtPBSHasTheQueuesThatThePersonMayUse(t *testing.T) {
 	look := readAnswers(t, pbsName, map[string]string{"queues": "pbs-queues", "server": "pbs-server", "nodes": "pbs-nodes"})
 	if got, want := names(look.Partitions), []string{"workq", "chem", "large", "gpu"}; !slices.Equal(got, want) {
 		t.Errorf("queues %v, want %v", got, want)
@@ -107,7 +107,7 @@ func TestALookAtPBSHasTheQueuesThatThePersonMayUse(t *testing.T) {
 	}
 }
 
-func TestALookAtGridEngineSumsUpTheInstancesOfAQueue(t *testing.T) {
+func TestADiscoveryAtGridEngineSumsUpTheInstancesOfAQueue(t *testing.T) {
 	look := readAnswers(t, gridEngineName, map[string]string{"queues": "gridengine-queues"})
 	if got, want := names(look.Partitions), []string{"all.q", "gpu-with-a-rather-long-name.q", "short.q"}; !slices.Equal(got, want) {
 		t.Errorf("queues %v, want %v", got, want)
@@ -123,7 +123,7 @@ func TestALookAtGridEngineSumsUpTheInstancesOfAQueue(t *testing.T) {
 	}
 }
 
-func TestNothingThatAHostPrintsLeavesALookAsMoreThanAWord(t *testing.T) {
+func TestNothingThatAHostPrintsLeavesADiscoveryAsMoreThanAWord(t *testing.T) {
 	hostile := "\x1b]0;title\a $(reboot) `reboot` a;b \"x\" 'y' -rf ../.."
 	for _, scheduler := range []string{slurmName, pbsName, gridEngineName, noScheduler} {
 		out := "\nMARK person\n" + scheduler + "\n" + hostile + "\n" + hostile + "\n" + hostile + "\n"
@@ -131,7 +131,7 @@ func TestNothingThatAHostPrintsLeavesALookAsMoreThanAWord(t *testing.T) {
 			out += "\nMARK " + part + "\n" + hostile + "\nQueue: " + hostile + "\nPartitionName=" + strings.ReplaceAll(hostile, " ", "") + " State=UP\nvenv\t/x" + hostile + "\tjupyterlab\t" + hostile + "\n" +
 				"script\t/x" + hostile + "\n#SBATCH -J $(reboot)\n#PBS -N $(reboot)\n#$ -N $(reboot)\n"
 		}
-		look := readLook("MARK", out)
+		look := readDiscovery("MARK", out)
 		if n := len(look.Accounts) + len(look.Partitions) + len(look.Environments) + len(look.Scripts) + len(look.Parallel); n > 0 || look.User != "" || look.Home != "" {
 			t.Errorf("%s: %+v", scheduler, look)
 		}
@@ -139,7 +139,7 @@ func TestNothingThatAHostPrintsLeavesALookAsMoreThanAWord(t *testing.T) {
 }
 
 func TestTheNameOfAJobIsNotTheRangeOfAnArray(t *testing.T) {
-	look := readLook("MARK", "\nMARK person\npbs\nstudent\n/home/student\nusers\n\nMARK scripts\nscript\t/home/student/arr.sh\n#PBS -N sweep\n#PBS -J 1-3\n#PBS -P phys\n")
+	look := readDiscovery("MARK", "\nMARK person\npbs\nstudent\n/home/student\nusers\n\nMARK scripts\nscript\t/home/student/arr.sh\n#PBS -N sweep\n#PBS -J 1-3\n#PBS -P phys\n")
 	if want := (api.JobScript{Path: "/home/student/arr.sh", Job: "sweep", Account: "phys"}); len(look.Scripts) != 1 || look.Scripts[0] != want {
 		t.Errorf("%+v", look.Scripts)
 	}
@@ -174,18 +174,18 @@ func furnishHome(t *testing.T, m *jobtest.Machine) {
 	m.Write(t, "comment.sh", "#!/bin/bash\n#SBATCH --job-name=x\n# jupyter lab would be nice\n")
 	m.Write(t, "pbs.sh", "#!/bin/bash\n#PBS -N x\njupyter lab\n") // of another scheduler
 	m.Write(t, ".profile", m.PathLine()+"module() { cat '"+m.File("modules.txt")+"' >&2; }\n")
-	m.Write(t, "modules.txt", lookSample(t, "modules"))
+	m.Write(t, "modules.txt", discoverySample(t, "modules"))
 	m.Program(t, "sbatch", "")
 	m.Program(t, "squeue", "")
 }
 
-func TestALookFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
+func TestADiscoveryFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 	t.Parallel()
 	m := jobtest.NewMachine(t)
 	furnishHome(t, m)
 	m.Program(t, "scontrol", `case $* in *partition*) echo 'PartitionName=batch State=UP Default=YES MaxTime=1:00:00' ;; esac`)
 	m.Program(t, "sacctmgr", `echo "proj||normal|"`)
-	look, err := NewWatcher(m, Options{}).Look(t.Context())
+	look, err := NewWatcher(m, Options{}).Discover(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestALookFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 	}
 }
 
-func TestALookIsTheSameInEveryShell(t *testing.T) {
+func TestADiscoveryIsTheSameInEveryShell(t *testing.T) {
 	t.Parallel()
 	for _, shell := range [][]string{{"dash"}, {"bash"}, {"bash", "--posix"}, {"ksh"}, {"mksh"}, {"busybox", "sh"}} {
 		if _, err := exec.LookPath(shell[0]); err != nil {
@@ -229,17 +229,17 @@ func TestALookIsTheSameInEveryShell(t *testing.T) {
 		if err := os.Symlink(m.Home, home); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.PathLine()+lookScript("MARK", slurmName, 20*time.Second))...)
+		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.PathLine()+discoverScript("MARK", slurmName, 20*time.Second))...)
 		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 		out, err := cmd.Output()
-		look := readLook("MARK", string(out))
+		look := readDiscovery("MARK", string(out))
 		if err != nil || len(look.Scripts) != 1 || len(look.Problems) != 0 || !slices.ContainsFunc(look.Environments, func(e api.Environment) bool { return e.Version == "4.2.5" }) {
 			t.Errorf("%v: %v\n%+v\n%s", shell, err, look, out)
 		}
 	}
 }
 
-func TestALookEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
+func TestADiscoveryEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
 	for _, shell := range []string{"dash", "bash"} {
 		if _, err := exec.LookPath(shell); err != nil {
 			continue
@@ -249,10 +249,10 @@ func TestALookEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
 			m := jobtest.NewMachine(t)
 			furnishHome(t, m)
 			m.Program(t, "scontrol", "echo $$ >>\"$HOME/pids\"\nsleep 1000 &\necho $! >>\"$HOME/pids\"\nwait")
-			cmd := exec.CommandContext(t.Context(), shell, "-c", m.PathLine()+lookScript("MARK", slurmName, 2*time.Second))
+			cmd := exec.CommandContext(t.Context(), shell, "-c", m.PathLine()+discoverScript("MARK", slurmName, 2*time.Second))
 			cmd.Env = []string{"HOME=" + m.Home, "PATH=/usr/bin:/bin"}
 			out, err := cmd.Output()
-			if look := readLook("MARK", string(out)); err != nil || len(look.Problems) == 0 {
+			if look := readDiscovery("MARK", string(out)); err != nil || len(look.Problems) == 0 {
 				t.Errorf("%v, %+v", err, look)
 			}
 			pids := strings.Fields(m.Read(t, "pids"))
@@ -276,7 +276,7 @@ func isZombie(pid string) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-func TestALookPrintsLessThanAMegabyte(t *testing.T) {
+func TestADiscoveryPrintsLessThanAMegabyte(t *testing.T) {
 	t.Parallel()
 	m := jobtest.NewMachine(t)
 	furnishHome(t, m)
@@ -284,7 +284,7 @@ func TestALookPrintsLessThanAMegabyte(t *testing.T) {
 		m.Program(t, name, "yes '"+strings.Repeat("x", 1000)+"'")
 	}
 	m.Write(t, ".profile", m.PathLine()+"module() { yes jupyter; }\n")
-	res, err := remote.On(m).Login(t.Context(), lookScript("MARK", slurmName, 25*time.Second))
+	res, err := remote.On(m).Login(t.Context(), discoverScript("MARK", slurmName, 25*time.Second))
 	if err != nil || len(res.Stdout) > 1e6 || len(res.Stdout) < 1e5 || strings.Contains(string(res.Stdout), "MARK late") {
 		t.Errorf("%d bytes, %v", len(res.Stdout), err)
 	}

@@ -17,54 +17,54 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-//go:embed look.sh
-var lookFunctions string
+//go:embed discover.sh
+var discoverFunctions string
 
-// softwareLook looks for Jupyter. With the parts of a scheduler, all that is printed is less
+// softwareParts looks for Jupyter. With the parts of a scheduler, all that is printed is less
 // than a megabyte.
-const softwareLook = `part environments 7 100000 environments
+const softwareParts = `part environments 7 100000 environments
 part path 2 2000 on_path
 part scripts 5 100000 scripts
 part modules 6 50000 module_names
 `
 
-// lookAnswerTime is how long before Limits.Look the script itself ends, so that what was
+// answerTime is how long before Limits.Discover the script itself ends, so that what was
 // found so far arrives.
-const lookAnswerTime = 4 * time.Second
+const answerTime = 4 * time.Second
 
-// Look finds out what the host has for a first session: one script on the login node, all
+// Discover finds out what the host has for a first session: one script on the login node, all
 // of whose parts are optional and limited in time and size.
-func (w *Watcher) Look(ctx context.Context) (api.Look, error) {
+func (w *Watcher) Discover(ctx context.Context) (api.Look, error) {
 	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return api.Look{}, err
 	}
 	defer unlock()
 	mark := remote.NewMark()
-	sh := &remote.Shell{Runner: w.sh.Runner, Limit: w.limits.Look, Private: w.sh.Private}
-	res, err := sh.Login(ctx, lookScript(mark, w.wanted, w.limits.Look-lookAnswerTime))
+	sh := &remote.Shell{Runner: w.sh.Runner, Limit: w.limits.Discover, Private: w.sh.Private}
+	res, err := sh.Login(ctx, discoverScript(mark, w.wanted, w.limits.Discover-answerTime))
 	if err != nil {
 		return api.Look{}, err
 	}
-	look := readLook(mark, string(res.Stdout))
+	look := readDiscovery(mark, string(res.Stdout))
 	return look, unsupportedError(w.host, look.Scheduler)
 }
 
-// lookScript is the whole script. It ends within limit. Which scheduler the host has is
+// discoverScript is the whole script. It ends within limit. Which scheduler the host has is
 // found out, unless the config says it.
-func lookScript(mark, scheduler string, limit time.Duration) string {
-	looks := ""
+func discoverScript(mark, scheduler string, limit time.Duration) string {
+	parts := ""
 	for _, k := range schedulerKinds {
 		if k.Discover != "" {
-			looks += k.Name + ")\n" + k.Discover + ";;\n"
+			parts += k.Name + ")\n" + k.Discover + ";;\n"
 		}
 	}
 	return fmt.Sprintf("exec 2>/dev/null\nexport LC_ALL=C TZ=UTC0\nmark=%s\nend=$(($(date +%%s) + %d))\nuser=$(id -un)\n", posixsh.Quote(mark), int(limit.Seconds())) +
-		lookFunctions + "find_account() {\n" + accountScript() + "\n}\nscheduler=" + posixsh.Quote(scheduler) + `
+		discoverFunctions + "find_account() {\n" + accountScript() + "\n}\nscheduler=" + posixsh.Quote(scheduler) + `
 if [ -z "$scheduler" ]; then scheduler=$(limit 12 find_account | head -n 1); fi
 printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
 case $scheduler in
-` + looks + "esac\n" + softwareLook
+` + parts + "esac\n" + softwareParts
 }
 
 // partNames are the parts in words, for those that took too long.
@@ -73,7 +73,7 @@ var partNames = map[string]string{
 	"environments": "environments in your home folder", "scripts": "job scripts in your home folder", "modules": "the modules",
 }
 
-func readLook(mark, out string) api.Look {
+func readDiscovery(mark, out string) api.Look {
 	a := sched.Discovery{Parts: map[string]string{}}
 	look := api.Look{Accounts: []api.Account{}, Partitions: []api.Partition{}, Environments: []api.Environment{}, Scripts: []api.JobScript{}, Serving: []api.Candidate{}}
 	last := ""
@@ -91,7 +91,7 @@ func readLook(mark, out string) api.Look {
 		}
 	}
 	person := append(strings.Split(a.Parts["person"], "\n"), "", "", "", "")
-	look.Scheduler, look.User, look.Home = sched.PlainWord(person[0]), sched.PlainWord(person[1]), lookPath(person[2])
+	look.Scheduler, look.User, look.Home = sched.PlainWord(person[0]), sched.PlainWord(person[1]), plainPath(person[2])
 	a.Login, a.Groups = person[1], strings.Fields(person[3])
 	kind := kindNamed(look.Scheduler)
 	if kind != nil {
@@ -132,8 +132,8 @@ func sortPartitions(list []api.Partition) {
 	})
 }
 
-// lookPath is a path that the host printed, or "" if it has odd characters.
-func lookPath(text string) string {
+// plainPath is a path that the host printed, or "" if it has odd characters.
+func plainPath(text string) string {
 	if !strings.HasPrefix(text, "/") || api.Sanitize(text) != text || strings.ContainsAny(text, "\n\t") || len(text) > 1000 {
 		return ""
 	}
@@ -149,7 +149,7 @@ func readEnvironments(a *sched.Discovery) []api.Environment {
 	seen := map[string]bool{}
 	for _, line := range append(a.Lines("environments"), a.Lines("path")...) {
 		f := append(strings.Split(line, "\t"), "", "", "")
-		e := api.Environment{Kind: api.EnvironmentKind(sched.PlainWord(f[0])), Path: lookPath(f[1]), App: sched.PlainWord(f[2]), Source: "your home folder"}
+		e := api.Environment{Kind: api.EnvironmentKind(sched.PlainWord(f[0])), Path: plainPath(f[1]), App: sched.PlainWord(f[2]), Source: "your home folder"}
 		if m := metadataName.FindStringSubmatch(f[3]); m != nil {
 			e.Version = m[1]
 		}
@@ -222,7 +222,7 @@ func readScripts(a *sched.Discovery, kind *sched.Kind) []api.JobScript {
 	for text := range strings.SplitSeq("\n"+a.Parts["scripts"], "\nscript\t") {
 		file, lines, _ := strings.Cut(text, "\n")
 		words := syntax.Words(lines)
-		file = lookPath(file)
+		file = plainPath(file)
 		if file == "" || len(words) == 0 {
 			continue
 		}
