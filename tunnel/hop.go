@@ -13,16 +13,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/posixsh"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/hostkey"
 	"tunctl/tunnel/sshconfig"
 )
 
-// nodeHop is our own SSH connection to a node, through the host's. It is made when first
+// Hop is our own SSH connection to a node, through the host's. It is made when first
 // needed and ends with the host's, so it needs no keepalive.
-type nodeHop struct {
+type Hop struct {
 	login *Host
 	names []string
 	host  *Host // represents the node; not in the pool, never published
@@ -35,13 +38,17 @@ type nodeHop struct {
 	failed atomic.Bool // the last login did not work
 }
 
-func newNodeHop(login *Host, names []string) *nodeHop {
+func newHop(login *Host, names []string) *Hop {
 	h := newHost(login.pool, login.name+","+names[0], login.name)
-	return &nodeHop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
+	return &Hop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
 }
 
-// dial is the dial of a way.
-func (n *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// ErrTargetSilent: the node was reached, but the target does not respond.
+var ErrTargetSilent = errors.New("the node was reached, but nothing responded there")
+
+// Dial connects to an address as the node sees it. Its errors are those of [Host.Dial], or a
+// *RouteError; after one that the site may count, no more logins are tried.
+func (n *Hop) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for again := true; ; again = false {
 		c, err := n.connection(ctx)
 		if err != nil {
@@ -56,18 +63,37 @@ func (n *nodeHop) dial(ctx context.Context, network, address string) (net.Conn, 
 			continue // it ended together with the host's connection or the job
 		case errors.Is(err, context.DeadlineExceeded) && c.parent.responded(began):
 			_ = c.wire.Close() // the node may have died; the next dial finds out
-			return nil, fmt.Errorf("%w: %w", errTargetSilent, err)
+			return nil, fmt.Errorf("%w: %w", ErrTargetSilent, err)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
-		return nil, n.noWay(err)
+		return nil, n.Failure(err)
 	}
 }
 
-func (n *nodeHop) noWay(err error) error { return &noWayError{"a direct SSH login", err} }
+// Failure is the *RouteError of the hop with a cause.
+func (n *Hop) Failure(err error) error { return &RouteError{"a direct SSH login", err} }
+
+// Start starts a command on the node that carries a connection; see [Link.Start].
+func (n *Hop) Start(ctx context.Context, command, line string) (*Stream, error) {
+	c, err := n.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.stream(ctx, command, line)
+}
+
+// OpenChannel opens a channel of the node's sshd.
+func (n *Hop) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	c, err := n.connection(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.openChannel(ctx, kind, payload)
+}
 
 // connection is the live one, or a new one.
-func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
+func (n *Hop) connection(ctx context.Context) (*conn, error) {
 	if err := n.lock.Lock(ctx); err != nil {
 		return nil, err
 	}
@@ -90,9 +116,10 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 		return nil, n.final
 	}
 	c, err := n.connect(ctx)
-	n.failed.Store(isNoWay(err))
+	_, failed := errors.AsType[*RouteError](err)
+	n.failed.Store(failed)
 	if err != nil {
-		if isFinal(err) {
+		if failure.Of(err).IsFinal() {
 			n.final = err
 		}
 		return nil, err
@@ -107,19 +134,17 @@ func (n *nodeHop) connection(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// live is the connection if there is one now.
-func (n *nodeHop) live() *conn {
+// IsLive reports whether there is a connection to the node now.
+func (n *Hop) IsLive() bool {
 	c := n.conn.Load()
-	if c == nil || c.ended() || c.worst() != standingUsed {
-		return nil
-	}
-	return c
+	return c != nil && !c.ended() && c.worst() == standingUsed
 }
 
-// mayWork reports whether a login was not tried yet, or worked.
-func (n *nodeHop) mayWork() bool { return !n.failed.Load() }
+// MayWork reports whether a login was not tried yet, or worked.
+func (n *Hop) MayWork() bool { return !n.failed.Load() }
 
-func (n *nodeHop) close() {
+// Close ends the connection, with all that goes through it.
+func (n *Hop) Close() {
 	_ = n.lock.Lock(context.Background())
 	defer n.lock.Unlock()
 	if c := n.conn.Swap(nil); c != nil {
@@ -132,7 +157,7 @@ func (n *nodeHop) close() {
 }
 
 // connect logs in to the node with the person's keys. It asks nobody.
-func (n *nodeHop) connect(ctx context.Context) (*conn, error) {
+func (n *Hop) connect(ctx context.Context) (*conn, error) {
 	t := &attempt{host: n.host, pool: n.login.pool, log: n.host.log}
 	preparing, cancel := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
 	known, err := n.settings(preparing, &t.settings)
@@ -141,7 +166,7 @@ func (n *nodeHop) connect(ctx context.Context) (*conn, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, n.noWay(err)
+		return nil, n.Failure(err)
 	}
 	defer func() { _ = os.Remove(known) }()
 	raw, err := n.dialFirst(ctx, &t.settings)
@@ -153,7 +178,7 @@ func (n *nodeHop) connect(ctx context.Context) (*conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, n.noWay(t.classOf(err).Wrap(err))
+		return nil, n.Failure(t.classOf(err).Wrap(err))
 	}
 	return c, nil
 }
@@ -161,7 +186,7 @@ func (n *nodeHop) connect(ctx context.Context) (*conn, error) {
 // settings are the person's for the node, with the user and the keys of the login to the
 // host. The returned file has the node's host keys as the cluster knows them; the caller
 // removes it.
-func (n *nodeHop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
+func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
 	login, err := n.login.current()
 	if err != nil {
 		return "", err
@@ -204,8 +229,8 @@ func union(a, b []string) []string {
 }
 
 // clusterKeys writes to a file what ssh on the host knows about the node's key.
-func (n *nodeHop) clusterKeys(ctx context.Context) string {
-	names := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return !safeWord(name) })
+func (n *Hop) clusterKeys(ctx context.Context) string {
+	names := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return !posixsh.IsWord(name) })
 	r, err := n.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
 		"; do for f in ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts; do ssh-keygen -F $n -f $f 2>/dev/null; done; done'", nil)
 	if err != nil {
@@ -224,8 +249,8 @@ const nextNameAfter = 500 * time.Millisecond
 
 // dialFirst connects to the node's SSH port by the first of its names that works. The
 // dials overlap: a firewall that drops packets must not use up the time of the other
-// ways.
-func (n *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
+// routes.
+func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
 	names := union([]string{s.Hostname}, n.names)
 	type answer struct {
 		raw net.Conn
@@ -267,19 +292,19 @@ func (n *nodeHop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Con
 			case ctx.Err() != nil || errors.Is(a.err, api.ErrDown):
 				return nil, a.err
 			case errors.Is(a.err, api.ErrProhibited):
-				return nil, n.noWay(failure.Permanent.Wrap(a.err))
+				return nil, n.Failure(failure.Permanent.Wrap(a.err))
 			case first == nil:
 				first = a.err
 			}
 			if open == 0 && next == len(names) {
-				return nil, n.noWay(failure.Passing.Wrap(first))
+				return nil, n.Failure(failure.Passing.Wrap(first))
 			}
 		}
 	}
 }
 
 // dialName connects to one address.
-func (n *nodeHop) dialName(ctx context.Context, address string) (net.Conn, error) {
+func (n *Hop) dialName(ctx context.Context, address string) (net.Conn, error) {
 	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -1,4 +1,4 @@
-package tunnel
+package node
 
 import (
 	"context"
@@ -12,17 +12,18 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel"
 	"tunctl/tunnel/step"
 )
 
-// sharedRelay is the relay of package step on one node, over one way. It is started when
+// sharedRelay is the relay of package step on one node, over one route. It is started when
 // first needed, for all who need it at that moment, and ends some time after its last
 // channel. One that ended early is started again, but not in a loop.
 type sharedRelay struct {
 	start    func(ctx context.Context) (*runningRelay, error)
 	replaced func(lived time.Duration) // one that ended by itself was replaced
 	server   func() int                // the port of the job's server; 0: not known
-	limits   *Limits
+	limits   *tunnel.Limits
 	log      *slog.Logger
 	ctx      context.Context //nolint:containedctx // ends with the relay's owner
 	cancel   context.CancelFunc
@@ -41,13 +42,13 @@ type sharedRelay struct {
 // runningRelay is a relay that was started.
 type runningRelay struct {
 	*step.Conn
-	link  *conn // that it runs over
-	began time.Time
+	stream *tunnel.Stream // that it runs over
+	began  time.Time
 
 	// Guarded by the sharedRelay.
-	users  int
-	unused time.Time   // when the last user left
-	idle   *time.Timer // ends it some time after that
+	refCount int
+	unused   time.Time   // when the last user left
+	idle     *time.Timer // ends it some time after that
 }
 
 // relayStart is a start under way.
@@ -58,7 +59,7 @@ type relayStart struct {
 
 var errNodeClosed = errors.New("the connection to the node was closed")
 
-func newSharedRelay(limits *Limits, log *slog.Logger, server func() int, start func(context.Context) (*runningRelay, error)) *sharedRelay {
+func newSharedRelay(limits *tunnel.Limits, log *slog.Logger, server func() int, start func(context.Context) (*runningRelay, error)) *sharedRelay {
 	r := &sharedRelay{old: map[*runningRelay]bool{}, start: start, replaced: func(time.Duration) {}, server: server, limits: limits, log: log}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
@@ -97,15 +98,15 @@ func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run := r.running; run != nil {
-		switch {
+		switch err := run.stream.Check(); {
 		case run.over():
 			r.endedLocked(run)
-		case run.link.worst() == standingAside:
-			return nil, nil, errAside
-		case run.link.worst() == standingReplaced:
+		case errors.Is(err, tunnel.ErrReplaced):
 			r.old[run], r.running = true, nil // its channels continue
+		case err != nil:
+			return nil, nil, err
 		default:
-			run.users++
+			run.refCount++
 			run.idle.Stop()
 			return run, nil, nil
 		}
@@ -174,7 +175,7 @@ func (r *sharedRelay) endedLocked(run *runningRelay) {
 	r.running = nil
 	lived, err := time.Since(run.began), run.Err()
 	switch {
-	case run.link.ended():
+	case run.stream.Lost() != nil:
 	case err == nil:
 		r.pause = pause{}
 	case lived >= r.limits.StableAfter:
@@ -193,7 +194,7 @@ func (r *sharedRelay) endedLocked(run *runningRelay) {
 func (r *sharedRelay) remove(run *runningRelay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run.users--; run.users == 0 && !run.over() {
+	if run.refCount--; run.refCount == 0 && !run.over() {
 		run.unused = time.Now()
 		run.idle.Reset(r.limits.StepIdle)
 	}
@@ -202,7 +203,7 @@ func (r *sharedRelay) remove(run *runningRelay) {
 // endUnused ends a relay that had no user for long.
 func (r *sharedRelay) endUnused(run *runningRelay) {
 	r.mu.Lock()
-	unused := run.users == 0 && time.Since(run.unused) >= r.limits.StepIdle
+	unused := run.refCount == 0 && time.Since(run.unused) >= r.limits.StepIdle
 	if unused {
 		r.endedLocked(run)
 	}
@@ -237,49 +238,52 @@ func (r *sharedRelay) close() {
 	r.wg.Wait()
 }
 
-// use has open open a channel of the relay, and returns the channel's traffic. A relay may
-// turn out to have ended.
-func (r *sharedRelay) use(ctx context.Context, open func(*runningRelay) error) (*traffic, *runningRelay, error) {
+// use has open open a connection or a channel over the relay; it calls release at the end
+// of that. A relay may turn out to have ended.
+func (r *sharedRelay) use(ctx context.Context, open func(run *runningRelay, release func()) error) error {
 	for again := true; ; again = false {
 		run, err := r.acquire(ctx)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		t, err := run.link.openForClient(func() error { return open(run) })
-		if err == nil {
-			t.release = sync.OnceFunc(func() { r.remove(run) })
-			return t, run, nil
+		if err = open(run, sync.OnceFunc(func() { r.remove(run) })); err == nil {
+			return nil
 		}
 		r.remove(run)
 		if !again || !run.over() {
-			return nil, nil, err
+			return err
 		}
 	}
 }
 
 // openChannel opens a channel of the relay.
 func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []byte) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
-	t, _, err := r.use(ctx, func(run *runningRelay) (err error) {
-		run.SetServer(r.server()) // it may have been found since the relay started
-		ch, requests, err = run.OpenChannel(ctx, kind, payload)
+	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
+		ch, requests, err = run.stream.OpenChannel(func() (ssh.Channel, <-chan *ssh.Request, error) {
+			run.SetServer(r.server()) // it may have been found since the relay started
+			return run.OpenChannel(ctx, kind, payload)
+		}, release)
 		return err
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return &clientChannel{ch, t}, requests, nil
+	return ch, requests, err
 }
 
 // dial connects through the relay.
 func (r *sharedRelay) dial(ctx context.Context, network, address string) (c net.Conn, err error) {
-	t, run, err := r.use(ctx, func(run *runningRelay) (err error) {
-		c, err = run.Dial(ctx, network, address)
+	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
+		c, err = run.stream.OpenConn(func() (net.Conn, error) { return run.Dial(ctx, network, address) }, release)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &channelConn{Conn: c, link: run.link, traffic: t}, nil
+	return c, err
 }
 
 func (r *runningRelay) over() bool { return isClosed(r.Done()) }
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package tunnel
+package node
 
 import (
 	"context"
@@ -23,8 +23,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
-	"tunctl/internal/dev/steptest"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel"
 	"tunctl/tunnel/step"
 )
 
@@ -91,24 +92,28 @@ func (f *fakeSlurm) run(ch ssh.Channel, line string) int {
 }
 
 // insideJob is a node of job 7 with that srun, and what a person is told.
-func insideJob(t *testing.T, f *fakeSlurm, name string, change func(*Host, map[string]*sshServer)) (*Node, *notices) {
+func insideJob(t *testing.T, f *fakeSlurm, name string, change func(*tunnel.Limits), node func(map[string]*sshtest.Server)) (*Node, *notices, *login) {
 	t.Helper()
-	outer, servers := behind(t)
-	onHost(servers["outer"], says("ssh: not found"), f.run)
-	outer.pool.o.Limits.RetryMin = 10 * time.Millisecond
-	outer.pool.o.Limits.StepStart = time.Minute // a program starts, on a loaded machine
+	limits := tunnel.DefaultLimits()
+	limits.RetryMin = 10 * time.Millisecond
+	limits.StepStart = time.Minute // a program starts, on a loaded machine
 	if change != nil {
-		change(outer, servers)
+		change(&limits)
+	}
+	outer, servers := behind(t, limits)
+	onHost(servers["outer"], says("ssh: not found"), f.run)
+	if node != nil {
+		node(servers)
 	}
 	told := &notices{}
-	n := outer.Node(NodeOptions{Names: []string{name}, Job: "7", Notice: told.add})
+	n := outer.node(Options{Names: []string{name}, Job: "7", Notice: told.add})
 	t.Cleanup(n.Close)
-	return n, told
+	return n, told, outer
 }
 
 // withNodeLogin lets logins to "inner" run lines on this machine, with more environment.
-func withNodeLogin(f *fakeSlurm, env ...string) func(*Host, map[string]*sshServer) {
-	return func(_ *Host, servers map[string]*sshServer) {
+func withNodeLogin(f *fakeSlurm, env ...string) func(map[string]*sshtest.Server) {
+	return func(servers map[string]*sshtest.Server) {
 		node := &fakeSlurm{dir: f.dir, env: append(env, f.env...)}
 		onHost(servers["inner"], says("not expected"), node.run)
 	}
@@ -197,7 +202,7 @@ func mustPrint(t *testing.T, n *Node, command, want string) {
 
 func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 	f := newFakeSlurm(t, "")
-	n, told := insideJob(t, f, "refused", nil)
+	n, told, _ := insideJob(t, f, "refused", nil, nil)
 	var all sync.WaitGroup
 	for range 24 { // an editor's
 		all.Go(func() {
@@ -240,22 +245,20 @@ func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 
 func TestAShellInsideAJobOutlivesTheReplacementOfItsConnection(t *testing.T) {
 	f := newFakeSlurm(t, "")
-	var login *sshServer
-	n, _ := insideJob(t, f, "refused", func(outer *Host, servers map[string]*sshServer) {
-		login = servers["outer"]
-		l := &outer.pool.o.Limits
+	var login *sshtest.Server
+	n, _, outer := insideJob(t, f, "refused", func(l *tunnel.Limits) {
 		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
-	})
+	}, func(servers map[string]*sshtest.Server) { login = servers["outer"] })
 	shell, err := start(t, n, "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closing(shell)
 	stillEchoes(t, shell)
-	resume := login.stall()
-	n.login.pool.NetworkChanged()
-	awaitHost(t, n.login, longest, func() bool { return n.login.Status().State != api.HostUp })
-	mustConnect(t, n.login)
+	resume := login.Stall()
+	outer.pool.NetworkChanged()
+	eventually(t, func() bool { return outer.Status().State != api.HostUp })
+	mustConnect(t, outer)
 	mustPrint(t, n, "echo two", "two")
 	resume()
 	stillEchoes(t, shell)
@@ -275,9 +278,9 @@ func awaitEnd(t *testing.T, f *fakeSlurm) {
 
 func TestAStepEndsSomeTimeAfterItsLastUserAndStartsAgain(t *testing.T) {
 	f := newFakeSlurm(t, "")
-	n, told := insideJob(t, f, "refused", func(outer *Host, _ map[string]*sshServer) {
-		outer.pool.o.Limits.StepIdle = 50 * time.Millisecond
-	})
+	n, told, _ := insideJob(t, f, "refused", func(l *tunnel.Limits) {
+		l.StepIdle = 50 * time.Millisecond
+	}, nil)
 	mustPrint(t, n, "echo one", "one")
 	awaitEnd(t, f)
 	mustPrint(t, n, "echo two", "two")
@@ -288,15 +291,15 @@ func TestAStepEndsSomeTimeAfterItsLastUserAndStartsAgain(t *testing.T) {
 
 func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits := DefaultLimits()
+		limits := tunnel.DefaultLimits()
+		outer, servers := behind(t, limits)
+		onHost(servers["outer"], nil, relayEcho)
 		r := newSharedRelay(&limits, slog.New(slog.DiscardHandler), func() int { return 0 }, func(ctx context.Context) (*runningRelay, error) {
-			here, there := net.Pipe()
-			go func() {
-				steptest.Serve(there, there, nil)
-				_ = there.Close()
-			}()
-			c, err := step.Start(ctx, here, step.Options{})
-			return &runningRelay{Conn: c, link: &conn{wire: newWire(here)}, began: time.Now()}, err
+			s, err := outer.Link().Start(ctx, posixsh.LoginLine, "")
+			if err != nil {
+				return nil, err
+			}
+			return startRelay(ctx, s, step.Options{}, limits.StepStart, "srun", "7")
 		})
 		defer r.close()
 		use := func() *runningRelay {
@@ -332,7 +335,7 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 
 func TestAStepThatTheSiteEndsIsStartedAgainAndSaidOnce(t *testing.T) {
 	f := newFakeSlurm(t, "")
-	n, told := insideJob(t, f, "refused", nil)
+	n, told, _ := insideJob(t, f, "refused", nil, nil)
 	for i := range 3 {
 		o, err := start(t, n, "cat")
 		if err != nil {
@@ -360,9 +363,9 @@ func TestAStepThatTheSiteEndsIsStartedAgainAndSaidOnce(t *testing.T) {
 
 func TestAStepThatFailsIsNotStartedInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, servers := behind(t)
+		outer, servers := behind(t, tunnel.DefaultLimits())
 		ran := onHost(servers["outer"], says("ssh: not found"), says("srun: error: Unable to create step for job 7: Access denied"))
-		node := outer.Node(NodeOptions{Names: []string{"refused"}, Job: "7"})
+		node := outer.node(Options{Names: []string{"refused"}, Job: "7"})
 		defer node.Close()
 		for range 600 { // an editor tries once a second
 			_, _, err := node.OpenChannel(t.Context(), "session", nil)
@@ -384,9 +387,9 @@ func TestAJobThatHasEndedIsNotAskedForAgain(t *testing.T) {
 		"srun: error: Unable to create step for job 7: Job/step already completing or completed\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			outer, servers := behind(t)
+			outer, servers := behind(t, tunnel.DefaultLimits())
 			ran := onHost(servers["outer"], says("ssh: not found"), says(words))
-			node := outer.Node(NodeOptions{Names: []string{"refused"}, Job: "7"})
+			node := outer.node(Options{Names: []string{"refused"}, Job: "7"})
 			defer node.Close()
 			for n := range 10 {
 				_, err := node.Dial(t.Context(), "tcp", "127.0.0.1:8888") // a page's
@@ -407,12 +410,12 @@ func TestAJobThatHasEndedIsNotAskedForAgain(t *testing.T) {
 
 func TestAnSrunWithoutOverlapIsUsedWithoutIt(t *testing.T) {
 	f := newFakeSlurm(t, `case "$*" in *--overlap*) echo "srun: unrecognized option '--overlap'" >&2; exit 255 ;; esac`)
-	n, told := insideJob(t, f, "refused", nil)
+	n, told, outer := insideJob(t, f, "refused", nil, nil)
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
 	if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[1], "--overlap") || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
 	}
-	next := n.login.Node(NodeOptions{Names: []string{"refused"}, Job: "8"})
+	next := outer.node(Options{Names: []string{"refused"}, Job: "8"})
 	defer next.Close()
 	mustPrint(t, next, "echo $SLURM_JOB_ID", "8")
 	if runs := f.lines("runs"); len(runs) != 3 {
@@ -423,9 +426,9 @@ func TestAnSrunWithoutOverlapIsUsedWithoutIt(t *testing.T) {
 func TestAStepIsStartedOnTheClusterOfItsJob(t *testing.T) {
 	f := newFakeSlurm(t, `case "$*" in *--clusters=gpu*) ;; *) echo "srun: error: Invalid job id specified" >&2; exit 1 ;; esac`)
 	f.program(t, "squeue", `case "$*" in *--clusters=gpu*) echo 9 ;; esac`)
-	first, _ := insideJob(t, f, "refused", nil)
+	_, _, outer := insideJob(t, f, "refused", nil, nil)
 	for job, want := range map[string]string{"8": "8", "7_4": "9"} { // 9 is the number of the task
-		n := first.login.Node(NodeOptions{Names: []string{"refused"}, Job: job, Cluster: "gpu"})
+		n := outer.node(Options{Names: []string{"refused"}, Job: job, Cluster: "gpu"})
 		defer n.Close()
 		mustPrint(t, n, "echo $SLURM_JOB_ID", want)
 	}
@@ -441,9 +444,9 @@ func TestAStepIsStartedOnTheClusterOfItsJob(t *testing.T) {
 
 func TestAStepThatWaitsForMemoryIsStartedWithTheJobs(t *testing.T) {
 	f := newFakeSlurm(t, `case "$*" in *--mem=0*) ;; *) sleep 1; exit 1 ;; esac`)
-	n, told := insideJob(t, f, "refused", func(outer *Host, _ map[string]*sshServer) {
-		outer.pool.o.Limits.StepStart = 200 * time.Millisecond
-	})
+	n, told, _ := insideJob(t, f, "refused", func(l *tunnel.Limits) {
+		l.StepStart = 200 * time.Millisecond
+	}, nil)
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
 	if runs := f.lines("runs"); len(runs) != 2 || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
@@ -452,28 +455,28 @@ func TestAStepThatWaitsForMemoryIsStartedWithTheJobs(t *testing.T) {
 
 func TestALoginThatIsPartOfTheJobNeedsNoStep(t *testing.T) {
 	f := newFakeSlurm(t, "")
-	n, told := insideJob(t, f, "inner", withNodeLogin(f, "SLURM_JOB_ID=7"))
+	n, told, _ := insideJob(t, f, "inner", nil, withNodeLogin(f, "SLURM_JOB_ID=7"))
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
-	if runs := f.lines("runs"); len(runs) != 0 || told.String() != "" || n.login.insideWay.get() != "a login on the node" {
+	if runs := f.lines("runs"); len(runs) != 0 || told.String() != "" || n.learned.into.get() != "a login on the node" {
 		t.Errorf("%q; told %q", runs, told)
 	}
 }
 
 func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
 	f := newFakeSlurm(t, "")
-	n, told := insideJob(t, f, "inner", withNodeLogin(f))
+	n, told, outer := insideJob(t, f, "inner", nil, withNodeLogin(f))
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
 	if runs := f.lines("runs"); len(runs) != 1 || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
 	}
 	echoThrough(t, n) // a page's connection, by the hop
-	if n.chosen.name == stepWay {
+	if n.chosen.name == stepRoute {
 		t.Error("a page went through the step though the hop works")
 	}
-	next := n.login.Node(NodeOptions{Names: []string{"inner"}, Job: "8"})
+	next := outer.node(Options{Names: []string{"inner"}, Job: "8"})
 	defer next.Close()
 	mustPrint(t, next, "echo $SLURM_JOB_ID", "8")
-	if next.hop.live() != nil {
+	if next.hop.IsLive() {
 		t.Error("the next job of the host paid for the login again")
 	}
 }
@@ -487,10 +490,7 @@ func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
 		{`sleep 1; exit 1`, errStepSlow.Error(), 200 * time.Millisecond},
 	} {
 		f := newFakeSlurm(t, tt.hook)
-		n, told := insideJob(t, f, "inner", func(outer *Host, servers map[string]*sshServer) {
-			outer.pool.o.Limits.StepStart = tt.limit
-			withNodeLogin(f, "WHERE=node")(outer, servers)
-		})
+		n, told, _ := insideJob(t, f, "inner", func(l *tunnel.Limits) { l.StepStart = tt.limit }, withNodeLogin(f, "WHERE=node"))
 		mustPrint(t, n, "echo $WHERE", "node")
 		mustPrint(t, n, "echo $WHERE", "node")
 		if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, tt.want) {
@@ -504,7 +504,7 @@ func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
 
 func TestWhatASitesWrapperPrintsIsNoPartOfTheStep(t *testing.T) {
 	f := newFakeSlurm(t, `echo "Welcome. Jobs are accounted."; printf "starting ..."; echo "Welcome" >&2`)
-	n, _ := insideJob(t, f, "refused", nil)
+	n, _, _ := insideJob(t, f, "refused", nil, nil)
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "7")
 }
 
@@ -518,9 +518,9 @@ func TestAPBSJobIsAttachedToWhereTheNodeCan(t *testing.T) {
 		if tt.attach != "" {
 			f.program(t, "pbs_attach", tt.attach)
 		}
-		outer, servers := behind(t)
-		withNodeLogin(f)(outer, servers)
-		node := outer.Node(NodeOptions{Names: []string{"inner"}, PBSJob: "7.server"})
+		outer, servers := behind(t, tunnel.DefaultLimits())
+		withNodeLogin(f)(servers)
+		node := outer.node(Options{Names: []string{"inner"}, PBSJob: "7.server"})
 		mustPrint(t, node, "echo $ATTACHED", tt.want)
 		node.Close()
 	}
@@ -535,8 +535,8 @@ func TestALineOfAStepIsOneLine(t *testing.T) {
 func TestAStepOfAnArraysTaskIsStartedByTheTasksOwnNumber(t *testing.T) {
 	f := newFakeSlurm(t, "")
 	f.program(t, "squeue", `test "$*" = "-h -o %A -j 7_2" && echo 9`)
-	n, _ := insideJob(t, f, "refused", nil)
-	n.inside.steps.job = "7_2"
+	n, _, _ := insideJob(t, f, "refused", nil, nil)
+	n.job.steps.job = "7_2"
 	mustPrint(t, n, "echo $SLURM_JOB_ID", "9")
 }
 

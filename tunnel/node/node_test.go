@@ -1,12 +1,10 @@
-package tunnel
+package node
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,37 +14,16 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/steptest"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel"
 )
-
-// dialer is what a Host, a Node and a Hop have in common.
-type dialer interface {
-	Dial(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-func echoThrough(t *testing.T, d dialer) {
-	t.Helper()
-	c, err := d.Dial(t.Context(), "tcp", "echo:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closing(c)
-	go say(c, "hello")
-	got := make([]byte, 5)
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
 
 func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, servers := chain(t, nil, nil)
-		b.serve(t)
-		outer := b.Host("outer")
-		outer.Up()
-		mustConnect(t, outer)
-		node := outer.Node(NodeOptions{Names: []string{"refused", "inner"}}) // by its second name
+		outer, servers := behind(t, tunnel.DefaultLimits())
+		node := outer.node(Options{Names: []string{"refused", "inner"}}) // by its second name
 		defer node.Close()
 		for range 3 {
 			echoThrough(t, node)
@@ -54,18 +31,15 @@ func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 		if _, err := node.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("a port where nothing listens: %v", err)
 		}
-		if _, logins, _ := servers["inner"].counts(); logins != 1 || node.Limited() {
+		if _, logins, _ := servers["inner"].Counts(); logins != 1 || node.Limited() {
 			t.Errorf("%d logins on the node, limited %v", logins, node.Limited())
 		}
-		if asked := b.person.questions(); len(asked) > 0 {
-			t.Errorf("a person was asked %v", asked)
-		}
-		if all := b.Hosts(); len(all) != 1 {
+		if all := outer.pool.Hosts(); len(all) != 1 {
 			t.Errorf("the node is listed among the hosts: %v", all)
 		}
 
 		time.Sleep(10 * time.Minute) // a loss soon after the login is waited out
-		servers["outer"].drop()
+		servers["outer"].Drop()
 		synctest.Wait()
 		mustConnect(t, outer)
 		echoThrough(t, node)
@@ -74,13 +48,11 @@ func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 
 // onHost has the commands on a host that lead onto a node, by ssh -W and by srun, do as
 // given, with the line that they are to run. It returns how often each was run.
-func onHost(s *sshServer, viaSSH, viaSrun func(ch ssh.Channel, line string) int) (ran func() (ssh, srun int)) {
+func onHost(s *sshtest.Server, viaSSH, viaSrun func(ch ssh.Channel, line string) int) (ran func() (ssh, srun int)) {
 	counts := map[string]int{}
 	run := func(starter string, then func(ssh.Channel, string) int) func(ssh.Channel) int {
 		return func(ch ssh.Channel) int {
-			s.mu.Lock()
-			counts[starter]++
-			s.mu.Unlock()
+			s.Set(func(*sshtest.Server) { counts[starter]++ })
 			var line []byte
 			for b := make([]byte, 1); ; line = append(line, b[0]) {
 				if _, err := ch.Read(b); err != nil || b[0] == '\n' {
@@ -90,13 +62,12 @@ func onHost(s *sshServer, viaSSH, viaSrun func(ch ssh.Channel, line string) int)
 			return then(ch, string(line))
 		}
 	}
-	s.set(func(s *sshServer) {
-		s.commands = map[string]func(ssh.Channel) int{posixsh.Line: run(posixsh.Line, viaSSH), posixsh.LoginLine: run(posixsh.LoginLine, viaSrun)}
+	s.Set(func(s *sshtest.Server) {
+		s.Commands = map[string]func(ssh.Channel) int{posixsh.Line: run(posixsh.Line, viaSSH), posixsh.LoginLine: run(posixsh.LoginLine, viaSrun)}
 	})
 	return func() (ssh, srun int) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return counts[posixsh.Line], counts[posixsh.LoginLine]
+		s.Set(func(*sshtest.Server) { ssh, srun = counts[posixsh.Line], counts[posixsh.LoginLine] })
+		return ssh, srun
 	}
 }
 
@@ -123,25 +94,14 @@ func says(words string) func(ssh.Channel, string) int {
 	}
 }
 
-// behind is a bench with "outer" up, where a node's ways lead.
-func behind(t *testing.T) (*Host, map[string]*sshServer) {
-	t.Helper()
-	b, servers := chain(t, nil, nil)
-	b.serve(t)
-	outer := b.Host("outer")
-	outer.Up()
-	mustConnect(t, outer)
-	return outer, servers
-}
-
 func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
 	for _, names := range [][]string{{"dropped1"}, {"dropped1", "dropped2", "dropped3", "dropped4"}} {
 		for _, limit := range []time.Duration{30 * time.Second, 45 * time.Second} {
 			t.Run(fmt.Sprintf("%d names, %v", len(names), limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					outer, servers := behind(t)
+					outer, servers := behind(t, tunnel.DefaultLimits())
 					ran := onHost(servers["outer"], hangs, relayEcho)
-					node := outer.Node(NodeOptions{Names: names, Job: "7"})
+					node := outer.node(Options{Names: names, Job: "7"})
 					defer node.Close()
 					ctx, cancel := context.WithTimeout(t.Context(), limit)
 					defer cancel()
@@ -155,7 +115,7 @@ func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
 					if took := time.Since(began); took > 15*time.Second || viaSSH == 0 || srun != 1 {
 						t.Errorf("srun had its turn after %v; %d runs of ssh, %d of srun", took, viaSSH, srun)
 					}
-					next := outer.Node(NodeOptions{Names: []string{"dropped9"}, Job: "8"})
+					next := outer.node(Options{Names: []string{"dropped9"}, Job: "8"})
 					defer next.Close()
 					began = time.Now()
 					echoThrough(t, next)
@@ -170,15 +130,15 @@ func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
 
 func TestANodeIsReachedByWhicheverNameAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, servers := behind(t)
-		node := outer.Node(NodeOptions{Names: []string{"dropped1", "dropped2", "inner"}})
+		outer, servers := behind(t, tunnel.DefaultLimits())
+		node := outer.node(Options{Names: []string{"dropped1", "dropped2", "inner"}})
 		defer node.Close()
 		began := time.Now()
 		echoThrough(t, node)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if _, logins, _ := servers["inner"].counts(); logins != 1 {
+		if _, logins, _ := servers["inner"].Counts(); logins != 1 {
 			t.Errorf("%d logins", logins)
 		}
 	})
@@ -186,14 +146,14 @@ func TestANodeIsReachedByWhicheverNameAnswers(t *testing.T) {
 
 func TestAWayThatHangsIsNotTheFirstTheNextTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, servers := behind(t)
-		servers["inner"].set(func(s *sshServer) { s.silent = true }) // its sshd hangs
+		outer, servers := behind(t, tunnel.DefaultLimits())
+		servers["inner"].Set(func(s *sshtest.Server) { s.Silent = true }) // its sshd hangs
 		greeted := func(ch ssh.Channel, line string) int {
 			_, _ = io.WriteString(ch.Stderr(), sshGreeted+"2.0, remote software version OpenSSH_9.2\n")
 			return hangs(ch, line)
 		}
 		onHost(servers["outer"], greeted, relayEcho)
-		node := outer.Node(NodeOptions{Names: []string{"inner"}, Job: "7"})
+		node := outer.node(Options{Names: []string{"inner"}, Job: "7"})
 		defer node.Close()
 		for try := 1; ; try++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -214,10 +174,10 @@ func TestAWayThatHangsIsNotTheFirstTheNextTime(t *testing.T) {
 func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
 	const denied = "debug1: SSH2_MSG_SERVICE_ACCEPT received\r\nalice@inner: Permission denied (publickey).\r\n"
 	synctest.Test(t, func(t *testing.T) {
-		outer, servers := behind(t)
+		outer, servers := behind(t, tunnel.DefaultLimits())
 		letNobodyIn(servers["inner"])
 		ran := onHost(servers["outer"], says(denied), says("srun: error: Unable to create step"))
-		node := outer.Node(NodeOptions{Names: []string{"inner", "inner.cluster"}, Job: "7"})
+		node := outer.node(Options{Names: []string{"inner", "inner.cluster"}, Job: "7"})
 		defer node.Close()
 		for range 50 {
 			_, err := node.Dial(t.Context(), "tcp", "echo:1")
@@ -226,7 +186,7 @@ func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		_, logins, _ := servers["inner"].counts()
+		_, logins, _ := servers["inner"].Counts()
 		if viaSSH, srun := ran(); logins != 1 || viaSSH != 1 || srun < 3 || srun > 15 {
 			t.Errorf("%d logins of ours, %d by ssh on the host, %d job steps", logins, viaSSH, srun)
 		}
@@ -235,13 +195,13 @@ func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
 
 func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, servers := behind(t)
+		outer, servers := behind(t, tunnel.DefaultLimits())
 		onHost(servers["outer"], says("ssh: not found"), relayEcho)
-		node := outer.Node(NodeOptions{Names: []string{"inner"}})
+		node := outer.node(Options{Names: []string{"inner"}})
 		defer node.Close()
 		echoThrough(t, node)
 		letNobodyIn(servers["inner"])
-		servers["inner"].drop()
+		servers["inner"].Drop()
 		var wg sync.WaitGroup
 		for range 6 { // a page's
 			wg.Go(func() {
@@ -251,7 +211,7 @@ func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if _, logins, _ := servers["inner"].counts(); logins != 2 {
+		if _, logins, _ := servers["inner"].Counts(); logins != 2 {
 			t.Errorf("%d logins, want the first and one refused", logins)
 		}
 	})
@@ -259,10 +219,10 @@ func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
 
 func TestANodeWithoutPythonSaysWhatWouldHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, servers := behind(t)
+		outer, servers := behind(t, tunnel.DefaultLimits())
 		letNobodyIn(servers["inner"])
 		ran := onHost(servers["outer"], says("ssh: not found"), says("python3 is not installed on this node\n"))
-		node := outer.Node(NodeOptions{Names: []string{"inner"}, Job: "7"})
+		node := outer.node(Options{Names: []string{"inner"}, Job: "7"})
 		defer node.Close()
 		for range 3 {
 			_, dialled := node.Dial(t.Context(), "tcp", "echo:1")
@@ -284,7 +244,7 @@ func TestAHostThatPrintsWithoutEndFillsNoMemory(t *testing.T) {
 	for name, junk := range map[string]string{"one line": "x", "many lines": "x\n"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				outer, servers := behind(t)
+				outer, servers := behind(t, tunnel.DefaultLimits())
 				junk, taken := []byte(strings.Repeat(junk, 16<<10)), 0
 				flood := func(ch ssh.Channel, _ string) int {
 					for ; taken < 100<<20; taken += len(junk) {
@@ -295,7 +255,7 @@ func TestAHostThatPrintsWithoutEndFillsNoMemory(t *testing.T) {
 					return 1
 				}
 				onHost(servers["outer"], flood, says("no step"))
-				node := outer.Node(NodeOptions{Names: []string{"refused"}})
+				node := outer.node(Options{Names: []string{"refused"}})
 				defer node.Close()
 				if _, err := node.Dial(t.Context(), "tcp", "127.0.0.1:8888"); err == nil || !strings.Contains(err.Error(), "prints without end") {
 					t.Errorf("dialled: %v", err)
@@ -311,15 +271,15 @@ func TestAHostThatPrintsWithoutEndFillsNoMemory(t *testing.T) {
 
 func TestAPBSNodeWithoutPythonHasTheShellsOfItsSSHD(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		outer, servers := behind(t)
+		outer, servers := behind(t, tunnel.DefaultLimits())
 		onHost(servers["inner"], nil, says("python3 is not installed on this node\n"))
-		servers["inner"].set(func(s *sshServer) {
-			s.commands["whoami"] = func(ch ssh.Channel) int {
+		servers["inner"].Set(func(s *sshtest.Server) {
+			s.Commands["whoami"] = func(ch ssh.Channel) int {
 				say(ch, "me")
 				return 0
 			}
 		})
-		node := outer.Node(NodeOptions{Names: []string{"inner"}, PBSJob: "7"})
+		node := outer.node(Options{Names: []string{"inner"}, PBSJob: "7"})
 		defer node.Close()
 		ch, requests, err := node.OpenChannel(t.Context(), "session", nil)
 		if err != nil {
@@ -334,23 +294,4 @@ func TestAPBSNodeWithoutPythonHasTheShellsOfItsSSHD(t *testing.T) {
 			t.Errorf("%q, %v", out, err)
 		}
 	})
-}
-
-func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
-	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
-		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
-			s := newSessionLimit(tt.limit, time.Minute)
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			got := 0
-			for ; ; got++ {
-				if _, err := s.acquireForStream(ctx, nil); err != nil {
-					break
-				}
-			}
-			if got != tt.connections {
-				t.Errorf("%d connections, want %d", got, tt.connections)
-			}
-		})
-	}
 }

@@ -1,4 +1,4 @@
-package tunnel
+package node
 
 import (
 	"context"
@@ -12,20 +12,22 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel"
 	"tunctl/tunnel/step"
 )
 
 // jobSteps are the steps of a Slurm job on one node, which srun on the host starts. One
 // step with a relay carries everything.
 type jobSteps struct {
-	host    *Host
+	link    tunnel.Link
+	learned *Learned
 	job     string
 	cluster string // "": the host's own
 	node    string // its name in Slurm
 	relay   *sharedRelay
 
-	options  srunOptions // used by the relay's one start at a time
-	otherWay func() bool // there may be one, if the step does not start soon
+	options    srunOptions // used by the relay's one start at a time
+	otherRoute func() bool // there may be one, if the step does not start soon
 }
 
 // srunOptions are what a version of srun needs.
@@ -34,9 +36,9 @@ type srunOptions struct {
 	allMemory bool // the step is to share the job's memory, too
 }
 
-// stepPatience is how long the start of a step may take where there is no other way, and
+// stepTimeout is how long the start of a step may take where there is no other route, and
 // the start of a relay on a node whose file system is slow.
-const stepPatience = 30 * time.Second
+const stepTimeout = 30 * time.Second
 
 var (
 	errStepSlow  = errors.New("the step did not start in time")
@@ -60,13 +62,13 @@ func slurmName(names []string) string {
 
 // check reports a job or a node that cannot be part of a command.
 func (j *jobSteps) check() error {
-	if !safeWord(j.node) || !safeWord(j.job) || j.cluster != "" && !safeWord(j.cluster) {
-		return j.noWay(fmt.Errorf("%q, %q and %q cannot be part of a command", j.node, j.job, j.cluster))
+	if !posixsh.IsWord(j.node) || !posixsh.IsWord(j.job) || j.cluster != "" && !posixsh.IsWord(j.cluster) {
+		return j.failure(fmt.Errorf("%q, %q and %q cannot be part of a command", j.node, j.job, j.cluster))
 	}
 	return nil
 }
 
-func (j *jobSteps) noWay(err error) error { return &noWayError{"srun", err} }
+func (j *jobSteps) failure(err error) error { return &tunnel.RouteError{Route: "srun", Err: err} }
 
 // srun is the part of the command line before the program. Of the login node's limits
 // only the size of core files applies to the job, as it does under srun by hand. Without
@@ -110,13 +112,13 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	known := j.host.srun.get()
+	known := j.learned.srun.get()
 	j.options.noOverlap = j.options.noOverlap || known.noOverlap
 	j.options.allMemory = j.options.allMemory || known.allMemory
 	for {
-		limit := j.host.pool.o.Limits.StepStart
-		if j.options.allMemory && !j.otherWay() {
-			limit = stepPatience
+		limit := j.link.Limits().StepStart
+		if j.options.allMemory && !j.otherRoute() {
+			limit = stepTimeout
 		}
 		run, err := j.startOnce(ctx, o, limit)
 		switch {
@@ -124,15 +126,15 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 			j.options.noOverlap = true
 		case errors.Is(err, errNoPython):
 			return nil, err
-		case isNoWay(err) && !errors.Is(err, errFewSessions) && !j.options.allMemory:
+		case isRouteError(err) && !errors.Is(err, tunnel.ErrFewSessions) && !j.options.allMemory:
 			j.options.allMemory = true
 		default:
 			if err == nil {
-				j.host.srun.set(j.options)
+				j.learned.srun.set(j.options)
 			}
 			return run, err
 		}
-		j.host.log.Debug("the job step is tried again", "job", j.job, "err", err)
+		j.link.Log().Debug("the job step is tried again", "job", j.job, "err", err)
 	}
 }
 
@@ -144,11 +146,7 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$ -f tunctl-relay) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
 
 func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Duration) (*runningRelay, error) {
-	c, err := j.host.current()
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.stream(ctx, posixsh.LoginLine, leaveStep+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
+	s, err := j.link.Start(ctx, posixsh.LoginLine, leaveStep+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +154,12 @@ func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Dur
 }
 
 // startRelay starts a relay in a command, which takes no longer than limit.
-func startRelay(ctx context.Context, s *stream, o step.Options, limit time.Duration, way, job string) (*runningRelay, error) {
+func startRelay(ctx context.Context, s *tunnel.Stream, o step.Options, limit time.Duration, route, job string) (*runningRelay, error) {
 	starting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c, err := step.Start(starting, s, o)
 	if err == nil {
-		return &runningRelay{Conn: c, link: s.conn, began: time.Now()}, nil
+		return &runningRelay{Conn: c, stream: s, began: time.Now()}, nil
 	}
 	_ = s.Close()
 	if ctx.Err() != nil {
@@ -170,34 +168,35 @@ func startRelay(ctx context.Context, s *stream, o step.Options, limit time.Durat
 	slow := starting.Err() != nil
 	if !slow {
 		select {
-		case <-s.exited:
+		case <-s.Exited():
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-starting.Done():
 		}
 	}
-	return nil, relayFailure(s, err, slow, way, job)
+	return nil, relayFailure(s, err, slow, route, job)
 }
 
 // relayFailure says why a relay did not start.
-func relayFailure(s *stream, err error, slow bool, way, job string) error {
-	said := s.stderr.raw()
+func relayFailure(s *tunnel.Stream, err error, slow bool, route, job string) error {
+	if lost := s.Lost(); lost != nil {
+		return lost
+	}
+	said := s.Stderr()
 	switch {
-	case s.conn.ended():
-		return s.conn.downError()
 	case noPython.MatchString(said):
-		return &noWayError{way, errNoPython}
+		return &tunnel.RouteError{Route: route, Err: errNoPython}
 	case jobIsOver.MatchString(said):
 		return api.Errorf(api.CodeJobEnded, "job %s has ended", job).Because(err)
 	case strings.Contains(said, "option") && strings.Contains(said, "--overlap'"):
-		return &noWayError{way, errNoOverlap}
+		return &tunnel.RouteError{Route: route, Err: errNoOverlap}
 	case slow:
-		return &noWayError{way, errStepSlow}
+		return &tunnel.RouteError{Route: route, Err: errStepSlow}
 	}
-	if text := s.stderr.text().String(); text != "" {
+	if text := s.StderrText().String(); text != "" {
 		err = errors.New(text)
 	}
-	return &noWayError{way, err}
+	return &tunnel.RouteError{Route: route, Err: err}
 }
 
 // jobIsOver is what srun prints about a job that has ended.
