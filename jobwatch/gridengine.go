@@ -158,10 +158,13 @@ printf '\n%s\n' `+mark+` "$(id -un)"
 	return remote.Result{Stdout: []byte(rest), Stderr: res.Stderr, Exit: res.Exit}, nil
 }
 
-// forget removes what is known of jobs that are not on the list any more, and that those on
-// it were missed.
+// forget removes what is known of jobs that are not on the list any more, or whose number is
+// another job's there, and that those on it were missed.
 func (g gridEngine) forget() {
-	maps.DeleteFunc(g.cache.known, func(number string, _ *geKnown) bool { return len(g.matching(number)) == 0 })
+	maps.DeleteFunc(g.cache.known, func(number string, k *geKnown) bool {
+		rows := g.matching(number)
+		return len(rows) == 0 || k.record.number != "" && !strings.HasPrefix(k.record.name, rows[0].name) // a list may cut it
+	})
 	maps.DeleteFunc(g.cache.missed, func(id string, at time.Time) bool {
 		return time.Since(at) > time.Hour || len(g.matching(id)) > 0
 	})

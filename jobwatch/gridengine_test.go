@@ -274,6 +274,26 @@ func TestATagIsFoundAmongMoreJobsThanOneAnswerDescribes(t *testing.T) {
 	}
 }
 
+func TestWhatIsKnownOfAJobIsNotKnownOfAnotherWithItsNumber(t *testing.T) {
+	m := jobtest.NewMachine(t)
+	fakeGridEngine(t, m)
+	m.Write(t, "list", geList("1 r"))
+	m.Write(t, "details", geDetails("1"))
+	w := geWatcher(t, m)
+	if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 1 || !sched.HasTag(jobs[0], "tag1") {
+		t.Fatalf("%+v, %v", jobs, err)
+	}
+	m.Write(t, "list", strings.ReplaceAll(geList("1 r"), "<JB_name>n1<", "<JB_name>production<"))
+	m.Write(t, "details", geDetails())
+	scheduler, err := w.scheduler(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if jobs, err := scheduler.List(t.Context(), w.sh); err != nil || len(jobs) != 1 || jobs[0].Name != "production" || jobs[0].Script != "" {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+}
+
 func TestTheAnswerOfQsubIsFoundInThePrivateFolderOfTheSite(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	fakeGridEngine(t, m)

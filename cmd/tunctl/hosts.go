@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -108,7 +108,7 @@ func knownHosts(cfg *configs.Config) []string {
 
 // resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	return agent.Resolver(cfg, readSites(p), sshConfigFile(cfg))
+	return settings.Resolver(cfg, readSites(p), sshConfigFile(cfg))
 }
 
 func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {

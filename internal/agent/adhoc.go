@@ -19,7 +19,7 @@ import (
 // handleForward brings up forwards that are in no config: those through a host as a
 // separate session, those of a session beside its own.
 func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
-	a.useEnv(req.Env)
+	a.hosts.UseEnv(req.Env)
 	specs, err := adhocSpecs(req)
 	switch {
 	case err != nil:
@@ -27,7 +27,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 	case req.Session != "":
 		return a.forwardSession(req, specs)
 	}
-	if err := a.allowed(ctx, req.Host); err != nil {
+	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
 		return api.ForwardResponse{}, err
 	}
 	s, err := a.adhoc(req.Host, specs)
@@ -65,7 +65,7 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 		r.KeepPorts(ports.Page, ports.Picked)
 	}, nil)
 	now, at := s.status(), time.Now()
-	a.hub.publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
+	a.hub.Publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
 	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: list}, err
 }
 
@@ -171,7 +171,7 @@ func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error
 		if live && s.origin == adhoc && rec.Attached == host && slices.Equal(rec.Forwards, texts) {
 			return s, nil
 		}
-		if _, configured := a.config.Session(name); !live && !configured && !rec.Wanted {
+		if _, configured := a.settings.Config().Session(name); !live && !configured && !rec.Wanted {
 			break
 		}
 		name = fmt.Sprintf("%s-%d", base, n)

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"tunctl/configs"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
@@ -20,7 +23,7 @@ const tailLines = 5
 
 // logPath is the job's log: the one of the config, else the one of the scheduler.
 func (s *session) logPath(job api.Job) string {
-	pattern := strings.TrimPrefix(s.config().Log, localPrefix)
+	pattern := strings.TrimPrefix(s.config().Log, configs.LocalPrefix)
 	if pattern == "" {
 		return job.Log
 	}
@@ -30,10 +33,10 @@ func (s *session) logPath(job api.Job) string {
 // logReader reads the file at logPath: on the host, or on this computer if the config
 // says that the host's files are mounted here.
 func (s *session) logReader() remote.Runner {
-	if strings.HasPrefix(s.config().Log, localPrefix) {
+	if strings.HasPrefix(s.config().Log, configs.LocalPrefix) {
 		return remote.Local{}
 	}
-	return runner{host: s.agent.pool.Host(s.host())}
+	return hosts.Runner{Host: s.agent.pool.Host(s.host())}
 }
 
 // logPaths are all files that may have the server's address: the log, and other output
@@ -80,7 +83,7 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 
 // jobLogSource is the log of a job as the scheduler reports it.
 func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, error) {
-	job, err := a.hostJob(ctx, host, id)
+	job, err := a.hosts.Job(ctx, host, id)
 	if err != nil {
 		return logSource{}, err
 	}
@@ -92,7 +95,7 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 		return logSource{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
 			WithHint("%s", job.Hint)
 	}
-	return logSource{reader: runner{host: a.pool.Host(host)}, path: path}, nil
+	return logSource{reader: hosts.Runner{Host: a.pool.Host(host)}, path: path}, nil
 }
 
 // handleLog streams the log of a session's job, or of any job of the person, redacted unless
@@ -106,7 +109,7 @@ func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 		src, err = a.jobLogSource(r.Context(), r.PathValue("host"), r.PathValue("id"))
 	}
 	if err != nil {
-		fail(w, err)
+		localapi.Fail(w, err)
 		return
 	}
 	a.sendLog(w, r, src)
@@ -114,7 +117,7 @@ func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 
 func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 	src.secrets = r.URL.Query().Get("secrets") != ""
-	out := newLines(w)
+	out := localapi.NewLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
 	tail = min(tail, maxTail)
 	var err error
@@ -123,8 +126,8 @@ func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 	} else {
 		err = src.send(r.Context(), out, follow, tail, a.limits.Jobs)
 	}
-	if err != nil && !*out.sent {
-		fail(w, err)
+	if err != nil && !out.Sent() {
+		localapi.Fail(w, err)
 		return
 	}
 	if err != nil {
@@ -158,14 +161,14 @@ func (a *Agent) logSource(name string) (logSource, error) {
 	if known.Endpoint != nil {
 		src.known = known.Endpoint.Secrets()
 	}
-	over, remote := src.reader.(runner)
+	over, remote := src.reader.(hosts.Runner)
 	switch {
 	case src.path == "":
 		return src, api.Errorf(api.CodeNotReady, "log path of job %s is not known yet", job.ID).
 			WithHint("%s",
 				cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)))
-	case remote && over.host.Status().State != api.HostUp:
-		return src, notConnected(s.host(), ", where the log is")
+	case remote && over.Host.Status().State != api.HostUp:
+		return src, hosts.NotConnected(s.host(), ", where the log is")
 	}
 	return src, nil
 }
@@ -174,17 +177,17 @@ func (a *Agent) logSource(name string) (logSource, error) {
 const maxTail = 1000
 
 // sendTail sends the end of the log in one chunk, without secrets.
-func (src logSource) sendTail(ctx context.Context, out lines, n int) error {
+func (src logSource) sendTail(ctx context.Context, out *localapi.Lines, n int) error {
 	text, err := joblog.Tail(ctx, src.reader, src.path, n)
 	if err != nil {
 		return err
 	}
-	return out.send(api.LogChunk{Path: src.path, Text: api.Redact(string(text), src.known...)})
+	return out.Send(api.LogChunk{Path: src.path, Text: api.Redact(string(text), src.known...)})
 }
 
 // send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
 // what is appended, until ctx ends or nobody reads.
-func (src logSource) send(ctx context.Context, out lines, follow bool, tail int, limits remote.Limits) error {
+func (src logSource) send(ctx context.Context, out *localapi.Lines, follow bool, tail int, limits remote.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := &logSink{out: out}
@@ -213,7 +216,7 @@ func (src logSource) send(ctx context.Context, out lines, follow bool, tail int,
 
 // logSink sends the chunks of a log.
 type logSink struct {
-	out    lines
+	out    *localapi.Lines
 	redact *api.Redactor // nil: secrets are shown
 	path   string
 	end    int64 // how far the file was read
@@ -231,7 +234,7 @@ func (s *logSink) write(c joblog.Chunk) error {
 	chunk := api.LogChunk{Path: c.Path, Offset: c.Offset, Restarted: c.Reset}
 	if s.redact == nil {
 		chunk.SetBytes(c.Data)
-		return s.out.send(chunk)
+		return s.out.Send(chunk)
 	}
 	chunk.Offset -= int64(s.redact.Held())
 	text := s.redact.Add(c.Data)
@@ -239,7 +242,7 @@ func (s *logSink) write(c joblog.Chunk) error {
 		return nil
 	}
 	chunk.SetBytes(text)
-	return s.out.send(chunk)
+	return s.out.Send(chunk)
 }
 
 // flush sends what waits for a next chunk, when none continues it.
@@ -249,5 +252,5 @@ func (s *logSink) flush() error {
 	}
 	chunk := api.LogChunk{Path: s.path, Offset: s.end - int64(s.redact.Held())}
 	chunk.SetBytes(s.redact.Flush())
-	return s.out.send(chunk)
+	return s.out.Send(chunk)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/jobwatch/remote"
 )
@@ -25,7 +26,7 @@ func shownLog(t *testing.T, log []byte, src logSource) []byte {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	if err := src.send(t.Context(), newLines(rec), false, 0, remote.Limits{}); err != nil {
+	if err := src.send(t.Context(), localapi.NewLines(rec), false, 0, remote.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	var shown []byte

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
@@ -231,7 +232,7 @@ func (p probed) Reaches() probe.Reaches {
 	s := p.nodes.session
 	cfg := s.config()
 	r := probe.Reaches{Config: cfg.Reach, Last: s.agent.store.Session(s.name).Reach}
-	if site, ok := s.agent.configuredSite(cfg.Host); ok {
+	if site, ok := s.agent.settings.Site(cfg.Host); ok {
 		r.Site = site.Reach
 	}
 	return r
@@ -272,12 +273,12 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	cfg := withAnswers(s.config(), s.known().With)
+	cfg := s.config().WithAnswers(s.known().With)
 	if cfg.Builtin() == "" {
 		return ""
 	}
-	site, _ := s.agent.configuredSite(cfg.Host)
-	enter, ok := cfg.BuiltinJob(s.agent.cfg().Host(cfg.Host), site, site.Scheduler).Container()
+	site, _ := s.agent.settings.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(s.agent.settings.Config().Host(cfg.Host), site, site.Scheduler).Container()
 	switch {
 	case !ok:
 		return ""
@@ -345,7 +346,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 
 // siteNames are the names by which the login nodes of the session's site dial a node.
 func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
-	site, ok := n.session.agent.configuredSite(n.session.host())
+	site, ok := n.session.agent.settings.Site(n.session.host())
 	if !ok || probe.IsLocal(node) || isAddress(node) {
 		return nil
 	}
@@ -359,7 +360,7 @@ func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
 	if names, known := n.names.Load(node); known {
 		return names.([]string)
 	}
-	names, err := jobwatch.NodeNames(ctx, runner{host: n.host}, node)
+	names, err := jobwatch.NodeNames(ctx, hosts.Runner{Host: n.host}, node)
 	if err != nil {
 		n.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 		return nil

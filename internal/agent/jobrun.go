@@ -12,6 +12,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
@@ -99,7 +100,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
 		r.work.Go(func() { r.keep.serve(ctx) })
 	}
-	changed, up := r.host.Changed(), isUp(r.host)
+	changed, up := r.host.Changed(), hosts.IsUp(r.host)
 	var silent <-chan time.Time // fires when the job has run for a while without output
 	r.resume(job)
 	for {
@@ -141,7 +142,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			r.handleProbe(p)
 		case <-changed:
 			was := up
-			changed, up = r.host.Changed(), isUp(r.host)
+			changed, up = r.host.Changed(), hosts.IsUp(r.host)
 			if up && !was {
 				r.jobs.QuerySoon()
 				r.nudgeFollower()
@@ -202,7 +203,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	}
 	r.logPath = paths[0]
 	r.showReading(job)
-	detector := r.session.agent.detector(r.session.config().App)
+	detector := r.session.agent.settings.Detector(r.session.config().App)
 	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
@@ -253,7 +254,7 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 
 // target is what to prove for a finding.
 func (r *jobRun) target(f detect.Finding, job api.Job) *probe.Target {
-	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(runner{host: r.host}, job)}
+	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)}
 }
 
 // proveShell has the prober run a command inside a job that serves no page, once it is
@@ -443,7 +444,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 // searchRuntimeFiles reads Jupyter's runtime files while no server answers.
 func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	limits := r.session.agent.limits.Jobs
-	files := r.jobs.RuntimeFiles(runner{host: r.host}, job)
+	files := r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)
 	began := time.Now()
 	for {
 		if !r.session.known().Answers {
@@ -474,7 +475,7 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
 			continue
 		}
-		detector := r.session.agent.detector(r.session.config().App)
+		detector := r.session.agent.settings.Detector(r.session.config().App)
 		_, _ = detector.Write(out)
 		detector.Flush()
 		if f := detector.Finding(); f.Found && !r.session.known().Answers {

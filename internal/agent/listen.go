@@ -94,7 +94,7 @@ func (s *session) keepPorts() {
 	s.mu.Unlock()
 	for _, f := range open.Status() {
 		if f.Note != "" {
-			s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
+			s.agent.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
 		}
 	}
 	if open != nil { // else it was taken down meanwhile

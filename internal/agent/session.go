@@ -12,7 +12,9 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
@@ -52,7 +54,7 @@ type session struct {
 
 	mu           sync.Mutex
 	cfg          configs.Session
-	asked        api.Choices // for the submission that is permitted; nil: none
+	asked        submit.Plan // for the submission that is permitted; zero: a person chose nothing
 	facts        facts.Facts
 	current      api.Session // as last entered
 	pages        pages
@@ -71,9 +73,9 @@ type attempt struct {
 	done   chan struct{}
 
 	// Guarded by session.mu:
-	who    requester // a person may ask for what the agent has started
-	client string    // through which a person last asked
-	permit permit    // to submit a job
+	who    requester     // a person may ask for what the agent has started
+	client string        // through which a person last asked
+	permit submit.Permit // a job
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
@@ -107,10 +109,10 @@ func (s *session) status() api.Session {
 }
 
 // start brings the session up unless an attempt is in progress. With permits, a job may be
-// submitted, for the command that waits, if any, and with the choices, if any. The client, if
+// submitted, for the command that waits, if any, and with the choices of the plan, if any. The client, if
 // any, gets the questions of a login. It returns the state right after; events older than at are
 // about the time before.
-func (s *session) start(who requester, permits bool, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
+func (s *session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.mu.Lock()
@@ -128,8 +130,8 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
 		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
 			s.grantLocked(s.attempt, waiter)
-			if with != nil {
-				s.asked = with
+			if plan.With != nil {
+				s.asked = plan
 			}
 			if s.watch != nil {
 				s.watch.QuerySoon()
@@ -142,7 +144,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 		return s.current, at
 	}
 	r := s.newAttemptLocked(host, who, client)
-	s.asked = with
+	s.asked = plan
 	if permits {
 		s.grantLocked(r, waiter)
 	}
@@ -152,7 +154,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 
 // startFor starts a session for a person, without a submission.
 func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
+	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
 	a.resume()
 	return api.UpResponse{Session: now, At: at}
 }
@@ -186,7 +188,7 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
-	cfg, ok := s.agent.cfg().Session(cmp.Or(s.of, s.name))
+	cfg, ok := s.agent.settings.Config().Session(cmp.Or(s.of, s.name))
 	if !ok || s.origin != fromConfig && s.origin != second {
 		return false
 	}
@@ -270,7 +272,7 @@ func (s *session) finish(r *attempt, err error) {
 		return // the agent stops: the session is still wanted
 	}
 	failure := asError(err)
-	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.live(time.Now()) {
+	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.Live(time.Now()) {
 		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
 		again.permit = r.permit
 		s.expireLocked(again)
@@ -313,7 +315,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	}, func(f *facts.Facts) {
 		known := remembered(s.agent.store, s.name)
 		known.Host = f.Host
-		*f, s.asked = known, nil
+		*f, s.asked = known, submit.Plan{}
 	})
 	s.acting.Unlock()
 	s.observe()
@@ -369,7 +371,7 @@ func (s *session) change(apply func(*facts.Facts)) {
 // publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
 	now := time.Now()
-	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now)
+	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.Live(now)
 	s.facts.Listeners, s.facts.Submissions = s.pages.forwards.HostListeners(), s.agent.store.Session(s.name).Submissions
 	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
 	v := s.facts.Derive(now)
@@ -378,7 +380,7 @@ func (s *session) enterLocked() {
 		s.endPermitLocked() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked), Recent: s.agent.recentChoices(s),
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.agent.recentChoices(s),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
 		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.facts.Job.ID == s.cancelledJob,
 		MaySubmit: maySubmit && v.State != api.SessionReady,
@@ -421,7 +423,7 @@ func (s *session) enterLocked() {
 	}
 	s.current = next
 	published := next
-	s.agent.hub.publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
+	s.agent.hub.Publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
 }
 
 func (s *session) redactLocked(text string) string {

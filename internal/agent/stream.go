@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/agent/forwards"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
@@ -60,17 +61,17 @@ func (c streamClient) CloseWrite() error { return closeWrite(c.Conn) }
 // then the connection becomes the stream.
 func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
-	err := decode(w, r, &req)
+	err := localapi.Decode(w, r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
 		err = api.Errorf(api.CodeUsage, "a stream needs the header Upgrade: %s", api.StreamUpgrade)
 	}
 	var to backend
 	if err == nil {
-		a.useEnv(req.Env)
+		a.hosts.UseEnv(req.Env)
 		to, err = a.openStream(r.Context(), req)
 	}
 	if err != nil {
-		fail(w, err)
+		localapi.Fail(w, err)
 		return
 	}
 	client, err := hijack(w, to.notice)
@@ -181,7 +182,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
 		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
 	}
-	if err := a.allowed(ctx, req.Host); err != nil {
+	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
@@ -190,7 +191,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	switch {
 	case login.Status().State == api.HostUp:
 	case connectAtOnce(login, req):
-		login.UpFor(clientOf(ctx))
+		login.UpFor(localapi.Client(ctx))
 	default:
 		login.Want()
 	}
@@ -201,7 +202,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 		return login, func() {}, nil
 	}
 	node := a.pool.Behind(req.Host, req.Node)
-	release = node.Lease(connectAtOnce(node, req), clientOf(ctx))
+	release = node.Lease(connectAtOnce(node, req), localapi.Client(ctx))
 	if err := node.Await(ctx); err != nil {
 		release()
 		return nil, nil, err

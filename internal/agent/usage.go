@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
@@ -18,7 +19,7 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("session")
 	if name != "" {
 		if _, err := a.session(name); err != nil {
-			fail(w, err)
+			localapi.Fail(w, err)
 			return
 		}
 	}
@@ -28,26 +29,26 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 		samples = a.usage.Subscribe(name)
 		defer a.usage.Unsubscribe(samples)
 	}
-	out := newLines(w)
+	out := localapi.NewLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
 	for _, s := range a.live() {
 		if name != "" && name != s.name {
 			continue
 		}
 		for _, u := range s.meter.Samples() {
-			if out.send(u) != nil {
+			if out.Send(u) != nil {
 				return
 			}
 			sent[s.name] = u.Time
 		}
 	}
-	if out.ctl.Flush() != nil || known { // the client knows now that the stream is open
+	if out.Flush() != nil || known { // the client knows now that the stream is open
 		return
 	}
 	for {
 		select {
 		case u := <-samples:
-			if u.Time.After(sent[u.Session]) && out.send(u) != nil {
+			if u.Time.After(sent[u.Session]) && out.Send(u) != nil {
 				return
 			}
 		case <-r.Context().Done():

@@ -17,7 +17,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
@@ -34,13 +34,20 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":          {"configs", "internal/agent/facts", "internal/agent/forwards", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
-	"internal/agent/facts":    {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/forwards": {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
-	"internal/agent/probe":    {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
-	"internal/agent/state":    {"internal/api", "internal/atomicfile"},
-	"internal/gateway":        {"internal/atomicfile"},
-	"internal/usage":          {"internal/api", "internal/ctxtime", "internal/posixsh"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent/events":    {"internal/api", "tunnel/failure"},
+	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
+	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
+	"internal/agent/localapi":  {"internal/api", "internal/home"},
+	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
+	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
+	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
+	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
+	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
+	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
+	"internal/gateway":         {"internal/atomicfile"},
+	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
@@ -149,6 +156,9 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/internal/show"},
 	{"internal/agent", "tunctl/tray"},
+	// What the user has written is known below the hosts, and a host knows no session.
+	{"internal/agent/settings", "tunctl/internal/agent/state"},
+	{"internal/agent/hosts", "tunctl/tunnel/forward"},
 	// What is measured is given as a Source.
 	{"internal/usage", "tunctl/tunnel"},
 	{"internal/usage", "tunctl/jobwatch"},
@@ -159,6 +169,8 @@ var never = []struct{ from, to string }{
 	{"internal/agent/forwards", "tunctl/internal/agent/probe"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
+	// A submission is made through a Watcher.
+	{"internal/agent/submit", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.

@@ -1,4 +1,4 @@
-package agent
+package passwords
 
 import (
 	"path/filepath"
@@ -11,15 +11,15 @@ import (
 func TestARefusedPasswordIsKeptAndNotUsed(t *testing.T) {
 	const account = "alice@login:22"
 	path := filepath.Join(t.TempDir(), "state.json")
-	start := func() *passwords {
+	start := func() *Passwords {
 		store, err := state.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &passwords{store: store, env: func() api.Env { return nil }}
+		return New(store, func() api.Env { return nil })
 	}
 	p := start()
-	keep := func(p *passwords) {
+	keep := func(p *Passwords) {
 		if err := p.Keep(t.Context(), account, "secret", api.KeepMemory); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,6 @@
-package agent
+// Package socket is where the agent listens, and the lock that makes it the only agent of its
+// user. It does not know what is served there.
+package socket
 
 import (
 	"context"
@@ -27,45 +29,45 @@ const (
 	lockPoll    = 20 * time.Millisecond
 )
 
-// socket is the agent's listener, with the lock that makes it the only agent of its user.
+// Socket is the agent's listener, with the lock that makes it the only agent of its user.
 // The lock is in the state folder and held as long as the agent runs; the kernel frees
 // the lock of an agent that was killed. The file next to the lock has the path of the
 // socket, since clients may look for it elsewhere.
-type socket struct {
+type Socket struct {
 	paths home.Paths
 	since time.Time
 	log   *slog.Logger
 	lock  *flock.Flock
-	// crashed says that the last agent ended without a stop, while the computer stayed on.
-	crashed bool
+	// Crashed says that the last agent ended without a stop, while the computer stayed on.
+	Crashed bool
 
 	mu       sync.Mutex
 	listener *localsocket.Listener
 	closed   bool
 }
 
-// openSocket acquires the lock and listens. It waits for another agent that is stopping,
+// Open acquires the lock and listens. It waits for another agent that is stopping,
 // and never replaces one: the error wraps ErrRunning if that responds.
-func openSocket(ctx context.Context, paths home.Paths, since time.Time, log *slog.Logger) (*socket, error) {
+func Open(ctx context.Context, paths home.Paths, since time.Time, log *slog.Logger) (*Socket, error) {
 	if err := home.MakePrivate(paths.State); err != nil {
 		return nil, err
 	}
-	s := &socket{paths: paths, since: since, log: log, lock: flock.New(paths.Lock())}
+	s := &Socket{paths: paths, since: since, log: log, lock: flock.New(paths.Lock())}
 	if err := s.acquireLock(ctx); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	last, err := paths.Running()
-	s.crashed = err == nil && !last.BeforeBoot()
+	s.Crashed = err == nil && !last.BeforeBoot()
 	if err := paths.ClearRunning(); err != nil { // of an agent that was killed
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	if err := s.listen(ctx); err != nil {
-		return nil, errors.Join(err, s.release())
+		return nil, errors.Join(err, s.Release())
 	}
 	return s, nil
 }
 
-func (s *socket) acquireLock(ctx context.Context) error {
+func (s *Socket) acquireLock(ctx context.Context) error {
 	deadline := time.After(lockTimeout)
 	for {
 		locked, err := s.lock.TryLock()
@@ -112,7 +114,7 @@ func isListening(ctx context.Context, path string) bool {
 // listen opens the socket at its path or at the spare one: the folder for sockets may
 // belong to another user, or be removed at the end of a login. The holder of the lock may
 // replace an existing socket.
-func (s *socket) listen(ctx context.Context) error {
+func (s *Socket) listen(ctx context.Context) error {
 	var failed error
 	for _, path := range slices.Compact([]string{s.paths.Socket, s.paths.SpareSocket()}) { // Windows has one for both
 		l, err := localsocket.Listen(ctx, path)
@@ -131,7 +133,7 @@ func (s *socket) listen(ctx context.Context) error {
 
 // announce writes which process has the lock and where it listens. If the disk is full,
 // only clients with the same socket path find the agent; the lock still prevents a second.
-func (s *socket) announce(path string) {
+func (s *Socket) announce(path string) {
 	err := s.paths.SetRunning(home.Running{PID: os.Getpid(), Since: s.since, Socket: path})
 	if err != nil {
 		s.log.Warn("clients with another XDG_RUNTIME_DIR may not find the agent", "err", errors.Join(err, s.paths.ClearRunning()))
@@ -139,7 +141,7 @@ func (s *socket) announce(path string) {
 }
 
 // replace has Accept continue with l, unless the socket is closed.
-func (s *socket) replace(l *localsocket.Listener) bool {
+func (s *Socket) replace(l *localsocket.Listener) bool {
 	s.mu.Lock()
 	was := s.listener
 	ok := !s.closed
@@ -153,9 +155,9 @@ func (s *socket) replace(l *localsocket.Listener) bool {
 	return ok
 }
 
-// serve listens again whenever the socket was removed: cleaners of temporary folders, and
+// Serve listens again whenever the socket was removed: cleaners of temporary folders, and
 // the end of another login, remove it from a running agent.
-func (s *socket) serve(ctx context.Context, every time.Duration) {
+func (s *Socket) Serve(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -176,14 +178,14 @@ func (s *socket) serve(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (s *socket) current() *localsocket.Listener {
+func (s *Socket) current() *localsocket.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listener
 }
 
 // Accept implements net.Listener. It accepts only the agent's own user.
-func (s *socket) Accept() (net.Conn, error) {
+func (s *Socket) Accept() (net.Conn, error) {
 	for {
 		l := s.current()
 		conn, err := l.Accept()
@@ -194,10 +196,10 @@ func (s *socket) Accept() (net.Conn, error) {
 }
 
 // Addr implements net.Listener.
-func (s *socket) Addr() net.Addr { return s.current().Addr() }
+func (s *Socket) Addr() net.Addr { return s.current().Addr() }
 
 // Close implements net.Listener. It keeps the lock: the agent still has work to finish.
-func (s *socket) Close() error {
+func (s *Socket) Close() error {
 	s.mu.Lock()
 	closed := s.closed
 	s.closed = true
@@ -208,7 +210,7 @@ func (s *socket) Close() error {
 	return s.listener.Close()
 }
 
-// release is the last thing that an agent does: from then on another may start.
-func (s *socket) release() error {
+// Release is the last thing that an agent does: from then on another may start.
+func (s *Socket) Release() error {
 	return errors.Join(s.Close(), s.paths.ClearRunning(), s.lock.Close())
 }

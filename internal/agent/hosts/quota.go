@@ -1,9 +1,10 @@
-package agent
+package hosts
 
 import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -17,10 +18,16 @@ type knownQuota struct {
 	response api.QuotaResponse
 }
 
+// quotas are what is known about hosts.
+type quotas struct {
+	mu     sync.Mutex
+	byHost map[string]knownQuota
+}
+
 // quotaCommands is what the host's site says about quotas now. It is the same as long as the
 // site is not known.
-func (a *Agent) quotaCommands(host string) string {
-	site, err := a.allSites().ForHost(a.cfg().Host(host), a.knownScheduler(host))
+func (h *Hosts) quotaCommands(host string) string {
+	site, err := h.settings.Sites().ForHost(h.settings.Config().Host(host), h.KnownScheduler(host))
 	if err != nil {
 		return ""
 	}
@@ -28,47 +35,47 @@ func (a *Agent) quotaCommands(host string) string {
 }
 
 // knownQuota is what is known about a host, if it is newer than Limits.Quota.
-func (a *Agent) knownQuota(host string) (api.QuotaResponse, bool) {
-	commands := a.quotaCommands(host)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known, ok := a.quotas[host]
-	return known.response, ok && known.commands == commands && time.Since(known.response.At) < a.limits.Quota
+func (h *Hosts) knownQuota(host string) (api.QuotaResponse, bool) {
+	commands := h.quotaCommands(host)
+	h.quotas.mu.Lock()
+	defer h.quotas.mu.Unlock()
+	known, ok := h.quotas.byHost[host]
+	return known.response, ok && known.commands == commands && time.Since(known.response.At) < h.opt.Quota
 }
 
-func (a *Agent) setQuota(host string, r api.QuotaResponse) {
-	commands := a.quotaCommands(host)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.quotas == nil {
-		a.quotas = map[string]knownQuota{}
+func (h *Hosts) setQuota(host string, r api.QuotaResponse) {
+	commands := h.quotaCommands(host)
+	h.quotas.mu.Lock()
+	defer h.quotas.mu.Unlock()
+	if h.quotas.byHost == nil {
+		h.quotas.byHost = map[string]knownQuota{}
 	}
-	a.quotas[host] = knownQuota{commands, r}
+	h.quotas.byHost[host] = knownQuota{commands, r}
 }
 
-// handleQuota runs the quota commands of the host's site, at most once an hour unless a
+// Quota runs the quota commands of the host's site, at most once an hour unless a
 // person wants it now: they may be slow, and the numbers change slowly.
-func (a *Agent) handleQuota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
-	if known, ok := a.knownQuota(req.Host); ok && !req.Refresh {
+func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
+	if known, ok := h.knownQuota(req.Host); ok && !req.Refresh {
 		return known, nil
 	}
-	if err := a.allowedAndConnected(ctx, req.Host); err != nil {
+	if err := h.AllowedAndConnected(ctx, req.Host); err != nil {
 		return api.QuotaResponse{}, err
 	}
-	now, err := a.runQuotaCommands(ctx, req.Host)
+	now, err := h.runQuotaCommands(ctx, req.Host)
 	if err != nil {
 		return api.QuotaResponse{}, err
 	}
-	a.setQuota(req.Host, now)
-	a.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
+	h.setQuota(req.Host, now)
+	h.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
 	return now, nil
 }
 
 // runQuotaCommands runs the quota commands of a host's site. Those that the host does not
 // have are left out: a generic site lists more than one.
-func (a *Agent) runQuotaCommands(ctx context.Context, host string) (api.QuotaResponse, error) {
+func (h *Hosts) runQuotaCommands(ctx context.Context, host string) (api.QuotaResponse, error) {
 	out := api.QuotaResponse{Reports: []api.CommandReport{}}
-	site, err := a.siteOf(ctx, host, a.jobWatcher(host))
+	site, err := h.SiteOf(ctx, host, h.Watcher(host))
 	if err != nil {
 		return out, err
 	}
@@ -77,7 +84,7 @@ func (a *Agent) runQuotaCommands(ctx context.Context, host string) (api.QuotaRes
 		const missing = 127
 		program, _, _ := strings.Cut(command, " ")
 		script := fmt.Sprintf("command -v %s >/dev/null 2>&1 || exit %d\n%s 2>&1", program, missing, command)
-		res, err := remote.On(runner{host: a.pool.Host(host)}).Login(ctx, script)
+		res, err := remote.On(Runner{Host: h.Pool.Host(host)}).Login(ctx, script)
 		if err != nil {
 			return out, err
 		}

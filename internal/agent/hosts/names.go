@@ -1,4 +1,4 @@
-package agent
+package hosts
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// hostNames are the hosts of the config and the aliases of the ssh config.
-func (a *Agent) hostNames() []string {
-	aliases, err := sshconfig.Aliases(a.sshConfig())
+// names are the hosts of the config and the aliases of the ssh config.
+func (h *Hosts) names() []string {
+	aliases, err := sshconfig.Aliases(h.settings.SSHConfig())
 	if err != nil {
-		a.log.Debug("the ssh config's aliases cannot be read", "err", err)
+		h.log.Debug("the ssh config's aliases cannot be read", "err", err)
 	}
-	names := a.cfg().HostNames()
+	names := h.settings.Config().HostNames()
 	for _, alias := range aliases {
 		if !slices.Contains(names, alias) {
 			names = append(names, alias)
@@ -29,13 +29,13 @@ func (a *Agent) hostNames() []string {
 
 // spelling is what is known about the name of a host that cannot be reached. A name that
 // only a session of the config has may be mistyped there.
-func (a *Agent) spelling(name string) tunnel.Spelling {
-	names := a.hostNames()
-	remembered := a.store.KnowsHost(name)
+func (h *Hosts) spelling(name string) tunnel.Spelling {
+	names := h.names()
+	remembered := h.store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
-	sections, _ := sshconfig.Aliases(a.sshConfig()) // hostNames has logged the error
-	for _, h := range a.cfg().Hosts {
-		sections = append(sections, h.Name)
+	sections, _ := sshconfig.Aliases(h.settings.SSHConfig()) // names has logged the error
+	for _, own := range h.settings.Config().Hosts {
+		sections = append(sections, own.Name)
 	}
 	if !remembered && !slices.Contains(sections, name) {
 		s.Meant = nearestHost(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
@@ -65,48 +65,46 @@ func hostHint(typed string, names []string) string {
 	return "available: " + strings.Join(names, ", ")
 }
 
-// withoutUnknown removes hosts that do not exist: a person mistyped the name, and knows
-// it.
-func withoutUnknown(hosts []api.Host) []api.Host {
-	return slices.DeleteFunc(hosts, isUnknownHost)
-}
+// All are the hosts that were asked for, without those that do not exist: a user mistyped the
+// name, and knows it.
+func (h *Hosts) All() []api.Host { return slices.DeleteFunc(h.Pool.Hosts(), IsUnknown) }
 
-// isUnknownHost reports whether no host has that name.
-func isUnknownHost(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
+// IsUnknown reports whether no host has that name.
+func IsUnknown(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
 
-// knownHost returns an error for a name that was never logged in to and is in no config.
-func (a *Agent) knownHost(name string) error {
-	if slices.ContainsFunc(withoutUnknown(a.pool.Hosts()), func(h api.Host) bool { return h.Alias == name }) {
+// Known returns an error for a name that was never logged in to and is in no config.
+func (h *Hosts) Known(name string) error {
+	if slices.ContainsFunc(h.All(), func(x api.Host) bool { return x.Alias == name }) {
 		return nil
 	}
-	names := a.hostNames()
+	names := h.names()
 	if slices.Contains(names, name) {
 		return nil
 	}
 	return api.Errorf(api.CodeUnknownHost, "no host %q", name).WithHint("%s", hostHint(name, names))
 }
 
-// allowed returns an error for a host outside the practice cluster, if the agent is
+// Allowed returns an error for a host outside the practice cluster, if the agent is
 // confined to that.
-func (a *Agent) allowed(ctx context.Context, host string) error {
-	if a.opt.Practice == nil {
+func (h *Hosts) Allowed(ctx context.Context, host string) error {
+	if h.opt.Practice == nil {
 		return nil
 	}
-	address, err := a.address(ctx, host)
-	if err != nil || a.opt.Practice(address) {
+	address, err := h.address(ctx, host)
+	if err != nil || h.opt.Practice(address) {
 		return err
 	}
-	practice := slices.DeleteFunc(a.hostNames(), func(name string) bool {
-		address, err := a.address(ctx, name)
-		return err != nil || !a.opt.Practice(address)
+	practice := slices.DeleteFunc(h.names(), func(name string) bool {
+		address, err := h.address(ctx, name)
+		return err != nil || !h.opt.Practice(address)
 	})
 	return api.Errorf(api.CodeUsage, "this agent connects to the practice cluster only: %s (%s) is not part of it", host, address).
 		WithHint("%s", hostHint(host, practice))
 }
 
 // address is where ssh would connect for a host.
-func (a *Agent) address(ctx context.Context, host string) (string, error) {
-	settings, err := a.pool.Settings(ctx, host)
+func (h *Hosts) address(ctx context.Context, host string) (string, error) {
+	settings, err := h.Pool.Settings(ctx, host)
 	if err != nil {
 		return "", err
 	}

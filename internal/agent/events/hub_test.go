@@ -1,4 +1,4 @@
-package agent
+package events
 
 import (
 	"context"
@@ -12,47 +12,47 @@ import (
 )
 
 func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
-	h := newHub()
-	slow, quick := h.subscribe("", api.AnswersNone), h.subscribe("", api.AnswersNone)
+	h := NewHub()
+	slow, quick := h.Subscribe("", api.AnswersNone), h.Subscribe("", api.AnswersNone)
 	for range subscriberBuffer + 1 {
-		h.publish(api.Event{Type: api.EventNotice})
-		<-quick.events
+		h.Publish(api.Event{Type: api.EventNotice})
+		<-quick.C
 	}
 	n := 0
-	for range slow.events {
+	for range slow.C {
 		n++
 	}
 	if n != subscriberBuffer {
 		t.Errorf("the slow watcher got %d events before it was dropped, want %d", n, subscriberBuffer)
 	}
-	h.publish(api.Event{Type: api.EventNotice})
-	if _, ok := <-quick.events; !ok {
+	h.Publish(api.Event{Type: api.EventNotice})
+	if _, ok := <-quick.C; !ok {
 		t.Error("the quick watcher was dropped too")
 	}
 }
 
 func TestAPromptGoesToATerminalBeforeADesktop(t *testing.T) {
-	h := newHub()
-	desktop, terminal, plain := h.subscribe("", api.AnswersDesktop), h.subscribe("", api.AnswersTerminal), h.subscribe("", api.AnswersNone)
+	h := NewHub()
+	desktop, terminal, plain := h.Subscribe("", api.AnswersDesktop), h.Subscribe("", api.AnswersTerminal), h.Subscribe("", api.AnswersNone)
 	if len(h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 {
 		t.Fatal("nobody was asked")
 	}
-	if len(terminal.events) != 1 || len(desktop.events) != 0 || len(plain.events) != 0 {
-		t.Errorf("asked: terminal %d, desktop %d, plain %d", len(terminal.events), len(desktop.events), len(plain.events))
+	if len(terminal.C) != 1 || len(desktop.C) != 0 || len(plain.C) != 0 {
+		t.Errorf("asked: terminal %d, desktop %d, plain %d", len(terminal.C), len(desktop.C), len(plain.C))
 	}
-	h.unsubscribe(terminal)
-	if len(h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 || len(desktop.events) != 1 {
+	h.Unsubscribe(terminal)
+	if len(h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 || len(desktop.C) != 1 {
 		t.Error("the desktop was not asked")
 	}
 }
 
 func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
-	h := newHub()
-	mine, other, unnamed := h.subscribe("mine", api.AnswersTerminal), h.subscribe("other", api.AnswersTerminal), h.subscribe("", api.AnswersTerminal)
-	tray, script := h.subscribe("tray", api.AnswersDesktop), h.subscribe("script", api.AnswersNone)
+	h := NewHub()
+	mine, other, unnamed := h.Subscribe("mine", api.AnswersTerminal), h.Subscribe("other", api.AnswersTerminal), h.Subscribe("", api.AnswersTerminal)
+	tray, script := h.Subscribe("tray", api.AnswersDesktop), h.Subscribe("script", api.AnswersNone)
 	for _, tt := range []struct {
 		client string
-		want   *subscriber
+		want   *Subscriber
 	}{
 		{"mine", mine},
 		{"tray", tray},
@@ -60,47 +60,47 @@ func TestAPromptGoesOnlyToTheClientThatCausedIt(t *testing.T) {
 		{"left", tray},
 	} {
 		asked := h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: tt.client}})
-		if len(asked) != 1 || asked[0] != tt.want || len(tt.want.events) != 1 {
+		if len(asked) != 1 || asked[0] != tt.want || len(tt.want.C) != 1 {
 			t.Errorf("%s: asked %+v", tt.client, asked)
 			continue
 		}
-		<-tt.want.events
+		<-tt.want.C
 	}
-	h.unsubscribe(tray)
+	h.Unsubscribe(tray)
 	for _, client := range []string{"script", "left", "tray"} {
 		if asked := h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{Client: client}}); len(asked) != 0 {
 			t.Errorf("%s: asked %+v though it has no terminal", client, asked)
 		}
 	}
-	for name, w := range map[string]*subscriber{"mine": mine, "other": other, "unnamed": unnamed, "script": script} {
-		if len(w.events) != 0 {
-			t.Errorf("%s got %+v", name, <-w.events)
+	for name, w := range map[string]*Subscriber{"mine": mine, "other": other, "unnamed": unnamed, "script": script} {
+		if len(w.C) != 0 {
+			t.Errorf("%s got %+v", name, <-w.C)
 		}
 	}
 }
 
 func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub()
-		terminal, other := h.subscribe("mine", api.AnswersTerminal), h.subscribe("other", api.AnswersTerminal)
-		tray := h.subscribe("", api.AnswersDesktop)
+		h := NewHub()
+		terminal, other := h.Subscribe("mine", api.AnswersTerminal), h.Subscribe("other", api.AnswersTerminal)
+		tray := h.Subscribe("", api.AnswersDesktop)
 		ended := make(chan api.Answer, 1)
 		go func() {
-			a, err := newPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {})
+			a, err := NewPrompts(h).Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {})
 			if err != nil {
 				t.Error(err)
 			}
 			ended <- a
 		}()
-		asked := <-terminal.events
-		h.unsubscribe(terminal)
+		asked := <-terminal.C
+		h.Unsubscribe(terminal)
 		if a := <-ended; !a.Cancelled {
 			t.Errorf("answer = %+v, want none", a)
 		}
-		if e := <-tray.events; e.Type != api.EventPromptClosed {
+		if e := <-tray.C; e.Type != api.EventPromptClosed {
 			t.Errorf("the desktop is asked after a Ctrl-C: %+v", e)
 		}
-		if closed := <-other.events; closed.Type != api.EventPromptClosed || closed.Prompt.ID != asked.Prompt.ID {
+		if closed := <-other.C; closed.Type != api.EventPromptClosed || closed.Prompt.ID != asked.Prompt.ID {
 			t.Errorf("event = %+v, want the prompt's end", closed)
 		}
 	})
@@ -108,13 +108,13 @@ func TestAPromptDoesNotOutliveTheTerminalThatIsAsked(t *testing.T) {
 
 func TestAnAnswerCountsThoughWhoGaveItHasLeft(t *testing.T) {
 	for range 100 { // where both are there, either may be seen first
-		h := newHub()
-		terminal, p := h.subscribe("mine", api.AnswersTerminal), newPrompts(h)
+		h := NewHub()
+		terminal, p := h.Subscribe("mine", api.AnswersTerminal), NewPrompts(h)
 		a, err := p.Prompt(t.Context(), api.Prompt{Client: "mine"}, func() {
-			if err := p.answer((<-terminal.events).Prompt.ID, api.Answer{Text: "123"}); err != nil {
+			if err := p.Answer((<-terminal.C).Prompt.ID, api.Answer{Text: "123"}); err != nil {
 				t.Error(err)
 			}
-			h.unsubscribe(terminal)
+			h.Unsubscribe(terminal)
 		})
 		if err != nil || a.Text != "123" {
 			t.Fatalf("answer = %+v, %v", a, err)
@@ -123,7 +123,7 @@ func TestAnAnswerCountsThoughWhoGaveItHasLeft(t *testing.T) {
 }
 
 func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
-	p := newPrompts(newHub())
+	p := NewPrompts(NewHub())
 	if _, err := p.Prompt(t.Context(), api.Prompt{Host: "narval"}, func() { t.Error("somebody is said to be asked") }); !errors.Is(err, failure.ErrNobody) {
 		t.Errorf("err = %v, want ErrNobody", err)
 	}
@@ -131,9 +131,9 @@ func TestWithNobodyThereAPromptFailsAtOnce(t *testing.T) {
 
 func TestTheFirstAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub()
-		w := h.subscribe("", api.AnswersTerminal)
-		p := newPrompts(h)
+		h := NewHub()
+		w := h.Subscribe("", api.AnswersTerminal)
+		p := NewPrompts(h)
 		got := make(chan api.Answer, 1)
 		go func() {
 			a, err := p.Prompt(t.Context(), api.Prompt{Host: "narval", Text: "Code:"}, func() {})
@@ -142,17 +142,17 @@ func TestTheFirstAnswerCounts(t *testing.T) {
 			}
 			got <- a
 		}()
-		asked := <-w.events
-		if err := p.answer(asked.Prompt.ID, api.Answer{Text: "123"}); err != nil {
+		asked := <-w.C
+		if err := p.Answer(asked.Prompt.ID, api.Answer{Text: "123"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.answer(asked.Prompt.ID, api.Answer{Text: "456"}); err == nil {
+		if err := p.Answer(asked.Prompt.ID, api.Answer{Text: "456"}); err == nil {
 			t.Error("a second answer was taken")
 		}
 		if a := <-got; a.Text != "123" {
 			t.Errorf("answer = %q", a.Text)
 		}
-		if closed := <-w.events; closed.Type != api.EventPromptClosed || closed.Prompt.ID != asked.Prompt.ID {
+		if closed := <-w.C; closed.Type != api.EventPromptClosed || closed.Prompt.ID != asked.Prompt.ID {
 			t.Errorf("event = %+v, want the prompt's end", closed)
 		}
 	})
@@ -160,11 +160,11 @@ func TestTheFirstAnswerCounts(t *testing.T) {
 
 func TestAPromptEndsWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub()
-		h.subscribe("", api.AnswersTerminal)
+		h := NewHub()
+		h.Subscribe("", api.AnswersTerminal)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		if _, err := newPrompts(h).Prompt(ctx, api.Prompt{}, func() {}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := NewPrompts(h).Prompt(ctx, api.Prompt{}, func() {}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v", err)
 		}
 	})

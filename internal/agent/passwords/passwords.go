@@ -1,4 +1,6 @@
-package agent
+// Package passwords keeps the passwords of accounts, in memory and in the system keyring. It asks
+// nobody for one.
+package passwords
 
 import (
 	"bytes"
@@ -24,18 +26,23 @@ const KeyringCommand = "keyring"
 // away.
 const keyringTimeout = 15 * time.Second
 
-// passwords keeps passwords in memory and in the system keyring. A locked keyring can
+// Passwords keeps passwords in memory and in the system keyring. A locked keyring can
 // block forever, and is found by the person's environment, not the agent's; so a separate
 // process uses it.
-type passwords struct {
+type Passwords struct {
 	store  *state.Store
 	env    func() api.Env
 	memory sync.Map // an api.Secret by account
 }
 
+// New returns the passwords that the store knows of. The keyring is used in the environment env.
+func New(store *state.Store, env func() api.Env) *Passwords {
+	return &Passwords{store: store, env: env}
+}
+
 // Password implements userkeys.Passwords. It reads the keyring only for accounts that have
 // a password there, so that nobody unlocks it for nothing.
-func (p *passwords) Password(ctx context.Context, account string) (string, bool) {
+func (p *Passwords) Password(ctx context.Context, account string) (string, bool) {
 	if p.store.PasswordRefused(account) {
 		return "", false
 	}
@@ -54,7 +61,7 @@ func (p *passwords) Password(ctx context.Context, account string) (string, bool)
 }
 
 // Keep implements userkeys.Passwords.
-func (p *passwords) Keep(ctx context.Context, account, password string, where api.Keep) error {
+func (p *Passwords) Keep(ctx context.Context, account, password string, where api.Keep) error {
 	if where == api.KeepKeyring {
 		if _, err := p.keyring(ctx, "set", account, password); err != nil {
 			return err
@@ -67,10 +74,10 @@ func (p *passwords) Keep(ctx context.Context, account, password string, where ap
 }
 
 // SetRefused implements userkeys.Passwords.
-func (p *passwords) SetRefused(account string) { p.store.SetPasswordRefused(account, true) }
+func (p *Passwords) SetRefused(account string) { p.store.SetPasswordRefused(account, true) }
 
 // Refused implements userkeys.Passwords.
-func (p *passwords) Refused(account string) api.Keep {
+func (p *Passwords) Refused(account string) api.Keep {
 	_, remembered := p.memory.Load(account)
 	switch {
 	case !p.store.PasswordRefused(account):
@@ -83,7 +90,7 @@ func (p *passwords) Refused(account string) api.Keep {
 }
 
 // keyring runs this program's keyring command in the person's environment.
-func (p *passwords) keyring(ctx context.Context, verb, account, input string) (string, error) {
+func (p *Passwords) keyring(ctx context.Context, verb, account, input string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()
 	self, err := os.Executable()
