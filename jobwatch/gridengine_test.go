@@ -285,11 +285,11 @@ func TestWhatIsKnownOfAJobIsNotKnownOfAnotherWithItsNumber(t *testing.T) {
 	}
 	m.Write(t, "list", strings.ReplaceAll(geList("1 r"), "<JB_name>n1<", "<JB_name>production<"))
 	m.Write(t, "details", geDetails())
-	scheduler, err := w.scheduler(t.Context())
+	s, err := w.scheduler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if jobs, err := scheduler.List(t.Context(), w.sh); err != nil || len(jobs) != 1 || jobs[0].Name != "production" || jobs[0].Script != "" {
+	if jobs, err := s.List(t.Context(), w.sh); err != nil || len(jobs) != 1 || jobs[0].Name != "production" || jobs[0].Script != "" {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 }

@@ -1,5 +1,7 @@
-// Package action does what a person asks for in the tray, on the dashboard or on the screen
-// of `tunctl status --watch`, and says what came of it: in the same words everywhere.
+// Package action is what a person can do to a session, a job or a host, and the words for it: what
+// is asked before, and what is said of the result. The tray, the dashboard, the screen of `tunctl
+// status --watch` and the commands use it, so that the same deed has the same words everywhere. The
+// agent does the work; what is known without doing anything is written by package show.
 package action
 
 import (
@@ -112,17 +114,4 @@ func copiedText(p Page, page api.OpenResponse) string {
 		return text + ". The page asks for a password, which `" + p.Command("tunctl") + " --print` shows."
 	}
 	return text + "."
-}
-
-// Extend asks for more time for the job of a session.
-func Extend(ctx context.Context, a Agent, session string, by time.Duration) (string, error) {
-	job, err := a.Extend(ctx, session, by)
-	switch {
-	case err != nil:
-		return "", err
-	case job.End.IsZero():
-		return "Job " + job.ID + " was extended.", nil
-	}
-	now := time.Now()
-	return "Job " + job.ID + " runs until " + api.ClockText(job.End, now) + ", " + api.DurationText(job.End.Sub(now)) + " from now.", nil
 }

@@ -186,7 +186,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 		return
 	}
 	if strings.HasPrefix(path, configs.LocalPrefix) {
-		if _, err := c.agent.jobSettings(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
+		if _, err := c.agent.source(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/show"
 )
 
 //go:embed assets
@@ -122,7 +123,7 @@ func (s *Server) down(cancel bool) func(r *http.Request, _ actRequest) (string, 
 
 func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 	job, err := s.Client.Cancel(r.Context(), r.PathValue("name"), r.PathValue("id"))
-	return "Job " + job.ID + " was cancelled.", err
+	return show.Sentence(action.CancelledText(job)), err
 }
 
 func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
@@ -141,30 +142,17 @@ func (s *Server) choices(r *http.Request) (any, error) {
 	return s.Client.Choices(r.Context(), r.PathValue("name"))
 }
 
-// hostJobs are a person's jobs on a host, as its scheduler reported them last.
-type hostJobs struct {
-	Host string    `json:"host"`
-	Jobs []api.Job `json:"jobs"`
-}
-
 // jobs lists the jobs of all hosts. No scheduler is queried.
 func (s *Server) jobs(r *http.Request) (any, error) {
 	st, err := s.Client.Status(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	list := []hostJobs{}
+	var hosts []string
 	for _, h := range st.Hosts {
-		jobs, err := s.Client.LastJobs(r.Context(), h.Alias)
-		if err != nil {
-			return nil, err
-		}
-		if jobs == nil {
-			jobs = []api.Job{}
-		}
-		list = append(list, hostJobs{h.Alias, jobs})
+		hosts = append(hosts, h.Alias)
 	}
-	return list, nil
+	return s.Client.LastJobsOf(r.Context(), hosts)
 }
 
 func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {

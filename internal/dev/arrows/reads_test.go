@@ -12,9 +12,10 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/agent/probe", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch",
-	"jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched", "tunnel", "tunnel/forward", "tunnel/hostkey",
-	"tunnel/openssh", "tunnel/sshconfig", "tunnel/step", "tunnel/userkeys",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/agent/probe",
+	"internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote",
+	"jobwatch/sched", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/openssh", "tunnel/sshconfig", "tunnel/step",
+	"tunnel/userkeys",
 }
 
 // withoutBound are functions and methods that read to an end which a host may never send,
@@ -30,8 +31,8 @@ var outputs = []string{"Stdout", "Stderr"}
 var bounded = []struct{ file, read, why string }{
 	{"internal/agent/passwords/passwords.go", "cmd.Stdout", "a program of ours"},
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
-	{"internal/agent/probe/jupyter.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/agent/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
+	{"internal/agent/probe/jupyter.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},
 	{"internal/gateway/channel.go", "io.CopyBuffer", "to the other end of a stream"},

@@ -1,4 +1,4 @@
-package main
+package action
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestWhatMayBeChargedCanBeEndedWithoutItsName(t *testing.T) {
 		"one that was cancelled":    {api.Session{Job: &ending}, false},
 		"none":                      {api.Session{}, false},
 	} {
-		if got := mayBeCharged(tt.s); got != tt.want {
+		if got := MayBeCharged(tt.s); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

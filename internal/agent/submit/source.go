@@ -18,8 +18,8 @@ import (
 	"tunctl/jobwatch"
 )
 
-// Settings are what a session's job is made from.
-type Settings struct {
+// Source is what a session's job is made from.
+type Source struct {
 	Session configs.Session
 	Section string // of the config; for a second session, that of the first
 	Host    configs.Host
@@ -31,15 +31,15 @@ type Settings struct {
 }
 
 // second reports whether the session is a second one of its section.
-func (s *Settings) second() bool { return s.Section != s.Session.Name }
+func (s *Source) second() bool { return s.Section != s.Session.Name }
 
 // JobName is the name that the host's scheduler gives to a job of that name.
-func (s *Settings) JobName(name string) string {
+func (s *Source) JobName(name string) string {
 	return (&configs.Site{Scheduler: s.Scheduler}).JobName(name)
 }
 
 // siteOn is the host's site, the named one, else the generic one of its scheduler; and that.
-func (s *Settings) siteOn(ctx context.Context, jobs *jobwatch.Watcher) (site configs.Site, scheduler string, err error) {
+func (s *Source) siteOn(ctx context.Context, jobs *jobwatch.Watcher) (site configs.Site, scheduler string, err error) {
 	if scheduler, err = jobs.Scheduler(ctx); err == nil {
 		site, err = s.Sites.ForHost(s.Host, scheduler)
 	}
@@ -49,7 +49,7 @@ func (s *Settings) siteOn(ctx context.Context, jobs *jobwatch.Watcher) (site con
 // questions are what may be chosen for a run of the session, and its host's site. They are
 // not known before the first connection to a host of which the config tells neither site nor
 // scheduler. Nothing can be chosen for a session that submits no job.
-func (s *Settings) questions() (questions []configs.Question, site configs.Site, known bool) {
+func (s *Source) questions() (questions []configs.Question, site configs.Site, known bool) {
 	switch {
 	case s.Session.Submit == "":
 		return nil, site, true
@@ -70,7 +70,7 @@ func (s *Settings) questions() (questions []configs.Question, site configs.Site,
 }
 
 // Options are what may be chosen for a run of the session, as far as that is known.
-func (s *Settings) Options() []api.Option {
+func (s *Source) Options() []api.Option {
 	list := []api.Option{}
 	questions, site, _ := s.questions()
 	for _, q := range questions {
@@ -85,7 +85,7 @@ func (s *Settings) Options() []api.Option {
 
 // Values are what a job has that was submitted with these choices: them, and what the config or
 // the site has for the rest.
-func (s *Settings) Values(with api.Choices) api.Choices {
+func (s *Source) Values(with api.Choices) api.Choices {
 	values := api.Choices{}
 	questions, _, _ := s.questions()
 	for _, q := range questions {
