@@ -196,7 +196,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		r.follower.Expect(job.ExpectedStart)
 		return
 	}
-	paths := r.session.logPaths(job)
+	paths := r.session.log().Paths(job)
 	if len(paths) == 0 {
 		r.searchWithoutLog(ctx, job)
 		return
@@ -213,7 +213,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Limits:    r.session.agent.limits.Jobs,
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
-	if here, ok := r.session.logReader().(remote.Local); ok {
+	if here, ok := r.session.log().Reader().(remote.Local); ok {
 		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands

@@ -420,7 +420,10 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {
-		excerpt = s.logTail(ctx, job)
+		var err error
+		if excerpt, err = s.log().Tail(ctx, job); err != nil {
+			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
+		}
 	}
 	s.recordRun(job)
 	if !served {

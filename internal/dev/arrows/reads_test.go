@@ -12,10 +12,11 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/agent/probe",
-	"internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/gridengine",
-	"jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched", "jobwatch/slurm", "tunnel",
-	"tunnel/forward", "tunnel/hostkey", "tunnel/node", "tunnel/openssh", "tunnel/sshconfig", "tunnel/step", "tunnel/userkeys",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/passwords",
+	"internal/agent/probe", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
+	"jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched",
+	"jobwatch/slurm", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/node", "tunnel/openssh", "tunnel/sshconfig",
+	"tunnel/step", "tunnel/userkeys",
 }
 
 // withoutBound are functions and methods that read to an end which a host may never send,
