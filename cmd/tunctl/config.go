@@ -14,7 +14,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -112,18 +111,6 @@ func openEditor(ctx context.Context, file string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("editor %q: %w", words[0], err)
-	}
-	return nil
-}
-
-// appendConfig adds text at the end of the config file. A running agent has read it when
-// this returns.
-func appendConfig(ctx context.Context, p home.Paths, text string) error {
-	if err := configs.Append(p.Config, text); err != nil {
-		return err
-	}
-	if err := client.New(p).Reload(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
-		return err
 	}
 	return nil
 }
