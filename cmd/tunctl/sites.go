@@ -61,21 +61,6 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// loadSites returns the sites, and reports those that cannot be read.
-func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
-	sites, err := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
-	if err != nil {
-		t.Say("%v", err)
-	}
-	return sites
-}
-
-// readSites returns the sites that can be read; `tunctl sites` reports the others.
-func readSites(p home.Paths) configs.Sites {
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
-	return sites
-}
-
 func listSites(out io.Writer, sites configs.Sites, p home.Paths) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SITE\tSCHEDULER\tDESCRIPTION")
