@@ -196,7 +196,7 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	for _, spec := range specs {
 		all = append(all, &sessionForward{spec: spec})
 	}
-	for _, spec := range s.agent.savedForwards(s.name, rec.Added) {
+	for _, spec := range s.agent.sessions.savedForwards(s.name, rec.Added) {
 		if !slices.Contains(specs, spec) { // else it is in the config since
 			all = append(all, &sessionForward{spec: spec, added: true})
 		}

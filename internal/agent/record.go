@@ -78,7 +78,7 @@ func (s *session) rememberChoices(with api.Choices) {
 	}
 	base := s
 	if s.of != "" {
-		if first, err := s.agent.session(s.of); err == nil {
+		if first, err := s.agent.sessions.find(s.of); err == nil {
 			base = first
 		}
 	}
