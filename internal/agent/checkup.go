@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -185,11 +186,11 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 		return
 	}
 	if strings.HasPrefix(path, configs.LocalPrefix) {
-		if _, err := c.agent.jobSettings(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
+		if _, err := c.agent.source(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}
-	} else if _, err := jobwatch.ReadFile(ctx, hosts.Runner{Host: c.host}, path); err != nil {
+	} else if _, err := joblog.ReadFile(ctx, hosts.Runner{Host: c.host}, path); err != nil {
 		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
 			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
@@ -207,7 +208,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 	detector := c.agent.settings.Detector(c.session.config().App)
 	size := 0
-	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
+	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})

@@ -23,7 +23,7 @@ func (a *server) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse
 		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
-	return api.ChoicesResponse{Options: a.jobSettings(s.config()).Options(), Recent: append([]api.Choices{}, s.recentChoices()...)}, nil
+	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, s.recentChoices()...)}, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the
@@ -32,9 +32,9 @@ func (s *session) recentChoices() []api.Choices {
 	return s.agent.store.Session(cmp.Or(s.of, s.name)).Recent
 }
 
-// jobSettings are what a session's job is made from.
-func (a *shared) jobSettings(cfg configs.Session) *submit.Settings {
-	return &submit.Settings{
+// source is what a session's job is made from.
+func (a *shared) source(cfg configs.Session) *submit.Source {
+	return &submit.Source{
 		Session: cfg, Section: a.sessions.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
 		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.settings.Config().Path), Log: a.log,
 	}
@@ -61,7 +61,7 @@ func (a *server) requestedPlan(s *session, req api.UpRequest) (submit.Plan, erro
 		maps.Copy(with, recent[0])
 	}
 	maps.Copy(with, req.With)
-	return a.jobSettings(cfg).Plan(with)
+	return a.source(cfg).Plan(with)
 }
 
 // checkPresent checks that a job that the session has already has these choices; nil are none.
@@ -92,7 +92,7 @@ type presentChoices struct {
 }
 
 func (s *session) presentIn(sub state.Submission) presentChoices {
-	return presentChoices{known: sub.Tag != "", with: sub.With, values: s.agent.jobSettings(s.config()).Values(sub.With)}
+	return presentChoices{known: sub.Tag != "", with: sub.With, values: s.agent.source(s.config()).Values(sub.With)}
 }
 
 // have reports whether the job has these choices.
@@ -138,7 +138,7 @@ func (s *session) otherChoices(what, first string, present presentChoices, with 
 
 // beginSubmission returns the plan of the submission that begins now. From then on, no other
 // choices are accepted. An interrupted one is finished as it was begun: its job may exist.
-func (s *session) beginSubmission(settings *submit.Settings, interrupted state.Submission) (submit.Plan, error) {
+func (s *session) beginSubmission(source *submit.Source, interrupted state.Submission) (submit.Plan, error) {
 	present := s.presentIn(interrupted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,11 +149,11 @@ func (s *session) beginSubmission(settings *submit.Settings, interrupted state.S
 			return plan, s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
 				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), present, plan.With)
 		}
-		plan = settings.Unchecked(interrupted.With)
+		plan = source.Unchecked(interrupted.With)
 	}
-	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+settings.Session.Submit, plan.With
+	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+source.Session.Submit, plan.With
 	s.enterLocked()
-	return plan.For(settings), nil
+	return plan.For(source), nil
 }
 
 // maxPreviews is how many variants of a job one request may ask about: each is a query.
@@ -206,9 +206,9 @@ func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host
 	case len(variants) == 0:
 		variants = []api.Choices{nil}
 	}
-	settings := a.jobSettings(cfg)
+	source := a.source(cfg)
 	for _, with := range variants { // before anything is asked
-		plan, err := settings.Plan(with)
+		plan, err := source.Plan(with)
 		if err != nil {
 			return "", nil, err
 		}

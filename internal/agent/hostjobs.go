@@ -58,7 +58,7 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 		return api.JobResponse{}, err
 	}
 	cfg := configs.Session{Host: host, Submit: req.Script, Args: req.Args, Workdir: req.Workdir}
-	sub, err := a.jobSettings(cfg).Unchecked(nil).Order(r.Context(), jobs, "submit-"+strings.ToLower(rand.Text()[:10]))
+	sub, err := a.source(cfg).Unchecked(nil).Order(r.Context(), jobs, "submit-"+strings.ToLower(rand.Text()[:10]))
 	if err != nil {
 		return api.JobResponse{}, err
 	}

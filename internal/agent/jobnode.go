@@ -125,7 +125,7 @@ func (n *jobNodes) machine(ctx context.Context, which string) (machine, error) {
 
 // sameAsHost reports whether a node is the host that we are logged in to.
 func (n *jobNodes) sameAsHost(node string) bool {
-	return node != "" && jobwatch.SameNode(node, n.host.Status().LoginNode)
+	return node != "" && api.SameNode(node, n.host.Status().LoginNode)
 }
 
 // find returns the name of a node: by its name, by its number from 0, or that of the
@@ -137,7 +137,7 @@ func (n *jobNodes) find(which string) (string, error) {
 		return cmp.Or(n.server, n.job.Node), nil
 	}
 	all := jobwatch.Nodes(n.job)
-	i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, which) })
+	i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, which) })
 	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
 		i = number
 	}
@@ -173,7 +173,10 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 		return node, nil
 	}
 	var since time.Time // other names of the node are looked up
-	if n.session.reaches(name) {
+	n.session.mu.Lock()
+	reached := n.session.pages.reaches(name)
+	n.session.mu.Unlock()
+	if reached {
 		since = time.Now() // this one is enough
 	}
 	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
@@ -240,14 +243,6 @@ func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
 	return p.nodes.session.jobMachine(ctx, "")
 }
 
-// reaches reports whether the login node connects to the session's page by that name of a
-// node.
-func (s *session) reaches(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.route != nil && s.route.Endpoint.Reach == api.ReachLogin && jobwatch.SameNode(s.route.Endpoint.Host, node)
-}
-
 // slurmID is the id of a job for a step, which is of one task of an array.
 func slurmID(job api.Job) string {
 	if job.Task == "" {
@@ -312,7 +307,7 @@ func (n *jobNodes) setServer(announced string, port int) {
 		node.SetServer(port)
 	}
 	all := jobwatch.Nodes(n.job)
-	if i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, announced) }); i >= 0 {
+	if i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, announced) }); i >= 0 {
 		n.server = all[i]
 	}
 }

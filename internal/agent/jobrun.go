@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -41,9 +42,9 @@ type jobRun struct {
 	task     string  // of the job, in an array
 	work     sync.WaitGroup
 
-	follower    *jobwatch.Follower  // nil until the path of the log is known
-	from        []jobwatch.Position // where the follower begins
-	logPath     string              // that the follower reads first
+	follower    *joblog.Follower  // nil until the path of the log is known
+	from        []joblog.Position // where the follower begins
+	logPath     string            // that the follower reads first
 	logExists   atomic.Bool
 	logWritten  atomic.Bool // it has text
 	logFindings chan detect.Finding
@@ -86,7 +87,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	}
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
-	defer r.session.setOthers(nil)
+	defer r.setOthers(nil)
 	defer r.session.closePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
 			f.Doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
@@ -129,7 +130,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		case f := <-r.logFindings:
 			if job.State.Waiting() && !r.nudged {
 				r.nudged = true
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 			}
 			r.reportSilence(job)
 			r.handleFinding(f, job)
@@ -143,7 +144,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			was := up
 			changed, up = r.host.Changed(), hosts.IsUp(r.host)
 			if up && !was {
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 				r.nudgeFollower()
 			}
 		case <-ctx.Done():
@@ -188,7 +189,7 @@ func moved(was, now api.Job) bool {
 // appears while the job is queued is the first sign of its start. If a running job has
 // none, as under srun, the server is searched for without it.
 func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
-	if job.Hint == jobwatch.Spooled { // other files of the job may not have the address
+	if job.Hint == api.HintSpooled { // other files of the job may not have the address
 		r.searchWithoutLog(ctx, job)
 	}
 	if r.follower != nil {
@@ -203,7 +204,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	r.logPath = paths[0]
 	r.showReading(job)
 	detector := r.session.agent.settings.Detector(r.session.config().App)
-	o := jobwatch.FollowOptions{
+	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
 		NewerThan: job.Submitted,
@@ -213,18 +214,18 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
 	if here, ok := r.session.logReader().(remote.Local); ok {
-		r.follower = jobwatch.NewFollower(here, o)
+		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
 	}
 	r.follower.Expect(job.ExpectedStart)
 	if watch.JustSubmitted() {
-		r.follower.Nudge() // the job may start at once
+		r.follower.ReadOften() // the job may start at once
 	}
 	watch.LogFollowed()
-	feed := jobwatch.Feed(detector)
+	feed := joblog.Feed(detector)
 	r.work.Go(func() {
-		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c jobwatch.Chunk) {
+		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c joblog.Chunk) {
 			feed(c)
 			r.logExists.Store(true)
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
@@ -266,6 +267,27 @@ func (r *jobRun) proveShell(job api.Job) {
 	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
+// announceOthers makes the other pages of the log those of the session.
+func (r *jobRun) announceOthers(job api.Job) {
+	if r.others == nil {
+		return // no log was read
+	}
+	pages := make([]*probe.Page, len(r.others))
+	for i, f := range r.others {
+		pages[i] = probe.NewPage(f.Name, probeOptions(r.session, r.nodes), r.target(f, job))
+	}
+	r.setOthers(pages)
+}
+
+func (r *jobRun) setOthers(pages []*probe.Page) {
+	s := r.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages.setOthers(pages) {
+		s.enterLocked()
+	}
+}
+
 // setFinding keeps the latest finding.
 func (r *jobRun) setFinding(f detect.Finding) {
 	r.changed = r.changed || r.finding.Found && f.Endpoint != r.finding.Endpoint
@@ -299,7 +321,7 @@ func (r *jobRun) handleProbe(p probe.Result) {
 			}
 		})
 		if p.Suspected { // the job may have ended
-			r.jobs.Nudge()
+			r.jobs.QuerySoon()
 			r.nudgeFollower()
 		}
 	}
@@ -314,7 +336,7 @@ func (s *session) openPage(proven *probe.Route) {
 		}
 	}
 	_ = s.record(remember, func(f *facts.Facts) {
-		s.route = proven
+		s.pages.route = proven
 		f.Answers, f.Doing = true, ""
 		if proven.Inside == nil {
 			f.Endpoint = &proven.Endpoint
@@ -325,43 +347,10 @@ func (s *session) openPage(proven *probe.Route) {
 // closePage takes the page away: nothing is known to serve it.
 func (s *session) closePage(show func(*facts.Facts)) {
 	s.change(func(f *facts.Facts) {
-		s.route = nil
+		s.pages.route = nil
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
-}
-
-// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
-// only a few seconds longer.
-const verifyTimeout = 5 * time.Second
-
-// verify probes the page of a ready session once more, for a person who wants to use it
-// now: its job may have been cancelled a moment ago, and the scheduler is not queried
-// that often.
-func (s *session) verify(ctx context.Context) {
-	s.mu.Lock()
-	r, ready := s.route, s.current.State == api.SessionReady && s.facts.Link == ""
-	s.mu.Unlock()
-	if r == nil || !ready {
-		return
-	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
-	defer cancel()
-	err := r.Verify(probing)
-	if err == nil || ctx.Err() != nil {
-		return // it responds, or the person has left and nothing is known
-	}
-	what := r.Endpoint.Address()
-	if r.Inside != nil {
-		what = "the job"
-	}
-	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
-	s.change(func(f *facts.Facts) {
-		if s.route == r && f.Answers {
-			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
-		}
-	})
-	r.Suspect()
 }
 
 // resume continues where the previous run stopped. Its log announces the new endpoint
@@ -388,8 +377,8 @@ func (r *jobRun) resume(job api.Job) {
 	case r.finding.Found: // in its own log
 	case job.Node == "":
 		return // called again when the job starts
-	case f.Found && (jobwatch.SameNode(f.Host, job.Node) || was.changed && !jobwatch.SameNode(f.Host, was.node)):
-		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return jobwatch.SameNode(o.Host, was.node) })
+	case f.Found && (api.SameNode(f.Host, job.Node) || was.changed && !api.SameNode(f.Host, was.node)):
+		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return api.SameNode(o.Host, was.node) })
 		r.handleFinding(f, job)
 	}
 	r.previous = nil
@@ -398,7 +387,7 @@ func (r *jobRun) resume(job api.Job) {
 // nudgeFollower has the log read often for a while: something has just changed.
 func (r *jobRun) nudgeFollower() {
 	if r.follower != nil {
-		r.follower.Nudge()
+		r.follower.ReadOften()
 	}
 }
 
@@ -443,7 +432,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 		return
 	}
 	r.searching = true
-	if job.Hint == jobwatch.Spooled {
+	if job.Hint == api.HintSpooled {
 		r.session.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	} else {
 		r.session.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)

@@ -171,7 +171,7 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	if err != nil {
 		return api.Job{}, err
 	}
-	plan := s.agent.jobSettings(cfg).Unchecked(sub.With)
+	plan := s.agent.source(cfg).Unchecked(sub.With)
 	order, err := plan.Order(ctx, jobs, sub.Tag)
 	if err != nil {
 		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)

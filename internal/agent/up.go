@@ -250,7 +250,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	name := cfg.Job
 	if s.origin == second {
-		name = s.agent.jobSettings(cfg).JobName(name)
+		name = s.agent.source(cfg).JobName(name)
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
@@ -348,7 +348,7 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
 		interrupted = state.Submission{}
 	}
-	plan, err := s.beginSubmission(s.agent.jobSettings(cfg), interrupted)
+	plan, err := s.beginSubmission(s.agent.source(cfg), interrupted)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -424,7 +424,7 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	}
 	s.recordRun(job)
 	if !served {
-		fix = s.agent.jobSettings(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
+		fix = s.agent.source(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
 	}
 	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
 	if s.byJob() {

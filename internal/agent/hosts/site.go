@@ -73,8 +73,3 @@ func (h *Hosts) KnownScheduler(host string) string {
 	}
 	return ""
 }
-
-// AcceptedJobName is the name that the host's scheduler gives to a job of that name.
-func (h *Hosts) AcceptedJobName(host, name string) string {
-	return (&configs.Site{Scheduler: h.KnownScheduler(host)}).JobName(name)
-}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
 	"tunctl/tunnel/forward"
 )
 
@@ -91,7 +91,7 @@ type Target struct {
 	Shell   bool // there is no endpoint
 	Job     string
 	Node    string
-	Files   *jobwatch.RuntimeFiles
+	Files   *joblog.RuntimeFiles
 }
 
 // sameAs reports whether two targets are one announcement.

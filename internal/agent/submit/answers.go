@@ -15,7 +15,7 @@ import (
 
 // explain names the person's answers in the hint of a refusal: of a job that tunctl wrote, they do
 // not know the scheduler's options.
-func (s *Settings) explain(ctx context.Context, jobs *jobwatch.Watcher, err error) error {
+func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error) error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Code != api.CodeSubmit || s.Session.Builtin() == "" {
 		return err
@@ -37,7 +37,7 @@ func withoutScript(hint string) string {
 
 // Fix says what to change after a job ended before it served: how it ended, in words, and the end
 // of its log.
-func (s *Settings) Fix(ctx context.Context, jobs *jobwatch.Watcher, ended, excerpt string) string {
+func (s *Source) Fix(ctx context.Context, jobs *jobwatch.Watcher, ended, excerpt string) string {
 	if s.Session.Builtin() == "" {
 		return "fix the job script"
 	}
@@ -76,7 +76,7 @@ var (
 
 // answersAbout are the answers that a text is about, of those that a builtin job of the session
 // accepts; none if that is not known.
-func (s *Settings) answersAbout(ctx context.Context, jobs *jobwatch.Watcher, text string, table [][]string) []string {
+func (s *Source) answersAbout(ctx context.Context, jobs *jobwatch.Watcher, text string, table [][]string) []string {
 	site, _, err := s.siteOn(ctx, jobs)
 	if err != nil {
 		s.Log.Debug("cannot find the site of a host", "host", s.Session.Host, "err", err)

@@ -20,15 +20,15 @@ type Plan struct {
 	// With are the choices, in their normal form once they are checked; nil: none were made.
 	With api.Choices
 
-	settings *Settings
-	checked  bool // the choices
+	source  *Source
+	checked bool // the choices
 	// job and script are what a builtin job becomes; nil until the choices are checked.
 	job    *configs.Job
 	script []byte
 }
 
 // Plan checks choices, as far as the site is known. If it is not, Order checks them.
-func (s *Settings) Plan(with api.Choices) (Plan, error) {
+func (s *Source) Plan(with api.Choices) (Plan, error) {
 	p := s.Unchecked(with)
 	questions, site, known := s.questions()
 	if !known {
@@ -38,12 +38,12 @@ func (s *Settings) Plan(with api.Choices) (Plan, error) {
 }
 
 // Unchecked is the plan with choices of an earlier submission, or with none; Order checks them.
-func (s *Settings) Unchecked(with api.Choices) Plan { return Plan{settings: s, With: with} }
+func (s *Source) Unchecked(with api.Choices) Plan { return Plan{source: s, With: with} }
 
 // For is the plan for a session's settings as they are now. If they were changed since the choices
 // were checked, Order checks them again.
-func (p Plan) For(s *Settings) Plan {
-	if p.settings != nil && reflect.DeepEqual(p.settings.Session, s.Session) && reflect.DeepEqual(p.settings.Host, s.Host) {
+func (p Plan) For(s *Source) Plan {
+	if p.source != nil && reflect.DeepEqual(p.source.Session, s.Session) && reflect.DeepEqual(p.source.Host, s.Host) {
 		return p
 	}
 	return s.Unchecked(p.With)
@@ -53,17 +53,17 @@ func (p Plan) check(questions []configs.Question, site configs.Site, scheduler s
 	var err error
 	p.With, err = configs.CheckChoices(questions, p.With)
 	p.checked = err == nil
-	if err != nil || p.settings.Session.Builtin() == "" {
+	if err != nil || p.source.Session.Builtin() == "" {
 		return p, err
 	}
-	p.job = p.settings.Session.WithAnswers(p.With).BuiltinJob(p.settings.Host, site, scheduler)
+	p.job = p.source.Session.WithAnswers(p.With).BuiltinJob(p.source.Host, site, scheduler)
 	p.script, err = p.job.Script() // also the limits of a queue
 	return p, err
 }
 
 // Order is the submission of the plan with a tag. A job that the site would refuse is refused here.
 func (p Plan) Order(ctx context.Context, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
-	s := p.settings
+	s := p.source
 	order := jobwatch.Submission{Tag: tag, Session: s.Session.Name, Args: s.Session.Args, Workdir: s.Session.Workdir}
 	var err error
 	if s.Session.Builtin() != "" {
@@ -84,13 +84,13 @@ func (p Plan) Order(ctx context.Context, jobs *jobwatch.Watcher, tag string) (jo
 // names the person's answers, not only the scheduler's options.
 func (p Plan) Submit(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (api.Job, error) {
 	job, err := jobs.Submit(ctx, order)
-	return job, p.settings.explain(ctx, jobs, err)
+	return job, p.source.explain(ctx, jobs, err)
 }
 
 // builtin is a job that comes with tunctl, written for the host's site with the session's answers,
 // and a person's choices in place of some.
 func (p Plan) builtin(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (jobwatch.Submission, error) {
-	s := p.settings
+	s := p.source
 	site, scheduler, err := s.siteOn(ctx, jobs)
 	if err == nil && (p.job == nil || p.job.Scheduler != scheduler) {
 		p, err = p.check(s.Session.RunQuestions(site), site, scheduler)
@@ -117,7 +117,7 @@ func (p Plan) builtin(ctx context.Context, jobs *jobwatch.Watcher, order jobwatc
 // ownScript is a script of the person's own, with their choices as options. The job of a second
 // session gets its name, so that the first session does not find it.
 func (p Plan) ownScript(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (jobwatch.Submission, error) {
-	s := p.settings
+	s := p.source
 	path, isLocal := strings.CutPrefix(s.Session.Submit, configs.LocalPrefix)
 	if isLocal {
 		if !filepath.IsAbs(path) {
@@ -146,14 +146,14 @@ func (p Plan) ownScript(ctx context.Context, jobs *jobwatch.Watcher, order jobwa
 }
 
 // named is a submission whose job has another name, as the scheduler accepts it.
-func (s *Settings) named(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission, name string) (jobwatch.Submission, error) {
-	known := Settings{Scheduler: cmp.Or(s.Scheduler, jobs.KnownScheduler())}
+func (s *Source) named(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission, name string) (jobwatch.Submission, error) {
+	known := Source{Scheduler: cmp.Or(s.Scheduler, jobs.KnownScheduler())}
 	return jobs.Named(ctx, order, known.JobName(name))
 }
 
 // checkOwnLog refuses a second session's job that would write to the first one's log: each
 // would find the other's page there.
-func (s *Settings) checkOwnLog(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) error {
+func (s *Source) checkOwnLog(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) error {
 	log, hint, err := jobs.SharedLog(ctx, order)
 	if err != nil || log == "" {
 		return err
@@ -163,7 +163,7 @@ func (s *Settings) checkOwnLog(ctx context.Context, jobs *jobwatch.Watcher, orde
 }
 
 // checkRequired refuses a job without an option that the site requires.
-func (s *Settings) checkRequired(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) error {
+func (s *Source) checkRequired(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) error {
 	site, err := s.Sites.Find(s.Host.Site)
 	if s.Host.Site == "" || err != nil {
 		return nil //nolint:nilerr // nothing is known about it
@@ -198,7 +198,7 @@ func (p Plan) checkOverridden(ctx context.Context, jobs *jobwatch.Watcher, order
 	if len(p.With) == 0 || len(order.Args) == 0 {
 		return nil
 	}
-	unchanged, err := p.settings.Session.BuiltinJob(p.job.Host, p.job.Site, p.job.Scheduler).Script()
+	unchanged, err := p.source.Session.BuiltinJob(p.job.Host, p.job.Site, p.job.Scheduler).Script()
 	if err != nil {
 		unchanged = nil // the choices are what makes it valid: all of its options count
 	}
@@ -207,6 +207,6 @@ func (p Plan) checkOverridden(ctx context.Context, jobs *jobwatch.Watcher, order
 		return err
 	}
 	return api.Errorf(api.CodeUsage, "nothing was submitted: args of [session.%s] has %s, which would override %s",
-		p.settings.Section, strings.Join(options, " and "), p.With).
+		p.source.Section, strings.Join(options, " and "), p.With).
 		WithHint("remove it from args, and set it in with = { … }")
 }

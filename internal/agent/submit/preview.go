@@ -14,7 +14,7 @@ import (
 // Preview says what the plan would submit, what that costs and when it would start. Nothing is
 // submitted.
 func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.Store, history *state.History) (api.Preview, error) {
-	out, s := api.Preview{With: p.With}, p.settings
+	out, s := api.Preview{With: p.With}, p.source
 	sub, err := p.Order(ctx, jobs, "preview")
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeSubmit {
 		out.Refused = refusedText(e)
@@ -42,7 +42,7 @@ func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.
 
 // cost is what the job costs if it runs for its whole time limit. Nodes count where no other
 // job runs on them.
-func (s *Settings) cost(ctx context.Context, jobs *jobwatch.Watcher, r jobwatch.Request) string {
+func (s *Source) cost(ctx context.Context, jobs *jobwatch.Watcher, r jobwatch.Request) string {
 	site, _, err := s.siteOn(ctx, jobs)
 	if err != nil {
 		s.Log.Debug("cannot find the site of a host", "host", s.Session.Host, "err", err)
@@ -56,7 +56,7 @@ func (s *Settings) cost(ctx context.Context, jobs *jobwatch.Watcher, r jobwatch.
 
 // withStart adds when the job would start. Where a test has submitted a job, none is ever
 // tested again.
-func (s *Settings) withStart(ctx context.Context, jobs *jobwatch.Watcher, store *state.Store, out api.Preview, sub jobwatch.Submission) (api.Preview, error) {
+func (s *Source) withStart(ctx context.Context, jobs *jobwatch.Watcher, store *state.Store, out api.Preview, sub jobwatch.Submission) (api.Preview, error) {
 	host := s.Session.Host
 	if store.TestSubmits(host) {
 		out.Why = fmt.Sprintf("not asked: a test on %s has submitted a job before, so jobs are not tested there any more", host)
