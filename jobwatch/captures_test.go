@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // capture is the recorded answer of a real scheduler.
@@ -180,11 +181,11 @@ func checkSlurmErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case strings.HasSuffix(c.name, ".sbatch") || strings.HasPrefix(c.name, "sbatch_p") || strings.HasPrefix(c.name, "err.") && strings.Contains(c.command, "sbatch ") && c.res.Exit != 0:
-		id, err := newSlurm().parseSubmit(c.res)
+		id, err := newSlurm().ParseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):
-			if !errors.Is(err, errDoubt) {
+			if !errors.Is(err, sched.ErrDoubt) {
 				t.Errorf("%s: %q, %v, want doubt", c.name, id, err)
 			}
 		case c.res.Exit == 0 && strings.Contains(c.command, "--parsable"):
@@ -201,7 +202,7 @@ func checkSlurmErrors(t *testing.T, c capture) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case strings.HasPrefix(c.name, "err.unknown_job.s") && c.res.Exit != 0:
-		if err := slurmProblem(program, c.res); !errors.Is(err, errNoJob) {
+		if err := slurmProblem(program, c.res); !errors.Is(err, sched.ErrNoJob) {
 			t.Errorf("%s: %v, want no such job", c.name, err)
 		}
 	}
@@ -275,7 +276,7 @@ func TestEveryPBSCaptureIsReadAsItsNameSays(t *testing.T) {
 
 // pbsCaptured reads the jobs of a capture. Valid JSON answers are converted to the text that
 // our query gets.
-func pbsCaptured(c capture) []api.Job { return jobsFrom(capturedRecords(c), pbsRecord.job) }
+func pbsCaptured(c capture) []api.Job { return sched.JobsFrom(capturedRecords(c), pbsRecord.job) }
 
 func capturedRecords(c capture) []pbsRecord {
 	out := string(c.res.Stdout)
@@ -314,11 +315,11 @@ func checkPBSErrors(t *testing.T, c capture) {
 	program, _, _ := strings.Cut(c.command, " ")
 	switch {
 	case program == "qsub" && !strings.ContainsAny(c.command, ";|"):
-		id, err := pbs{}.parseSubmit(c.res)
+		id, err := pbs{}.ParseSubmit(c.res)
 		refused, _ := errors.AsType[*api.Error](err)
 		switch {
 		case strings.Contains(c.name, "hung"):
-			if !errors.Is(err, errDoubt) {
+			if !errors.Is(err, sched.ErrDoubt) {
 				t.Errorf("%s: %q, %v, want doubt", c.name, id, err)
 			}
 		case c.res.Exit == 0:
@@ -333,7 +334,7 @@ func checkPBSErrors(t *testing.T, c capture) {
 			t.Errorf("%s: %v, want no answer", c.name, err)
 		}
 	case program == "qstat" && (c.res.Exit == 153 || c.res.Exit == 35) && len(c.res.Stdout) == 0:
-		if err := pbsProblem(program, c.res); !errors.Is(err, errNoJob) {
+		if err := pbsProblem(program, c.res); !errors.Is(err, sched.ErrNoJob) {
 			t.Errorf("%s: %v, want no such job", c.name, err)
 		}
 	}

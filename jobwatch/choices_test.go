@@ -94,8 +94,8 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 
 func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 	for _, k := range schedulerKinds {
-		if names := ChoiceNames(k.name); len(names) != len(k.choices) || !slices.IsSorted(names) {
-			t.Errorf("%s: %v", k.name, names)
+		if names := ChoiceNames(k.Name); len(names) != len(k.Options) || !slices.IsSorted(names) {
+			t.Errorf("%s: %v", k.Name, names)
 		}
 	}
 	if ChoiceNames("unknown") != nil {

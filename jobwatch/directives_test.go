@@ -49,9 +49,9 @@ func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
 		{GridEngine, "-p 0", "#$ -pe mpi 8\n", nil, false},
 		{GridEngine, "-P PROJECT", "#!/bin/sh\n#SBATCH -P x\n#$ -p 10\n", nil, false},
 	} {
-		d := &kindNamed(c.scheduler).directives
-		list := slices.Concat(d.options(c.args), d.options(d.words(c.script)))
-		if got := d.has(list, d.required(c.required)); got != c.has {
+		d := &kindNamed(c.scheduler).Directives
+		list := slices.Concat(d.Options(c.args), d.Options(d.Words(c.script)))
+		if got := d.Has(list, d.Required(c.required)); got != c.has {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

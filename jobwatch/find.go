@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // ErrIncomplete means that not all jobs were looked at that could be the one of a tag: each costs
@@ -27,7 +26,7 @@ type Query struct {
 
 func (q Query) matches(job api.Job) bool {
 	if q.Tag != "" {
-		return hasTag(job, q.Tag) || job.ID == q.Tag
+		return sched.HasTag(job, q.Tag) || job.ID == q.Tag
 	}
 	return q.Name != "" && job.Name == q.Name
 }
@@ -41,21 +40,21 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	if s.kind().perRound != nil && q.ID != "" { // its id is known, or stored with its tag: no list is needed
+	if s.Kind().ShortList && q.ID != "" { // its id is known, or stored with its tag: no list is needed
 		job, found, err := w.Detail(ctx, q.ID)
 		if found {
-			job = s.asRequested(job, q.ID)
+			job = s.AsRequested(job, q.ID)
 		}
 		return job, found, err
 	}
-	if s.kind().perRound != nil && q.Tag != "" {
+	if s.Kind().ShortList && q.Tag != "" {
 		job, found, err := w.FindTag(ctx, q)
 		if errors.Is(err, ErrIncomplete) {
 			return api.Job{}, false, nil
 		}
 		return job, found && !job.State.Ended(), err
 	}
-	if s.addClusters(q.Args) {
+	if s.AddClusters(q.Args) {
 		w.changed()
 	}
 	jobs, err := w.Jobs(ctx)
@@ -75,7 +74,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 		return w.Detail(ctx, q.ID)
 	}
 	job = w.withDetail(ctx, s, job)
-	return s.asRequested(job, q.requestedID(s, job.ID)), true, nil
+	return s.AsRequested(job, q.requestedID(s, job.ID)), true, nil
 }
 
 // FindTag finds the job of a submission, also an ended one, for which it asks the accounting.
@@ -87,40 +86,40 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 		return api.Job{}, false, err
 	}
 	defer unlock()
-	s.addClusters(q.Args)
-	job, err := s.findTagged(ctx, w.sh, q.Tag)
-	if errors.Is(err, errNoJob) {
+	s.AddClusters(q.Args)
+	job, err := s.FindTagged(ctx, w.sh, q.Tag)
+	if errors.Is(err, sched.ErrNoJob) {
 		return api.Job{}, false, nil
 	}
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	id, _ := splitRef(wholeJob(s, job))
-	return w.markCancelled(s.asRequested(job, id))[0], true, nil
+	id, _ := sched.SplitRef(wholeJob(s, job))
+	return w.markCancelled(s.AsRequested(job, id))[0], true, nil
 }
 
-func (w *Watcher) withName(ctx context.Context, s scheduler, jobs []api.Job, name string) ([]api.Job, error) {
+func (w *Watcher) withName(ctx context.Context, s sched.Scheduler, jobs []api.Job, name string) ([]api.Job, error) {
 	unlock, err := w.lockHost(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return s.withName(ctx, w.sh, jobs, name)
+	return s.WithName(ctx, w.sh, jobs, name)
 }
 
 // requestedID is the id that the job is known by from now on.
-func (q Query) requestedID(s scheduler, found string) string {
-	requested, _ := splitRef(q.ID)
+func (q Query) requestedID(s sched.Scheduler, found string) string {
+	requested, _ := sched.SplitRef(q.ID)
 	id := cmp.Or(requested, found)
-	if requested == "" || s.isTaskRange(requested) {
-		return s.arrayOf(id)
+	if requested == "" || s.IsTaskRange(requested) {
+		return s.ArrayOf(id)
 	}
 	return id
 }
 
 // withDetail adds the facts that only the detail has.
-func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.Job {
-	if job.Log != "" && s.kind().listHasFiles {
+func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job) api.Job {
+	if job.Log != "" && s.Kind().ListHasFiles {
 		return job
 	}
 	unlock, err := w.lockHost(ctx)
@@ -128,9 +127,9 @@ func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.
 		return job
 	}
 	defer unlock()
-	detail, err := s.detail(ctx, w.sh, job.Ref())
+	detail, err := s.Detail(ctx, w.sh, job.Ref())
 	if err != nil {
-		if !errors.Is(err, errNoJob) {
+		if !errors.Is(err, sched.ErrNoJob) {
 			w.log.Debug("no detail of a job", "job", job.ID, "err", err)
 		}
 		return job
@@ -140,9 +139,9 @@ func (w *Watcher) withDetail(ctx context.Context, s scheduler, job api.Job) api.
 }
 
 // choose returns the job that the query means.
-func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err error) {
+func (q Query) choose(s sched.Scheduler, jobs []api.Job) (job api.Job, found bool, err error) {
 	if q.ID != "" {
-		job, found = pick(s, jobs, q.ID)
+		job, found = sched.Pick(s, jobs, q.ID)
 		return job, found, nil
 	}
 	var matching []api.Job
@@ -158,7 +157,7 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 	}
 	matching = onePerArray(s, matching)
 	slices.SortFunc(matching, func(a, b api.Job) int {
-		return cmp.Or(cmp.Compare(readiness[a.State], readiness[b.State]), b.Submitted.Compare(a.Submitted), compareIDs(b.ID, a.ID))
+		return cmp.Or(sched.CompareReadiness(a, b), b.Submitted.Compare(a.Submitted), sched.CompareIDs(b.ID, a.ID))
 	})
 	job = matching[0]
 	if len(matching) > 1 && q.Tag == "" {
@@ -172,48 +171,19 @@ func (q Query) choose(s scheduler, jobs []api.Job) (job api.Job, found bool, err
 }
 
 // onePerArray replaces the tasks of each array by the one that represents it.
-func onePerArray(s scheduler, jobs []api.Job) []api.Job {
+func onePerArray(s sched.Scheduler, jobs []api.Job) []api.Job {
 	var kept []api.Job
 	seen := map[string]bool{}
 	for _, job := range jobs {
-		whole := api.Job{ID: s.arrayOf(job.ID), Cluster: job.Cluster}.Ref()
+		whole := api.Job{ID: s.ArrayOf(job.ID), Cluster: job.Cluster}.Ref()
 		if seen[whole] {
 			continue
 		}
 		seen[whole] = true
-		job, _ = pick(s, jobs, whole)
+		job, _ = sched.Pick(s, jobs, whole)
 		kept = append(kept, job)
 	}
 	return kept
-}
-
-// pick returns the job with that id; of an array's tasks the first that runs, else the
-// first that waits, else the last that ended.
-func pick(s scheduler, jobs []api.Job, id string) (api.Job, bool) {
-	var tasks []api.Job
-	for _, job := range jobs {
-		if !s.matches(job, id) {
-			continue
-		}
-		if job.ID == id {
-			return job, true
-		}
-		tasks = append(tasks, job)
-	}
-	if len(tasks) == 0 {
-		return api.Job{}, false
-	}
-	return slices.MinFunc(tasks, func(a, b api.Job) int {
-		if a.State.Ended() && b.State.Ended() {
-			return compareIDs(b.ID, a.ID)
-		}
-		return cmp.Or(cmp.Compare(readiness[a.State], readiness[b.State]), compareIDs(a.ID, b.ID))
-	}), true
-}
-
-// readiness orders states by how close the job is to running, the closest first; others are last.
-var readiness = map[api.JobState]int{
-	api.JobRunning: -5, api.JobConfiguring: -4, api.JobCompleting: -3, api.JobQueued: -3, api.JobUnknown: -2, api.JobHeld: -1,
 }
 
 // AmbiguousError says that several jobs with the name run, so a person must choose.
@@ -232,13 +202,4 @@ func (e *AmbiguousError) Error() string {
 		}
 	}
 	return fmt.Sprintf("%d jobs called %q are running: %s", len(list), e.Name, strings.Join(list, ", "))
-}
-
-var leadingNumber = regexp.MustCompile(`^\d+`)
-
-// compareIDs orders ids by age, as far as they show it: by number, then by text.
-func compareIDs(a, b string) int {
-	x, _ := strconv.ParseInt(leadingNumber.FindString(a), 10, 64)
-	y, _ := strconv.ParseInt(leadingNumber.FindString(b), 10, 64)
-	return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

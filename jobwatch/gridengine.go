@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // GridEngine is its name in the config file.
@@ -25,7 +26,7 @@ const GridEngine = "gridengine"
 // connection to its server for any number of jobs, so a round needs two at most. How a job
 // ended is only in the accounting, a file that the login node reads by itself.
 type gridEngine struct {
-	basic
+	sched.Basic
 	cache *geCache
 }
 
@@ -47,42 +48,45 @@ type geCache struct {
 // geKnown is what is remembered of a job.
 type geKnown struct {
 	record  geRecord
-	files   *geFiles // nil: not looked for yet
-	verdict *reason  // whether it can ever run; nil: not asked yet
+	files   *geFiles      // nil: not looked for yet
+	verdict *sched.Reason // whether it can ever run; nil: not asked yet
 }
 
 // gridEngineKind: PBS has programs of the same names, but no qconf. The programs of Debian
 // set SGE_ROOT themselves.
-var gridEngineKind = schedulerKind{
-	name:      GridEngine,
-	make:      func() scheduler { return newGridEngine() },
-	installed: `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
-	responds:  `qstat -u "$(id -un)"`,
-	perRound: func(connections int) int {
-		if connections < 2 { // one answer is the list, and one describes many jobs
-			return 0
-		}
-		return maxDescribed
+var gridEngineKind = sched.Kind{
+	Name:         GridEngine,
+	New:          func() sched.Scheduler { return newGridEngine() },
+	Installed:    `has qsub qstat && { test -n "$SGE_ROOT" || has qconf; }`,
+	Responds:     `qstat -u "$(id -un)"`,
+	ShortList:    true,
+	Submit:       `tunctl_limit qsub -terse "$@" "$tunctl_script"`,
+	JobVariables: []string{"JOB_ID", "SGE_TASK_ID"},
+	Discover:     gridEngineLook,
+	Directives: sched.Directives{
+		Prefix: "#$", Anywhere: true, WholeWords: true,
+		Defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
 	},
-	submit:       `tunctl_limit qsub -terse "$@" "$tunctl_script"`,
-	jobVariables: []string{"JOB_ID", "SGE_TASK_ID"},
-	idsIn: func(env map[string]string) []string {
-		return []string{geID(env["JOB_ID"], env["SGE_TASK_ID"])}
-	},
-	look: gridEngineLook, readLook: readGridEngineLook,
-	directives: directiveSyntax{
-		prefix: "#$", anywhere: true, wholeWords: true,
-		defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
-	},
-	program: "qsub", jobName: "N", choices: geChoices, demand: geDemand, logOption: "o", ownLog: qsubOwnLog,
-	logFolders: true, logHint: "write $JOB_ID in -o of the script",
+	Program: "qsub", JobName: "N", Options: geChoices, LogOption: "o", OwnLog: sched.QsubOwnLog,
+	LogFolders: true, LogHint: "write $JOB_ID in -o of the script",
 }
 
 func newGridEngine() gridEngine {
 	return gridEngine{cache: &geCache{known: make(map[string]*geKnown), missed: make(map[string]time.Time)}}
 }
 
-func (gridEngine) kind() *schedulerKind { return &gridEngineKind }
+func (gridEngine) Kind() *sched.Kind { return &gridEngineKind }
+
+func (gridEngine) IDsIn(env map[string]string) []string {
+	return []string{geID(env["JOB_ID"], env["SGE_TASK_ID"])}
+}
+
+func (gridEngine) PerRound(connections int) int {
+	if connections < 2 { // one answer is the list, and one describes many jobs
+		return 0
+	}
+	return maxDescribed
+}
 
 // geID is 18 for a job, 18.1 for the task of an array, and 18.3-9:2 for tasks that wait.
 func geID(number, task string) string {
@@ -92,8 +96,8 @@ func geID(number, task string) string {
 	return number + "." + task
 }
 
-// list adds why jobs wait, which takes a second connection.
-func (g gridEngine) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+// List adds why jobs wait, which takes a second connection.
+func (g gridEngine) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	if _, err := g.qstat(ctx, sh, ":"); err != nil {
 		return nil, err
 	}
@@ -102,14 +106,14 @@ func (g gridEngine) list(ctx context.Context, sh *remote.Shell) ([]api.Job, erro
 		numbers = append(numbers, r.number)
 	}
 	unknown, waiting := g.toDescribe(numbers)
-	slices.SortFunc(unknown, compareIDs)
-	slices.SortFunc(waiting, compareIDs)
+	slices.SortFunc(unknown, sched.CompareIDs)
+	slices.SortFunc(waiting, sched.CompareIDs)
 	if err := g.describe(ctx, sh, append(waiting, unknown...)); errors.Is(err, remote.ErrLost) || errors.Is(err, remote.ErrNoAnswer) {
 		return nil, err
 	}
 	g.cache.described, g.cache.at = true, time.Now() // the second answer may have taken long
 	g.cache.undescribed = max(0, len(unknown)-maxDescribed)
-	return jobsFrom(g.cache.rows, g.job), nil
+	return sched.JobsFrom(g.cache.rows, g.job), nil
 }
 
 // describe queries the records of the last of these jobs.
@@ -118,7 +122,7 @@ func (g gridEngine) describe(ctx context.Context, sh *remote.Shell, numbers []st
 		return nil
 	}
 	numbers = numbers[max(0, len(numbers)-maxDescribed):]
-	slices.SortFunc(numbers, compareIDs)
+	slices.SortFunc(numbers, sched.CompareIDs)
 	res, err := sh.Login(ctx, remote.QueryPrelude+describeCommand(numbers))
 	if err != nil {
 		return err
@@ -175,12 +179,12 @@ const sameRound = 2 * time.Second
 
 // matching are the rows of the list with that id.
 func (g gridEngine) matching(id string) []geRow {
-	return slices.DeleteFunc(slices.Clone(g.cache.rows), func(r geRow) bool { return !g.matches(api.Job{ID: r.id()}, id) })
+	return slices.DeleteFunc(slices.Clone(g.cache.rows), func(r geRow) bool { return !g.Matches(api.Job{ID: r.id()}, id) })
 }
 
-// detail needs no connection if a list of the same round has described the jobs on it.
-func (g gridEngine) detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
-	number := g.arrayOf(id)
+// Detail needs no connection if a list of the same round has described the jobs on it.
+func (g gridEngine) Detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
+	number := g.ArrayOf(id)
 	described := g.cache.described
 	if time.Since(g.cache.at) > sameRound {
 		res, err := g.qstat(ctx, sh, describeCommand([]string{number}))
@@ -201,13 +205,13 @@ func (g gridEngine) detail(ctx context.Context, sh *remote.Shell, id string) (ap
 			return api.Job{}, err
 		}
 	}
-	job, _ := pick(g, g.withLogs(ctx, sh, rows), id)
+	job, _ := sched.Pick(g, g.withLogs(ctx, sh, rows), id)
 	return job, nil
 }
 
-// details makes two connections at most: one for the list; and one for the jobs that are new,
+// Details makes two connections at most: one for the list; and one for the jobs that are new,
 // else for whether a job that waits can ever run, else for why jobs wait.
-func (g gridEngine) details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error) {
+func (g gridEngine) Details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error) {
 	unknown, waiting := g.toDescribe(ids)
 	unverified := g.unverified(waiting)
 	verifies := len(unknown) == 0 && unverified != ""
@@ -238,7 +242,7 @@ func (g gridEngine) details(ctx context.Context, sh *remote.Shell, ids []string)
 		switch {
 		case err == nil:
 			jobs = append(jobs, job)
-		case !errors.Is(err, errNoJob):
+		case !errors.Is(err, sched.ErrNoJob):
 			return nil, err
 		}
 	}
@@ -249,7 +253,7 @@ func (g gridEngine) details(ctx context.Context, sh *remote.Shell, ids []string)
 // waited, since reasons change.
 func (g gridEngine) toDescribe(ids []string) (unknown, waiting []string) {
 	for _, id := range ids {
-		number := g.arrayOf(id)
+		number := g.ArrayOf(id)
 		waits := func(r geRow) bool { return r.job().State.Waiting() }
 		switch {
 		case slices.Contains(unknown, number) || slices.Contains(waiting, number):
@@ -269,11 +273,11 @@ func describeCommand(numbers []string) string {
 		return ":"
 	}
 	return "out=$(limit qstat -j " + posixsh.Quote(strings.Join(numbers, ",")) + ` -xml) || { set -- $?; printf '%s\n' "$out"; exit $1; }
-printf '%s\n' "$out" | grep -Ev '^ *</?(UA_|scaled|JAT_scaled)' | head -c ` + maxStatus
+printf '%s\n' "$out" | grep -Ev '^ *</?(UA_|scaled|JAT_scaled)' | head -c ` + sched.MaxStatus
 }
 
 func (g gridEngine) readRecords(res remote.Result) error {
-	if err := geProblem("qstat", res); err != nil && !errors.Is(err, errNoJob) { // they may have ended meanwhile
+	if err := geProblem("qstat", res); err != nil && !errors.Is(err, sched.ErrNoJob) { // they may have ended meanwhile
 		return err
 	}
 	for _, record := range parseGERecords(string(res.Stdout)) {
@@ -293,7 +297,7 @@ func (g gridEngine) readVerdict(number string, res remote.Result) error {
 		return err
 	}
 	if !geStarted.Match(res.Stdout) {
-		g.known(number).verdict = &reason{} // this version cannot tell
+		g.known(number).verdict = &sched.Reason{} // this version cannot tell
 	}
 	return nil
 }
@@ -336,35 +340,35 @@ func (g gridEngine) job(r geRow) api.Job {
 
 // withLogs are the jobs of rows, with their files.
 func (g gridEngine) withLogs(ctx context.Context, sh *remote.Shell, rows []geRow) []api.Job {
-	return jobsFrom(rows, func(r geRow) api.Job {
+	return sched.JobsFrom(rows, func(r geRow) api.Job {
 		job := g.job(r)
 		g.setLog(ctx, sh, &job, r)
 		return job
 	})
 }
 
-// findTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
+// FindTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
 // person's jobs.
-func (g gridEngine) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
-	answer, err := submitOutput(ctx, sh, tag)
+func (g gridEngine) FindTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
+	answer, err := sched.SubmitOutput(ctx, sh, tag)
 	if err != nil {
 		return api.Job{}, err
 	}
-	if id, err := g.parseSubmit(answer); err == nil {
-		return g.detail(ctx, sh, id)
+	if id, err := g.ParseSubmit(answer); err == nil {
+		return g.Detail(ctx, sh, id)
 	}
-	jobs, err := g.list(ctx, sh)
+	jobs, err := g.List(ctx, sh)
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, err := withTag(jobs, tag)
+	job, err := sched.WithTag(jobs, tag)
 	switch {
 	case err != nil && g.cache.undescribed > 0:
 		return api.Job{}, ErrIncomplete
 	case err != nil:
 		return api.Job{}, err
 	}
-	return g.detail(ctx, sh, job.ID)
+	return g.Detail(ctx, sh, job.ID)
 }
 
 // qsubSentence is the answer of qsub to a wrapper that drops -terse. It has precedence over
@@ -374,20 +378,20 @@ var (
 	qsubSentence = regexp.MustCompile(`^Your job(?:-array)? (\d+)[. (].* has been submitted\.?$`)
 )
 
-func (g gridEngine) parseSubmit(res remote.Result) (string, error) {
+func (g gridEngine) ParseSubmit(res remote.Result) (string, error) {
 	g.cache.at = time.Time{} // the list lacks the new job
 	if res.Exit != 0 {
 		res.Stderr = geComplaint.ReplaceAll(res.Stderr, nil)
-		return "", submitFailure(res, geDoubt, geRefusals)
+		return "", sched.SubmitError(res, geDoubt, geRefusals)
 	}
-	m := lastMatch(res.Stdout, qsubSentence, qsubNumber)
+	m := sched.LastMatch(res.Stdout, qsubSentence, qsubNumber)
 	if m == nil {
-		return "", errDoubt
+		return "", sched.ErrDoubt
 	}
 	return m[1], nil
 }
 
-func (g gridEngine) cancel(ctx context.Context, sh *remote.Shell, id string) error {
+func (g gridEngine) Cancel(ctx context.Context, sh *remote.Shell, id string) error {
 	number, task, _ := strings.Cut(id, ".")
 	command := "limit qdel " + posixsh.Quote(number)
 	if task != "" {
@@ -401,36 +405,36 @@ func (g gridEngine) cancel(ctx context.Context, sh *remote.Shell, id string) err
 	return geProblem("qdel", res)
 }
 
-// extend: qalter answers that it has modified the request of a running job, and qstat shows
+// Extend: qalter answers that it has modified the request of a running job, and qstat shows
 // it, but the job is killed at its old limit.
-func (gridEngine) extend(context.Context, *remote.Shell, string, time.Duration) error {
-	return fmt.Errorf("%w: Grid Engine reads the time limit of a job when it starts", errCannotExtend)
+func (gridEngine) Extend(context.Context, *remote.Shell, string, time.Duration) error {
+	return fmt.Errorf("%w: Grid Engine reads the time limit of a job when it starts", sched.ErrCannotExtend)
 }
 
-// matches: the tasks 18.1 and 18.3-9:1 match the array 18.
-func (gridEngine) matches(job api.Job, id string) bool {
+// Matches: the tasks 18.1 and 18.3-9:1 match the array 18.
+func (gridEngine) Matches(job api.Job, id string) bool {
 	return job.ID == id || strings.HasPrefix(job.ID, id+".")
 }
 
-// asRequested makes 18.1 the task 1 of 18.
-func (gridEngine) asRequested(job api.Job, id string) api.Job { return asTask(job, id, ".") }
+// AsRequested makes 18.1 the task 1 of 18.
+func (gridEngine) AsRequested(job api.Job, id string) api.Job { return sched.AsTask(job, id, ".") }
 
-// arrayOf is 18 for the task 18.1 and for 18.3-9:1.
-func (gridEngine) arrayOf(id string) string {
+// ArrayOf is 18 for the task 18.1 and for 18.3-9:1.
+func (gridEngine) ArrayOf(id string) string {
 	number, _, _ := strings.Cut(id, ".")
 	return number
 }
 
-func (gridEngine) isTaskRange(id string) bool { return strings.ContainsAny(id, "-,:") }
+func (gridEngine) IsTaskRange(id string) bool { return strings.ContainsAny(id, "-,:") }
 
-func (gridEngine) taskRef(job api.Job) string { return geID(job.ID, job.Task) }
+func (gridEngine) TaskRef(job api.Job) string { return geID(job.ID, job.Task) }
 
 // accountingDelay is how long the server may take to write how a job ended.
 const accountingDelay = 40 * time.Second
 
-// explainGone: a job that ended is in the accounting a little later, one that was deleted
+// ExplainGone: a job that ended is in the accounting a little later, one that was deleted
 // before it ran never is.
-func (g gridEngine) explainGone(job *api.Job, ran bool) bool {
+func (g gridEngine) ExplainGone(job *api.Job, ran bool) bool {
 	if g.cache.missed[job.ID].IsZero() {
 		g.cache.missed[job.ID] = time.Now()
 	}
@@ -457,16 +461,16 @@ func geProblem(command string, res remote.Result) error {
 		return nil
 	}
 	said := slices.Concat(res.Stdout, res.Stderr)
-	words := lastErrorLine(res)
+	words := sched.LastErrorLine(res)
 	switch {
 	case res.Exit == 124:
 		return fmt.Errorf("%w: %s did not end in time", remote.ErrNoAnswer, command)
 	case geNoAnswer.Match(said):
 		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
 	case geNoJob.Match(said):
-		return errNoJob
+		return sched.ErrNoJob
 	case geNoHost.Match(said):
-		return api.Errorf(api.CodeFailed, "%s failed: %s", command, words).WithHint("%s", fromLogin)
+		return api.Errorf(api.CodeFailed, "%s failed: %s", command, words).WithHint("%s", sched.FromLogin)
 	}
-	return commandError(command, res.Exit, words)
+	return sched.CommandError(command, res.Exit, words)
 }

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // fakeGridEngine puts programs on a machine that print the files list, details, verdict and
@@ -127,7 +128,7 @@ func TestWhatAPersonAsksOfGridEngineMakesFewConnections(t *testing.T) {
 	if got := asked(t, m); err != nil || !found || job.ID != "2" || len(got) > 2 {
 		t.Errorf("by tag: %+v, %v, %v, over %q", job, found, err, got)
 	}
-	if err := w.Extend(t.Context(), "1", time.Hour); !errors.Is(err, errCannotExtend) {
+	if err := w.Extend(t.Context(), "1", time.Hour); !errors.Is(err, sched.ErrCannotExtend) {
 		t.Errorf("extend: %v", err)
 	}
 	if got := asked(t, m); len(got) != 0 {
@@ -177,12 +178,12 @@ func TestAGridEngineJobThatNobodyAccountsForIsOverInTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGridEngine()
-			job := api.Job{ID: "7", State: api.JobQueued, Reason: Gone}
-			if g.explainGone(&job, c.ran); job.State.Ended() || job.Reason != "" {
+			job := api.Job{ID: "7", State: api.JobQueued, Reason: api.ReasonGone}
+			if g.ExplainGone(&job, c.ran); job.State.Ended() || job.Reason != "" {
 				t.Errorf("at once: %+v", job)
 			}
 			g.cache.missed["7"] = time.Now().Add(-accountingDelay)
-			if g.explainGone(&job, c.ran); job.State != c.want || !strings.Contains(job.Hint, c.says) {
+			if g.ExplainGone(&job, c.ran); job.State != c.want || !strings.Contains(job.Hint, c.says) {
 				t.Errorf("later: %+v", job)
 			}
 		})
@@ -279,16 +280,16 @@ func TestWhatIsKnownOfAJobIsNotKnownOfAnotherWithItsNumber(t *testing.T) {
 	m.Write(t, "list", geList("1 r"))
 	m.Write(t, "details", geDetails("1"))
 	w := geWatcher(t, m)
-	if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 1 || !hasTag(jobs[0], "tag1") {
+	if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 1 || !sched.HasTag(jobs[0], "tag1") {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
 	m.Write(t, "list", strings.ReplaceAll(geList("1 r"), "<JB_name>n1<", "<JB_name>production<"))
 	m.Write(t, "details", geDetails())
-	sched, err := w.scheduler(t.Context())
+	s, err := w.scheduler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if jobs, err := sched.list(t.Context(), w.sh); err != nil || len(jobs) != 1 || jobs[0].Name != "production" || jobs[0].Script != "" {
+	if jobs, err := s.List(t.Context(), w.sh); err != nil || len(jobs) != 1 || jobs[0].Name != "production" || jobs[0].Script != "" {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 }
@@ -323,7 +324,7 @@ func TestAnAccountingThatTakesTooLongIsReadOnce(t *testing.T) {
 		t.Errorf("it was read %d times", got)
 	}
 	job := api.Job{ID: "7", State: api.JobRunning}
-	if w.sched.(gridEngine).explainGone(&job, true); job.State != api.JobFinished {
+	if w.sched.(gridEngine).ExplainGone(&job, true); job.State != api.JobFinished {
 		t.Errorf("gone as %+v", job)
 	}
 }
@@ -388,11 +389,11 @@ func TestWhatGridEngineRefusesOrCannotAnswerIsToldApart(t *testing.T) {
 		"the server is down":   {remote.Result{Exit: 1, Stderr: []byte(down)}, func(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }},
 		"told on the wrong fd": {remote.Result{Exit: 1, Stdout: []byte(`unable to send message to qmaster using port 6444 on host "ctl": got send error`)}, func(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }},
 		"the server hangs":     {remote.Result{Exit: 124}, func(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }},
-		"no such job":          {remote.Result{Exit: 1, Stdout: []byte(`denied: job "16" does not exist`)}, func(err error) bool { return errors.Is(err, errNoJob) }},
-		"no such jobs":         {remote.Result{Exit: 1, Stderr: []byte("Following jobs do not exist: \n99999\n")}, func(err error) bool { return errors.Is(err, errNoJob) }},
+		"no such job":          {remote.Result{Exit: 1, Stdout: []byte(`denied: job "16" does not exist`)}, func(err error) bool { return errors.Is(err, sched.ErrNoJob) }},
+		"no such jobs":         {remote.Result{Exit: 1, Stderr: []byte("Following jobs do not exist: \n99999\n")}, func(err error) bool { return errors.Is(err, sched.ErrNoJob) }},
 		"not this host": {remote.Result{Exit: 1, Stdout: []byte(`denied: host "cn01" is not a submit host`)}, func(err error) bool {
 			said, ok := errors.AsType[*api.Error](err)
-			return ok && said.Hint == fromLogin
+			return ok && said.Hint == sched.FromLogin
 		}},
 		"not this person": {remote.Result{Exit: 1, Stdout: []byte(`alice - you do not have the necessary privileges to delete the job "16"`)}, func(err error) bool {
 			said, ok := errors.AsType[*api.Error](err)
@@ -428,7 +429,7 @@ func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
 		"refused at once":   {remote.Result{Exit: 1, Stderr: []byte("error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster using port 6444 on host \"ctl\": got send error\nExiting.\n")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := newGridEngine().parseSubmit(c.res); errors.Is(err, errDoubt) != c.doubt {
+			if _, err := newGridEngine().ParseSubmit(c.res); errors.Is(err, sched.ErrDoubt) != c.doubt {
 				t.Errorf("%v", err)
 			}
 		})
@@ -487,14 +488,14 @@ func TestALogInAFolderOfTheHomeIsFoundOnTheHost(t *testing.T) {
 func TestTheTasksOfAGridEngineArrayBelongToIt(t *testing.T) {
 	g := gridEngine{}
 	jobs := []api.Job{{ID: "18.1", State: api.JobFinished}, {ID: "18.2", State: api.JobRunning}, {ID: "18.3-9:1", State: api.JobQueued}, {ID: "181", State: api.JobRunning}}
-	job, ok := pick(g, jobs, "18")
+	job, ok := sched.Pick(g, jobs, "18")
 	if !ok || job.ID != "18.2" {
 		t.Errorf("picked %+v", job)
 	}
-	if job = g.asRequested(job, "18"); job.ID != "18" || job.Task != "2" || g.taskRef(job) != "18.2" {
+	if job = g.AsRequested(job, "18"); job.ID != "18" || job.Task != "2" || g.TaskRef(job) != "18.2" {
 		t.Errorf("as requested %+v", job)
 	}
-	if g.matches(jobs[3], "18") || !g.isTaskRange("18.3-9:1") || g.isTaskRange("18.3") || g.arrayOf("18.3-9:1") != "18" {
+	if g.Matches(jobs[3], "18") || !g.IsTaskRange("18.3-9:1") || g.IsTaskRange("18.3") || g.ArrayOf("18.3-9:1") != "18" {
 		t.Error("ids are confused")
 	}
 }
@@ -561,12 +562,12 @@ func TestEveryGridEngineCaptureIsReadAsItsNameSays(t *testing.T) {
 				}
 			}
 		case strings.HasPrefix(c.name, "qsub-refused."):
-			_, err := newGridEngine().parseSubmit(c.res)
+			_, err := newGridEngine().ParseSubmit(c.res)
 			if said, ok := errors.AsType[*api.Error](err); !ok || said.Hint == "" || strings.Contains(said.Message, "Exiting") {
 				t.Errorf("%s: %+v", c.name, err)
 			}
 		case strings.HasPrefix(c.name, "qsub."):
-			if id, err := newGridEngine().parseSubmit(c.res); c.res.Exit == 0 && (err != nil || strings.Trim(id, "0123456789") != "") {
+			if id, err := newGridEngine().ParseSubmit(c.res); c.res.Exit == 0 && (err != nil || strings.Trim(id, "0123456789") != "") {
 				t.Errorf("%s: %q, %v", c.name, id, err)
 			}
 		case strings.HasPrefix(c.name, "master-down.qstat"), strings.HasPrefix(c.name, "master-down.qdel"):
@@ -584,7 +585,7 @@ func TestTheSentenceOfQsubHasPrecedenceOverANumber(t *testing.T) {
 		"a word from the site\n4712\n":                    "4712",
 		"4713.1-10:1\n":                                   "4713",
 	} {
-		if id, err := newGridEngine().parseSubmit(remote.Result{Stdout: []byte(answer)}); err != nil || id != want {
+		if id, err := newGridEngine().ParseSubmit(remote.Result{Stdout: []byte(answer)}); err != nil || id != want {
 			t.Errorf("%q: %q, %v; want %q", answer, id, err, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // geAccount is what qacct prints about one run of a job or task, by label.
@@ -27,31 +28,31 @@ const qacctFilter = " | grep -E '^(" + accountLabels + ")' | tail -n 8000"
 // ended finds an ended job in the accounting. If qacct fails, the server has still said that
 // the job is gone.
 func (g gridEngine) ended(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
-	accounts, err := g.qacct(ctx, sh, "-j "+posixsh.Quote(g.arrayOf(id)))
+	accounts, err := g.qacct(ctx, sh, "-j "+posixsh.Quote(g.ArrayOf(id)))
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, ok := pick(g, jobsFrom(accounts, geAccount.job), id)
+	job, ok := sched.Pick(g, sched.JobsFrom(accounts, geAccount.job), id)
 	if !ok {
-		return api.Job{}, errNoJob
+		return api.Job{}, sched.ErrNoJob
 	}
 	return job, nil
 }
 
-// history reads the last week: qacct selects by when a job began.
-func (g gridEngine) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+// History reads the last week: qacct selects by when a job began.
+func (g gridEngine) History(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	accounts, err := g.qacct(ctx, sh, `-o "$(id -un)" -d 8 -j`)
-	if errors.Is(err, errNoJob) {
+	if errors.Is(err, sched.ErrNoJob) {
 		return nil, nil
 	}
-	return jobsFrom(accounts, geAccount.job), err
+	return sched.JobsFrom(accounts, geAccount.job), err
 }
 
 // qacct reads the accounting, always all of it. Where that is not readable for people, how jobs
 // end is not known. Where it is so long that it takes too much time, it is tried only once.
 func (g gridEngine) qacct(ctx context.Context, sh *remote.Shell, which string) ([]geAccount, error) {
 	if g.cache.slowAccounting {
-		return nil, errNoJob
+		return nil, sched.ErrNoJob
 	}
 	res, err := sh.Login(ctx, remote.QueryPrelude+"out=$(limit qacct "+which+") || exit\n"+`printf '%s\n' "$out"`+qacctFilter)
 	if err != nil {
@@ -59,7 +60,7 @@ func (g gridEngine) qacct(ctx context.Context, sh *remote.Shell, which string) (
 	}
 	if res.Exit != 0 {
 		g.cache.slowAccounting = res.Exit == 124
-		return nil, errNoJob
+		return nil, sched.ErrNoJob
 	}
 	return parseQacct(string(res.Stdout)), nil
 }
@@ -96,7 +97,7 @@ func (a geAccount) id() string { return geID(a["jobnumber"], a["taskid"]) }
 func (a geAccount) job() api.Job {
 	job := api.Job{
 		ID: a.id(), Name: a["jobname"], Queue: a["qname"], Node: a["hostname"],
-		Submitted: parseTime(a["qsub_time"]), Start: parseTime(a["start_time"]), End: parseTime(a["end_time"]),
+		Submitted: sched.ParseTime(a["qsub_time"]), Start: sched.ParseTime(a["start_time"]), End: sched.ParseTime(a["end_time"]),
 	}
 	if task := a["taskid"]; task != "undefined" {
 		job.Task = task
@@ -133,7 +134,7 @@ func (a geAccount) setEnd(job *api.Job) {
 	case failed == geRan && exit == 0:
 		job.State = api.JobFinished
 	case failed == geRan:
-		job.State, job.Hint = api.JobFailed, exitHint(exit)
+		job.State, job.Hint = api.JobFailed, sched.ExitHint(exit)
 	case failed == geLimit:
 		a.setLimit(job)
 	case failed == geSignal:
@@ -152,7 +153,7 @@ func (a geAccount) setEnd(job *api.Job) {
 // setLimit finds out which of the limits it was.
 func (a geAccount) setLimit(job *api.Job) {
 	job.State, job.Hint = api.JobTimeout, "the time limit (h_rt) was reached"
-	if limit := a.requested("h_rt"); limit != "" && a.ran() >= parseClockTime(limit) {
+	if limit := a.requested("h_rt"); limit != "" && a.ran() >= sched.ParseClockTime(limit) {
 		return
 	}
 	switch {
@@ -174,7 +175,7 @@ func (a geAccount) setSignal(job *api.Job, exit int) {
 	case signal == 9 || signal == 15:
 		job.State, job.Hint = api.JobCancelled, fmt.Sprintf("the job was killed by signal %d: it was deleted with qdel, or used more memory than the node allows", signal)
 	default:
-		job.State, job.Hint = api.JobFailed, exitHint(exit)
+		job.State, job.Hint = api.JobFailed, sched.ExitHint(exit)
 	}
 }
 

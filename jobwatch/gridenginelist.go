@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // geRow is a job in the list: a job, a running task of an array, or those of its tasks that
@@ -62,13 +63,13 @@ func (e *geElement) row(queue string) geRow {
 		number: e.child("JB_job_number"), tasks: e.child("tasks"),
 		name: cmp.Or(e.child("full_job_name"), e.child("JB_name")), owner: e.child("JB_owner"),
 		state: e.child("state"), group: e.state,
-		submitted: parseTime(e.child("JB_submission_time")), start: parseTime(e.child("JAT_start_time")),
+		submitted: sched.ParseTime(e.child("JB_submission_time")), start: sched.ParseTime(e.child("JAT_start_time")),
 	}
 	r.queue, r.node, _ = strings.Cut(cmp.Or(e.child("queue_name"), queue), "@")
 	for _, c := range e.children {
 		switch {
 		case c.name == "hard_request" && c.item == "h_rt":
-			r.limit = parseClockTime(c.text)
+			r.limit = sched.ParseClockTime(c.text)
 		case c.name == "hard_req_queue":
 			r.queues = append(r.queues, c.text)
 		}
@@ -80,7 +81,7 @@ func (r geRow) id() string { return geID(r.number, r.tasks) }
 
 func (r geRow) job() api.Job {
 	job := api.Job{ID: r.id(), Name: r.name, Queue: r.queue, Submitted: r.submitted}
-	if r.tasks != "" && !(gridEngine{}).isTaskRange(r.tasks) {
+	if r.tasks != "" && !(gridEngine{}).IsTaskRange(r.tasks) {
 		job.Task = r.tasks
 	}
 	r.setState(&job)
@@ -114,7 +115,7 @@ func (r geRow) setState(job *api.Job) {
 		job.State, job.Reason = api.JobHeld, r.state
 		job.Hint = geErrorHint("")
 	case has("sSTNP") && runs:
-		job.State, job.Reason, job.Hint = api.JobRunning, Suspended, suspendedHint
+		job.State, job.Reason, job.Hint = api.JobRunning, api.ReasonSuspended, sched.SuspendedHint
 	case has("r") || runs && !has("t"):
 		job.State = api.JobRunning
 	case has("t"):
@@ -135,7 +136,7 @@ func geErrorHint(cause string) string {
 	if cause != "" {
 		words += ": " + cause
 	}
-	return reason{words: words + ". Cancel it, fix this and submit it again; or clear the error with qmod -cj", never: true}.hint()
+	return sched.Reason{Words: words + ". Cancel it, fix this and submit it again; or clear the error with qmod -cj", Never: true}.Hint()
 }
 
 // geElement is an element of an answer in XML. Versions wrap their lists in different

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // gridEngineLook is Grid Engine's part of a look: three connections to the server. qconf
@@ -20,12 +21,12 @@ part parallel 3 20000 qconf -spl
 part projects 3 20000 qconf -sprjl
 `
 
-func readGridEngineLook(a *lookAnswer, look *api.Look) {
-	for _, name := range lookWords(a.lines("projects")) {
+func (gridEngine) ReadDiscovery(a *sched.Discovery, look *api.Look) {
+	for _, name := range sched.PlainWords(a.Lines("projects")) {
 		look.Accounts = append(look.Accounts, api.Account{Name: name, Source: "qconf -sprjl"})
 	}
-	look.AnyPartition, look.Parallel = true, lookWords(a.lines("parallel"))
-	look.Partitions = append(look.Partitions, gridEngineQueues(a.lines("queues"))...)
+	look.AnyPartition, look.Parallel = true, sched.PlainWords(a.Lines("parallel"))
+	look.Partitions = append(look.Partitions, gridEngineQueues(a.Lines("queues"))...)
 }
 
 // geInstance is an instance of a queue: the queue on one host.
@@ -57,9 +58,9 @@ func gridEngineQueues(lines []string) []api.Partition {
 		_, resource, _ = strings.Cut(resource, ":")
 		switch key, value, _ := strings.Cut(resource, "="); key {
 		case "qname":
-			in.queue = lookWord(value) // the whole name: the table's is cut
+			in.queue = sched.PlainWord(value) // the whole name: the table's is cut
 		case "h_rt":
-			in.limit = parseClockTime(value) // 0 for infinity
+			in.limit = sched.ParseClockTime(value) // 0 for infinity
 		default:
 			n, _ := strconv.ParseFloat(value, 64)
 			in.gpus = max(in.gpus, int(n))
@@ -102,5 +103,5 @@ func readInstance(line string) geInstance {
 	slots := append(strings.Split(f[2], "/"), "", "")
 	used, _ := strconv.Atoi(slots[1])
 	total, _ := strconv.Atoi(slots[2])
-	return geInstance{queue: lookWord(queue), used: used, total: total, closed: strings.ContainsAny(f[5], "auoACDdEsSc")}
+	return geInstance{queue: sched.PlainWord(queue), used: used, total: total, closed: strings.ContainsAny(f[5], "auoACDdEsSc")}
 }

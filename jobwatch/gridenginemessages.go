@@ -8,13 +8,14 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // geComplaint is what qsub writes around its message.
 var geComplaint = regexp.MustCompile(`(?m)^(?:Unable to run job: |Exiting\.$)`)
 
 // geRefusals are those of all versions; see slurmRefusals for their order.
-var geRefusals = refusalHints([][2]string{
+var geRefusals = sched.RefusalHints([][2]string{
 	{`Connection refused|qmaster|commlib|can't resolve .*qmaster`, "the Grid Engine server is down, or its name is wrong: try again later"},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql lists the queues"},
 	{`unknown resource`, "the resource does not exist: change -l; qconf -sc lists the resources"},
@@ -43,16 +44,16 @@ var (
 )
 
 // parseVerdict reads the answer of qalter -w v; nil if it is none.
-func parseVerdict(res remote.Result) *reason {
+func parseVerdict(res remote.Result) *sched.Reason {
 	var lines []string
 	for line := range strings.Lines(string(res.Stdout) + "\n" + string(res.Stderr)) {
 		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "verification: found"):
-			return &reason{}
+			return &sched.Reason{}
 		case strings.HasPrefix(line, "verification: no suitable"):
-			w, _ := telling(geWaits, lines...)
-			return &reason{words: cmp.Or(w.never, "no queue has what the job asks for: ask for less time, memory, cores or GPUs, or change -q"), never: true}
+			w, _ := sched.BestMatch(geWaits, lines...)
+			return &sched.Reason{Words: cmp.Or(w.Never, "no queue has what the job asks for: ask for less time, memory, cores or GPUs, or change -q"), Never: true}
 		}
 		lines = append(lines, line)
 	}
@@ -64,36 +65,36 @@ var geStarted = regexp.MustCompile(`already running or is held`)
 
 // geWaits are known messages, the most telling first. One that is not here, as "not contained
 // in its hard queue list", is about queues that the job did not ask for.
-var geWaits = []waitReason{
-	{part: lazyPattern(`execution time not reached`), words: "the job has a start time that is not reached yet"},
-	{part: lazyPattern(`job dependencies`), words: "waiting for another job to end"},
-	{part: lazyPattern(`max_aj_instances|task concurrency`), words: "the array runs as many tasks at once as it asked for"},
-	{part: lazyPattern(`exceeds limit`), words: "you have reached a limit of the site; the job starts when another one ends", never: "the job asks for more than a limit of the site allows: ask for less; qquota shows the limits"},
-	{part: lazyPattern(`until clean up of a previous run`), words: "waiting until the node has cleaned up the previous run"},
+var geWaits = []sched.WaitReason{
+	{Part: sched.LazyPattern(`execution time not reached`), Words: "the job has a start time that is not reached yet"},
+	{Part: sched.LazyPattern(`job dependencies`), Words: "waiting for another job to end"},
+	{Part: sched.LazyPattern(`max_aj_instances|task concurrency`), Words: "the array runs as many tasks at once as it asked for"},
+	{Part: sched.LazyPattern(`exceeds limit`), Words: "you have reached a limit of the site; the job starts when another one ends", Never: "the job asks for more than a limit of the site allows: ask for less; qquota shows the limits"},
+	{Part: sched.LazyPattern(`until clean up of a previous run`), Words: "waiting until the node has cleaned up the previous run"},
 	{
-		part: lazyPattern(`offers only (?:h[cl]|g[cl]|q[cl]):slots=|only offers \d+ slots`), words: "waiting for free cores",
-		never: "the job asks for more cores (-pe) than a node or queue has: ask for less",
+		Part: sched.LazyPattern(`offers only (?:h[cl]|g[cl]|q[cl]):slots=|only offers \d+ slots`), Words: "waiting for free cores",
+		Never: "the job asks for more cores (-pe) than a node or queue has: ask for less",
 	},
 	{
-		part: lazyPattern(`because it offers only`), words: "waiting for free resources, such as memory or GPUs",
-		never: "the job asks for more of a resource, such as memory or GPUs, than any node has: ask for less",
+		Part: sched.LazyPattern(`because it offers only`), Words: "waiting for free resources, such as memory or GPUs",
+		Never: "the job asks for more of a resource, such as memory or GPUs, than any node has: ask for less",
 	},
 	{
-		part: lazyPattern(`because of cluster queue`), words: "the queue does not offer what the job asks for, such as so much time",
-		never: "the job asks for more time or resources than its queue allows: ask for less, or change -q",
+		Part: sched.LazyPattern(`because of cluster queue`), Words: "the queue does not offer what the job asks for, such as so much time",
+		Never: "the job asks for more time or resources than its queue allows: ask for less, or change -q",
 	},
 	{
-		part: lazyPattern(`requests unknown resource`), words: "no queue offers a resource that the job asks for",
-		never: "no queue offers a resource that the job asks for: change -l",
+		Part: sched.LazyPattern(`requests unknown resource`), Words: "no queue offers a resource that the job asks for",
+		Never: "no queue offers a resource that the job asks for: change -l",
 	},
 	{
-		part: lazyPattern(`has no permission for`), words: "you may not use the queue",
-		never: "you may not use the queue that the job asks for: change -q, or ask the site",
+		Part: sched.LazyPattern(`has no permission for`), Words: "you may not use the queue",
+		Never: "you may not use the queue that the job asks for: change -q, or ask the site",
 	},
-	{part: lazyPattern(`dropped because it is full`), words: "waiting for free cores"},
-	{part: lazyPattern(`dropped because it is overloaded`), words: "the nodes are too busy now; the job starts when their load falls"},
-	{part: lazyPattern(`dropped because it is (?:disabled|suspended)`), words: "the queue starts no jobs now"},
-	{part: lazyPattern(`temporarily not available`), words: "the nodes of the queue are not available now"},
+	{Part: sched.LazyPattern(`dropped because it is full`), Words: "waiting for free cores"},
+	{Part: sched.LazyPattern(`dropped because it is overloaded`), Words: "the nodes are too busy now; the job starts when their load falls"},
+	{Part: sched.LazyPattern(`dropped because it is (?:disabled|suspended)`), Words: "the queue starts no jobs now"},
+	{Part: sched.LazyPattern(`temporarily not available`), Words: "the nodes of the queue are not available now"},
 }
 
 var noPermission = regexp.MustCompile(`has no permission for .*"([^"]*)"`)
@@ -105,9 +106,9 @@ func (k *geKnown) explainWait(job *api.Job, row geRow) {
 		m := noPermission.FindStringSubmatch(line) // for a queue that the job did not ask for
 		return m != nil && !slices.Contains(row.queues, m[1])
 	})
-	w, line := telling(geWaits, lines...)
-	job.Reason, job.Hint = line, w.words
-	if k.verdict != nil && k.verdict.never {
-		job.Hint = k.verdict.hint()
+	w, line := sched.BestMatch(geWaits, lines...)
+	job.Reason, job.Hint = line, w.Words
+	if k.verdict != nil && k.verdict.Never {
+		job.Hint = k.verdict.Hint()
 	}
 }

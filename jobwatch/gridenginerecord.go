@@ -12,6 +12,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // geRecord is what qstat -j -xml prints about one job.
@@ -77,7 +78,7 @@ func (e *geElement) record() geRecord {
 		cwd: e.value("JB_cwd"), user: e.value("JB_owner"),
 		workdir: variables["O_WORKDIR"], home: variables["O_HOME"],
 		merged:    e.value("JB_merge_stderr") == "true" || e.value("JB_merge_stderr") == "1",
-		submitted: parseTime(e.value("JB_submission_time")), notBefore: parseTime(e.value("JB_execution_time")),
+		submitted: sched.ParseTime(e.value("JB_submission_time")), notBefore: sched.ParseTime(e.value("JB_execution_time")),
 		predecessors: len(e.all("JB_jid_predecessor_list")) > 0,
 		restarted:    e.value("JAT_job_restarted") != "" && e.value("JAT_job_restarted") != "0",
 		errors:       map[string]string{},
@@ -137,7 +138,7 @@ var geCausePrefix = regexp.MustCompile(`^(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d )?(?:
 
 // addTo adds to the job of a row what only the record has.
 func (r *geRecord) addTo(job *api.Job, row geRow) {
-	job.Name, job.Script = r.name, absolutePath(r.workdir, r.script)
+	job.Name, job.Script = r.name, sched.AbsolutePath(r.workdir, r.script)
 	job.Submitted = cmp.Or(r.submitted, job.Submitted)
 	if r.restarted {
 		job.Restarts = max(job.Restarts, 1)
@@ -172,7 +173,7 @@ func (r *geRecord) cause(row geRow) string {
 // known.
 func (r *geRecord) variables(row geRow) map[string]string {
 	task := cmp.Or(row.tasks, "undefined")
-	if (gridEngine{}).isTaskRange(task) {
+	if (gridEngine{}).IsTaskRange(task) {
 		task = ""
 	}
 	return map[string]string{
@@ -199,11 +200,11 @@ func (g gridEngine) setLog(ctx context.Context, sh *remote.Shell, job *api.Job, 
 	files := g.files(ctx, sh, job.Script, k, variables)
 	job.Log = k.record.output(row, k.record.stdout, "o", files.folders, variables)
 	if !k.record.merged {
-		addLogs(job, k.record.output(row, k.record.stderr, "e", files.folders, variables))
+		sched.AddLogs(job, k.record.output(row, k.record.stderr, "e", files.folders, variables))
 	}
-	own, others := redirectedLogs(files.lines, k.record.folder(), "JOB_ID", variables)
-	addLogs(job, own)
-	addLogs(job, others...)
+	own, others := sched.RedirectedLogs(files.lines, k.record.folder(), "JOB_ID", variables)
+	sched.AddLogs(job, own)
+	sched.AddLogs(job, others...)
 }
 
 // files looks at the job's script, and for folders among its output paths.
@@ -218,7 +219,7 @@ func (g gridEngine) files(ctx context.Context, sh *remote.Shell, script string, 
 		}
 	}
 	res, err := sh.Plain(ctx, "for f in "+posixsh.Join(asked)+`; do test ! -d "$f" || printf '%s\n' "$f"; done
-echo; f=`+posixsh.Quote(script)+"; test ! -f \"$f\" || "+printRedirections)
+echo; f=`+posixsh.Quote(script)+"; test ! -f \"$f\" || "+sched.PrintRedirections)
 	if err != nil {
 		return geFiles{}
 	}
@@ -234,13 +235,13 @@ func (r *geRecord) folder() string {
 
 // path is an output path as Grid Engine reads it, and whether all of it is known.
 func (r *geRecord) path(requested string, variables map[string]string) (string, bool) {
-	file, known := expandWord(requested, variables)
+	file, known := sched.ExpandWord(requested, variables)
 	if rest, ok := strings.CutPrefix(file, "~"); ok {
 		user, rest, _ := strings.Cut(rest, "/")
 		known = known && r.home != "" && (user == "" || user == r.user)
 		file = path.Join(r.home, rest)
 	}
-	return absolutePath(r.folder(), file), known
+	return sched.AbsolutePath(r.folder(), file), known
 }
 
 // output is the file for what was requested with -o or -e. For a folder, or without a request,
@@ -256,7 +257,7 @@ func (r *geRecord) output(row geRow, requested, letter string, folders []string,
 			return ""
 		}
 		return file
-	case (gridEngine{}).isTaskRange(row.tasks):
+	case (gridEngine{}).IsTaskRange(row.tasks):
 		return ""
 	}
 	name := r.name + "." + letter + r.number

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // readGridEngineSample is the sampleReader of Grid Engine.
@@ -25,7 +26,7 @@ func readGridEngineSample(s sample) ([]sampleRecord, string) {
 	case program == "qalter":
 		return []sampleRecord{verdictSample(s)}, ""
 	case s.res.Exit != 0:
-		return []sampleRecord{{fact: onlyText(lastErrorLine(s.res))}}, ""
+		return []sampleRecord{{fact: onlyText(sched.LastErrorLine(s.res))}}, ""
 	case !strings.Contains(out, "<?xml"):
 		return nil, "a table or a text; the program asks for XML"
 	case strings.Contains(out, "<unknown_jobs"), strings.Contains(out, "<cluster_queue_summary"):
@@ -72,10 +73,10 @@ func geRowSample(r geRow) sampleRecord {
 		case "queue":
 			got := r.queue + "@" + r.node
 			queue, node, _ := strings.Cut(want, "@")
-			return got, r.queue == queue && SameNode(r.node, node), true
+			return got, r.queue == queue && api.SameNode(r.node, node), true
 		case "limit":
 			got := r.limit.String()
-			return got, r.limit == parseClockTime(want), true
+			return got, r.limit == sched.ParseClockTime(want), true
 		case "start":
 			got := r.start.Format("2006-01-02T15:04:05")
 			return got, got == want, true
@@ -91,7 +92,7 @@ func geRecordSample(r geRecord) sampleRecord {
 	}
 	return sampleRecord{id: r.number, fact: func(name, want string) (string, bool, bool) {
 		if name == "wait" {
-			_, line := telling(geWaits, r.messages...)
+			_, line := sched.BestMatch(geWaits, r.messages...)
 			return line, line == want, true
 		}
 		got, read := facts[name]
@@ -142,20 +143,20 @@ func qacctSample(a geAccount, text string) sampleRecord {
 		case "queue":
 			return job.Queue, job.Queue == want, true
 		case "node":
-			return job.Node, SameNode(job.Node, want), true
+			return job.Node, api.SameNode(job.Node, want), true
 		case "state":
 			return string(job.State), string(job.State) == want, true
 		case "start":
-			return job.Start.String(), !job.Start.IsZero() && job.Start.Equal(parseTime(want)), true
+			return job.Start.String(), !job.Start.IsZero() && job.Start.Equal(sched.ParseTime(want)), true
 		case "end":
-			return job.End.String(), !job.End.IsZero() && job.End.Equal(parseTime(want)), true
+			return job.End.String(), !job.End.IsZero() && job.End.Equal(sched.ParseTime(want)), true
 		}
 		return "", false, false
 	}}
 }
 
 func qsubAnswerSample(s sample) sampleRecord {
-	id, err := newGridEngine().parseSubmit(s.res)
+	id, err := newGridEngine().ParseSubmit(s.res)
 	refused, _ := errors.AsType[*api.Error](err)
 	return sampleRecord{id: id, fact: func(name, want string) (string, bool, bool) {
 		switch name {
@@ -164,7 +165,7 @@ func qsubAnswerSample(s sample) sampleRecord {
 		case "text":
 			return refused.Message, strings.HasSuffix(refused.Message, want), true
 		case "cause":
-			return refused.Hint, refused.Hint != "" && refused.Hint != siteRuleHint, true
+			return refused.Hint, refused.Hint != "" && refused.Hint != sched.SiteRuleHint, true
 		}
 		return "", false, false
 	}}
@@ -177,7 +178,7 @@ func verdictSample(s sample) sampleRecord {
 		case v == nil:
 			return "no verdict", false, true
 		case name == "never":
-			return v.words, v.never == (want == "true"), true
+			return v.Words, v.Never == (want == "true"), true
 		}
 		return "", false, false
 	}}

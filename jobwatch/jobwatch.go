@@ -1,12 +1,9 @@
-// Package jobwatch handles jobs: it queries a host's scheduler, submits and cancels jobs,
-// and follows their logs. Package detect finds the server's address in a log.
+// Package jobwatch handles jobs: it queries a host's scheduler, submits and cancels jobs, and
+// finds those that were started before. A [Watcher], one per host, talks to the scheduler: Slurm,
+// PBS, Grid Engine, or none. All watched jobs share one query; see [remote.Limits].
 //
-// It runs scripts on the login node by package remote, and does not know SSH. Its two parts
-// meet only in the agent:
-//
-//   - A [Watcher], one per host, talks to the scheduler: Slurm, PBS, Grid Engine, or none.
-//     All watched jobs share one query; see [remote.Limits].
-//   - A [Follower] reads a job's log from an offset, in parts of limited size.
+// Package joblog follows the logs of jobs, and package detect finds the server's address in them.
+// Scripts run on the login node by package remote; nothing here knows SSH.
 package jobwatch
 
 import (

@@ -3,13 +3,11 @@ package jobwatch
 import (
 	"cmp"
 	"context"
-	"path"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/joblog"
 )
 
 // watchForLogs checks, while jobs wait, whether their logs exist. A log is the first sign
@@ -31,7 +29,7 @@ func (w *Watcher) watchForLogs(ctx context.Context) {
 		}
 		last = time.Now()
 		if w.checkForLogs(ctx) {
-			w.Nudge()
+			w.QuerySoon()
 		}
 	}
 }
@@ -66,23 +64,23 @@ func (w *Watcher) waitForLogs() map[*Watch]api.Job {
 // checkForLogs checks for all the logs by one command, and reports whether one appeared.
 func (w *Watcher) checkForLogs(ctx context.Context) (appeared bool) {
 	var watches []*Watch
-	var requests []fileRequest
+	var logs []joblog.Awaited
 	for x, job := range w.waitForLogs() {
 		watches = append(watches, x)
-		requests = append(requests, fileRequest{pattern: job.Log, newer: job.Submitted})
+		logs = append(logs, joblog.Awaited{Path: job.Log, NewerThan: job.Submitted})
 	}
-	if len(requests) == 0 {
+	if len(logs) == 0 {
 		return false
 	}
-	files, err := readFiles(ctx, w.sh, requests)
+	exist, err := joblog.Exist(ctx, w.sh, logs)
 	if err != nil {
 		w.log.Debug("cannot look for logs", "err", err)
 		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, f := range files {
-		if f.found {
+	for i, exists := range exist {
+		if exists {
 			watches[i].logSeenInRun = watches[i].job.Restarts + 1 // so that it causes one query only
 			appeared = true
 		}
@@ -107,7 +105,7 @@ func (x *Watch) LogFound(file string) {
 	x.w.mu.Unlock()
 	if started {
 		x.w.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
-		x.w.Nudge() // the node is still unknown
+		x.w.QuerySoon() // the node is still unknown
 	}
 }
 
@@ -120,7 +118,7 @@ func (w *Watcher) answersSoonLocked() bool {
 // startedByLocked reports whether a file is the first sign that the job runs, and publishes that.
 func (x *Watch) startedByLocked(file string) bool {
 	first := x.job.State.Waiting() && x.job.Restarts == 0 && !x.ran && x.logFound.IsZero()
-	if x.submitted.IsZero() || !first || !namesJob(file, x.job.ID) {
+	if x.submitted.IsZero() || !first || !joblog.NamesJob(file, x.job.ID) {
 		return false
 	}
 	x.logFound, x.waitedAs = time.Now(), x.job.State
@@ -142,15 +140,3 @@ func (x *Watch) isOutdatedLocked(job api.Job) bool {
 	newHold := job.State == api.JobHeld && x.waitedAs != api.JobHeld
 	return unconfirmed && job.State.Waiting() && !newHold && job.Restarts == x.job.Restarts
 }
-
-// namesJob reports whether the name of a file has the job's number, or all of an id that is
-// not a number.
-func namesJob(file, id string) bool {
-	name, number := path.Base(file), leadingNumber.FindString(id)
-	if number == "" {
-		return id != "" && strings.Contains(file, id)
-	}
-	return slices.Contains(digits.FindAllString(name, -1), number)
-}
-
-var digits = regexp.MustCompile(`\d+`)

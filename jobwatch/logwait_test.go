@@ -9,30 +9,6 @@ import (
 	"tunctl/internal/dev/jobtest"
 )
 
-func TestAFileBelongsToAJobIfItsNameHasTheNumber(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		file, id string
-		want     bool
-	}{
-		{"/home/mira/slurm-123.out", "123", true},
-		{"/home/mira/nb.o123", "123.srv", true},
-		{"/home/mira/nb.123.srv.log", "123.srv", true},
-		{"/home/mira/slurm-123_4.out", "123", true},
-		{"/home/mira/slurm-1234.out", "123", false},
-		{"/home/mira/slurm-0123.out", "123", false},
-		{"/scratch/123/jupyter.log", "123", false}, // 123 may be a project
-		{"/home/mira/jupyter.log", "123", false},
-		{"/home/mira/jupyter.log", "", false},
-		{"/home/mira/.tunctl/lab-ab12/tunctl.log", "lab-ab12", true},
-		{"/home/mira/.tunctl/other/tunctl.log", "lab-ab12", false},
-	} {
-		if got := namesJob(tt.file, tt.id); got != tt.want {
-			t.Errorf("%s of job %s: %v", tt.file, tt.id, got)
-		}
-	}
-}
-
 func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 	queued := api.Job{ID: "7", State: api.JobQueued, Reason: "Priority", Hint: "other jobs come first", Log: "/h/slurm-7.out"}
 	requeued, held := queued, queued
@@ -59,7 +35,7 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 			}
 			x := w.Watch("7")
 			defer x.Close()
-			x.update(slurmKind.make(), tt.job)
+			x.update(slurmKind.New(), tt.job)
 			x.LogFound(tt.file)
 			job := x.Job()
 			if job.State != tt.shown {

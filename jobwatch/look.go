@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 //go:embed look.sh
@@ -54,8 +55,8 @@ func (w *Watcher) Look(ctx context.Context) (api.Look, error) {
 func lookScript(mark, scheduler string, limit time.Duration) string {
 	looks := ""
 	for _, k := range schedulerKinds {
-		if k.look != "" {
-			looks += k.name + ")\n" + k.look + ";;\n"
+		if k.Discover != "" {
+			looks += k.Name + ")\n" + k.Discover + ";;\n"
 		}
 	}
 	return fmt.Sprintf("exec 2>/dev/null\nexport LC_ALL=C TZ=UTC0\nmark=%s\nend=$(($(date +%%s) + %d))\nuser=$(id -un)\n", posixsh.Quote(mark), int(limit.Seconds())) +
@@ -66,18 +67,6 @@ case $scheduler in
 ` + looks + "esac\n" + softwareLook
 }
 
-// lookAnswer is what the parts of a look printed, by name.
-type lookAnswer struct {
-	parts  map[string]string
-	user   string
-	groups []string
-}
-
-// lines are the lines of a part that are not empty.
-func (a *lookAnswer) lines(part string) []string {
-	return slices.DeleteFunc(strings.Split(a.parts[part], "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
-}
-
 // partNames are the parts in words, for those that took too long.
 var partNames = map[string]string{
 	"accounts": "your accounts", "partitions": "the partitions", "nodes": "which nodes are free", "queues": "the queues",
@@ -85,7 +74,7 @@ var partNames = map[string]string{
 }
 
 func readLook(mark, out string) api.Look {
-	a := lookAnswer{parts: map[string]string{}}
+	a := sched.Discovery{Parts: map[string]string{}}
 	look := api.Look{Accounts: []api.Account{}, Partitions: []api.Partition{}, Environments: []api.Environment{}, Scripts: []api.JobScript{}, Serving: []api.Candidate{}}
 	last := ""
 	for i, text := range strings.Split(out, "\n"+mark+" ") {
@@ -98,15 +87,15 @@ func readLook(mark, out string) api.Look {
 			}
 		default:
 			last = name
-			a.parts[name] = text
+			a.Parts[name] = text
 		}
 	}
-	person := append(strings.Split(a.parts["person"], "\n"), "", "", "", "")
-	look.Scheduler, look.User, look.Home = lookWord(person[0]), lookWord(person[1]), lookPath(person[2])
-	a.user, a.groups = person[1], strings.Fields(person[3])
+	person := append(strings.Split(a.Parts["person"], "\n"), "", "", "", "")
+	look.Scheduler, look.User, look.Home = sched.PlainWord(person[0]), sched.PlainWord(person[1]), lookPath(person[2])
+	a.Login, a.Groups = person[1], strings.Fields(person[3])
 	kind := kindNamed(look.Scheduler)
-	if kind != nil && kind.readLook != nil {
-		kind.readLook(&a, &look)
+	if kind != nil {
+		kind.New().ReadDiscovery(&a, &look)
 	}
 	look.Environments = append(look.Environments, readEnvironments(&a)...)
 	look.Scripts = append(look.Scripts, readScripts(&a, kind)...)
@@ -139,41 +128,8 @@ func sortPartitions(list []api.Partition) {
 		return -p.LimitSeconds
 	}
 	slices.SortStableFunc(list, func(a, b api.Partition) int {
-		return cmp.Or(trueFirst(a.Default, b.Default), trueFirst(a.CPUs == 0 || a.FreeCPUs > 0, b.CPUs == 0 || b.FreeCPUs > 0), cmp.Compare(limit(a), limit(b)))
+		return cmp.Or(sched.TrueFirst(a.Default, b.Default), sched.TrueFirst(a.CPUs == 0 || a.FreeCPUs > 0, b.CPUs == 0 || b.FreeCPUs > 0), cmp.Compare(limit(a), limit(b)))
 	})
-}
-
-// trueFirst orders true before false.
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
-}
-
-// validLookWord matches names that are safe wherever an answer can go.
-var validLookWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@+:/-]{0,99}$`)
-
-// lookWord is a name that the host printed, or "" if it is not a plain word.
-func lookWord(text string) string {
-	text = strings.TrimSpace(text)
-	if !validLookWord.MatchString(text) {
-		return ""
-	}
-	return text
-}
-
-func lookWords(list []string) []string {
-	var words []string
-	for _, text := range list {
-		if w := lookWord(text); w != "" {
-			words = append(words, w)
-		}
-	}
-	return words
 }
 
 // lookPath is a path that the host printed, or "" if it has odd characters.
@@ -188,12 +144,12 @@ func lookPath(text string) string {
 // jupyterlab-4.2.5.dist-info, notebook-6.4.12.egg-info, notebook-6.0.3-py3.8.egg-info.
 var metadataName = regexp.MustCompile(`^[a-z_]+-([0-9][A-Za-z0-9.+!]*)(-py[0-9.]+)?\.(dist|egg)-info$`)
 
-func readEnvironments(a *lookAnswer) []api.Environment {
+func readEnvironments(a *sched.Discovery) []api.Environment {
 	var list []api.Environment
 	seen := map[string]bool{}
-	for _, line := range append(a.lines("environments"), a.lines("path")...) {
+	for _, line := range append(a.Lines("environments"), a.Lines("path")...) {
 		f := append(strings.Split(line, "\t"), "", "", "")
-		e := api.Environment{Kind: api.EnvironmentKind(lookWord(f[0])), Path: lookPath(f[1]), App: lookWord(f[2]), Source: "your home folder"}
+		e := api.Environment{Kind: api.EnvironmentKind(sched.PlainWord(f[0])), Path: lookPath(f[1]), App: sched.PlainWord(f[2]), Source: "your home folder"}
 		if m := metadataName.FindStringSubmatch(f[3]); m != nil {
 			e.Version = m[1]
 		}
@@ -210,11 +166,11 @@ func readEnvironments(a *lookAnswer) []api.Environment {
 		seen[e.Path] = true
 		list = append(list, e)
 	}
-	for _, line := range a.lines("modules") {
+	for _, line := range a.Lines("modules") {
 		// jupyterlab/4.2.5(default), jupyter/1.0 <L>
 		name, _, _ := strings.Cut(strings.TrimSpace(line), "(")
 		name, _, _ = strings.Cut(name, " ")
-		name = lookWord(strings.TrimRight(name, "/"))
+		name = sched.PlainWord(strings.TrimRight(name, "/"))
 		if !strings.Contains(strings.ToLower(name), "jupyter") || strings.HasSuffix(name, ":") || seen[name] {
 			continue
 		}
@@ -257,26 +213,26 @@ func compareVersions(a, b string) int {
 }
 
 // readScripts reads the scripts with directives of the host's scheduler.
-func readScripts(a *lookAnswer, kind *schedulerKind) []api.JobScript {
-	if kind == nil || kind.directives.prefix == "" {
+func readScripts(a *sched.Discovery, kind *sched.Kind) []api.JobScript {
+	if kind == nil || kind.Directives.Prefix == "" {
 		return nil
 	}
-	syntax := &kind.directives
+	syntax := &kind.Directives
 	var list []api.JobScript
-	for text := range strings.SplitSeq("\n"+a.parts["scripts"], "\nscript\t") {
+	for text := range strings.SplitSeq("\n"+a.Parts["scripts"], "\nscript\t") {
 		file, lines, _ := strings.Cut(text, "\n")
-		words := syntax.words(lines)
+		words := syntax.Words(lines)
 		file = lookPath(file)
 		if file == "" || len(words) == 0 {
 			continue
 		}
 		s := api.JobScript{Path: file}
-		for _, o := range syntax.options(words) {
-			switch o.name {
-			case kind.jobName:
-				s.Job = lookWord(o.value)
+		for _, o := range syntax.Options(words) {
+			switch o.Name {
+			case kind.JobName:
+				s.Job = sched.PlainWord(o.Value)
 			case "account", "A", "P":
-				s.Account = lookWord(o.value)
+				s.Account = sched.PlainWord(o.Value)
 			}
 		}
 		list = append(list, s)

@@ -11,13 +11,14 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // refused is the error of a submit command that prints text and fails.
 func refused(t *testing.T, scheduler, text string) *api.Error {
 	t.Helper()
-	known := map[string][]refusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals, "gridengine": geRefusals}[scheduler]
-	err, ok := errors.AsType[*api.Error](refusal(remote.Result{Exit: 1, Stderr: []byte(text)}, known))
+	known := map[string][]sched.RefusalHint{"slurm": slurmRefusals, "pbs": pbsRefusals, "torque": pbsRefusals, "gridengine": geRefusals}[scheduler]
+	err, ok := errors.AsType[*api.Error](sched.RefusalError(remote.Result{Exit: 1, Stderr: []byte(text)}, known))
 	if !ok || err.Code != api.CodeSubmit {
 		t.Fatalf("%q: %#v", text, err)
 	}
@@ -37,11 +38,11 @@ func remedies(text string) []string {
 
 func TestEveryPatternCompiles(*testing.T) {
 	patterns := []func() *regexp.Regexp{anyKey, tailKey, lineKey, freeKey, firstFree}
-	for _, k := range slices.Concat(slurmRefusals, pbsRefusals, geRefusals, commonRefusals) {
-		patterns = append(patterns, k.words)
+	for _, k := range slices.Concat(slurmRefusals, pbsRefusals, geRefusals, sched.CommonRefusals) {
+		patterns = append(patterns, k.Words)
 	}
 	for _, w := range slices.Concat(geWaits, pbsReasons) {
-		patterns = append(patterns, w.part)
+		patterns = append(patterns, w.Part)
 	}
 	for _, p := range patterns {
 		p() // panics if it is no pattern
@@ -63,7 +64,7 @@ func TestEveryKnownRefusalGetsItsCauseAndRemedy(t *testing.T) {
 		}
 		for _, row := range rows {
 			got := refused(t, row["scheduler"], row["text"])
-			if got.Hint == siteRuleHint {
+			if got.Hint == sched.SiteRuleHint {
 				t.Errorf("%s: %q (%s) is not known", filepath.Base(file), row["text"], row["cause"])
 				continue
 			}
@@ -114,7 +115,7 @@ func TestASubmitLimitIsNotTakenForATimeLimit(t *testing.T) {
 
 func TestASitesOwnTextIsPassedOnWithAHint(t *testing.T) {
 	got := refused(t, Slurm, "sbatch: error: Please be kind to your neighbours\nsbatch: error: Batch job submission failed: Unspecified error\n")
-	if !strings.Contains(got.Message, "Please be kind to your neighbours") || got.Hint != siteRuleHint {
+	if !strings.Contains(got.Message, "Please be kind to your neighbours") || got.Hint != sched.SiteRuleHint {
 		t.Errorf("%q, hint %q", got.Message, got.Hint)
 	}
 }

@@ -2,7 +2,6 @@ package jobwatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,12 +9,10 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
-
-// errOwnerUnknown means that a server may belong to any of several jobs.
-var errOwnerUnknown = errors.New("several of your jobs run on this node, and tunctl cannot tell which one the server belongs to: " +
-	"redirect the output of the job to a file (> FILE)")
 
 // OwnsProcess reports whether the server with that process id belongs to the job, and not to
 // another job of the same person. It does if no other job runs on the node; otherwise the
@@ -30,12 +27,12 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if err != nil {
 		return false, err
 	}
-	k := s.kind()
-	if k.jobVariables == nil {
+	k := s.Kind()
+	if k.JobVariables == nil {
 		return true, nil
 	}
-	ref := s.taskRef(job)
-	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.matches(j, ref) })
+	ref := s.TaskRef(job)
+	others := slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State != api.JobRunning || s.Matches(j, ref) })
 	if len(others) == 0 {
 		return true, nil
 	}
@@ -44,25 +41,25 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 		return false, err
 	}
 	defer unlock()
-	pids, err := s.processes(ctx, w.sh, ref)
+	pids, err := s.Processes(ctx, w.sh, ref)
 	if err != nil {
 		w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
 	}
 	if slices.Contains(pids, pid) {
 		return true, nil
 	}
-	if !slices.ContainsFunc(others, func(j api.Job) bool { return SameNode(j.Node, job.Node) }) {
+	if !slices.ContainsFunc(others, func(j api.Job) bool { return api.SameNode(j.Node, job.Node) }) {
 		return true, nil // in a container, process ids may differ
 	}
-	env, err := processEnviron(ctx, w.sh, job.Node, pid, k.jobVariables)
+	env, err := processEnviron(ctx, w.sh, job.Node, pid, k.JobVariables)
 	if err != nil {
 		return false, err
 	}
-	ids := slices.DeleteFunc(k.idsIn(env), func(id string) bool { return id == "" })
+	ids := slices.DeleteFunc(s.IDsIn(env), func(id string) bool { return id == "" })
 	if len(ids) == 0 {
-		return false, errOwnerUnknown
+		return false, joblog.ErrOwnerUnknown
 	}
-	return slices.ContainsFunc(ids, func(id string) bool { return s.matches(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
+	return slices.ContainsFunc(ids, func(id string) bool { return s.Matches(api.Job{ID: id, Cluster: job.Cluster}, ref) }), nil
 }
 
 // processEnviron reads, from the login node, some variables of a process on a compute node.
@@ -81,20 +78,13 @@ func processEnviron(ctx context.Context, sh *remote.Shell, node string, pid int,
 	return env, nil
 }
 
-// SameNode compares two names of nodes without their domains.
-func SameNode(a, b string) bool {
-	a, _, _ = strings.Cut(a, ".")
-	b, _, _ = strings.Cut(b, ".")
-	return strings.EqualFold(a, b)
-}
-
 // NodeNames returns the other names of a compute node, and its addresses, as a host knows
 // them: the name that the job uses may not resolve elsewhere.
 func NodeNames(ctx context.Context, r remote.Runner, node string) ([]string, error) {
 	// What is not installed prints nothing.
 	script := "n=" + posixsh.Quote(node) + "\n" + `getent ahosts "$n" 2>/dev/null | awk '{print $1; if ($3) print $3}'` + "\n"
 	for _, k := range schedulerKinds {
-		script += k.nodeNames + "\n"
+		script += k.NodeNames + "\n"
 	}
 	res, err := remote.On(r).Login(ctx, script+":")
 	if err != nil {
@@ -116,73 +106,9 @@ const maxNodes = 10000
 func Nodes(job api.Job) []string {
 	switch {
 	case job.Nodes != "":
-		return expandNodes(job.Nodes, maxNodes)
+		return sched.ExpandNodes(job.Nodes, maxNodes)
 	case job.Node != "":
 		return []string{job.Node}
 	}
 	return nil
-}
-
-// severalNodes is a list of nodes, "" if it has but one.
-func severalNodes(list string) string {
-	list = slurmValue(list)
-	if strings.ContainsAny(list, ",[") {
-		return list
-	}
-	return ""
-}
-
-// expandNodes expands Slurm's notation for nodes, to at most that many: cn[01-02,07],gpu[1-2]n[0-1],login.
-func expandNodes(list string, most int) []string {
-	names := []string{""}
-	var all []string
-	for list != "" && len(all)+len(names) <= most {
-		switch list[0] {
-		case ',':
-			all, names, list = append(all, names...), []string{""}, list[1:]
-		case '[':
-			inside, rest, _ := strings.Cut(list[1:], "]")
-			names, list = product(names, expandRanges(inside, most), most), rest
-		default:
-			end := strings.IndexAny(list, ",[")
-			if end < 0 {
-				end = len(list)
-			}
-			names, list = product(names, []string{list[:end]}, most), list[end:]
-		}
-	}
-	all = append(all, names...)
-	return all[:min(len(all), most)]
-}
-
-// product appends each end to each name.
-func product(names, ends []string, most int) []string {
-	var list []string
-	for _, name := range names {
-		for _, end := range ends {
-			if len(list) == most {
-				return list
-			}
-			list = append(list, name+end)
-		}
-	}
-	return list
-}
-
-// expandRanges expands 01-03,07; the numbers are as wide as the first is written.
-func expandRanges(text string, most int) []string {
-	var list []string
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		from, err1 := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if !isRange || err1 != nil || err2 != nil {
-			list = append(list, part)
-			continue
-		}
-		for i := from; i <= to && len(list) < most; i++ {
-			list = append(list, fmt.Sprintf("%0*d", len(first), i))
-		}
-	}
-	return list
 }

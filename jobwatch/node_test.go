@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 func TestTheNodesOfAJobAreListedInTheSchedulersOrder(t *testing.T) {
@@ -47,7 +48,7 @@ func TestOnlyAJobWithSeveralNodesListsThem(t *testing.T) {
 		}
 	}
 	for list, want := range map[string]string{"cn01": "", "(null)": "", "None assigned": "", "cn[01-02]": "cn[01-02]", "cn01,gpu2": "cn01,gpu2"} {
-		if got := severalNodes(list); got != want {
+		if got := sched.SeveralNodes(list); got != want {
 			t.Errorf("NodeList %q: %q, want %q", list, got, want)
 		}
 	}

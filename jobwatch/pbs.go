@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // PBS is its name in the config file.
@@ -24,7 +25,7 @@ const PBS = "pbs"
 // to the server, qstat -f one per job, from one of the few hundred privileged ports that the
 // whole login node has. So there must be few queries.
 type pbs struct {
-	basic
+	sched.Basic
 	cache *pbsCache
 }
 
@@ -36,42 +37,45 @@ type pbsCache struct {
 	others    map[[2]string]bool // by a tag and the id of a job: the job was looked at, and is not the tag's
 
 	mu     sync.Mutex
-	usages map[string]Usage // of running jobs, by id
+	usages map[string]sched.Usage // of running jobs, by id
 }
 
 // pbsKind: Grid Engine has programs of the same names; see gridEngineKind.
-var pbsKind = schedulerKind{
-	name:      PBS,
-	make:      func() scheduler { return newPBS() },
-	installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
-	responds:  `qselect -u "$(id -un)"`,
-	nodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
-	// qstat -f opens a connection for each job.
-	perRound: func(connections int) int { return connections },
+var pbsKind = sched.Kind{
+	Name:      PBS,
+	New:       func() sched.Scheduler { return newPBS() },
+	Installed: `has qsub qselect qstat && test -z "$SGE_ROOT" && ! has qconf`,
+	Responds:  `qselect -u "$(id -un)"`,
+	NodeNames: `pbsnodes -v "$n" 2>/dev/null | sed -n 's/^ *Mom = //p'`,
+	ShortList: true,
 	// A routing queue deletes a job that no destination accepts, and not even the history has it.
-	unseenHint:   notRouted,
-	submit:       qsubPBS,
-	jobVariables: []string{"PBS_JOBID"},
-	idsIn:        func(env map[string]string) []string { return []string{env["PBS_JOBID"]} },
-	look:         pbsLook, readLook: readPBSLook,
-	directives: directiveSyntax{
-		prefix: "#PBS",
-		variables: func(option string) []string { // of the qsub of NCAR
+	UnseenHint:   notRouted,
+	Submit:       qsubPBS,
+	JobVariables: []string{"PBS_JOBID"},
+	Discover:     pbsLook,
+	Directives: sched.Directives{
+		Prefix: "#PBS",
+		Variables: func(option string) []string { // of the qsub of NCAR
 			if option == "A" {
 				return []string{"PBS_ACCOUNT"}
 			}
 			return nil
 		},
 	},
-	program: "qsub", jobName: "N", choices: pbsChoices, demand: pbsDemand, logOption: "o", ownLog: qsubOwnLog,
-	logFolders: true, logHint: "remove -o from the script, or let it name a folder",
+	Program: "qsub", JobName: "N", Options: pbsChoices, LogOption: "o", OwnLog: sched.QsubOwnLog,
+	LogFolders: true, LogHint: "remove -o from the script, or let it name a folder",
 }
 
 func newPBS() pbs {
-	return pbs{cache: &pbsCache{scripts: make(map[string]string), others: make(map[[2]string]bool), usages: make(map[string]Usage)}}
+	return pbs{cache: &pbsCache{scripts: make(map[string]string), others: make(map[[2]string]bool), usages: make(map[string]sched.Usage)}}
 }
 
-func (pbs) kind() *schedulerKind { return &pbsKind }
+func (pbs) Kind() *sched.Kind { return &pbsKind }
+
+func (pbs) IDsIn(env map[string]string) []string { return []string{env["PBS_JOBID"]} }
+
+// PerRound: qstat -f opens a connection for each job.
+func (pbs) PerRound(connections int) int { return connections }
 
 // qstatTable lists all jobs of the person over one connection. Torque has no option -w and
 // fails before it connects.
@@ -83,9 +87,9 @@ const qstatTable = `table() {
 }
 `
 
-func (pbs) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+func (pbs) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	res, err := pbsQuery(ctx, sh, "qstat", qstatTable+"table")
-	if err != nil && !errors.Is(err, errNoJob) {
+	if err != nil && !errors.Is(err, sched.ErrNoJob) {
 		return nil, err
 	}
 	jobs := parseTable(string(res.Stdout), time.Now().UTC())
@@ -99,9 +103,9 @@ func (pbs) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 var errQstatTable = api.Errorf(api.CodeFailed, "qstat on the host does not print the table requested with -u").
 	WithHint("a wrapper replaces the qstat of PBS there: put the real one first in the PATH of your login shell")
 
-func (p pbs) details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error) {
+func (p pbs) Details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error) {
 	records, err := p.status(ctx, sh, ids)
-	if err != nil && !errors.Is(err, errNoJob) {
+	if err != nil && !errors.Is(err, sched.ErrNoJob) {
 		return nil, err
 	}
 	maps.DeleteFunc(p.cache.scripts, func(id, _ string) bool { // of other jobs
@@ -109,25 +113,25 @@ func (p pbs) details(ctx context.Context, sh *remote.Shell, ids []string) ([]api
 	})
 	records = p.withoutArrays(records, ids)
 	p.keepUsage(records)
-	jobs := jobsFrom(records, pbsRecord.job)
+	jobs := sched.JobsFrom(records, pbsRecord.job)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
 	}
 	return jobs, nil
 }
 
-// detail also looks for redirections in the job's script, since PBS keeps standard output on
+// Detail also looks for redirections in the job's script, since PBS keeps standard output on
 // the node until the job ends.
-func (p pbs) detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
+func (p pbs) Detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
 	records, err := p.status(ctx, sh, []string{id})
 	records = p.withoutArrays(records, []string{id})
 	p.keepUsage(records)
-	job, r, ok := pickRecord(p, records, id)
+	job, r, ok := sched.PickRecord(p, records, pbsRecord.job, id)
 	switch {
 	case !ok && err != nil:
 		return api.Job{}, err
 	case !ok:
-		return api.Job{}, errNoJob
+		return api.Job{}, sched.ErrNoJob
 	}
 	p.setLog(ctx, sh, &job, r)
 	return job, nil
@@ -150,7 +154,7 @@ func (p pbs) status(ctx context.Context, sh *remote.Shell, ids []string) ([]pbsR
 			history = ""
 		}
 		res, err := sh.Login(ctx, remote.QueryPrelude+"out=$(limit qstat "+history+options+posixsh.Join(ids)+")\nset -- $?\n"+
-			`printf '%s\n' "$out" | head -c `+maxStatus+"\nexit $1")
+			`printf '%s\n' "$out" | head -c `+sched.MaxStatus+"\nexit $1")
 		if err != nil {
 			return nil, err
 		}
@@ -164,12 +168,9 @@ func (p pbs) status(ctx context.Context, sh *remote.Shell, ids []string) ([]pbsR
 	}
 }
 
-// maxStatus limits an answer: an array may have thousands of tasks of 2 KB each.
-const maxStatus = "1048576"
-
-// withName queries the server for the name if the list only has the beginning of a long
+// WithName queries the server for the name if the list only has the beginning of a long
 // one.
-func (p pbs) withName(ctx context.Context, sh *remote.Shell, jobs []api.Job, name string) ([]api.Job, error) {
+func (p pbs) WithName(ctx context.Context, sh *remote.Shell, jobs []api.Job, name string) ([]api.Job, error) {
 	var sure, unsure []api.Job
 	for _, job := range jobs {
 		same, cut := sameName(job.Name, name)
@@ -189,7 +190,7 @@ func (p pbs) withName(ctx context.Context, sh *remote.Shell, jobs []api.Job, nam
 		return nil, err
 	}
 	for _, job := range unsure {
-		if slices.ContainsFunc(ids, func(id string) bool { return p.matches(api.Job{ID: id}, job.ID) }) {
+		if slices.ContainsFunc(ids, func(id string) bool { return p.Matches(api.Job{ID: id}, job.ID) }) {
 			sure = append(sure, job)
 		}
 	}
@@ -211,10 +212,10 @@ func (pbs) qselect(ctx context.Context, sh *remote.Shell, options string) ([]str
 	return ids, nil
 }
 
-// findTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of
+// FindTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of
 // the jobs created since that it has not looked at yet: each job costs a connection.
-func (p pbs) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
-	dir := tagFolder(sh, tag)
+func (p pbs) FindTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
+	dir := sched.TagFolder(sh, tag)
 	res, err := sh.Login(ctx, remote.QueryPrelude+"cat "+dir+`/tunctl.out 2>/dev/null
 printf '\n%s\n' tunctl.since
 t=$(stat -c %Y `+dir+"/tunctl.lock 2>/dev/null || stat -f %m "+dir+`/tunctl.lock 2>/dev/null) || exit 0
@@ -224,11 +225,11 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 		return api.Job{}, err
 	}
 	answered, since, _ := bytes.Cut(res.Stdout, []byte("tunctl.since\n"))
-	if id, err := p.parseSubmit(remote.Result{Stdout: answered}); err == nil {
-		return p.detail(ctx, sh, id)
+	if id, err := p.ParseSubmit(remote.Result{Stdout: answered}); err == nil {
+		return p.Detail(ctx, sh, id)
 	}
 	if since = bytes.TrimSpace(since); len(since) == 0 {
-		return api.Job{}, errNoJob // nothing was submitted under this tag
+		return api.Job{}, sched.ErrNoJob // nothing was submitted under this tag
 	}
 	ids, err := p.qselect(ctx, sh, "-tc.ge."+posixsh.Quote(string(since)))
 	if _, refused := errors.AsType[*api.Error](err); refused { // Torque does not know the option
@@ -238,16 +239,16 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 		return api.Job{}, err
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return p.cache.others[[2]string{tag, id}] })
-	slices.SortFunc(ids, compareIDs)
+	slices.SortFunc(ids, sched.CompareIDs)
 	older := max(0, len(ids)-2)
 	if len(ids) == 0 {
-		return api.Job{}, errNoJob
+		return api.Job{}, sched.ErrNoJob
 	}
-	jobs, err := p.details(ctx, sh, ids[older:])
+	jobs, err := p.Details(ctx, sh, ids[older:])
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, err := withTag(jobs, tag)
+	job, err := sched.WithTag(jobs, tag)
 	if err == nil {
 		return job, nil
 	}
@@ -260,11 +261,11 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	return api.Job{}, err
 }
 
-// history reads the table of all jobs that the server keeps, which does not have the times
+// History reads the table of all jobs that the server keeps, which does not have the times
 // at which they ended. qselect finds those that changed within the last day; if it cannot,
 // the newest of the table are returned. A server without a history has no more than its list
 // of jobs. The table cannot replace that list: it is cut, and what a list lacks has ended.
-func (p pbs) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+func (p pbs) History(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	if p.cache.noHistory {
 		return nil, nil
 	}
@@ -277,14 +278,14 @@ printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the head
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
-	since := time.Now().UTC().Add(-recently)
+	slices.SortFunc(jobs, func(a, b api.Job) int { return sched.CompareIDs(a.ID, b.ID) })
+	since := time.Now().UTC().Add(-sched.HistoryFor)
 	ids, err := p.qselect(ctx, sh, "-x -tm.ge."+since.Format("200601021504"))
 	if err != nil {
 		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table alone is an answer
 	}
 	return slices.DeleteFunc(jobs, func(j api.Job) bool {
-		return !slices.ContainsFunc(ids, func(id string) bool { return p.matches(api.Job{ID: id}, j.ID) })
+		return !slices.ContainsFunc(ids, func(id string) bool { return p.Matches(api.Job{ID: id}, j.ID) })
 	}), nil
 }
 
@@ -310,17 +311,17 @@ exit $1`
 
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
 
-func (pbs) parseSubmit(res remote.Result) (string, error) {
+func (pbs) ParseSubmit(res remote.Result) (string, error) {
 	if res.Exit != 0 {
-		return "", submitFailure(res, pbsDoubt, pbsRefusals)
+		return "", sched.SubmitError(res, pbsDoubt, pbsRefusals)
 	}
-	if m := lastMatch(res.Stdout, qsubID); m != nil {
+	if m := sched.LastMatch(res.Stdout, qsubID); m != nil {
 		return m[0], nil
 	}
-	return "", errDoubt
+	return "", sched.ErrDoubt
 }
 
-func (pbs) cancel(ctx context.Context, sh *remote.Shell, id string) error {
+func (pbs) Cancel(ctx context.Context, sh *remote.Shell, id string) error {
 	res, err := pbsQuery(ctx, sh, "qdel", "limit qdel "+posixsh.Quote(id))
 	if res.Exit == 168 { // it is about to end already
 		return nil
@@ -328,13 +329,13 @@ func (pbs) cancel(ctx context.Context, sh *remote.Shell, id string) error {
 	return err
 }
 
-func (pbs) extend(ctx context.Context, sh *remote.Shell, id string, limit time.Duration) error {
-	_, err := pbsQuery(ctx, sh, "qalter", "limit qalter -l walltime="+clockTime(limit)+" "+posixsh.Quote(id))
+func (pbs) Extend(ctx context.Context, sh *remote.Shell, id string, limit time.Duration) error {
+	_, err := pbsQuery(ctx, sh, "qalter", "limit qalter -l walltime="+sched.ClockTime(limit)+" "+posixsh.Quote(id))
 	return err
 }
 
-// matches: the server's name may be missing on either side, and tasks match their array.
-func (pbs) matches(job api.Job, id string) bool {
+// Matches: the server's name may be missing on either side, and tasks match their array.
+func (pbs) Matches(job api.Job, id string) bool {
 	jobNumber, jobServer, jobFull := strings.Cut(job.ID, ".")
 	number, server, full := strings.Cut(id, ".")
 	if full && jobFull && jobServer != server {
@@ -347,15 +348,15 @@ func (pbs) matches(job api.Job, id string) bool {
 	return ok && strings.HasPrefix(jobNumber, array+"[")
 }
 
-// asRequested completes a short id with the server's name.
-func (pbs) asRequested(job api.Job, id string) api.Job {
+// AsRequested completes a short id with the server's name.
+func (pbs) AsRequested(job api.Job, id string) api.Job {
 	if !strings.HasPrefix(job.ID, id+".") {
 		job.ID = id
 	}
 	return job
 }
 
-func (pbs) taskRef(job api.Job) string {
+func (pbs) TaskRef(job api.Job) string {
 	if job.Task != "" {
 		job.ID = strings.Replace(job.ID, "[]", "["+job.Task+"]", 1)
 	}
@@ -365,9 +366,9 @@ func (pbs) taskRef(job api.Job) string {
 // historyOff is part of the hint of a job that ended on a server without a history.
 const historyOff = "this PBS server keeps no job history, so it is not known how the job ended"
 
-// explainGone: a job that was never seen running was deleted, or no queue accepted it. If the
+// ExplainGone: a job that was never seen running was deleted, or no queue accepted it. If the
 // server has no history, only the time limit shows how a job ended.
-func (p pbs) explainGone(job *api.Job, ran bool) bool {
+func (p pbs) ExplainGone(job *api.Job, ran bool) bool {
 	noHistory := p.cache.noHistory
 	over := !job.End.IsZero() && time.Until(job.End) < 0
 	switch {
@@ -401,14 +402,14 @@ func pbsQuery(ctx context.Context, sh *remote.Shell, program, script string) (re
 // pbsProblem is the error for a command's status and messages, nil for success. 153 is an
 // unknown job, 35 one that has finished.
 func pbsProblem(command string, res remote.Result) error {
-	words := lastErrorLine(res)
+	words := sched.LastErrorLine(res)
 	switch {
 	case res.Exit == 0 && !strings.Contains(string(res.Stderr), "Unknown Job Id"):
 		return nil
 	case res.Exit == 124 || pbsNoAnswer.Match(res.Stderr):
 		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
 	case res.Exit == 0, res.Exit == 153, res.Exit == 35:
-		return errNoJob
+		return sched.ErrNoJob
 	}
-	return commandError(command, res.Exit, words)
+	return sched.CommandError(command, res.Exit, words)
 }

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/sched"
 )
 
 const qstatRunning = `Job Id: 1234.pbs101
@@ -42,7 +43,7 @@ line2,B=x
 
 `
 
-func parseQstat(out string) []api.Job { return jobsFrom(splitQstat(out), pbsRecord.job) }
+func parseQstat(out string) []api.Job { return sched.JobsFrom(splitQstat(out), pbsRecord.job) }
 
 func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	jobs := parseQstat(qstatRunning)
@@ -107,9 +108,9 @@ func TestHowAPBSJobEnded(t *testing.T) {
 func TestPBSReasonsInWords(t *testing.T) {
 	for comment, want := range map[string]string{
 		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":           "waiting for free nodes",
-		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)":       NeverStarts + ": no node has the requested resources: ask for less",
+		"Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)":       api.HintNeverStarts + ": no node has the requested resources: ask for less",
 		"Not Running: Insufficient amount of server resource: matlab (R: 1 A: 0 T: 4)":   "a resource of the whole server, such as a licence, is in use",
-		"Can Never Run: Insufficient amount of server resource: matlab (R: 9 A: 0 T: 4)": NeverStarts + ": it asks for more of a resource than the whole server has: ask for less",
+		"Can Never Run: Insufficient amount of server resource: matlab (R: 9 A: 0 T: 4)": api.HintNeverStarts + ": it asks for more of a resource than the whole server has: ask for less",
 		"Not Running: User has reached queue normal running job limit.":                  ownLimit,
 		"Not Running: Group has reached server running limit.":                           groupLimit,
 		"Not Running: Project has reached queue gpu's running limit.":                    projectLimit,
@@ -123,7 +124,7 @@ func TestPBSReasonsInWords(t *testing.T) {
 		"Not Running: Job would conflict with reservation or top job":                    topJob,
 		"Not Running: Job would interfere with a confirmed reservation":                  topJob,
 		"Not Running: switch set r1i2 has too few free resources":                        "waiting for free nodes that belong together",
-		"Can Never Run: can't fit in the largest placement set, and can't span psets":    NeverStarts + ": no group of nodes that belong together is large enough: ask for fewer nodes",
+		"Can Never Run: can't fit in the largest placement set, and can't span psets":    api.HintNeverStarts + ": no group of nodes that belong together is large enough: ask for fewer nodes",
 		"Not Running: Node is in an ineligible state: offline":                           "waiting for nodes; some are down or offline",
 		"Not Running: Not enough of the right type of nodes are available":               "waiting for free nodes",
 		"Not Running: Job would cross dedicated time boundary":                           "a maintenance is coming: a shorter walltime may fit before it",
@@ -131,13 +132,13 @@ func TestPBSReasonsInWords(t *testing.T) {
 		"Not Running: Job will run in nonprimetime only":                                 certainHours,
 		"Not Running: Job would break strict sorted order":                               "jobs before it in the queue start first",
 		"Not Running: Job is requesting an exclusive node and node is in use":            "waiting for a free node that is not shared",
-		"Can Never Run: Specified host does not exist: e99":                              NeverStarts + ": the job names a node or host that does not exist: change its select",
-		"Can Never Run: a rule of tomorrow":                                              NeverStarts + ": no node has the requested resources: ask for less",
+		"Can Never Run: Specified host does not exist: e99":                              api.HintNeverStarts + ": the job names a node or host that does not exist: change its select",
+		"Can Never Run: a rule of tomorrow":                                              api.HintNeverStarts + ": no node has the requested resources: ask for less",
 		"Not Running: PBS Error: execution server rejected request":                      "PBS could not start the job, and tries again; if this stays, ask the site",
 		"Not Running: Cannot provision, provisioning disabled on server":                 "", // PBS's own words are shown
 		"Not Running: Queue not started.":                                                "the queue starts no jobs now",
 	} {
-		if got := pbsReason(comment).hint(); got != want {
+		if got := pbsReason(comment).Hint(); got != want {
 			t.Errorf("%q: %q", comment, got)
 		}
 	}
@@ -157,7 +158,7 @@ func TestAPBSJobIsFoundByItsNumberAndAnArrayByItsTasks(t *testing.T) {
 		{"28[].vm", "28[].vm", true},
 		{"281[1].vm", "28[].vm", false},
 	} {
-		if got := (pbs{}).matches(api.Job{ID: c.job}, c.id); got != c.want {
+		if got := (pbs{}).Matches(api.Job{ID: c.job}, c.id); got != c.want {
 			t.Errorf("%s is %s: %v", c.job, c.id, got)
 		}
 	}
@@ -172,7 +173,7 @@ func TestThePBSLogIsWhereTheScriptSendsIt(t *testing.T) {
 		"# old: x > $PBS_JOBID.log\necho hi > /dev/null 2>&1\necho $PBS_JOBID > $TMP/x": "",
 		"x > $(hostname).$PBS_JOBID.log":                                                "",
 	} {
-		own, _ := redirectedLogs(script, "", "PBS_JOB", r.variables())
+		own, _ := sched.RedirectedLogs(script, "", "PBS_JOB", r.variables())
 		if got := r.absolute(own); got != want {
 			t.Errorf("%q: got %q, want %q", script, got, want)
 		}
@@ -270,7 +271,7 @@ func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
 		t.Errorf("%q", job.Hint)
 	}
 	x = &Watch{id: "104", w: &Watcher{host: "narval"}, c: make(chan Report, 1)}
-	x.update(slurm{}, api.Job{ID: "104", State: api.JobHeld, Hint: slurmReason("JobHeldUser").hint()})
+	x.update(slurm{}, api.Job{ID: "104", State: api.JobHeld, Hint: slurmReason("JobHeldUser").Hint()})
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh narval scontrol release 104`" {
 		t.Errorf("%q", job.Hint)
 	}
@@ -359,7 +360,7 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 			if job.ID != "7.vm" || job.Log != log || job.Script != m.File(".tunctl/t/job.sh") {
 				t.Errorf("got %+v", job)
 			}
-			if said := job.Hint == Spooled; said != (c.log == "") {
+			if said := job.Hint == api.HintSpooled; said != (c.log == "") {
 				t.Errorf("hint %q", job.Hint)
 			}
 			found, ok, err := w.Find(t.Context(), Query{Tag: "t"})

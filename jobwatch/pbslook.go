@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // pbsLook is PBS's part of a look: three connections to the server.
@@ -14,18 +15,18 @@ part queues 5 300000 qstat -Q -f
 part nodes 5 200000 pbsnodes -a -S -j
 `
 
-func readPBSLook(a *lookAnswer, look *api.Look) {
-	queues := splitAttributes(a.parts["queues"], "Queue")
+func (pbs) ReadDiscovery(a *sched.Discovery, look *api.Look) {
+	queues := splitAttributes(a.Parts["queues"], "Queue")
 	standard := ""
-	for _, line := range a.lines("server") {
+	for _, line := range a.Lines("server") {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "default_queue = "); ok {
 			standard = name
 		}
 	}
-	look.AnyPartition, look.Cluster = true, pbsUsage(a.lines("nodes"))
+	look.AnyPartition, look.Cluster = true, pbsUsage(a.Lines("nodes"))
 	for _, q := range queues {
-		name := lookWord(q["Queue"])
-		if name == "" || !pbsAllows(q, a.user, a.groups) {
+		name := sched.PlainWord(q["Queue"])
+		if name == "" || !pbsAllows(q, a.Login, a.Groups) {
 			continue
 		}
 		p := api.Partition{Name: name, Default: name == standard, LimitSeconds: int64(pbsLimit(q, queues) / time.Second), Source: "qstat -Q"}
@@ -62,7 +63,7 @@ func pbsListed(list string, names ...string) bool {
 
 // pbsLimit is the longest time of a queue, or of the queues that it routes to.
 func pbsLimit(q pbsRecord, all []pbsRecord) time.Duration {
-	if limit := parseClockTime(q["resources_max.walltime"]); limit > 0 || q["queue_type"] != "Route" {
+	if limit := sched.ParseClockTime(q["resources_max.walltime"]); limit > 0 || q["queue_type"] != "Route" {
 		return limit
 	}
 	var longest time.Duration
@@ -72,7 +73,7 @@ func pbsLimit(q pbsRecord, all []pbsRecord) time.Duration {
 		if i < 0 {
 			return 0
 		}
-		limit := parseClockTime(all[i]["resources_max.walltime"])
+		limit := sched.ParseClockTime(all[i]["resources_max.walltime"])
 		if limit == 0 {
 			return 0
 		}
@@ -94,7 +95,7 @@ func pbsUsage(lines []string) api.PartitionUsage {
 		freeGPUs, gpus := pbsShare(f[8])
 		u.CPUs, u.GPUs, u.NodeCPUs = u.CPUs+total, u.GPUs+gpus, max(u.NodeCPUs, total)
 		if _, memory, ok := strings.Cut(f[5], "/"); ok {
-			u.NodeMB = max(u.NodeMB, int(sizeInBytes(memory)>>20))
+			u.NodeMB = max(u.NodeMB, int(sched.ParseSize(memory)>>20))
 		}
 		if f[1] == "free" {
 			u.FreeCPUs, u.FreeGPUs = u.FreeCPUs+free, u.FreeGPUs+freeGPUs
@@ -105,5 +106,5 @@ func pbsUsage(lines []string) api.PartitionUsage {
 
 func pbsShare(text string) (free, total int) {
 	f, t, _ := strings.Cut(text, "/")
-	return count(f, 0), count(t, 0)
+	return sched.Count(f, 0), sched.Count(t, 0)
 }

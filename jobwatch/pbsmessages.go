@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"regexp"
 	"strings"
+
+	"tunctl/jobwatch/sched"
 )
 
 // pbsRefusals are PBS Pro's, OpenPBS's and Torque's; see slurmRefusals for their order.
-var pbsRefusals = refusalHints([][2]string{
-	{`Access from host not allowed|ruserok|Bad UID|on compute nodes?`, fromLogin},
+var pbsRefusals = sched.RefusalHints([][2]string{
+	{`Access from host not allowed|ruserok|Bad UID|on compute nodes?`, sched.FromLogin},
 	{`cannot connect|Connection refused|Unknown Host`, "the PBS server is down, or its name is wrong: try again later"},
 	{`Failed to save job`, "the PBS server cannot save the job: tell the site"},
-	{`cr, lf|DOS/Windows`, windowsLines},
+	{`cr, lf|DOS/Windows`, sched.WindowsLines},
 
 	{`group ACL`, "your group may not use the queue: change -q, or ask the site"},
 	{`user ACL`, "you may not use the queue: change -q, or ask the site"},
@@ -50,12 +52,12 @@ var pbsDoubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No
 
 // pbsReason explains the comment of a waiting job: "Not Running: …" or "Can Never Run: …". Comments
 // that say nothing to a person stay as PBS has them.
-func pbsReason(comment string) reason {
-	r, _ := telling(pbsReasons, comment)
-	if !strings.HasPrefix(comment, "Can Never Run") && (r.words != "" || r.never == "") {
-		return reason{words: r.words}
+func pbsReason(comment string) sched.Reason {
+	r, _ := sched.BestMatch(pbsReasons, comment)
+	if !strings.HasPrefix(comment, "Can Never Run") && (r.Words != "" || r.Never == "") {
+		return sched.Reason{Words: r.Words}
 	}
-	return reason{words: cmp.Or(r.never, r.words, noNodeWords), never: true}
+	return sched.Reason{Words: cmp.Or(r.Never, r.Words, noNodeWords), Never: true}
 }
 
 const (
@@ -69,50 +71,50 @@ const (
 
 // pbsReasons are parts of comments of OpenPBS's scheduler, and of others, in the order to try
 // them.
-var pbsReasons = []waitReason{
+var pbsReasons = []sched.WaitReason{
 	{
-		part: lazyPattern(`Insufficient amount of server resource`), words: "a resource of the whole server, such as a licence, is in use",
-		never: "the job asks for more of a resource than the whole server has: ask for less",
+		Part: sched.LazyPattern(`Insufficient amount of server resource`), Words: "a resource of the whole server, such as a licence, is in use",
+		Never: "the job asks for more of a resource than the whole server has: ask for less",
 	},
 	{
-		part: lazyPattern(`Insufficient amount of queue resource`), words: "a resource of the queue is in use",
-		never: "the job asks for more of a resource than its queue has: ask for less, or change -q",
+		Part: sched.LazyPattern(`Insufficient amount of queue resource`), Words: "a resource of the queue is in use",
+		Never: "the job asks for more of a resource than its queue has: ask for less, or change -q",
 	},
-	{part: lazyPattern(`Insufficient amount of resource|Not enough free nodes|right type of nodes|No available resources on nodes`), words: "waiting for free nodes", never: noNodeWords},
-	{part: lazyPattern(`too few free resources`), words: "waiting for free nodes that belong together"},
-	{part: lazyPattern(`largest placement set`), never: "no group of nodes that belong together is large enough: ask for fewer nodes"},
-	{part: lazyPattern(`Not enough total nodes`), never: "the job asks for more nodes than the cluster has: ask for less"},
-	{part: lazyPattern(`in an ineligible state`), words: "waiting for nodes; some are down or offline"},
-	{part: lazyPattern(`requesting an exclusive node`), words: "waiting for a free node that is not shared"},
+	{Part: sched.LazyPattern(`Insufficient amount of resource|Not enough free nodes|right type of nodes|No available resources on nodes`), Words: "waiting for free nodes", Never: noNodeWords},
+	{Part: sched.LazyPattern(`too few free resources`), Words: "waiting for free nodes that belong together"},
+	{Part: sched.LazyPattern(`largest placement set`), Never: "no group of nodes that belong together is large enough: ask for fewer nodes"},
+	{Part: sched.LazyPattern(`Not enough total nodes`), Never: "the job asks for more nodes than the cluster has: ask for less"},
+	{Part: sched.LazyPattern(`in an ineligible state`), Words: "waiting for nodes; some are down or offline"},
+	{Part: sched.LazyPattern(`requesting an exclusive node`), Words: "waiting for a free node that is not shared"},
 	{
-		part: lazyPattern(`pack placement`), words: "waiting for one node that has room for the whole job",
-		never: "no node is large enough for the whole job: ask for less, or for place=free",
+		Part: sched.LazyPattern(`pack placement`), Words: "waiting for one node that has room for the whole job",
+		Never: "no node is large enough for the whole job: ask for less, or for place=free",
 	},
-	{part: lazyPattern(`Node has reached`), words: "waiting for a node with fewer jobs"},
-	{part: lazyPattern(`Specified`), never: "the job names a node or host that does not exist: change its select"},
-	{part: lazyPattern(`No Select|invalid chunk`), never: "the select of the job is not valid; resources have names in lower case"},
+	{Part: sched.LazyPattern(`Node has reached`), Words: "waiting for a node with fewer jobs"},
+	{Part: sched.LazyPattern(`Specified`), Never: "the job names a node or host that does not exist: change its select"},
+	{Part: sched.LazyPattern(`No Select|invalid chunk`), Never: "the select of the job is not valid; resources have names in lower case"},
 
-	{part: lazyPattern(`User has reached|reached for user|exceed user|per-user`), words: ownLimit},
-	{part: lazyPattern(`Group has reached|reached for group|exceed group|per-group`), words: groupLimit},
-	{part: lazyPattern(`Project has reached|reached for project|exceed project|per-project`), words: projectLimit},
-	{part: lazyPattern(`exceed overall limit`), words: "the queue or the server has reached its limit of all users"},
-	{part: lazyPattern(`Server job limit`), words: "the server has reached its limit of running jobs"},
-	{part: lazyPattern(`job limit has been reached`), words: "the queue has reached its limit of running jobs"},
-	{part: lazyPattern(`running job limit`), words: ownLimit},
-	{part: lazyPattern(`would exceed|limit reached`), words: "a limit is reached; the job starts when others end"},
+	{Part: sched.LazyPattern(`User has reached|reached for user|exceed user|per-user`), Words: ownLimit},
+	{Part: sched.LazyPattern(`Group has reached|reached for group|exceed group|per-group`), Words: groupLimit},
+	{Part: sched.LazyPattern(`Project has reached|reached for project|exceed project|per-project`), Words: projectLimit},
+	{Part: sched.LazyPattern(`exceed overall limit`), Words: "the queue or the server has reached its limit of all users"},
+	{Part: sched.LazyPattern(`Server job limit`), Words: "the server has reached its limit of running jobs"},
+	{Part: sched.LazyPattern(`job limit has been reached`), Words: "the queue has reached its limit of running jobs"},
+	{Part: sched.LazyPattern(`running job limit`), Words: ownLimit},
+	{Part: sched.LazyPattern(`would exceed|limit reached`), Words: "a limit is reached; the job starts when others end"},
 
-	{part: lazyPattern(`conflict with reservation|would interfere with`), words: topJob},
-	{part: lazyPattern(`strict sorted order`), words: "jobs before it in the queue start first"},
-	{part: lazyPattern(`Can't preempt|has higher priority`), words: "other jobs have a higher priority"},
-	{part: lazyPattern(`job_sort_formula threshold`), words: "the priority of the job is too low yet; it may rise while the job waits"},
-	{part: lazyPattern(`zero shares`), words: "your group or project has no share of the machine: ask the site, or change -P"},
-	{part: lazyPattern(`edicated time`), words: "a maintenance is coming: a shorter walltime may fit before it"},
-	{part: lazyPattern(`primetime`), words: certainHours},
-	{part: lazyPattern(`Queue not started`), words: "the queue starts no jobs now"},
-	{part: lazyPattern(`Draining system`), words: "nodes are being drained for a larger job"},
-	{part: lazyPattern(`starving`), words: "nodes are reserved for a job that has waited longer"},
-	{part: lazyPattern(`PBS Error`), words: "PBS could not start the job, and tries again; if this stays, ask the site"},
-	{part: lazyPattern(`held`), never: "the job is held: release it with qrls"},
+	{Part: sched.LazyPattern(`conflict with reservation|would interfere with`), Words: topJob},
+	{Part: sched.LazyPattern(`strict sorted order`), Words: "jobs before it in the queue start first"},
+	{Part: sched.LazyPattern(`Can't preempt|has higher priority`), Words: "other jobs have a higher priority"},
+	{Part: sched.LazyPattern(`job_sort_formula threshold`), Words: "the priority of the job is too low yet; it may rise while the job waits"},
+	{Part: sched.LazyPattern(`zero shares`), Words: "your group or project has no share of the machine: ask the site, or change -P"},
+	{Part: sched.LazyPattern(`edicated time`), Words: "a maintenance is coming: a shorter walltime may fit before it"},
+	{Part: sched.LazyPattern(`primetime`), Words: certainHours},
+	{Part: sched.LazyPattern(`Queue not started`), Words: "the queue starts no jobs now"},
+	{Part: sched.LazyPattern(`Draining system`), Words: "nodes are being drained for a larger job"},
+	{Part: sched.LazyPattern(`starving`), Words: "nodes are reserved for a job that has waited longer"},
+	{Part: sched.LazyPattern(`PBS Error`), Words: "PBS could not start the job, and tries again; if this stays, ask the site"},
+	{Part: sched.LazyPattern(`held`), Never: "the job is held: release it with qrls"},
 }
 
 var pbsNoAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +

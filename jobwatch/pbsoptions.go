@@ -6,56 +6,58 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tunctl/jobwatch/sched"
 )
 
 // pbsChoices are qsub's words for choices. On the command line, one resource replaces the same
 // one of the script. PBS has no word for a QoS.
-var pbsChoices = map[string]choiceWord{
-	"hours":     hoursAs(resourceWord("walltime")),
+var pbsChoices = map[string]sched.OptionFor{
+	"hours":     sched.HoursAs(sched.AsResource("walltime")),
 	"cpus":      pbsChunkWord("ncpus"),
 	"memory":    pbsChunkWord("mem"),
 	"gpus":      pbsChunkWord("ngpus"),
 	"nodes":     pbsChunkCount,
-	"account":   optionWord("A"),
-	"project":   optionWord("P"),
-	"partition": optionWord("q"),
-	"queue":     optionWord("q"),
+	"account":   sched.AsOption("A"),
+	"project":   sched.AsOption("P"),
+	"partition": sched.AsOption("q"),
+	"queue":     sched.AsOption("q"),
 }
 
 // pbsChunkWord is the word for a part of each chunk. PBS does not allow a select and a
 // resource of the whole job together, so the select that the job has is changed.
-func pbsChunkWord(resourceName string) choiceWord {
-	return func(c chosen) (option, error) {
-		chunk, has, err := c.onlyChunk()
+func pbsChunkWord(resourceName string) sched.OptionFor {
+	return func(c sched.Choice) (sched.Option, error) {
+		chunk, has, err := onlyChunk(c)
 		if err != nil {
-			return option{}, err
+			return sched.Option{}, err
 		}
 		if !has {
-			return option{"l", resourceName + "=" + c.value}, nil
+			return sched.Option{Name: "l", Value: resourceName + "=" + c.Value}, nil
 		}
 		parts := strings.Split(chunk, ":")
 		i := slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, resourceName+"=") })
 		if i < 0 { // sites have other names for it, and other rules about where it belongs
-			return option{}, c.refuse(fmt.Sprintf("select=%s has no %s", chunk, resourceName), fmt.Sprintf("add :%s=… to the select of the script", resourceName))
+			return sched.Option{}, c.Refuse(fmt.Sprintf("select=%s has no %s", chunk, resourceName), fmt.Sprintf("add :%s=… to the select of the script", resourceName))
 		}
-		parts[i] = resourceName + "=" + c.value
-		return option{"l", "select=" + strings.Join(parts, ":")}, nil
+		parts[i] = resourceName + "=" + c.Value
+		return sched.Option{Name: "l", Value: "select=" + strings.Join(parts, ":")}, nil
 	}
 }
 
 // pbsChunkCount is the word for how many nodes: how many chunks.
-func pbsChunkCount(c chosen) (option, error) {
-	chunk, has, err := c.onlyChunk()
+func pbsChunkCount(c sched.Choice) (sched.Option, error) {
+	chunk, has, err := onlyChunk(c)
 	if err != nil {
-		return option{}, err
+		return sched.Option{}, err
 	}
 	if !has {
-		return option{}, c.refuse("the job has no select", "add `-l select=1:ncpus=…` to the script")
+		return sched.Option{}, c.Refuse("the job has no select", "add `-l select=1:ncpus=…` to the script")
 	}
 	if first, rest, _ := strings.Cut(chunk, ":"); isNumber(first) {
 		chunk = rest
 	}
-	return option{"l", strings.TrimSuffix("select="+c.value+":"+chunk, ":")}, nil
+	return sched.Option{Name: "l", Value: strings.TrimSuffix("select="+c.Value+":"+chunk, ":")}, nil
 }
 
 func isNumber(text string) bool {
@@ -65,36 +67,36 @@ func isNumber(text string) bool {
 
 // onlyChunk is the job's select, if it has one with a single kind of chunk. In one with
 // several, or in Torque's nodes=, it is not clear what to change.
-func (c *chosen) onlyChunk() (chunk string, has bool, err error) {
-	chunk, has = lastOption(c.given, "-l select")
+func onlyChunk(c sched.Choice) (chunk string, has bool, err error) {
+	chunk, has = sched.LastOption(c.Given, "-l select")
 	switch {
 	case strings.Contains(chunk, "+"):
-		return "", false, c.refuse(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
+		return "", false, c.Refuse(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
 	case !has:
-		if nodes, torque := lastOption(c.given, "-l nodes"); torque {
-			return "", false, c.refuse(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
+		if nodes, torque := sched.LastOption(c.Given, "-l nodes"); torque {
+			return "", false, c.Refuse(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
 		}
 	}
 	return chunk, has, nil
 }
 
-// pbsDemand: each chunk may be on a node of its own, as each of Torque's procs.
-func pbsDemand(g givenOptions) demand {
-	d := demand{jobs: max(g.number("J", 1, arrayJobs), g.number("t", 1, arrayJobs))} // Torque's word is -t
-	d.Time = time.Duration(g.number("-l walltime", 0, seconds(parseClockTime))) * time.Second
-	place, _ := lastOption(g.all(), "-l place")
+// Demand: each chunk may be on a node of its own, as each of Torque's procs.
+func (pbs) Demand(g sched.OptionSet) sched.Demand {
+	d := sched.Demand{Jobs: max(g.Number("J", 1, sched.ArrayJobs), g.Number("t", 1, sched.ArrayJobs))} // Torque's word is -t
+	d.Time = time.Duration(g.Number("-l walltime", 0, sched.Seconds(sched.ParseClockTime))) * time.Second
+	place, _ := sched.LastOption(g.All(), "-l place")
 	d.Exclusive = strings.Contains(place, "excl")
 	sum := func(part func(pbsChunk) int, other int) int {
-		read := sumOf("+", func(text string) (int, bool) {
+		read := sched.SumOf("+", func(text string) (int, bool) {
 			c, ok := parseChunk(text)
 			return c.count * part(c), ok
 		})
-		return g.number("-l select", g.number("-l nodes", other, read), read)
+		return g.Number("-l select", g.Number("-l nodes", other, read), read)
 	}
 	d.Nodes = sum(func(pbsChunk) int { return 1 }, 1)
-	d.CPUs = sum(func(c pbsChunk) int { return max(c.cpus, 1) }, g.number("-l ncpus", 1, number))
-	d.GPUs = sum(func(c pbsChunk) int { return c.gpus }, g.number("-l ngpus", 0, number))
-	d.most = max(d.Nodes, g.number("-l procs", 1, number))
+	d.CPUs = sum(func(c pbsChunk) int { return max(c.cpus, 1) }, g.Number("-l ncpus", 1, sched.Number))
+	d.GPUs = sum(func(c pbsChunk) int { return c.gpus }, g.Number("-l ngpus", 0, sched.Number))
+	d.Most = max(d.Nodes, g.Number("-l procs", 1, sched.Number))
 	return d
 }
 
@@ -111,11 +113,11 @@ func parseChunk(text string) (c pbsChunk, ok bool) {
 		name, value, _ := strings.Cut(part, "=")
 		switch {
 		case i == 0 && isNumber(part):
-			c.count, ok = number(part)
+			c.count, ok = sched.Number(part)
 		case name == "ncpus" || name == "ppn":
-			c.cpus = count(value, 0)
+			c.cpus = sched.Count(value, 0)
 		case name == "ngpus" || name == "gpus":
-			c.gpus = count(value, 0)
+			c.gpus = sched.Count(value, 0)
 		}
 	}
 	return c, ok

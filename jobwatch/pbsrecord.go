@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // pbsRecord is what qstat -f prints about one job, by attribute; its id is "Job Id".
@@ -75,7 +76,7 @@ func (r pbsRecord) job() api.Job {
 		Nodes:     pbsNodes(r["exec_host"]),
 		Reason:    r["comment"],
 		Script:    r.absolute(r.script()),
-		Submitted: parseTime(r["ctime"]),
+		Submitted: sched.ParseTime(r["ctime"]),
 	}
 	if r["array_id"] != "" {
 		job.Task = r["array_index"]
@@ -121,7 +122,7 @@ func (r pbsRecord) absolute(p string) string {
 	if p == "" {
 		return ""
 	}
-	return absolutePath(r.workdir(), p)
+	return sched.AbsolutePath(r.workdir(), p)
 }
 
 // workdir is the folder the job was submitted from; Torque also has an attribute for it.
@@ -153,20 +154,20 @@ func (r pbsRecord) variables() map[string]string {
 // setTimes sets the times. PBS reports when a job started and how long it may run.
 func (r pbsRecord) setTimes(job *api.Job) {
 	if job.State.Waiting() {
-		job.ExpectedStart = parseTime(r["estimated.start_time"])
-		if at := parseTime(r["Execution_Time"]); at.After(job.ExpectedStart) {
+		job.ExpectedStart = sched.ParseTime(r["estimated.start_time"])
+		if at := sched.ParseTime(r["Execution_Time"]); at.After(job.ExpectedStart) {
 			job.ExpectedStart = at
 		}
 		job.Node = ""
 		return
 	}
-	job.Start = parseTime(r["stime"])
+	job.Start = sched.ParseTime(r["stime"])
 	if used, counted := r["resources_used.walltime"]; counted && job.Start.IsZero() && job.State == api.JobRunning {
-		job.Start = time.Now().UTC().Add(-parseClockTime(used)).Truncate(time.Minute) // of a server that does not wait for the node
+		job.Start = time.Now().UTC().Add(-sched.ParseClockTime(used)).Truncate(time.Minute) // of a server that does not wait for the node
 	}
-	switch limit := parseClockTime(r["Resource_List.walltime"]); {
+	switch limit := sched.ParseClockTime(r["Resource_List.walltime"]); {
 	case job.State.Ended():
-		job.End = cmp.Or(parseTime(r["obittime"]), parseTime(r["mtime"]))
+		job.End = cmp.Or(sched.ParseTime(r["obittime"]), sched.ParseTime(r["mtime"]))
 	case !job.Start.IsZero() && limit > 0:
 		job.End = job.Start.Add(limit)
 	}
@@ -186,7 +187,7 @@ func pbsNodes(hosts string) string {
 			nodes = append(nodes, node)
 		}
 	}
-	return severalNodes(strings.Join(nodes, ","))
+	return sched.SeveralNodes(strings.Join(nodes, ","))
 }
 
 // pbsTask is the id of one task of an array.
@@ -212,7 +213,7 @@ func (p pbs) withoutArrays(records []pbsRecord, ids []string) []pbsRecord {
 	}
 	var kept []pbsRecord
 	for _, r := range records {
-		requested := func(id string) bool { return p.matches(api.Job{ID: r["Job Id"]}, id) }
+		requested := func(id string) bool { return p.Matches(api.Job{ID: r["Job Id"]}, id) }
 		arrayRequested := func(id string) bool { return isArray(id) && requested(id) }
 		switch {
 		case !slices.ContainsFunc(ids, requested):
@@ -249,26 +250,23 @@ func (r pbsRecord) runningTasks(tasks []pbsRecord) []pbsRecord {
 	return []pbsRecord{r}
 }
 
-// Spooled is the hint of a job whose output cannot be read before it ends.
-const Spooled = "PBS keeps the output of this job on the node until it ends: add #PBS -k oed to the script, or redirect the output to a file"
-
 // setLog finds the job's log: the file with the job's name or id to which the script
 // redirects, else the job's standard output, once that can be read.
 func (p pbs) setLog(ctx context.Context, sh *remote.Shell, job *api.Job, r pbsRecord) {
-	own, others := redirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.variables())
+	own, others := sched.RedirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.variables())
 	output, readable := r.output(*job)
 	switch {
 	case own != "":
 		job.Log = own
 		if readable {
-			addLogs(job, output)
+			sched.AddLogs(job, output)
 		}
 	case readable:
 		job.Log = output
 	case job.Hint == "" && (job.State == api.JobQueued || job.State == api.JobRunning):
-		job.Hint = Spooled
+		job.Hint = api.HintSpooled
 	}
-	addLogs(job, others...)
+	sched.AddLogs(job, others...)
 }
 
 // redirections are the lines of the job's script that redirect output. PBS runs the script as it
@@ -277,7 +275,7 @@ func (p pbs) redirections(ctx context.Context, sh *remote.Shell, job api.Job) st
 	lines, known := p.cache.scripts[job.ID]
 	if !known && job.Script != "" {
 		var err error
-		if _, lines, err = readRedirections(ctx, sh, []string{job.Script}); err != nil {
+		if _, lines, err = sched.ReadRedirections(ctx, sh, []string{job.Script}); err != nil {
 			return ""
 		}
 		p.cache.scripts[job.ID] = lines
@@ -308,14 +306,14 @@ func (r pbsRecord) output(job api.Job) (file string, readable bool) {
 
 // usage is what PBS has counted for a running job; its daemon on the node reports it about
 // every two minutes.
-func (r pbsRecord) usage() (Usage, bool) {
+func (r pbsRecord) usage() (sched.Usage, bool) {
 	cput, counted := r["resources_used.cput"]
 	if !counted || r["job_state"] != "R" {
-		return Usage{}, false
+		return sched.Usage{}, false
 	}
-	u := Usage{
-		At: time.Now(), CPU: parseClockTime(cput), Elapsed: parseClockTime(r["resources_used.walltime"]),
-		Memory: sizeInBytes(r["resources_used.mem"]), MemoryLimit: sizeInBytes(r["Resource_List.mem"]),
+	u := sched.Usage{
+		At: time.Now(), CPU: sched.ParseClockTime(cput), Elapsed: sched.ParseClockTime(r["resources_used.walltime"]),
+		Memory: sched.ParseSize(r["resources_used.mem"]), MemoryLimit: sched.ParseSize(r["Resource_List.mem"]),
 	}
 	for _, name := range []string{"Resource_List.ncpus", "resources_used.ncpus"} {
 		if n, err := strconv.Atoi(r[name]); err == nil && u.CPUs == 0 {
@@ -329,7 +327,7 @@ func (r pbsRecord) usage() (Usage, bool) {
 func (p pbs) keepUsage(records []pbsRecord) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
-	maps.DeleteFunc(p.cache.usages, func(_ string, u Usage) bool { return time.Since(u.At) > usageFor })
+	maps.DeleteFunc(p.cache.usages, func(_ string, u sched.Usage) bool { return time.Since(u.At) > usageFor })
 	for _, r := range slices.Backward(records) { // of an array's tasks, the first that runs represents it
 		for _, id := range []string{r["Job Id"], r["array_id"]} {
 			if u, ok := r.usage(); ok && id != "" {
@@ -341,11 +339,11 @@ func (p pbs) keepUsage(records []pbsRecord) {
 	}
 }
 
-func (p pbs) usage(_ context.Context, _ *remote.Shell, id string, _ int) (Usage, error) {
+func (p pbs) Usage(_ context.Context, _ *remote.Shell, id string, _ int) (sched.Usage, error) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
 	if u, ok := p.cache.usages[id]; ok {
 		return u, nil
 	}
-	return Usage{}, errNoUsage
+	return sched.Usage{}, sched.ErrNoUsage
 }

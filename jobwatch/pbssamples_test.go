@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // readPBSSample is the sampleReader of PBS and Torque.
@@ -46,7 +47,7 @@ func readPBSSample(s sample) ([]sampleRecord, string) {
 		records = append(records, tableSample(row))
 	}
 	if len(records) == 0 {
-		records = []sampleRecord{{fact: onlyText(lastErrorLine(s.res))}}
+		records = []sampleRecord{{fact: onlyText(sched.LastErrorLine(s.res))}}
 	}
 	return records, ""
 }
@@ -113,8 +114,8 @@ func qstatSample(r pbsRecord) sampleRecord {
 		case "estimated":
 			return samePBSTime(job.ExpectedStart, want)
 		case "timelimit":
-			got := parseClockTime(r["Resource_List.walltime"])
-			return got.String(), got > 0 && got == parseClockTime(want), true
+			got := sched.ParseClockTime(r["Resource_List.walltime"])
+			return got.String(), got > 0 && got == sched.ParseClockTime(want), true
 		case "exit":
 			return r["Exit_status"], r["Exit_status"] == want && samePBSExit(want, job), true
 		}
@@ -168,7 +169,7 @@ func onlyID(id string) func(name, want string) (string, bool, bool) {
 
 // qsubSample compares what the program reads in the answer to a submission.
 func qsubSample(s sample) sampleRecord {
-	id, err := pbs{}.parseSubmit(s.res)
+	id, err := pbs{}.ParseSubmit(s.res)
 	said := ""
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		said = refused.Message
@@ -179,7 +180,7 @@ func qsubSample(s sample) sampleRecord {
 			return id, id == want, true
 		case "text":
 			for line := range strings.Lines(want) {
-				line = strings.TrimSpace(complaintPrefix.ReplaceAllString(line, ""))
+				line = strings.TrimSpace(sched.ComplaintPrefix.ReplaceAllString(line, ""))
 				if !strings.Contains(said, line) {
 					return said, false, true
 				}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 	"tunctl/jobwatch/remote"
 )
 
@@ -134,7 +135,7 @@ func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (remote.Res
 	case strings.Contains(script, "tunctl.since"):
 		out = "\ntunctl.since\n" + p.since + "\n"
 	}
-	mark := markOf.FindStringSubmatch(script)[1]
+	mark := jobtest.MarkOf.FindStringSubmatch(script)[1]
 	return remote.Result{
 		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
 		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
@@ -349,9 +350,9 @@ func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 		defer x.Close()
 		time.Sleep(5 * time.Second)
 		p.set(r, "R")
-		w.Nudge() // its log is there
+		w.QuerySoon() // its log is there
 		time.Sleep(10 * time.Second)
-		w.Nudge() // it serves
+		w.QuerySoon() // it serves
 		time.Sleep(45 * time.Second)
 		if x.Job().State != api.JobRunning {
 			t.Errorf("the job is %+v", x.Job())
@@ -579,7 +580,7 @@ func (u useX) Run(ctx context.Context, command string, stdin []byte) (remote.Res
 	u.server.forgets = false
 	u.server.mu.Unlock()
 	if !strings.Contains(string(stdin), "-x ") {
-		mark := markOf.FindStringSubmatch(string(stdin))[1]
+		mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
 		return remote.Result{
 			Stdout: fmt.Appendf(nil, "%s.begin\n\n%s.end 35\n", mark, mark),
 			Stderr: fmt.Appendf(nil, "%s.begin\nqstat: 7.srv Job has finished, use -x or -H to obtain historical job information\n\n%s.end\n", mark, mark),
@@ -685,7 +686,7 @@ func TestASuspendedJobSaysSo(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.set(r, "S")
 		time.Sleep(2 * time.Minute)
-		if job := x.Job(); job.State != api.JobRunning || job.Reason != Suspended || !strings.Contains(job.Hint, "suspended") {
+		if job := x.Job(); job.State != api.JobRunning || job.Reason != api.ReasonSuspended || !strings.Contains(job.Hint, "suspended") {
 			t.Errorf("the job is %+v", job)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 func (r pbsRecord) setState(job *api.Job) {
@@ -15,9 +16,9 @@ func (r pbsRecord) setState(job *api.Job) {
 		job.State = api.JobQueued
 		why := pbsReason(job.Reason)
 		if r["job_state"] == "W" && job.Reason == "" {
-			why = reason{words: "the job has a start time that is not reached yet"}
+			why = sched.Reason{Words: "the job has a start time that is not reached yet"}
 		}
-		job.Hint = why.hint()
+		job.Hint = why.Hint()
 	case "H":
 		job.State = api.JobHeld
 		job.Hint = pbsHold(r["Hold_Types"], r["depend"])
@@ -29,8 +30,8 @@ func (r pbsRecord) setState(job *api.Job) {
 		job.Reason = ""
 	case "S", "U":
 		job.State = api.JobRunning
-		job.Reason = Suspended
-		job.Hint = suspendedHint
+		job.Reason = api.ReasonSuspended
+		job.Hint = sched.SuspendedHint
 	case "E":
 		job.State = api.JobCompleting
 		job.Reason = ""
@@ -120,7 +121,7 @@ func (r pbsRecord) setExit(job *api.Job, status int) {
 	case status == 0:
 		job.State = api.JobFinished
 	default:
-		job.State, job.Hint = api.JobFailed, exitHint(status)
+		job.State, job.Hint = api.JobFailed, sched.ExitHint(status)
 	}
 }
 
@@ -188,8 +189,8 @@ const (
 
 // usedUp reports whether the job ran for its whole walltime.
 func (r pbsRecord) usedUp() bool {
-	limit, used := parseClockTime(r["Resource_List.walltime"]), parseClockTime(r["resources_used.walltime"])
-	if start, end := parseTime(r["stime"]), parseTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
+	limit, used := sched.ParseClockTime(r["Resource_List.walltime"]), sched.ParseClockTime(r["resources_used.walltime"])
+	if start, end := sched.ParseTime(r["stime"]), sched.ParseTime(r["obittime"]); used == 0 && !start.IsZero() && !end.IsZero() {
 		used = end.Sub(start)
 	}
 	return limit > 0 && used >= limit

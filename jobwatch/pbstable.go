@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // qstatRow is a line of one of qstat's tables: the values by the table's headings, and what
@@ -34,7 +35,7 @@ var tableRule = regexp.MustCompile(`^-+(?: +-+)+\s*$`)
 // parseTable reads the table of qstat -u, which lists all jobs over one connection; qstat -f
 // makes one for each. The columns depend on version and options, so the headings are read.
 func parseTable(out string, now time.Time) []api.Job {
-	return jobsFrom(splitTable(out), func(row qstatRow) api.Job { return row.job(now) })
+	return sched.JobsFrom(splitTable(out), func(row qstatRow) api.Job { return row.job(now) })
 }
 
 func splitTable(out string) []qstatRow {
@@ -154,7 +155,7 @@ func tableDuration(s string) time.Duration {
 	if strings.Count(s, ":") == 1 {
 		s += ":00"
 	}
-	return parseClockTime(s)
+	return sched.ParseClockTime(s)
 }
 
 // pbsNameColumn is the width of a name in the table, and what older servers keep of one.

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // None is the name in the config file of a host without a scheduler.
@@ -18,11 +19,11 @@ const None = "none"
 
 // plain is a host without a scheduler: a job is a process in its own session that survives
 // the logout, with its log and its pid in the tag's folder. Its id is its tag.
-type plain struct{ basic }
+type plain struct{ sched.Basic }
 
-var plainKind = schedulerKind{name: None, make: func() scheduler { return plain{} }, listHasFiles: true, submit: plainSubmit}
+var plainKind = sched.Kind{Name: None, New: func() sched.Scheduler { return plain{} }, ListHasFiles: true, Submit: plainSubmit}
 
-func (plain) kind() *schedulerKind { return &plainKind }
+func (plain) Kind() *sched.Kind { return &plainKind }
 
 // plainStamp prints when a process started, to recognize another process with the same pid.
 const plainStamp = `tunctl_stamp() {
@@ -48,27 +49,27 @@ const plainJobs = plainStamp + `tunctl_show() {
 }
 `
 
-func (p plain) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
-	jobs, err := p.history(ctx, sh)
+func (p plain) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+	jobs, err := p.History(ctx, sh)
 	return slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State.Ended() }), err
 }
 
-func (p plain) detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
-	jobs, err := p.readFolders(ctx, sh, "tunctl_show "+tagFolder(sh, id))
+func (p plain) Detail(ctx context.Context, sh *remote.Shell, id string) (api.Job, error) {
+	jobs, err := p.readFolders(ctx, sh, "tunctl_show "+sched.TagFolder(sh, id))
 	if err != nil {
 		return api.Job{}, err
 	}
 	if len(jobs) == 0 {
-		return api.Job{}, errNoJob
+		return api.Job{}, sched.ErrNoJob
 	}
 	return jobs[0], nil
 }
 
-func (p plain) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
-	return p.detail(ctx, sh, tag)
+func (p plain) FindTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
+	return p.Detail(ctx, sh, tag)
 }
 
-func (p plain) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+func (p plain) History(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	return p.readFolders(ctx, sh, "for d in "+sh.Folder()+`/*/; do tunctl_show "${d%/}"; done`)
 }
 
@@ -78,7 +79,7 @@ func (plain) readFolders(ctx context.Context, sh *remote.Shell, which string) ([
 		return nil, err
 	}
 	if res.Exit != 0 {
-		return nil, commandError("sh", res.Exit, lastErrorLine(res))
+		return nil, sched.CommandError("sh", res.Exit, sched.LastErrorLine(res))
 	}
 	var jobs []api.Job
 	for record := range strings.SplitSeq(string(res.Stdout), "\x1e\n") {
@@ -96,15 +97,15 @@ func plainJob(f []string) api.Job {
 		ID:        dir[strings.LastIndexByte(dir, '/')+1:],
 		Name:      strings.TrimSuffix(name, ".sh"),
 		Node:      node,
-		Submitted: parseTime(since),
-		Start:     parseTime(since),
-		Log:       dir + "/" + ownPrefix + "log",
+		Submitted: sched.ParseTime(since),
+		Start:     sched.ParseTime(since),
+		Log:       dir + "/" + sched.OwnPrefix + "log",
 		Script:    script,
 	}
 	code, err := strconv.Atoi(status)
 	exited := err == nil
 	if exited {
-		job.Exit, job.End = &code, parseTime(ended)
+		job.Exit, job.End = &code, sched.ParseTime(ended)
 	}
 	switch {
 	case !exited && alive == "yes":
@@ -145,20 +146,20 @@ printf '%s %s %s %s\n' "$tunctl_pid" "$(tunctl_stamp "$tunctl_pid")" "$(date +%s
 mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
 
-func (plain) parseSubmit(res remote.Result) (string, error) {
+func (plain) ParseSubmit(res remote.Result) (string, error) {
 	if res.Exit != 0 {
-		return "", refusal(res, nil)
+		return "", sched.RefusalError(res, nil)
 	}
-	if tag := string(bytes.TrimSpace(res.Stdout)); validTag.MatchString(tag) {
+	if tag := string(bytes.TrimSpace(res.Stdout)); sched.ValidTag.MatchString(tag) {
 		return tag, nil
 	}
-	return "", errDoubt
+	return "", sched.ErrDoubt
 }
 
-// cancel sends SIGTERM, and SIGKILL after ten seconds. The process has its own group, unless
+// Cancel sends SIGTERM, and SIGKILL after ten seconds. The process has its own group, unless
 // the host has no setsid; dash and busybox differ in the syntax of kill for a group.
-func (plain) cancel(ctx context.Context, sh *remote.Shell, id string) error {
-	res, err := sh.InFolder(ctx, plainStamp+"d="+tagFolder(sh, id)+`
+func (plain) Cancel(ctx context.Context, sh *remote.Shell, id string) error {
+	res, err := sh.InFolder(ctx, plainStamp+"d="+sched.TagFolder(sh, id)+`
 read -r pid stamp since node <"$d/tunctl.pid" || exit 0
 test "$node" = "$(uname -n)" || { printf 'the job runs on %s\n' "$node" >&2; exit 3; }
 alive() { kill -0 "$pid" 2>/dev/null && test "$(tunctl_stamp "$pid")" = "$stamp"; }
@@ -174,19 +175,19 @@ exit 0`)
 		return err
 	}
 	if res.Exit != 0 {
-		return commandError("kill", res.Exit, lastErrorLine(res))
+		return sched.CommandError("kill", res.Exit, sched.LastErrorLine(res))
 	}
 	return nil
 }
 
-func (plain) testStart(context.Context, *remote.Shell, Submission) (Start, error) {
-	return Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
+func (plain) TestStart(context.Context, *remote.Shell, sched.Trial) (sched.Start, error) {
+	return sched.Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
 }
 
-func (plain) extend(context.Context, *remote.Shell, string, time.Duration) error {
+func (plain) Extend(context.Context, *remote.Shell, string, time.Duration) error {
 	return errors.New("a job without a scheduler has no time limit")
 }
 
-func (plain) matches(job api.Job, id string) bool { return job.ID == id }
+func (plain) Matches(job api.Job, id string) bool { return job.ID == id }
 
-func (plain) asRequested(job api.Job, _ string) api.Job { return job }
+func (plain) AsRequested(job api.Job, _ string) api.Job { return job }

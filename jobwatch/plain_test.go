@@ -10,6 +10,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/joblog"
 )
 
 // await polls until the plain job is in state.
@@ -74,7 +75,7 @@ func TestAPlainProcessIsEndedPolitely(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		if data, err := TailLog(t.Context(), m, "~/.tunctl/t/tunctl.log", 1); err == nil && string(data) == "up\n" {
+		if data, err := joblog.Tail(t.Context(), m, "~/.tunctl/t/tunctl.log", 1); err == nil && string(data) == "up\n" {
 			break
 		}
 	}

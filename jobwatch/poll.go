@@ -12,6 +12,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // Serve makes the shared query while anything is watched, until ctx ends.
@@ -89,7 +90,7 @@ func (w *Watcher) activeWatches() []*Watch {
 			active = append(active, x)
 		}
 	}
-	slices.SortFunc(active, func(a, b *Watch) int { return compareIDs(a.id, b.id) })
+	slices.SortFunc(active, func(a, b *Watch) int { return sched.CompareIDs(a.id, b.id) })
 	return active
 }
 
@@ -128,7 +129,7 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 		return err
 	}
 	watches := w.activeWatches()
-	if perRound := s.kind().perRound; perRound == nil || len(watches) > perRound(w.limits.Connections) {
+	if !s.Kind().ShortList || len(watches) > s.PerRound(w.limits.Connections) {
 		jobs = allJobs
 	}
 	early := w.beginQuery(jobs)
@@ -142,14 +143,14 @@ func (w *Watcher) query(ctx context.Context, jobs scope) error {
 		return err
 	}
 	if early && slices.ContainsFunc(w.activeWatches(), func(x *Watch) bool { return !x.passive && x.Job().Node == "" }) {
-		w.Nudge() // it was too early
+		w.QuerySoon() // it was too early
 	}
 	w.scheduleNext()
 	return nil
 }
 
-func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
-	jobs, err := s.list(ctx, w.sh)
+func (w *Watcher) queryAll(ctx context.Context, s sched.Scheduler) error {
+	jobs, err := s.List(ctx, w.sh)
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (w *Watcher) queryAll(ctx context.Context, s scheduler) error {
 }
 
 // queryWatched queries only the watched jobs, with their details.
-func (w *Watcher) queryWatched(ctx context.Context, s scheduler, watches []*Watch) error {
+func (w *Watcher) queryWatched(ctx context.Context, s sched.Scheduler, watches []*Watch) error {
 	if len(watches) == 0 {
 		return nil
 	}
@@ -170,13 +171,13 @@ func (w *Watcher) queryWatched(ctx context.Context, s scheduler, watches []*Watc
 	for i, x := range watches {
 		ids[i] = x.id
 	}
-	jobs, err := s.details(ctx, w.sh, ids)
+	jobs, err := s.Details(ctx, w.sh, ids)
 	if err != nil {
 		return err
 	}
 	w.recordAnswer()
 	for _, x := range watches {
-		if job, found := pick(s, jobs, x.id); found {
+		if job, found := sched.Pick(s, jobs, x.id); found {
 			x.setDetail(api.Job{})
 			x.update(s, job)
 		} else {
@@ -232,8 +233,8 @@ type listing struct {
 // missing from it or whose log is not known. Those whose last detail is oldest come first, so
 // that none takes the turns of others; one that has no detail waits for the others. Where a detail
 // costs a connection there are few turns, and none is left unused.
-func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job) {
-	few := s.kind().perRound != nil
+func (w *Watcher) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.Job) {
+	few := s.Kind().ShortList
 	turns := detailsPerRound
 	if few {
 		turns = w.limits.Connections - 1
@@ -242,8 +243,8 @@ func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job
 	due := 0
 	for _, x := range w.activeWatches() {
 		l := listing{watch: x}
-		l.row, l.listed = pick(s, jobs, x.id)
-		if !s.kind().listHasFiles {
+		l.row, l.listed = sched.Pick(s, jobs, x.id)
+		if !s.Kind().ListHasFiles {
 			l.row.Log = "" // the list's guess is not certain enough to read
 		}
 		if l.job = x.withKnownNode(l.row); few {
@@ -260,22 +261,22 @@ func (w *Watcher) updateWatches(ctx context.Context, s scheduler, jobs []api.Job
 		}
 	}
 	slices.SortStableFunc(queue, func(a, b listing) int {
-		return cmp.Or(trueFirst(a.due, b.due), a.watch.detail.at.Compare(b.watch.detail.at))
+		return cmp.Or(sched.TrueFirst(a.due, b.due), a.watch.detail.at.Compare(b.watch.detail.at))
 	})
 	for _, l := range queue[:min(turns, len(queue))] {
 		w.updateFromDetail(ctx, s, l)
 	}
 	if due > turns {
-		w.Nudge() // for the next round
+		w.QuerySoon() // for the next round
 	}
 }
 
-func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, l listing) {
+func (w *Watcher) updateFromDetail(ctx context.Context, s sched.Scheduler, l listing) {
 	x, id := l.watch, l.watch.id
 	if l.listed {
 		id = l.row.Ref()
 	}
-	detail, err := s.detail(ctx, w.sh, id)
+	detail, err := s.Detail(ctx, w.sh, id)
 	x.detail.at, x.detail.failed = time.Now(), err != nil
 	switch {
 	case err == nil:
@@ -284,7 +285,7 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, l listing) 
 	case l.listed:
 		w.log.Debug("no detail of a job", "job", id, "err", err)
 		x.update(s, l.job)
-	case errors.Is(err, errNoJob):
+	case errors.Is(err, sched.ErrNoJob):
 		w.updateMissing(s, x)
 	default:
 		w.log.Debug("no record of a job that left the queue", "job", id, "err", err)
@@ -292,7 +293,7 @@ func (w *Watcher) updateFromDetail(ctx context.Context, s scheduler, l listing) 
 }
 
 // updateMissing marks the watch's job as gone, once that is certain.
-func (w *Watcher) updateMissing(s scheduler, x *Watch) {
+func (w *Watcher) updateMissing(s sched.Scheduler, x *Watch) {
 	if !x.confirmMissing(s) {
 		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
@@ -300,7 +301,7 @@ func (w *Watcher) updateMissing(s scheduler, x *Watch) {
 	job := x.gone(s)
 	x.update(s, job)
 	if !job.State.Ended() {
-		w.Nudge() // its record comes later
+		w.QuerySoon() // its record comes later
 	}
 }
 
@@ -371,7 +372,7 @@ func (w *Watcher) recordFailure(err error) {
 	w.outage.times++
 	name := "the scheduler"
 	if w.sched != nil {
-		name = w.sched.kind().name
+		name = w.sched.Kind().Name
 	}
 	for x := range w.watches {
 		if x.isActiveLocked() && (!x.known || w.outage.times > 1) { // one that knows its job ignores the first failure

@@ -20,7 +20,7 @@ type undecided struct{ asked atomic.Int32 }
 func (u *undecided) Run(ctx context.Context, _ string, stdin []byte) (remote.Result, error) {
 	u.asked.Add(1)
 	time.Sleep(50 * time.Millisecond) // in a synctest bubble: the round trip
-	mark := markOf.FindStringSubmatch(string(stdin))[1]
+	mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
 	return remote.Result{Stdout: []byte(mark + ".begin\n\nmira\nlogin1\n\n" + mark + ".end 0\n")}, ctx.Err()
 }
 

@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // Slurm is its name in the config file.
@@ -21,37 +22,34 @@ const Slurm = "slurm"
 
 // slurm is the Slurm workload manager, 20.02 or newer (for squeue --me).
 type slurm struct {
-	basic
+	sched.Basic
 	clusters *sync.Map // the names of those besides the host's own that jobs were sent to
 }
 
-var slurmKind = schedulerKind{
-	name:      Slurm,
-	make:      func() scheduler { return newSlurm() },
-	installed: "has sbatch squeue",
-	responds:  "squeue --me -h",
-	nodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
-	submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
-	hasSteps:  true, asksStart: true, asksUsage: true,
-	jobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
-	idsIn: func(env map[string]string) []string {
-		return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}
-	},
-	look: slurmLook, readLook: readSlurmLook,
-	directives: directiveSyntax{
-		prefix: "#SBATCH",
-		long: map[string]string{
+var slurmKind = sched.Kind{
+	Name:      Slurm,
+	New:       func() sched.Scheduler { return newSlurm() },
+	Installed: "has sbatch squeue",
+	Responds:  "squeue --me -h",
+	NodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
+	Submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
+	HasSteps:  true, AsksStart: true, AsksUsage: true,
+	JobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
+	Discover:     slurmLook,
+	Directives: sched.Directives{
+		Prefix: "#SBATCH",
+		Long: map[string]string{
 			"A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold", "J": "job-name",
 			"L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec", "W": "wait",
 			"a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill",
 			"m": "distribution", "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "s": "oversubscribe", "t": "time",
 			"v": "verbose", "w": "nodelist", "x": "exclude",
 		},
-		variables: sbatchVariables,
-		defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
+		Variables: sbatchVariables,
+		Defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
-	program: "sbatch", jobName: "job-name", choices: slurmChoices, demand: slurmDemand, logOption: "output", ownLog: slurmOwnLog,
-	logHint: "write %j in --output of the script",
+	Program: "sbatch", JobName: "job-name", Options: slurmChoices, LogOption: "output", OwnLog: slurmOwnLog,
+	LogHint: "write %j in --output of the script",
 }
 
 // sbatchVariables are the variables that sbatch reads in place of an option.
@@ -67,7 +65,11 @@ func sbatchVariables(option string) []string {
 
 func newSlurm() slurm { return slurm{clusters: &sync.Map{}} }
 
-func (slurm) kind() *schedulerKind { return &slurmKind }
+func (slurm) Kind() *sched.Kind { return &slurmKind }
+
+func (slurm) IDsIn(env map[string]string) []string {
+	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}
+}
 
 // slurmPrelude is QueryPrelude without the person's settings for Slurm's output.
 const slurmPrelude = remote.QueryPrelude + `export SLURM_TIME_FORMAT=%s
@@ -75,7 +77,7 @@ unset SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_SORT SQUEUE_STATES SQUEUE_PARTITION SQ
 unset SQUEUE_ACCOUNT SQUEUE_QOS SQUEUE_LICENSES SQUEUE_ALL SQUEUE_ARRAY_UNIQUE SQUEUE_PRIORITY SQUEUE_SIBLING SACCT_FORMAT SCONTROL_ALL
 `
 
-func (s slurm) list(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+func (s slurm) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	return s.squeue(ctx, sh, "--me")
 }
 
@@ -124,10 +126,10 @@ var squeueTable = regexp.MustCompile(`(?m)^\s*JOBID\s`)
 var errSqueueTable = api.Errorf(api.CodeFailed, "squeue on the host prints a table instead of the columns requested with -O").
 	WithHint("a wrapper replaces the squeue of Slurm there: put the real one first in the PATH of your login shell")
 
-// detail queries the controller, which forgets ended jobs after a few minutes, and then the
+// Detail queries the controller, which forgets ended jobs after a few minutes, and then the
 // accounting, which a site may not have.
-func (s slurm) detail(ctx context.Context, sh *remote.Shell, ref string) (api.Job, error) {
-	id, cluster := splitRef(ref)
+func (s slurm) Detail(ctx context.Context, sh *remote.Shell, ref string) (api.Job, error) {
+	id, cluster := sched.SplitRef(ref)
 	s.addCluster(cluster)
 	single, _, _ := strings.Cut(id, "_[") // scontrol knows no range of tasks
 	res, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"show job "+posixsh.Quote(single))
@@ -136,21 +138,21 @@ func (s slurm) detail(ctx context.Context, sh *remote.Shell, ref string) (api.Jo
 			job.Cluster = cluster
 			return job, nil
 		}
-		err = errNoJob
+		err = sched.ErrNoJob
 	}
-	if !errors.Is(err, errNoJob) {
+	if !errors.Is(err, sched.ErrNoJob) {
 		return api.Job{}, err
 	}
 	jobs, err := s.sacct(ctx, sh, cluster, "-j "+posixsh.Quote(single))
 	// The last record of an id is the newest. One that seems to run, although the controller
 	// does not know it, is outdated.
 	for _, job := range slices.Backward(jobs) {
-		if job.State.Ended() && s.matches(job, ref) {
+		if job.State.Ended() && s.Matches(job, ref) {
 			return job, nil
 		}
 	}
 	if err == nil || errors.Is(err, errNoAccounting) { // the controller has still said that the job is gone
-		err = errNoJob
+		err = sched.ErrNoJob
 	}
 	return api.Job{}, err
 }
@@ -158,21 +160,21 @@ func (s slurm) detail(ctx context.Context, sh *remote.Shell, ref string) (api.Jo
 // withScriptLogs is the job with that id in scontrol's records. Unless it has ended, it has
 // the files to which its script redirects output.
 func (s slurm) withScriptLogs(ctx context.Context, sh *remote.Shell, records []slurmRecord, id string) (api.Job, bool) {
-	job, r, ok := pickRecord(s, records, id)
+	job, r, ok := sched.PickRecord(s, records, slurmRecord.job, id)
 	if !ok || job.State.Ended() {
 		return job, ok
 	}
-	script, lines, _ := readRedirections(ctx, sh, r.scripts())
+	script, lines, _ := sched.ReadRedirections(ctx, sh, r.scripts())
 	job.Script = cmp.Or(script, job.Script)
-	own, others := redirectedLogs(lines, r["WorkDir"], "SLURM_JOB", r.variables())
-	addLogs(&job, own)
-	addLogs(&job, others...)
+	own, others := sched.RedirectedLogs(lines, r["WorkDir"], "SLURM_JOB", r.variables())
+	sched.AddLogs(&job, own)
+	sched.AddLogs(&job, others...)
 	return job, true
 }
 
-// history queries the accounting. Without one it queries the controller, which remembers
+// History queries the accounting. Without one it queries the controller, which remembers
 // ended jobs for a few minutes.
-func (s slurm) history(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
+func (s slurm) History(ctx context.Context, sh *remote.Shell) ([]api.Job, error) {
 	jobs, err := s.sacct(ctx, sh, "", lastDay)
 	if errors.Is(err, errNoAccounting) {
 		return s.squeue(ctx, sh, "--me -t all")
@@ -215,23 +217,23 @@ func (slurm) sacct(ctx context.Context, sh *remote.Shell, cluster, which string)
 	return jobs, nil
 }
 
-// findTagged: -t all includes jobs that have just ended. The accounting knows earlier ones, only
+// FindTagged: -t all includes jobs that have just ended. The accounting knows earlier ones, only
 // by the id in sbatch's answer.
-func (s slurm) findTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
+func (s slurm) FindTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
 	jobs, err := s.squeue(ctx, sh, "--me -t all")
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, err := withTag(jobs, tag)
+	job, err := sched.WithTag(jobs, tag)
 	if err == nil {
 		return job, nil
 	}
-	answer, lost := submitOutput(ctx, sh, tag)
+	answer, lost := sched.SubmitOutput(ctx, sh, tag)
 	if lost != nil {
 		return api.Job{}, lost
 	}
-	if id, e := s.parseSubmit(answer); e == nil {
-		return s.detail(ctx, sh, id)
+	if id, e := s.ParseSubmit(answer); e == nil {
+		return s.Detail(ctx, sh, id)
 	}
 	return api.Job{}, err
 }
@@ -243,53 +245,53 @@ var (
 	sbatchSentence = regexp.MustCompile(`^Submitted batch job (\d+)(?: on cluster (\S+))?$`)
 )
 
-func (s slurm) parseSubmit(res remote.Result) (string, error) {
+func (s slurm) ParseSubmit(res remote.Result) (string, error) {
 	if res.Exit != 0 {
-		return "", submitFailure(res, slurmDoubt, slurmRefusals)
+		return "", sched.SubmitError(res, slurmDoubt, slurmRefusals)
 	}
-	m := lastMatch(res.Stdout, sbatchSentence, sbatchID)
+	m := sched.LastMatch(res.Stdout, sbatchSentence, sbatchID)
 	if m == nil {
-		return "", errDoubt
+		return "", sched.ErrDoubt
 	}
 	job := api.Job{ID: m[1], Cluster: m[2]}
 	s.addCluster(job.Cluster)
 	return job.Ref(), nil
 }
 
-func (slurm) cancel(ctx context.Context, sh *remote.Shell, ref string) error {
-	id, cluster := splitRef(ref)
+func (slurm) Cancel(ctx context.Context, sh *remote.Shell, ref string) error {
+	id, cluster := sched.SplitRef(ref)
 	_, err := slurmQuery(ctx, sh, "scancel", "limit scancel "+onCluster(cluster)+posixsh.Quote(id))
 	return err
 }
 
-func (slurm) extend(ctx context.Context, sh *remote.Shell, ref string, limit time.Duration) error {
-	id, cluster := splitRef(ref)
-	_, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"update JobId="+posixsh.Quote(id)+" TimeLimit="+clockTime(limit))
+func (slurm) Extend(ctx context.Context, sh *remote.Shell, ref string, limit time.Duration) error {
+	id, cluster := sched.SplitRef(ref)
+	_, err := slurmQuery(ctx, sh, "scontrol", "limit scontrol "+onCluster(cluster)+"update JobId="+posixsh.Quote(id)+" TimeLimit="+sched.ClockTime(limit))
 	return err
 }
 
-// matches: the tasks 54_0, 54_1 and 54_[2-5] match the array 54, and the parts 64+0 and 64+1
+// Matches: the tasks 54_0, 54_1 and 54_[2-5] match the array 54, and the parts 64+0 and 64+1
 // the heterogeneous job 64.
-func (slurm) matches(job api.Job, ref string) bool {
-	id, cluster := splitRef(ref)
+func (slurm) Matches(job api.Job, ref string) bool {
+	id, cluster := sched.SplitRef(ref)
 	if cluster != "" && job.Cluster != cluster {
 		return false
 	}
 	return job.ID == id || strings.HasPrefix(job.ID, id+"_") || strings.HasPrefix(job.ID, id+"+")
 }
 
-// asRequested makes 54_1 the task 1 of 54.
-func (slurm) asRequested(job api.Job, id string) api.Job { return asTask(job, id, "_") }
+// AsRequested makes 54_1 the task 1 of 54.
+func (slurm) AsRequested(job api.Job, id string) api.Job { return sched.AsTask(job, id, "_") }
 
-// arrayOf is 54 for the task 54_1 and for 54_[2-5].
-func (slurm) arrayOf(id string) string {
+// ArrayOf is 54 for the task 54_1 and for 54_[2-5].
+func (slurm) ArrayOf(id string) string {
 	id, _, _ = strings.Cut(id, "_")
 	return id
 }
 
-func (slurm) isTaskRange(id string) bool { return strings.Contains(id, "_[") }
+func (slurm) IsTaskRange(id string) bool { return strings.Contains(id, "_[") }
 
-func (slurm) taskRef(job api.Job) string {
+func (slurm) TaskRef(job api.Job) string {
 	if job.Task != "" {
 		job.ID += "_" + job.Task
 	}
@@ -310,18 +312,18 @@ var errOldSlurm = api.Errorf(api.CodeFailed, "the Slurm of the host is older tha
 
 // slurmProblem is the error for a command's status and messages, nil for success.
 func slurmProblem(command string, res remote.Result) error {
-	words := lastErrorLine(res)
+	words := sched.LastErrorLine(res)
 	switch {
 	case res.Exit == 0:
 		return nil
 	case res.Exit == 124 || slurmNoAnswer.Match(res.Stderr):
 		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
 	case strings.Contains(string(res.Stderr), "Invalid job id"):
-		return errNoJob
+		return sched.ErrNoJob
 	case strings.Contains(string(res.Stderr), "unrecognized option '--me'"):
 		return errOldSlurm
 	}
-	return commandError(command, res.Exit, words)
+	return sched.CommandError(command, res.Exit, words)
 }
 
 // Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
@@ -354,12 +356,12 @@ func (s slurm) addCluster(name string) bool {
 	return !known
 }
 
-func (s slurm) addClusters(args []string) (added bool) {
-	for _, o := range slurmKind.directives.options(args) {
-		if o.name != "clusters" && o.name != "cluster" {
+func (s slurm) AddClusters(args []string) (added bool) {
+	for _, o := range slurmKind.Directives.Options(args) {
+		if o.Name != "clusters" && o.Name != "cluster" {
 			continue
 		}
-		for name := range strings.SplitSeq(o.value, ",") {
+		for name := range strings.SplitSeq(o.Value, ",") {
 			added = s.addCluster(strings.TrimSpace(name)) || added
 		}
 	}

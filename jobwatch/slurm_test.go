@@ -15,6 +15,8 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/sched"
 )
 
 // parseScontrol reads the output of scontrol show job.
@@ -78,7 +80,7 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 			t.Fatalf("job %d:\n got %+v\nwant %+v", i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
 		}
 	}
-	if job, ok := pick(slurm{}, got, "105"); !ok || job.ID != "105_1" {
+	if job, ok := sched.Pick(slurm{}, got, "105"); !ok || job.ID != "105_1" {
 		t.Errorf("of the array, %q serves", job.ID)
 	}
 }
@@ -143,11 +145,11 @@ func TestReasonsThatWaitingDoesNotCureAreCalledOut(t *testing.T) {
 		"Job's_account_not_permitted_to_use_this_partition_(staff_allows_staff_not_proj1)": true,
 	} {
 		r := slurmReason(word)
-		if r.words == "" || r.never != never || strings.HasPrefix(r.hint(), "the job will never start as submitted") != never {
+		if r.Words == "" || r.Never != never || strings.HasPrefix(r.Hint(), "the job will never start as submitted") != never {
 			t.Errorf("%s: %+v", word, r)
 		}
 	}
-	if hint := slurmReason("SomethingNew").hint(); hint != "" {
+	if hint := slurmReason("SomethingNew").Hint(); hint != "" {
 		t.Errorf("an unknown reason became %q", hint)
 	}
 }
@@ -213,14 +215,14 @@ func FuzzParsers(f *testing.F) {
 			}
 		}
 		for _, r := range splitQstat(s) {
-			redirectedLogs(s, "", "PBS_JOB", r.variables())
+			sched.RedirectedLogs(s, "", "PBS_JOB", r.variables())
 			r.script()
 		}
 		for _, r := range splitScontrol(s) {
-			redirectedLogs(s, "", "SLURM_JOB", r.variables())
+			sched.RedirectedLogs(s, "", "SLURM_JOB", r.variables())
 		}
 		firstNode(s)
-		parseClockTime(s)
+		sched.ParseClockTime(s)
 		sections(s, "mark")
 	})
 }
@@ -461,7 +463,7 @@ func TestClustersAreReadFromSbatchsWords(t *testing.T) {
 		"-M gpu": "gpu", "-Mgpu": "gpu", "--clusters=gpu,cpu": "cpu gpu", "--clusters gpu": "gpu", "--cluster=gpu": "gpu", "--mem=1G -p x": "", "-M": "", "-M all": "",
 	} {
 		s := newSlurm()
-		added := s.addClusters(strings.Fields(words))
+		added := s.AddClusters(strings.Fields(words))
 		if got := strings.Join(s.otherClusters(), " "); got != want || added != (want != "") {
 			t.Errorf("%s: %q, want %q", words, got, want)
 		}
@@ -649,7 +651,7 @@ func TestAServerIsTheJobsOwnOrIsNotSaidToBe(t *testing.T) {
 		"its process by the scheduler":         {beside, processes, closed, 102, true, nil},
 		"another's by the node":                {beside, processes, env, 200, false, nil},
 		"its process by the node":              {beside, nothing, env, 101, true, nil},
-		"nobody can tell":                      {beside, nothing, closed, 101, false, errOwnerUnknown},
+		"nobody can tell":                      {beside, nothing, closed, 101, false, joblog.ErrOwnerUnknown},
 		"the other job is on another node":     {apart, nothing, closed, 101, true, nil},
 		"a process of its own on another node": {apart, processes, closed, 100, true, nil},
 	} {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // slurmLook is Slurm's part of a look: five requests to the controller and the database.
@@ -23,14 +24,14 @@ part partitions 5 300000 scontrol -o show partition
 part nodes 5 200000 sinfo -h -e -O 'PartitionName:|,StateCompact:|,Nodes:|,CPUsState:|,CPUs:|,Memory:|,Gres:|,GresUsed:|'
 `
 
-func readSlurmLook(a *lookAnswer, look *api.Look) {
+func (slurm) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 	standard := ""
-	if lines := a.lines("default"); len(lines) > 0 {
-		standard = lookWord(lines[0])
+	if lines := a.Lines("default"); len(lines) > 0 {
+		standard = sched.PlainWord(lines[0])
 	}
-	for _, line := range a.lines("accounts") {
+	for _, line := range a.Lines("accounts") {
 		f := append(strings.Split(line, "|"), "", "", "")
-		account := api.Account{Name: lookWord(f[0]), Partition: lookWord(f[1]), QoS: lookWords(strings.Split(f[2], ",")), DefaultQoS: lookWord(f[3]), Source: "sacctmgr"}
+		account := api.Account{Name: sched.PlainWord(f[0]), Partition: sched.PlainWord(f[1]), QoS: sched.PlainWords(strings.Split(f[2], ",")), DefaultQoS: sched.PlainWord(f[3]), Source: "sacctmgr"}
 		if f[0] == line {
 			account.Source = "sshare"
 		}
@@ -40,10 +41,10 @@ func readSlurmLook(a *lookAnswer, look *api.Look) {
 		account.Default = account.Name == standard
 		look.Accounts = append(look.Accounts, account)
 	}
-	slices.SortStableFunc(look.Accounts, func(a, b api.Account) int { return trueFirst(a.Default, b.Default) })
-	usage := slurmUsage(a.lines("nodes"))
-	for _, line := range a.lines("partitions") {
-		if p, ok := slurmPartition(line, a.groups, look.Accounts); ok {
+	slices.SortStableFunc(look.Accounts, func(a, b api.Account) int { return sched.TrueFirst(a.Default, b.Default) })
+	usage := slurmUsage(a.Lines("nodes"))
+	for _, line := range a.Lines("partitions") {
+		if p, ok := slurmPartition(line, a.Groups, look.Accounts); ok {
 			if u := usage[p.Name]; u != nil {
 				p.PartitionUsage, p.GPUTypes = u.PartitionUsage, u.types
 				p.GPUOnly = u.nodes > 0 && u.gpuNodes == u.nodes
@@ -62,7 +63,7 @@ func slurmPartition(line string, groups []string, accounts []api.Account) (api.P
 		keys[name] = value
 	}
 	p := api.Partition{
-		Name: lookWord(keys["PartitionName"]), Default: keys["Default"] == "YES", LimitSeconds: int64(slurmDuration(keys["MaxTime"]) / time.Second), Source: "scontrol",
+		Name: sched.PlainWord(keys["PartitionName"]), Default: keys["Default"] == "YES", LimitSeconds: int64(slurmDuration(keys["MaxTime"]) / time.Second), Source: "scontrol",
 	}
 	if p.Name == "" || keys["State"] != "UP" || keys["RootOnly"] == "YES" || !slurmAllows(keys["AllowGroups"], "", groups...) {
 		return p, false
@@ -138,10 +139,10 @@ func slurmUsage(lines []string) map[string]*partitionUsage {
 		}
 		nodes, _ := strconv.Atoi(f[2])
 		if cpus := strings.Split(f[3], "/"); len(cpus) == 4 { // allocated/idle/other/total
-			u.CPUs, u.FreeCPUs = u.CPUs+count(cpus[3], 0), u.FreeCPUs+count(cpus[1], 0)
+			u.CPUs, u.FreeCPUs = u.CPUs+sched.Count(cpus[3], 0), u.FreeCPUs+sched.Count(cpus[1], 0)
 		}
 		nodeMB, _ := strconv.Atoi(f[5])
-		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, count(f[4], 0)), max(u.NodeMB, nodeMB)
+		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, sched.Count(f[4], 0)), max(u.NodeMB, nodeMB)
 		u.nodes += nodes
 		gpus := nodes * u.gpusIn(f[6])
 		u.GPUs += gpus
@@ -158,8 +159,8 @@ func slurmUsage(lines []string) map[string]*partitionUsage {
 // gpusIn counts the GPUs in a list of generic resources, and adds their types.
 func (u *partitionUsage) gpusIn(list string) (gpus int) {
 	for _, m := range slurmGPU.FindAllStringSubmatch(list, -1) {
-		gpus += count(m[2], 0)
-		if t := lookWord(m[1]); t != "" && !slices.Contains(u.types, t) {
+		gpus += sched.Count(m[2], 0)
+		if t := sched.PlainWord(m[1]); t != "" && !slices.Contains(u.types, t) {
 			u.types = append(u.types, t)
 		}
 	}

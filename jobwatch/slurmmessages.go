@@ -3,12 +3,14 @@ package jobwatch
 import (
 	"regexp"
 	"strings"
+
+	"tunctl/jobwatch/sched"
 )
 
 // slurmRefusals are tried in order. Slurm prints the name of a limit and then a sentence for
 // all limits, "… (job submit limit, user's size and/or time limits)", so the names come
 // first here. The patterns for sites' own submit filters are loose and come last.
-var slurmRefusals = refusalHints([][2]string{
+var slurmRefusals = sched.RefusalHints([][2]string{
 	{`Unable to contact slurm controller|configuration source`, "the scheduler is down or cannot be reached: try again later"},
 	{`System submissions disabled|submissions? (?:is|are) (?:currently )?(?:disabled|closed)`, "the site accepts no jobs now, often before a maintenance: try again later"},
 	{`Rate limit exceeded|retry momentarily`, "the Slurm controller limits requests per second: try again in a few seconds"},
@@ -56,7 +58,7 @@ var slurmRefusals = refusalHints([][2]string{
 	{`script arguments not permitted with --wrap`, "--wrap and a script exclude each other: use one of them"},
 	{`Invalid --time`, "--time is not valid: write HH:MM:SS or D-HH:MM:SS"},
 	{`unrecognized option|invalid option|Invalid --|Invalid \w+ specification`, "this Slurm does not know an option in the script or in args of the session: see sbatch --help"},
-	{`DOS line breaks`, windowsLines},
+	{`DOS line breaks`, sched.WindowsLines},
 	{`does not look like a batch script|first.*line must start with #!`, "the script has no #! line: start it with #!/bin/bash"},
 	{`script is empty`, "the job script is empty, or is a directory"},
 	{`Unable to open file|No such file`, "check that the script is where submit of the session says"},
@@ -82,7 +84,7 @@ var slurmDoubt = regexp.MustCompile(`(?i)Socket timed out|Zero Bytes were transm
 	`Connection reset|Connection timed out|Unexpected message received|Message receive failure`)
 
 // slurmReason explains Slurm's reason for a waiting job.
-func slurmReason(word string) reason {
+func slurmReason(word string) sched.Reason {
 	word = strings.ReplaceAll(word, "_", " ")
 	if r, ok := slurmReasons[word]; ok {
 		return r
@@ -90,52 +92,52 @@ func slurmReason(word string) reason {
 	word = strings.TrimSuffix(word, "Limit")
 	for _, p := range slurmReasonParts {
 		if strings.HasPrefix(word, p.prefix) && strings.HasSuffix(word, p.suffix) {
-			return p.reason
+			return p.Reason
 		}
 	}
-	return reason{}
+	return sched.Reason{}
 }
 
-var slurmReasons = map[string]reason{
-	"Resources":                   {words: "waiting for free nodes"},
-	"Priority":                    {words: "other jobs have a higher priority"},
-	"BeginTime":                   {words: "the start time is not reached yet; a requeued job waits two minutes"},
-	"Dependency":                  {words: "waiting for another job to end"},
-	"DependencyNeverSatisfied":    {words: "the job that this job depends on did not end as required: cancel this job and submit it again", never: true},
-	"JobHeldUser":                 {words: "held by you: release it with scontrol release", held: true, never: true},
-	"JobHeldAdmin":                {words: "held by an administrator: ask the site", held: true, never: true},
-	"JobHoldMaxRequeue":           {words: "held after too many requeues: find out why the runs ended", held: true, never: true},
-	"PartitionDown":               {words: "the partition is down"},
-	"PartitionInactive":           {words: "the partition starts no jobs now"},
-	"PartitionConfig":             {words: "no node of the partition has the requested resources: change --partition, or ask for less", never: true},
-	"PartitionNodeLimit":          {words: "the partition does not have that many nodes now, or allows fewer for one job: wait for drained nodes, lower --nodes, or change --partition"},
-	"PartitionTimeLimit":          {words: "the job asks for more time than the partition allows: lower --time, or change --partition", never: true},
-	"AccountNotAllowed":           {words: "your account may not use this partition: change --account or --partition", never: true},
-	"InvalidAccount":              {words: "the account is not valid: set --account", never: true},
-	"InvalidQOS":                  {words: "the QOS is not valid: change --qos", never: true},
-	"QOSNotAllowed":               {words: "the QOS is not allowed here: change --qos or --partition", never: true},
-	"BadConstraints":              {words: "no node satisfies the constraints now, perhaps because some are drained: if this stays, change --constraint, or ask for less"},
-	"ReservationDeleted":          {words: "the reservation was deleted: submit without --reservation", never: true},
-	"Reservation":                 {words: "waiting for the reservation to begin"},
-	"Licenses":                    {words: "waiting for a licence"},
-	"JobArrayTaskLimit":           {words: "the array has reached its limit of simultaneous tasks"},
-	"Cleaning":                    {words: "the previous run is being cleaned up"},
-	"Prolog":                      {words: "the nodes are being prepared, which can take many minutes"},
-	"NodeDown":                    {words: "a required node is down"},
-	"SystemFailure":               {words: "Slurm reports a system failure: ask the site"},
-	"MaxPowerAvail":               {words: "the power budget of the cluster is used up"},
-	"MaxMemPerLimit":              {words: "the job asks for more memory per CPU or node than the partition allows: lower --mem, or ask for more CPUs", never: true},
-	"QOSUsageThreshold":           {words: "your account has used more than its share, so this QOS starts no job of it now: wait, or change --qos"},
-	"AccountingPolicy":            {words: "a limit of your account or QOS is reached: sacctmgr show assoc user=$USER shows the limits"},
+var slurmReasons = map[string]sched.Reason{
+	"Resources":                   {Words: "waiting for free nodes"},
+	"Priority":                    {Words: "other jobs have a higher priority"},
+	"BeginTime":                   {Words: "the start time is not reached yet; a requeued job waits two minutes"},
+	"Dependency":                  {Words: "waiting for another job to end"},
+	"DependencyNeverSatisfied":    {Words: "the job that this job depends on did not end as required: cancel this job and submit it again", Never: true},
+	"JobHeldUser":                 {Words: "held by you: release it with scontrol release", Held: true, Never: true},
+	"JobHeldAdmin":                {Words: "held by an administrator: ask the site", Held: true, Never: true},
+	"JobHoldMaxRequeue":           {Words: "held after too many requeues: find out why the runs ended", Held: true, Never: true},
+	"PartitionDown":               {Words: "the partition is down"},
+	"PartitionInactive":           {Words: "the partition starts no jobs now"},
+	"PartitionConfig":             {Words: "no node of the partition has the requested resources: change --partition, or ask for less", Never: true},
+	"PartitionNodeLimit":          {Words: "the partition does not have that many nodes now, or allows fewer for one job: wait for drained nodes, lower --nodes, or change --partition"},
+	"PartitionTimeLimit":          {Words: "the job asks for more time than the partition allows: lower --time, or change --partition", Never: true},
+	"AccountNotAllowed":           {Words: "your account may not use this partition: change --account or --partition", Never: true},
+	"InvalidAccount":              {Words: "the account is not valid: set --account", Never: true},
+	"InvalidQOS":                  {Words: "the QOS is not valid: change --qos", Never: true},
+	"QOSNotAllowed":               {Words: "the QOS is not allowed here: change --qos or --partition", Never: true},
+	"BadConstraints":              {Words: "no node satisfies the constraints now, perhaps because some are drained: if this stays, change --constraint, or ask for less"},
+	"ReservationDeleted":          {Words: "the reservation was deleted: submit without --reservation", Never: true},
+	"Reservation":                 {Words: "waiting for the reservation to begin"},
+	"Licenses":                    {Words: "waiting for a licence"},
+	"JobArrayTaskLimit":           {Words: "the array has reached its limit of simultaneous tasks"},
+	"Cleaning":                    {Words: "the previous run is being cleaned up"},
+	"Prolog":                      {Words: "the nodes are being prepared, which can take many minutes"},
+	"NodeDown":                    {Words: "a required node is down"},
+	"SystemFailure":               {Words: "Slurm reports a system failure: ask the site"},
+	"MaxPowerAvail":               {Words: "the power budget of the cluster is used up"},
+	"MaxMemPerLimit":              {Words: "the job asks for more memory per CPU or node than the partition allows: lower --mem, or ask for more CPUs", Never: true},
+	"QOSUsageThreshold":           {Words: "your account has used more than its share, so this QOS starts no job of it now: wait, or change --qos"},
+	"AccountingPolicy":            {Words: "a limit of your account or QOS is reached: sacctmgr show assoc user=$USER shows the limits"},
 	"None":                        {},
-	"launch failed requeued held": {words: "held after the launch failed: release it with scontrol release", held: true, never: true},
-	"job requeued in held state":  {words: "requeued and held: release it with scontrol release", held: true, never: true},
-	"AssocMaxJobsLimit":           {words: "you have reached your job limit; this job starts when another one ends"},
-	"QOSMaxJobsPerUserLimit":      {words: "you have reached the job limit of this QOS; this job starts when another one ends"},
-	"AssociationJobLimit":         {words: "you have reached your job limit; this job starts when another one ends"},
-	"QOSJobLimit":                 {words: "this QOS has reached its job limit"},
-	"QOSResourceLimit":            {words: "you have reached the resource limit of this QOS"},
-	"AssocGrpJobsLimit":           {words: "your group has reached its job limit; this job starts when another one ends"},
+	"launch failed requeued held": {Words: "held after the launch failed: release it with scontrol release", Held: true, Never: true},
+	"job requeued in held state":  {Words: "requeued and held: release it with scontrol release", Held: true, Never: true},
+	"AssocMaxJobsLimit":           {Words: "you have reached your job limit; this job starts when another one ends"},
+	"QOSMaxJobsPerUserLimit":      {Words: "you have reached the job limit of this QOS; this job starts when another one ends"},
+	"AssociationJobLimit":         {Words: "you have reached your job limit; this job starts when another one ends"},
+	"QOSJobLimit":                 {Words: "this QOS has reached its job limit"},
+	"QOSResourceLimit":            {Words: "you have reached the resource limit of this QOS"},
+	"AssocGrpJobsLimit":           {Words: "your group has reached its job limit; this job starts when another one ends"},
 }
 
 // slurmReasonParts are families of reasons without a "Limit" at their end, the most specific first.
@@ -143,31 +145,31 @@ var slurmReasons = map[string]reason{
 // minutes counts what the running jobs may still use, so it passes as they end.
 var slurmReasonParts = []struct {
 	prefix, suffix string
-	reason
+	sched.Reason
 }{
-	{"QOS", "RunMinutes", reason{words: "the running jobs of this QOS hold too many hours; a shorter --time may start sooner"}},
-	{"", "RunMinutes", reason{words: "your group's running jobs hold too many hours; a shorter --time may start sooner"}},
-	{"", "Minutes", reason{words: "the allocation is used up: check your quota, or use another account", never: true}},
-	{"", "PerJob", reason{words: "the job asks for more than one job may use: ask for less, or change --qos", never: true}},
-	{"", "PerNode", reason{words: "the job asks for more per node than one job may use: ask for less", never: true}},
-	{"QOSMaxWall", "", reason{words: "the job asks for more time than the QOS allows: lower --time", never: true}},
-	{"AssocMaxWall", "", reason{words: "the job asks for more time than you may use: lower --time", never: true}},
-	{"QOSMin", "", reason{words: "the job asks for less than the QOS requires, often a number of GPUs: see the rules of the site", never: true}},
-	{"QOSGrp", "", reason{words: "this QOS has reached its limit for all users"}},
-	{"QOSMax", "", reason{words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
-	{"AssocGrp", "", reason{words: "your group has reached its limit; the job starts when another one of the group ends"}},
-	{"Assoc", "", reason{words: "you have reached the limit of your account; the job starts when another one of yours ends"}},
-	{"Max", "PerAccount", reason{words: "your account has reached its limit of this QOS; the job starts when another one of the account ends"}},
-	{"MaxJobsPer", "", reason{words: "you have reached your job limit; this job starts when another one ends"}},
-	{"ReqNodeNotAvail, Reserved", "", reason{words: "the nodes are reserved, often for a maintenance: a shorter --time may fit before it"}},
-	{"ReqNodeNotAvail", "", reason{words: "the requested nodes are down, drained or reserved: a shorter --time or other nodes may help"}},
-	{"Nodes required for job are DOWN", "", reason{words: "waiting for nodes; some are down, or reserved for jobs with a higher priority"}},
-	{"Job's account not permitted", "", reason{words: "your account may not use this partition: change --account or --partition", never: true}},
-	{"Job's QOS not permitted", "", reason{words: "the QOS is not allowed in this partition: change --qos or --partition", never: true}},
-	{"user env retrieval failed", "", reason{
-		words: "held: Slurm could not read your login environment, often because ~/.bashrc or ~/.profile is slow or fails; then release it with scontrol release", held: true, never: true,
+	{"QOS", "RunMinutes", sched.Reason{Words: "the running jobs of this QOS hold too many hours; a shorter --time may start sooner"}},
+	{"", "RunMinutes", sched.Reason{Words: "your group's running jobs hold too many hours; a shorter --time may start sooner"}},
+	{"", "Minutes", sched.Reason{Words: "the allocation is used up: check your quota, or use another account", Never: true}},
+	{"", "PerJob", sched.Reason{Words: "the job asks for more than one job may use: ask for less, or change --qos", Never: true}},
+	{"", "PerNode", sched.Reason{Words: "the job asks for more per node than one job may use: ask for less", Never: true}},
+	{"QOSMaxWall", "", sched.Reason{Words: "the job asks for more time than the QOS allows: lower --time", Never: true}},
+	{"AssocMaxWall", "", sched.Reason{Words: "the job asks for more time than you may use: lower --time", Never: true}},
+	{"QOSMin", "", sched.Reason{Words: "the job asks for less than the QOS requires, often a number of GPUs: see the rules of the site", Never: true}},
+	{"QOSGrp", "", sched.Reason{Words: "this QOS has reached its limit for all users"}},
+	{"QOSMax", "", sched.Reason{Words: "you have reached the limit of this QOS; the job starts when another one of yours ends"}},
+	{"AssocGrp", "", sched.Reason{Words: "your group has reached its limit; the job starts when another one of the group ends"}},
+	{"Assoc", "", sched.Reason{Words: "you have reached the limit of your account; the job starts when another one of yours ends"}},
+	{"Max", "PerAccount", sched.Reason{Words: "your account has reached its limit of this QOS; the job starts when another one of the account ends"}},
+	{"MaxJobsPer", "", sched.Reason{Words: "you have reached your job limit; this job starts when another one ends"}},
+	{"ReqNodeNotAvail, Reserved", "", sched.Reason{Words: "the nodes are reserved, often for a maintenance: a shorter --time may fit before it"}},
+	{"ReqNodeNotAvail", "", sched.Reason{Words: "the requested nodes are down, drained or reserved: a shorter --time or other nodes may help"}},
+	{"Nodes required for job are DOWN", "", sched.Reason{Words: "waiting for nodes; some are down, or reserved for jobs with a higher priority"}},
+	{"Job's account not permitted", "", sched.Reason{Words: "your account may not use this partition: change --account or --partition", Never: true}},
+	{"Job's QOS not permitted", "", sched.Reason{Words: "the QOS is not allowed in this partition: change --qos or --partition", Never: true}},
+	{"user env retrieval failed", "", sched.Reason{
+		Words: "held: Slurm could not read your login environment, often because ~/.bashrc or ~/.profile is slow or fails; then release it with scontrol release", Held: true, Never: true,
 	}},
-	{"Reserved for maintenance", "", reason{words: "a maintenance is coming: a shorter --time may fit before it"}},
+	{"Reserved for maintenance", "", sched.Reason{Words: "a maintenance is coming: a shorter --time may fit before it"}},
 }
 
 // slurmNoAnswer matches the messages that say that the controller does not answer.

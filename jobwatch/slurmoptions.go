@@ -6,21 +6,23 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tunctl/jobwatch/sched"
 )
 
 // slurmChoices are sbatch's words for choices. The last of two options for the same counts,
 // and the command line has precedence over the script.
-var slurmChoices = map[string]choiceWord{
-	"hours":     hoursAs(optionWord("time")),
-	"cpus":      optionWord("cpus-per-task"),
-	"memory":    optionWord("mem"),
+var slurmChoices = map[string]sched.OptionFor{
+	"hours":     sched.HoursAs(sched.AsOption("time")),
+	"cpus":      sched.AsOption("cpus-per-task"),
+	"memory":    sched.AsOption("mem"),
 	"gpus":      slurmGPUs,
-	"nodes":     optionWord("nodes"),
-	"account":   optionWord("account"),
-	"project":   optionWord("account"),
-	"partition": optionWord("partition"),
-	"queue":     optionWord("partition"),
-	"qos":       optionWord("qos"),
+	"nodes":     sched.AsOption("nodes"),
+	"account":   sched.AsOption("account"),
+	"project":   sched.AsOption("account"),
+	"partition": sched.AsOption("partition"),
+	"queue":     sched.AsOption("partition"),
+	"qos":       sched.AsOption("qos"),
 }
 
 // gpuOptions are sbatch's options for GPUs.
@@ -28,27 +30,27 @@ var gpuOptions = []string{"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-so
 
 // slurmGPUs changes the number in the option that the job has, and keeps the type of GPU. Two
 // of these options must agree, so a job that has two is left alone.
-func slurmGPUs(c chosen) (option, error) {
-	var has []option
+func slurmGPUs(c sched.Choice) (sched.Option, error) {
+	var has []sched.Option
 	for _, name := range gpuOptions {
-		if value, ok := lastOption(c.given, name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
-			has = append(has, option{name, value})
+		if value, ok := sched.LastOption(c.Given, name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
+			has = append(has, sched.Option{Name: name, Value: value})
 		}
 	}
 	switch len(has) {
 	case 0:
-		others, _ := lastOption(c.given, "gres") // which the argument would replace
-		return option{"gres", strings.TrimPrefix(others+",gpu:"+c.value, ",")}, nil
+		others, _ := sched.LastOption(c.Given, "gres") // which the argument would replace
+		return sched.Option{Name: "gres", Value: strings.TrimPrefix(others+",gpu:"+c.Value, ",")}, nil
 	case 1:
 	default:
-		return option{}, c.refuse("the job has both --"+has[0].name+" and --"+has[1].name, "remove one of them from the script")
+		return sched.Option{}, c.Refuse("the job has both --"+has[0].Name+" and --"+has[1].Name, "remove one of them from the script")
 	}
 	o := has[0]
-	if strings.Contains(o.value, ",") {
-		return option{}, c.refuse("--"+o.name+"="+o.value+" asks for several kinds", "change the script")
+	if strings.Contains(o.Value, ",") {
+		return sched.Option{}, c.Refuse("--"+o.Name+"="+o.Value+" asks for several kinds", "change the script")
 	}
-	kind, _ := splitGPUs(o.value)
-	o.value = kind + c.value
+	kind, _ := splitGPUs(o.Value)
+	o.Value = kind + c.Value
 	return o, nil
 }
 
@@ -65,20 +67,20 @@ func splitGPUs(item string) (kind string, n int) {
 // sizeOptions are those that say how large a job is. sbatch also accepts their beginnings.
 var sizeOptions = []string{"array", "gpus", "nodelist", "nodes", "ntasks", "time"}
 
-// slurmDemand: a task, and a GPU, is on one node, so that there are no more nodes than tasks or
+// Demand: a task, and a GPU, is on one node, so that there are no more nodes than tasks or
 // GPUs if their number is not said.
-func slurmDemand(g givenOptions) demand {
-	if g.counts == largestValue && slices.ContainsFunc(g.all(), isShortened) {
-		return demand{}
+func (slurm) Demand(g sched.OptionSet) sched.Demand {
+	if g.Counts == sched.LargestValue && slices.ContainsFunc(g.All(), isShortened) {
+		return sched.Demand{}
 	}
-	nodes := g.number("nodes", 0, number)
-	tasks := g.number("ntasks", max(nodes, 1)*g.number("ntasks-per-node", 1, number), number)
-	d := demand{jobs: g.number("array", 1, arrayJobs), most: nodes}
-	d.Time = time.Duration(g.number("time", 0, seconds(slurmDuration))) * time.Second
-	d.Nodes, d.CPUs = max(nodes, 1), tasks*g.number("cpus-per-task", 1, number)
-	_, d.Exclusive = lastOption(g.all(), "exclusive")
+	nodes := g.Number("nodes", 0, sched.Number)
+	tasks := g.Number("ntasks", max(nodes, 1)*g.Number("ntasks-per-node", 1, sched.Number), sched.Number)
+	d := sched.Demand{Jobs: g.Number("array", 1, sched.ArrayJobs), Most: nodes}
+	d.Time = time.Duration(g.Number("time", 0, sched.Seconds(slurmDuration))) * time.Second
+	d.Nodes, d.CPUs = max(nodes, 1), tasks*g.Number("cpus-per-task", 1, sched.Number)
+	_, d.Exclusive = sched.LastOption(g.All(), "exclusive")
 	for _, name := range gpuOptions {
-		gpus := g.number(name, 0, gpusOf(name))
+		gpus := g.Number(name, 0, gpusOf(name))
 		switch name {
 		case "gres", "gpus-per-node":
 			gpus *= d.Nodes
@@ -88,18 +90,18 @@ func slurmDemand(g givenOptions) demand {
 		d.GPUs = max(d.GPUs, gpus)
 	}
 	if nodes == 0 {
-		d.most = max(g.number("ntasks", 1, number), g.number("gpus", 0, gpusOf("gpus")), g.number("nodelist", 0, namesOf))
+		d.Most = max(g.Number("ntasks", 1, sched.Number), g.Number("gpus", 0, gpusOf("gpus")), g.Number("nodelist", 0, namesOf))
 	}
 	return d
 }
 
-func isShortened(o option) bool {
-	return o.name != "" && slices.ContainsFunc(sizeOptions, func(name string) bool { return o.name != name && strings.HasPrefix(name, o.name) })
+func isShortened(o sched.Option) bool {
+	return o.Name != "" && slices.ContainsFunc(sizeOptions, func(name string) bool { return o.Name != name && strings.HasPrefix(name, o.Name) })
 }
 
 // gpusOf reads how many GPUs the value of an option is. Other generic resources are none.
 func gpusOf(name string) func(string) (int, bool) {
-	return sumOf(",", func(item string) (int, bool) {
+	return sched.SumOf(",", func(item string) (int, bool) {
 		if item == "" || name == "gres" && !strings.HasPrefix(strings.TrimPrefix(item, "gres/"), "gpu") {
 			return 0, true
 		}
@@ -124,12 +126,12 @@ func slurmDuration(text string) time.Duration {
 		if minutes, err := strconv.Atoi(text); err == nil {
 			return time.Duration(minutes) * time.Minute
 		}
-		return parseClockTime(text)
+		return sched.ParseClockTime(text)
 	}
 	n, err := strconv.Atoi(days)
 	if err != nil || n > 10000 { // sstat prints such for a step that it knows nothing of
 		return 0
 	}
 	rest += strings.Repeat(":00", max(0, 2-strings.Count(rest, ":")))
-	return time.Duration(n)*24*time.Hour + parseClockTime(rest)
+	return time.Duration(n)*24*time.Hour + sched.ParseClockTime(rest)
 }

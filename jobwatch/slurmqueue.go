@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // Job names may contain anything that a person can type, so squeue's fields end in control
@@ -45,7 +46,7 @@ func squeueJob(f []string) api.Job {
 		ID:      taskID(id, f[1], f[2]),
 		Queue:   f[4],
 		Node:    batchNode(f[15], f[5]),
-		Nodes:   severalNodes(f[5]),
+		Nodes:   sched.SeveralNodes(f[5]),
 		Reason:  slurmValue(f[10]),
 		Script:  slurmValue(f[11]),
 		Cluster: slurmValue(f[16]),
@@ -142,7 +143,7 @@ func batchNode(host, list string) string {
 }
 
 // firstNode is the first node of a list such as cn[01-02],gpu7.
-func firstNode(list string) string { return expandNodes(slurmValue(list), 1)[0] }
+func firstNode(list string) string { return sched.ExpandNodes(slurmValue(list), 1)[0] }
 
 // slurmValue is a trimmed value, empty for each of Slurm's words for nothing.
 func slurmValue(s string) string {

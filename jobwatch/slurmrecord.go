@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // slurmRecord is what scontrol show job prints about one job, by key.
@@ -59,7 +60,7 @@ func keyPattern(before, keys string) func() *regexp.Regexp {
 	for i, w := range words {
 		words[i] = regexp.QuoteMeta(w)
 	}
-	return lazyPattern(before + "(" + strings.Join(words, "|") + ")[=]")
+	return sched.LazyPattern(before + "(" + strings.Join(words, "|") + ")[=]")
 }
 
 // splitScontrol reads the output of scontrol show job in both of its forms. It drops lines
@@ -174,7 +175,7 @@ func (r slurmRecord) job() api.Job {
 		Name:   r["JobName"],
 		Queue:  r["Partition"],
 		Node:   batchNode(r["BatchHost"], r["NodeList"]),
-		Nodes:  severalNodes(r["NodeList"]),
+		Nodes:  sched.SeveralNodes(r["NodeList"]),
 		Reason: strings.ReplaceAll(slurmValue(r["Reason"]), "_", " "),
 		Script: slurmValue(r["Command"]),
 		Log:    r.output("StdOut"),
@@ -226,7 +227,7 @@ func (r slurmRecord) scripts() []string {
 	if command == "" || r["BatchFlag"] == "0" {
 		return nil
 	}
-	command = absolutePath(r["WorkDir"], command)
+	command = sched.AbsolutePath(r["WorkDir"], command)
 	var paths []string
 	for i := range len(command) {
 		if command[i] == ' ' {

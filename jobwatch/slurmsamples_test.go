@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // readSlurmSample is the sampleReader of Slurm.
@@ -74,7 +75,7 @@ func scontrolSample(r slurmRecord) sampleRecord {
 			told := job.Reason == strings.ReplaceAll(want, "_", " ") || r["JobState"] == "SUSPENDED"
 			return r["Reason"], r["Reason"] == want && (told || slurmValue(want) == ""), true
 		case "node":
-			return job.Node, SameNode(job.Node, want), true
+			return job.Node, api.SameNode(job.Node, want), true
 		case "partition", "queue":
 			return job.Queue, job.Queue == want, true
 		case "user", "group":
@@ -126,12 +127,12 @@ func sampleTime(name, want string, job api.Job) (string, bool, bool) {
 	case name == "start":
 		got = job.Start
 	}
-	return got.Format("2006-01-02T15:04:05"), got.Equal(parseTime(want)), true
+	return got.Format("2006-01-02T15:04:05"), got.Equal(sched.ParseTime(want)), true
 }
 
 // sbatchSample compares what the program reads in sbatch's answer.
 func sbatchSample(s sample) sampleRecord {
-	ref, err := newSlurm().parseSubmit(s.res)
+	ref, err := newSlurm().ParseSubmit(s.res)
 	id, cluster, _ := strings.Cut(ref, ";")
 	refused, _ := errors.AsType[*api.Error](err)
 	return sampleRecord{id: id, fact: func(name, want string) (string, bool, bool) {
@@ -143,7 +144,7 @@ func sbatchSample(s sample) sampleRecord {
 		case "cause":
 			// The index words causes its own way: compare only whether there is one.
 			if refused == nil {
-				return "no refusal", errors.Is(err, errDoubt), true
+				return "no refusal", errors.Is(err, sched.ErrDoubt), true
 			}
 			return refused.Message, refused.Hint != "", true
 		}

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // slurmTest passes the job's script to sbatch --test-only. Where a wrapper drops that option, the job
@@ -49,30 +50,30 @@ var (
 	startsAt = regexp.MustCompile(`(?m)^(?:\S+: )?Job \d+ to start at (\S+)`)
 )
 
-// testStart has sbatch test the job.
-func (slurm) testStart(ctx context.Context, sh *remote.Shell, s Submission) (Start, error) {
+// TestStart has sbatch test the job.
+func (slurm) TestStart(ctx context.Context, sh *remote.Shell, t sched.Trial) (sched.Start, error) {
 	res, err := sh.Login(ctx, slurmPrelude+strings.NewReplacer(
 		"@FILE@", sh.Folder()+"/"+submittedMark,
-		"@WORKDIR@", posixsh.QuotePath(cmp.Or(s.Workdir, "~")),
-		"@ARGS@", posixsh.Join(s.Args),
-		"@PRINT@", printScript(s),
+		"@WORKDIR@", posixsh.QuotePath(cmp.Or(t.Workdir, "~")),
+		"@ARGS@", posixsh.Join(t.Args),
+		"@PRINT@", t.PrintScript,
 		"@MARK@", submittedMark,
 	).Replace(slurmTest))
 	if err != nil {
-		return Start{}, err
+		return sched.Start{}, err
 	}
 	if m := submittedLine.FindSubmatch(res.Stdout); m != nil {
-		return Start{Submitted: string(m[1]), Cancelled: string(m[2]) == "0"}, nil
+		return sched.Start{Submitted: string(m[1]), Cancelled: string(m[2]) == "0"}, nil
 	}
 	if res.Exit != 0 {
 		if err := slurmProblem("sbatch", res); errors.Is(err, remote.ErrNoAnswer) {
-			return Start{}, err
+			return sched.Start{}, err
 		}
-		return Start{}, refusal(res, slurmRefusals)
+		return sched.Start{}, sched.RefusalError(res, slurmRefusals)
 	}
 	m := startsAt.FindSubmatch(res.Stderr)
 	if m == nil {
-		return Start{Words: fmt.Sprintf("sbatch --test-only does not tell: %q", lastErrorLine(res))}, nil
+		return sched.Start{Words: fmt.Sprintf("sbatch --test-only does not tell: %q", sched.LastErrorLine(res))}, nil
 	}
-	return Start{At: parseTime(string(m[1]))}, nil
+	return sched.Start{At: sched.ParseTime(string(m[1]))}, nil
 }

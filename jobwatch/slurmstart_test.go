@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // testOnly is an sbatch that knows --test-only and reads the job from standard input.
@@ -132,16 +133,16 @@ func (u unread) Run(ctx context.Context, command string, stdin []byte) (remote.R
 func TestATestSaysThatTheSchedulerWouldRefuseTheJob(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer string
-		test   func(Start, error) bool
+		test   func(sched.Start, error) bool
 	}{
-		"refused": {`echo "allocation failure: Invalid account or account/partition combination specified" >&2; exit 1`, func(_ Start, err error) bool {
+		"refused": {`echo "allocation failure: Invalid account or account/partition combination specified" >&2; exit 1`, func(_ sched.Start, err error) bool {
 			e, ok := errors.AsType[*api.Error](err)
-			return ok && e.Code == api.CodeSubmit && strings.Contains(e.Message, "Invalid account") && e.Hint != siteRuleHint
+			return ok && e.Code == api.CodeSubmit && strings.Contains(e.Message, "Invalid account") && e.Hint != sched.SiteRuleHint
 		}},
-		"no controller": {`echo "sbatch: error: Unable to contact slurm controller (connect failure)" >&2; exit 1`, func(_ Start, err error) bool {
+		"no controller": {`echo "sbatch: error: Unable to contact slurm controller (connect failure)" >&2; exit 1`, func(_ sched.Start, err error) bool {
 			return errors.Is(err, remote.ErrNoAnswer)
 		}},
-		"other words": {`echo "sbatch: looks fine" >&2`, func(s Start, err error) bool {
+		"other words": {`echo "sbatch: looks fine" >&2`, func(s sched.Start, err error) bool {
 			return err == nil && s.At.IsZero() && strings.Contains(s.Words, "looks fine")
 		}},
 	} {

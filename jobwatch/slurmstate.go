@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // setSlurmState translates the state, and explains its reason.
@@ -17,18 +18,18 @@ func setSlurmState(job *api.Job, state string) {
 	switch {
 	case job.State == api.JobQueued:
 		r := slurmReason(job.Reason)
-		if r.held {
+		if r.Held {
 			job.State = api.JobHeld
 		}
-		job.Hint = r.hint()
+		job.Hint = r.Hint()
 	case word == revoked:
 		job.Reason = word
 		job.Hint = "another cluster of the federation runs the job, and tunctl does not follow it there: log in to that cluster, or choose one with -M"
 	case job.State == api.JobRunning && job.Reason == "Prolog":
-		job.Hint = slurmReason(job.Reason).hint()
-	case word == Suspended || word == "STOPPED":
+		job.Hint = slurmReason(job.Reason).Hint()
+	case word == api.ReasonSuspended || word == "STOPPED":
 		job.Reason = word
-		job.Hint = suspendedHint
+		job.Hint = sched.SuspendedHint
 	case word == "DEADLINE":
 		job.Hint = "the deadline of the job passed, or could no longer be met"
 	case word != "" && job.Reason == "" && job.State.Ended() && job.State != api.JobFinished:
@@ -58,13 +59,13 @@ var slurmStateWords = map[string]api.JobState{
 // setSlurmTimes sets the times, after state and node. The start of a job that waits is a
 // forecast, and its end is meaningless; the start of one that ended without a node is its end.
 func setSlurmTimes(job *api.Job, submit, start, end string) {
-	job.Submitted = parseTime(submit)
+	job.Submitted = sched.ParseTime(submit)
 	if job.State == api.JobHeld || job.State == api.JobQueued {
-		job.ExpectedStart = parseTime(start)
+		job.ExpectedStart = sched.ParseTime(start)
 		withdrawNever(job)
 		return
 	}
-	job.Start, job.End = parseTime(start), parseTime(end)
+	job.Start, job.End = sched.ParseTime(start), sched.ParseTime(end)
 	if job.State.Ended() && job.Node == "" {
 		job.Start = time.Time{}
 	}
@@ -73,7 +74,7 @@ func setSlurmTimes(job *api.Job, submit, start, end string) {
 // withdrawNever: the reason is about one partition and about the nodes that are up, so a job that
 // has other partitions or a forecast may start all the same.
 func withdrawNever(job *api.Job) {
-	why, never := strings.CutPrefix(job.Hint, NeverStarts+": ")
+	why, never := strings.CutPrefix(job.Hint, api.HintNeverStarts+": ")
 	switch {
 	case !never:
 	case strings.Contains(job.Queue, ","):
@@ -115,5 +116,5 @@ func slurmFailure(status, signal int) string {
 	case status == 127:
 		return "the script called a command that is not installed on the node: see the log"
 	}
-	return exitHint(status)
+	return sched.ExitHint(status)
 }

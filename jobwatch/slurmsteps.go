@@ -9,11 +9,12 @@ import (
 
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
-// processes queries the daemon of each node for the processes of the job's steps.
-func (slurm) processes(ctx context.Context, sh *remote.Shell, ref string) ([]int, error) {
-	id, cluster := splitRef(ref)
+// Processes queries the daemon of each node for the processes of the job's steps.
+func (slurm) Processes(ctx context.Context, sh *remote.Shell, ref string) ([]int, error) {
+	id, cluster := sched.SplitRef(ref)
 	res, err := slurmQuery(ctx, sh, "sstat", setJobID(id, cluster)+`limit sstat -a -i -n -P -j "$id"`)
 	if err != nil {
 		return nil, err
@@ -38,11 +39,11 @@ case $id in *_*) id=$(limit squeue ` + onCluster(cluster) + `-h -j "$id" -O JobI
 `
 }
 
-// stepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
+// StepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
 // lines. The program would see an end of sattach's input, so that is kept open until sattach
 // was killed.
-func (slurm) stepOutput(ctx context.Context, sh *remote.Shell, ref string) ([]byte, error) {
-	id, cluster := splitRef(ref)
+func (slurm) StepOutput(ctx context.Context, sh *remote.Shell, ref string) ([]byte, error) {
+	id, cluster := sched.SplitRef(ref)
 	res, err := slurmQuery(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
 `+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
 for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
@@ -50,7 +51,7 @@ for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+
 	echo
 done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
 	if res.Exit == 127 {
-		return nil, ErrNoSteps
+		return nil, sched.ErrNoSteps
 	}
 	return res.Stdout, err
 }
@@ -61,20 +62,20 @@ const (
 	stepBytes   = 1 << 18 // how much of their output is read
 )
 
-// usage adds up the job's steps. Slurm counts only where it gathers accounting.
-func (slurm) usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (Usage, error) {
-	id, cluster := splitRef(ref)
+// Usage adds up the job's steps. Slurm counts only where it gathers accounting.
+func (slurm) Usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (sched.Usage, error) {
+	id, cluster := sched.SplitRef(ref)
 	script := setJobID(id, cluster)
 	if cpus == 0 {
 		script += `limit squeue ` + onCluster(cluster) + `-h -j "$id" -o 'cpus|%C'` + "\n"
 	}
 	res, err := slurmQuery(ctx, sh, "sstat", script+`limit sstat -a -n -P -o NTasks,AveCPU,AveRSS -j "$id"`)
 	if err != nil {
-		return Usage{}, err
+		return sched.Usage{}, err
 	}
 	u, ok := parseSstat(string(res.Stdout))
 	if !ok {
-		return Usage{}, errNoUsage
+		return sched.Usage{}, sched.ErrNoUsage
 	}
 	u.At = time.Now()
 	u.CPUs = cmp.Or(u.CPUs, cpus)
@@ -82,7 +83,7 @@ func (slurm) usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) 
 }
 
 // parseSstat adds up lines of tasks, time of CPUs and memory per task.
-func parseSstat(out string) (u Usage, ok bool) {
+func parseSstat(out string) (u sched.Usage, ok bool) {
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimSpace(line), "|")
 		if len(f) == 2 && f[0] == "cpus" {
@@ -97,7 +98,7 @@ func parseSstat(out string) (u Usage, ok bool) {
 		}
 		ok = true
 		u.CPU += time.Duration(tasks) * slurmDuration(f[1])
-		u.Memory += int64(tasks) * sizeInBytes(f[2])
+		u.Memory += int64(tasks) * sched.ParseSize(f[2])
 	}
 	return u, ok
 }

@@ -8,15 +8,14 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
-	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // Submission is a job to be submitted exactly once.
@@ -59,18 +58,11 @@ func (e *DoubtError) Error() string {
 	return "tunctl cannot tell whether the job was submitted: " + e.Words
 }
 
-// errDoubt means that the answer does not show whether the job exists.
-var errDoubt = errors.New("the scheduler's answer was lost")
-
-// killedStatuses are of a submit command that was ended by its time limit or by a signal. PBS's own
-// statuses are above these.
-var killedStatuses = []int{124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15}
-
 const (
 	// maxSubmitWaits is how often we wait for a submit command that hangs, each time for
 	// most of a command's time limit.
 	maxSubmitWaits = 4
-	// maxLooks is how often we look for the job after errDoubt.
+	// maxLooks is how often we look for the job after ErrDoubt.
 	maxLooks = 3
 )
 
@@ -81,13 +73,13 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := s.check(); err != nil {
 		return api.Job{}, api.Errorf(api.CodeSubmit, "%w", err)
 	}
-	sched, unlock, err := w.acquire(ctx)
+	scheduler, unlock, err := w.acquire(ctx)
 	if err != nil {
 		return api.Job{}, err
 	}
 	defer unlock()
-	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", sched.kind().name)
-	job, err := w.submit(ctx, sched, s)
+	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", scheduler.Kind().Name)
+	job, err := w.submit(ctx, scheduler, s)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -108,33 +100,33 @@ func (w *Watcher) rememberSubmitted(job api.Job, awaited bool) {
 	}
 }
 
-func (w *Watcher) submit(ctx context.Context, sched scheduler, s Submission) (api.Job, error) {
-	sched.addClusters(s.Args)
-	a, note, err := w.runSubmit(ctx, sched, s)
-	if err != nil && !errors.Is(err, errDoubt) {
+func (w *Watcher) submit(ctx context.Context, scheduler sched.Scheduler, s Submission) (api.Job, error) {
+	scheduler.AddClusters(s.Args)
+	a, note, err := w.runSubmit(ctx, scheduler, s)
+	if err != nil && !errors.Is(err, sched.ErrDoubt) {
 		return api.Job{}, err
 	}
 	id := ""
 	if err == nil {
-		id, err = sched.parseSubmit(a)
+		id, err = scheduler.ParseSubmit(a)
 	}
-	if errors.Is(err, errDoubt) {
+	if errors.Is(err, sched.ErrDoubt) {
 		var found api.Job
-		if found, err = w.findSubmitted(ctx, sched, s.Tag, a); err == nil {
-			id = wholeJob(sched, found)
+		if found, err = w.findSubmitted(ctx, scheduler, s.Tag, a); err == nil {
+			id = wholeJob(scheduler, found)
 		}
 	}
 	if err != nil {
 		return api.Job{}, err
 	}
-	return w.describeSubmitted(ctx, sched, s, id, note), nil
+	return w.describeSubmitted(ctx, scheduler, s, id, note), nil
 }
 
 // runSubmit runs the submit script until the scheduler's answer is on the host's disk. It
 // returns the answer and a note for the person.
-func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) (remote.Result, string, error) {
+func (w *Watcher) runSubmit(ctx context.Context, scheduler sched.Scheduler, s Submission) (remote.Result, string, error) {
 	mark := remote.NewMark()
-	script := submitScript(w.sh, sched.kind().submit, s, mark)
+	script := submitScript(w.sh, scheduler.Kind().Submit, s, mark)
 	for range maxSubmitWaits {
 		res, err := w.sh.Login(ctx, script)
 		if err != nil {
@@ -148,55 +140,55 @@ func (w *Watcher) runSubmit(ctx context.Context, sched scheduler, s Submission) 
 		}
 		return remote.Result{}, "", submitScriptError(res)
 	}
-	return remote.Result{}, "", errDoubt
+	return remote.Result{}, "", sched.ErrDoubt
 }
 
 // submitScriptError is the error of a submit script that submitted nothing. If its own message ends
 // in a colon, the line before it has the cause.
 func submitScriptError(res remote.Result) error {
-	words := lastErrorLine(res)
+	words := sched.LastErrorLine(res)
 	text := bytes.TrimSpace(res.Stderr)
 	if at := bytes.LastIndexByte(text, '\n'); at > 0 && strings.HasSuffix(words, ":") {
-		words += " " + lastErrorLine(remote.Result{Stderr: text[:at]})
+		words += " " + sched.LastErrorLine(remote.Result{Stderr: text[:at]})
 	}
-	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", hintOf(words, noRoom))
+	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", sched.HintOf(words, noRoom))
 }
 
 // noRoom are the messages of a full disk.
-var noRoom = refusalHints([][2]string{{diskFull, diskFullHint}})
+var noRoom = sched.RefusalHints([][2]string{{sched.DiskFull, sched.DiskFullHint}})
 
 func readAnswer(res remote.Result, mark string) (remote.Result, string, error) {
 	parts := sections(string(res.Stdout), mark)
 	exit, err := strconv.Atoi(strings.TrimSpace(parts["exit"]))
 	if err != nil {
-		return remote.Result{}, "", errDoubt
+		return remote.Result{}, "", sched.ErrDoubt
 	}
 	return remote.Result{Exit: exit, Stdout: []byte(parts["out"]), Stderr: []byte(parts["err"])}, strings.TrimSpace(parts["note"]), nil
 }
 
 // findSubmitted finds the job of a tag whose answer was lost. If it is not found, it may
 // still exist later: a stalled controller processes the request when it recovers.
-func (w *Watcher) findSubmitted(ctx context.Context, sched scheduler, tag string, res remote.Result) (api.Job, error) {
+func (w *Watcher) findSubmitted(ctx context.Context, scheduler sched.Scheduler, tag string, res remote.Result) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
 			if err := ctxtime.Sleep(ctx, w.limits.QueryMin); err != nil {
 				return api.Job{}, err
 			}
 		}
-		job, err := sched.findTagged(ctx, w.sh, tag)
+		job, err := scheduler.FindTagged(ctx, w.sh, tag)
 		if err == nil {
 			return job, nil
 		}
 		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
-	doubt := &DoubtError{Tag: tag, Words: lastErrorLine(res)}
+	doubt := &DoubtError{Tag: tag, Words: sched.LastErrorLine(res)}
 	return api.Job{}, api.Errorf(api.CodeNeedsPerson, "%w", doubt).
 		WithHint("list your jobs on the host when the scheduler responds; start the session again only if this job is not among them")
 }
 
 // wholeJob is what the submit command would have printed for a job: of a task, its array.
-func wholeJob(sched scheduler, job api.Job) (ref string) {
-	job.ID = sched.arrayOf(job.ID)
+func wholeJob(scheduler sched.Scheduler, job api.Job) (ref string) {
+	job.ID = scheduler.ArrayOf(job.ID)
 	return job.Ref()
 }
 
@@ -204,25 +196,25 @@ func wholeJob(sched scheduler, job api.Job) (ref string) {
 // wrapper may print other numbers than the job's id: if ref is not the job of our script, the
 // one that is has precedence, which only Slurm tells. If there is none, as where a wrapper
 // submits a copy, it stays.
-func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Submission, ref, note string) api.Job {
-	job, err := sched.detail(ctx, w.sh, ref)
-	if errors.Is(err, errNoJob) || err == nil && job.Script != "" && !hasTag(job, s.Tag) {
-		ours, e := sched.findTagged(ctx, w.sh, s.Tag)
+func (w *Watcher) describeSubmitted(ctx context.Context, scheduler sched.Scheduler, s Submission, ref, note string) api.Job {
+	job, err := scheduler.Detail(ctx, w.sh, ref)
+	if errors.Is(err, sched.ErrNoJob) || err == nil && job.Script != "" && !sched.HasTag(job, s.Tag) {
+		ours, e := scheduler.FindTagged(ctx, w.sh, s.Tag)
 		if errors.Is(e, remote.ErrNoAnswer) && ctxtime.Sleep(ctx, w.limits.QueryMin) == nil {
-			ours, e = sched.findTagged(ctx, w.sh, s.Tag)
+			ours, e = scheduler.FindTagged(ctx, w.sh, s.Tag)
 		}
-		if e == nil && wholeJob(sched, ours) != ref {
+		if e == nil && wholeJob(scheduler, ours) != ref {
 			w.log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
-			ref = wholeJob(sched, ours)
-			job, err = sched.detail(ctx, w.sh, ref)
+			ref = wholeJob(scheduler, ours)
+			job, err = scheduler.Detail(ctx, w.sh, ref)
 		}
 	}
-	id, cluster := splitRef(ref)
+	id, cluster := sched.SplitRef(ref)
 	if err != nil {
 		w.log.Debug("no detail of a new job yet", "job", ref, "err", err)
 		job = api.Job{State: api.JobQueued, Submitted: time.Now().UTC()}
 	}
-	job = sched.asRequested(job, id)
+	job = scheduler.AsRequested(job, id)
 	job.ID, job.Cluster = id, cluster
 	job.Script = cmp.Or(job.Script, cmp.Or(w.sh.Private, "~/"+remote.FolderName)+"/"+s.Tag+"/"+s.base())
 	if note != "" {
@@ -231,35 +223,6 @@ func (w *Watcher) describeSubmitted(ctx context.Context, sched scheduler, s Subm
 	return job
 }
 
-// tagFolder is the folder of one submission, as a word of sh.
-func tagFolder(sh *remote.Shell, tag string) string { return sh.Folder() + "/" + posixsh.Quote(tag) }
-
-// submitOutput is what the submit command of a tag printed; empty if it printed nothing yet.
-func submitOutput(ctx context.Context, sh *remote.Shell, tag string) (remote.Result, error) {
-	res, err := sh.InFolder(ctx, "cat "+tagFolder(sh, tag)+"/tunctl.out 2>/dev/null\n:")
-	return remote.Result{Stdout: res.Stdout}, err
-}
-
-// hasTag reports whether job was submitted from the folder of tag.
-func hasTag(job api.Job, tag string) bool {
-	return strings.Contains(job.Script, "/"+remote.FolderName+"/"+tag+"/")
-}
-
-// withTag returns the job that was submitted from the folder of tag.
-func withTag(jobs []api.Job, tag string) (api.Job, error) {
-	for _, job := range jobs {
-		if hasTag(job, tag) {
-			return job, nil
-		}
-	}
-	return api.Job{}, errNoJob
-}
-
-// ownPrefix begins the names of our own files in a tag's folder.
-const ownPrefix = "tunctl."
-
-var validTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
 func (s Submission) base() string {
 	return cmp.Or(s.Base, path.Base(s.Script))
 }
@@ -267,43 +230,33 @@ func (s Submission) base() string {
 func (s Submission) check() error {
 	base := s.base()
 	switch {
-	case !validTag.MatchString(s.Tag):
+	case !sched.ValidTag.MatchString(s.Tag):
 		return fmt.Errorf("%q is not a valid tag", s.Tag)
 	case s.Script == "" && len(s.Content) == 0:
 		return errors.New("the job script is empty")
 	case bytes.IndexByte(s.Content, 0) >= 0:
 		return errors.New("the job script is not text: it contains a NUL byte")
-	case base == "." || base == ".." || base == "/" || strings.ContainsAny(base, "/\x00\n") || strings.HasPrefix(base, ownPrefix):
+	case base == "." || base == ".." || base == "/" || strings.ContainsAny(base, "/\x00\n") || strings.HasPrefix(base, sched.OwnPrefix):
 		return fmt.Errorf("%q is not a valid name for a job script", base)
 	}
 	return nil
 }
 
-// Start is what a scheduler says about when a job would start. All of it is an estimate.
-type Start struct {
-	At    time.Time // zero: it does not tell
-	Words string    // what it tells besides or instead
-	// Submitted is the job that a command submitted which should only have tested it;
-	// Cancelled says that it was cancelled.
-	Submitted string
-	Cancelled bool
-}
-
 // TestStart asks the scheduler when a job would start, without submitting it. If the scheduler would refuse the job, that is an *api.Error with
 // api.CodeSubmit. It counts as a query: callers wait for Limits.QueryMin.
-func (w *Watcher) TestStart(ctx context.Context, s Submission) (Start, error) {
-	sched, err := w.scheduler(ctx)
+func (w *Watcher) TestStart(ctx context.Context, s Submission) (sched.Start, error) {
+	scheduler, err := w.scheduler(ctx)
 	if err != nil {
-		return Start{}, err
+		return sched.Start{}, err
 	}
-	if sched.kind().asksStart {
+	if scheduler.Kind().AsksStart {
 		unlock, err := w.awaitTurn(ctx)
 		if err != nil {
-			return Start{}, err
+			return sched.Start{}, err
 		}
 		defer unlock()
 	}
-	start, err := sched.testStart(ctx, w.sh, s)
+	start, err := scheduler.TestStart(ctx, w.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: s.Workdir})
 	if start.Submitted != "" {
 		w.log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
 		w.changed()

@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
@@ -294,7 +295,7 @@ func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
 			m.Write(t, "sbatch", sbatch)
 			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 			want, _, _ := strings.Cut(jobtest.Submitted(t, m)[0], "@")
-			if err != nil || job.ID != want || !hasTag(job, "a") {
+			if err != nil || job.ID != want || !sched.HasTag(job, "a") {
 				t.Errorf("%+v, %v; want job %s", job, err, want)
 			}
 		})
@@ -309,7 +310,7 @@ func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
 
 func TestKnownRefusalsHaveAHint(t *testing.T) {
 	for _, c := range []struct {
-		s      scheduler
+		s      sched.Scheduler
 		stderr string
 		hint   string
 	}{
@@ -324,7 +325,7 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 		{pbs{}, "qsub: would exceed queue generic's per-user limit\n", "your job limit"},
 		{pbs{}, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
 	} {
-		_, err := c.s.parseSubmit(remote.Result{Exit: 1, Stderr: []byte(c.stderr)})
+		_, err := c.s.ParseSubmit(remote.Result{Exit: 1, Stderr: []byte(c.stderr)})
 		e, ok := errors.AsType[*api.Error](err)
 		if !ok || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Message, "usage:") || strings.Contains(e.Message, "sbatch:") {
 			t.Errorf("%q: %v, hint %q", c.stderr, err, fmt.Sprint(e))
@@ -430,7 +431,7 @@ func TestAFullDiskIsNamedAsTheCause(t *testing.T) {
 	_, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "t", Script: "~/job.sh"})
 	refused, ok := errors.AsType[*api.Error](err)
 	if !ok || !strings.HasSuffix(refused.Message, ".tunctl: sed: couldn't flush stdout: Disk quota exceeded") || !strings.Contains(refused.Message, "cannot copy the job script") ||
-		refused.Hint != diskFullHint {
+		refused.Hint != sched.DiskFullHint {
 		t.Errorf("%#v", err)
 	}
 	_, err = slurmWatcher(m).Submit(t.Context(), Submission{Tag: "u", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Workdir: "~/none"})

@@ -10,7 +10,7 @@ import (
 type unsupportedKind struct {
 	name, title string
 	program     string // the one that a person knows
-	installed   string // as in schedulerKind
+	installed   string // as in Kind
 }
 
 // unsupportedKinds count only on a host that has none of schedulerKinds: many a cluster has

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/sched"
 )
 
 func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
@@ -16,7 +17,7 @@ func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
 		job := p.add("7.pbs", "nb", "R", "resources_used.cput", "00:10:00", "resources_used.walltime", "00:20:00",
 			"resources_used.mem", "21736kb", "resources_used.ncpus", "2", "Resource_List.mem", "32gb", "Resource_List.ncpus", "2")
 		w := NewWatcher(p, Options{Scheduler: PBS})
-		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, errNoUsage) {
+		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, sched.ErrNoUsage) {
 			t.Errorf("before any answer: %v", err)
 		}
 		watch := w.Watch("7.pbs")
@@ -39,7 +40,7 @@ func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
 		}
 		p.set(job, "E")
 		time.Sleep(2 * time.Minute)
-		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, errNoUsage) {
+		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, sched.ErrNoUsage) {
 			t.Errorf("of a job that ends: %v", err)
 		}
 	})
@@ -58,7 +59,7 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	if err != nil || again != u {
 		t.Errorf("at once again: %+v, %v", again, err)
 	}
-	if _, err := w.Usage(t.Context(), "8"); !errors.Is(err, errNoUsage) {
+	if _, err := w.Usage(t.Context(), "8"); !errors.Is(err, sched.ErrNoUsage) {
 		t.Errorf("another job before its turn: %v", err)
 	}
 	w.nextUsage = time.Time{}
@@ -71,7 +72,7 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	}
 	m.Program(t, "sstat", `echo 'sstat: error: No steps running for job 7' >&2`)
 	w.nextUsage = time.Time{}
-	if _, err := w.Usage(t.Context(), "7"); !errors.Is(err, errNoUsage) {
+	if _, err := w.Usage(t.Context(), "7"); !errors.Is(err, sched.ErrNoUsage) {
 		t.Errorf("without accounting: %v", err)
 	}
 }
@@ -94,7 +95,7 @@ func TestTheUseOfAnArrayIsThatOfItsFirstTask(t *testing.T) {
 		{"Job Id": "22[2].pbs9", "array_id": "22[].pbs9", "job_state": "R", "resources_used.cput": "00:22:00"},
 	})
 	for id, want := range map[string]time.Duration{"22[].pbs9": 11 * time.Minute, "22[2].pbs9": 22 * time.Minute} {
-		if u, err := p.usage(t.Context(), nil, id, 0); err != nil || u.CPU != want {
+		if u, err := p.Usage(t.Context(), nil, id, 0); err != nil || u.CPU != want {
 			t.Errorf("%s: %+v, %v", id, u, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
 // Report is a job as the scheduler reported it. Asked is when the query began: what happened
@@ -51,7 +52,7 @@ type Watch struct {
 
 func (w *Watcher) newWatch(id string, passive bool) *Watch {
 	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now(), passive: passive}
-	x.job.ID, x.job.Cluster = splitRef(id)
+	x.job.ID, x.job.Cluster = sched.SplitRef(id)
 	x.job.State = api.JobUnknown
 	return x
 }
@@ -95,8 +96,8 @@ func (x *Watch) Job() api.Job {
 	return x.job
 }
 
-// Nudge requests the next query as Watcher.Nudge does.
-func (x *Watch) Nudge() { x.w.Nudge() }
+// QuerySoon requests the next query as Watcher.QuerySoon does.
+func (x *Watch) QuerySoon() { x.w.QuerySoon() }
 
 // Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {
@@ -128,15 +129,15 @@ func (x *Watch) isActiveLocked() bool { return !x.closed && !x.job.State.Ended()
 // wantsDetail reports whether the list does not have enough about the job: Slurm's never has
 // the log, and while a job waits the log's name may lack the node. A detail is compared with the
 // list that it followed, since PBS's list does not have the tasks of an array.
-func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
+func (x *Watch) wantsDetail(s sched.Scheduler, now api.Job) bool {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
 	if now.Log != "" || x.passive {
 		return false
 	}
 	row := x.detail.row
-	sameRun := now.Restarts == row.Restarts && now.Node == row.Node && s.asRequested(now, x.job.ID).Task == s.asRequested(row, x.job.ID).Task
-	if s.kind().perRound != nil {
+	sameRun := now.Restarts == row.Restarts && now.Node == row.Node && s.AsRequested(now, x.job.ID).Task == s.AsRequested(row, x.job.ID).Task
+	if s.Kind().ShortList {
 		sameRun = sameRun && now.State == row.State
 	}
 	return !x.detail.known || !sameRun || isVague(now) && x.job.State == api.JobUnknown
@@ -146,12 +147,12 @@ func (x *Watch) wantsDetail(s scheduler, now api.Job) bool {
 func isVague(listed api.Job) bool { return listed.State == api.JobRunning && listed.Node == "" }
 
 // update records and publishes the job as the scheduler reported it.
-func (x *Watch) update(s scheduler, job api.Job) {
+func (x *Watch) update(s sched.Scheduler, job api.Job) {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
 	asked := x.w.lastQuery
-	id, _ := splitRef(x.id)
-	job = s.asRequested(job, id)
+	id, _ := sched.SplitRef(x.id)
+	job = s.AsRequested(job, id)
 	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.w.host, job.ID))
 	x.misses, x.known = 0, true
 	if x.isOutdatedLocked(job) {
@@ -211,7 +212,7 @@ const unseenFor = 65 * time.Second
 
 // confirmMissing records that the scheduler does not know the job, and reports whether that
 // is certain by now.
-func (x *Watch) confirmMissing(s scheduler) bool {
+func (x *Watch) confirmMissing(s sched.Scheduler) bool {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
 	x.misses++
@@ -227,11 +228,11 @@ func (x *Watch) confirmMissing(s scheduler) bool {
 
 // unseenHintLocked is what it means that the scheduler has said nothing of a job that we
 // submitted; "" if it has, or if that means nothing.
-func (x *Watch) unseenHintLocked(s scheduler) string {
+func (x *Watch) unseenHintLocked(s sched.Scheduler) string {
 	if x.submitted.IsZero() || x.ran || x.job.Queue != "" || !x.logFound.IsZero() {
 		return ""
 	}
-	return s.kind().unseenHint
+	return s.Kind().UnseenHint
 }
 
 // setDetail records that the detail of this run of the job is known; row is the job in the list, if
@@ -275,15 +276,12 @@ func (x *Watch) withKnownFacts(job api.Job) api.Job {
 	return job
 }
 
-// Gone is the reason of a job that the scheduler no longer knows.
-const Gone = "Gone"
-
 // gone returns the job as ended, after the scheduler has forgotten it.
-func (x *Watch) gone(s scheduler) api.Job {
+func (x *Watch) gone(s sched.Scheduler) api.Job {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
 	job := x.job
-	job.Reason = Gone
+	job.Reason = api.ReasonGone
 	if job.End.After(time.Now()) {
 		job.End = time.Time{} // it was the time limit; when it ended is not known
 	}
@@ -291,7 +289,7 @@ func (x *Watch) gone(s scheduler) api.Job {
 	switch hint := x.unseenHintLocked(s); {
 	case hint != "":
 		job.State, job.Hint = api.JobNeverRan, hint
-	case s.explainGone(&job, ran):
+	case s.ExplainGone(&job, ran):
 	case x.known || ran:
 		job.State = api.JobFinished
 		job.Hint = "the job has left the queue; how it ended is not recorded"

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
 	"tunctl/jobwatch/remote"
 )
 
@@ -73,7 +74,6 @@ func (c *cluster) be(silent, broken bool) {
 }
 
 var (
-	markOf  = regexp.MustCompile(`(tunctl-\w+)\.begin`)
 	program = regexp.MustCompile(`limit (squeue|scontrol|sacct|scancel)`)
 	jobOf   = regexp.MustCompile(`show job '(\w+)'`)
 )
@@ -107,7 +107,7 @@ func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (remote.Resul
 		return remote.Result{}, errors.New("no link")
 	}
 	out, errout, exit := c.answer(name, string(stdin))
-	mark := markOf.FindStringSubmatch(string(stdin))[1]
+	mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
 	return remote.Result{
 		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
 		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
@@ -119,9 +119,9 @@ func (c *cluster) files(script string) (remote.Result, error) {
 	if c.broken {
 		return remote.Result{}, errors.New("no link")
 	}
-	mark, out := markOf.FindStringSubmatch(script)[1], ""
+	mark, out := jobtest.MarkOf.FindStringSubmatch(script)[1], ""
 	inner := ""
-	for i, m := range logAsked.FindAllStringSubmatch(script, -1) {
+	for i, m := range jobtest.LogAsked.FindAllStringSubmatch(script, -1) {
 		inner = m[2]
 		if job := c.jobs[m[1]]; job.State == api.JobRunning {
 			out += fmt.Sprintf("\n%s.%d 0 0 /h/slurm-%s.out\n", inner, i, m[1])
@@ -129,8 +129,6 @@ func (c *cluster) files(script string) (remote.Result, error) {
 	}
 	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", mark, out, inner, mark)}, nil
 }
-
-var logAsked = regexp.MustCompile(`set -- '/h/slurm-(\w+)\.out'\ntunctl_read (tunctl-\w+)`)
 
 func (c *cluster) answer(name, script string) (out, errout string, exit int) {
 	switch {
@@ -222,7 +220,7 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 		next(api.JobQueued, 80*time.Second)
 		job.State, job.Node = api.JobRunning, "cn2"
 		c.set(job)
-		w.Nudge() // its log appeared
+		w.QuerySoon() // its log appeared
 		if got := next(api.JobRunning, 11*time.Second); got.Node != "cn2" || got.Restarts != 1 {
 			t.Errorf("got %+v", got)
 		}
@@ -308,7 +306,7 @@ func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		w := serve(t, c)
-		w.Nudge()
+		w.QuerySoon()
 		time.Sleep(24 * time.Hour)
 		if len(c.commands()) != 0 {
 			t.Errorf("ran %v", c.commands())
@@ -359,7 +357,7 @@ func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
 					if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) != 1 {
 						t.Errorf("got %v, %v", jobs, err)
 					}
-					w.Nudge()
+					w.QuerySoon()
 				})
 			}
 			crowd.Wait()
@@ -433,7 +431,7 @@ func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
 					time.Sleep(time.Duration(5+i*10) * time.Minute)
 					job.State, job.Node, job.Start = api.JobRunning, "cn1", time.Now()
 					c.set(job)
-					w.Nudge()
+					w.QuerySoon()
 					time.Sleep(4 * time.Hour)
 					if _, err := w.Jobs(t.Context()); err != nil {
 						t.Log(err)

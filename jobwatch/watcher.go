@@ -14,7 +14,9 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // Watcher talks to the scheduler of one host. All watched jobs share one query, one
@@ -35,7 +37,7 @@ type Watcher struct {
 
 	mu        sync.Mutex
 	account   account
-	sched     scheduler
+	sched     sched.Scheduler
 	watches   map[*Watch]struct{}
 	jobs      []api.Job // the last answer
 	lastQuery time.Time // when the last query began
@@ -48,11 +50,10 @@ type Watcher struct {
 	outage    outage
 	cancelled map[string]time.Time    // when we cancelled the jobs that may still be listed
 	submitted map[string]submittedJob // the newest, by api.Job.Ref
-	usages    map[string]Usage        // of jobs whose scheduler must be asked, by api.Job.Ref
+	usages    map[string]sched.Usage  // of jobs whose scheduler must be asked, by api.Job.Ref
 	nextUsage time.Time               // when it may be asked again
 
-	reads   *readBatch
-	runtime runtimeList
+	logs *joblog.Reader
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
@@ -72,9 +73,8 @@ func NewWatcher(r remote.Runner, o Options) *Watcher {
 		watches:     make(map[*Watch]struct{}),
 		cancelled:   make(map[string]time.Time),
 		submitted:   make(map[string]submittedJob),
-		usages:      make(map[string]Usage),
-		reads:       newReadBatch(sh, limits.LogFirst),
-		runtime:     runtimeList{turn: make(remote.Turn, 1)},
+		usages:      make(map[string]sched.Usage),
+		logs:        joblog.NewReader(sh, limits),
 	}
 }
 
@@ -84,7 +84,7 @@ func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.kind().name, nil
+	return s.Kind().Name, nil
 }
 
 // KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
@@ -92,7 +92,7 @@ func (w *Watcher) KnownScheduler() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.sched != nil {
-		return w.sched.kind().name
+		return w.sched.Kind().Name
 	}
 	return w.wanted
 }
@@ -144,7 +144,7 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 
 // MaxDetails is how many Detail calls one command of a person may make, at most limit.
 func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
-	if s, err := w.scheduler(ctx); err == nil && s.kind().perRound != nil {
+	if s, err := w.scheduler(ctx); err == nil && s.Kind().ShortList {
 		return min(limit, w.limits.Connections)
 	}
 	return limit
@@ -158,21 +158,18 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 		return api.Job{}, false, err
 	}
 	defer unlock()
-	job, err := s.detail(ctx, w.sh, id)
-	if errors.Is(err, errNoJob) {
+	job, err := s.Detail(ctx, w.sh, id)
+	if errors.Is(err, sched.ErrNoJob) {
 		return api.Job{}, false, nil
 	}
 	if err == nil && job.State.Ended() {
 		w.mu.Lock()
-		_, listed := pick(s, w.jobs, job.Ref())
+		_, listed := sched.Pick(s, w.jobs, job.Ref())
 		w.stale = w.stale || listed
 		w.mu.Unlock()
 	}
 	return w.markCancelled(job)[0], err == nil, err
 }
-
-// recently is how long ended jobs are listed.
-const recently = 24 * time.Hour
 
 // Recent returns the person's jobs that ended within the last day, oldest first, if the
 // host remembers them: Slurm without accounting only knows the last minutes.
@@ -182,14 +179,14 @@ func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 		return nil, err
 	}
 	defer unlock()
-	jobs, err := s.history(ctx, w.sh)
+	jobs, err := s.History(ctx, w.sh)
 	if err != nil {
 		return nil, err
 	}
 	jobs = slices.DeleteFunc(jobs, func(j api.Job) bool {
-		return !j.State.Ended() || !j.End.IsZero() && time.Since(j.End) > recently
+		return !j.State.Ended() || !j.End.IsZero() && time.Since(j.End) > sched.HistoryFor
 	})
-	slices.SortFunc(jobs, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(jobs, func(a, b api.Job) int { return sched.CompareIDs(a.ID, b.ID) })
 	return jobs, nil
 }
 
@@ -201,7 +198,7 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	w.log.Info("cancelling a job", "job", id)
-	if err := s.cancel(ctx, w.sh, id); err != nil && !errors.Is(err, errNoJob) {
+	if err := s.Cancel(ctx, w.sh, id); err != nil && !errors.Is(err, sched.ErrNoJob) {
 		return err
 	}
 	w.mu.Lock()
@@ -226,7 +223,7 @@ func (w *Watcher) markCancelled(jobs ...api.Job) []api.Job {
 			continue
 		}
 		for id := range w.cancelled {
-			if w.sched.matches(job, id) {
+			if w.sched.Matches(job, id) {
 				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
 			}
 		}
@@ -244,7 +241,7 @@ func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) er
 	}
 	defer unlock()
 	w.log.Info("extending a job", "job", id, "limit", limit)
-	if err := s.extend(ctx, w.sh, id, limit); err != nil {
+	if err := s.Extend(ctx, w.sh, id, limit); err != nil {
 		return extendError(id, err)
 	}
 	w.changed()
@@ -256,10 +253,10 @@ func extendError(id string, err error) error {
 	if errors.Is(err, remote.ErrNoAnswer) {
 		return err
 	}
-	if errors.Is(err, errNoJob) {
+	if errors.Is(err, sched.ErrNoJob) {
 		return api.Errorf(api.CodeJobEnded, "job %s is no longer running, so it cannot be extended", id).Because(err)
 	}
-	if errors.Is(err, errCannotExtend) {
+	if errors.Is(err, sched.ErrCannotExtend) {
 		return api.Errorf(api.CodeFailed, "job %s cannot be extended: %w", id, err).
 			WithHint("save your work and start a new job with more time; keep = true starts the next one automatically")
 	}
@@ -270,11 +267,11 @@ func extendError(id string, err error) error {
 // HasSteps reports whether programs can be started inside a running job, as with srun.
 func (w *Watcher) HasSteps(ctx context.Context) bool {
 	s, err := w.scheduler(ctx)
-	return err == nil && s.kind().hasSteps
+	return err == nil && s.Kind().HasSteps
 }
 
 // ErrNoSteps means that the host's scheduler cannot show the output of a running job.
-var ErrNoSteps = errors.New("the scheduler does not show the output of a job")
+var ErrNoSteps = sched.ErrNoSteps
 
 // StepOutput returns the latest output of a job's running steps. It is the last resort for
 // a job without a log, as under srun and salloc, whose output goes to a terminal. It costs
@@ -285,7 +282,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.kind().hasSteps {
+	if !s.Kind().HasSteps {
 		return nil, ErrNoSteps
 	}
 	release, err := w.stepTurn.Take(ctx)
@@ -302,21 +299,21 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	}
 	defer unlock()
 	w.nextStepOutput = time.Now().Add(w.limits.WithJitter(w.limits.Query))
-	return s.stepOutput(ctx, w.sh, id)
+	return s.StepOutput(ctx, w.sh, id)
 }
 
 // NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
 // commands with the other Followers of this Watcher.
-func (w *Watcher) NewFollower(o FollowOptions) *Follower {
-	o.Limits = w.limits
-	f := NewFollower(w.sh.Runner, o)
-	f.batch = w.reads
-	return f
+func (w *Watcher) NewFollower(o joblog.FollowOptions) *joblog.Follower { return w.logs.NewFollower(o) }
+
+// RuntimeFiles returns the runtime files of a job, which r reads.
+func (w *Watcher) RuntimeFiles(r remote.Runner, job api.Job) *joblog.RuntimeFiles {
+	return w.logs.RuntimeFiles(r, job, w)
 }
 
-// Nudge requests the next query as soon as Limits.QueryMin allows: a person acted, or
+// QuerySoon requests the next query as soon as Limits.QueryMin allows: a person acted, or
 // something is about to change.
-func (w *Watcher) Nudge() {
+func (w *Watcher) QuerySoon() {
 	w.mu.Lock()
 	w.soon = true
 	w.mu.Unlock()
@@ -328,7 +325,7 @@ func (w *Watcher) changed() {
 	w.mu.Lock()
 	w.stale = true
 	w.mu.Unlock()
-	w.Nudge()
+	w.QuerySoon()
 }
 
 // signal wakes the goroutine that receives from c, now or later.
@@ -341,7 +338,7 @@ func signal(c chan<- struct{}) {
 
 // acquire returns the scheduler once no other command runs on the host. None does until
 // unlock is called.
-func (w *Watcher) acquire(ctx context.Context) (s scheduler, unlock func(), err error) {
+func (w *Watcher) acquire(ctx context.Context) (s sched.Scheduler, unlock func(), err error) {
 	if s, err = w.scheduler(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -354,7 +351,16 @@ func (w *Watcher) lockHost(ctx context.Context) (unlock func(), err error) {
 	return w.hostLock.Take(ctx)
 }
 
-func (w *Watcher) scheduler(ctx context.Context) (scheduler, error) {
+// kind is the kind of the host's scheduler.
+func (w *Watcher) kind(ctx context.Context) (*sched.Kind, error) {
+	s, err := w.scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Kind(), nil
+}
+
+func (w *Watcher) scheduler(ctx context.Context) (sched.Scheduler, error) {
 	w.mu.Lock()
 	known := w.sched
 	w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/show"
 )
@@ -78,12 +78,12 @@ func (c *controller) actionFor(verb, name string) func(ctx context.Context) erro
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			name = ready[0].Name
 		}
-		return on(actions.Page{Session: name}, c.openPage)
+		return on(action.Page{Session: name}, c.openPage)
 	case verbEndpoint:
 		return on(splitPage(name), c.openPage)
 	case verbCopy:
 		return func(ctx context.Context) error {
-			_, err := c.desk.CopyAddress(ctx, c.Agent, actions.Page{Session: name})
+			_, err := c.desk.CopyAddress(ctx, c.Agent, action.Page{Session: name})
 			return err
 		}
 	case verbLog:
@@ -145,7 +145,7 @@ func (c *controller) actionFor(verb, name string) func(ctx context.Context) erro
 }
 
 // openPage opens a page. A notification has what a person needs to know besides.
-func (c *controller) openPage(ctx context.Context, p actions.Page) error {
+func (c *controller) openPage(ctx context.Context, p action.Page) error {
 	text, err := c.desk.OpenPage(ctx, c.Agent, p)
 	if text != "" {
 		c.announce(notification{title: headline("", p.Session, " is ready"), body: text})
@@ -155,7 +155,7 @@ func (c *controller) openPage(ctx context.Context, p actions.Page) error {
 
 // extend requests more time, and shows the new end.
 func (c *controller) extend(ctx context.Context, session string) error {
-	text, err := actions.Extend(ctx, c.Agent, session, extendBy)
+	text, err := action.Extend(ctx, c.Agent, session, extendBy)
 	if err == nil {
 		c.announce(notification{title: headline("", session, " was extended"), body: text})
 	}
@@ -186,8 +186,8 @@ func (c *controller) reportFailure(id string, err error) {
 		name = splitPage(name).Session
 	}
 	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[verb].attempt+" "+name), Text: api.Redact(err.Error())}
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		p.Hint = e.Hint
+	if hint := api.HintOf(err); hint != "" {
+		p.Hint = hint
 	} else if command := equivalentCommand(verb, name); command != "" {
 		p.Hint = "`" + command + "` does the same in a terminal"
 	}

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 )
@@ -221,7 +221,7 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 			Notify: all, Log: slog.New(slog.DiscardHandler),
 		}
 		o.desk = &desk{
-			Desktop: actions.Desktop{Open: do("browse"), Copy: do("copy")}, ask: s.ask, edit: do("edit"),
+			Desktop: action.Desktop{Open: do("browse"), Copy: do("copy")}, ask: s.ask, edit: do("edit"),
 			terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
 			show: func(_ context.Context, path string) error {
 				text, err := os.ReadFile(path)

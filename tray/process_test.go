@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 )
@@ -96,7 +96,7 @@ func playTray() int {
 	err := Run(ctx, Options{
 		Agent: p, Autostart: on, Instance: os.Getenv("TUNCTL_TEST_TRAY"),
 		desk: &desk{
-			Desktop: actions.Desktop{
+			Desktop: action.Desktop{
 				Open: func(_ context.Context, url string) error { return p.say("browse", url) },
 				Copy: func(_ context.Context, text string) error { return p.say("copy", text) },
 			},

@@ -12,14 +12,14 @@ import (
 	"log/slog"
 	"os"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 )
 
 // Agent is what the tray needs of the agent's client.
 type Agent interface {
-	actions.Agent
+	action.Agent
 	// Watch calls each with the whole status and then with every change, until the
 	// agent or ctx ends.
 	Watch(ctx context.Context, each func(api.Event)) error
@@ -58,14 +58,14 @@ type Options struct {
 
 // desk is what the tray has the desktop do.
 type desk struct {
-	actions.Desktop
+	action.Desktop
 	terminal func(ctx context.Context, args ...string) error // runs tunctl in a window
 	edit     func(ctx context.Context, path string) error
 	show     func(ctx context.Context, path string) error // an HTML file
 	ask      func(ctx context.Context, q desktop.Question) (string, error)
 }
 
-var ownDesk = desk{actions.OwnDesktop, ownTerminal, desktop.OpenFile, desktop.OpenHTML, desktop.Ask}
+var ownDesk = desk{action.OwnDesktop, ownTerminal, desktop.OpenFile, desktop.OpenHTML, desktop.Ask}
 
 // ownTerminal runs this very program in a window.
 func ownTerminal(ctx context.Context, args ...string) error {

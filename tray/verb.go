@@ -3,7 +3,7 @@ package tray
 import (
 	"strings"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 )
 
@@ -84,7 +84,7 @@ func equivalentCommand(verb, name string) string {
 }
 
 // splitPage splits SESSION/NAME. The name of an endpoint has no slash, nor has the id of a job.
-func splitPage(text string) actions.Page {
+func splitPage(text string) action.Page {
 	i := strings.LastIndexByte(text, '/')
-	return actions.Page{Session: text[:max(i, 0)], Endpoint: text[i+1:]}
+	return action.Page{Session: text[:max(i, 0)], Endpoint: text[i+1:]}
 }

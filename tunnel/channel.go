@@ -207,7 +207,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 	return open(ctx, c, func() (net.Listener, error) {
 		listen := c.client.Listen
 		if c.master != nil {
-			listen = c.master.listen
+			listen = c.master.Listen
 		}
 		l, err := listen(network, address)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/pace"
 	"tunctl/tunnel/sshconfig"
 )
@@ -26,7 +27,7 @@ type conn struct {
 	limits    Limits
 	interval  time.Duration // of the keepalive
 	maxMissed int
-	master    *master // the ssh program that holds it, whose control socket a global request would break; nil: none
+	master    *openssh.Master // the ssh program that holds it, whose control socket a global request would break; nil: none
 	sessions  *sessionLimit
 	clients   clientWaits
 	since     time.Time

@@ -16,6 +16,7 @@ import (
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/hostkey"
 	"tunctl/tunnel/pace"
+	"tunctl/tunnel/userkeys"
 )
 
 // handshake is the part of one that events of its host change.
@@ -64,7 +65,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
-	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), certificateEnd(login.keys.used)
+	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.CertificateEnd()
 	c.hostKey, c.algorithms = keys.Accepted(), negotiated(sc)
 	c.meter = pace.NewMeter(pace.Connection{
 		Ping: c.pingForClient, Sent: wire.sent.Load, Received: wire.received.Load, Spawn: c.spawn, Done: c.done,
@@ -90,6 +91,30 @@ func (t *attempt) bannerLimit() time.Duration {
 // hostKeyOptions are what the check of the server's key needs of the try.
 func (t *attempt) hostKeyOptions() hostkey.Options {
 	return hostkey.Options{Settings: &t.settings, Host: t.host.name, Asker: t, Lookup: t.pool.network.Lookup, Log: t.log}
+}
+
+// keyOptions are where the user's keys come from.
+func (t *attempt) keyOptions() userkeys.Options {
+	return userkeys.Options{
+		Settings: &t.settings, Asker: keyAsker{t}, Keyring: &t.pool.keys, Envs: t.pool.envs(), Log: t.log,
+		Signing: func() (done func()) {
+			t.awaitPerson()
+			return t.awaitHost
+		},
+	}
+}
+
+// keyAsker asks for passphrases. A key that nobody can open does not stop the try: another
+// key may work.
+type keyAsker struct{ *attempt }
+
+// Prompt implements userkeys.Asker.
+func (a keyAsker) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
+	answer, err := a.attempt.Prompt(ctx, p)
+	if errors.Is(err, failure.ErrNobody) {
+		a.denied = nil
+	}
+	return answer, err
 }
 
 // acceptsKeyOf reports whether the host's own settings accept the key of a connection that

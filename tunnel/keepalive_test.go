@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -54,7 +55,7 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	defer func() { _ = remote.Close() }()
 	w := newWire(local)
 	w.greeted = true // the greeting has come
-	p := newKeepalive(&conn{wire: w, master: &master{}, interval: time.Hour})
+	p := newKeepalive(&conn{wire: w, master: &openssh.Master{}, interval: time.Hour})
 	defer p.stop()
 	p.waiting = true // for an answer that never comes
 	p.probe(time.Hour, false)

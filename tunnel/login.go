@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
 )
 
 // The supported login methods of RFC 4252 and RFC 4256.
@@ -32,7 +33,7 @@ type login struct {
 	ctx   context.Context
 	try   *attempt
 	s     *sshconfig.Settings
-	keys  *userKeys
+	keys  *userkeys.Keys
 	began time.Time // when the server began to count the login's time
 
 	offered     bool     // the server sent its methods
@@ -48,18 +49,21 @@ type login struct {
 	retry       string       // shown with the next question: the last answer was wrong
 	tooLate     bool         // the server hung up before the person answered a question
 	codes       bool         // the server asked for something other than the password
-	saved       savedPassword
+	saved       userkeys.Password
 	lastMessage []api.RemoteText // the server's banner
 	page        loginPagePrompt
 }
 
 func newLogin(ctx context.Context, t *attempt) *login {
-	return &login{ctx: ctx, try: t, s: &t.settings, began: time.Now(), tried: map[string]int{}, keys: newUserKeys(ctx, t)}
+	return &login{
+		ctx: ctx, try: t, s: &t.settings, began: time.Now(), tried: map[string]int{},
+		keys: userkeys.New(ctx, t.keyOptions()), saved: userkeys.NewPassword(t.pool.o.Passwords, t.identity),
+	}
 }
 
 func (l *login) close() {
 	l.page.withdraw()
-	l.keys.close()
+	l.keys.Close()
 }
 
 // next is x/crypto's AuthCallback: it gets what the server allows now.
@@ -121,7 +125,7 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
 		return l.nextKey(stage)
 	}
-	if !l.mayRetry(name) || !l.try.attended && !l.hasSaved() {
+	if !l.mayRetry(name) || !l.try.attended && !l.saved.IsSaved(l.ctx) {
 		return nil
 	}
 	l.interacted = true
@@ -137,14 +141,14 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 func (l *login) nextKey(stage int) ssh.AuthMethod {
 	if l.keyStage <= stage {
 		l.keyStage = stage + 1
-		l.keysLeft = l.keys.signers()
+		l.keysLeft = l.keys.Signers()
 	}
 	if len(l.keysLeft) == 0 {
 		return nil
 	}
 	key := l.keysLeft[0]
 	l.keysLeft = l.keysLeft[1:]
-	l.keys.offer(key)
+	l.keys.Offer(key)
 	return ssh.PublicKeys(key)
 }
 
@@ -205,7 +209,7 @@ func (l *login) challenge(name, instruction string, questions []string, echos []
 
 // answer answers one question of a challenge.
 func (l *login) answer(p api.Prompt) (string, error) {
-	if asksPassword(p.Text, p.Echo) {
+	if userkeys.AsksPassword(p.Text, p.Echo) {
 		p.Kind = api.PromptPassword
 		return l.secret(p)
 	}
@@ -213,6 +217,44 @@ func (l *login) answer(p api.Prompt) (string, error) {
 	l.asked++
 	answer, err := l.prompt(p)
 	return answer.Text, err
+}
+
+// secret answers a question for the account's password: with the saved one if it is the
+// login's first question, otherwise by asking the person. It never sends the saved one
+// twice: a second question in a row wants something else.
+func (l *login) secret(p api.Prompt) (string, error) {
+	l.typed = true
+	l.asked++
+	if l.asked == 1 && l.saved.IsSaved(l.ctx) {
+		return l.saved.Use(), nil
+	}
+	answer, err := l.prompt(p)
+	l.saved.SetTyped(answer)
+	return answer.Text, err
+}
+
+// failedAnswers is called after a method failed: it notes a refused saved password and
+// prepares the next question.
+func (l *login) failedAnswers() {
+	wrong := "that was not right"
+	if l.asked > 1 {
+		wrong = "one of these answers was not right"
+	}
+	if l.saved.SetRefused(l.asked == 1) {
+		wrong = "the saved password was not accepted"
+		l.try.Warn(wrong + ", and is not used until you have logged in with a password")
+	}
+	if l.typed && l.triesLeft() > 0 {
+		l.retry = api.RetryText(wrong, l.triesLeft())
+	}
+	l.asked = 0
+}
+
+// keepPassword saves the password that the host has accepted, if the person chose so.
+func (l *login) keepPassword() {
+	if err := l.saved.Keep(l.ctx); err != nil {
+		l.try.Warn(fmt.Sprintf("the password was not saved: %v", err))
+	}
 }
 
 // banner records what the server sends before the login.
@@ -232,7 +274,7 @@ func (l *login) giveUp() error {
 			return cmp.Or(err, errSSHTakesOver)
 		}
 	}
-	if asked, ok := errors.AsType[*api.Error](l.keys.cause); ok { // nobody could be asked for a passphrase
+	if asked, ok := errors.AsType[*api.Error](l.keys.Cause); ok { // nobody could be asked for a passphrase
 		l.try.denied = asked
 		return asked
 	}
@@ -241,8 +283,8 @@ func (l *login) giveUp() error {
 	}
 	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
 	switch {
-	case l.keys.signFailure != "":
-		return l.try.deny(l.keys.signFailure, l.keys.cause)
+	case l.keys.SignFailure != "":
+		return l.try.deny(l.keys.SignFailure, l.keys.Cause)
 	case len(l.passed) > 0 && interactive:
 		return l.try.deny("the server asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
@@ -263,7 +305,7 @@ func (l *login) methods() string {
 
 // silent reports whether the same login would succeed without a person.
 func (l *login) silent() bool {
-	return (!l.interacted || l.needsNoPerson()) && !l.keys.touch && !l.page.shown
+	return (!l.interacted || l.asked == 1 && l.saved.IsKept()) && !l.keys.Touched && !l.page.shown
 }
 
 // refused describes a refused login.
@@ -272,7 +314,7 @@ func (l *login) refused(err error) *api.Error {
 	hungUp := l.try.wire.readFailed()
 	late := hungUp && !told && l.try.hungUpLate(l.began)
 	switch {
-	case hungUp && (l.tooLate || l.keys.tooLate), late && l.interacted:
+	case hungUp && (l.tooLate || l.keys.TooLate), late && l.interacted:
 		return l.try.cutOff(err)
 	case late, hungUp && !told && len(l.tried) == 0 && len(l.allowed) == 0:
 		return failure.Passing.Errorf(api.CodeUnreachable, err, "%s closed the connection during the login", l.s.Address())
@@ -291,10 +333,10 @@ func (l *login) refused(err error) *api.Error {
 		e.Message += ": tried " + strings.Join(did, ", ")
 	}
 	if slices.Contains(did, methodKey) {
-		e.Message += " (" + l.keys.describe() + ")"
+		e.Message += " (" + l.keys.Describe() + ")"
 	}
-	if l.keys.signFailure != "" {
-		e.Message += "; " + l.keys.signFailure
+	if l.keys.SignFailure != "" {
+		e.Message += "; " + l.keys.SignFailure
 	}
 	if len(l.allowed) > 0 {
 		e.Message += "; the server accepts " + strings.Join(l.allowed, ", ")
@@ -310,18 +352,18 @@ func (l *login) hint(did []string, err error) string {
 	text, _ := disconnectText(err)
 	tooMany := strings.Contains(text.String(), "Too many")
 	switch {
-	case l.keys.expired != "" && !l.interacted:
-		return l.keys.renewHint()
+	case l.keys.Expired != "" && !l.interacted:
+		return l.keys.RenewHint()
 	case l.try.host.behind != "" || l.saysNoJob(text):
 		return onlyWithJob(l.try.host.behind)
-	case len(l.keys.offered) > 5, tooMany && !l.interacted:
+	case len(l.keys.Offered) > 5, tooMany && !l.interacted:
 		return "your ssh-agent holds many keys: name the right one with IdentityFile and set IdentitiesOnly yes"
 	case l.interacted && l.codes:
 		return fmt.Sprintf("check the user name %q and what you entered: a one-time code works once, and only for a short time", l.s.User)
 	case l.interacted:
 		return fmt.Sprintf("check the user name %q and the password", l.s.User)
 	case !slices.Contains(did, methodKey) && slices.Contains(l.allowed, methodKey):
-		return "no key was offered: " + l.keys.hint()
+		return "no key was offered: " + l.keys.Hint()
 	}
 	return fmt.Sprintf("check the user name %q, and that your public key is registered with the site", l.s.User)
 }

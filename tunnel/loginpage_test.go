@@ -335,10 +335,10 @@ func TestALinkThatALoginPrintedIsInNoMessage(t *testing.T) {
 	b := newBench(t, nil, nil)
 	at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true, loginAt: time.Now(), timeout: newTimeout(time.Hour, func() {})}
 	defer at.timeout.stop()
-	m := &master{stderr: newStderrBuffer()}
-	say(m.stderr, said+"alice@login: Permission denied (keyboard-interactive).\r\n")
+	output := newStderrBuffer()
+	say(output, said+"alice@login: Permission denied (keyboard-interactive).\r\n")
 	for name, err := range map[string]error{
-		"ssh":            at.masterFailed(t.Context(), m, errors.New("ssh ended")),
+		"ssh":            at.sshFailed(t.Context(), output, errors.New("ssh ended")),
 		"a ProxyCommand": notSSH("login:22", &proxyError{said: api.NewRemoteText(said)}),
 	} {
 		if !strings.Contains(err.Error(), "Authenticate at") || strings.Contains(err.Error(), "ABCD-EFGH") {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/tunnel/openssh"
+
 	"go.uber.org/goleak"
 )
 
@@ -20,8 +22,8 @@ func TestMain(m *testing.M) {
 		netcat(address)
 		return
 	}
-	if socket := os.Getenv(AskpassSocket); socket != "" {
-		answer, err := Askpass(context.Background(), socket, os.Args[1])
+	if socket := os.Getenv(openssh.AskpassSocket); socket != "" {
+		answer, err := openssh.Askpass(context.Background(), socket, os.Args[1])
 		if err != nil {
 			os.Exit(1)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/ctxtime"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/retry"
 )
 
 // way is one way onto a node, or into a job there. Its functions fail with a *noWayError
@@ -174,7 +175,7 @@ type pause struct {
 
 func (p *pause) failed(err error, l *Limits) {
 	p.failures++
-	p.err, p.until = err, time.Now().Add(backoff(p.failures, l.RetryMin, l.RetryMax))
+	p.err, p.until = err, time.Now().Add(retry.Backoff(p.failures, l.RetryMin, l.RetryMax, jitter()))
 }
 
 // nodeWayFor is how long what worked for one node comes first for others. It ends because

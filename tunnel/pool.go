@@ -14,17 +14,18 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/netwatch"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
 )
 
 // Options configure a Pool. Everything but Limits may be zero.
 type Options struct {
-	SSHConfig string    // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
-	Prompter  Prompter  // nil: nobody can be asked
-	Memory    Memory    // nil: what is remembered ends with the pool
-	Passwords Passwords // nil: none are saved
+	SSHConfig string             // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
+	Prompter  Prompter           // nil: nobody can be asked
+	Memory    Memory             // nil: what is remembered ends with the pool
+	Passwords userkeys.Passwords // nil: none are saved
 	Limits    Limits
 	Log       *slog.Logger
-	// Askpass is the program that forwards ssh's questions; see [Askpass]. "": ssh may
+	// Askpass is the program that forwards ssh's questions; see [openssh.Askpass]. "": ssh may
 	// ask nothing.
 	Askpass string
 	// Changed is called for every change of a host: in order, one at a time, and with no
@@ -57,7 +58,7 @@ type Network struct {
 // Pool owns the hosts and their connections.
 type Pool struct {
 	o        Options
-	keys     keyring
+	keys     userkeys.Keyring
 	queued   chan struct{} // something to publish
 	reloaded chan struct{} // the config changed
 
@@ -80,7 +81,7 @@ type Pool struct {
 func NewPool(o Options) *Pool {
 	o.Prompter = cmp.Or[Prompter](o.Prompter, nobody{})
 	o.Memory = cmp.Or[Memory](o.Memory, newProcessMemory())
-	o.Passwords = cmp.Or[Passwords](o.Passwords, noPasswords{})
+	o.Passwords = cmp.Or[userkeys.Passwords](o.Passwords, userkeys.NoPasswords{})
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Changed == nil {
 		o.Changed = func(api.Host) {}
@@ -166,6 +167,13 @@ func (p *Pool) host(name, behind string) *Host {
 	}
 	return h
 }
+
+// envs are the environments that clients sent, the newest first.
+func (p *Pool) envs() []api.Env { return append([]api.Env{p.o.Env()}, p.o.EarlierEnvs()...) }
+
+// env is the newest environment for a program that we run, with an ssh-agent that
+// responds if there is one.
+func (p *Pool) env(ctx context.Context) api.Env { return userkeys.WithAgent(ctx, p.envs()) }
 
 // resolver reads settings with the current config and environment.
 func (p *Pool) resolver() sshconfig.Resolver {

@@ -97,14 +97,6 @@ var promptTexts = map[api.PromptKind]struct{ wanted, unanswered string }{
 	api.PromptQuestion:   {"for a code or another answer", "the question was not answered"},
 }
 
-// wrongAnswer says that an answer was wrong, and how many tries are left.
-func wrongAnswer(what string, left int) string {
-	if left == 1 {
-		return what + "; 1 more try before tunctl stops"
-	}
-	return fmt.Sprintf("%s; %d more tries before tunctl stops", what, left)
-}
-
 // deny stops the try: only a person can continue.
 func (t *attempt) deny(why string, cause error) *api.Error {
 	if t.denied == nil {

@@ -251,27 +251,3 @@ func TestAServerThatDoesNotWaitForTheAnswerHasNotRefusedIt(t *testing.T) {
 		}
 	})
 }
-
-func TestARepeatedQuestionOfSSHMeansAWrongAnswer(t *testing.T) {
-	password, code := sshQuestion("alice@login's password:"), sshQuestion("(alice@login) Verification code: ")
-	second := sshQuestion("(alice@login) Password: ")
-	var q sshQuestions
-	for i, tt := range []struct {
-		p    api.Prompt
-		want string
-	}{
-		{password, ""},
-		{password, "that was not right; 2 more tries before tunctl stops"},
-		{password, "that was not right; 1 more try before tunctl stops"},
-		{code, ""},
-		{password, ""}, // not the same in a row: the code may have been wrong, or both
-		{second, ""},
-		{second, ""}, // it may want a code
-		{code, ""},
-		{code, "that was not right; 2 more tries before tunctl stops"},
-	} {
-		if got := q.repeats(tt.p, 3); got != tt.want {
-			t.Errorf("question %d, %q: %q, want %q", i, tt.p.Text, got, tt.want)
-		}
-	}
-}

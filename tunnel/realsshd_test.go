@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -475,32 +474,6 @@ func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {
 		t.Logf("%s: usable again after %v", name, took.Round(time.Millisecond))
 		if r, err := h.Run(t.Context(), "echo ok", nil); err != nil || string(r.Stdout) != "ok\n" {
 			t.Errorf("%s: %q %v", name, r.Stdout, err)
-		}
-	}
-}
-
-func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
-	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		missing(t, "ssh-keygen")
-	}
-	for _, args := range [][]string{{"-t", "ed25519", "-a", "1"}, {"-t", "ecdsa", "-m", "PEM"}} {
-		path := filepath.Join(t.TempDir(), "id")
-		args = append(args, "-q", "-N", "secret", "-f", path)
-		if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v", out, err)
-		}
-		asked := 0
-		k, err := loadKey(path, &keyring{}, func(api.Prompt) (string, error) { asked++; return "secret", nil })
-		if err != nil || asked != 0 {
-			t.Fatalf("%v: %v, asked %d times before it was wanted", args, err, asked)
-		}
-		sig, err := k.Sign(rand.Reader, []byte("data"))
-		if err != nil || k.PublicKey().Verify([]byte("data"), sig) != nil || asked != 1 {
-			t.Errorf("%v: %v", args, err)
-		}
-		text, _ := os.ReadFile(path)
-		if b, _ := pem.Decode(text); b == nil {
-			t.Errorf("%v: no PEM", args)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 }
 
 func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
-	l := newLogin(t.Context(), &attempt{host: &Host{}, wire: deadEnd(t).wire, settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}})
+	l := newLogin(t.Context(), &attempt{host: &Host{}, pool: NewPool(Options{}), wire: deadEnd(t).wire, settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}})
 	l.offered, l.allowed, l.last = true, []string{methodKey}, methodKey
 	e := l.refused(fmt.Errorf("ssh: handshake failed: ssh: disconnect, reason 2: %q", "Too many authentication failures"))
 	if !strings.Contains(e.Hint, "IdentitiesOnly") || !strings.Contains(e.Message, "the server said: Too many authentication failures") {

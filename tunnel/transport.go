@@ -2,17 +2,15 @@ package tunnel
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-
-	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
 )
 
 // usesSSHProgram decides whether the ssh program logs in: because the config says so, or
@@ -44,69 +42,20 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 // findSSH looks for an ssh program whose connection can be shared, and returns what to
 // do if there is none.
 func (t *attempt) findSSH() (hint string, err error) {
-	if !sharesConnections {
+	if !openssh.SharesConnections {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
 	}
 	_, err = sshconfig.FindSSH(t.pool.o.Env())
 	return "install OpenSSH's client", err
 }
 
-// securityKey describes a key on a FIDO token that no ssh-agent holds; "": there is
-// none. A default key file does not count if another key exists.
+// securityKey describes a key on a FIDO token that no ssh-agent holds; "": there is none.
 func (t *attempt) securityKey(ctx context.Context) string {
-	s := &t.settings
-	if !s.PubkeyAuthentication {
-		return ""
-	}
-	var path string
-	others := 0
-	k := newUserKeys(ctx, t)
-	defer k.close()
-	for _, file := range s.IdentityFiles {
-		text, _, err := readKeyFile(file)
-		if err != nil {
-			continue
-		}
-		public := tokenKey(text)
-		held := public != nil && signerOf(k.agentKeys(), public) != nil
-		switch {
-		case public == nil || held:
-			others++
-		case path == "":
-			path = file
-		}
-	}
-	if path == "" || !s.OwnIdentities && (others > 0 || !s.IdentitiesOnly && len(k.agentKeys()) > 0) {
+	path := userkeys.OnToken(ctx, t.keyOptions())
+	if path == "" {
 		return ""
 	}
 	return fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
-}
-
-// tokenKey is the public key of a private key on a FIDO token; nil for other keys.
-// OpenSSH's format has it unencrypted (PROTOCOL.key).
-func tokenKey(text []byte) ssh.PublicKey {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil
-	}
-	rest, ok := strings.CutPrefix(string(block.Bytes), "openssh-key-v1\x00")
-	if !ok {
-		return nil
-	}
-	var key struct {
-		Cipher, KDF, Options string
-		Count                uint32
-		Public               []byte
-		Rest                 []byte `ssh:"rest"`
-	}
-	if err := ssh.Unmarshal([]byte(rest), &key); err != nil {
-		return nil
-	}
-	public, err := ssh.ParsePublicKey(key.Public)
-	if err != nil || !strings.HasPrefix(public.Type(), "sk-") {
-		return nil
-	}
-	return public
 }
 
 // sshOnlyMethod says which of the server's methods only the ssh program supports; "":

@@ -5,7 +5,6 @@ import (
 	"crypto/rsa"
 	"encoding/pem"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -283,34 +282,6 @@ func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
-	t.Parallel() // for its time limit it waits only
-	if runtime.GOOS == "windows" {
-		t.Skip("needs unix sockets")
-	}
-	ring, public := ringOf(t)
-	good := serveAgent(t, ring)
-	mute := serveAgent(t, agent.NewKeyring())
-	hold, err := net.Dial("unix", mute) // the agent serves one at a time: whoever comes next waits
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = hold.Close() }()
-	start := time.Now()
-	a, err := dialAgent(t.Context(), &sshconfig.Settings{}, []api.Env{{"SSH_AUTH_SOCK": mute}, {"SSH_AUTH_SOCK": good}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.close()
-	keys, err := a.Signers()
-	if err != nil || len(keys) != 1 || !sshconfig.SameKey(keys[0].PublicKey(), public) {
-		t.Errorf("%d keys, %v", len(keys), err)
-	}
-	if took := time.Since(start); took > 2*agentTimeout {
-		t.Errorf("it took %v", took)
-	}
-}
-
 func TestProgramsThatWeRunGetAnAgentThatAnswers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs unix sockets")
@@ -359,23 +330,5 @@ func TestAnExpiredCertificateIsNamedWithHowToGetANewOne(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestTheEndOfACertificateFileIsKnownWithoutALogin(t *testing.T) {
-	path, public := newKeyFile(t)
-	s := sshconfig.Settings{IdentityFiles: []string{path}}
-	if ends := CertificateEnds(&s); !ends.IsZero() {
-		t.Errorf("without a certificate: %v", ends)
-	}
-	writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
-	if left := time.Until(CertificateEnds(&s)); left < 59*time.Minute || left > time.Hour {
-		t.Errorf("it ends in %v", left)
-	}
-	other := path + "-other-cert.pub"
-	writeCertificate(t, other, newSigner(t), public, 3*time.Hour)
-	s.CertificateFiles = []string{other}
-	if left := time.Until(CertificateEnds(&s)); left < 2*time.Hour { // the one that serves longest
-		t.Errorf("it ends in %v", left)
 	}
 }

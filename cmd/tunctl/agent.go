@@ -35,20 +35,20 @@ func agentCommand(t *term.Terminal) *cli.Command {
 			{
 				Name: "run", Usage: "run the agent in this terminal",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "background", Hidden: true, Usage: "log to the log file only"}},
-				Action: action(t, agentRun),
+				Action: invoke(t, agentRun),
 			},
-			{Name: "start", Usage: "start the agent in the background", Action: action(t, agentStart)},
-			{Name: "stop", Usage: "stop the agent; jobs keep running", Action: action(t, agentStop)},
-			{Name: "restart", Usage: "restart the agent; sessions reconnect", Action: action(t, agentRestart)},
+			{Name: "start", Usage: "start the agent in the background", Action: invoke(t, agentStart)},
+			{Name: "stop", Usage: "stop the agent; jobs keep running", Action: invoke(t, agentStop)},
+			{Name: "restart", Usage: "restart the agent; sessions reconnect", Action: invoke(t, agentRestart)},
 			{
 				Name: "status", Usage: "show whether the agent is running; exit code 5 if not",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-				Action: action(t, agentStatus),
+				Action: invoke(t, agentStatus),
 			},
 			{
 				Name: "log", Usage: "show the agent's log",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"}},
-				Action: interruptibleAction(t, agentLog),
+				Action: invokeInterruptible(t, agentLog),
 			},
 		},
 	}

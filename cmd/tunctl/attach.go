@@ -38,7 +38,7 @@ func attachCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: interruptibleAction(t, takes(1, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
+		Action: invokeInterruptible(t, takes(1, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
 	}
 }
 

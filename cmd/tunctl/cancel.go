@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/show"
+	"tunctl/internal/action"
 	"tunctl/internal/term"
 )
 
@@ -20,7 +20,7 @@ func cancelCommand(t *term.Terminal) *cli.Command {
 
 			  tunctl cancel narval 4711`,
 		Flags:  []cli.Flag{yesFlag()},
-		Action: interruptibleAction(t, takes(2, 2, "cancel takes a host and a job: `tunctl cancel HOST JOB`", cancelJob)),
+		Action: invokeInterruptible(t, takes(2, 2, "cancel takes a host and a job: `tunctl cancel HOST JOB`", cancelJob)),
 	}
 }
 
@@ -41,13 +41,13 @@ func cancelJob(ctx context.Context, inv *invocation) error {
 		inv.Say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
-	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), "Cancel "+show.Job(job, time.Now())+"?"); err != nil {
+	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), job)); err != nil {
 		return err
 	}
 	if _, err := inv.client.Cancel(ctx, host, job.Ref()); err != nil {
 		return err
 	}
-	inv.Say("job %s was cancelled", job.ID)
+	inv.Say("%s", action.CancelledText(job))
 	return nil
 }
 
@@ -64,6 +64,6 @@ func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) 
 	if err == nil && (strings.EqualFold(text, "y") || strings.EqualFold(text, "yes")) {
 		return nil
 	}
-	t.Say("nothing was cancelled")
+	t.Say(action.NothingCancelled)
 	return exitError(exitFailed)
 }

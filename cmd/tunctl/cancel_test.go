@@ -3,10 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"tunctl/internal/api"
-	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -35,27 +32,6 @@ func TestAPersonAtATerminalIsAskedBeforeAJobIsCancelled(t *testing.T) {
 		}
 		if strings.Contains(said.String(), "Cancel job 7? [y/N]") != c.asked {
 			t.Errorf("%s: said %q", name, said.String())
-		}
-	}
-}
-
-func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 15, 14, 0, 0, 0, time.UTC)
-	jobs := []api.HostJob{
-		{Host: "narval", Job: api.Job{ID: "12345678.pbs101", Name: "a-very-long-name-of-a-job-that-says-everything", State: api.JobRunning, Node: "x1000c0s2b0n0", End: now.Add(50 * time.Hour)}},
-		{Host: "narval", Job: api.Job{ID: "12345679_[0-99%5]", Name: "sweep", State: api.JobQueued, Reason: "Resources", Hint: "waiting for free nodes", Submitted: now.Add(-time.Hour)}},
-		{Host: "narval", Job: api.Job{ID: "3", State: api.JobFinished, End: now.Add(-240 * time.Hour)}},
-	}
-	text := show.Jobs(jobs, false, now).Draw(term.Layout{Width: 80})
-	for line := range strings.Lines(text) {
-		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	for _, want := range []string{"12345678.pbs101", "x1000c0s2b0n0", "until ", "12345679_[0-99%5]", "since ", "waiting for free nodes (Resources)", "ended 5 Nov"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func codeCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "editor", Usage: "use `EDITOR`: " + editorNames() + " or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
-		Action: interruptibleAction(t, takes(1, 2, "code takes a session and, optionally, a folder or a file", openCode)),
+		Action: invokeInterruptible(t, takes(1, 2, "code takes a session and, optionally, a folder or a file", openCode)),
 	}
 }
 

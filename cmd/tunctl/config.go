@@ -26,10 +26,10 @@ func configCommand(t *term.Terminal) *cli.Command {
 		Name:  "config",
 		Usage: "show, check and edit the config file",
 		Subcommands: []*cli.Command{
-			{Name: "check", Usage: "check the config file", ArgsUsage: "[FILE]", Action: action(t, configCheck)},
-			{Name: "path", Usage: "print the path of the config file", Action: action(t, configPath)},
-			{Name: "edit", Usage: "open the config in your editor, or a new one", Action: action(t, configEdit)},
-			{Name: "show", Usage: "print the config file", Action: action(t, configShow)},
+			{Name: "check", Usage: "check the config file", ArgsUsage: "[FILE]", Action: invoke(t, configCheck)},
+			{Name: "path", Usage: "print the path of the config file", Action: invoke(t, configPath)},
+			{Name: "edit", Usage: "open the config in your editor, or a new one", Action: invoke(t, configEdit)},
+			{Name: "show", Usage: "print the config file", Action: invoke(t, configShow)},
 		},
 	}
 }

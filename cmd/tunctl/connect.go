@@ -26,7 +26,7 @@ func connectCommand(t *term.Terminal) *cli.Command {
 
 			With --gateway it speaks SSH over the existing connection; see ''tunctl ssh-config''.`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the gateway to HOST, SESSION or one of their nodes"}},
-		Action: interruptibleAction(t, connectStdio),
+		Action: invokeInterruptible(t, connectStdio),
 	}
 }
 

@@ -41,7 +41,7 @@ func cpCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not show progress"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "has no effect: folders are always copied recursively", Hidden: true},
 		},
-		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
 			err := copyFiles(ctx, inv)
 			if inv.Context.Err() == nil && ctx.Err() != nil {
 				inv.Say("interrupted; rerun with --resume to continue")

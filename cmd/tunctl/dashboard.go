@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dashboard"
@@ -35,7 +35,7 @@ func dashboardCommand(t *term.Terminal) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "print the address, which works once, instead of opening it"},
 		},
-		Action: action(t, showDashboard),
+		Action: invoke(t, showDashboard),
 	}
 }
 
@@ -89,7 +89,7 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 	case errors.Is(err, desktop.ErrNoBrowser):
 		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", server.Link())
 	case err != nil:
-		return actions.OpenError(err, "tunctl dashboard")
+		return action.OpenError(err, "tunctl dashboard")
 	default:
 		inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
 	}
@@ -99,7 +99,7 @@ func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Ser
 
 // dashboardOptions are those of a dashboard. Where its questions can be answered, asks says so.
 func (a viewerAgent) dashboardOptions(asks string) dashboard.Options {
-	o := dashboard.Options{Client: a.Client, Desktop: actions.OwnDesktop, StartAgent: a.start, Login: loginInWindow, Prompts: "in the terminal window that opens"}
+	o := dashboard.Options{Client: a.Client, Desktop: action.OwnDesktop, StartAgent: a.start, Login: loginInWindow, Prompts: "in the terminal window that opens"}
 	if asks != "" {
 		o.Prompts = asks
 		o.Login = func(ctx context.Context, host string) error {

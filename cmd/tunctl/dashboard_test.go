@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"testing"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/client"
 	"tunctl/internal/dashboard"
 	"tunctl/internal/home"
@@ -17,7 +17,7 @@ func TestADashboardOfTheTrayEndsWithIt(t *testing.T) {
 	var opened []*url.URL
 	d := &trayDashboard{ctx: ctx, options: dashboard.Options{
 		Client: client.New(home.In(t.TempDir())),
-		Desktop: actions.Desktop{Open: func(_ context.Context, address string) error {
+		Desktop: action.Desktop{Open: func(_ context.Context, address string) error {
 			u, err := url.Parse(address)
 			opened = append(opened, u)
 			return err

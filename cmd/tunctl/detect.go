@@ -26,7 +26,7 @@ func detectCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: action(t, takes(1, 1, "detect takes one file, or - for standard input", detectLog)),
+		Action: invoke(t, takes(1, 1, "detect takes one file, or - for standard input", detectLog)),
 	}
 }
 

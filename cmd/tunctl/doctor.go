@@ -44,7 +44,7 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: interruptibleAction(t, diagnose),
+		Action: invokeInterruptible(t, diagnose),
 	}
 }
 
@@ -151,12 +151,12 @@ func siteAdvice(ctx context.Context, p home.Paths, cfg *configs.Config, host str
 
 // withSiteAdvice adds to the error of a host that cannot be reached what its site requires.
 func withSiteAdvice(ctx context.Context, p home.Paths, host string, err error) error {
-	if !hasCode(err, api.CodeUnreachable) {
+	if !api.HasCode(err, api.CodeUnreachable) {
 		return err
 	}
 	cfg := readConfig(p)
 	if advice := siteAdvice(ctx, p, cfg, host, resolver(p, cfg)); advice != "" {
-		return withHint(err, "%s", advice)
+		return api.ReplaceHint(err, "%s", advice)
 	}
 	return err
 }

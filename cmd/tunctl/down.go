@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
 
@@ -31,7 +29,7 @@ func downCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			yesFlag(),
 		},
-		Action: interruptibleAction(t, down),
+		Action: invokeInterruptible(t, down),
 	}
 }
 
@@ -70,7 +68,7 @@ func down(ctx context.Context, inv *invocation) error {
 			return nil
 		}
 		for _, s := range res.Sessions {
-			for _, line := range downText(s, before, time.Now()) {
+			for _, line := range action.DownText(s, before, time.Now()) {
 				inv.Say("%s", line)
 			}
 		}
@@ -81,26 +79,6 @@ func down(ctx context.Context, inv *invocation) error {
 
 // noAgent is what status and down say where no agent is running.
 const noAgent = "the agent is not running: nothing is up; jobs are not affected"
-
-// downText says what became of a session and its jobs since before.
-func downText(s api.Session, before api.Status, now time.Time) []string {
-	was, _ := before.Session(s.Name)
-	wasDown, already := was.State == api.SessionDown, ""
-	if wasDown {
-		already = "already "
-	}
-	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, wasDown, now))}
-	for _, j := range s.Others {
-		lines = append(lines, fmt.Sprintf("job %s of an earlier submission is %s: `tunctl cancel %s %s` ends it", j.ID, j.State, s.Host, j.ID))
-	}
-	if s.Pending {
-		lines = append(lines, fmt.Sprintf("a submission was interrupted: its job may still appear, and is charged then; `tunctl down %s --cancel` ends it", s.Name))
-	}
-	if s.Next != nil {
-		lines = append(lines, fmt.Sprintf("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next)))
-	}
-	return lines
-}
 
 // reportFailures returns the error if there is one, and prints them if there are several.
 func reportFailures(t *term.Terminal, errs []error) error {
@@ -135,7 +113,7 @@ func downRequests(ctx context.Context, inv *invocation, st api.Status) ([]api.Do
 		question, none, tests := "Disconnect which session?", "no session is up", []func(api.Session) bool{isNotDown}
 		if req.Cancel {
 			question, none = "Disconnect which session and end its job?", nothingToCancel
-			tests = []func(api.Session) bool{mayBeCharged, isNotDown}
+			tests = []func(api.Session) bool{action.MayBeCharged, isNotDown}
 		}
 		name, err := inv.fittingSession(ctx, question, none, tests...)
 		if errors.Is(err, errNoneFits) {
@@ -163,7 +141,7 @@ func downRequests(ctx context.Context, inv *invocation, st api.Status) ([]api.Do
 func cancelAll(inv *invocation, st api.Status) []api.DownRequest {
 	var requests []api.DownRequest
 	for _, s := range st.Sessions {
-		if isNotDown(s) || mayBeCharged(s) {
+		if isNotDown(s) || action.MayBeCharged(s) {
 			requests = append(requests, api.DownRequest{Session: s.Name, Cancel: true})
 		}
 	}
@@ -173,65 +151,25 @@ func cancelAll(inv *invocation, st api.Status) []api.DownRequest {
 	return requests
 }
 
-// mayBeCharged reports whether a job of the session waits or runs, or may still appear. One that
-// was cancelled and is about to end does not count.
-func mayBeCharged(s api.Session) bool {
-	jobs := slices.Clone(s.Others)
-	for _, j := range []*api.Job{s.Job, s.Next} {
-		if j != nil {
-			jobs = append(jobs, *j)
-		}
-	}
-	return s.Pending || slices.ContainsFunc(jobs, func(j api.Job) bool { return !j.State.Ended() && j.State != api.JobCompleting })
-}
-
 // confirmCancel asks whether to end the jobs that --cancel would end.
 func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests []api.DownRequest) error {
-	var jobs []string
+	var jobs []api.Job
 	for _, s := range st.Sessions {
 		asked := slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
 		if asked && s.HasLiveJob() {
-			jobs = append(jobs, show.Job(*s.Job, time.Now()))
+			jobs = append(jobs, *s.Job)
 		}
 	}
 	if len(jobs) == 0 {
 		return nil
 	}
-	return confirm(ctx, inv.Terminal, inv.Bool("yes"), "Cancel "+strings.Join(jobs, " and ")+"?")
+	return confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), jobs...))
 }
 
 // connectToCancel connects to the host of the job that a request would end.
 func connectToCancel(ctx context.Context, inv *invocation, st api.Status, req api.DownRequest) error {
-	if s, ok := st.Session(req.Session); ok && req.Cancel && mayBeCharged(s) && !isConnected(st, s.Host) {
+	if s, ok := st.Session(req.Session); ok && req.Cancel && action.MayBeCharged(s) && !isConnected(st, s.Host) {
 		return inv.authenticate(ctx, s.Host, api.KeepNot)
 	}
 	return nil
-}
-
-// keepsRunning says that the job keeps running without its session, and how to end it. Of a
-// session that was down already, it says when the job was last seen.
-func keepsRunning(s api.Session, wasDown bool, now time.Time) string {
-	j := s.Job
-	switch {
-	case j == nil:
-		return ""
-	case j.State == api.JobCancelled:
-		return fmt.Sprintf("; job %s was cancelled", j.ID)
-	case j.State.Ended():
-		return ""
-	case wasDown && s.Cause != "":
-		return fmt.Sprintf("; %s: `%s` ends it", s.Cause, howToEnd(s, j))
-	case j.State.Waiting():
-		return fmt.Sprintf("; job %s is still queued and will run: `%s` removes it", j.ID, howToEnd(s, j))
-	}
-	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, show.Until(j, now), howToEnd(s, j))
-}
-
-// howToEnd is the command that ends the job of a session that is down. A forgotten session
-// has no name any more.
-func howToEnd(s api.Session, j *api.Job) string {
-	if s.Forgotten {
-		return fmt.Sprintf("tunctl cancel %s %s", s.Host, j.ID)
-	}
-	return fmt.Sprintf("tunctl down %s --cancel", s.Name)
 }

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -32,7 +29,7 @@ func extendCommand(t *term.Terminal) *cli.Command {
 
 			  tunctl extend 2h
 			  tunctl extend jupyter 1h30m`,
-		Action: interruptibleAction(t, extend),
+		Action: invokeInterruptible(t, extend),
 	}
 }
 
@@ -87,7 +84,7 @@ func extendArguments(inv *invocation) (name, typed string, err error) {
 // answers.
 func extension(ctx context.Context, inv *invocation, name, typed string) (time.Duration, error) {
 	if typed != "" {
-		return parseSpan(typed)
+		return action.ParseSpan(typed)
 	}
 	st, err := inv.status(ctx)
 	if err != nil {
@@ -111,34 +108,10 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 		case err != nil:
 			return 0, err
 		}
-		by, err := parseSpan(strings.TrimSpace(text))
+		by, err := action.ParseSpan(strings.TrimSpace(text))
 		if err == nil {
 			return by, nil
 		}
 		printError(inv.Terminal, err)
 	}
-}
-
-// A span of time is 90m, 1h30m, 2d or 1d12h or, as for sbatch, H:MM:SS, D-HH, D-HH:MM or
-// D-HH:MM:SS. A number alone is ambiguous, and so is H:MM.
-var (
-	spanForm  = regexp.MustCompile(`^(?:(\d{1,4})d)?((?:\d+(?:\.\d+)?[hms])*)$`)
-	clockForm = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d+)(?::(\d+))?(?::(\d+))?$`)
-)
-
-func parseSpan(text string) (time.Duration, error) {
-	var days, rest string
-	if m := spanForm.FindStringSubmatch(text); m != nil {
-		days, rest = m[1], cmp.Or(m[2], "0s")
-	} else if m := clockForm.FindStringSubmatch(text); m != nil && (m[1] != "" || m[4] != "") {
-		days, rest = m[1], fmt.Sprintf("%sh%sm%ss", m[2], cmp.Or(m[3], "0"), cmp.Or(m[4], "0"))
-	}
-	n, _ := strconv.Atoi(days) // "" is none
-	total, err := time.ParseDuration(rest)
-	total += time.Duration(n) * 24 * time.Hour
-	if err != nil || total <= 0 {
-		return 0, api.Errorf(api.CodeUsage, "%q is not a time", text).
-			WithHint("write 30m, 2h, 1h30m, 2d, 1:30:00 or 1-00:00:00")
-	}
-	return total, nil
 }

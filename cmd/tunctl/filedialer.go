@@ -48,10 +48,10 @@ func newFileDialer(ctx context.Context, inv *invocation, name string) (*fileDial
 // withViaHint adds to the error of a session without a running job how its files can be
 // copied all the same.
 func withViaHint(err error) error {
-	if !hasCode(err, api.CodeNotReady, api.CodeJobEnded) {
+	if !api.HasCode(err, api.CodeNotReady, api.CodeJobEnded) {
 		return err
 	}
-	return withHint(err, "%s; `tunctl cp --via login` copies through the login node", hintOf(err))
+	return api.ReplaceHint(err, "%s; `tunctl cp --via login` copies through the login node", hintOf(err))
 }
 
 func (d *fileDialer) request() api.StreamRequest {
@@ -97,7 +97,7 @@ func (d *fileDialer) dialTransfer(ctx context.Context, req api.StreamRequest) (i
 		}
 		return s, nil
 	}
-	if asked := hasCode(err, api.CodeNeedsPerson) && d.Interactive; ctx.Err() != nil || asked || d.String("via") == viaTransfer {
+	if asked := api.HasCode(err, api.CodeNeedsPerson) && d.Interactive; ctx.Err() != nil || asked || d.String("via") == viaTransfer {
 		return nil, err
 	}
 	d.Say("tunctl: cannot use the data-transfer node %s (%v); copying through %s instead", d.transfer, err, req.Host)
@@ -115,13 +115,13 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 		case err == nil:
 			d.Say("tunctl: reconnected to %s", req.Host)
 			return s, nil
-		case hasCode(err, api.CodeTimeout) && ctx.Err() == nil:
+		case api.HasCode(err, api.CodeTimeout) && ctx.Err() == nil:
 			// The agent keeps trying.
-		case hasCode(err, api.CodeNeedsPerson) && d.Interactive:
+		case api.HasCode(err, api.CodeNeedsPerson) && d.Interactive:
 			req.Again = false
 			return openStream(ctx, d.Terminal, d.client, req)
-		case hasCode(err, api.CodeNeedsPerson):
-			return nil, withHint(err, "`tunctl login %s`, then rerun with --resume", req.Host)
+		case api.HasCode(err, api.CodeNeedsPerson):
+			return nil, api.ReplaceHint(err, "`tunctl login %s`, then rerun with --resume", req.Host)
 		default:
 			return nil, err
 		}

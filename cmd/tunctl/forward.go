@@ -46,7 +46,7 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 			waitFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: interruptibleAction(t, forwardPorts),
+		Action: invokeInterruptible(t, forwardPorts),
 	}
 }
 

@@ -36,7 +36,7 @@ func historyCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "summary", Usage: "show the hours asked, used, idle and waited, by week"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: action(t, showHistory),
+		Action: invoke(t, showHistory),
 	}
 }
 

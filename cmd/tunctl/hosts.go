@@ -18,8 +18,8 @@ import (
 	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
-	"tunctl/tunnel"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
 )
 
 func hostsCommand(t *term.Terminal) *cli.Command {
@@ -35,7 +35,7 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 			  tunctl hosts
 			  tunctl hosts narval`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: action(t, hosts),
+		Action: invoke(t, hosts),
 	}
 }
 
@@ -114,7 +114,7 @@ func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
 func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
 	settings, err := read.Settings(ctx, name)
 	h := settings.Host()
-	h.Alias, h.CertificateEnds = name, tunnel.CertificateEnds(&settings)
+	h.Alias, h.CertificateEnds = name, userkeys.CertificateEnds(&settings)
 	return h, err
 }
 

@@ -47,7 +47,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-login", Usage: "do not log in"},
 			&cli.BoolFlag{Name: "print", Usage: "print the section, and change nothing"},
 		},
-		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
 			err := setUp(ctx, inv)
 			if inv.Context.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
 				inv.Say("stopped")
@@ -62,7 +62,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 func setUp(ctx context.Context, inv *invocation) error {
 	cfg, err := existingConfig(inv.paths)
 	if err != nil {
-		return withHint(err, "fix the file first: `tunctl config edit` opens it")
+		return api.ReplaceHint(err, "fix the file first: `tunctl config edit` opens it")
 	}
 	if _, err := inv.client.Status(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) && !inv.Bool("print") {
 		return err // as of an agent with another config: it would not know what is added

@@ -36,7 +36,7 @@ func (i *interview) look(ctx context.Context) error {
 	found, err := i.client.Look(ctx, i.host)
 	i.Draw("")
 	switch {
-	case ctx.Err() != nil || hasCode(err, api.CodeFailed):
+	case ctx.Err() != nil || api.HasCode(err, api.CodeFailed):
 		return err // the host has a scheduler that tunctl cannot use, or runs no commands
 	case err != nil:
 		i.Say("%s could not find out what is there: %v", i.Paint(term.Yellow, "!"), err)

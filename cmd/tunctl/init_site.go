@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
@@ -46,7 +47,7 @@ func (i *interview) askSite(ctx context.Context) (configs.Site, error) {
 	if near := suggest.Nearest(what, i.aliases); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean your ssh host %q? %s", near[0], hint)
 	}
-	return site, withHint(err, "%s; to use a host of that name: `tunctl init --host %s`", hint, what)
+	return site, api.ReplaceHint(err, "%s; to use a host of that name: `tunctl init --host %s`", hint, what)
 }
 
 // askCluster asks for the name of a site or a host, which a list or a search may show first.

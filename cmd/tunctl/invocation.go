@@ -27,9 +27,9 @@ type invocation struct {
 // runFunc is what a command does.
 type runFunc func(context.Context, *invocation) error
 
-// action is the action of a command. Ctrl-C ends the program at once, unless f calls
+// invoke is the action of a command. Ctrl-C ends the program at once, unless f calls
 // interruptible.
-func action(t *term.Terminal, f runFunc) cli.ActionFunc {
+func invoke(t *term.Terminal, f runFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		p, err := findPaths(c.String("config"))
 		if err != nil {
@@ -39,10 +39,10 @@ func action(t *term.Terminal, f runFunc) cli.ActionFunc {
 	}
 }
 
-// interruptibleAction is the action of a command whose ctx Ctrl-C ends. The exit code is 130
+// invokeInterruptible is the action of a command whose ctx Ctrl-C ends. The exit code is 130
 // then, whatever the command returns.
-func interruptibleAction(t *term.Terminal, f runFunc) cli.ActionFunc {
-	return action(t, func(outer context.Context, inv *invocation) error {
+func invokeInterruptible(t *term.Terminal, f runFunc) cli.ActionFunc {
+	return invoke(t, func(outer context.Context, inv *invocation) error {
 		ctx, stop := interruptible(outer)
 		defer stop()
 		err := f(ctx, inv)

@@ -26,7 +26,7 @@ func jobsCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "include jobs that ended within the last day"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: interruptibleAction(t, jobs),
+		Action: invokeInterruptible(t, jobs),
 	}
 }
 

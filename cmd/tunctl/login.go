@@ -32,7 +32,7 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: interruptibleAction(t, takes(1, 1, "login takes one HOST, as named in your ssh config", logIn)),
+		Action: invokeInterruptible(t, takes(1, 1, "login takes one HOST, as named in your ssh config", logIn)),
 	}
 }
 
@@ -59,7 +59,7 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 			connected until you log out of those; the command names them and fails.
 
 			  tunctl logout narval`,
-		Action: action(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", logOut)),
+		Action: invoke(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", logOut)),
 	}
 }
 

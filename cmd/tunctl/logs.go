@@ -28,7 +28,7 @@ func logsCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: interruptibleAction(t, logs),
+		Action: invokeInterruptible(t, logs),
 	}
 }
 
@@ -68,8 +68,8 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 			_, _ = out.Write(text) // the reader is gone: Ctrl-C or the end follows
 		}
 	})
-	if hasCode(err, api.CodeNotReady) && hintOf(err) == "" {
-		err = withHint(err, "the job may not have written anything yet: `tunctl logs -f` waits for it")
+	if api.HasCode(err, api.CodeNotReady) && hintOf(err) == "" {
+		err = api.ReplaceHint(err, "the job may not have written anything yet: `tunctl logs -f` waits for it")
 	}
 	if err == nil && !shown && ctx.Err() == nil {
 		inv.Say("the log is empty so far")

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,11 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
-	"tunctl/tunnel"
+	"tunctl/tunnel/openssh"
 )
 
 func main() {
-	if socket := os.Getenv(tunnel.AskpassSocket); socket != "" {
+	if socket := os.Getenv(openssh.AskpassSocket); socket != "" {
 		os.Exit(askpass(socket, os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if t := term.New(os.Stdin, os.Stdout, os.Stderr); startedAsApp(t, os.Args) {
@@ -34,7 +35,7 @@ func main() {
 // askpass is this program as the SSH_ASKPASS of an ssh that logs in for the agent: it passes
 // the question on, and prints the answer.
 func askpass(socket string, args []string, stdout, stderr io.Writer) int {
-	answer, err := tunnel.Askpass(context.Background(), socket, strings.Join(args, " "))
+	answer, err := openssh.Askpass(context.Background(), socket, strings.Join(args, " "))
 	if err != nil {
 		fmt.Fprintf(stderr, "tunctl: %v\n", err)
 		return exitFailed
@@ -161,26 +162,7 @@ func printError(t *term.Terminal, err error) {
 
 // hintOf is what a person can do about an error; empty if that is not known.
 func hintOf(err error) string {
-	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
-		return e.Hint
-	}
-	return home.FullDiskHint(err)
-}
-
-// withHint is an error of the API with another hint; any other error stays as it is.
-func withHint(err error, format string, args ...any) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		return err
-	}
-	better := *e
-	return better.WithHint(format, args...)
-}
-
-// hasCode reports whether an error has one of the codes.
-func hasCode(err error, codes ...api.Code) bool {
-	e, ok := errors.AsType[*api.Error](err)
-	return ok && slices.Contains(codes, e.Code)
+	return cmp.Or(api.HintOf(err), home.FullDiskHint(err))
 }
 
 // The exit codes, a contract with scripts.
@@ -201,13 +183,13 @@ func exitCode(err error) int {
 		return int(code)
 	}
 	switch {
-	case hasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
+	case api.HasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
 		return exitUsage
-	case hasCode(err, api.CodeNeedsPerson):
+	case api.HasCode(err, api.CodeNeedsPerson):
 		return exitNeedsPerson
-	case hasCode(err, api.CodeTimeout):
+	case api.HasCode(err, api.CodeTimeout):
 		return exitTimeout
-	case hasCode(err, api.CodeAgent):
+	case api.HasCode(err, api.CodeAgent):
 		return exitAgent
 	}
 	return exitFailed

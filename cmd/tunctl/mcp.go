@@ -22,12 +22,12 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 			of the config. docs/assistants.md has the lines for your assistant.
 
 			  tunctl mcp approve`,
-		Action: interruptibleAction(t, serveMCP),
+		Action: invokeInterruptible(t, serveMCP),
 		Subcommands: []*cli.Command{{
 			Name:        "approve",
 			Usage:       "answer in this terminal what assistants ask for",
 			Description: "Waits for requests and asks you about each, until Ctrl-C.",
-			Action:      interruptibleAction(t, approveRequests),
+			Action:      invokeInterruptible(t, approveRequests),
 		}},
 	}
 }

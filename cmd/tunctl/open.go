@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
@@ -34,7 +34,7 @@ func openCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "which", Usage: "open this other `ENDPOINT` of the job, such as dask or tensorboard"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, token included, instead of opening it"},
 		},
-		Action: interruptibleAction(t, openSession),
+		Action: invokeInterruptible(t, openSession),
 	}
 }
 
@@ -49,13 +49,13 @@ func openSession(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	if !inv.Bool("print") {
-		opened, err := openPage(ctx, inv.Terminal, inv.client, actions.Page{Session: name, Endpoint: which}, "tunctl")
+		opened, err := openPage(ctx, inv.Terminal, inv.client, action.Page{Session: name, Endpoint: which}, "tunctl")
 		if opened != "" {
 			inv.Say("%s opened %s: %s", inv.Paint(term.Green, "✓"), cmp.Or(which, name), opened)
 		}
 		return err
 	}
-	page, err := actions.Page{Session: name, Endpoint: which}.Get(ctx, inv.client)
+	page, err := action.Page{Session: name, Endpoint: which}.Get(ctx, inv.client)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func openSession(ctx context.Context, inv *invocation) error {
 // openPage opens a page, and returns its address without the token. If it cannot, it says
 // how to, with program in another terminal, and returns "". What a person has to type into
 // the page is printed.
-func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p actions.Page, program string) (opened string, err error) {
+func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p action.Page, program string) (opened string, err error) {
 	page, err := p.Get(ctx, cl)
 	if err != nil {
 		return "", err
@@ -123,5 +123,5 @@ func notOpened(ctx context.Context, t *term.Terminal, command, page string, err 
 		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")
 		return nil
 	}
-	return actions.OpenError(err, command)
+	return action.OpenError(err, command)
 }

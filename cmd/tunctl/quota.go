@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: interruptibleAction(t, quota),
+		Action: invokeInterruptible(t, quota),
 	}
 }
 
@@ -72,7 +71,7 @@ func (inv *invocation) quotaOf(ctx context.Context, host string) (api.QuotaRespo
 		return api.QuotaResponse{}, err
 	}
 	answer, err := inv.client.Quota(ctx, req)
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnreachable {
+	if !api.HasCode(err, api.CodeUnreachable) {
 		return answer, err
 	}
 	if err := inv.connectHost(ctx, host); err != nil {

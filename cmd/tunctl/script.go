@@ -29,7 +29,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			withFlag("answer a question: `NAME=VALUE`; repeatable"),
 			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
-		Action: action(t, takes(1, 1, "script takes one site or session", printScript)),
+		Action: invoke(t, takes(1, 1, "script takes one site or session", printScript)),
 	}
 }
 

@@ -39,7 +39,7 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 			  tunctl sites canada
 			  tunctl sites check ourlab.toml`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
+		Action: invoke(t, func(ctx context.Context, inv *invocation) error {
 			switch {
 			case inv.Args().First() == "check" && inv.NArg() == 2:
 				return checkSite(ctx, inv, inv.Args().Get(1))
@@ -112,9 +112,9 @@ func searchSites(inv *invocation, sites configs.Sites, word string, notFound err
 	switch {
 	case len(found) == 0:
 		if near := suggest.Nearest(word, sites.SearchWords()); len(near) > 0 {
-			return withHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
+			return api.ReplaceHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
 		}
-		return withHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
+		return api.ReplaceHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
 	case inv.Bool("json"):
 		return inv.PrintIndentedJSON(found)
 	}

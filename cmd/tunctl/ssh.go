@@ -46,7 +46,7 @@ func sshCommand(t *term.Terminal) *cli.Command {
 			if c.NArg() == 0 {
 				return usagef("ssh takes a host or a session and, optionally, a command, as in `tunctl ssh narval` or `tunctl ssh jupyter nvidia-smi`")
 			}
-			err := interruptibleAction(t, shell)(c)
+			err := invokeInterruptible(t, shell)(c)
 			if _, said := errors.AsType[exitError](err); err == nil || said {
 				return err
 			}

@@ -31,11 +31,11 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "install", Usage: "add the Include line, and write the file that it includes",
-				Action: action(t, sshConfigInstall),
+				Action: invoke(t, sshConfigInstall),
 			},
 			{
 				Name: "remove", Usage: "remove the Include line and the included file",
-				Action: action(t, sshConfigRemove),
+				Action: invoke(t, sshConfigRemove),
 			},
 		},
 	}

@@ -38,7 +38,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: action(t, func(ctx context.Context, inv *invocation) error {
+		Action: invoke(t, func(ctx context.Context, inv *invocation) error {
 			if err := inv.atMostOne("session"); err != nil {
 				return err
 			}

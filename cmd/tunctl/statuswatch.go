@@ -1,23 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
-	"tunctl/internal/actions"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/desktop"
-	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/internal/watchui"
 )
@@ -47,12 +40,12 @@ func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
 			return err
 		}
 	}
-	w := &watchActions{inv: inv, waiter: rand.Text()}
+	w := &watchLogin{inv: inv}
 	ctx, stop := w.interruptible(ctx)
 	defer stop()
 	err := watchui.Run(ctx, inv.Terminal, inv.client, watchui.Options{
-		Status: st, Session: inv.Args().First(), Waiter: w.waiter,
-		Act: w.act, Login: w.login,
+		Status: st, Session: inv.Args().First(), Waiter: rand.Text(),
+		Login: w.login,
 	})
 	if errors.Is(err, watchui.ErrInterrupted) {
 		return exitError(exitInterrupted)
@@ -60,16 +53,15 @@ func watchOnScreen(ctx context.Context, inv *invocation, st api.Status) error {
 	return err
 }
 
-// watchActions does what the keys of the screen ask for, as the commands do.
-type watchActions struct {
+// watchLogin logs in for the screen of `tunctl status --watch`.
+type watchLogin struct {
 	inv       *invocation
-	waiter    string
 	loggingIn atomic.Bool
 }
 
 // interruptible ends ctx at a signal. The Ctrl-C of a login ends only that; elsewhere
 // Ctrl-C is a key.
-func (w *watchActions) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+func (w *watchLogin) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -89,84 +81,8 @@ func (w *watchActions) interruptible(ctx context.Context) (context.Context, cont
 	return ctx, cancel
 }
 
-func (w *watchActions) act(ctx context.Context, a watchui.Action) (watchui.Result, error) {
-	var text string
-	var err error
-	switch a.Verb {
-	case watchui.Open:
-		text, err = actions.OwnDesktop.OpenPage(ctx, w.inv.client, actions.Page{Session: a.Session})
-		text = cmp.Or(text, "opened "+a.Session)
-	case watchui.Up:
-		text, err = w.up(ctx, a.Session)
-	case watchui.Down:
-		text, err = w.down(ctx, api.DownRequest{Session: a.Session})
-	case watchui.Extend:
-		var by time.Duration
-		if by, err = parseSpan(a.Typed); err == nil {
-			text, err = actions.Extend(ctx, w.inv.client, a.Session, by)
-		}
-	case watchui.Cancel:
-		text, err = w.cancel(ctx, a)
-	case watchui.Copy:
-		return w.copyAddress(ctx, a.Session)
-	}
-	return watchui.Result{Text: text}, err
-}
-
-// up starts a session. The screen is what waits for it.
-func (w *watchActions) up(ctx context.Context, session string) (string, error) {
-	res, err := w.inv.client.Up(ctx, api.UpRequest{Session: session, Waiter: w.waiter})
-	switch {
-	case err != nil:
-		return "", err
-	case len(res.Session.Candidates) > 0:
-		return "", api.Errorf(api.CodeFailed, "several jobs of the name of %s are running", session).
-			WithHint("`tunctl up %s` in another terminal lets you choose one", session)
-	case unsubmitted(res.Session):
-		return "starting " + session + "; its job may be submitted while this screen is open", nil
-	}
-	return fmt.Sprintf("%s is %s%s", session, res.Session.State, show.Because(res.Session.Cause)), nil
-}
-
-func (w *watchActions) down(ctx context.Context, req api.DownRequest) (string, error) {
-	before, _ := w.inv.client.Status(ctx) // down itself says what is wrong
-	res, err := w.inv.client.Down(ctx, req)
-	var lines []string
-	for _, s := range res.Sessions {
-		lines = append(lines, downText(s, before, time.Now())...)
-	}
-	return strings.Join(lines, "\n"), err
-}
-
-// cancel ends a job. That of a session takes the session down too.
-func (w *watchActions) cancel(ctx context.Context, a watchui.Action) (string, error) {
-	if a.Session != "" {
-		return w.down(ctx, api.DownRequest{Session: a.Session, Cancel: true})
-	}
-	_, err := w.inv.client.Cancel(ctx, a.Host, a.Job.Ref())
-	return fmt.Sprintf("job %s was cancelled", a.Job.ID), err
-}
-
-// copyAddress copies the whole address of a page, or has the terminal do so where there is
-// no desktop, as over ssh.
-func (w *watchActions) copyAddress(ctx context.Context, session string) (watchui.Result, error) {
-	var res watchui.Result
-	var err error
-	clipboard := actions.Desktop{Copy: func(ctx context.Context, address string) error {
-		if desktop.Copy(ctx, address) != nil {
-			res.Clipboard = address
-		}
-		return nil
-	}}
-	res.Text, err = clipboard.CopyAddress(ctx, w.inv.client, actions.Page{Session: session})
-	if res.Clipboard != "" {
-		res.Text = fmt.Sprintf("asked the terminal to copy the address of %s; if it does not, `tunctl open %s --print` shows it", session, session)
-	}
-	return res, err
-}
-
 // login asks the questions of a host, with a client of its own: the one that watches cannot ask.
-func (w *watchActions) login(ctx context.Context, host string) error {
+func (w *watchLogin) login(ctx context.Context, host string) error {
 	w.loggingIn.Store(true)
 	defer w.loggingIn.Store(false)
 	ctx, stop := interruptible(ctx)

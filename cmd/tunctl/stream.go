@@ -101,10 +101,10 @@ func (inv *invocation) withNearSession(name string, err error) error {
 	cfg := readConfig(inv.paths)
 	_, known := knownDestination(cfg, api.Status{}, name)
 	near := suggest.Nearest(strings.TrimSuffix(name, aliasSuffix), configuredSessions(cfg))
-	if known || len(near) == 0 || !hasCode(err, api.CodeUnknownHost) || strings.Contains(hintOf(err), "did you mean") {
+	if known || len(near) == 0 || !api.HasCode(err, api.CodeUnknownHost) || strings.Contains(hintOf(err), "did you mean") {
 		return err
 	}
-	return withHint(err, "did you mean the session %s?", near[0])
+	return api.ReplaceHint(err, "did you mean the session %s?", near[0])
 }
 
 // refuseSession refuses the name of a session where a host is expected, and says which

@@ -34,7 +34,7 @@ func submitCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: your home folder)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		},
-		Action: interruptibleAction(t, submit),
+		Action: invokeInterruptible(t, submit),
 	}
 }
 
@@ -52,7 +52,7 @@ func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
 	}
 	var err error
 	if req.Script, err = findScript(req.Script); err != nil {
-		err = withHint(err, "for a script on %s, leave out %q", words[0], localPrefix)
+		err = api.ReplaceHint(err, "for a script on %s, leave out %q", words[0], localPrefix)
 	}
 	return req, err
 }
@@ -100,8 +100,8 @@ func submit(ctx context.Context, inv *invocation) error {
 
 // withLocalHint points to a script of that name on this machine.
 func withLocalHint(err error, script string) error {
-	if _, here := os.Stat(script); here != nil || hintOf(err) != "" || !hasCode(err, api.CodeSubmit) {
+	if _, here := os.Stat(script); here != nil || hintOf(err) != "" || !api.HasCode(err, api.CodeSubmit) {
 		return err
 	}
-	return withHint(err, "a script of that name is on this machine: %s%s uploads it first", localPrefix, script)
+	return api.ReplaceHint(err, "a script of that name is on this machine: %s%s uploads it first", localPrefix, script)
 }

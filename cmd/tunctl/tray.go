@@ -27,7 +27,7 @@ func trayCommand(t *term.Terminal) *cli.Command {
 		Description: "An icon with a menu, notifications, and a dialog when a host asks for a password or a one-time code.\n" +
 			"The tray is only a client of the agent: quitting it disconnects nothing.\n\n" +
 			"`tunctl autostart on` starts it at login. Only one tray runs at a time.",
-		Action: action(t, showTray),
+		Action: invoke(t, showTray),
 	}
 }
 

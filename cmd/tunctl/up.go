@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -65,7 +65,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: interruptibleAction(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
 			name, err := inv.sessionName()
 			if err != nil {
 				return err
@@ -145,7 +145,7 @@ func (u *up) start(ctx context.Context, open bool) error {
 		u.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	opened, err := openPage(ctx, u.Terminal, u.client, actions.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
+	opened, err := openPage(ctx, u.Terminal, u.client, action.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
 	if opened != "" { // its address was printed just now
 		u.Say("%s opened the page", u.Paint(term.Green, "✓"))
 	}
@@ -183,15 +183,11 @@ func (u *up) bringUp(ctx context.Context) (api.Session, error) {
 	return session, err
 }
 
-// unsubmitted reports whether a session's job is yet to be submitted, which happens only
-// while a command waits.
-func unsubmitted(s api.Session) bool { return s.MaySubmit && s.Job == nil }
-
 // timedOut is the error when the wait is over; it says whether the session continues.
 func (u *up) timedOut(s api.Session) error {
 	e := api.Errorf(api.CodeTimeout, "session %q is still %s%s", u.name, s.State, show.Because(s.Cause)).
 		WithHint("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name)
-	if unsubmitted(s) {
+	if s.AwaitsSubmission() {
 		e.Hint = fmt.Sprintf("no job is submitted unless a command waits: `tunctl up %s` waits again", u.name)
 	}
 	if s.Hint != "" { // what to do about it
@@ -251,7 +247,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 		if session, err = u.next(ctx, events, answer.At, session); err != nil {
 			return session, err
 		}
-		if unsubmitted(was) && !session.MaySubmit && looksForJob(session) {
+		if was.AwaitsSubmission() && !session.MaySubmit && looksForJob(session) {
 			return session, u.permissionEnded(session, api.DurationText(time.Since(answer.At)))
 		}
 	}
@@ -382,7 +378,7 @@ func (u *up) failure(s api.Session) error {
 	case e.Message == "":
 		e.Message = fmt.Sprintf("session %q is %s", s.Name, s.State)
 	}
-	if s.State == api.SessionNeedsLogin && unsubmitted(s) { // the permission ends with this command
+	if s.State == api.SessionNeedsLogin && s.AwaitsSubmission() { // the permission ends with this command
 		e.Hint = strings.TrimPrefix(fmt.Sprintf("%s; then `tunctl up %s` again", e.Hint, s.Name), "; ")
 	}
 	return e
@@ -453,9 +449,9 @@ func (u *up) sayInterrupted(s api.Session) {
 	switch {
 	case u.name == "": // the agent has not answered yet
 		u.Say("stopped waiting; `tunctl status` shows what the agent has started")
-	case unsubmitted(s) && s.State == api.SessionSubmitting:
+	case s.AwaitsSubmission() && s.State == api.SessionSubmitting:
 		u.Say("stopped waiting; `tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name)
-	case unsubmitted(s):
+	case s.AwaitsSubmission():
 		u.Say("stopped waiting; no job was submitted, and none will be until the next `tunctl up %s`", u.name)
 	case s.Job == nil || s.Job.State.Ended():
 		u.Say("stopped waiting; the agent continues in the background: `tunctl down %s` stops it", u.name)

@@ -21,7 +21,6 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
-	"tunctl/jobwatch"
 )
 
 func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
@@ -154,7 +153,7 @@ func startFakeAgent(t *testing.T, tells ...api.Session) *fakeAgent {
 
 var (
 	waitingFor = api.Session{Name: "jupyter", Host: "narval", State: api.SessionConnecting, MaySubmit: true}
-	spooled    = api.Session{Name: "jupyter", Host: "narval", State: api.SessionStarting, Job: &api.Job{ID: "7", State: api.JobRunning}, Hint: jobwatch.Spooled}
+	spooled    = api.Session{Name: "jupyter", Host: "narval", State: api.SessionStarting, Job: &api.Job{ID: "7", State: api.JobRunning}, Hint: api.HintSpooled}
 	lapsed     = api.Session{Name: "jupyter", Host: "narval", State: api.SessionConnecting, Cause: "no route"}
 	broughtUp  = api.Session{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "7", State: api.JobRunning}}
 )
@@ -212,7 +211,7 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 		{submitting, "shows whether the job has just been submitted", "no job is submitted unless a command waits"},
 		{queued, "job 7 stays", "it continues in the background"},
 		{reconnecting, "job 7 stays", "it continues in the background"},
-		{spooled, "job 7 stays", jobwatch.Spooled + "; it continues in the background"},
+		{spooled, "job 7 stays", api.HintSpooled + "; it continues in the background"},
 		{lapsed, "the agent continues in the background", "it continues in the background"},
 	} {
 		var said bytes.Buffer

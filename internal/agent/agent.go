@@ -92,7 +92,7 @@ func New(o Options) (*Agent, error) {
 	a.prompts = events.NewPrompts(a.hub)
 	a.hosts = hosts.New(hosts.Options{
 		Settings: a.settings, Store: st, Prompter: a.prompts, Log: o.Log, Changed: a.hostChanged, Practice: o.Practice, Network: o.network,
-		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.ProbeEvery, Quota: o.Limits.Quota,
+		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.Probe.Every, Quota: o.Limits.Quota,
 	})
 	a.pool = a.hosts.Pool
 	return a, nil

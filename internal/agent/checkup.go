@@ -12,8 +12,10 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -140,7 +142,7 @@ func (c *checkup) disk(ctx context.Context) {
 // forwarding dials a port on the login node where nothing listens: "refused" proves that
 // the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
 	if err == nil {
@@ -188,7 +190,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 			c.failed("script", err, "")
 			return
 		}
-	} else if _, err := jobwatch.ReadFile(ctx, hosts.Runner{Host: c.host}, path); err != nil {
+	} else if _, err := joblog.ReadFile(ctx, hosts.Runner{Host: c.host}, path); err != nil {
 		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
 			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
@@ -206,7 +208,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 	detector := c.agent.settings.Detector(c.session.config().App)
 	size := 0
-	err := jobwatch.ReadLog(ctx, c.session.logReader(), path, func(chunk jobwatch.Chunk) {
+	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})
@@ -236,9 +238,9 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
 	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
-		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe)
+		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
 		defer cancel()
-		err = probe(ctx, c.host, *ep)
+		err = probe.Once(ctx, c.host, *ep)
 	}
 	switch ep := f.Endpoint; {
 	case c.session.config().App == configs.ShellApp && f.Answers:
@@ -251,7 +253,7 @@ func (c *checkup) page(ctx context.Context, f facts.Facts) {
 		c.ok("page", "the page is reached on its node %s", f.Job.Node)
 	case ep.TakesOneClient():
 		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")
-	case err != nil && !errors.Is(err, errTokenUnknown):
+	case err != nil && !errors.Is(err, probe.ErrTokenUnknown):
 		c.add("page", api.CheckBad, fmt.Sprintf("%s does not respond: %v", ep.Address(), err), "`tunctl logs` shows whether the server is still running")
 	default:
 		c.ok("page", "%s responds, reached from the login node", ep.Address())

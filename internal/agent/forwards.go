@@ -380,7 +380,7 @@ func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
 	switch {
 	case x.isPage && x.page == "":
 		if ready && s.facts.Link == "" {
-			return s.route.target()
+			return s.route.Target()
 		}
 		return nil
 	case s.hasJobLocked() && !s.facts.JobRuns():
@@ -391,7 +391,7 @@ func (s *session) targetLocked(x *sessionForward, ready bool) *forward.Target {
 			return nil // it is not announced
 		}
 		// Connections in advance would be sent to a page that nobody looks at.
-		ep := p.endpoint()
+		ep := p.Endpoint()
 		return &forward.Target{Dialer: p, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Limited: true}
 	case s.hasJobLocked():
 		fixed.Dialer = nodeDialer{session: s, job: s.facts.Job.Ref(), node: s.facts.Job.Node, restarts: s.facts.Job.Restarts}

@@ -53,6 +53,11 @@ const (
 
 func newGuest(t *testing.T) *guest {
 	t.Helper()
+	return guestWith(t, DefaultLimits())
+}
+
+func guestWith(t *testing.T, limits Limits) *guest {
+	t.Helper()
 	dir := t.TempDir()
 	keyFile, key := guestKey(t, dir)
 	g := &guest{t: t, hosts: map[string]*simHost{}, names: []string{"alpha", "beta", "gamma", "delta", "mfa"}, codes: map[int]int{}, since: time.Now(), hours: 5}
@@ -88,7 +93,7 @@ func newGuest(t *testing.T) *guest {
 	if err := home.MakePrivate(paths.State); err != nil {
 		t.Fatal(err)
 	}
-	g.start(paths, filepath.Join(dir, "ssh_config"))
+	g.start(paths, filepath.Join(dir, "ssh_config"), limits)
 	return g
 }
 
@@ -114,9 +119,9 @@ func guestKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
 }
 
 // start runs the agent without its socket, which would hold the simulated clock.
-func (g *guest) start(paths home.Paths, sshConfig string) {
+func (g *guest) start(paths home.Paths, sshConfig string, limits Limits) {
 	g.t.Helper()
-	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
+	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: limits, Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
 		Dial:   dialSim(g.hosts),
 		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
 		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },

@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 )
 
@@ -27,7 +27,7 @@ func (s *session) logPath(job api.Job) string {
 	if pattern == "" {
 		return job.Log
 	}
-	return jobwatch.ExpandLog(pattern, job, s.remoteUser())
+	return joblog.Expand(pattern, job, s.remoteUser())
 }
 
 // logReader reads the file at logPath: on the host, or on this computer if the config
@@ -73,7 +73,7 @@ func (s *session) logTail(ctx context.Context, job api.Job) string {
 	if path == "" {
 		return ""
 	}
-	text, err := jobwatch.TailLog(ctx, s.logReader(), path, tailLines)
+	text, err := joblog.Tail(ctx, s.logReader(), path, tailLines)
 	if err != nil {
 		s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
 		return ""
@@ -178,7 +178,7 @@ const maxTail = 1000
 
 // sendTail sends the end of the log in one chunk, without secrets.
 func (src logSource) sendTail(ctx context.Context, out *localapi.Lines, n int) error {
-	text, err := jobwatch.TailLog(ctx, src.reader, src.path, n)
+	text, err := joblog.Tail(ctx, src.reader, src.path, n)
 	if err != nil {
 		return err
 	}
@@ -194,23 +194,23 @@ func (src logSource) send(ctx context.Context, out *localapi.Lines, follow bool,
 	if !src.secrets {
 		sink.redact = api.NewRedactor(src.known...)
 	}
-	each := func(c jobwatch.Chunk) {
+	each := func(c joblog.Chunk) {
 		if err := sink.write(c); err != nil {
 			cancel(err)
 		}
 	}
 	if !follow {
-		err := jobwatch.ReadLog(ctx, src.reader, src.path, each)
+		err := joblog.Read(ctx, src.reader, src.path, each)
 		return errors.Join(err, sink.flush())
 	}
-	o := jobwatch.FollowOptions{Paths: []string{src.path}, Limits: limits}
+	o := joblog.FollowOptions{Paths: []string{src.path}, Limits: limits}
 	if tail > 0 {
-		if from, err := jobwatch.TailPosition(ctx, src.reader, src.path, tail); err == nil { // else the file may appear
-			o.From = []jobwatch.Position{from}
+		if from, err := joblog.TailPosition(ctx, src.reader, src.path, tail); err == nil { // else the file may appear
+			o.From = []joblog.Position{from}
 		}
 	}
-	f := jobwatch.NewFollower(src.reader, o)
-	f.Nudge() // a person asked
+	f := joblog.NewFollower(src.reader, o)
+	f.ReadOften() // a person asked
 	return f.Serve(ctx, each)
 }
 
@@ -224,7 +224,7 @@ type logSink struct {
 
 // write sends a chunk, except an end that may be the beginning of a secret: that waits for
 // the next chunk. A chunk that does not continue the last begins a new line.
-func (s *logSink) write(c jobwatch.Chunk) error {
+func (s *logSink) write(c joblog.Chunk) error {
 	if c.Reset || c.Path != s.path || c.Offset != s.end {
 		if err := s.flush(); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/jobwatch"
@@ -123,7 +125,7 @@ func (n *jobNodes) machine(ctx context.Context, which string) (machine, error) {
 
 // sameAsHost reports whether a node is the host that we are logged in to.
 func (n *jobNodes) sameAsHost(node string) bool {
-	return node != "" && jobwatch.SameNode(node, n.host.Status().LoginNode)
+	return node != "" && api.SameNode(node, n.host.Status().LoginNode)
 }
 
 // find returns the name of a node: by its name, by its number from 0, or that of the
@@ -135,7 +137,7 @@ func (n *jobNodes) find(which string) (string, error) {
 		return cmp.Or(n.server, n.job.Node), nil
 	}
 	all := jobwatch.Nodes(n.job)
-	i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, which) })
+	i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, which) })
 	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
 		i = number
 	}
@@ -198,12 +200,52 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	return n.open[name], nil
 }
 
+// probed is a job for its prober.
+type probed struct{ nodes *jobNodes }
+
+// probeOptions are those of a prober for a session's job.
+func probeOptions(s *session, nodes *jobNodes) probe.Options {
+	return probe.Options{Session: s.name, Job: probed{nodes}, Limits: s.agent.limits.Probe, Log: s.agent.log}
+}
+
+// Host implements probe.Job.
+func (p probed) Host() probe.Host { return p.nodes.host }
+
+// Node implements probe.Job.
+func (p probed) Node(ctx context.Context, name string) (probe.Node, error) {
+	return p.nodes.node(ctx, name)
+}
+
+// SameAsHost implements probe.Job.
+func (p probed) SameAsHost(node string) bool { return p.nodes.sameAsHost(node) }
+
+// DialNames implements probe.Job.
+func (p probed) DialNames(ctx context.Context, announced, node string, since time.Time) []string {
+	return p.nodes.dialNames(ctx, announced, node, since)
+}
+
+// Reaches implements probe.Job.
+func (p probed) Reaches() probe.Reaches {
+	s := p.nodes.session
+	cfg := s.config()
+	r := probe.Reaches{Config: cfg.Reach, Last: s.agent.store.Session(s.name).Reach}
+	if site, ok := s.agent.settings.Site(cfg.Host); ok {
+		r.Site = site.Reach
+	}
+	return r
+}
+
+// Machine implements probe.Job.
+func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
+	return p.nodes.session.jobMachine(ctx, "")
+}
+
 // reaches reports whether the login node connects to the session's page by that name of a
 // node.
 func (s *session) reaches(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.route != nil && s.route.endpoint.Reach == api.ReachLogin && jobwatch.SameNode(s.route.endpoint.Host, node)
+	return s.route != nil && s.route.Endpoint.Reach == api.ReachLogin && api.SameNode(s.route.Endpoint.Host, node)
 }
 
 // slurmID is the id of a job for a step, which is of one task of an array.
@@ -270,7 +312,7 @@ func (n *jobNodes) setServer(announced string, port int) {
 		node.SetServer(port)
 	}
 	all := jobwatch.Nodes(n.job)
-	if i := slices.IndexFunc(all, func(name string) bool { return jobwatch.SameNode(name, announced) }); i >= 0 {
+	if i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, announced) }); i >= 0 {
 		n.server = all[i]
 	}
 }
@@ -281,7 +323,7 @@ func (n *jobNodes) setServer(announced string, port int) {
 func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since time.Time) []string {
 	var list []string
 	add := func(name string) {
-		if name != "" && !isLocal(name) && !slices.Contains(list, name) {
+		if name != "" && !probe.IsLocal(name) && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
@@ -299,7 +341,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 			add(short)
 		}
 	}
-	if node != "" && time.Since(since) > n.session.agent.limits.NodeGrace {
+	if node != "" && time.Since(since) > n.session.agent.limits.Probe.NodeGrace {
 		for _, name := range n.lookUpNames(ctx, node) {
 			add(name)
 		}
@@ -310,7 +352,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 // siteNames are the names by which the login nodes of the session's site dial a node.
 func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
 	site, ok := n.session.agent.settings.Site(n.session.host())
-	if !ok || isLocal(node) || isAddress(node) {
+	if !ok || probe.IsLocal(node) || isAddress(node) {
 		return nil
 	}
 	return site.DialNames(node, func() []string {
@@ -330,4 +372,9 @@ func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
 	}
 	n.names.Store(node, names)
 	return names
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }

@@ -13,11 +13,13 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -40,9 +42,9 @@ type jobRun struct {
 	task     string  // of the job, in an array
 	work     sync.WaitGroup
 
-	follower    *jobwatch.Follower  // nil until the path of the log is known
-	from        []jobwatch.Position // where the follower begins
-	logPath     string              // that the follower reads first
+	follower    *joblog.Follower  // nil until the path of the log is known
+	from        []joblog.Position // where the follower begins
+	logPath     string            // that the follower reads first
 	logExists   atomic.Bool
 	logWritten  atomic.Bool // it has text
 	logFindings chan detect.Finding
@@ -58,7 +60,7 @@ type jobRun struct {
 	otherFindings chan detect.Finding
 
 	nodes  *jobNodes
-	prober *prober
+	prober *probe.Prober
 	remind *reminder
 	keep   *keeper
 }
@@ -66,7 +68,7 @@ type jobRun struct {
 func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
 	nodes := newJobNodes(s, host, jobs)
 	return &jobRun{
-		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: newProber(s, nodes),
+		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: probe.New(probeOptions(s, nodes)),
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
 		remind: newReminder(s), keep: newKeeper(s, jobs),
 	}
@@ -93,7 +95,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	})
 
 	r.session.show("waiting for job %s", job.ID)
-	r.work.Go(func() { r.prober.serve(ctx) })
+	r.work.Go(func() { r.prober.Serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
 	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
 		r.work.Go(func() { r.keep.serve(ctx) })
@@ -128,7 +130,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		case f := <-r.logFindings:
 			if job.State.Waiting() && !r.nudged {
 				r.nudged = true
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 			}
 			r.reportSilence(job)
 			r.handleFinding(f, job)
@@ -136,13 +138,13 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			r.handleFinding(f, job)
 		case <-silent:
 			r.reportSilence(job)
-		case p := <-r.prober.results:
+		case p := <-r.prober.Results():
 			r.handleProbe(p)
 		case <-changed:
 			was := up
 			changed, up = r.host.Changed(), hosts.IsUp(r.host)
 			if up && !was {
-				r.jobs.Nudge()
+				r.jobs.QuerySoon()
 				r.nudgeFollower()
 			}
 		case <-ctx.Done():
@@ -187,7 +189,7 @@ func moved(was, now api.Job) bool {
 // appears while the job is queued is the first sign of its start. If a running job has
 // none, as under srun, the server is searched for without it.
 func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
-	if job.Hint == jobwatch.Spooled { // other files of the job may not have the address
+	if job.Hint == api.HintSpooled { // other files of the job may not have the address
 		r.searchWithoutLog(ctx, job)
 	}
 	if r.follower != nil {
@@ -202,7 +204,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	r.logPath = paths[0]
 	r.showReading(job)
 	detector := r.session.agent.settings.Detector(r.session.config().App)
-	o := jobwatch.FollowOptions{
+	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
 		NewerThan: job.Submitted,
@@ -212,18 +214,18 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
 	if here, ok := r.session.logReader().(remote.Local); ok {
-		r.follower = jobwatch.NewFollower(here, o)
+		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
 	}
 	r.follower.Expect(job.ExpectedStart)
 	if watch.JustSubmitted() {
-		r.follower.Nudge() // the job may start at once
+		r.follower.ReadOften() // the job may start at once
 	}
 	watch.LogFollowed()
-	feed := jobwatch.Feed(detector)
+	feed := joblog.Feed(detector)
 	r.work.Go(func() {
-		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c jobwatch.Chunk) {
+		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c joblog.Chunk) {
 			feed(c)
 			r.logExists.Store(true)
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
@@ -242,12 +244,27 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 		r.session.closePage(func(x *facts.Facts) {
 			x.Doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
 		})
-		r.prober.setTarget(nil)
+		r.prober.SetTarget(nil)
 	case f.Found && f.Link != "":
 		r.session.change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, "" })
 	case f.Found:
-		r.prober.setTarget(&probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)})
+		r.prober.SetTarget(r.target(f, job))
 	}
+}
+
+// target is what to prove for a finding.
+func (r *jobRun) target(f detect.Finding, job api.Job) *probe.Target {
+	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)}
+}
+
+// proveShell has the prober run a command inside a job that serves no page, once it is
+// known where the job runs.
+func (r *jobRun) proveShell(job api.Job) {
+	if job.State != api.JobRunning || job.Node == "" || r.prober.Target() != nil {
+		return
+	}
+	r.session.show("running a command inside job %s on %s", job.ID, job.Node)
+	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
 // setFinding keeps the latest finding.
@@ -260,30 +277,30 @@ func (r *jobRun) setFinding(f detect.Finding) {
 }
 
 // handleProbe acts on what the prober returned.
-func (r *jobRun) handleProbe(p probeResult) {
+func (r *jobRun) handleProbe(p probe.Result) {
 	switch {
-	case p.disconnected:
+	case p.Disconnected:
 		// The host's state has the reason, which may arrive later otherwise. It is read here,
 		// since the host may be connected again by now.
 		r.session.change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
-	case p.target != r.prober.target: // the log has announced another since
-	case p.route != nil:
-		if p.route.inside == nil {
-			r.nodes.setServer(p.target.finding.Host, p.route.endpoint.Port)
+	case p.Target != r.prober.Target(): // the log has announced another since
+	case p.Route != nil:
+		if p.Route.Inside == nil {
+			r.nodes.setServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
 		}
-		r.session.openPage(p.route)
+		r.session.openPage(p.Route)
 		if r.follower != nil {
 			r.follower.Settled() // the log is read less often
 		}
 	default:
 		r.session.change(func(f *facts.Facts) {
-			f.Answers, f.Doing = false, p.doing
-			if p.target.shell {
-				f.NotInside = p.doing
+			f.Answers, f.Doing = false, p.Doing
+			if p.Target.Shell {
+				f.NotInside = p.Doing
 			}
 		})
-		if p.suspected { // the job may have ended
-			r.jobs.Nudge()
+		if p.Suspected { // the job may have ended
+			r.jobs.QuerySoon()
 			r.nudgeFollower()
 		}
 	}
@@ -291,17 +308,17 @@ func (r *jobRun) handleProbe(p probeResult) {
 
 // openPage makes a proven route the way to the session's page, if it has one, and opens its
 // forward there once the session is ready.
-func (s *session) openPage(proven *route) {
+func (s *session) openPage(proven *probe.Route) {
 	remember := func(r *state.Session) {
-		if !proven.endpoint.TakesOneClient() { // nobody has tried the way to it
-			r.Reach = proven.endpoint.Reach
+		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
+			r.Reach = proven.Endpoint.Reach
 		}
 	}
 	_ = s.record(remember, func(f *facts.Facts) {
 		s.route = proven
 		f.Answers, f.Doing = true, ""
-		if proven.inside == nil {
-			f.Endpoint = &proven.endpoint
+		if proven.Inside == nil {
+			f.Endpoint = &proven.Endpoint
 		}
 	})
 }
@@ -313,6 +330,39 @@ func (s *session) closePage(show func(*facts.Facts)) {
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
+}
+
+// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
+// only a few seconds longer.
+const verifyTimeout = 5 * time.Second
+
+// verify probes the page of a ready session once more, for a person who wants to use it
+// now: its job may have been cancelled a moment ago, and the scheduler is not queried
+// that often.
+func (s *session) verify(ctx context.Context) {
+	s.mu.Lock()
+	r, ready := s.route, s.current.State == api.SessionReady && s.facts.Link == ""
+	s.mu.Unlock()
+	if r == nil || !ready {
+		return
+	}
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
+	defer cancel()
+	err := r.Verify(probing)
+	if err == nil || ctx.Err() != nil {
+		return // it responds, or the person has left and nothing is known
+	}
+	what := r.Endpoint.Address()
+	if r.Inside != nil {
+		what = "the job"
+	}
+	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
+	s.change(func(f *facts.Facts) {
+		if s.route == r && f.Answers {
+			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
+		}
+	})
+	r.Suspect()
 }
 
 // resume continues where the previous run stopped. Its log announces the new endpoint
@@ -339,8 +389,8 @@ func (r *jobRun) resume(job api.Job) {
 	case r.finding.Found: // in its own log
 	case job.Node == "":
 		return // called again when the job starts
-	case f.Found && (jobwatch.SameNode(f.Host, job.Node) || was.changed && !jobwatch.SameNode(f.Host, was.node)):
-		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return jobwatch.SameNode(o.Host, was.node) })
+	case f.Found && (api.SameNode(f.Host, job.Node) || was.changed && !api.SameNode(f.Host, was.node)):
+		f.Others = slices.DeleteFunc(slices.Clone(f.Others), func(o detect.Finding) bool { return api.SameNode(o.Host, was.node) })
 		r.handleFinding(f, job)
 	}
 	r.previous = nil
@@ -349,7 +399,7 @@ func (r *jobRun) resume(job api.Job) {
 // nudgeFollower has the log read often for a while: something has just changed.
 func (r *jobRun) nudgeFollower() {
 	if r.follower != nil {
-		r.follower.Nudge()
+		r.follower.ReadOften()
 	}
 }
 
@@ -394,7 +444,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 		return
 	}
 	r.searching = true
-	if job.Hint == jobwatch.Spooled {
+	if job.Hint == api.HintSpooled {
 		r.session.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	} else {
 		r.session.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)

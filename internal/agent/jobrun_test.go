@@ -1,10 +1,11 @@
 package agent
 
 import (
-	"context"
 	"testing"
 
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 )
 
@@ -24,13 +25,13 @@ func TestAMovedJobIsFollowedByWhatItsLogSaidLast(t *testing.T) {
 		"nothing, in a log begun anew": {[]detect.Finding{at("cn01"), {}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := &jobRun{prober: newProber(nil, nil), node: "cn01"}
+			before := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), node: "cn01"}
 			for _, f := range tt.said {
 				before.handleFinding(f, api.Job{ID: "7", Node: "cn01"})
 			}
-			after := &jobRun{prober: newProber(nil, nil), previous: before}
+			after := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), previous: before}
 			after.resume(api.Job{ID: "7", Node: "cn02"})
-			if got := after.prober.target != nil; got != tt.want {
+			if got := after.prober.Target() != nil; got != tt.want {
 				t.Errorf("it is asked: %t, want %t", got, tt.want)
 			}
 		})
@@ -41,57 +42,51 @@ func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
 	at := func(host string) detect.Finding {
 		return detect.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
 	}
-	before := &jobRun{prober: newProber(nil, nil), node: "cn01", logFindings: make(chan detect.Finding, 1)}
+	before := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), node: "cn01", logFindings: make(chan detect.Finding, 1)}
 	before.handleFinding(at("cn01"), api.Job{ID: "7", Node: "cn01"})
 	offer(before.logFindings, at("cn02")) // the follower is past this line when the scheduler tells of the move
-	after := &jobRun{prober: newProber(nil, nil), previous: before}
+	after := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), previous: before}
 	after.resume(api.Job{ID: "7", State: api.JobQueued}) // an answer from before the new start
-	if after.prober.target != nil {
+	if after.prober.Target() != nil {
 		t.Error("it is asked before its node is known")
 	}
 	after.resume(api.Job{ID: "7", Node: "cn02"})
-	if after.prober.target == nil || after.finding.Host != "cn02" {
+	if after.prober.Target() == nil || after.finding.Host != "cn02" {
 		t.Errorf("the line that names the new node is lost: %+v", after.finding)
 	}
 }
 
 func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
 	s := quietSession(t)
-	r := &jobRun{session: s, prober: newProber(nil, nil), nodes: newJobNodes(s, nil, nil)}
-	before := &probeTarget{finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}}
-	now := &probeTarget{finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8889}}}
-	r.prober.setTarget(before)
-	r.prober.setTarget(now)
-	for _, target := range []*probeTarget{before, now} {
-		r.handleProbe(probeResult{target: target, route: &route{endpoint: target.finding.Endpoint}})
+	r := &jobRun{session: s, prober: probe.New(probe.Options{}), nodes: newJobNodes(s, nil, nil)}
+	before := &probe.Target{Finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}}
+	now := &probe.Target{Finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8889}}}
+	r.prober.SetTarget(before)
+	r.prober.SetTarget(now)
+	for _, target := range []*probe.Target{before, now} {
+		r.handleProbe(probe.Result{Target: target, Route: &probe.Route{Endpoint: target.Finding.Endpoint}})
 		if opened := r.session.route != nil; opened != (target == now) {
-			t.Errorf("port %d: the page is open: %t", target.finding.Port, opened)
+			t.Errorf("port %d: the page is open: %t", target.Finding.Port, opened)
 		}
 	}
 }
 
 func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	s := quietSession(t)
-	r := &jobRun{session: s, prober: newProber(nil, nil), nodes: newJobNodes(s, nil, nil)}
+	r := &jobRun{session: s, prober: probe.New(probe.Options{}), nodes: newJobNodes(s, nil, nil)}
 	f := detect.Finding{Found: true, Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}
-	target := &probeTarget{finding: f}
-	r.prober.setTarget(target)
+	target := &probe.Target{Finding: f}
+	r.prober.SetTarget(target)
 	f.Ended = true
 	r.handleFinding(f, api.Job{ID: "7"})
-	r.handleProbe(probeResult{target: target, route: &route{endpoint: f.Endpoint}})
+	r.handleProbe(probe.Result{Target: target, Route: &probe.Route{Endpoint: f.Endpoint}})
 	if r.session.route != nil || r.session.known().Answers {
 		t.Error("the page of a server that has stopped is open")
 	}
-	r.handleProbe(probeResult{target: target, doing: "it does not respond yet"})
+	r.handleProbe(probe.Result{Target: target, Doing: "it does not respond yet"})
 	if got := r.session.facts.Doing; got == "it does not respond yet" {
 		t.Errorf("shown is %q", got)
 	}
-}
-
-func TestAResultThatNobodyReadsDoesNotHoldTheProber(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	newProber(nil, nil).send(ctx, probeResult{})
 }
 
 func TestMovedTellsARequeueFromAStart(t *testing.T) {

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"tunctl/internal/agent/probe"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 )
@@ -11,19 +12,7 @@ import (
 type Limits struct {
 	Tunnel tunnel.Limits
 	Jobs   remote.Limits
-	// Probe is how long one request to an endpoint may take, ProbeEvery how soon the
-	// next follows while it does not respond, ProbeSlow the same after a minute.
-	Probe      time.Duration
-	ProbeEvery time.Duration
-	ProbeSlow  time.Duration
-	// TokenGrace is how long to wait for the token of a server in its log before the
-	// session is ready with the server's login page.
-	TokenGrace time.Duration
-	// NodeGrace is how long the login node may fail to connect to an endpoint before
-	// the compute node itself is tried, NodeProbe how long one request may take then,
-	// including the login on the node.
-	NodeGrace time.Duration
-	NodeProbe time.Duration
+	Probe  probe.Limits
 	// Usage is how often a running job is measured while somebody looks.
 	Usage time.Duration
 	// Silent is how long a running job may write nothing before the session says so.
@@ -56,9 +45,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Tunnel: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits(),
-		Probe: 10 * time.Second, ProbeEvery: time.Second, ProbeSlow: 10 * time.Second,
-		TokenGrace: 15 * time.Second, Drain: 5 * time.Second, Socket: 5 * time.Second,
-		NodeGrace: 5 * time.Second, NodeProbe: 45 * time.Second,
+		Probe: probe.DefaultLimits(), Drain: 5 * time.Second, Socket: 5 * time.Second,
 		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		Permit:  time.Hour,
 		Quota:   time.Hour,
@@ -73,7 +60,7 @@ func DefaultLimits() Limits {
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), remote.PracticeLimits()
-	l.ProbeEvery = 100 * time.Millisecond
+	l.Probe.Every = 100 * time.Millisecond
 	l.KeepRetry = time.Second
 	l.Socket = 200 * time.Millisecond
 	l.Usage = 2 * time.Second

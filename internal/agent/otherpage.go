@@ -3,119 +3,35 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
-	"net"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
-	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
 	"tunctl/internal/suggest"
 )
-
-// otherPage is a page that the session's job announces besides its main one, such as a
-// dashboard. It is the dialer of its own forward: nothing is sent to it before its first
-// use, which finds the way to it as for the main page.
-type otherPage struct {
-	name   string
-	prober *prober // for its routes; it serves nothing
-	target *probeTarget
-	since  time.Time     // when it was announced
-	search ctxtime.Mutex // held while a caller looks for the way
-
-	mu      sync.Mutex
-	route   *route // the way that works; nil: none is known
-	failure error  // of the last search
-	restTo  time.Time
-}
-
-// endpoint is the page as it was announced, or as it is reached once that is known.
-func (p *otherPage) endpoint() api.Endpoint {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.route != nil {
-		return p.route.endpoint
-	}
-	return p.target.finding.Endpoint
-}
-
-// Dial implements forward.Dialer.
-func (p *otherPage) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	r, err := p.find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := r.target()
-	conn, err := r.dialer.Dial(ctx, t.Network, t.Address)
-	if errors.Is(err, api.ErrRefused) || errors.Is(err, api.ErrProhibited) {
-		p.settle(nil, nil) // the next caller looks for another way
-	}
-	return conn, err
-}
-
-// find returns the way to the page, which it looks for if none is known. After a search
-// that failed, callers get its error for a moment: a browser asks again and again.
-func (p *otherPage) find(ctx context.Context) (*route, error) {
-	if err := p.search.Lock(ctx); err != nil {
-		return nil, err
-	}
-	defer p.search.Unlock()
-	p.mu.Lock()
-	found, failure := p.route, p.failure
-	resting := time.Now().Before(p.restTo)
-	p.mu.Unlock()
-	switch {
-	case found != nil:
-		return found, nil
-	case failure != nil && resting:
-		return nil, failure
-	}
-	result := p.prober.prove(ctx, p.target, p.since)
-	if result.route == nil {
-		failure = errors.New(result.doing)
-		if ctx.Err() == nil { // else nothing is known
-			p.settle(nil, failure)
-		}
-		return nil, failure
-	}
-	p.settle(result.route, nil)
-	return result.route, nil
-}
-
-func (p *otherPage) settle(r *route, failure error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.route, p.failure = r, failure
-	p.restTo = time.Now().Add(p.prober.session.agent.limits.ProbeEvery)
-}
 
 // announceOthers makes the other pages of the log those of the session.
 func (r *jobRun) announceOthers(job api.Job) {
 	if r.others == nil {
 		return // no log was read
 	}
-	pages := make([]*otherPage, len(r.others))
+	pages := make([]*probe.Page, len(r.others))
 	for i, f := range r.others {
-		pages[i] = &otherPage{
-			name: f.Name, prober: newProber(r.session, r.nodes), since: time.Now(), search: ctxtime.NewMutex(),
-			target: &probeTarget{finding: f, job: job.ID, node: job.Node, files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)},
-		}
+		pages[i] = probe.NewPage(f.Name, probeOptions(r.session, r.nodes), r.target(f, job))
 	}
 	r.session.setOthers(pages)
 }
 
 // setOthers sets the other pages that the job announces. What is known about a page that
 // was announced before is kept.
-func (s *session) setOthers(pages []*otherPage) {
+func (s *session) setOthers(pages []*probe.Page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := len(pages) != len(s.others)
 	for i, p := range pages {
-		if known := s.otherLocked(p.name); known != nil && known.prober.nodes == p.prober.nodes && known.target.sameAs(p.target) {
+		if known := s.otherLocked(p.Name); known != nil && known.SameAs(p) {
 			pages[i] = known
 		} else {
 			changed = true
@@ -128,8 +44,8 @@ func (s *session) setOthers(pages []*otherPage) {
 }
 
 // otherLocked is the page with that name; nil if it is not announced.
-func (s *session) otherLocked(name string) *otherPage {
-	i := slices.IndexFunc(s.others, func(p *otherPage) bool { return p.name == name })
+func (s *session) otherLocked(name string) *probe.Page {
+	i := slices.IndexFunc(s.others, func(p *probe.Page) bool { return p.Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -140,9 +56,9 @@ func (s *session) otherLocked(name string) *otherPage {
 func (s *session) otherEndpointsLocked() []api.NamedEndpoint {
 	var list []api.NamedEndpoint
 	for _, p := range s.others {
-		ep := api.NamedEndpoint{Name: p.name, Endpoint: p.endpoint()}
+		ep := api.NamedEndpoint{Name: p.Name, Endpoint: p.Endpoint()}
 		ep.Token, ep.Password = api.Secret{}, api.Secret{}
-		if x := s.forward.ofPage(p.name); x != nil {
+		if x := s.forward.ofPage(p.Name); x != nil {
 			ep.URL = ep.PageURL(x.local.URLHost()).String()
 		}
 		list = append(list, ep)
@@ -157,7 +73,7 @@ func (s *session) page(ctx context.Context, name string) (api.OpenResponse, erro
 	if err != nil || other == nil {
 		return main, err
 	}
-	r, err := other.find(ctx)
+	r, err := other.Find(ctx)
 	if err != nil {
 		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "cannot open %s of session %s: %w", name, s.name, err).
 			WithHint("`tunctl logs %s` shows whether it still runs", s.name)
@@ -166,11 +82,11 @@ func (s *session) page(ctx context.Context, name string) (api.OpenResponse, erro
 	if err != nil {
 		return api.OpenResponse{}, err
 	}
-	return pageAt(r.endpoint, local), nil
+	return pageAt(r.Endpoint, local), nil
 }
 
 // findPage returns the address of the main page, or another page.
-func (s *session) findPage(name string) (main api.OpenResponse, other *otherPage, err error) {
+func (s *session) findPage(name string) (main api.OpenResponse, other *probe.Page, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	other, ep := s.otherLocked(name), s.facts.Endpoint
@@ -195,7 +111,7 @@ func (s *session) findPage(name string) (main api.OpenResponse, other *otherPage
 		names = append(names, ep.App)
 	}
 	for _, p := range s.others {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	return main, nil, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.name, name).
 		WithHint("available: %s; `tunctl forward %s PORT` forwards any port",
@@ -203,18 +119,18 @@ func (s *session) findPage(name string) (main api.OpenResponse, other *otherPage
 }
 
 // forwardOther opens the forward of another page, if it has none, and returns its local address.
-func (s *session) forwardOther(p *otherPage) (local string, err error) {
+func (s *session) forwardOther(p *probe.Page) (local string, err error) {
 	s.acting.Lock() // a down would leave its record behind
 	defer s.acting.Unlock()
 	rec := s.agent.store.Session(s.name)
 	s.mu.Lock()
-	x := s.forward.ofPage(p.name)
+	x := s.forward.ofPage(p.Name)
 	switch {
-	case s.forward == nil || s.otherLocked(p.name) != p:
+	case s.forward == nil || s.otherLocked(p.Name) != p:
 		err = api.Errorf(api.CodeNotReady, "the job of session %s has just ended or moved", s.name).
 			WithHint("`tunctl status %s` shows how it is now", s.name)
 	case x == nil:
-		x = &sessionForward{isPage: true, page: p.name}
+		x = &sessionForward{isPage: true, page: p.Name}
 		err = s.openLocked(s.forward, []*sessionForward{x}, rec)
 	}
 	_, picked := s.forward.ports()
@@ -223,10 +139,16 @@ func (s *session) forwardOther(p *otherPage) (local string, err error) {
 		return "", err
 	}
 	_ = s.record(func(r *state.Session) {
-		if !slices.Contains(r.Opened, p.name) {
-			r.Opened = append(slices.Clone(r.Opened), p.name)
+		if !slices.Contains(r.Opened, p.Name) {
+			r.Opened = append(slices.Clone(r.Opened), p.Name)
 		}
 		r.KeepPorts(0, picked)
 	}, nil)
 	return x.local.URLHost(), nil
+}
+
+// noPageError is the error for the page of a session that has none.
+func (s *session) noPageError() *api.Error {
+	return api.Errorf(api.CodeUsage, "session %s has no page: it is for work inside its job", s.name).
+		WithHint("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", s.name, s.name)
 }

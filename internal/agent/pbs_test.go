@@ -10,7 +10,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/lab"
-	"tunctl/jobwatch"
 )
 
 // script writes the session's job script.
@@ -26,10 +25,10 @@ func TestAJobWhoseOutputPBSSpoolsIsFoundByJupytersOwnFileAndSaysWhatIsWrong(t *t
 		t.Fatal(err)
 	}
 	s := w.until("starting, with what is wrong", func(s api.Session) bool {
-		return s.State == api.SessionStarting && strings.HasPrefix(s.Cause, "PBS keeps the output of job ") && s.Hint == jobwatch.Spooled
+		return s.State == api.SessionStarting && strings.HasPrefix(s.Cause, "PBS keeps the output of job ") && s.Hint == api.HintSpooled
 	})
 	err := w.client.Log(t.Context(), api.LogQuery{Session: "jupyter"}, func(api.LogChunk) {})
-	if said, ok := errors.AsType[*api.Error](err); !ok || said.Hint != jobwatch.Spooled {
+	if said, ok := errors.AsType[*api.Error](err); !ok || said.Hint != api.HintSpooled {
 		t.Errorf("the log: %v", err)
 	}
 	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")

@@ -14,6 +14,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/localapi"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -58,11 +59,11 @@ type session struct {
 	cfg     configs.Session
 	asked   submit.Plan // for the submission that is permitted; zero: a person chose nothing
 	facts   facts.Facts
-	current api.Session  // as last entered
-	forward *forwards    // from the first start to down
-	route   *route       // the proven way to the page; nil: none
-	others  []*otherPage // the other pages that the job announces
-	attempt *attempt     // the attempt in progress
+	current api.Session   // as last entered
+	forward *forwards     // from the first start to down
+	route   *probe.Route  // the proven way to the page; nil: none
+	others  []*probe.Page // the other pages that the job announces
+	attempt *attempt      // the attempt in progress
 	watch   *jobwatch.Watch
 	nodes   *jobNodes // of the job, while it is followed
 }
@@ -136,7 +137,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 				s.asked = plan
 			}
 			if s.watch != nil {
-				s.watch.Nudge()
+				s.watch.QuerySoon()
 			}
 		}
 		// The response has the current state: the event that the host is dialled again may
@@ -453,7 +454,7 @@ func (s *session) redactLocked(text string) string {
 		tokens = append(tokens, s.facts.Endpoint.Secrets()...)
 	}
 	for _, p := range s.others {
-		ep := p.endpoint()
+		ep := p.Endpoint()
 		tokens = append(tokens, ep.Secrets()...)
 	}
 	return api.Redact(text, tokens...)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/agent/localapi"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/tunnel"
@@ -247,7 +248,7 @@ func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 func openDial(ctx context.Context, m machine, address string) (backend, error) {
 	conn, err := m.Dial(ctx, network(address), address)
 	if err != nil {
-		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, dialError(err)).Because(err)
+		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, probe.DialError(err)).Because(err)
 	}
 	to := relay(conn)
 	serve := to.serve

@@ -119,7 +119,7 @@ func (l *submissions) asRecorded(job api.Job) api.Job {
 		return job
 	}
 	job = *sub.Job
-	job.State, job.Reason, job.Hint = api.JobFinished, jobwatch.Gone, "its number is another job's now"
+	job.State, job.Reason, job.Hint = api.JobFinished, api.ReasonGone, "its number is another job's now"
 	return job
 }
 

@@ -2,9 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -88,7 +85,15 @@ func (m measured) Traffic() (in, out, users int64) {
 func (m measured) IdleAfter() time.Duration { return m.session.config().Idle }
 
 // PageUsed implements usage.Source.
-func (m measured) PageUsed(ctx context.Context) (time.Time, error) { return m.session.pageUsed(ctx) }
+func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
+	m.session.mu.Lock()
+	r := m.session.route
+	m.session.mu.Unlock()
+	if r == nil {
+		return time.Time{}, nil
+	}
+	return r.LastUsed(ctx)
+}
 
 // SetIdle implements usage.Source. The notice follows the state that says so: without that, it is
 // withdrawn.
@@ -140,67 +145,4 @@ func (r measuredRun) Counted(ctx context.Context) (usage.Reading, error) {
 		reading.Clock = max(0, counted.At.Sub(job.Start))
 	}
 	return reading, err
-}
-
-const (
-	// jupyterTimeout bounds a question to a Jupyter server whether it is used.
-	jupyterTimeout   = 10 * time.Second
-	maxJupyterAnswer = 1 << 20
-)
-
-// pageUsed is when the session's Jupyter server or one of its kernels was last
-// used; zero: it has none. Both requests are such that the server does not take them for
-// a use.
-func (s *session) pageUsed(ctx context.Context) (time.Time, error) {
-	s.mu.Lock()
-	r := s.route
-	s.mu.Unlock()
-	if r == nil || r.inside != nil || r.endpoint.App != "jupyter" {
-		return time.Time{}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, jupyterTimeout)
-	defer cancel()
-	var server struct {
-		LastActivity time.Time `json:"last_activity"`
-		Connections  int       `json:"connections"`
-		Kernels      int       `json:"kernels"`
-	}
-	clock, err := r.jupyter(ctx, "api/status", &server)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if server.Connections > 0 {
-		return time.Now(), nil
-	}
-	if server.Kernels > 0 {
-		var kernels []struct {
-			State string `json:"execution_state"`
-		}
-		if _, err := r.jupyter(ctx, "api/kernels?no_track_activity=1", &kernels); err != nil {
-			return time.Time{}, err
-		}
-		for _, k := range kernels {
-			if k.State == "busy" {
-				return time.Now(), nil
-			}
-		}
-	}
-	return time.Now().Add(-clock.Sub(server.LastActivity)), nil
-}
-
-// jupyter sends a request to the Jupyter server at the route's end, and returns what time
-// it is there.
-func (r *route) jupyter(ctx context.Context, path string, into any) (clock time.Time, err error) {
-	res, err := get(ctx, r.dialer, r.endpoint, "../"+path)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return time.Time{}, errors.New("the server answers " + res.Status)
-	}
-	if clock, err = http.ParseTime(res.Header.Get("Date")); err != nil {
-		clock = time.Now()
-	}
-	return clock, json.NewDecoder(io.LimitReader(res.Body, maxJupyterAnswer)).Decode(into)
 }

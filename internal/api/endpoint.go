@@ -34,20 +34,20 @@ type Endpoint struct {
 	Password  Secret `json:"-"`
 	Reach     Reach  `json:"reach,omitempty"`
 	NeedsNode bool   `json:"needsNode,omitempty"`
-	// OpenTo says who else can reach the page, if no token or password for it is known.
-	OpenTo Audience `json:"openTo,omitempty"`
+	// Exposure says who else can reach the page, if no token or password for it is known.
+	Exposure Exposure `json:"openTo,omitempty"`
 	// Guess says that it is some web server, not a recognised one: it is offered, never
 	// opened automatically.
 	Guess bool `json:"guess,omitempty"`
 }
 
-// Audience is who can reach a page without a known token or password.
-type Audience string
+// Exposure is who can reach a page without a known token or password.
+type Exposure string
 
-// The audiences of such a page.
+// To whom such a page is open.
 const (
-	OpenToNode    Audience = "node"    // other users of the compute node
-	OpenToNetwork Audience = "network" // everyone on the cluster's network
+	ExposureNode    Exposure = "node"    // other users of the compute node
+	ExposureNetwork Exposure = "network" // everyone on the cluster's network
 )
 
 // NamedEndpoint is a page that a job serves besides its main one.

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Code names a kind of failure. Codes are part of the JSON contract.
@@ -60,6 +61,30 @@ func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// HasCode reports whether an error of the API has one of the codes.
+func HasCode(err error, codes ...Code) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && slices.Contains(codes, e.Code)
+}
+
+// HintOf is what a person can do about an error; "" if that is not known.
+func HintOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Hint
+	}
+	return ""
+}
+
+// ReplaceHint is an error of the API with another hint; any other error stays as it is.
+func ReplaceHint(err error, format string, args ...any) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	better := *e
+	return better.WithHint(format, args...)
+}
 
 // What can be wrong with a connection through a host.
 var (

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // JobState is the state of a job, the same for every scheduler.
 type JobState string
@@ -108,4 +111,11 @@ func span(from, to time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	return to.Sub(from), true
+}
+
+// SameNode compares two names of nodes without their domains.
+func SameNode(a, b string) bool {
+	a, _, _ = strings.Cut(a, ".")
+	b, _, _ = strings.Cut(b, ".")
+	return strings.EqualFold(a, b)
 }

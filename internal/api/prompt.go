@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -86,6 +87,14 @@ type Answer struct {
 	Cancelled bool   `json:"cancelled,omitempty"`
 	// Keep says where to keep a password that the host accepts.
 	Keep Keep `json:"keep,omitempty"`
+}
+
+// RetryText says that an answer was wrong, and how many tries are left; see Prompt.Retry.
+func RetryText(wrong string, left int) string {
+	if left == 1 {
+		return wrong + "; 1 more try before tunctl stops"
+	}
+	return fmt.Sprintf("%s; %d more tries before tunctl stops", wrong, left)
 }
 
 // IsYes reports whether the answer to a question is yes.

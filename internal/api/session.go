@@ -103,3 +103,7 @@ func (s Session) HasLiveJob() bool { return s.Job != nil && !s.Job.State.Ended()
 func (s Session) MayHaveLiveJob(now time.Time) bool {
 	return s.HasLiveJob() && (s.State != SessionDown || s.Job.End.IsZero() || s.Job.End.After(now))
 }
+
+// AwaitsSubmission reports whether the session's job is yet to be submitted, which happens only
+// while a command waits.
+func (s Session) AwaitsSubmission() bool { return s.MaySubmit && s.Job == nil }

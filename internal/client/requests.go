@@ -169,6 +169,25 @@ func (c *Client) LastJobs(ctx context.Context, host string) ([]api.Job, error) {
 	return r.Jobs, err
 }
 
+// HostJobs are the jobs on one host, as its scheduler reported them last.
+type HostJobs struct {
+	Host string    `json:"host"`
+	Jobs []api.Job `json:"jobs"`
+}
+
+// LastJobsOf is LastJobs of several hosts.
+func (c *Client) LastJobsOf(ctx context.Context, hosts []string) ([]HostJobs, error) {
+	all := make([]HostJobs, 0, len(hosts))
+	for _, host := range hosts {
+		jobs, err := c.LastJobs(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, HostJobs{host, append([]api.Job{}, jobs...)}) // [] if there are none
+	}
+	return all, nil
+}
+
 // Scheduler returns which scheduler a connected host has.
 func (c *Client) Scheduler(ctx context.Context, host string) (string, error) {
 	r, err := call(ctx, c.slowClient(), api.CallScheduler, api.None{}, host)

@@ -20,7 +20,7 @@ import (
 	"sync"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 )
@@ -44,7 +44,7 @@ type Options struct {
 	Login      func(ctx context.Context, host string) error
 	// Prompts says where a host's questions are asked: "in the terminal that runs …".
 	Prompts string
-	Desktop actions.Desktop // for the pages of sessions, and for the dashboard's own
+	Desktop action.Desktop // for the pages of sessions, and for the dashboard's own
 }
 
 // Server serves the dashboard on a port of loopback.

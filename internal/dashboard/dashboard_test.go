@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 )
 
 // silent is a listener that nobody connects to.
@@ -80,7 +80,7 @@ func TestTheServerWaitsForAPageThatIsJustBeingOpened(t *testing.T) {
 		opened := 0
 		s := &Server{
 			listener: make(silent), links: map[digest]time.Time{},
-			Options: Options{Desktop: actions.Desktop{Open: func(context.Context, string) error { opened++; return nil }}},
+			Options: Options{Desktop: action.Desktop{Open: func(context.Context, string) error { opened++; return nil }}},
 		}
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(context.Background()) }()

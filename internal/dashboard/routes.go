@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"time"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/show"
 )
 
 //go:embed assets
@@ -92,12 +93,12 @@ func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerF
 // dashboard's page.
 func (s *Server) open(r *http.Request, req actRequest) (string, error) {
 	session := r.PathValue("name")
-	text, err := s.Desktop.OpenPage(r.Context(), s.Client, actions.Page{Session: session, Endpoint: req.Endpoint})
+	text, err := s.Desktop.OpenPage(r.Context(), s.Client, action.Page{Session: session, Endpoint: req.Endpoint})
 	return cmp.Or(text, "Opened "+session+" in another tab or window."), err
 }
 
 func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
-	return s.Desktop.CopyAddress(r.Context(), s.Client, actions.Page{Session: r.PathValue("name"), Endpoint: req.Endpoint})
+	return s.Desktop.CopyAddress(r.Context(), s.Client, action.Page{Session: r.PathValue("name"), Endpoint: req.Endpoint})
 }
 
 func (s *Server) start(r *http.Request, req actRequest) (string, error) {
@@ -109,7 +110,7 @@ func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
 	if req.Seconds <= 0 {
 		return "", api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
-	return actions.Extend(r.Context(), s.Client, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
+	return action.Extend(r.Context(), s.Client, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
 }
 
 // down disconnects a session and, with cancel, ends its job.
@@ -122,7 +123,7 @@ func (s *Server) down(cancel bool) func(r *http.Request, _ actRequest) (string, 
 
 func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 	job, err := s.Client.Cancel(r.Context(), r.PathValue("name"), r.PathValue("id"))
-	return "Job " + job.ID + " was cancelled.", err
+	return show.Sentence(action.CancelledText(job)), err
 }
 
 func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
@@ -141,30 +142,17 @@ func (s *Server) choices(r *http.Request) (any, error) {
 	return s.Client.Choices(r.Context(), r.PathValue("name"))
 }
 
-// hostJobs are a person's jobs on a host, as its scheduler reported them last.
-type hostJobs struct {
-	Host string    `json:"host"`
-	Jobs []api.Job `json:"jobs"`
-}
-
 // jobs lists the jobs of all hosts. No scheduler is queried.
 func (s *Server) jobs(r *http.Request) (any, error) {
 	st, err := s.Client.Status(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	list := []hostJobs{}
+	var hosts []string
 	for _, h := range st.Hosts {
-		jobs, err := s.Client.LastJobs(r.Context(), h.Alias)
-		if err != nil {
-			return nil, err
-		}
-		if jobs == nil {
-			jobs = []api.Job{}
-		}
-		list = append(list, hostJobs{h.Alias, jobs})
+		hosts = append(hosts, h.Alias)
 	}
-	return list, nil
+	return s.Client.LastJobsOf(r.Context(), hosts)
 }
 
 func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {

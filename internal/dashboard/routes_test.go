@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/actions"
+	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
@@ -51,7 +51,7 @@ func (h *handed) press(t *testing.T, verb string, page api.OpenResponse) (int, s
 	routes.HandleFunc("POST /v1/sessions/{name}/open", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(page) })
 	s, link := serveWith(t, Options{
 		Client: agentWith(t, routes),
-		Desktop: actions.Desktop{
+		Desktop: action.Desktop{
 			Open: func(_ context.Context, url string) error {
 				h.opened = append(h.opened, url)
 				return nil

@@ -8,8 +8,8 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -99,10 +99,7 @@ func (e *examination) unknown(name, text, fix string) {
 
 // failed reports an error with its hint, or else with fix.
 func (e *examination) failed(name string, err error, fix string) {
-	if x, ok := errors.AsType[*api.Error](err); ok && x.Hint != "" {
-		fix = x.Hint
-	}
-	e.bad(name, err.Error(), fix)
+	e.bad(name, err.Error(), cmp.Or(api.HintOf(err), fix))
 }
 
 // session checks what the agent knows of a session, and what it finds on the host.

@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 )
 
@@ -89,11 +90,11 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 
 			detector := detect.New("")
 			found := make(chan struct{})
-			f := jobwatch.NewFollower(r, jobwatch.FollowOptions{Paths: []string{job.Log}, Limits: remote.PracticeLimits()})
+			f := joblog.NewFollower(r, joblog.FollowOptions{Paths: []string{job.Log}, Limits: remote.PracticeLimits()})
 			following, unfollow := context.WithCancel(ctx)
 			defer unfollow()
 			wg.Go(func() {
-				_ = f.Serve(following, func(chunk jobwatch.Chunk) {
+				_ = f.Serve(following, func(chunk joblog.Chunk) {
 					_, _ = detector.Write(chunk.Data)
 					if detector.Finding().Found && !detector.Finding().Token.IsZero() {
 						unfollow()

@@ -48,7 +48,7 @@ func TestJobwatchMakesFewConnectionsBesides500Jobs(t *testing.T) {
 				if err := w.Refresh(ctx); err != nil {
 					t.Fatal(err)
 				}
-				w.Nudge()
+				w.QuerySoon()
 				if got := c.Connections() - before; got > 2 {
 					t.Errorf("round %d made %d connections", round, got)
 				}

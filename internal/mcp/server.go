@@ -163,12 +163,6 @@ type jobsInput struct {
 	Host string `json:"host,omitempty" jsonschema:"the host, as status names it; all hosts if it is left out"`
 }
 
-// hostJobs are the jobs on one host.
-type hostJobs struct {
-	Host string    `json:"host"`
-	Jobs []api.Job `json:"jobs"`
-}
-
 func (s *server) jobs(ctx context.Context, in jobsInput) (any, error) {
 	st, err := s.Client.Status(ctx)
 	if err != nil {
@@ -184,15 +178,7 @@ func (s *server) jobs(ctx context.Context, in jobsInput) (any, error) {
 		}
 		names = []string{in.Host}
 	}
-	all := make([]hostJobs, 0, len(names))
-	for _, name := range names {
-		jobs, err := s.Client.LastJobs(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, hostJobs{Host: name, Jobs: jobs})
-	}
-	return all, nil
+	return s.Client.LastJobsOf(ctx, names)
 }
 
 type tailInput struct {
@@ -237,9 +223,8 @@ func (s *server) readLog(ctx context.Context, session string) logTail {
 
 // withoutHost reports whether an error is one that the agent gives without using a host.
 func withoutHost(err error) bool {
-	e, ok := errors.AsType[*api.Error](err)
 	return errors.Is(err, client.ErrNotRunning) ||
-		ok && slices.Contains([]api.Code{api.CodeUnknownSession, api.CodeUsage, api.CodeAgent, api.CodeUnreachable}, e.Code)
+		api.HasCode(err, api.CodeUnknownSession, api.CodeUsage, api.CodeAgent, api.CodeUnreachable)
 }
 
 // lastLines are the last n lines of a text.

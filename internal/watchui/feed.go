@@ -33,7 +33,7 @@ type (
 		err error
 	}
 	actedMsg struct {
-		result Result
+		result result
 		err    error
 	}
 	noticeMsg string
@@ -188,31 +188,24 @@ func (f *feed) suspend() tea.Cmd {
 // jobs sends the jobs that the schedulers of hosts reported last; nobody is asked.
 func (f *feed) jobs(hosts []string) {
 	f.running.Go(func() {
+		all, err := f.client.LastJobsOf(f.ctx, hosts)
+		if err != nil {
+			return // the agent has left
+		}
 		list := jobsMsg{}
-		for _, host := range hosts {
-			jobs, err := f.client.LastJobs(f.ctx, host)
-			if err != nil {
-				return // the agent has left
-			}
-			for _, j := range jobs {
-				list = append(list, api.HostJob{Host: host, Job: j})
+		for _, h := range all {
+			for _, j := range h.Jobs {
+				list = append(list, api.HostJob{Host: h.Host, Job: j})
 			}
 		}
 		f.send(list)
 	})
 }
 
-func (f *feed) act(a Action) {
-	f.running.Go(func() {
-		result, err := f.options.Act(f.ctx, a)
-		f.send(actedMsg{result, err})
-	})
-}
-
 // login leaves the screen for the questions of a host.
 func (f *feed) login(host string) tea.Cmd {
 	return tea.Exec(loginCommand{f, host}, func(err error) tea.Msg {
-		return actedMsg{Result{Text: "connected to " + api.HostLabel(host)}, err}
+		return actedMsg{result{text: "connected to " + api.HostLabel(host)}, err}
 	})
 }
 

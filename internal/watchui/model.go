@@ -10,8 +10,8 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"tunctl/internal/action"
 	"tunctl/internal/api"
-	"tunctl/internal/show"
 )
 
 const (
@@ -60,7 +60,7 @@ type model struct {
 type effects struct {
 	follow func(stream)
 	jobs   func(hosts []string)
-	act    func(Action)
+	act    func(task)
 	login  func(host string) tea.Cmd
 	// suspend stops the program, once the agent knows that nobody looks; nil: it cannot.
 	suspend func() tea.Cmd
@@ -72,7 +72,7 @@ type question struct {
 	typed  string
 	yes    bool // it is answered by y or n alone
 	filter bool
-	action Action
+	task   task
 }
 
 // target is what a key acts on.
@@ -85,7 +85,7 @@ type target struct {
 // newModel is the screen before the first message.
 func newModel(o Options, colours bool, now time.Time) model {
 	m := model{options: o, colours: colours, now: now, usage: map[string][]api.Usage{}, width: 80, height: 24, tail: true}
-	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(Action) {}, login: func(string) tea.Cmd { return nil }, suspend: func() tea.Cmd { return nil }}
+	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(task) {}, login: func(string) tea.Cmd { return nil }, suspend: func() tea.Cmd { return nil }}
 	m.setStatus(o.Status)
 	return m
 }
@@ -317,24 +317,24 @@ func (m *model) command(k tea.KeyPressMsg) tea.Cmd {
 
 // sessionKeys are the keys that act on a session at once, and what is said meanwhile.
 var sessionKeys = map[string]struct {
-	verb      Verb
+	verb      verb
 	meanwhile string
 }{
-	"o": {Open, "opening the page of "}, "y": {Copy, "copying the address of "}, "u": {Up, "starting "}, "d": {Down, "disconnecting "},
+	"o": {openVerb, "opening the page of "}, "y": {copyVerb, "copying the address of "}, "u": {upVerb, "starting "}, "d": {downVerb, "disconnecting "},
 }
 
 func (m *model) sessionCommand(k string, s api.Session) {
-	a := Action{Verb: Extend, Session: s.Name, Host: s.Host}
+	do := task{verb: extendVerb, session: s.Name, host: s.Host}
 	if does, ok := sessionKeys[k]; ok {
-		a.Verb = does.verb
-		m.act(a, does.meanwhile+s.Name+"…")
+		do.verb = does.verb
+		m.act(do, does.meanwhile+s.Name+"…")
 		return
 	}
 	if !s.RunsJob() {
 		m.fail(s.Name + " has no running job")
 		return
 	}
-	m.asking = &question{text: fmt.Sprintf("How much longer may job %s run? (such as 30m, 2h or 1d) ", s.Job.ID), action: a}
+	m.asking = &question{text: fmt.Sprintf("How much longer may job %s run? (such as 30m, 2h or 1d) ", s.Job.ID), task: do}
 }
 
 // askCancel asks whether to end the chosen job.
@@ -343,11 +343,11 @@ func (m *model) askCancel(t target) {
 		m.fail("there is no job to end: choose one that is queued or running")
 		return
 	}
-	a := Action{Verb: Cancel, Host: t.host, Job: *t.job}
+	do := task{verb: cancelVerb, host: t.host, job: *t.job}
 	if t.session != nil {
-		a.Session = t.session.Name
+		do.session = t.session.Name
 	}
-	m.asking = &question{text: "Cancel " + show.Job(*t.job, m.now) + "? [y/N] ", yes: true, action: a}
+	m.asking = &question{text: action.CancelQuestion(m.now, *t.job) + " [y/N] ", yes: true, task: do}
 }
 
 // answer is a key while a question is open.
@@ -364,14 +364,14 @@ func (m *model) answer(k tea.KeyPressMsg) {
 	case q.yes:
 		m.asking = nil
 		if !strings.EqualFold(k.String(), "y") {
-			m.say("nothing was cancelled")
+			m.say(action.NothingCancelled)
 			return
 		}
-		if s, ok := m.status.Session(q.action.Session); ok && (s.Job == nil || s.Job.Ref() != q.action.Job.Ref()) {
-			m.fail("nothing was cancelled: " + s.Name + " no longer has job " + q.action.Job.ID)
+		if s, ok := m.status.Session(q.task.session); ok && (s.Job == nil || s.Job.Ref() != q.task.job.Ref()) {
+			m.fail(action.NothingCancelled + ": " + s.Name + " no longer has job " + q.task.job.ID)
 			return
 		}
-		m.act(q.action, "ending job "+q.action.Job.ID+"…")
+		m.act(q.task, "ending job "+q.task.job.ID+"…")
 	case k.String() == "enter":
 		m.asking = nil
 		switch typed := strings.TrimSpace(q.typed); {
@@ -379,8 +379,8 @@ func (m *model) answer(k tea.KeyPressMsg) {
 		case typed == "":
 			m.say("nothing was changed")
 		default:
-			q.action.Typed = typed
-			m.act(q.action, "asking the scheduler…")
+			q.task.typed = typed
+			m.act(q.task, "asking the scheduler…")
 		}
 	case k.String() == "backspace":
 		if runes := []rune(q.typed); len(runes) > 0 {
@@ -409,9 +409,9 @@ func (m *model) setTyped(text string) {
 	}
 }
 
-func (m *model) act(a Action, meanwhile string) {
+func (m *model) act(t task, meanwhile string) {
 	m.say(meanwhile)
-	m.do.act(a)
+	m.do.act(t)
 }
 
 // acted shows the result of an action.
@@ -423,11 +423,11 @@ func (m *model) acted(msg actedMsg) tea.Cmd {
 		m.fail(errorText(msg.err))
 		return nil
 	}
-	m.say(msg.result.Text)
-	if msg.result.Clipboard == "" {
+	m.say(msg.result.text)
+	if msg.result.clipboard == "" {
 		return nil
 	}
-	return tea.SetClipboard(msg.result.Clipboard)
+	return tea.SetClipboard(msg.result.clipboard)
 }
 
 // errorText is an error with what a person can do about it.

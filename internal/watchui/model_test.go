@@ -22,7 +22,7 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 type bench struct {
 	t       *testing.T
 	model   model
-	actions []Action
+	tasks   []task
 	streams []stream
 	logins  []string
 	asked   [][]string // hosts whose jobs were requested
@@ -36,7 +36,7 @@ func newBench(t *testing.T, o Options) *bench {
 	b.model.do = effects{
 		follow: func(s stream) { b.streams = append(b.streams, s) },
 		jobs:   func(hosts []string) { b.asked = append(b.asked, hosts) },
-		act:    func(a Action) { b.actions = append(b.actions, a) },
+		act:    func(t task) { b.tasks = append(b.tasks, t) },
 		login: func(host string) tea.Cmd {
 			b.logins = append(b.logins, host)
 			return nil
@@ -200,37 +200,37 @@ func TestAKeyActsOnTheChosenRow(t *testing.T) {
 	running, queued := *three().Sessions[0].Job, *three().Sessions[1].Job
 	for _, tt := range []struct {
 		keys []string
-		want []Action
+		want []task
 	}{
-		{[]string{"o"}, []Action{{Verb: Open, Session: "jupyter", Host: "narval"}}},
-		{[]string{"j", "j", "u"}, []Action{{Verb: Up, Session: "db", Host: "rorqual"}}},
-		{[]string{"down", "up", "d"}, []Action{{Verb: Down, Session: "jupyter", Host: "narval"}}},
-		{[]string{"y"}, []Action{{Verb: Copy, Session: "jupyter", Host: "narval"}}},
-		{[]string{"G", "u"}, []Action{{Verb: Up, Session: "db", Host: "rorqual"}}},
-		{[]string{"G", "g", "u"}, []Action{{Verb: Up, Session: "jupyter", Host: "narval"}}},
-		{[]string{"e", "2hx", "backspace", "enter"}, []Action{{Verb: Extend, Session: "jupyter", Host: "narval", Typed: "2h"}}},
-		{[]string{"e", "oud", "ctrl+u", "1d", "enter"}, []Action{{Verb: Extend, Session: "jupyter", Host: "narval", Typed: "1d"}}},
+		{[]string{"o"}, []task{{verb: openVerb, session: "jupyter", host: "narval"}}},
+		{[]string{"j", "j", "u"}, []task{{verb: upVerb, session: "db", host: "rorqual"}}},
+		{[]string{"down", "up", "d"}, []task{{verb: downVerb, session: "jupyter", host: "narval"}}},
+		{[]string{"y"}, []task{{verb: copyVerb, session: "jupyter", host: "narval"}}},
+		{[]string{"G", "u"}, []task{{verb: upVerb, session: "db", host: "rorqual"}}},
+		{[]string{"G", "g", "u"}, []task{{verb: upVerb, session: "jupyter", host: "narval"}}},
+		{[]string{"e", "2hx", "backspace", "enter"}, []task{{verb: extendVerb, session: "jupyter", host: "narval", typed: "2h"}}},
+		{[]string{"e", "oud", "ctrl+u", "1d", "enter"}, []task{{verb: extendVerb, session: "jupyter", host: "narval", typed: "1d"}}},
 		{[]string{"e", "2h", "esc"}, nil},
 		{[]string{"e", "enter"}, nil},
 		{[]string{"j", "e"}, nil}, // its job does not run
-		{[]string{"c", "y"}, []Action{{Verb: Cancel, Session: "jupyter", Host: "narval", Job: running}}},
-		{[]string{"j", "c", "Y"}, []Action{{Verb: Cancel, Session: "train", Host: "narval", Job: queued}}},
+		{[]string{"c", "y"}, []task{{verb: cancelVerb, session: "jupyter", host: "narval", job: running}}},
+		{[]string{"j", "c", "Y"}, []task{{verb: cancelVerb, session: "train", host: "narval", job: queued}}},
 		{[]string{"c", "n"}, nil},
 		{[]string{"c", "enter"}, nil},
 		{[]string{"c", "esc"}, nil},
-		{[]string{"j", "j", "c", "y"}, []Action{{Verb: Copy, Session: "db", Host: "rorqual"}}}, // no job, so nothing is asked
-		{[]string{"/", "train", "enter", "o"}, []Action{{Verb: Open, Session: "train", Host: "narval"}}},
+		{[]string{"j", "j", "c", "y"}, []task{{verb: copyVerb, session: "db", host: "rorqual"}}}, // no job, so nothing is asked
+		{[]string{"/", "train", "enter", "o"}, []task{{verb: openVerb, session: "train", host: "narval"}}},
 		{[]string{"/", "nowhere", "enter", "o"}, nil},
 		{[]string{"4", "o"}, nil}, // a host has no page
-		{[]string{"enter", "o"}, []Action{{Verb: Open, Session: "jupyter", Host: "narval"}}},
+		{[]string{"enter", "o"}, []task{{verb: openVerb, session: "jupyter", host: "narval"}}},
 		{[]string{"?", "o", "c"}, nil},
-		{[]string{"l", "d"}, []Action{{Verb: Down, Session: "jupyter", Host: "narval"}}},
-		{[]string{"3", "o"}, []Action{{Verb: Open, Session: "jupyter", Host: "narval"}}},
+		{[]string{"l", "d"}, []task{{verb: downVerb, session: "jupyter", host: "narval"}}},
+		{[]string{"3", "o"}, []task{{verb: openVerb, session: "jupyter", host: "narval"}}},
 	} {
 		b := newBench(t, Options{Status: three()})
 		b.press(tt.keys...)
-		if !reflect.DeepEqual(b.actions, tt.want) {
-			t.Errorf("%q did %+v, want %+v", tt.keys, b.actions, tt.want)
+		if !reflect.DeepEqual(b.tasks, tt.want) {
+			t.Errorf("%q did %+v, want %+v", tt.keys, b.tasks, tt.want)
 		}
 		if b.quits() {
 			t.Errorf("%q quit", tt.keys)
@@ -256,8 +256,8 @@ func TestOnlyTheJobOfTheQuestionIsCancelled(t *testing.T) {
 	another.ID = "99999"
 	st.Sessions[0].Job = &another
 	b.send(statusMsg{st, noon}).press("y")
-	if len(b.actions) != 0 {
-		t.Errorf("it did %+v", b.actions)
+	if len(b.tasks) != 0 {
+		t.Errorf("it did %+v", b.tasks)
 	}
 	b.shows("nothing was cancelled: jupyter no longer has job")
 }
@@ -275,13 +275,13 @@ func TestAJobWithoutASessionIsCancelledByItself(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("2").send(manyJobs(5)).press("o", "c", "y") // the first is that of jupyter
 	b.press("G", "o", "c", "y")
-	want := []Action{
-		{Verb: Open, Session: "jupyter", Host: "narval"},
-		{Verb: Cancel, Session: "jupyter", Host: "narval", Job: manyJobs(5)[0].Job},
-		{Verb: Cancel, Host: "narval", Job: manyJobs(5)[4].Job},
+	want := []task{
+		{verb: openVerb, session: "jupyter", host: "narval"},
+		{verb: cancelVerb, session: "jupyter", host: "narval", job: manyJobs(5)[0].Job},
+		{verb: cancelVerb, host: "narval", job: manyJobs(5)[4].Job},
 	}
-	if !reflect.DeepEqual(b.actions, want) {
-		t.Errorf("did %+v, want %+v", b.actions, want)
+	if !reflect.DeepEqual(b.tasks, want) {
+		t.Errorf("did %+v, want %+v", b.tasks, want)
 	}
 	b.press("l")
 	if got := b.streams[len(b.streams)-1].log; got != (api.LogQuery{Host: "narval", Job: "4715", Follow: true}) {
@@ -303,8 +303,8 @@ func TestTheChosenRowStaysWhenOthersCome(t *testing.T) {
 	st := three()
 	st.Sessions = append([]api.Session{{Name: "another", Host: "narval", State: api.SessionDown}}, st.Sessions...)
 	b.send(statusMsg{st, noon}).press("u")
-	if b.actions[0].Session != "train" {
-		t.Errorf("%s was started", b.actions[0].Session)
+	if b.tasks[0].session != "train" {
+		t.Errorf("%s was started", b.tasks[0].session)
 	}
 }
 
@@ -455,7 +455,7 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	check(b.press("n").screenName("a message"))
 	check(b.send(noticeMsg(bad)).screenName("a notice"))
 	check(b.send(actedMsg{err: &api.Error{Message: bad, Hint: bad}}).screenName("an error"))
-	check(b.send(actedMsg{result: Result{Text: bad}}).screenName("a result"))
+	check(b.send(actedMsg{result: result{text: bad}}).screenName("a result"))
 	check(b.press("2").send(jobsMsg{{Host: bad, Job: *job}}).screenName("jobs"))
 	check(b.press("4").screenName("hosts"))
 	b.press("1l")

@@ -1,6 +1,7 @@
 // Package watchui is the interactive screen of `tunctl status --watch`: lists of sessions,
 // jobs, use and hosts, a job's log, and keys that act on the chosen row. It owns the screen
-// and the keys, and reads what it shows from the agent. What the keys do is given to it.
+// and the keys, and reads what it shows from the agent, which does what the keys ask for. A login is given to
+// it: its questions need the terminal.
 package watchui
 
 import (
@@ -35,39 +36,12 @@ type listed struct {
 	usage    map[string][]api.Usage // of the last hour, by session, the oldest first
 }
 
-// Verb is what an Action does.
-type Verb string
-
-// The verbs.
-const (
-	Open   Verb = "open"
-	Up     Verb = "up"
-	Down   Verb = "down"
-	Extend Verb = "extend"
-	Cancel Verb = "cancel"
-	Copy   Verb = "copy"
-)
-
-// Action is what a person asked for by a key.
-type Action struct {
-	Verb    Verb
-	Session string // "" for a job that belongs to none
-	Host    string
-	Job     api.Job // of a Cancel
-	Typed   string  // of an Extend: how much longer
-}
-
-// Result is what to say after an Action. Clipboard, unless empty, is a text that the
-// terminal should put on its clipboard.
-type Result struct{ Text, Clipboard string }
-
 // Options are what the screen shows and does.
 type Options struct {
 	Status  api.Status // as it is at the start
 	Session string     // show this one only, with its host and jobs; "": all
 	Waiter  string     // the name by which this command waits; see client.Watch
 
-	Act func(context.Context, Action) (Result, error)
 	// Login logs in to a host, while the terminal is as it was before Run.
 	Login func(ctx context.Context, host string) error
 }

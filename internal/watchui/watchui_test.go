@@ -36,7 +36,8 @@ type fakeAgent struct {
 	waits    atomic.Bool
 	requests atomic.Int64
 	watches  atomic.Int64
-	drop     chan struct{} // ends an open stream
+	drop     chan struct{}      // ends an open stream
+	ups      chan api.UpRequest // which are not answered
 	stop     context.CancelFunc
 }
 
@@ -55,7 +56,7 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	a := &fakeAgent{looking: make(chan bool, 10), drop: make(chan struct{}), stop: stop}
+	a := &fakeAgent{looking: make(chan bool, 10), drop: make(chan struct{}), ups: make(chan api.UpRequest, 1), stop: stop}
 	stream := func(w http.ResponseWriter, r *http.Request, first any) {
 		_ = json.NewEncoder(w).Encode(first)
 		_ = http.NewResponseController(w).Flush()
@@ -79,6 +80,12 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 		a.looking <- true
 		defer func() { a.looking <- false }()
 		stream(w, r, api.Usage{Session: "jupyter", Time: noon, CPUPercent: percent(42)})
+	})
+	mux.HandleFunc("POST /v1/up", func(_ http.ResponseWriter, r *http.Request) {
+		var req api.UpRequest
+		_ = json.NewDecoder(r.Body).Decode(&req)
+		a.ups <- req
+		<-r.Context().Done()
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	done := make(chan struct{})
@@ -240,19 +247,14 @@ func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
 }
 
 func TestTheEndOfItsContextInterruptsTheScreenAndWhatItDoes(t *testing.T) {
-	_, cl := newFakeAgent(t)
+	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	begun := make(chan Action, 1)
-	wait := x.run(ctx, cl, Options{Act: func(ctx context.Context, a Action) (Result, error) {
-		begun <- a
-		<-ctx.Done()
-		return Result{}, ctx.Err()
-	}})
+	wait := x.run(ctx, cl, Options{})
 	x.expect("jupyter")
 	x.press("u")
-	if a := <-begun; a.Verb != Up || a.Session != "jupyter" {
-		t.Errorf("did %+v", a)
+	if req := <-a.ups; req.Session != "jupyter" || req.Waiter != "me" {
+		t.Errorf("did %+v", req)
 	}
 	cancel()
 	if err := wait(); !errors.Is(err, ErrInterrupted) {

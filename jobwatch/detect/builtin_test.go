@@ -60,8 +60,8 @@ func TestOurOwnJobsAnnounceTheirServers(t *testing.T) {
 		d.Flush()
 		f := d.Finding()
 		got := describe(f)
-		if f.OpenTo != "" {
-			got += " open=" + string(f.OpenTo)
+		if f.Exposure != "" {
+			got += " open=" + string(f.Exposure)
 		}
 		if got != c.want || f.RuntimeFile != c.file || f.Doubt != (c.file != "") || f.Guess && f.Found {
 			t.Errorf("%s: got %s, file %q, doubt %v, guess %v; want %s, %q", name, got, f.RuntimeFile, f.Doubt, f.Guess, c.want, c.file)
@@ -107,8 +107,8 @@ func TestACommandWhoseTokenIsInItsRuntimeFileIsNotOpenToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := d.Finding()
-	if f := before.WithRuntime(e); before.OpenTo != api.OpenToNode || f.Token.Reveal() != "0123" || f.OpenTo != "" {
-		t.Errorf("before: open to %q; with the file: token %q, open to %q", before.OpenTo, f.Token.Reveal(), f.OpenTo)
+	if f := before.WithRuntime(e); before.Exposure != api.ExposureNode || f.Token.Reveal() != "0123" || f.Exposure != "" {
+		t.Errorf("before: open to %q; with the file: token %q, open to %q", before.Exposure, f.Token.Reveal(), f.Exposure)
 	}
 }
 

@@ -40,7 +40,7 @@ type Report struct {
 // Report returns the finding for printing, with the token only if secrets is set.
 func (f Finding) Report(secrets bool) Report {
 	r := Report{Name: f.Name, Found: f.Found, Endpoint: f.Endpoint, Ended: f.Ended, Why: f.Why}
-	r.OpenTo, r.Guess = "", false // they are not printed
+	r.Exposure, r.Guess = "", false // they are not printed
 	if secrets {
 		r.Token, r.Password = f.Token.Reveal(), f.Password.Reveal()
 	}

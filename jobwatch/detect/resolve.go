@@ -79,7 +79,7 @@ func (e *evidence) dropCommand(all []*candidate) []*candidate {
 		c.Guess = false
 		c.Host, c.Reach, c.NeedsNode = ours.Host, ours.Reach, ours.NeedsNode // where it was told to listen
 		if c.Token.IsZero() && c.Password.IsZero() {
-			c.OpenTo = ours.OpenTo
+			c.Exposure = ours.Exposure
 		}
 		return slices.Delete(all, i, i+1)
 	}
@@ -374,7 +374,7 @@ func (c *candidate) describe() {
 		c.RuntimeFile, c.Doubt = c.server.runtimeFile, true // with the password
 	}
 	if c.Token.IsZero() && slices.ContainsFunc(c.server.own, func(s statement) bool { return s.open }) {
-		c.OpenTo = api.OpenToNode
+		c.Exposure = api.ExposureNode
 	}
 	if c.end != nil && c.end.seq > c.started() {
 		c.Ended = true

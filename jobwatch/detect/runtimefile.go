@@ -71,7 +71,7 @@ func (f Finding) WithRuntime(e api.Endpoint) Finding {
 		f.User, f.Password = e.User, e.Password
 	}
 	if !f.Token.IsZero() || !f.Password.IsZero() {
-		f.OpenTo = ""
+		f.Exposure = ""
 	}
 	if base := strings.TrimSuffix(e.Path, "/"); !strings.HasPrefix(f.Path, base+"/") && f.Path != base {
 		f.Path = e.Path

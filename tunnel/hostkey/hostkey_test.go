@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"

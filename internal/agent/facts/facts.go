@@ -97,7 +97,7 @@ func (f *Facts) Derive(now time.Time) Derived {
 		}
 		switch {
 		case f.Job == nil:
-		case f.Job.Hint == jobwatch.Spooled:
+		case f.Job.Hint == api.HintSpooled:
 			v.Hint = f.Job.Hint
 		case f.Silent != "" && v.Cause == f.Silent:
 			v.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
@@ -223,7 +223,7 @@ func (f *Facts) JobRuns() bool {
 func (f *Facts) JobOver() bool { return f.Job != nil && f.Job.State.Ended() }
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
-func (f *Facts) suspended() bool { return f.Job != nil && f.Job.Reason == jobwatch.Suspended }
+func (f *Facts) suspended() bool { return f.Job != nil && f.Job.Reason == api.ReasonSuspended }
 
 // failed tells an ordinary end from a failure.
 func (f *Facts) failed() Derived {
@@ -285,7 +285,7 @@ func queuedCause(j *api.Job, waits string, now time.Time) string {
 }
 
 // neverStarts reports whether waiting does not help a queued job.
-func neverStarts(j *api.Job) bool { return strings.HasPrefix(j.Hint, jobwatch.NeverStarts) }
+func neverStarts(j *api.Job) bool { return strings.HasPrefix(j.Hint, api.HintNeverStarts) }
 
 // Clock writes a time of day, with the day if it is not today.
 func Clock(t, now time.Time) string {

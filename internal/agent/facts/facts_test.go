@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 func TestAStateFollowsFromTheFacts(t *testing.T) {
@@ -41,8 +40,8 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			api.SessionQueued, "other jobs have a higher priority (Priority), expected start Tue 3 Mar 13:00",
 		},
 		"queued for ever, whatever earlier jobs waited": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Waits: "an earlier job waited 5 min", Job: &api.Job{State: api.JobQueued, Hint: jobwatch.NeverStarts + ": too long"}},
-			api.SessionQueued, jobwatch.NeverStarts + ": too long",
+			Facts{Wanted: true, Host: up, NeedsJob: true, Waits: "an earlier job waited 5 min", Job: &api.Job{State: api.JobQueued, Hint: api.HintNeverStarts + ": too long"}},
+			api.SessionQueued, api.HintNeverStarts + ": too long",
 		},
 		"runs and says nothing": {Facts{Wanted: true, Host: up, NeedsJob: true, Job: job(api.JobRunning), Doing: "waiting"}, api.SessionStarting, "waiting"},
 		"its node is prepared": {
@@ -69,11 +68,11 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			Facts{Wanted: true, Served: true, Host: up, Answers: true, Listeners: Listeners{Refused: []string{"no"}}}, api.SessionReconnecting, "no",
 		},
 		"suspended": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Answers: true, Job: &api.Job{State: api.JobRunning, Reason: jobwatch.Suspended, Hint: "suspended"}},
+			Facts{Wanted: true, Host: up, NeedsJob: true, Answers: true, Job: &api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}},
 			api.SessionReady, "suspended",
 		},
 		"suspended, and so silent": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Served: true, Doing: "no answer", Job: &api.Job{State: api.JobRunning, Reason: jobwatch.Suspended, Hint: "suspended"}},
+			Facts{Wanted: true, Host: up, NeedsJob: true, Served: true, Doing: "no answer", Job: &api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}},
 			api.SessionReconnecting, "suspended",
 		},
 		"the job ended":       {Facts{Wanted: true, Host: up, Failure: &api.Error{Code: api.CodeJobEnded, Message: "over"}}, api.SessionEnded, "over"},

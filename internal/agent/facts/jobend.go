@@ -6,7 +6,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 // EndedError says why the session's job is over. A job that never served has failed, and
@@ -26,7 +25,7 @@ func EndedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix strin
 	case j.Hint == "":
 	case j.State == api.JobNeverRan || j.State == api.JobCancelled && j.Start.IsZero(): // there is no log
 		e.Hint = fmt.Sprintf("%s; then %s", j.Hint, runAgain(cfg))
-	case j.Reason == jobwatch.Gone:
+	case j.Reason == api.ReasonGone:
 		e.Message += ": " + j.Hint
 	}
 	if excerpt != "" {
@@ -64,7 +63,7 @@ func EndText(j *api.Job, now time.Time) string {
 		api.JobNeverRan:  "was removed before it ran",
 	}[j.State]
 	switch {
-	case j.Reason == jobwatch.Gone && j.State == api.JobFinished: // how is not known
+	case j.Reason == api.ReasonGone && j.State == api.JobFinished: // how is not known
 		what = "ended"
 	case what == "":
 		what = "is gone"
@@ -88,7 +87,7 @@ func EndedBy(j api.Job, now time.Time) api.Job {
 
 // Gone is a remembered job that no longer exists: how it ended is not known.
 func Gone(j api.Job) api.Job {
-	j.State, j.Reason, j.Hint = api.JobUnknown, jobwatch.Gone, ""
+	j.State, j.Reason, j.Hint = api.JobUnknown, api.ReasonGone, ""
 	return j
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 func TestAnEndIsToldFromAFailure(t *testing.T) {
@@ -22,7 +21,7 @@ func TestAnEndIsToldFromAFailure(t *testing.T) {
 	if !strings.HasPrefix(unrouted.Hint, "no queue accepts it") || strings.Contains(unrouted.Hint, "log") {
 		t.Errorf("a job that never ran: %+v", unrouted)
 	}
-	gone := EndedError(lab, &api.Job{ID: "7", State: api.JobFinished, Reason: jobwatch.Gone, Hint: "how it ended is not known"}, true, "", "", now)
+	gone := EndedError(lab, &api.Job{ID: "7", State: api.JobFinished, Reason: api.ReasonGone, Hint: "how it ended is not known"}, true, "", "", now)
 	if !strings.Contains(gone.Message, "how it ended is not known") {
 		t.Errorf("a job that is gone: %+v", gone)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 	"tunctl/tunnel/forward"
 )
 
@@ -18,7 +17,7 @@ func pageFacts(now time.Time) map[string]Facts {
 		return &api.Job{ID: "4242", State: state, Node: "nc10", Submitted: now.Add(-25 * time.Minute)}
 	}
 	queued, never, held := job(api.JobQueued), job(api.JobQueued), job(api.JobHeld)
-	never.Hint = jobwatch.NeverStarts + ": it asks for too much"
+	never.Hint = api.HintNeverStarts + ": it asks for too much"
 	queued.Reason, queued.Hint, queued.ExpectedStart = "Priority", "other jobs come first", now.Add(95*time.Minute)
 	held.Reason, held.Hint = "JobHeldUser", "held by yourself: release it with scontrol release"
 	all := map[string]Facts{

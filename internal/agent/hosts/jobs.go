@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 )
 
 const (
@@ -112,7 +113,7 @@ func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app
 	if job.Log == "" {
 		return "", ""
 	}
-	text, err := jobwatch.TailLog(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, candidateLines)
+	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, candidateLines)
 	if err != nil {
 		h.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""

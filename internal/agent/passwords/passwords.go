@@ -40,7 +40,7 @@ func New(store *state.Store, env func() api.Env) *Passwords {
 	return &Passwords{store: store, env: env}
 }
 
-// Password implements tunnel.Passwords. It reads the keyring only for accounts that have
+// Password implements userkeys.Passwords. It reads the keyring only for accounts that have
 // a password there, so that nobody unlocks it for nothing.
 func (p *Passwords) Password(ctx context.Context, account string) (string, bool) {
 	if p.store.PasswordRefused(account) {
@@ -60,7 +60,7 @@ func (p *Passwords) Password(ctx context.Context, account string) (string, bool)
 	return text, true
 }
 
-// Keep implements tunnel.Passwords.
+// Keep implements userkeys.Passwords.
 func (p *Passwords) Keep(ctx context.Context, account, password string, where api.Keep) error {
 	if where == api.KeepKeyring {
 		if _, err := p.keyring(ctx, "set", account, password); err != nil {
@@ -73,10 +73,10 @@ func (p *Passwords) Keep(ctx context.Context, account, password string, where ap
 	return nil
 }
 
-// SetRefused implements tunnel.Passwords.
+// SetRefused implements userkeys.Passwords.
 func (p *Passwords) SetRefused(account string) { p.store.SetPasswordRefused(account, true) }
 
-// Refused implements tunnel.Passwords.
+// Refused implements userkeys.Passwords.
 func (p *Passwords) Refused(account string) api.Keep {
 	_, remembered := p.memory.Load(account)
 	switch {

@@ -17,12 +17,12 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/actions", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/sshconfig"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
-	"tray":               {"internal/actions", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
-	"internal/actions":   {"internal/api", "internal/desktop", "internal/show"},
-	"internal/dashboard": {"internal/actions", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer"},
+	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
+	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
+	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer", "internal/show"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "jobwatch/detect"},
@@ -31,34 +31,40 @@ var imports = map[string][]string{
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/show":      {"internal/api", "internal/term"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/api", "internal/client", "internal/show", "internal/term"},
+	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote", "tunnel", "tunnel/forward"},
-	"internal/agent/events":    {"internal/api", "tunnel/failure"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
+	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
+	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
+	"internal/gateway":         {"internal/atomicfile"},
+	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
+	"internal/agent/events":    {"internal/api", "tunnel/failure"},
+	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
 	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
-	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
 	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
-	"internal/gateway":         {"internal/atomicfile"},
-	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/peer", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
+	"tunnel/retry":     {"internal/api", "tunnel/failure"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
 	"tunnel/tcpinfo":   {},
+	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote": {"internal/api", "internal/posixsh"},
 	"jobwatch/detect": {"internal/api"},
 
@@ -83,7 +89,7 @@ var imports = map[string][]string{
 	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/remote", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
@@ -115,12 +121,17 @@ var never = []struct{ from, to string }{
 	// Schedulers are asked over whatever connection the agent gives.
 	{"tunnel", "tunctl/jobwatch"},
 	{"jobwatch", "tunctl/tunnel"},
+	// Whatever reads logs does not know who started the job.
+	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
+	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
+	{"jobwatch/sched", "tunctl/jobwatch/detect"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
-	// What kind of failure it was is known without a connection, and how fast data may move
-	// without knowing what moves it.
+	// What kind of failure it was, and when to try again, is known without a connection, and
+	// how fast data may move without knowing what moves it.
 	{"tunnel/failure", "golang.org/x/crypto/ssh"},
+	{"tunnel/retry", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
@@ -135,16 +146,19 @@ var never = []struct{ from, to string }{
 	{"internal/desktop", "golang.org/x/crypto/ssh"},
 	{"internal/term", "golang.org/x/crypto/ssh"},
 	{"internal/show", "golang.org/x/crypto/ssh"},
+	{"internal/action", "golang.org/x/crypto/ssh"},
 	{"tray", "golang.org/x/crypto/ssh"},
-	// What is shown is what a client was told.
+	// What is shown and done is what a client was told, and asks the agent for.
 	{"internal/show", "tunctl/internal/agent"},
 	{"internal/show", "tunctl/internal/client"},
+	{"internal/action", "tunctl/internal/agent"},
 	// The agent has no desktop: it may run where nobody is logged in.
 	{"internal/agent", "tunctl/internal/desktop"},
 	{"internal/agent", "tunctl/internal/client"},
 	{"internal/agent", "tunctl/internal/mcp"},
 	{"internal/agent", "tunctl/internal/term"},
 	{"internal/agent", "tunctl/internal/show"},
+	{"internal/agent", "tunctl/internal/action"},
 	{"internal/agent", "tunctl/tray"},
 	// What the user has written is known below the hosts, and a host knows no session.
 	{"internal/agent/settings", "tunctl/internal/agent/state"},
@@ -152,6 +166,9 @@ var never = []struct{ from, to string }{
 	// What is measured is given as a Source.
 	{"internal/usage", "tunctl/tunnel"},
 	{"internal/usage", "tunctl/jobwatch"},
+	// A prober is given a Job, and decides no state.
+	{"internal/agent/probe", "tunctl/configs"},
+	{"internal/agent/probe", "tunctl/internal/agent/state"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// A submission is made through a Watcher.

@@ -12,8 +12,10 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/remote",
-	"tunnel", "tunnel/forward", "tunnel/sshconfig", "tunnel/step",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/agent/probe",
+	"internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote",
+	"jobwatch/sched", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/openssh", "tunnel/sshconfig", "tunnel/step",
+	"tunnel/userkeys",
 }
 
 // withoutBound are functions and methods that read to an end which a host may never send,
@@ -30,8 +32,8 @@ var bounded = []struct{ file, read, why string }{
 	{"internal/agent/passwords/passwords.go", "cmd.Stdout", "a program of ours"},
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
 	{"internal/agent/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
+	{"internal/agent/probe/jupyter.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
-	{"internal/agent/usage.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},
 	{"internal/gateway/channel.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/usage/reading.go", "in.ReadAll", "of a reading, which is bounded"},
@@ -40,8 +42,6 @@ var bounded = []struct{ file, read, why string }{
 	{"jobwatch/remote/local.go", "cmd.Stdout", "a program on this computer"},
 	{"jobwatch/remote/local.go", "cmd.Stderr", "a program on this computer"},
 	{"jobwatch/remote/shell.go", "res.Stdout", "a Result, which is bounded"},
-	{"tunnel/askpass.go", "io.ReadAll", "an answer from the agent"},
-	{"tunnel/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/attempt.go", "cmd.Stdout", "a stderrBuffer"},
 	{"tunnel/attempt.go", "cmd.Stderr", "a stderrBuffer"},
 	{"tunnel/exec.go", "session.Stdout", "a limitedBuffer"},
@@ -49,10 +49,12 @@ var bounded = []struct{ file, read, why string }{
 	{"tunnel/exec.go", "x.Stdout", "of a limitedBuffer"},
 	{"tunnel/exec.go", "x.Stderr", "of a limitedBuffer"},
 	{"tunnel/forward/hostcheck.go", "io.Copy", "to io.Discard"},
-	{"tunnel/master.go", "m.cmd.Stderr", "a stderrBuffer"},
-	{"tunnel/master_listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},
 	{"tunnel/node_hop.go", "r.Stdout", "a Result, which is bounded"},
 	{"tunnel/node_stream.go", "s.session.Stderr", "a stderrBuffer"},
+	{"tunnel/openssh/askpass.go", "io.ReadAll", "an answer from the agent"},
+	{"tunnel/openssh/askpass.go", "io.ReadAll", "of a LimitReader"},
+	{"tunnel/openssh/listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},
+	{"tunnel/openssh/master.go", "m.cmd.Stderr", "a stderrBuffer of package tunnel"},
 	{"tunnel/proxycommand.go", "cmd.Stderr", "a stderrBuffer"},
 	{"tunnel/sshconfig/sshg.go", "cmd.Output", "ssh -G, which asks no host"},
 	{"tunnel/sshconfig/sshg.go", "cmd.Stderr", "ssh -G, which asks no host"},

@@ -62,7 +62,7 @@ shinyApp(fluidPage(titlePanel("Shiny in a job"), textInput("name", "Name", "ann"
 		out, talk := l.run("up", "--no-open")
 		t.Logf("what a person sees:\n%s%s", talk, out)
 		s := l.status()
-		if s.Endpoint.OpenTo != api.OpenToNode || s.Endpoint.Reach != api.ReachNode || s.Endpoint.Host != "127.0.0.1" {
+		if s.Endpoint.Exposure != api.ExposureNode || s.Endpoint.Reach != api.ReachNode || s.Endpoint.Host != "127.0.0.1" {
 			t.Errorf("the page is at %+v", *s.Endpoint)
 		}
 		if want := "other users who are on " + s.Job.Node + " can reach it"; !strings.Contains(talk, want) {
@@ -78,7 +78,7 @@ shinyApp(fluidPage(titlePanel("Shiny in a job"), textInput("name", "Name", "ann"
 		t.Parallel()
 		l := newQuietLaptop(t, appConfig("command", `command = "python3 -m http.server {port}"`))
 		_, talk := l.run("up", "--no-open")
-		if s := l.status(); s.Endpoint.OpenTo != api.OpenToNetwork || !strings.Contains(talk, "everyone on the cluster's network can reach it") {
+		if s := l.status(); s.Endpoint.Exposure != api.ExposureNetwork || !strings.Contains(talk, "everyone on the cluster's network can reach it") {
 			t.Errorf("the page is at %+v, and up said:\n%s", *s.Endpoint, talk)
 		}
 		l.run("down", "--cancel")

@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 )
 
 // untilTold makes a job of Grid Engine wait for fixture.stop.
@@ -39,7 +40,7 @@ func sharedLogin(t *testing.T, lab *real.Lab) login {
 
 func (f *fixture) log(job api.Job) string {
 	f.t.Helper()
-	text, err := jobwatch.TailLog(f.t.Context(), labLogin(f.lab), job.Log, 20)
+	text, err := joblog.Tail(f.t.Context(), labLogin(f.lab), job.Log, 20)
 	if err != nil {
 		f.t.Errorf("log of job %s: %v", job.ID, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 )
 
@@ -141,7 +142,7 @@ func TestAJobsLifeUnderARealSlurm(t *testing.T) {
 	if ended := f.awaitState(x, api.JobFailed); ended.Exit == nil || *ended.Exit != 3 {
 		t.Errorf("ended %+v", ended)
 	}
-	text, err := jobwatch.TailLog(t.Context(), labLogin(f.lab), job.Log, 5)
+	text, err := joblog.Tail(t.Context(), labLogin(f.lab), job.Log, 5)
 	if err != nil || string(text) != "hello\n" {
 		t.Errorf("log %q, %v", text, err)
 	}
@@ -204,7 +205,7 @@ func TestAControllerThatIsAwayOrStuckUnderARealSlurm(t *testing.T) {
 		t.Errorf("Jobs: %v", err)
 	}
 	f.lab.StartController()
-	f.Nudge()
+	f.QuerySoon()
 	f.awaitState(x, api.JobRunning)
 }
 
@@ -276,7 +277,7 @@ func TestALogIsKnownWhateverStandsAroundItUnderARealSlurm(t *testing.T) {
 	x := f.watch(job.ID)
 	job = f.await(x, "running with its log", func(j api.Job) bool { return j.State == api.JobRunning && j.Log != "" })
 	f.waitForLine("said." + job.ID)
-	text, err := jobwatch.TailLog(t.Context(), labLogin(f.lab), job.Log, 5)
+	text, err := joblog.Tail(t.Context(), labLogin(f.lab), job.Log, 5)
 	if err != nil || string(text) != "hello\n" {
 		t.Errorf("log %q has %q, %v", job.Log, text, err)
 	}

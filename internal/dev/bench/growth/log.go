@@ -15,7 +15,7 @@ import (
 
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dev/bench/table"
-	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 )
 
@@ -70,13 +70,13 @@ func follow(ctx context.Context, file string, size int64) (logCost, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &countingRunner{}
-	f := jobwatch.NewFollower(r, jobwatch.FollowOptions{Paths: []string{file}, Enough: func() bool { return false }})
+	f := joblog.NewFollower(r, joblog.FollowOptions{Paths: []string{file}, Enough: func() bool { return false }})
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	began := time.Now()
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = f.Serve(ctx, func(jobwatch.Chunk) {}) }) // it ends with ctx
+	wg.Go(func() { _ = f.Serve(ctx, func(joblog.Chunk) {}) }) // it ends with ctx
 	defer wg.Wait()
 	defer cancel()
 	for f.Position()[0].Offset < size || r.busy.Load() > 0 {

@@ -1,0 +1,67 @@
+package jobwatch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tunctl/jobwatch/sched"
+)
+
+// schedulerKinds are all schedulers. If a host has several, the first that responds is used.
+var schedulerKinds = []*sched.Kind{&slurmKind, &pbsKind, &gridEngineKind, &plainKind}
+
+// kindNamed is the kind of scheduler with that name, or nil.
+func kindNamed(name string) *sched.Kind {
+	i := slices.IndexFunc(schedulerKinds, func(k *sched.Kind) bool { return k.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return schedulerKinds[i]
+}
+
+func schedulerNamed(name string) (sched.Scheduler, error) {
+	if k := kindNamed(name); k != nil {
+		return k.New(), nil
+	}
+	var names []string
+	for _, k := range schedulerKinds {
+		names = append(names, strconv.Quote(k.Name))
+	}
+	last := len(names) - 1
+	return nil, fmt.Errorf("unknown scheduler %q: expected %s or %s", name, strings.Join(names[:last], ", "), names[last])
+}
+
+// account is who we are on the host.
+type account struct {
+	scheduler, user, node string
+	installed             string // the schedulers of which none responds, if scheduler is empty
+}
+
+// accountScript prints the account. It finds schedulers on the login shell's PATH. If several
+// are installed, as after a migration or with wrappers, it prints the first that responds,
+// or "" if none does.
+func accountScript() string {
+	var installed, responds string
+	for _, k := range schedulerKinds {
+		if k.Installed != "" {
+			installed += "if " + k.Installed + `; then set -- "$@" ` + k.Name + "; fi\n"
+			responds += "\t" + k.Name + ") answers " + k.Responds + " ;;\n"
+		}
+	}
+	return `has() { for p; do command -v "$p" >/dev/null 2>&1 || return 1; done; }
+answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 </dev/null; }
+set --
+` + installed + `s=
+case $# in
+0) s=` + None + `
+` + unsupportedScript() + ` ;;
+1) s=$1 ;;
+*) for k; do
+	case $k in
+` + responds + `	esac && s=$k && break
+done ;;
+esac
+printf '%s\n' "$s" "$(id -un)" "$(uname -n)" "$*"`
+}

@@ -1,0 +1,179 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
+)
+
+// RefusalHint is a known refusal, with its cause and how to fix it.
+type RefusalHint struct {
+	Words func() *regexp.Regexp
+	hint  string
+}
+
+// LazyPattern compiles a pattern when it is first used: most commands need none of these,
+// and all of them together would take a good part of a command's time.
+func LazyPattern(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
+// SiteRuleHint is the hint for an unknown refusal: every site has its own rules, and its
+// submit filter its own messages.
+const SiteRuleHint = "the site requires this: change it in the script, or in args of the session, or ask its support"
+
+// RefusalError is the error of a job that was not accepted: the scheduler's message, with the
+// hint of the first known refusal that matches.
+func RefusalError(res remote.Result, known []RefusalHint) error {
+	words := errorLines(res)
+	hint := HintOf(words, slices.Concat(known, CommonRefusals))
+	return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", words).
+		WithHint("%s", cmp.Or(hint, SiteRuleHint))
+}
+
+// HintOf is the hint of the first known refusal that matches; "" if none does.
+func HintOf(words string, known []RefusalHint) string {
+	for _, k := range known {
+		if k.Words().MatchString(words) {
+			return k.hint
+		}
+	}
+	return ""
+}
+
+// SubmitError is the error of a submit command that failed: doubt matches the messages
+// after which the job may exist all the same.
+func SubmitError(res remote.Result, doubt *regexp.Regexp, known []RefusalHint) error {
+	if slices.Contains(killedStatuses, res.Exit) || doubt.Match(res.Stderr) {
+		return ErrDoubt
+	}
+	return RefusalError(res, known)
+}
+
+// LastMatch is the last line that has the id of a new job, in the first of these forms that there
+// is: submit plugins print lines of their own.
+func LastMatch(out []byte, forms ...*regexp.Regexp) []string {
+	for _, id := range forms {
+		for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
+			if m := id.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+var ComplaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
+
+// errorLines are the lines that a submit command wrote to standard error, without its name
+// and its usage text.
+func errorLines(res remote.Result) string {
+	var lines []string
+	for line := range strings.Lines(string(res.Stderr)) {
+		if strings.HasPrefix(line, "usage:") {
+			break
+		}
+		line = strings.TrimSpace(ComplaintPrefix.ReplaceAllString(line, ""))
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return LastErrorLine(remote.Result{Stdout: res.Stdout, Exit: res.Exit})
+	}
+	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
+}
+
+func RefusalHints(rows [][2]string) []RefusalHint {
+	list := make([]RefusalHint, len(rows))
+	for i, row := range rows {
+		list[i] = RefusalHint{LazyPattern(`(?i)` + row[0]), row[1]}
+	}
+	return list
+}
+
+const (
+	WindowsLines = "the script has Windows line endings: convert it with dos2unix"
+	DiskFull     = `quota|disk (?:space|full)|no space left`
+	DiskFullHint = "your quota is used up, or the disk is full: free disk space"
+	FromLogin    = "this host may not submit jobs: submit from the login node"
+)
+
+// CommonRefusals are of submit filters and wrappers that exist for several schedulers.
+var CommonRefusals = RefusalHints([][2]string{
+	{`no submit host|not a submit host|neither submit nor admin host|only .*from .*login`, FromLogin},
+	{`-P flag|project not specified|specify a project`, "the project is missing: set -P PROJECT"},
+	{`user group`, "the queue requires another group: set -G GROUP"},
+	{`maintenance`, "a maintenance is in progress or coming: try again later, or ask for less time"},
+	{DiskFull, DiskFullHint},
+	{`line ends|line endings|line breaks`, WindowsLines},
+})
+
+// Reason is why a job does not run.
+type Reason struct {
+	Words string
+	Held  bool
+	// Never: waiting does not help; a person must act.
+	Never bool
+}
+
+func (r Reason) Hint() string {
+	if r.Never && !r.Held {
+		return api.HintNeverStarts + ": " + strings.Replace(r.Words, "the job asks", "it asks", 1)
+	}
+	return r.Words
+}
+
+// WaitReason is a known message about a waiting job: its meaning while the job may still start, and
+// if it never can. One without words is always of a job that never can.
+type WaitReason struct {
+	Part         func() *regexp.Regexp
+	Words, Never string
+}
+
+// BestMatch is the first known message in one of the lines, and its line.
+func BestMatch(known []WaitReason, lines ...string) (WaitReason, string) {
+	for _, w := range known {
+		for _, line := range lines {
+			if w.Part().MatchString(line) {
+				return w, line
+			}
+		}
+	}
+	return WaitReason{}, ""
+}
+
+const SuspendedHint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
+
+func ExitHint(status int) string {
+	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
+}
+
+// CommandError is the error of a command that failed, with its message.
+func CommandError(command string, exit int, words string) error {
+	if exit == 127 {
+		return api.Errorf(api.CodeFailed, "%q is not on the host's PATH", command).
+			WithHint("set scheduler for this host in the config, or add the command to the PATH of your login shell there")
+	}
+	return api.Errorf(api.CodeFailed, "%s failed with status %d: %s", command, exit, words)
+}
+
+// LastErrorLine is the most useful line of a failed command's output: the last one.
+func LastErrorLine(res remote.Result) string {
+	text := cmp.Or(strings.TrimSpace(string(res.Stderr)), strings.TrimSpace(string(res.Stdout)))
+	if text == "" {
+		return fmt.Sprintf("status %d", res.Exit)
+	}
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	return api.Redact(api.NewRemoteText(last).FirstLine(300).String())
+}
+
+// killedStatuses are of a submit command that was ended by its time limit or by a signal. PBS's own
+// statuses are above these.
+var killedStatuses = []int{124, 128 + 1, 128 + 2, 128 + 3, 128 + 9, 128 + 13, 128 + 15}

@@ -1,0 +1,200 @@
+package userkeys
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// maxPassphrases is how often a person may mistype a passphrase.
+const maxPassphrases = 3
+
+// maxKeyFile bounds the size of a key file.
+const maxKeyFile = 256 << 10
+
+// fileKey is a private key in a file. If encrypted, it offers its public key, and asks
+// for the passphrase only when the server accepts that.
+type fileKey struct {
+	path   string
+	public ssh.PublicKey
+	signer ssh.AlgorithmSigner // nil while encrypted, or if only the public key exists
+	pem    []byte              // while encrypted
+	stamp  time.Time
+	ring   *Keyring
+	ask    func(api.Prompt) (string, error)
+}
+
+// loadKey reads a key file. It may be a public key whose private key the agent has.
+func loadKey(path string, ring *Keyring, ask func(api.Prompt) (string, error)) (*fileKey, error) {
+	text, info, err := readKeyFile(path)
+	if err != nil {
+		return nil, publicOnly(path, err)
+	}
+	k := &fileKey{path: path, stamp: info.ModTime(), ring: ring, ask: ask}
+	if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
+		k.public = public
+		return k, nil
+	}
+	if err := checkPrivate(path, info); err != nil {
+		return nil, err
+	}
+	return k, k.parse(text)
+}
+
+// readKeyFile reads a file that may be a key.
+func readKeyFile(path string) ([]byte, os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size() > maxKeyFile || !info.Mode().IsRegular() {
+		return nil, nil, errors.New("the file is not a key")
+	}
+	text, err := os.ReadFile(path)
+	return text, info, err
+}
+
+// publicOnly explains a missing private key if its public key exists.
+func publicOnly(path string, err error) error {
+	if _, pubErr := os.Stat(path + ".pub"); pubErr == nil && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is only a public key: %w", err)
+	}
+	return err
+}
+
+func (k *fileKey) parse(text []byte) error {
+	if strings.HasPrefix(string(text), "PuTTY-User-Key-File-") {
+		base := strings.TrimSuffix(k.path, filepath.Ext(k.path))
+		return fmt.Errorf("PuTTY keys must be converted: puttygen %q -O private-openssh -o %q", k.path, base)
+	}
+	signer, err := ssh.ParsePrivateKey(text)
+	if locked, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
+		k.pem, k.public = text, locked.PublicKey
+		if k.public == nil {
+			k.public = publicHalf(k.path)
+		}
+		if k.public == nil {
+			// The old format encrypts the public key too.
+			return k.unlock()
+		}
+		return nil
+	}
+	if err != nil {
+		if strings.Contains(err.Error(), "unhandled key type") {
+			return errors.New("keys on a security token are used through an ssh-agent: ssh-add it, or set transport = \"openssh\"")
+		}
+		return err
+	}
+	return k.setSigner(signer)
+}
+
+func (k *fileKey) setSigner(signer ssh.Signer) error {
+	as, ok := signer.(ssh.AlgorithmSigner)
+	if !ok {
+		return errors.New("this kind of key is not supported")
+	}
+	k.signer, k.public, k.pem = as, signer.PublicKey(), nil
+	return nil
+}
+
+// private reports whether the file can sign, maybe after a passphrase.
+func (k *fileKey) private() bool { return k.signer != nil || k.pem != nil }
+
+// unlock decrypts the key. It asks for the passphrase only once per Keyring.
+func (k *fileKey) unlock() error {
+	if k.signer != nil {
+		return nil
+	}
+	if s := k.ring.get(k.path, k.stamp); s != nil {
+		return k.setSigner(s)
+	}
+	question := api.Prompt{Kind: api.PromptPassphrase, Text: fmt.Sprintf("Enter passphrase for key '%s': ", k.path)}
+	for left := maxPassphrases; left > 0; left-- {
+		if left < maxPassphrases {
+			question.Retry = api.RetryText("that was not right", left)
+		}
+		passphrase, err := k.ask(question)
+		if err != nil {
+			return err
+		}
+		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.pem, []byte(passphrase))
+		if err == nil {
+			k.ring.Put(k.path, k.stamp, signer)
+			return k.setSigner(signer)
+		}
+	}
+	return errors.New("the passphrase was wrong")
+}
+
+// PublicKey implements ssh.Signer.
+func (k *fileKey) PublicKey() ssh.PublicKey { return k.public }
+
+// Sign implements ssh.Signer.
+func (k *fileKey) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
+	if err := k.unlock(); err != nil {
+		return nil, err
+	}
+	return k.signer.Sign(r, data)
+}
+
+// SignWithAlgorithm implements ssh.AlgorithmSigner.
+func (k *fileKey) SignWithAlgorithm(r io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if err := k.unlock(); err != nil {
+		return nil, err
+	}
+	return k.signer.SignWithAlgorithm(r, data, algorithm)
+}
+
+// publicHalf reads the .pub file beside a key.
+func publicHalf(path string) ssh.PublicKey {
+	text, err := os.ReadFile(path + ".pub")
+	if err != nil {
+		return nil
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// Keyring keeps decrypted keys in memory, so that a passphrase is asked for once. A
+// changed file needs it again.
+type Keyring struct {
+	mu   sync.Mutex
+	keys map[string]ringKey
+}
+
+type ringKey struct {
+	stamp  time.Time
+	signer ssh.Signer
+}
+
+func (r *Keyring) get(path string, stamp time.Time) ssh.Signer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k, ok := r.keys[path]; ok && k.stamp.Equal(stamp) {
+		return k.signer
+	}
+	return nil
+}
+
+// Put keeps a decrypted key of a file that was last changed at a time.
+func (r *Keyring) Put(path string, stamp time.Time, signer ssh.Signer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys == nil {
+		r.keys = map[string]ringKey{}
+	}
+	r.keys[path] = ringKey{stamp, signer}
+}

@@ -1,0 +1,106 @@
+package userkeys
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"os"
+	"os/user"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/windows"
+)
+
+// openSSHPipe is where the OpenSSH agent of Windows listens.
+const openSSHPipe = `\\.\pipe\openssh-ssh-agent`
+
+// dialAgentSocket connects to an agent. If none is named, that is OpenSSH's or PuTTY's.
+func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
+	if socket == "" {
+		if c, err := dialPipe(openSSHPipe); err == nil {
+			return c, nil
+		}
+		pageant, err := pageantPipe()
+		if err != nil {
+			return nil, errNoAgent
+		}
+		return dialPipe(pageant)
+	}
+	if !strings.HasPrefix(socket, `\\.\pipe\`) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}
+	return dialPipe(socket)
+}
+
+// dialPipe opens a named pipe for overlapped I/O: otherwise it has no deadlines and
+// cannot be closed while it is read.
+func dialPipe(name string) (net.Conn, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|windows.O_FILE_FLAG_OVERLAPPED, 0)
+	if err != nil {
+		return nil, errNoAgent
+	}
+	return pipeConn{f}, nil
+}
+
+// pipeConn is a named pipe as a net.Conn.
+type pipeConn struct{ *os.File }
+
+func (p pipeConn) LocalAddr() net.Addr  { return pipeAddr(p.Name()) }
+func (p pipeConn) RemoteAddr() net.Addr { return pipeAddr(p.Name()) }
+
+type pipeAddr string
+
+func (pipeAddr) Network() string  { return "pipe" }
+func (a pipeAddr) String() string { return string(a) }
+
+// pageantPipe is where newer versions of PuTTY's agent listen: the name contains the
+// user and a word that only the user's own programs can encrypt like this.
+func pageantPipe() (string, error) {
+	name, err := pageantUser()
+	if err != nil {
+		return "", err
+	}
+	word, err := scrambled("Pageant")
+	if err != nil {
+		return "", err
+	}
+	return `\\.\pipe\pageant.` + name + "." + word, nil
+}
+
+// pageantUser is the user name as PuTTY has it: of the domain, or of the machine.
+func pageantUser() (string, error) {
+	var buf [256]uint16
+	size := uint32(len(buf))
+	if err := windows.GetUserNameEx(windows.NameUserPrincipal, &buf[0], &size); err == nil {
+		name, _, _ := strings.Cut(windows.UTF16ToString(buf[:size]), "@")
+		return name, nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:], nil
+}
+
+const (
+	protectBlock        = 16 // CRYPTPROTECTMEMORY_BLOCK_SIZE
+	protectCrossProcess = 1  // CRYPTPROTECTMEMORY_CROSS_PROCESS
+)
+
+// scrambled is a word encrypted with a key that Windows keeps until the next restart,
+// then hashed.
+func scrambled(word string) (string, error) {
+	data := make([]byte, (len(word)+1+protectBlock-1)/protectBlock*protectBlock)
+	copy(data, word)
+	protect := windows.NewLazySystemDLL("crypt32.dll").NewProc("CryptProtectMemory")
+	ok, _, err := protect.Call(uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), protectCrossProcess) //nolint:gosec // how a call takes an array
+	if ok == 0 {
+		return "", err
+	}
+	sum := sha256.Sum256(ssh.Marshal(struct{ Data []byte }{data}))
+	return hex.EncodeToString(sum[:]), nil
+}

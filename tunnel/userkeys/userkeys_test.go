@@ -1,0 +1,218 @@
+package userkeys
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+func newSigner(t testing.TB) ssh.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newKeyFile writes a new private key.
+func newKeyFile(t testing.TB) (path string, public ssh.PublicKey) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = t.TempDir() + "/id"
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, s.PublicKey()
+}
+
+func serveAgent(t *testing.T, a agent.Agent) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", dir+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = agent.ServeAgent(a, c)
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+		_ = os.RemoveAll(dir)
+	})
+	return dir + "/s"
+}
+
+func writeCertificate(t *testing.T, path string, ca ssh.Signer, key ssh.PublicKey, valid time.Duration) {
+	t.Helper()
+	cert := &ssh.Certificate{
+		Key: key, CertType: ssh.UserCert, ValidPrincipals: []string{"alice"},
+		ValidAfter: uint64(time.Now().Add(-time.Minute).Unix()), ValidBefore: uint64(time.Now().Add(valid).Unix()),
+	}
+	if err := cert.SignCert(rand.Reader, ca); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, ssh.MarshalAuthorizedKey(cert), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ringOf is an agent that holds a new key.
+func ringOf(t *testing.T) (agent.Agent, ssh.PublicKey) {
+	t.Helper()
+	path, public := newKeyFile(t)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.ParseRawPrivateKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+		t.Fatal(err)
+	}
+	return ring, public
+}
+
+func TestAPuttyKeyIsExplained(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "id.ppk")
+	if err := os.WriteFile(path, []byte("PuTTY-User-Key-File-3: ssh-ed25519\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := loadKey(path, &Keyring{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "puttygen") || !strings.Contains(err.Error(), "-O private-openssh") {
+		t.Errorf("loadKey: %v", err)
+	}
+}
+
+func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
+	path, _ := newKeyFile(t)
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadKey(path, &Keyring{}, nil); err == nil {
+		t.Skip("this system has no file modes")
+	} else if !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("loadKey: %v", err)
+	}
+}
+
+func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
+			t.Fatal("needs ssh-keygen")
+		}
+		t.Skip("needs ssh-keygen")
+	}
+	for _, args := range [][]string{{"-t", "ed25519", "-a", "1"}, {"-t", "ecdsa", "-m", "PEM"}} {
+		path := filepath.Join(t.TempDir(), "id")
+		args = append(args, "-q", "-N", "secret", "-f", path)
+		if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		asked := 0
+		k, err := loadKey(path, &Keyring{}, func(api.Prompt) (string, error) { asked++; return "secret", nil })
+		if err != nil || asked != 0 {
+			t.Fatalf("%v: %v, asked %d times before it was wanted", args, err, asked)
+		}
+		sig, err := k.Sign(rand.Reader, []byte("data"))
+		if err != nil || k.PublicKey().Verify([]byte("data"), sig) != nil || asked != 1 {
+			t.Errorf("%v: %v", args, err)
+		}
+		text, _ := os.ReadFile(path)
+		if b, _ := pem.Decode(text); b == nil {
+			t.Errorf("%v: no PEM", args)
+		}
+	}
+}
+
+func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
+	t.Parallel() // for its time limit it waits only
+	if runtime.GOOS == "windows" {
+		t.Skip("needs unix sockets")
+	}
+	ring, public := ringOf(t)
+	good := serveAgent(t, ring)
+	mute := serveAgent(t, agent.NewKeyring())
+	hold, err := net.Dial("unix", mute) // the agent serves one at a time: whoever comes next waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hold.Close() }()
+	start := time.Now()
+	a, err := dialAgent(t.Context(), &sshconfig.Settings{}, []api.Env{{"SSH_AUTH_SOCK": mute}, {"SSH_AUTH_SOCK": good}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	keys, err := a.Signers()
+	if err != nil || len(keys) != 1 || !sshconfig.SameKey(keys[0].PublicKey(), public) {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+	if took := time.Since(start); took > 2*agentTimeout {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestTheEndOfACertificateFileIsKnownWithoutALogin(t *testing.T) {
+	path, public := newKeyFile(t)
+	s := sshconfig.Settings{IdentityFiles: []string{path}}
+	if ends := CertificateEnds(&s); !ends.IsZero() {
+		t.Errorf("without a certificate: %v", ends)
+	}
+	writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
+	if left := time.Until(CertificateEnds(&s)); left < 59*time.Minute || left > time.Hour {
+		t.Errorf("it ends in %v", left)
+	}
+	other := path + "-other-cert.pub"
+	writeCertificate(t, other, newSigner(t), public, 3*time.Hour)
+	s.CertificateFiles = []string{other}
+	if left := time.Until(CertificateEnds(&s)); left < 2*time.Hour { // the one that serves longest
+		t.Errorf("it ends in %v", left)
+	}
+}
