@@ -4,7 +4,7 @@
 //
 // up.go has the steps from "up" to a followed job, jobrun.go those from a log line to an
 // open forward, both from top to bottom. Only package facts decides the state of a session, and
-// only record.go changes what is remembered of one. The agent never touches a terminal or
+// only session.go changes what is remembered of one. The agent never touches a terminal or
 // a desktop: what needs a person is published as an event.
 package agent
 

@@ -68,7 +68,8 @@ func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hou
 // chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
 // it may take more than is left of the day. A job of several nodes counts for each of them,
 // also if it does not use them whole, and an array for each of its jobs.
-func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
+func (f *jobFinder) chargeAssistant(ctx context.Context, sub jobwatch.Submission) error {
+	s, jobs := f.session, f.jobs
 	script, err := jobs.Script(ctx, sub)
 	if err != nil {
 		return err

@@ -69,30 +69,31 @@ func (s *session) checkPresent(with api.Choices) error {
 	if with == nil {
 		return nil
 	}
-	present := s.presentIn(s.agent.store.Session(s.name).Current())
+	present := s.presentIn(s.submissions.current())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.attempt != nil && s.facts.Submitting:
 		if !present.have(with) {
-			return s.otherChoices("a job of "+s.name+" is just being submitted", s.endFirst(), present, with)
+			return present.others("a job of "+s.name+" is just being submitted", present.endFirst(), with)
 		}
 		return nil
 	case s.attempt != nil && s.facts.Job != nil && !s.facts.JobOver():
-		return s.conflictLocked(*s.facts.Job, present, with)
+		return present.conflict(*s.facts.Job, with)
 	}
 	return nil
 }
 
-// presentChoices are what is known of how the session's job was submitted.
+// presentChoices are what is known of how a session's job was submitted.
 type presentChoices struct {
-	known  bool        // tunctl submitted it
-	with   api.Choices // what a person chose
-	values api.Choices // that, and what the config or the site has for the rest
+	session *session
+	known   bool        // tunctl submitted it
+	with    api.Choices // what a person chose
+	values  api.Choices // that, and what the config or the site has for the rest
 }
 
 func (s *session) presentIn(sub state.Submission) presentChoices {
-	return presentChoices{known: sub.Tag != "", with: sub.With, values: s.agent.source(s.config()).Values(sub.With)}
+	return presentChoices{s, sub.Tag != "", sub.With, s.agent.source(s.config()).Values(sub.With)}
 }
 
 // have reports whether the job has these choices.
@@ -105,35 +106,35 @@ func (p presentChoices) have(with api.Choices) bool {
 	return true
 }
 
-// conflictLocked is the error of choices that the session's job does not have.
-func (s *session) conflictLocked(job api.Job, present presentChoices, with api.Choices) error {
-	state := string(job.State)
+// conflict is the error of choices that the session's job does not have.
+func (p presentChoices) conflict(job api.Job, with api.Choices) error {
+	what := fmt.Sprintf("job %s of %s is already %s", job.ID, p.session.name, job.State)
 	switch {
-	case !present.known:
-		return s.otherChoices(fmt.Sprintf("job %s of %s is %s, and tunctl did not submit it: whether it has %s is not known", job.ID, s.name, state, with), s.endFirst(), presentChoices{}, with)
-	case present.have(with):
+	case !p.known:
+		what = fmt.Sprintf("job %s of %s is %s, and tunctl did not submit it: whether it has %s is not known", job.ID, p.session.name, job.State, with)
+	case p.have(with):
 		return nil
 	}
-	return s.otherChoices(fmt.Sprintf("job %s of %s is already %s", job.ID, s.name, state), s.endFirst(), present, with)
+	return p.others(what, p.endFirst(), with)
 }
 
-func (s *session) endFirst() string {
-	return fmt.Sprintf("`tunctl down %s --cancel` ends it first", s.name)
+func (p presentChoices) endFirst() string {
+	return fmt.Sprintf("`tunctl down %s --cancel` ends it first", p.session.name)
 }
 
-// otherChoices is the error for a job with other choices than those of the request; first is
+// others is the error for a job with other choices than those of the request; first is
 // what to do about it in place of a second session.
-func (s *session) otherChoices(what, first string, present presentChoices, with api.Choices) *api.Error {
+func (p presentChoices) others(what, first string, with api.Choices) *api.Error {
 	switch {
-	case !present.known:
-	case len(present.with) == 0:
+	case !p.known:
+	case len(p.with) == 0:
 		what += ", as the config has it and not with " + with.String()
 	default:
-		what += ", with " + present.with.String()
+		what += ", with " + p.with.String()
 	}
-	base := cmp.Or(s.of, s.name)
+	base := cmp.Or(p.session.of, p.session.name)
 	return api.Errorf(api.CodeOtherChoices, "%s", what).
-		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, s.agent.sessions.freeName(base), with.Flags())
+		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, p.session.agent.sessions.freeName(base), with.Flags())
 }
 
 // beginSubmission returns the plan of the submission that begins now. From then on, no other
@@ -146,8 +147,8 @@ func (s *session) beginSubmission(source *submit.Source, interrupted state.Submi
 	s.asked = submit.Plan{}
 	if interrupted.Tag != "" {
 		if !present.have(plan.With) {
-			return plan, s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
-				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), present, plan.With)
+			return plan, present.others("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
+				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), plan.With)
 		}
 		plan = source.Unchecked(interrupted.With)
 	}

@@ -94,12 +94,12 @@ func (a *server) markCancelled(host string, job api.Job) {
 		if s.host() != host || rec.Submissions.Of(job).Job == nil {
 			continue
 		}
+		s.submissions.setCancelled(job)
 		s.mu.Lock()
-		s.cancelledJob = job.ID
 		s.endPermitLocked()
 		s.mu.Unlock()
 		if rec.Submissions.Of(job).Role == state.RoleJob {
-			s.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
+			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
 		}
 	}
 }

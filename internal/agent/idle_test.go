@@ -94,7 +94,7 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 		if st := s.status(); st.State != api.SessionReady || st.Job.State != api.JobRunning {
 			t.Errorf("the session is %s, its job %s", st.State, st.Job.State)
 		}
-		s.recordRun(*s.status().Job)
+		s.submissions.recordRun(*s.status().Job)
 		runs, err := g.agent.history.Runs()
 		if err != nil || len(runs) != 1 || runs[0].Idle < 90*60 || runs[0].Idle > 4*3600 {
 			t.Errorf("the history has %+v, %v", runs, err)

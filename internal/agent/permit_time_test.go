@@ -95,7 +95,7 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 	s := quietSession(t)
 	s.attempt = &attempt{}
-	_, err := s.submit(t.Context(), nil, "") // which has nobody to submit to
+	_, err := (&jobFinder{session: s}).submit(t.Context()) // which has nobody to submit to
 	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
 		t.Errorf("err = %v", err)
 	}
@@ -109,7 +109,7 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 		t.Error("a permission is said to be over for which there is no use")
 	}
 	for name, rec := range map[string]state.Submission{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
-		e, ok := asAPI(s.noJobError(rec, "a@c"))
+		e, ok := asAPI((&jobFinder{session: s, account: "a@c"}).noJobError(rec))
 		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
 		}

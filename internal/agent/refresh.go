@@ -42,13 +42,11 @@ func (a *server) handleRefresh(ctx context.Context, req api.RefreshRequest) (api
 
 // caughtUp reports whether the session shows its job as the scheduler last reported it.
 func (s *session) caughtUp() bool {
+	if s.submissions.endUnrecorded() {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.observed {
-		if x.Job().State.Ended() {
-			return false
-		}
-	}
 	if s.attempt == nil || s.watch == nil || s.facts.Job == nil {
 		return true
 	}

@@ -48,22 +48,20 @@ type session struct {
 	origin origin
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
-	jobUpdates chan api.Job
-	meter      *usage.Meter // measures what its job uses
-	inside     atomic.Int32 // how many shells, editors and copies are inside its job
+	jobUpdates  chan api.Job
+	submissions *submissions
+	meter       *usage.Meter // measures what its job uses
+	inside      atomic.Int32 // how many shells, editors and copies are inside its job
 
-	mu           sync.Mutex
-	cfg          configs.Session
-	asked        submit.Plan // for the submission that is permitted; zero: a person chose nothing
-	facts        facts.Facts
-	current      api.Session // as last entered
-	pages        pages
-	attempt      *attempt // the attempt in progress
-	watch        *jobwatch.Watch
-	observed     map[observation]*jobwatch.Watch // while no attempt follows them
-	nodes        *jobNodes                       // of the job, while it is followed
-	cancelledJob string                          // the ID of the job that a person cancelled through tunctl
-	unfollowed   string                          // the ref of the job that none is submitted to follow
+	mu      sync.Mutex
+	cfg     configs.Session
+	asked   submit.Plan // for the submission that is permitted; zero: a person chose nothing
+	facts   facts.Facts
+	current api.Session // as last entered
+	pages   pages
+	attempt *attempt // the attempt in progress
+	watch   *jobwatch.Watch
+	nodes   *jobNodes // of the job, while it is followed
 }
 
 // attempt is one attempt to bring a session up and keep it up.
@@ -79,7 +77,8 @@ type attempt struct {
 }
 
 func newSession(a *shared, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
+	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
 	s.facts = remembered(a.store, cfg.Name)
 	s.current = lastKnown(a.store, cfg, time.Now())
 	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
@@ -221,7 +220,7 @@ func (s *session) launchLocked(r *attempt) {
 		defer cancel()
 		s.finish(r, s.stayUp(ctx, r.host))
 		s.saveFailure()
-		s.observe()
+		s.submissions.observe()
 	})
 }
 
@@ -314,11 +313,11 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		*f, s.asked = known, submit.Plan{}
 	})
 	s.acting.Unlock()
-	s.observe()
+	s.submissions.observe()
 	if !cancel {
 		return s.status(), nil
 	}
-	err := s.endSubmissions(ctx)
+	err := s.submissions.end(ctx)
 	now := s.status()
 	if err == nil && facts.IsLive(job) {
 		cancelled := facts.EndedBy(*job, time.Now())
@@ -363,6 +362,27 @@ func (s *session) change(apply func(*facts.Facts)) {
 	s.enterLocked()
 }
 
+// record is the one writer of what survives a restart, once a session exists: it changes
+// what is remembered of the session, and then what is shown of it. show may be nil. If the
+// file cannot be written, the session continues and says so; a caller that must not
+// continue checks the error.
+func (s *session) record(remember func(*state.Session), show func(*facts.Facts)) error {
+	err := s.agent.store.Update(s.name, remember)
+	if err != nil {
+		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
+	}
+	s.change(func(f *facts.Facts) {
+		f.Unsaved = err
+		if show != nil {
+			show(f)
+		}
+	})
+	return err
+}
+
+// saved is what is remembered of the session.
+func (s *session) saved() state.Session { return s.agent.store.Session(s.name) }
+
 // enterLocked is the one place that enters a state: it sets since when and why,
 // publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
@@ -378,7 +398,7 @@ func (s *session) enterLocked() {
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.recentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
-		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.facts.Job.ID == s.cancelledJob,
+		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.submissions.isCancelled(*s.facts.Job),
 		MaySubmit: maySubmit && v.State != api.SessionReady,
 		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job),
 		Since:     s.current.Since, Job: s.facts.Job, Next: s.facts.Next, Others: s.facts.Submissions.Others(), Pending: s.facts.Submissions.Pending(), Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,
