@@ -22,14 +22,17 @@ func LastKnown(cfg *configs.Config, stateFile string) (api.Status, error) {
 func knownSessions(cfg *configs.Config, store *state.Store, now time.Time) []api.Session {
 	sessions := make([]api.Session, 0, len(cfg.Sessions))
 	for _, c := range cfg.Sessions {
-		sessions = append(sessions, lastKnown(store, c, now))
+		sessions = append(sessions, lastKnown(c, store.Session(c.Name), now))
 	}
 	for _, name := range store.Live() {
 		if _, configured := cfg.Session(name); configured {
 			continue
 		}
 		rec := store.Session(name)
-		s := lastKnown(store, configs.Session{Name: name, Host: rec.Submissions[0].Host}, now)
+		if len(rec.Submissions) == 0 { // its job has ended just now
+			continue
+		}
+		s := lastKnown(configs.Session{Name: name, Host: rec.Submissions[0].Host}, rec, now)
 		if rec.Attached == "" {
 			s = withUnconfiguredHint(s)
 		}
@@ -50,12 +53,11 @@ func withUnconfiguredHint(s api.Session) api.Session {
 	return s
 }
 
-// lastKnown is a session that is not up. Its job may still run.
-func lastKnown(store *state.Store, cfg configs.Session, now time.Time) api.Session {
-	f := remembered(store, cfg.Name)
+// lastKnown is a session that is not up, and of which that is remembered. Its job may still run.
+func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Session {
+	f := remembered(cfg.Name, rec)
 	f.Host.Alias = cfg.Host
 	v := f.Derive(now)
-	rec := store.Session(cfg.Name)
 	return api.Session{
 		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.State, Cause: api.Redact(v.Cause), Hint: v.Hint,
 		With: f.Choices(nil), Recent: rec.Recent,
@@ -64,8 +66,7 @@ func lastKnown(store *state.Store, cfg configs.Session, now time.Time) api.Sessi
 }
 
 // remembered are the facts about a session that is not up: its jobs, unless they are over.
-func remembered(store *state.Store, name string) facts.Facts {
-	rec := store.Session(name)
+func remembered(name string, rec state.Session) facts.Facts {
 	current := rec.Current()
 	f := facts.Facts{Name: name, Job: current.Job, Next: rec.Next().Job, With: current.With, Submissions: rec.Submissions}
 	if f.Job != nil && f.Job.State.Ended() {

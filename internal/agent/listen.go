@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
@@ -166,4 +168,80 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 		return nil, fmt.Errorf("%w: %w", api.ErrDown, err)
 	}
 	return node.Dial(ctx, network, address)
+}
+
+// addForwardsLocked opens forwards to the node of the session's job, all or none. Those that
+// exist already stay as they are.
+func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
+	switch {
+	case !s.hasJobLocked():
+		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.name).
+			WithHint("`tunctl forward %s …` forwards through its host", s.cfg.Host)
+	case s.attempt == nil || s.pages.forwards == nil:
+		return nil, s.notRunningLocked()
+	}
+	var add []*forwards.Forward
+	for i, spec := range specs {
+		if spec.Kind == api.ForwardRemote {
+			return nil, api.Errorf(api.CodeUsage, "%s would listen on the login node, and not on that of the job", spec).
+				WithHint("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec)
+		}
+		if s.pages.forwards.To(spec) == nil && !slices.Contains(specs[:i], spec) {
+			add = append(add, &forwards.Forward{Spec: spec, Added: true})
+		}
+	}
+	if err := s.pages.forwards.Open(add, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
+		return nil, err
+	}
+	s.enterLocked()
+	list := make([]api.Forward, len(specs))
+	for i, spec := range specs {
+		list[i] = s.pages.forwards.To(spec).Status()
+	}
+	return list, nil
+}
+
+// removeForwardsLocked ends forwards that were added, all or none. A spec may have another
+// port here than the one that it asked for.
+func (s *session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
+	if s.pages.forwards == nil {
+		return nil, api.Errorf(api.CodeNotReady, "session %s is down and forwards nothing", s.name)
+	}
+	for _, spec := range specs {
+		if x := s.pages.forwards.To(spec); x == nil || !x.Added {
+			added := strings.Join(specTexts(s.pages.forwards.Specs(true)), ", ")
+			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.name).
+				WithHint("added: %s; those of the config are removed there", cmp.Or(added, "none"))
+		}
+	}
+	return s.pages.forwards.Remove(specs), nil
+}
+
+func specTexts(specs []configs.ForwardSpec) []string {
+	var texts []string
+	for _, s := range specs {
+		texts = append(texts, s.String())
+	}
+	return texts
+}
+
+// dropFailed drops forwards that never came up: the person knows why, and nothing tries
+// them again.
+func (s *session) dropFailed(r *attempt) {
+	if s.origin != adhoc || s.agent.ctx.Err() != nil {
+		return
+	}
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	s.mu.Lock()
+	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.Served && r.who == byPerson
+	open := s.pages.forwards
+	if failed {
+		s.pages.forwards = nil
+	}
+	s.mu.Unlock()
+	if failed {
+		open.Close()
+		s.agent.sessions.forget(s)
+	}
 }

@@ -222,18 +222,20 @@ func (r *registry) second(first *session, name string) (*session, error) {
 			WithHint("write {id} or {name} in log of [session.%s]", base)
 	}
 	rec := r.store.Session(name)
-	_, taken := r.settings.Config().Session(name)
+	_, configured = r.settings.Config().Session(name)
 	s, live := r.byName[name]
+	other, same := r.sameJobLocked(name, cfg.Host)
+	var taken *api.Error
 	switch {
 	case live && s.of == base:
 		return s, nil
-	case live, taken, rec.Of == "" && rec.Attached != "", rec.Of != base && rec.Submissions.AnyLive():
-		return nil, api.Errorf(api.CodeUsage, "session %q already exists", name).
-			WithHint("choose another name: --as %s", r.freeNameLocked(base))
+	case live, configured, rec.Of == "" && rec.Attached != "", rec.Of != base && rec.Submissions.AnyLive():
+		taken = api.Errorf(api.CodeUsage, "session %q already exists", name)
+	case same:
+		taken = api.Errorf(api.CodeUsage, "session %s would take the job of %s for its own: their jobs would have the same name", other, name)
 	}
-	if other, same := r.sameJobLocked(name, cfg.Host); same {
-		return nil, api.Errorf(api.CodeUsage, "session %s would take the job of %s for its own: their jobs would have the same name",
-			other, name).WithHint("choose another name: --as %s", r.freeNameLocked(base))
+	if taken != nil {
+		return nil, taken.WithHint("choose another name: --as %s", r.freeNameLocked(base))
 	}
 	if rec.Of != base {
 		err := r.store.Update(name, func(rec *state.Session) { *rec = state.Session{Of: base, Attached: cfg.Host, Port: rec.Port} })
@@ -245,7 +247,8 @@ func (r *registry) second(first *session, name string) (*session, error) {
 }
 
 func (r *registry) addSecondLocked(name string, base configs.Session) *session {
-	s := r.addLocked(secondConfig(base, name), second)
+	cfg := secondConfig(base, name)
+	s := r.addLocked(cfg, second)
 	s.of = base.Name
 	return s
 }
@@ -402,7 +405,7 @@ func (r *registry) restore() {
 		case rec.Failure != nil && !rec.Submissions.AnyLive(): // a new attempt could only say that there is no job
 			s.change(func(f *facts.Facts) { f.Failure = rec.Failure })
 		case why != nil:
-			known := remembered(r.store, s.name)
+			known := remembered(s.name, rec)
 			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
 		default:
 			s.start(byAgent, false, "", "", submit.Plan{})

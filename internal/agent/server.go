@@ -122,14 +122,6 @@ func (a *server) handleHistory(context.Context, api.None) (api.HistoryResponse, 
 	return api.HistoryResponse{Runs: append([]api.Run{}, runs...), Weeks: state.Summarize(runs)}, err
 }
 
-func (a *server) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error) {
-	s, err := a.sessions.find(r.PathValue("name"))
-	if err != nil {
-		return api.OpenResponse{}, err
-	}
-	return s.page(r.Context(), r.PathValue("endpoint"))
-}
-
 func (a *server) handleAnswer(r *http.Request, answer api.Answer) (api.None, error) {
 	return api.None{}, a.prompts.Answer(r.PathValue("id"), answer)
 }
@@ -200,26 +192,4 @@ func (a *server) status() api.Status {
 		}
 	}
 	return st
-}
-
-// handleDown takes one session down, or all.
-func (a *server) handleDown(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
-	targets := a.sessions.live()
-	if !req.All {
-		s, err := a.sessions.find(req.Session)
-		if err != nil {
-			return api.DownResponse{}, err
-		}
-		targets = []*session{s}
-	}
-	done := api.DownResponse{Sessions: []api.Session{}}
-	for _, s := range targets {
-		after, err := s.stop(ctx, req.Cancel)
-		if err != nil {
-			return done, err
-		}
-		after.Forgotten = a.sessions.dropUnconfigured(s)
-		done.Sessions = append(done.Sessions, after)
-	}
-	return done, nil
 }

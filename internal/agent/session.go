@@ -12,7 +12,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -79,8 +78,8 @@ type attempt struct {
 func newSession(a *shared, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
-	s.facts = remembered(a.store, cfg.Name)
-	s.current = lastKnown(a.store, cfg, time.Now())
+	rec := a.store.Session(cfg.Name)
+	s.facts, s.current = remembered(cfg.Name, rec), lastKnown(cfg, rec, time.Now())
 	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
 	return s
 }
@@ -147,13 +146,6 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 	return s.current, at
 }
 
-// startFor starts a session for a person, without a submission.
-func (a *server) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
-	a.resume()
-	return api.UpResponse{Session: now, At: at}
-}
-
 // connectFor has a host connected for a requester.
 func connectFor(host *tunnel.Host, who requester, client string) {
 	if who == byPerson {
@@ -204,7 +196,7 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
-	s.facts.Remembered = remembered(s.agent.store, s.name).Job
+	s.facts.Remembered = remembered(s.name, s.agent.store.Session(s.name)).Job
 	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
 }
 
@@ -308,7 +300,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 			r.Submissions = r.Submissions.CancelAll()
 		}
 	}, func(f *facts.Facts) {
-		known := remembered(s.agent.store, s.name)
+		known := remembered(s.name, s.agent.store.Session(s.name))
 		known.Host = f.Host
 		*f, s.asked = known, submit.Plan{}
 	})
@@ -459,4 +451,20 @@ func asError(err error) *api.Error {
 		return api.Errorf(api.CodeJobEnded, "the session ended")
 	}
 	return api.Errorf(api.CodeFailed, "%w", err)
+}
+
+// caughtUp reports whether the session shows its job as the scheduler last reported it.
+func (s *session) caughtUp() bool {
+	if s.submissions.endUnrecorded() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt == nil || s.watch == nil || s.facts.Job == nil {
+		return true
+	}
+	reported := s.watch.Job()
+	reported.Seen = s.facts.Job.Seen
+	return reported.ID != s.facts.Job.ID || reported.State == api.JobUnknown ||
+		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.Job)
 }
