@@ -116,22 +116,19 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 			a.log.Warn("cannot save that the last agent crashed", "err", err)
 		}
 		a.log.Warn("the last agent crashed", "recently", n)
-		a.pause.begin(n, a.limits, now)
+		a.sessions.pause.begin(n, a.limits, now)
 	}
 	a.work.Go(func() { sock.Serve(ctx, a.limits.Socket) })
 	a.hosts.Start(ctx, &a.work)
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.sessions.restoreJobs()
 	a.sessions.restore()
-	a.work.Go(func() { a.report("submissions", a.settle(ctx)) })
+	a.work.Go(func() { a.report("submissions", a.sessions.settle(ctx)) })
 	err := localapi.Serve(ctx, sock, a.server.withConfig(a.server.routes()), a.limits.Drain, a.log)
 	stop()
 	a.work.Wait()
 	for _, s := range a.sessions.live() { // the next agent needs their ports
-		s.mu.Lock()
-		open := s.pages.forwards
-		s.mu.Unlock()
-		open.Close()
+		s.closeForwards()
 	}
 	a.hub.Close()
 	if err == nil {
@@ -159,7 +156,7 @@ func (a *Agent) hostChanged(h api.Host) {
 		}
 	}
 	if h.State == api.HostUp {
-		a.observeAll()
+		a.sessions.observeAll()
 		signal(a.unsettled)
 	}
 }

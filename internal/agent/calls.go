@@ -12,7 +12,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/localapi"
-	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 )
@@ -20,7 +19,7 @@ import (
 // startFor starts a session for a person, without a submission.
 func (a *server) startFor(ctx context.Context, s *session) api.UpResponse {
 	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
-	a.resume()
+	a.sessions.resume()
 	return api.UpResponse{Session: now, At: at}
 }
 
@@ -137,27 +136,10 @@ func (a *server) forwardSession(req api.ForwardRequest, specs []configs.ForwardS
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
-	s.acting.Lock()
-	defer s.acting.Unlock()
-	rec := s.agent.store.Session(s.name)
-	s.mu.Lock()
-	var list []api.Forward
-	if req.Remove {
-		list, err = s.removeForwardsLocked(specs)
-	} else {
-		list, err = s.addForwardsLocked(specs, rec)
-	}
-	if err != nil {
-		s.mu.Unlock()
+	list, err := s.changeForwards(specs, req.Remove)
+	if list == nil {
 		return api.ForwardResponse{}, err
 	}
-	added := specTexts(s.pages.forwards.Specs(true))
-	ports := s.pages.forwards.Ports()
-	s.mu.Unlock()
-	err = s.record(func(r *state.Session) {
-		r.Added = added
-		r.KeepPorts(ports.Page, ports.Picked)
-	}, nil)
 	now, at := s.status(), time.Now()
 	a.hub.Publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
 	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: list}, err

@@ -28,7 +28,7 @@ func (a *server) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, er
 	if err := a.hosts.Connected(host); err != nil {
 		return api.JobsResponse{}, err
 	}
-	a.observeAll() // the host may have been connected just now
+	a.sessions.observeAll() // the host may have been connected just now
 	list, err := a.hosts.Jobs(r.Context(), host, r.URL.Query().Get("ended") != "")
 	return api.JobsResponse{Jobs: list}, err
 }

@@ -170,6 +170,31 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 	return node.Dial(ctx, network, address)
 }
 
+// changeForwards adds forwards to the session's own, or removes added ones. The list is nil if
+// nothing has changed.
+func (s *session) changeForwards(specs []configs.ForwardSpec, remove bool) (list []api.Forward, err error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	rec := s.agent.store.Session(s.name)
+	s.mu.Lock()
+	if remove {
+		list, err = s.removeForwardsLocked(specs)
+	} else {
+		list, err = s.addForwardsLocked(specs, rec)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	added := specTexts(s.pages.forwards.Specs(true))
+	ports := s.pages.forwards.Ports()
+	s.mu.Unlock()
+	return list, s.record(func(r *state.Session) {
+		r.Added = added
+		r.KeepPorts(ports.Page, ports.Picked)
+	}, nil)
+}
+
 // addForwardsLocked opens forwards to the node of the session's job, all or none. Those that
 // exist already stay as they are.
 func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
@@ -223,6 +248,14 @@ func specTexts(specs []configs.ForwardSpec) []string {
 		texts = append(texts, s.String())
 	}
 	return texts
+}
+
+// closeForwards ends what the session listens on, as the agent stops.
+func (s *session) closeForwards() {
+	s.mu.Lock()
+	open := s.pages.forwards
+	s.mu.Unlock()
+	open.Close()
 }
 
 // dropFailed drops forwards that never came up: the person knows why, and nothing tries

@@ -147,7 +147,7 @@ func (l *modelLaptop) start() {
 	a.hosts.Start(a.ctx, &a.work)
 	a.sessions.restoreJobs()
 	a.sessions.restore()
-	a.work.Go(func() { a.report("submissions", a.settle(a.ctx)) })
+	a.work.Go(func() { a.report("submissions", a.sessions.settle(a.ctx)) })
 	l.agent = a
 }
 

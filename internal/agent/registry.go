@@ -26,6 +26,7 @@ import (
 type registry struct {
 	*shared
 
+	pause  pause // of what is restored
 	mu     sync.Mutex
 	byName map[string]*session // that were up since the agent started
 }
@@ -436,4 +437,14 @@ func (r *registry) saved() []*session {
 		all = append(all, s)
 	}
 	return all
+}
+
+// resume ends a pause: a person has asked for something. It restores the other sessions.
+func (r *registry) resume() {
+	if !r.pause.end() {
+		return
+	}
+	r.log.Info("a person ended the pause after crashes")
+	r.restore()
+	r.hub.Publish(api.Event{Type: api.EventStatus})
 }

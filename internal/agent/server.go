@@ -112,7 +112,7 @@ func (a *server) handleLogin(ctx context.Context, req api.LoginRequest) (api.Hos
 	a.hosts.UseEnv(req.Env)
 	h, err := a.hosts.Login(ctx, req.Host, localapi.Client(ctx))
 	if err == nil {
-		a.resume()
+		a.sessions.resume()
 	}
 	return h, err
 }
@@ -172,7 +172,7 @@ func (a *server) handleWatch(w http.ResponseWriter, r *http.Request) {
 // status is everything the agent knows.
 func (a *server) status() api.Status {
 	agent := a.about
-	agent.Paused = a.pause.why()
+	agent.Paused = a.sessions.pause.why()
 	st := api.Status{
 		Version:  api.Version,
 		Agent:    &agent,

@@ -20,24 +20,24 @@ import (
 // settle looks after the submissions that no attempt follows: whose result is not known, which a
 // person wants ended, and those left behind by another. It connects to no host. A job that was
 // cancelled ends within seconds, or takes long.
-func (a *shared) settle(ctx context.Context) error {
-	pause := a.limits.Jobs.QueryMin
+func (r *registry) settle(ctx context.Context) error {
+	pause := r.limits.Jobs.QueryMin
 	for {
 		var next <-chan time.Time
-		if names := a.store.Unsettled(); len(names) > 0 {
+		if names := r.store.Unsettled(); len(names) > 0 {
 			next = time.After(pause)
 			pause = min(2*pause, state.MissApart)
 			var looks sync.WaitGroup
 			for _, name := range names {
-				looks.Go(func() { a.settleSession(ctx, name) })
+				looks.Go(func() { r.settleSession(ctx, name) })
 			}
 			looks.Wait()
-			_ = ctxtime.Sleep(ctx, a.limits.Jobs.QueryMin) // whatever wakes it
+			_ = ctxtime.Sleep(ctx, r.limits.Jobs.QueryMin) // whatever wakes it
 		}
 		select {
 		case <-next:
-		case <-a.unsettled:
-			pause = a.limits.Jobs.QueryMin
+		case <-r.unsettled:
+			pause = r.limits.Jobs.QueryMin
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -45,20 +45,20 @@ func (a *shared) settle(ctx context.Context) error {
 }
 
 // settleSession looks once after each submission of a session that no attempt follows.
-func (a *shared) settleSession(ctx context.Context, name string) {
-	s, err := a.sessions.find(name)
+func (r *registry) settleSession(ctx context.Context, name string) {
+	s, err := r.find(name)
 	if err != nil {
 		return
 	}
-	for _, sub := range a.store.Session(name).Submissions.Unsettled() {
+	for _, sub := range r.store.Session(name).Submissions.Unsettled() {
 		if sub.Role == state.RoleJob && !sub.Cancel && s.inProgress() {
 			continue // the attempt finds it, and sees its end
 		}
 		if err := s.submissions.settle(ctx, sub); err != nil {
-			a.log.Debug("a submission is not settled yet", "session", name, "err", err)
+			r.log.Debug("a submission is not settled yet", "session", name, "err", err)
 		}
 	}
-	a.sessions.dropIfDown(s)
+	r.dropIfDown(s)
 }
 
 // settle asks the scheduler once what became of a submission, and ends its job if a
@@ -223,9 +223,9 @@ type observation struct {
 }
 
 // observeAll has all jobs observed that no attempt follows.
-func (a *shared) observeAll() {
-	for _, name := range a.store.Live() {
-		if s, err := a.sessions.find(name); err == nil {
+func (r *registry) observeAll() {
+	for _, name := range r.store.Live() {
+		if s, err := r.find(name); err == nil {
 			s.submissions.observe()
 		}
 	}

@@ -27,7 +27,6 @@ type shared struct {
 	hosts    *hosts.Hosts
 	pool     *tunnel.Pool // of hosts
 	sessions *registry
-	pause    pause
 
 	ctx       context.Context // of Serve; sessions end with it
 	work      sync.WaitGroup
@@ -61,15 +60,5 @@ func (a *shared) reload() {
 			a.sessions.dropIfDown(s)
 		}
 	}
-	a.hub.Publish(api.Event{Type: api.EventStatus})
-}
-
-// resume ends a pause: a person has asked for something. It restores the other sessions.
-func (a *shared) resume() {
-	if !a.pause.end() {
-		return
-	}
-	a.log.Info("a person ended the pause after crashes")
-	a.sessions.restore()
 	a.hub.Publish(api.Event{Type: api.EventStatus})
 }

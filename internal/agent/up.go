@@ -65,7 +65,7 @@ func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, e
 	if !a.waiters.Has(req.Waiter) { // it has left meanwhile
 		s.revoke(req.Waiter)
 	}
-	a.resume()
+	a.sessions.resume()
 	return api.UpResponse{Session: now, At: at}, nil
 }
 
