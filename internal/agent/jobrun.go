@@ -105,7 +105,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.nodes.setJob(job) // first: who sees the job running may use its nodes
-		r.session.setJob(job)
+		r.session.submissions.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
 		offer(r.keep.updates, job)
@@ -155,7 +155,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 
 // handleReport takes in what the scheduler says of the job, and returns it as it is now.
 func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
-	report.Job = r.session.asRecorded(report.Job)
+	report.Job = r.session.submissions.asRecorded(report.Job)
 	r.session.change(func(*facts.Facts) { r.session.settlePermitLocked(report) })
 	now := report.Job
 	if reflect.DeepEqual(now, was) || moved(was, now) {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
+	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
 	r := &attempt{done: make(chan struct{})}
 	defer close(r.done)
 	if r.permit.Live(time.Now()) {
@@ -34,7 +34,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
+	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
 	s.origin = attached
 	r := &attempt{done: make(chan struct{})}
 	defer close(r.done)
@@ -95,7 +95,7 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 	s := quietSession(t)
 	s.attempt = &attempt{}
-	_, err := s.submit(t.Context(), nil, "") // which has nobody to submit to
+	_, err := (&jobFinder{session: s}).submit(t.Context()) // which has nobody to submit to
 	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
 		t.Errorf("err = %v", err)
 	}
@@ -109,7 +109,7 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 		t.Error("a permission is said to be over for which there is no use")
 	}
 	for name, rec := range map[string]state.Submission{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
-		e, ok := asAPI(s.noJobError(rec, "a@c"))
+		e, ok := asAPI((&jobFinder{session: s, account: "a@c"}).noJobError(rec))
 		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -42,28 +41,26 @@ const (
 
 // session is what a person brings up by name, from up to down.
 type session struct {
-	agent  *Agent
+	agent  *shared
 	name   string
 	acting sync.Mutex // one start or stop at a time
 	origin origin
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
-	jobUpdates chan api.Job
-	meter      *usage.Meter // measures what its job uses
-	inside     atomic.Int32 // how many shells, editors and copies are inside its job
+	jobUpdates  chan api.Job
+	submissions *submissions
+	meter       *usage.Meter // measures what its job uses
+	inside      atomic.Int32 // how many shells, editors and copies are inside its job
 
-	mu           sync.Mutex
-	cfg          configs.Session
-	asked        submit.Plan // for the submission that is permitted; zero: a person chose nothing
-	facts        facts.Facts
-	current      api.Session // as last entered
-	pages        pages
-	attempt      *attempt // the attempt in progress
-	watch        *jobwatch.Watch
-	observed     map[observation]*jobwatch.Watch // while no attempt follows them
-	nodes        *jobNodes                       // of the job, while it is followed
-	cancelledJob string                          // the ID of the job that a person cancelled through tunctl
-	unfollowed   string                          // the ref of the job that none is submitted to follow
+	mu      sync.Mutex
+	cfg     configs.Session
+	asked   submit.Plan // for the submission that is permitted; zero: a person chose nothing
+	facts   facts.Facts
+	current api.Session // as last entered
+	pages   pages
+	attempt *attempt // the attempt in progress
+	watch   *jobwatch.Watch
+	nodes   *jobNodes // of the job, while it is followed
 }
 
 // attempt is one attempt to bring a session up and keep it up.
@@ -78,10 +75,11 @@ type attempt struct {
 	permit submit.Permit // a job
 }
 
-func newSession(a *Agent, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
-	s.facts = remembered(a.store, cfg.Name)
-	s.current = lastKnown(a.store, cfg, time.Now())
+func newSession(a *shared, cfg configs.Session) *session {
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
+	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
+	rec := a.store.Session(cfg.Name)
+	s.facts, s.current = remembered(cfg.Name, rec), lastKnown(cfg, rec, time.Now())
 	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
 	return s
 }
@@ -115,11 +113,7 @@ func (s *session) status() api.Session {
 func (s *session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	s.agent.mu.Lock()
-	if _, listed := s.agent.sessions[s.name]; !listed { // it was just removed
-		s.agent.sessions[s.name] = s
-	}
-	s.agent.mu.Unlock()
+	s.agent.sessions.keep(s)
 	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
 	host := s.agent.pool.Host(s.host())
 	connectFor(host, who, client)
@@ -150,13 +144,6 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 	}
 	s.launchLocked(r)
 	return s.current, at
-}
-
-// startFor starts a session for a person, without a submission.
-func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
-	a.resume()
-	return api.UpResponse{Session: now, At: at}
 }
 
 // connectFor has a host connected for a requester.
@@ -209,7 +196,7 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
-	s.facts.Remembered = remembered(s.agent.store, s.name).Job
+	s.facts.Remembered = remembered(s.name, s.agent.store.Session(s.name)).Job
 	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
 }
 
@@ -225,7 +212,7 @@ func (s *session) launchLocked(r *attempt) {
 		defer cancel()
 		s.finish(r, s.stayUp(ctx, r.host))
 		s.saveFailure()
-		s.observe()
+		s.submissions.observe()
 	})
 }
 
@@ -313,16 +300,16 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 			r.Submissions = r.Submissions.CancelAll()
 		}
 	}, func(f *facts.Facts) {
-		known := remembered(s.agent.store, s.name)
+		known := remembered(s.name, s.agent.store.Session(s.name))
 		known.Host = f.Host
 		*f, s.asked = known, submit.Plan{}
 	})
 	s.acting.Unlock()
-	s.observe()
+	s.submissions.observe()
 	if !cancel {
 		return s.status(), nil
 	}
-	err := s.endSubmissions(ctx)
+	err := s.submissions.end(ctx)
 	now := s.status()
 	if err == nil && facts.IsLive(job) {
 		cancelled := facts.EndedBy(*job, time.Now())
@@ -367,6 +354,27 @@ func (s *session) change(apply func(*facts.Facts)) {
 	s.enterLocked()
 }
 
+// record is the one writer of what survives a restart, once a session exists: it changes
+// what is remembered of the session, and then what is shown of it. show may be nil. If the
+// file cannot be written, the session continues and says so; a caller that must not
+// continue checks the error.
+func (s *session) record(remember func(*state.Session), show func(*facts.Facts)) error {
+	err := s.agent.store.Update(s.name, remember)
+	if err != nil {
+		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
+	}
+	s.change(func(f *facts.Facts) {
+		f.Unsaved = err
+		if show != nil {
+			show(f)
+		}
+	})
+	return err
+}
+
+// saved is what is remembered of the session.
+func (s *session) saved() state.Session { return s.agent.store.Session(s.name) }
+
 // enterLocked is the one place that enters a state: it sets since when and why,
 // publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
@@ -380,9 +388,9 @@ func (s *session) enterLocked() {
 		s.endPermitLocked() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.agent.recentChoices(s),
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.recentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
-		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.facts.Job.ID == s.cancelledJob,
+		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.submissions.isCancelled(*s.facts.Job),
 		MaySubmit: maySubmit && v.State != api.SessionReady,
 		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job),
 		Since:     s.current.Since, Job: s.facts.Job, Next: s.facts.Next, Others: s.facts.Submissions.Others(), Pending: s.facts.Submissions.Pending(), Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,
@@ -443,4 +451,20 @@ func asError(err error) *api.Error {
 		return api.Errorf(api.CodeJobEnded, "the session ended")
 	}
 	return api.Errorf(api.CodeFailed, "%w", err)
+}
+
+// caughtUp reports whether the session shows its job as the scheduler last reported it.
+func (s *session) caughtUp() bool {
+	if s.submissions.endUnrecorded() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt == nil || s.watch == nil || s.facts.Job == nil {
+		return true
+	}
+	reported := s.watch.Job()
+	reported.Seen = s.facts.Job.Seen
+	return reported.ID != s.facts.Job.ID || reported.State == api.JobUnknown ||
+		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.Job)
 }
