@@ -143,9 +143,9 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	a.work.Wait()
 	for _, s := range a.live() { // the next agent needs their ports
 		s.mu.Lock()
-		fwd := s.forward
+		open := s.pages.forwards
 		s.mu.Unlock()
-		fwd.close()
+		open.Close()
 	}
 	a.hub.Close()
 	if err == nil {

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/agent/events"
+	"tunctl/internal/agent/forwards"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/tunnel"
@@ -179,14 +180,12 @@ func (g *guest) up(only ...string) {
 			g.t.Fatal(err)
 		}
 		g.t.Cleanup(func() { _ = l.Close() })
-		open := &forwards{cancel: func() {}}
-		if c.Job != "" {
-			open.list = []*sessionForward{{isPage: true, local: l}}
-		} else {
-			open.list = []*sessionForward{{spec: c.Forward[0], local: l}}
+		open := &forwards.Forward{IsPage: true, Local: l}
+		if c.Job == "" {
+			open = &forwards.Forward{Spec: c.Forward[0], Local: l}
 		}
 		s.mu.Lock() // its host may have changed already
-		s.forward = open
+		s.pages.forwards = forwards.New(g.t.Context(), open)
 		s.mu.Unlock()
 		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
 			g.t.Fatal(err)

@@ -87,7 +87,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	}
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
-	defer r.session.setOthers(nil)
+	defer r.setOthers(nil)
 	defer r.session.closePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
 			f.Doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
@@ -267,6 +267,27 @@ func (r *jobRun) proveShell(job api.Job) {
 	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
+// announceOthers makes the other pages of the log those of the session.
+func (r *jobRun) announceOthers(job api.Job) {
+	if r.others == nil {
+		return // no log was read
+	}
+	pages := make([]*probe.Page, len(r.others))
+	for i, f := range r.others {
+		pages[i] = probe.NewPage(f.Name, probeOptions(r.session, r.nodes), r.target(f, job))
+	}
+	r.setOthers(pages)
+}
+
+func (r *jobRun) setOthers(pages []*probe.Page) {
+	s := r.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages.setOthers(pages) {
+		s.enterLocked()
+	}
+}
+
 // setFinding keeps the latest finding.
 func (r *jobRun) setFinding(f detect.Finding) {
 	r.changed = r.changed || r.finding.Found && f.Endpoint != r.finding.Endpoint
@@ -315,7 +336,7 @@ func (s *session) openPage(proven *probe.Route) {
 		}
 	}
 	_ = s.record(remember, func(f *facts.Facts) {
-		s.route = proven
+		s.pages.route = proven
 		f.Answers, f.Doing = true, ""
 		if proven.Inside == nil {
 			f.Endpoint = &proven.Endpoint
@@ -326,43 +347,10 @@ func (s *session) openPage(proven *probe.Route) {
 // closePage takes the page away: nothing is known to serve it.
 func (s *session) closePage(show func(*facts.Facts)) {
 	s.change(func(f *facts.Facts) {
-		s.route = nil
+		s.pages.route = nil
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
-}
-
-// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
-// only a few seconds longer.
-const verifyTimeout = 5 * time.Second
-
-// verify probes the page of a ready session once more, for a person who wants to use it
-// now: its job may have been cancelled a moment ago, and the scheduler is not queried
-// that often.
-func (s *session) verify(ctx context.Context) {
-	s.mu.Lock()
-	r, ready := s.route, s.current.State == api.SessionReady && s.facts.Link == ""
-	s.mu.Unlock()
-	if r == nil || !ready {
-		return
-	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
-	defer cancel()
-	err := r.Verify(probing)
-	if err == nil || ctx.Err() != nil {
-		return // it responds, or the person has left and nothing is known
-	}
-	what := r.Endpoint.Address()
-	if r.Inside != nil {
-		what = "the job"
-	}
-	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
-	s.change(func(f *facts.Facts) {
-		if s.route == r && f.Answers {
-			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
-		}
-	})
-	r.Suspect()
 }
 
 // resume continues where the previous run stopped. Its log announces the new endpoint

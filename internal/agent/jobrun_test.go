@@ -65,7 +65,7 @@ func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
 	r.prober.SetTarget(now)
 	for _, target := range []*probe.Target{before, now} {
 		r.handleProbe(probe.Result{Target: target, Route: &probe.Route{Endpoint: target.Finding.Endpoint}})
-		if opened := r.session.route != nil; opened != (target == now) {
+		if opened := r.session.pages.route != nil; opened != (target == now) {
 			t.Errorf("port %d: the page is open: %t", target.Finding.Port, opened)
 		}
 	}
@@ -80,7 +80,7 @@ func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	f.Ended = true
 	r.handleFinding(f, api.Job{ID: "7"})
 	r.handleProbe(probe.Result{Target: target, Route: &probe.Route{Endpoint: f.Endpoint}})
-	if r.session.route != nil || r.session.known().Answers {
+	if r.session.pages.route != nil || r.session.known().Answers {
 		t.Error("the page of a server that has stopped is open")
 	}
 	r.handleProbe(probe.Result{Target: target, Doing: "it does not respond yet"})

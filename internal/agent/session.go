@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/localapi"
-	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -59,11 +57,9 @@ type session struct {
 	cfg     configs.Session
 	asked   submit.Plan // for the submission that is permitted; zero: a person chose nothing
 	facts   facts.Facts
-	current api.Session   // as last entered
-	forward *forwards     // from the first start to down
-	route   *probe.Route  // the proven way to the page; nil: none
-	others  []*probe.Page // the other pages that the job announces
-	attempt *attempt      // the attempt in progress
+	current api.Session // as last entered
+	pages   pages
+	attempt *attempt // the attempt in progress
 	watch   *jobwatch.Watch
 	nodes   *jobNodes // of the job, while it is followed
 }
@@ -103,7 +99,7 @@ func (s *session) status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
-	st.Forwards = s.forward.status()
+	st.Forwards = s.pages.forwards.Status()
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
@@ -340,14 +336,14 @@ func (s *session) halt() {
 	s.mu.Lock()
 	s.facts.Wanted = false
 	s.enterLocked()
-	r, fwd := s.attempt, s.forward
-	s.attempt, s.forward = nil, nil
+	r, open := s.attempt, s.pages.forwards
+	s.attempt, s.pages.forwards = nil, nil
 	s.mu.Unlock()
 	if r != nil {
 		r.cancel()
 		<-r.done // every wait of the attempt has its ctx
 	}
-	fwd.close()
+	open.Close()
 }
 
 // known are the facts as they are now.
@@ -396,7 +392,7 @@ func (s *session) saved() state.Session { return s.agent.store.Session(s.name) }
 func (s *session) enterLocked() {
 	now := time.Now()
 	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.Live(now)
-	s.facts.Listeners, s.facts.Submissions = s.forward.remoteListeners(), s.agent.store.Session(s.name).Submissions
+	s.facts.Listeners, s.facts.Submissions = s.pages.forwards.HostListeners(), s.agent.store.Session(s.name).Submissions
 	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
 	v := s.facts.Derive(now)
 	if v.State == api.SessionReady {
@@ -422,16 +418,18 @@ func (s *session) enterLocked() {
 	if v.State == api.SessionReconnecting || v.State == api.SessionConnecting {
 		next.NotRespondingSince = s.facts.Host.NotRespondingSince
 	}
-	s.applyLocked(v, s.facts.Reason(v, next.Since, now))
-	next.Endpoints = s.otherEndpointsLocked()
-	page := s.forward.ofPage("")
+	to := s.targetsLocked(v.State == api.SessionReady)
+	to.Why = s.facts.Reason(v, next.Since, now)
+	s.pages.forwards.Lead(to)
+	next.Endpoints = s.pages.endpoints()
+	page := s.pages.forwards.OfPage("")
 	switch {
 	case s.facts.Link != "":
 		next.URL = s.facts.Link
 	case page != nil:
-		next.Local = page.local.Addr().String()
+		next.Local = page.Local.Addr().String()
 		if s.facts.Endpoint != nil {
-			next.URL = s.facts.Endpoint.PageURL(page.local.URLHost()).String()
+			next.URL = s.facts.Endpoint.PageURL(page.Local.URLHost()).String()
 		}
 	}
 	was := s.current
@@ -439,7 +437,7 @@ func (s *session) enterLocked() {
 	if reflect.DeepEqual(next, was) {
 		return
 	}
-	next.Forwards = s.forward.status()
+	next.Forwards = s.pages.forwards.Status()
 	if next.State != s.current.State {
 		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", api.WithoutLogin(next.Cause))
 	}
@@ -453,27 +451,7 @@ func (s *session) redactLocked(text string) string {
 	if s.facts.Endpoint != nil {
 		tokens = append(tokens, s.facts.Endpoint.Secrets()...)
 	}
-	for _, p := range s.others {
-		ep := p.Endpoint()
-		tokens = append(tokens, ep.Secrets()...)
-	}
-	return api.Redact(text, tokens...)
-}
-
-// pageAt is an endpoint's page at a local address, with its secrets.
-func pageAt(ep api.Endpoint, local string) api.OpenResponse {
-	u := ep.PageURL(local)
-	switch {
-	case ep.Token.IsZero():
-	case ep.App == "novnc": // it takes its password from behind the #, which stays in the browser
-		u.RawQuery, u.Fragment = "autoconnect=1&resize=remote", url.Values{"password": {ep.Token.Reveal()}}.Encode()
-	default:
-		q := u.Query()
-		q.Set(ep.TokenParam(), ep.Token.Reveal())
-		u.RawQuery = q.Encode()
-	}
-	// The log or the runtime file has them, and a terminal shows them.
-	return api.OpenResponse{URL: u.String(), App: ep.App, User: api.Sanitize(ep.User), Password: api.Sanitize(ep.Password.Reveal())}
+	return api.Redact(text, append(tokens, s.pages.secrets()...)...)
 }
 
 // asError makes an error one of the API.

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
@@ -246,7 +247,7 @@ func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 // openDial connects to an address. It tells its client in the last chunk that the connection
 // ended and was not lost. The end of the stream itself cannot tell: a unix socket has no reset.
 func openDial(ctx context.Context, m machine, address string) (backend, error) {
-	conn, err := m.Dial(ctx, network(address), address)
+	conn, err := m.Dial(ctx, forwards.Network(address), address)
 	if err != nil {
 		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, probe.DialError(err)).Because(err)
 	}

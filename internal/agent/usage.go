@@ -72,7 +72,7 @@ func (m measured) Run() usage.Run {
 // Traffic implements usage.Source.
 func (m measured) Traffic() (in, out, users int64) {
 	m.session.mu.Lock()
-	list := m.session.forward.status()
+	list := m.session.pages.forwards.Status()
 	m.session.mu.Unlock()
 	users = int64(m.session.inside.Load())
 	for _, f := range list {
@@ -87,7 +87,7 @@ func (m measured) IdleAfter() time.Duration { return m.session.config().Idle }
 // PageUsed implements usage.Source.
 func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 	m.session.mu.Lock()
-	r := m.session.route
+	r := m.session.pages.route
 	m.session.mu.Unlock()
 	if r == nil {
 		return time.Time{}, nil

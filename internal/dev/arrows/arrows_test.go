@@ -34,19 +34,20 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
-	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
-	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
-	"internal/gateway":         {"internal/atomicfile"},
-	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
 	"internal/agent/events":    {"internal/api", "tunnel/failure"},
+	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
 	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
+	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
+	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
 	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
+	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
+	"internal/gateway":         {"internal/atomicfile"},
+	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
@@ -169,6 +170,8 @@ var never = []struct{ from, to string }{
 	// A prober is given a Job, and decides no state.
 	{"internal/agent/probe", "tunctl/configs"},
 	{"internal/agent/probe", "tunctl/internal/agent/state"},
+	// Forwards are told what they lead to.
+	{"internal/agent/forwards", "tunctl/internal/agent/probe"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
 	// A submission is made through a Watcher.

@@ -10,8 +10,8 @@ func TestASessionThatIsTakenDownWhileItStartsDoesNotListen(t *testing.T) {
 		t.Error("it listens all the same")
 	}
 	s.keepPorts()
-	if s.forward != nil {
-		s.forward.close()
+	if s.pages.forwards != nil {
+		s.pages.forwards.Close()
 		t.Error("its port is still in use")
 	}
 }
