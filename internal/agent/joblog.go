@@ -16,36 +16,48 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
+	"tunctl/tunnel"
 )
 
 // tailLines is how many lines of a failed job's log a message quotes.
 const tailLines = 5
 
-// logPath is the job's log: the one of the config, else the one of the scheduler.
-func (s *session) logPath(job api.Job) string {
-	pattern := strings.TrimPrefix(s.config().Log, configs.LocalPrefix)
+// logFiles say where the job of a session writes: as its config says, else as the scheduler does.
+type logFiles struct {
+	pattern string // of the config
+	host    *tunnel.Host
+}
+
+func (s *session) logFiles() logFiles {
+	cfg := s.config()
+	return logFiles{cfg.Log, s.agent.pool.Host(cfg.Host)}
+}
+
+// path is the job's log.
+func (l logFiles) path(job api.Job) string {
+	pattern := strings.TrimPrefix(l.pattern, configs.LocalPrefix)
 	if pattern == "" {
 		return job.Log
 	}
-	return joblog.Expand(pattern, job, s.remoteUser())
+	return joblog.Expand(pattern, job, l.user())
 }
 
-// logReader reads the file at logPath: on the host, or on this computer if the config
+// reader reads the file at path: on the host, or on this computer if the config
 // says that the host's files are mounted here.
-func (s *session) logReader() remote.Runner {
-	if strings.HasPrefix(s.config().Log, configs.LocalPrefix) {
+func (l logFiles) reader() remote.Runner {
+	if strings.HasPrefix(l.pattern, configs.LocalPrefix) {
 		return remote.Local{}
 	}
-	return hosts.Runner{Host: s.agent.pool.Host(s.host())}
+	return hosts.Runner{Host: l.host}
 }
 
-// logPaths are all files that may have the server's address: the log, and other output
+// paths are all files that may have the server's address: the log, and other output
 // of the job. A log in the config is the only one. The name of a queued job's log may
 // still lack the node, as in "%N.out".
-func (s *session) logPaths(job api.Job) []string {
-	log := s.logPath(job)
+func (l logFiles) paths(job api.Job) []string {
+	log := l.path(job)
 	switch {
-	case s.config().Log != "":
+	case l.pattern != "":
 		return []string{log}
 	case log == "":
 		return job.OtherLogs
@@ -55,9 +67,9 @@ func (s *session) logPaths(job api.Job) []string {
 	return append([]string{log}, job.OtherLogs...)
 }
 
-// remoteUser is the person's user name on the host.
-func (s *session) remoteUser() string {
-	if u := s.agent.pool.Host(s.host()).Status().User; u != "" {
+// user is the person's user name on the host.
+func (l logFiles) user() string {
+	if u := l.host.Status().User; u != "" {
 		return u
 	}
 	u, err := user.Current()
@@ -67,18 +79,17 @@ func (s *session) remoteUser() string {
 	return u.Username
 }
 
-// logTail is the end of a job's log for a message; empty if it cannot be read.
-func (s *session) logTail(ctx context.Context, job api.Job) string {
-	path := s.logPath(job)
+// tail is the end of a job's log for a message; empty if it has none.
+func (l logFiles) tail(ctx context.Context, job api.Job) (string, error) {
+	path := l.path(job)
 	if path == "" {
-		return ""
+		return "", nil
 	}
-	text, err := joblog.Tail(ctx, s.logReader(), path, tailLines)
+	text, err := joblog.Tail(ctx, l.reader(), path, tailLines)
 	if err != nil {
-		s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
-		return ""
+		return "", err
 	}
-	return strings.TrimRight(api.Redact(string(text)), "\n")
+	return strings.TrimRight(api.Redact(string(text)), "\n"), nil
 }
 
 // jobLogSource is the log of a job as the scheduler reports it.
@@ -157,7 +168,8 @@ func (a *Agent) logSource(name string) (logSource, error) {
 		return logSource{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
 			WithHint("`tunctl up %s` starts it", name)
 	}
-	src := logSource{reader: s.logReader(), path: s.logPath(*job)}
+	files := s.logFiles()
+	src := logSource{reader: files.reader(), path: files.path(*job)}
 	if known.Endpoint != nil {
 		src.known = known.Endpoint.Secrets()
 	}
