@@ -3,9 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +16,7 @@ import (
 
 // handleForward brings up forwards that are in no config: those through a host as a
 // separate session, those of a session beside its own.
-func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
+func (a *server) handleForward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
 	a.hosts.UseEnv(req.Env)
 	specs, err := adhocSpecs(req)
 	switch {
@@ -30,7 +28,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
 		return api.ForwardResponse{}, err
 	}
-	s, err := a.adhoc(req.Host, specs)
+	s, err := a.sessions.adhoc(req.Host, specs)
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
@@ -38,8 +36,8 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 }
 
 // forwardSession adds forwards to those of a session, or removes added ones.
-func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSpec) (api.ForwardResponse, error) {
-	s, err := a.session(req.Session)
+func (a *server) forwardSession(req api.ForwardRequest, specs []configs.ForwardSpec) (api.ForwardResponse, error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
@@ -136,50 +134,12 @@ func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	return specs, nil
 }
 
-// savedForwards parses the remembered forwards of a session.
-func (a *Agent) savedForwards(session string, texts []string) []configs.ForwardSpec {
-	var specs []configs.ForwardSpec
-	for _, text := range texts {
-		spec, err := configs.ParseForward(text)
-		if err != nil {
-			a.log.Error("cannot read a saved forward", "session", session, "err", err)
-			continue
-		}
-		specs = append(specs, spec)
-	}
-	return specs
-}
-
 func specTexts(specs []configs.ForwardSpec) []string {
 	var texts []string
 	for _, s := range specs {
 		texts = append(texts, s.String())
 	}
 	return texts
-}
-
-// adhoc is the session with these forwards: an existing one, or a new one.
-func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	texts := specTexts(specs)
-	base := adhocName(host, specs[0])
-	name := base
-	for n := 2; ; n++ {
-		rec := a.store.Session(name)
-		s, live := a.sessions[name]
-		if live && s.origin == adhoc && rec.Attached == host && slices.Equal(rec.Forwards, texts) {
-			return s, nil
-		}
-		if _, configured := a.settings.Config().Session(name); !live && !configured && !rec.Wanted {
-			break
-		}
-		name = fmt.Sprintf("%s-%d", base, n)
-	}
-	if err := a.store.Update(name, func(r *state.Session) { *r = state.Session{Attached: host, Forwards: texts} }); err != nil {
-		return nil, err
-	}
-	return a.addLocked(configs.Session{Name: name, Host: host, Forward: specs}, adhoc), nil
 }
 
 // dropFailed drops forwards that never came up: the person knows why, and nothing tries
@@ -199,20 +159,6 @@ func (s *session) dropFailed(r *attempt) {
 	s.mu.Unlock()
 	if failed {
 		open.Close()
-		s.agent.forget(s)
+		s.agent.sessions.forget(s)
 	}
-}
-
-// adhocName names a session after its host and where its first forward listens, as in
-// narval-5432, or where it leads if it listens on any free port.
-func adhocName(host string, first configs.ForwardSpec) string {
-	end := first.Listen
-	if first.PicksPort() && first.Target != "" {
-		end = first.Target
-	}
-	_, port, err := net.SplitHostPort(end)
-	if err != nil {
-		port = strings.TrimSuffix(path.Base(end), ".sock")
-	}
-	return attachedName(host, port)
 }

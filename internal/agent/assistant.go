@@ -15,8 +15,8 @@ import (
 
 // handleAssistantUp brings a session up if a person agrees. A job that it needs must fit
 // into what assistants may start in a day.
-func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
-	s, err := a.session(req.Session)
+func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -36,8 +36,8 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 }
 
 // handleAssistantDown takes a session down if a person agrees.
-func (a *Agent) handleAssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
-	s, err := a.session(req.Session)
+func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.DownResponse{}, err
 	}

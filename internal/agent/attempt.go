@@ -170,12 +170,12 @@ func (s *session) wouldSubmitLocked() bool {
 }
 
 // waiterLeft ends what a command permitted, after its stream has ended.
-func (a *Agent) waiterLeft(name string) {
+func (a *server) waiterLeft(name string) {
 	a.waiters.Exit(name)
 	if a.waiters.Has(name) {
 		return
 	}
-	for _, s := range a.live() {
+	for _, s := range a.sessions.live() {
 		s.revoke(name)
 	}
 }

@@ -17,43 +17,43 @@ import (
 )
 
 // handleChoices says what may be chosen for a session's next run. It queries no host.
-func (a *Agent) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse, error) {
-	s, err := a.session(r.PathValue("name"))
+func (a *server) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse, error) {
+	s, err := a.sessions.find(r.PathValue("name"))
 	if err != nil {
 		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
-	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, a.recentChoices(s)...)}, nil
+	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, s.recentChoices()...)}, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the
 // one of the config.
-func (a *Agent) recentChoices(s *session) []api.Choices {
-	return a.store.Session(cmp.Or(s.of, s.name)).Recent
+func (s *session) recentChoices() []api.Choices {
+	return s.agent.store.Session(cmp.Or(s.of, s.name)).Recent
 }
 
 // source is what a session's job is made from.
-func (a *Agent) source(cfg configs.Session) *submit.Source {
+func (a *shared) source(cfg configs.Session) *submit.Source {
 	return &submit.Source{
-		Session: cfg, Section: a.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
-		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.opt.Paths.Config), Log: a.log,
+		Session: cfg, Section: a.sessions.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
+		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.settings.Config().Path), Log: a.log,
 	}
 }
 
 // requestedPlan is the plan of a request with choices, checked as far as the site is known; zero if
 // it has none.
-func (a *Agent) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error) {
+func (a *server) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error) {
 	if len(req.With) == 0 && !req.Again {
 		return submit.Plan{}, nil
 	}
 	cfg := s.config()
 	if cfg.Submit == "" {
 		return submit.Plan{}, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.name).
-			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.sessions.section(s.name))
 	}
 	with := api.Choices{}
 	if req.Again {
-		recent := a.recentChoices(s)
+		recent := s.recentChoices()
 		if len(recent) == 0 {
 			return submit.Plan{}, api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", s.name).
 				WithHint("`tunctl up %s --with NAME=VALUE` makes some", s.name)
@@ -62,15 +62,6 @@ func (a *Agent) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error
 	}
 	maps.Copy(with, req.With)
 	return a.source(cfg).Plan(with)
-}
-
-// section is the name of a session's section in the config. A section of the session's own
-// name may have been added since it was a second one of another.
-func (a *Agent) section(name string) string {
-	if _, own := a.settings.Config().Session(name); own {
-		return name
-	}
-	return cmp.Or(a.store.Session(name).Of, name)
 }
 
 // checkPresent checks that a job that the session has already has these choices; nil are none.
@@ -143,7 +134,7 @@ func (p presentChoices) others(what, first string, with api.Choices) *api.Error 
 	}
 	base := cmp.Or(p.session.of, p.session.name)
 	return api.Errorf(api.CodeOtherChoices, "%s", what).
-		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, p.session.agent.freeName(base), with.Flags())
+		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, p.session.agent.sessions.freeName(base), with.Flags())
 }
 
 // maxPreviews is how many variants of a job one request may ask about: each is a query.
@@ -151,7 +142,7 @@ const maxPreviews = 4
 
 // handlePreview streams what an up would submit, once for each set of choices, as soon as it
 // is known. Nothing is submitted.
-func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
+func (a *server) handlePreview(w http.ResponseWriter, r *http.Request) {
 	var req api.PreviewRequest
 	if err := localapi.Decode(w, r, &req); err != nil {
 		localapi.Fail(w, err)
@@ -179,8 +170,8 @@ func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
 }
 
 // previewPlans checks a request about a session's next job. The host must be connected.
-func (a *Agent) previewPlans(ctx context.Context, req api.PreviewRequest) (host string, plans []submit.Plan, err error) {
-	s, err := a.session(req.Session)
+func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host string, plans []submit.Plan, err error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return "", nil, err
 	}
@@ -189,7 +180,7 @@ func (a *Agent) previewPlans(ctx context.Context, req api.PreviewRequest) (host 
 	switch {
 	case cfg.Submit == "":
 		return "", nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s", s.name).
-			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.sessions.section(s.name))
 	case len(variants) > maxPreviews:
 		return "", nil, api.Errorf(api.CodeUsage, "%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time",
 			len(variants), maxPreviews).WithHint("give fewer values")

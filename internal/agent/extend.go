@@ -11,11 +11,11 @@ import (
 )
 
 // handleExtend asks the scheduler to give a session's job more time, and checks the result.
-func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
+func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
 	if req.Seconds <= 0 {
 		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
-	s, err := a.session(req.Session)
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}

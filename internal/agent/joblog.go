@@ -93,7 +93,7 @@ func (l logFiles) tail(ctx context.Context, job api.Job) (string, error) {
 }
 
 // jobLogSource is the log of a job as the scheduler reports it.
-func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, error) {
+func (a *server) jobLogSource(ctx context.Context, host, id string) (logSource, error) {
 	job, err := a.hosts.Job(ctx, host, id)
 	if err != nil {
 		return logSource{}, err
@@ -111,7 +111,7 @@ func (a *Agent) jobLogSource(ctx context.Context, host, id string) (logSource, e
 
 // handleLog streams the log of a session's job, or of any job of the person, redacted unless
 // secrets are requested.
-func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
+func (a *server) handleLog(w http.ResponseWriter, r *http.Request) {
 	var src logSource
 	var err error
 	if session := r.PathValue("name"); session != "" {
@@ -126,7 +126,7 @@ func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 	a.sendLog(w, r, src)
 }
 
-func (a *Agent) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
+func (a *server) sendLog(w http.ResponseWriter, r *http.Request, src logSource) {
 	src.secrets = r.URL.Query().Get("secrets") != ""
 	out := localapi.NewLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
@@ -154,8 +154,8 @@ type logSource struct {
 	secrets bool
 }
 
-func (a *Agent) logSource(name string) (logSource, error) {
-	s, err := a.session(name)
+func (a *server) logSource(name string) (logSource, error) {
+	s, err := a.sessions.find(name)
 	if err != nil {
 		return logSource{}, err
 	}

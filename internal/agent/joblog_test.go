@@ -77,7 +77,7 @@ func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
 }
 
 func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
-	a := quietSession(t).agent
+	a := &server{shared: quietSession(t).agent}
 	src := logSource{path: filepath.Join(t.TempDir(), "log"), reader: remote.Local{}}
 	if err := os.WriteFile(src.path, []byte("one\ntwo?token=0123456789abcdef\nthree\n"), 0o600); err != nil {
 		t.Fatal(err)

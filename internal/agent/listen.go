@@ -56,7 +56,7 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	for _, spec := range specs {
 		list = append(list, &forwards.Forward{Spec: spec})
 	}
-	for _, spec := range s.agent.savedForwards(s.name, rec.Added) {
+	for _, spec := range s.agent.sessions.savedForwards(s.name, rec.Added) {
 		if !slices.Contains(specs, spec) { // else it is in the config since
 			list = append(list, &forwards.Forward{Spec: spec, Added: true})
 		}

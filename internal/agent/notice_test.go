@@ -29,11 +29,11 @@ func quietSession(t *testing.T) *session {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	limits, paths := DefaultLimits(), home.Paths{Config: filepath.Join(t.TempDir(), "config.toml")}
-	a := &Agent{
+	a := &shared{
 		settings: settings.Open(paths, "", log), limits: limits, log: log, hub: events.NewHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 	}
 	a.hosts = hosts.New(hosts.Options{Settings: a.settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
-	a.pool = a.hosts.Pool
+	a.pool, a.sessions = a.hosts.Pool, newRegistry(a)
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
 	s.facts = facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.limits.Remind}
 	return s
@@ -172,7 +172,8 @@ func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
 }
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
-	a := &Agent{hub: events.NewHub(), store: &state.Store{}}
+	a := &Agent{shared: &shared{hub: events.NewHub(), store: &state.Store{}}}
+	a.sessions = newRegistry(a.shared)
 	heard := a.hub.Subscribe("", api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
+	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
 	if r.permit.Live(time.Now()) {
@@ -34,7 +34,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
+	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
 	s.origin = attached
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)

@@ -10,10 +10,11 @@ import (
 	"tunctl/internal/api"
 )
 
-func asked[T any](t *testing.T, a *Agent, path string) T {
+// asked is the response of the agent to a GET, without a connection to any host.
+func asked[T any](t *testing.T, a *shared, path string) T {
 	t.Helper()
 	w := httptest.NewRecorder()
-	a.routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	(&server{shared: a}).routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	var out T
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s: %v", path, w.Code, w.Body, err)

@@ -11,9 +11,9 @@ import (
 // handleRefresh queries the schedulers of connected hosts now, and returns the status
 // once the sessions show the answers. If a scheduler does not respond, the causes of its
 // sessions say so.
-func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.Status, error) {
+func (a *server) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.Status, error) {
 	if req.Session != "" {
-		if _, err := a.session(req.Session); err != nil {
+		if _, err := a.sessions.find(req.Session); err != nil {
 			return api.Status{}, err
 		}
 	}
@@ -21,7 +21,7 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 	defer a.hub.Unsubscribe(events)
 	var queries sync.WaitGroup
 	queried := map[string]bool{}
-	for _, s := range a.live() {
+	for _, s := range a.sessions.live() {
 		host := s.host()
 		if req.Session != "" && s.name != req.Session || queried[host] || a.pool.Host(host).Status().State != api.HostUp {
 			continue
@@ -34,10 +34,10 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 		})
 	}
 	queries.Wait()
-	for _, s := range a.live() {
+	for _, s := range a.sessions.live() {
 		events.Await(ctx, s.caughtUp)
 	}
-	return a.Status(), nil
+	return a.status(), nil
 }
 
 // caughtUp reports whether the session shows its job as the scheduler last reported it.

@@ -41,7 +41,7 @@ const (
 
 // session is what a person brings up by name, from up to down.
 type session struct {
-	agent  *Agent
+	agent  *shared
 	name   string
 	acting sync.Mutex // one start or stop at a time
 	origin origin
@@ -63,7 +63,7 @@ type session struct {
 	nodes   *jobNodes // of the job, while it is followed
 }
 
-func newSession(a *Agent, cfg configs.Session) *session {
+func newSession(a *shared, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
 	s.facts = remembered(a.store, cfg.Name)
@@ -101,11 +101,7 @@ func (s *session) status() api.Session {
 func (s *session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	s.agent.mu.Lock()
-	if _, listed := s.agent.sessions[s.name]; !listed { // it was just removed
-		s.agent.sessions[s.name] = s
-	}
-	s.agent.mu.Unlock()
+	s.agent.sessions.keep(s)
 	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
 	host := s.agent.pool.Host(s.host())
 	connectFor(host, who, client)
@@ -139,7 +135,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 }
 
 // startFor starts a session for a person, without a submission.
-func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
+func (a *server) startFor(ctx context.Context, s *session) api.UpResponse {
 	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
 	a.resume()
 	return api.UpResponse{Session: now, At: at}
@@ -330,7 +326,7 @@ func (s *session) enterLocked() {
 		s.endPermitLocked() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.agent.recentChoices(s),
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.recentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
 		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.submissions.isCancelled(*s.facts.Job),
 		MaySubmit: maySubmit && v.State != api.SessionReady,

@@ -20,7 +20,7 @@ import (
 // settle looks after the submissions that no attempt follows: whose result is not known, which a
 // person wants ended, and those left behind by another. It connects to no host. A job that was
 // cancelled ends within seconds, or takes long.
-func (a *Agent) settle(ctx context.Context) error {
+func (a *shared) settle(ctx context.Context) error {
 	pause := a.limits.Jobs.QueryMin
 	for {
 		var next <-chan time.Time
@@ -45,8 +45,8 @@ func (a *Agent) settle(ctx context.Context) error {
 }
 
 // settleSession looks once after each submission of a session that no attempt follows.
-func (a *Agent) settleSession(ctx context.Context, name string) {
-	s, err := a.session(name)
+func (a *shared) settleSession(ctx context.Context, name string) {
+	s, err := a.sessions.find(name)
 	if err != nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (a *Agent) settleSession(ctx context.Context, name string) {
 			a.log.Debug("a submission is not settled yet", "session", name, "err", err)
 		}
 	}
-	a.dropIfDown(s)
+	a.sessions.dropIfDown(s)
 }
 
 // settle asks the scheduler once what became of a submission, and ends its job if a
@@ -223,9 +223,9 @@ type observation struct {
 }
 
 // observeAll has all jobs observed that no attempt follows.
-func (a *Agent) observeAll() {
+func (a *shared) observeAll() {
 	for _, name := range a.store.Live() {
-		if s, err := a.session(name); err == nil {
+		if s, err := a.sessions.find(name); err == nil {
 			s.submissions.observe()
 		}
 	}
@@ -306,7 +306,7 @@ func (l *submissions) recordAnswer(r jobwatch.Report, sub state.Submission, acco
 			job = facts.Gone(*sub.Job)
 		}
 		l.drop(sub, job)
-		s.agent.dropIfDownLocked(s)
+		s.agent.sessions.dropIfDownLocked(s)
 		return false
 	}
 	l.show(sub, r.Job)

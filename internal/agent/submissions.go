@@ -99,7 +99,7 @@ func (l *submissions) rememberChoices(with api.Choices) {
 	}
 	base := l.session
 	if base.of != "" {
-		if first, err := base.agent.session(base.of); err == nil {
+		if first, err := base.agent.sessions.find(base.of); err == nil {
 			base = first
 		}
 	}

@@ -13,21 +13,21 @@ import (
 // up brings a session up for a person. Unless it is only to adopt a job, it permits one
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
-func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
+func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
 	a.hosts.UseEnv(req.Env)
 	if !a.waiters.Has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
-	s, err := a.session(req.Session)
+	s, err := a.sessions.find(req.Session)
 	if err == nil && req.As != "" && req.As != req.Session {
-		s, err = a.second(s, req.As)
+		s, err = a.sessions.second(s, req.As)
 	}
 	if err != nil {
 		return api.UpResponse{}, err
 	}
 	defer func() {
 		if rec := a.store.Session(s.name); err != nil && s.origin == second && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
-			a.forget(s) // a second session that was never started
+			a.sessions.forget(s) // a second session that was never started
 		}
 	}()
 	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
@@ -35,7 +35,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 			return api.UpResponse{}, err
 		}
 	}
-	if err := a.removedError(s); err != nil {
+	if err := a.sessions.removedError(s); err != nil {
 		s.change(func(*facts.Facts) { s.endPermitLocked() }) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
