@@ -178,7 +178,7 @@ func (r *jobRun) finish(ctx context.Context, job api.Job) error {
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {
 		var err error
-		if excerpt, err = s.logFiles().tail(ctx, job); err != nil {
+		if excerpt, err = s.log().Tail(ctx, job); err != nil {
 			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
 		}
 	}
@@ -220,7 +220,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		r.follower.Expect(job.ExpectedStart)
 		return
 	}
-	paths := r.session.logFiles().paths(job)
+	paths := r.session.log().Paths(job)
 	if len(paths) == 0 {
 		r.searchWithoutLog(ctx, job)
 		return
@@ -237,7 +237,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Limits:    r.session.agent.limits.Jobs,
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
-	if here, ok := r.session.logFiles().reader().(remote.Local); ok {
+	if here, ok := r.session.log().Reader().(remote.Local); ok {
 		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
