@@ -200,7 +200,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 
 // log reads the job's log as the session does, and reports what the detector finds.
 func (c *checkup) log(ctx context.Context, job api.Job) {
-	path := c.session.logPath(job)
+	path := c.session.log().Path(job)
 	if path == "" {
 		c.add("log", api.CheckUnknown, "the scheduler does not report the log path of the job",
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
@@ -208,7 +208,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 	detector := c.agent.settings.Detector(c.session.config().App)
 	size := 0
-	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
+	err := joblog.Read(ctx, c.session.log().Reader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})

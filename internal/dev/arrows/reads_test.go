@@ -12,7 +12,7 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/agent/probe",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/passwords", "internal/agent/probe",
 	"internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote",
 	"jobwatch/sched", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/openssh", "tunnel/sshconfig", "tunnel/step",
 	"tunnel/userkeys",

@@ -1,4 +1,4 @@
-package agent
+package logs
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,10 +20,10 @@ import (
 )
 
 // shownLog is what a client gets of a log.
-func shownLog(t *testing.T, log []byte, src logSource) []byte {
+func shownLog(t *testing.T, log []byte, src Stream) []byte {
 	t.Helper()
-	src.path, src.reader = filepath.Join(t.TempDir(), "log"), remote.Local{}
-	if err := os.WriteFile(src.path, log, 0o600); err != nil {
+	src.Path, src.Reader = filepath.Join(t.TempDir(), "log"), remote.Local{}
+	if err := os.WriteFile(src.Path, log, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
@@ -59,7 +60,7 @@ func TestATokenAcrossTwoStretchesOfALogIsNotShown(t *testing.T) {
 			head := strings.Repeat("x", before-1) + "\n"
 			log := head + intro + token + "\nthe end"
 			for _, known := range []api.Secret{{}, api.NewSecret(token)} {
-				if got := string(shownLog(t, []byte(log), logSource{known: []api.Secret{known}})); got != head+intro+"•••\nthe end" {
+				if got := string(shownLog(t, []byte(log), Stream{Known: []api.Secret{known}})); got != head+intro+"•••\nthe end" {
 					t.Errorf("shown: …%q", got[max(0, len(got)-100):])
 				}
 			}
@@ -70,19 +71,20 @@ func TestATokenAcrossTwoStretchesOfALogIsNotShown(t *testing.T) {
 func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
 	log := append(bytes.Repeat([]byte("·"), 300<<10), "caf\xe9 \xff\xfe\x00 end"...) // a border falls into a letter
 	for _, secrets := range []bool{true, false} {
-		if got := shownLog(t, log, logSource{secrets: secrets}); !bytes.Equal(got, log) {
+		if got := shownLog(t, log, Stream{secrets: secrets}); !bytes.Equal(got, log) {
 			t.Errorf("secrets %t: %d bytes became %d, which end with %q", secrets, len(log), len(got), got[max(0, len(got)-20):])
 		}
 	}
 }
 
 func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
-	a := &server{shared: quietSession(t).agent}
-	src := logSource{path: filepath.Join(t.TempDir(), "log"), reader: remote.Local{}}
-	if err := os.WriteFile(src.path, []byte("one\ntwo?token=0123456789abcdef\nthree\n"), 0o600); err != nil {
+	src := Stream{Path: filepath.Join(t.TempDir(), "log"), Reader: remote.Local{}}
+	if err := os.WriteFile(src.Path, []byte("one\ntwo?token=0123456789abcdef\nthree\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.sendLog(w, r, src) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		src.Serve(w, r, remote.DefaultLimits(), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	}))
 	defer server.Close()
 	for tail, want := range map[string]string{"0": "one\ntwo?token=•••\nthree\n", "2": "two?token=•••\nthree\n"} {
 		ctx, cancel := context.WithCancel(t.Context())
