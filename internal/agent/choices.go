@@ -137,26 +137,6 @@ func (p presentChoices) others(what, first string, with api.Choices) *api.Error 
 		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, p.session.agent.sessions.freeName(base), with.Flags())
 }
 
-// beginSubmission returns the plan of the submission that begins now. From then on, no other
-// choices are accepted. An interrupted one is finished as it was begun: its job may exist.
-func (s *session) beginSubmission(source *submit.Source, interrupted state.Submission) (submit.Plan, error) {
-	present := s.presentIn(interrupted)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	plan := s.asked
-	s.asked = submit.Plan{}
-	if interrupted.Tag != "" {
-		if !present.have(plan.With) {
-			return plan, present.others("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
-				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), plan.With)
-		}
-		plan = source.Unchecked(interrupted.With)
-	}
-	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+source.Session.Submit, plan.With
-	s.enterLocked()
-	return plan.For(source), nil
-}
-
 // maxPreviews is how many variants of a job one request may ask about: each is a query.
 const maxPreviews = 4
 

@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -209,7 +210,7 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
 		interrupted = state.Submission{}
 	}
-	plan, err := s.beginSubmission(s.agent.source(cfg), interrupted)
+	plan, err := f.begin(s.agent.source(cfg), interrupted)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -252,4 +253,25 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 		}
 	})
 	return job, err
+}
+
+// begin returns the plan of the submission that begins now. From then on, no other
+// choices are accepted. An interrupted one is finished as it was begun: its job may exist.
+func (f *jobFinder) begin(source *submit.Source, interrupted state.Submission) (submit.Plan, error) {
+	s := f.session
+	present := s.presentIn(interrupted)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	plan := s.asked
+	s.asked = submit.Plan{}
+	if interrupted.Tag != "" {
+		if !present.have(plan.With) {
+			return plan, present.others("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
+				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), plan.With)
+		}
+		plan = source.Unchecked(interrupted.With)
+	}
+	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+source.Session.Submit, plan.With
+	s.enterLocked()
+	return plan.For(source), nil
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -63,18 +62,6 @@ type session struct {
 	nodes   *jobNodes // of the job, while it is followed
 }
 
-// attempt is one attempt to bring a session up and keep it up.
-type attempt struct {
-	host   *tunnel.Host
-	cancel context.CancelFunc
-	done   chan struct{}
-
-	// Guarded by session.mu:
-	who    requester     // a person may ask for what the agent has started
-	client string        // through which a person last asked
-	permit submit.Permit // a job
-}
-
 func newSession(a *shared, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
@@ -123,7 +110,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 	if s.attempt != nil {
 		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
 		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
-			s.grantLocked(s.attempt, waiter)
+			s.attempt.grantLocked(waiter)
 			if plan.With != nil {
 				s.asked = plan
 			}
@@ -140,9 +127,9 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 	r := s.newAttemptLocked(host, who, client)
 	s.asked = plan
 	if permits {
-		s.grantLocked(r, waiter)
+		r.grantLocked(waiter)
 	}
-	s.launchLocked(r)
+	r.launchLocked()
 	return s.current, at
 }
 
@@ -197,23 +184,7 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
 	s.facts.Remembered = remembered(s.name, s.agent.store.Session(s.name)).Job
-	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
-}
-
-// launchLocked begins an attempt.
-func (s *session) launchLocked(r *attempt) {
-	ctx, cancel := context.WithCancel(s.agent.ctx)
-	r.cancel, s.attempt = cancel, r
-	s.enterLocked()
-	s.agent.work.Go(func() { s.meter.Serve(ctx) })
-	s.agent.work.Go(func() {
-		defer s.dropFailed(r) // after done, which a stop waits for
-		defer close(r.done)
-		defer cancel()
-		s.finish(r, s.stayUp(ctx, r.host))
-		s.saveFailure()
-		s.submissions.observe()
-	})
+	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
 // requestedBy is who asked for the attempt in progress.
@@ -245,47 +216,6 @@ func (s *session) hasJob() bool {
 func (s *session) onlyForwardsError() *api.Error {
 	return api.Errorf(api.CodeUsage, "session %s has only forwards: no job and no page", s.name).
 		WithHint("`tunctl status %s` shows where it listens", s.name)
-}
-
-// finish records why an attempt ended. The listener stays, and shows it.
-func (s *session) finish(r *attempt, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt != r {
-		return // taken down meanwhile
-	}
-	s.attempt = nil
-	if s.agent.ctx.Err() != nil {
-		return // the agent stops: the session is still wanted
-	}
-	failure := asError(err)
-	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.Live(time.Now()) {
-		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
-		again.permit = r.permit
-		s.expireLocked(again)
-		s.launchLocked(again)
-		return
-	}
-	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-		s.facts.Candidates = several.Jobs
-	}
-	s.facts.Failure = failure
-	s.facts.Answers = false
-	s.enterLocked()
-}
-
-// saveFailure remembers why the session has no job, for the next agent: that can submit none
-// either.
-func (s *session) saveFailure() {
-	s.mu.Lock()
-	failed := s.attempt == nil && s.facts.Wanted && s.cfg.Submit != "" && s.facts.Failure != nil
-	shown := s.current // without secrets
-	s.mu.Unlock()
-	if failed {
-		_ = s.record(func(r *state.Session) {
-			r.Failure = api.Errorf(shown.Code, "%s", shown.Cause).WithHint("%s", shown.Hint)
-		}, nil)
-	}
 }
 
 // stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved

@@ -75,6 +75,22 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	return cmp.Or(err, conflict)
 }
 
+// choose makes one of several jobs of the session's name its job; "" is none.
+func (l *submissions) choose(ref string) error {
+	if ref == "" {
+		return nil
+	}
+	s := l.session
+	candidates := s.known().Candidates
+	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
+	if i < 0 {
+		return api.Errorf(api.CodeUsage, "job %s is not one of the jobs that session %s can use", ref, s.name).
+			WithHint("`tunctl attach %s %s` opens any job", s.host(), ref)
+	}
+	chosen := state.Submission{Role: state.RoleJob, Job: &candidates[i], Host: s.host(), Account: s.agent.pool.Host(s.host()).Account()}
+	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(chosen) }, nil)
+}
+
 // rememberChoices adds the choices of a run to those of earlier runs, which a second session
 // shares with the one of the config.
 func (l *submissions) rememberChoices(with api.Choices) {

@@ -3,15 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/localapi"
-	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
-	"tunctl/tunnel"
 )
 
 // up brings a session up for a person. Unless it is only to adopt a job, it permits one
@@ -50,7 +46,7 @@ func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, e
 	if _, err := s.fixedSpecs(ctx); err != nil {
 		return api.UpResponse{}, err // before a login that would be useless
 	}
-	if err := s.chooseJob(req.Job); err != nil {
+	if err := s.submissions.choose(req.Job); err != nil {
 		return api.UpResponse{}, err
 	}
 	plan, err := a.requestedPlan(s, req)
@@ -71,7 +67,8 @@ func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, e
 
 // bringUp has all steps from a person's "up" to a page. It returns when the job ends,
 // the session fails, or ctx is done.
-func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
+func (r *attempt) bringUp(ctx context.Context) error {
+	s, host := r.session, r.host
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
@@ -79,7 +76,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 	if !s.hasJob() { // forwards to fixed addresses work as soon as the host is connected
 		s.change(func(f *facts.Facts) { f.Answers = true })
 	}
-	if err := s.connect(ctx, host); err != nil {
+	if err := r.connect(ctx); err != nil {
 		return err
 	}
 	if !s.hasJob() {
@@ -92,7 +89,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		return err
 	}
 	for {
-		last, err := s.follow(ctx, host, jobs, job)
+		last, err := r.follow(ctx, jobs, job)
 		next, kept := newKeeper(s, jobs).successor(ctx, last)
 		if last.State.Ended() {
 			s.submissions.drop(s.submissions.list().Of(last), last)
@@ -105,7 +102,8 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 }
 
 // follow stays with one job, through all its runs, to its end.
-func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
+func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
+	s := r.session
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
 	if job.State == api.JobRunning && job.Node != "" {
@@ -116,7 +114,7 @@ func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.
 	s.mu.Unlock()
 	var previous *jobRun
 	for {
-		run := newJobRun(s, host, jobs, previous)
+		run := newJobRun(s, r.host, jobs, previous)
 		last, err := run.serve(ctx, watch, job)
 		if !errors.Is(err, errMoved) {
 			return last, err
@@ -127,7 +125,8 @@ func (s *session) follow(ctx context.Context, host *tunnel.Host, jobs *jobwatch.
 
 // connect waits until the host is connected, also while a person has to log in first. If
 // the host cannot be reached, it fails for a person who asked, and else keeps trying.
-func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
+func (r *attempt) connect(ctx context.Context) error {
+	s, host := r.session, r.host
 	for {
 		changed := host.Changed()
 		err := host.Await(ctx)
@@ -150,48 +149,10 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 	}
 }
 
-// chooseJob makes one of several jobs of the session's name its job; "" is none.
-func (s *session) chooseJob(ref string) error {
-	if ref == "" {
-		return nil
-	}
-	candidates := s.known().Candidates
-	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
-	if i < 0 {
-		return api.Errorf(api.CodeUsage, "job %s is not one of the jobs that session %s can use", ref, s.name).
-			WithHint("`tunctl attach %s %s` opens any job", s.host(), ref)
-	}
-	chosen := state.Submission{Role: state.RoleJob, Job: &candidates[i], Host: s.host(), Account: s.agent.pool.Host(s.host()).Account()}
-	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(chosen) }, nil)
-}
-
 // isUncertain reports whether a person has to check that a job was submitted.
 func isUncertain(err error) bool {
 	_, doubt := errors.AsType[*jobwatch.DoubtError](err)
 	return doubt
-}
-
-// finishJob adds a job that is over to the history, and says why it ended, with the end of its log
-// if it never served.
-func (s *session) finishJob(ctx context.Context, job api.Job) error {
-	served, cfg := s.known().Served, s.config()
-	excerpt, fix := "", ""
-	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
-	if !served || !ordinary {
-		var err error
-		if excerpt, err = s.log().Tail(ctx, job); err != nil {
-			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
-		}
-	}
-	s.submissions.recordRun(job)
-	if !served {
-		fix = s.agent.source(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
-	}
-	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
-	if s.byJob() {
-		e.Hint = startedByHandHint
-	}
-	return e
 }
 
 func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }
