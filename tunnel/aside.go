@@ -83,8 +83,8 @@ func (c *conn) endIfUnused() {
 }
 
 // doubt is called when a connection does not respond.
-func (h *Host) doubt(k *keepalive, why error) {
-	c := k.c
+func (k *keepalive) doubt(why error) {
+	h, c := k.host, k.c
 	if h.onlyLeased() { // there is no login beside it
 		if !errors.Is(why, errProbe) {
 			c.end(why)
@@ -121,12 +121,12 @@ func (h *Host) stopSharing(c *conn, why error) {
 
 // checkDoubted finds out whether a connection that did not respond does so again, or, if
 // it was replaced, whether it is to be kept.
-func (h *Host) checkDoubted(k *keepalive, now time.Time) {
+func (k *keepalive) checkDoubted(now time.Time) {
 	c := k.c
 	last, reads := c.wire.heard()
 	here := c.hasAddress()
 	if reads > k.reads && here && c.master == nil {
-		h.respondsAgain(k)
+		k.respondsAgain()
 		return
 	}
 	k.reads = reads // without the address, these are bytes that were on their way
@@ -146,8 +146,8 @@ func (h *Host) checkDoubted(k *keepalive, now time.Time) {
 }
 
 // respondsAgain makes a connection the host's again, unless another took its place.
-func (h *Host) respondsAgain(k *keepalive) {
-	c := k.c
+func (k *keepalive) respondsAgain() {
+	h, c := k.host, k.c
 	k.doubted, k.missed = false, 0
 	k.stall.due, k.stall.noticed = false, time.Time{}
 	k.stall.timer.Stop()

@@ -304,16 +304,15 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return h.awaitError(ctx.Err())
+			return awaitError(h.Status(), ctx.Err())
 		}
 	}
 }
 
 // awaitError is the error of a wait that ended before the host was connected or stopped.
-func (h *Host) awaitError(cause error) *api.Error {
-	s := h.Status()
+func awaitError(s api.Host, cause error) *api.Error {
 	why := cmp.Or(s.Cause, string(s.State))
-	e := api.Errorf(api.CodeTimeout, "%s is not connected yet: %s", h.label(), why).Because(cause).
+	e := api.Errorf(api.CodeTimeout, "%s is not connected yet: %s", api.HostLabel(s.Alias), why).Because(cause).
 		WithHint("%s", s.Hint)
 	if errors.Is(cause, context.Canceled) {
 		e.Code = api.CodeFailed

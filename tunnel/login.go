@@ -171,7 +171,7 @@ func (l *login) triesLeft() int {
 func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
 	l.page.withdraw()
-	l.page.addTo(&p, l.try.host.loginPages())
+	l.page.addTo(&p, loginPages(l.try.host))
 	answer, err := l.try.Prompt(l.ctx, p)
 	l.tooLate = err != nil && l.try.denied == nil
 	return answer, err

@@ -19,7 +19,7 @@ func (t *attempt) awaitHost() { t.timeout.restart(false, t.pool.o.Limits.Handsha
 
 // unconfirmed is the error of a login that a person did not confirm in their time.
 func (t *attempt) unconfirmed(cause error) *api.Error {
-	return t.host.needsPerson("the login was not confirmed within "+api.DurationText(t.pool.o.Limits.PromptTimeout), cause)
+	return needsUser(t.host.name, "the login was not confirmed within "+api.DurationText(t.pool.o.Limits.PromptTimeout), cause)
 }
 
 // hungUpLate reports whether a server that ended a login without a word has not refused
@@ -31,14 +31,14 @@ func (t *attempt) hungUpLate(began time.Time) bool {
 
 // cutOff is the error of a login that the server did not wait for.
 func (t *attempt) cutOff(cause error) *api.Error {
-	return t.host.needsPerson("the server closed the connection before the login was complete", cause)
+	return needsUser(t.host.name, "the server closed the connection before the login was complete", cause)
 }
 
 // Prompt asks the person who waits for this try. The handshake's timeout pauses
 // meanwhile. An error ends the try.
 func (t *attempt) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = t.host.name
-	p.LoginPage = loginPage(p.Links, t.host.loginPages())
+	p.LoginPage = loginPage(p.Links, loginPages(t.host))
 	// The texts come from the server, or from a program that we ran.
 	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
 	text := promptTexts[p.Kind]
@@ -100,7 +100,7 @@ var promptTexts = map[api.PromptKind]struct{ wanted, unanswered string }{
 // deny stops the try: only a person can continue.
 func (t *attempt) deny(why string, cause error) *api.Error {
 	if t.denied == nil {
-		t.denied = t.host.needsPerson(why, cause)
+		t.denied = needsUser(t.host.name, why, cause)
 	}
 	return t.denied
 }

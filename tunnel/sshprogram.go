@@ -167,7 +167,7 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout))
 	}
 	if reason.Ask && !t.attended {
-		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
+		return needsUser(t.host.name, "ssh could not log in without asking: "+said, err)
 	}
 	e := reason.Class.Errorf(reason.Code, err, "ssh could not log in to %s: %s", t.host.label(), said).
 		WithHint("%s", reason.Hint)

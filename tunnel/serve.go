@@ -24,11 +24,11 @@ func (h *Host) serve(ctx context.Context) {
 		case retry.Hold:
 			h.hold(ctx)
 		case retry.Wait, retry.NeedLogin:
-			h.sleep(ctx, next.Until)
+			sleep(ctx, next.Until, h.woken)
 		case retry.Idle:
 			h.closeConnections()
 			h.pool.releaseHosts(h)
-			h.sleep(ctx, time.Time{})
+			sleep(ctx, time.Time{}, h.woken)
 		}
 	}
 }
@@ -41,12 +41,12 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 	f := &h.facts
 	next := retry.Next(f.tries, retry.Host{
 		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.leases == 0 && h.onlyLeasedLocked(), Silent: silent,
-	}, h.retryLimitsLocked(), now)
+	}, h.limitsLocked().retry(&h.used), now)
 	switch next.Do {
 	case retry.Hold, retry.Idle:
 		return next
 	case retry.NeedLogin:
-		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: h.needsPerson("the login may ask for a password, a code or a touch", nil)}
+		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: needsUser(h.name, "the login may ask for a password, a code or a touch", nil)}
 		h.enterLocked()
 		return next
 	case retry.Try, retry.Wait:
@@ -62,27 +62,17 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 // limitsLocked are the pool's limits, or stricter ones of the host's site.
 func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
 
-// retryLimitsLocked are those that decide when the host is tried again.
-func (h *Host) retryLimitsLocked() retry.Limits {
-	l := h.limitsLocked()
-	return retry.Limits{
-		RetryMin: l.RetryMin, RetryMax: l.RetryMax, SitePause: h.used.RetryMin, LoginSpacing: l.LoginSpacing,
-		StableAfter: l.StableAfter, Refusals: l.Refusals, BanWait: l.BanWait,
-		WatchedMin: l.WatchedRetryMin, WatchedMax: l.WatchedRetryMax, WatchedFor: l.WatchedRetryFor,
-	}
-}
-
 // jitter is a random part of a wait, which is no secret.
 func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
 
-// needsPerson is the error of a login that only a person can complete.
-func (h *Host) needsPerson(why string, cause error) *api.Error {
-	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
-		WithHint("run `tunctl login %s` in a terminal", h.name)
+// needsUser is the error of a login to a host that only the user can complete.
+func needsUser(host, why string, cause error) *api.Error {
+	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", api.HostLabel(host), why).
+		WithHint("run `tunctl login %s` in a terminal", host)
 }
 
-// sleep waits until a time, if not zero, or until the host is woken, or ctx ends.
-func (h *Host) sleep(ctx context.Context, until time.Time) {
+// sleep waits until a time, if not zero, or until woken receives, or ctx ends.
+func sleep(ctx context.Context, until time.Time, woken <-chan struct{}) {
 	var ring <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -91,7 +81,7 @@ func (h *Host) sleep(ctx context.Context, until time.Time) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-h.woken:
+	case <-woken:
 	case <-ring:
 	}
 }
@@ -149,7 +139,7 @@ func (h *Host) try(serving context.Context) {
 	used := h.finishTry(t, c, err)
 	if c != nil && c.owner == h {
 		if used {
-			h.pool.wg.Go(func() { h.keep(serving, c) })
+			h.pool.wg.Go(func() { newKeepalive(h, c).keep(serving) })
 			for _, other := range h.othersNow() {
 				other.replace()
 			}
@@ -177,7 +167,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	return &attempt{
 		host: h, pool: h.pool, log: h.log, began: now,
 		attended: attended, client: f.client, banned: now.Before(f.tries.Ban),
-		waited: !attended && f.tries.IsWatched(now, h.retryLimitsLocked()),
+		waited: !attended && f.tries.IsWatched(now, h.limitsLocked().retry(&h.used)),
 	}
 }
 
@@ -245,16 +235,17 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f.tries.Failed(retry.FailedTry{
 		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
 		OnlyLeased: h.onlyLeasedLocked(),
-	}, h.retryLimitsLocked(), time.Now(), jitter())
+	}, h.limitsLocked().retry(&h.used), time.Now(), jitter())
 	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
-		stop.Why = h.suspectedBan(why, stop.Until)
+		stop.Why = suspectedBan(h.name, why, stop.Until)
 	}
 }
 
-func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
+// suspectedBan is the error of a host that may have banned this address.
+func suspectedBan(host string, why *api.Error, until time.Time) *api.Error {
 	return api.Errorf(api.CodeUnreachable, "%s may have banned this address after refused logins (%s); no further tries until %s",
-		h.label(), why.Message, until.Format(time.TimeOnly)).Because(why).
-		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", h.name)
+		api.HostLabel(host), why.Message, until.Format(time.TimeOnly)).Because(why).
+		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", host)
 }
 
 // connectionLost records the end of a connection.
@@ -290,7 +281,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
 			f.tries.Watch(now, true)
 		}
-		f.tries.Lost(now.Sub(c.since), silent == nil, h.retryLimitsLocked(), now, jitter())
+		f.tries.Lost(now.Sub(c.since), silent == nil, h.limitsLocked().retry(&h.used), now, jitter())
 	}
 	h.enterLocked()
 }
