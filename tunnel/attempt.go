@@ -14,13 +14,12 @@ import (
 
 // attempt is one try to connect to a host.
 type attempt struct {
-	host     *Host
-	pool     *Pool
-	log      *slog.Logger
-	attended bool   // a person may be asked
-	client   string // the client that the person used
-	banned   bool   // a ban is suspected: ask the person first
-	waited   bool   // somebody waits for the host, who cannot be asked
+	host   *Host
+	pool   *Pool
+	log    *slog.Logger
+	ask    asker
+	banned bool // a ban is suspected: ask the person first
+	waited bool // somebody waits for the host, who cannot be asked
 
 	began      time.Time
 	unanswered bool // a direct dial got no answer: the server has seen nothing to count
@@ -28,17 +27,19 @@ type attempt struct {
 	settings sshconfig.Settings
 	identity string // of the connection that the settings lead to
 	wire     *wire
-	timeout  *timeout
-	loginAt  time.Time  // when the server first saw a login
-	denied   *api.Error // why the try was stopped on our side
-	answered bool       // a person answered questions of the ssh program
-	whySSH   string     // why the ssh program logs in, where the config does not say so
+	loginAt  time.Time // when the server first saw a login
+	answered bool      // a person answered questions of the ssh program
+	whySSH   string    // why the ssh program logs in, where the config does not say so
+}
+
+func newAttempt(h *Host) *attempt {
+	return &attempt{host: h, pool: h.pool, log: h.log, ask: asker{host: h}}
 }
 
 // connect dials, checks the host key and logs in.
 func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if t.banned {
-		if err := t.confirmBan(ctx); err != nil {
+		if err := t.ask.confirmBan(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +83,7 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 // certificate. It runs only while a person waits: it may open a browser or need a touch.
 func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	line := t.settings.BeforeLogin
-	if line == "" || !t.attended {
+	if line == "" || !t.ask.attended {
 		return nil
 	}
 	t.host.step("running " + line)
@@ -162,14 +163,6 @@ func (h *Host) showSettings(s *sshconfig.Settings) {
 	h.used, h.outdated, h.ended = *s, false, nil
 	v.Alias, v.State, v.Cause, v.Hint, v.Since = h.name, h.view.State, h.view.Cause, h.view.Hint, h.view.Since
 	h.view = v
-}
-
-// Warn shows a warning that does not stop the try.
-func (t *attempt) Warn(text string) {
-	t.log.Warn("ssh settings", "warning", text)
-	t.host.mu.Lock()
-	defer t.host.mu.Unlock()
-	t.host.addWarningLocked(text)
 }
 
 // addWarningLocked reports whether the warning is a new one.

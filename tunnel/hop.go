@@ -158,7 +158,7 @@ func (n *Hop) Close() {
 
 // connect logs in to the node with the person's keys. It asks nobody.
 func (n *Hop) connect(ctx context.Context) (*conn, error) {
-	t := &attempt{host: n.host, pool: n.login.pool, log: n.host.log}
+	t := newAttempt(n.host)
 	preparing, cancel := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
 	known, err := n.settings(preparing, &t.settings)
 	cancel()

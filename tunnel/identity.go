@@ -137,7 +137,7 @@ func (p *Pool) replaceOwner(identity string, owner, by *Host) {
 // what Memory says about silent logins is about other accounts.
 func (t *attempt) checkAccount() error {
 	known := t.pool.o.Memory.Accounts(t.host.name)
-	if t.attended || len(known) == 0 || slices.Contains(known, t.identity) {
+	if t.ask.attended || len(known) == 0 || slices.Contains(known, t.identity) {
 		return nil
 	}
 	return needsUser(t.host.name, fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", t.identity), nil)

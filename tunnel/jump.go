@@ -68,7 +68,7 @@ func (t *attempt) addUserOf(other *Host, identity string) bool {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
 		return false
 	}
-	other.addUser(t.host, identity, t.attended, t.client)
+	other.addUser(t.host, identity, t.ask.attended, t.ask.client)
 	return true
 }
 

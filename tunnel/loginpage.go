@@ -106,7 +106,7 @@ func (l *login) noteLinks(text string, banner bool) {
 	switch {
 	case !banner || loginPage(links, loginPages(l.try.host)) != "":
 		p.delay = pageDelay
-	case l.try.attended && p.delay == 0:
+	case l.try.ask.attended && p.delay == 0:
 		p.delay = bannerDelay
 	}
 	l.awaitPage()
@@ -134,7 +134,7 @@ func (l *login) awaitPage() {
 			return
 		}
 		p.shown = true
-		_, err := l.try.Prompt(ctx, prompt)
+		_, err := l.try.ask.Prompt(ctx, prompt)
 		if err != nil && ctx.Err() == nil {
 			_ = l.try.wire.Close() // the server would wait for nothing
 		}

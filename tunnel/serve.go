@@ -163,12 +163,11 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	f.trying, f.loggingIn = "reading the ssh settings", false
 	f.tries.Begin(now)
 	h.enterLocked()
-	attended := f.tries.IsAttended(now)
-	return &attempt{
-		host: h, pool: h.pool, log: h.log, began: now,
-		attended: attended, client: f.client, banned: now.Before(f.tries.Ban),
-		waited: !attended && f.tries.IsWatched(now, h.limitsLocked().retry(&h.used)),
-	}
+	t := newAttempt(h)
+	t.ask.attended, t.ask.client = f.tries.IsAttended(now), f.client
+	t.began, t.banned = now, now.Before(f.tries.Ban)
+	t.waited = !t.ask.attended && f.tries.IsWatched(now, h.limitsLocked().retry(&h.used))
+	return t
 }
 
 // step records what the try is doing now.
@@ -233,7 +232,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
 	f.tries.Failed(retry.FailedTry{
-		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
+		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
 		OnlyLeased: h.onlyLeasedLocked(),
 	}, h.limitsLocked().retry(&h.used), time.Now(), jitter())
 	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {

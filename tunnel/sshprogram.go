@@ -24,8 +24,8 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t.host.step("waiting for ssh to log in")
-	t.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
-	defer t.timeout.stop()
+	t.ask.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
+	defer t.ask.timeout.stop()
 	said := newStderrBuffer()
 	command, err := t.sshCommand(ctx, said)
 	if err != nil {
@@ -95,8 +95,8 @@ func (t *attempt) sshCommand(ctx context.Context, said *stderrBuffer) (openssh.C
 	} else if len(s.ProxyJump) > 0 {
 		args = append(args, "-J", strings.Join(s.ProxyJump, ","))
 	}
-	c := openssh.Command{Program: program, Args: args, Destination: s.Destination, Env: env.Environ(), Stderr: sshProgress{said, t}}
-	if t.attended {
+	c := openssh.Command{Program: program, Args: args, Destination: s.Destination, Env: env.Environ(), Stderr: sshProgress{said, &t.ask}}
+	if t.ask.attended {
 		c.Askpass = t.pool.o.Askpass
 	}
 	return c, nil
@@ -109,11 +109,11 @@ func (t *attempt) answerSSH(ctx context.Context) func(question string) (string, 
 		p, touch := questions.Read(question, t.settings.NumberOfPasswordPrompts)
 		if touch {
 			t.host.step("logging in: touch your security key")
-			t.awaitPerson()
+			t.ask.awaitPerson()
 			return "", false
 		}
 		p.Links = linksIn(question)
-		answer, err := t.Prompt(ctx, p)
+		answer, err := t.ask.Prompt(ctx, p)
 		if err != nil {
 			return "", false
 		}
@@ -142,20 +142,20 @@ func (t *attempt) useMaster(raw net.Conn, m *openssh.Master) (*conn, error) {
 
 // sshFailed describes why ssh did not log in.
 func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error) error {
-	expired := t.timeout.expired()
+	expired := t.ask.timeout.expired()
 	switch {
-	case t.denied != nil:
-		return t.denied
+	case t.ask.denied != nil:
+		return t.ask.denied
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
 	reason, said := failure.ReadSSH(output.raw()), hideLinks(output.text())
 	switch {
-	case t.timeout.expiredForPerson():
-		return t.unconfirmed(err)
-	case !reason.Mute || expired || !t.hungUpLate(t.loginAt):
-	case t.attended:
-		return t.cutOff(err)
+	case t.ask.timeout.expiredForPerson():
+		return t.ask.unconfirmed(err)
+	case !reason.Mute || expired || !t.ask.hungUpLate(t.loginAt):
+	case t.ask.attended:
+		return t.ask.cutOff(err)
 	default:
 		reason.Class, reason.Code = failure.Passing, api.CodeUnreachable
 	}
@@ -166,7 +166,7 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 		return reason.Class.Errorf(api.CodeUnreachable, err, "ssh did not log in to %s within %s",
 			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout))
 	}
-	if reason.Ask && !t.attended {
+	if reason.Ask && !t.ask.attended {
 		return needsUser(t.host.name, "ssh could not log in without asking: "+said, err)
 	}
 	e := reason.Class.Errorf(reason.Code, err, "ssh could not log in to %s: %s", t.host.label(), said).
@@ -188,7 +188,7 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 // sshProgress reads in the messages of a running ssh program whom its login waits for.
 type sshProgress struct {
 	*stderrBuffer
-	try *attempt
+	ask *asker
 }
 
 var (
@@ -201,9 +201,9 @@ func (p sshProgress) Write(text []byte) (int, error) {
 	for line := range bytes.Lines(text) {
 		switch {
 		case sshAwaitsPerson.Match(line):
-			p.try.awaitPerson()
+			p.ask.awaitPerson()
 		case sshAwaitsHost.Match(line):
-			p.try.awaitHost()
+			p.ask.awaitHost()
 		}
 	}
 	return p.stderrBuffer.Write(text)

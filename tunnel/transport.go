@@ -31,7 +31,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 		return false
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
+		t.ask.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
 	t.log.Info("the ssh program logs in", "why", why)
@@ -78,12 +78,12 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 		return false, nil
 	}
 	if t.settings.Transport == api.TransportNative {
-		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
+		return false, t.ask.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
 	if hint, err := t.findSSH(); err != nil {
-		t.denied = failure.Permanent.Errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
+		t.ask.denied = failure.Permanent.Errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
 			WithHint("%s", hint)
-		return false, t.denied
+		return false, t.ask.denied
 	}
 	t.whySSH = why
 	t.host.sshOnlyWhy = why
