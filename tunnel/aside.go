@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"tunctl/internal/api"
@@ -26,6 +25,39 @@ var errAddressGone = errors.New("this computer no longer has the address of the 
 
 // errAside is why no channel is opened on a connection that does not respond.
 var errAside = fmt.Errorf("%w: it does not respond", api.ErrDown)
+
+// connections are those of a host besides the live one. The host's lock guards them.
+type connections struct {
+	ended *conn          // the one that is about to be closed, even if the host is wanted again at once
+	lost  *conn          // the one that was last lost
+	aside map[*conn]bool // see standing; false: about to be closed
+}
+
+// all are the connections that a host has logged in, with its live one.
+func (c *connections) all(h *Host, live *conn) map[*conn]bool {
+	all := maps.Clone(c.aside)
+	if live != nil && live.owner == h {
+		all[live] = true
+	}
+	return all
+}
+
+// dropAside has those that are set aside closed.
+func (c *connections) dropAside() {
+	for old := range c.aside {
+		c.aside[old] = false
+	}
+}
+
+// dropped are those that are about to be closed.
+func (c *connections) dropped() (list []*conn) {
+	for old, kept := range c.aside {
+		if !kept {
+			list = append(list, old)
+		}
+	}
+	return list
+}
 
 // worst is the worst standing of a connection and those that it goes through.
 func (c *conn) worst() standing {
@@ -99,7 +131,7 @@ func (k *keepalive) doubt(why error) {
 	h.mu.Lock()
 	if h.facts.live == c {
 		c.setStanding(standingAside)
-		h.aside[c] = true
+		h.conns.aside[c] = true
 		h.lostLocked(c, why)
 	}
 	h.mu.Unlock()
@@ -156,9 +188,9 @@ func (k *keepalive) respondsAgain() {
 	k.resetTimer()
 	h.mu.Lock()
 	f := &h.facts
-	back := h.aside[c] && f.live == nil && f.wanted && h.ended != c
+	back := h.conns.aside[c] && f.live == nil && f.wanted && h.conns.ended != c
 	if back {
-		delete(h.aside, c)
+		delete(h.conns.aside, c)
 		c.setStanding(standingUsed)
 		h.connectedLocked(c)
 		if h.cancel != nil && !f.loggingIn { // a login under way is not cut off
@@ -180,7 +212,7 @@ func (k *keepalive) respondsAgain() {
 func (h *Host) shareAgain(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.facts.live == nil && h.facts.wanted && h.lost == c {
+	if h.facts.live == nil && h.facts.wanted && h.conns.lost == c {
 		h.connectedLocked(c)
 		h.wake()
 	}
@@ -189,7 +221,7 @@ func (h *Host) shareAgain(c *conn) {
 // connectedLocked makes a connection the host's.
 func (h *Host) connectedLocked(c *conn) {
 	f := &h.facts
-	f.live, h.lost = c, nil
+	f.live, h.conns.lost = c, nil
 	f.failure = nil
 	f.tries.Connected()
 	h.enterLocked()
@@ -197,19 +229,11 @@ func (h *Host) connectedLocked(c *conn) {
 
 // closeDropped closes the connections that nobody wants any more.
 func (h *Host) closeDropped() {
-	for _, c := range h.othersNow() {
-		h.mu.Lock()
-		kept := h.aside[c]
-		h.mu.Unlock()
-		if !kept {
-			c.close(nil)
-			h.connectionLost(c)
-		}
-	}
-}
-
-func (h *Host) othersNow() []*conn {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.aside))
+	dropped := h.conns.dropped()
+	h.mu.Unlock()
+	for _, c := range dropped {
+		c.close(nil)
+		h.connectionLost(c)
+	}
 }

@@ -95,7 +95,9 @@ func (a *asker) promptClients(ctx context.Context, p api.Prompt) (api.Answer, er
 	for {
 		p.Client = a.client
 		answer, err := a.host.pool.o.Prompter.Prompt(ctx, p, func() { a.host.setAsking(p.Kind, p.Links) })
-		next := a.host.lastClient()
+		a.host.mu.Lock()
+		next := a.host.facts.client
+		a.host.mu.Unlock()
 		if next == a.client || !answer.Cancelled && !errors.Is(err, failure.ErrNobody) {
 			return answer, err
 		}

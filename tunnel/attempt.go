@@ -69,7 +69,7 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 	if t.settings, err = t.host.settings(ctx); err != nil {
 		return err
 	}
-	t.host.showSettings(&t.settings)
+	t.showSettings()
 	if t.identity, err = t.pool.identity(ctx, &t.settings, t.host.name); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	if line == "" || !t.ask.attended {
 		return nil
 	}
-	t.host.step("running " + line)
+	t.step("running " + line)
 	limit := t.pool.o.Limits.PromptTimeout
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -122,7 +122,7 @@ func (t *attempt) logIn(ctx context.Context) (*conn, error) {
 
 // logInNatively logs in with x/crypto/ssh.
 func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
-	t.host.step("connecting to " + t.settings.Address())
+	t.step("connecting to " + t.settings.Address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 
 // share uses the connection of another host that leads to the same account.
 func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
-	t.host.step("sharing the connection of " + owner.label())
+	t.step("sharing the connection of " + owner.label())
 	if err := t.useHost(ctx, owner, t.identity); err != nil {
 		return nil, err
 	}
@@ -155,12 +155,37 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	return c, nil
 }
 
-// showSettings records the settings of a try in the host's view.
-func (h *Host) showSettings(s *sshconfig.Settings) {
-	v := s.Host()
+// step records what the try is doing now.
+func (t *attempt) step(what string) {
+	t.host.mu.Lock()
+	defer t.host.mu.Unlock()
+	t.host.facts.trying = what
+	t.host.enterLocked()
+}
+
+// loginBegins saves that a login begins, before the server counts it: if this process
+// ends during the login, the next one waits as long as this one would have.
+func (t *attempt) loginBegins(at time.Time) {
+	t.loginAt = at
+	t.host.saveLogins(func(l *api.Logins) {
+		t.host.facts.loggingIn = true
+		l.Last = at
+	})
+}
+
+// setHandshake says which handshake is under way; nil: none.
+func (t *attempt) setHandshake(s *handshake) {
+	t.host.mu.Lock()
+	defer t.host.mu.Unlock()
+	t.host.handshake = s
+}
+
+// showSettings records the settings of the try in its host's view.
+func (t *attempt) showSettings() {
+	h, v := t.host, t.settings.Host()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.used, h.outdated, h.ended = *s, false, nil
+	h.used, h.outdated, h.conns.ended = t.settings, false, nil
 	v.Alias, v.State, v.Cause, v.Hint, v.Since = h.name, h.view.State, h.view.Cause, h.view.Hint, h.view.Since
 	h.view = v
 }

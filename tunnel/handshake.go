@@ -36,8 +36,8 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	t.ask.timeout = newTimeout(t.bannerLimit(), func() { _ = wire.Close() })
 	defer t.ask.timeout.stop()
 	during := &handshake{wire: wire, timeout: t.ask.timeout, waited: t.waited}
-	t.host.setHandshake(during)
-	defer t.host.setHandshake(nil)
+	t.setHandshake(during)
+	defer t.setHandshake(nil)
 	t.wire.onGreeting = t.ask.awaitHost
 	t.wire.onEnd = cancel // ends a prompt when the server hangs up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
@@ -50,7 +50,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		_ = t.wire.Close()
 		return nil, err
 	}
-	t.host.step("waiting for " + t.settings.Address())
+	t.step("waiting for " + t.settings.Address())
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), t.config(ctx, keys, login))
 	login.page.withdraw()
 	if err != nil && during.moved.Load() {
@@ -147,9 +147,8 @@ func (t *attempt) config(ctx context.Context, keys *hostkey.Checker, login *logi
 				return err
 			}
 			t.ask.awaitHost() // also after a person accepted the key
-			t.loginAt = time.Now()
-			t.host.loginBegins(t.loginAt)
-			t.host.step("logging in as " + t.settings.User)
+			t.loginBegins(time.Now())
+			t.step("logging in as " + t.settings.User)
 			return nil
 		},
 		AuthCallback:   login.next,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -94,9 +93,7 @@ func (h *Host) updateIdentity(identity string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.identity = identity
-	before := len(h.users)
-	maps.DeleteFunc(h.users, func(_ *Host, shared string) bool { return shared != "" && shared != identity })
-	if len(h.users) < before {
+	if h.demand.keepSharers(identity) {
 		h.unusedLocked()
 		h.publishLocked()
 	}

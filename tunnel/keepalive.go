@@ -23,7 +23,7 @@ var errProbe = errors.New("after the network changed")
 func (k *keepalive) keep(ctx context.Context) {
 	h, c := k.host, k.c
 	defer h.connectionLost(c)
-	c.spawn(func() { h.runFirstCommand(ctx, c) })
+	c.spawn(func() { k.runFirstCommand(ctx) })
 	defer k.stop()
 	var ending <-chan time.Time
 	if !c.certificateEnds.IsZero() {
@@ -52,7 +52,7 @@ func (k *keepalive) keep(ctx context.Context) {
 				k.showStall(time.Now())
 			}
 		case <-ending:
-			h.warnCertificateEnds(c.certificateEnds)
+			k.warnCertificateEnds()
 		case rtt := <-k.replies:
 			k.gotReply()
 			if k.doubted && c.hasAddress() {
@@ -105,7 +105,8 @@ func (h *Host) refresh() {
 
 // runFirstCommand runs hostname: sshd turns off Nagle's algorithm only once a session
 // was opened, and the output is the name of the login node.
-func (h *Host) runFirstCommand(ctx context.Context, c *conn) {
+func (k *keepalive) runFirstCommand(ctx context.Context) {
+	h, c := k.host, k.c
 	ctx, cancel := context.WithTimeout(ctx, firstCommandTimeout)
 	defer cancel()
 	start := time.Now()
@@ -276,7 +277,8 @@ const CertificateWarning = 30 * time.Minute
 
 // warnCertificateEnds warns that the certificate expires: the connection stays, but
 // cannot be restored without a new one.
-func (h *Host) warnCertificateEnds(at time.Time) {
+func (k *keepalive) warnCertificateEnds() {
+	h, at := k.host, k.c.certificateEnds
 	text := fmt.Sprintf("your certificate expires at %s; after that, a lost connection needs a new one", at.Format(time.TimeOnly))
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()

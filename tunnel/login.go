@@ -99,7 +99,7 @@ func (l *login) noteResult(c *ssh.ClientAuthContext) {
 	if len(c.PartialSuccessMethods) > len(l.passed) {
 		l.passed = append(l.passed, l.last)
 		clear(l.tried)
-		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, the server asks for more")
+		l.try.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, the server asks for more")
 		return
 	}
 	l.tried[l.last]++
@@ -191,7 +191,7 @@ func (l *login) challenge(name, instruction string, questions []string, echos []
 	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
 	if len(questions) == 0 {
 		if !about.IsZero() {
-			l.try.host.step(api.LoginSays + about.String())
+			l.try.step(api.LoginSays + about.String())
 		}
 		l.noteLinks(name+"\n"+instruction, false)
 		return nil, nil

@@ -31,15 +31,6 @@ func (h *Host) recallLogins() {
 	h.enterLocked()
 }
 
-// loginBegins saves that a login begins, before the server counts it: if this process
-// ends during the login, the next one waits as long as this one would have.
-func (h *Host) loginBegins(at time.Time) {
-	h.saveLogins(func(l *api.Logins) {
-		h.facts.loggingIn = true
-		l.Last = at
-	})
-}
-
 // saveLogins saves what the limits on logins count, with a change.
 func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	if h.behind != "" {

@@ -59,7 +59,7 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, erro
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.Address())
 	if err != nil {
-		return PreflightResult{}, t.unreachable(err, limit)
+		return PreflightResult{}, unreachableError(&s, err, limit)
 	}
 	defer func() { _ = raw.Close() }()
 	seen := PreflightResult{Address: raw.RemoteAddr().String()}

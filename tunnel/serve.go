@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"tunctl/internal/api"
@@ -40,7 +42,7 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 	defer h.mu.Unlock()
 	f := &h.facts
 	next := retry.Next(f.tries, retry.Host{
-		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.leases == 0 && h.onlyLeasedLocked(), Silent: silent,
+		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.demand.leases == 0 && h.demand.onlyLeased(), Silent: silent,
 	}, h.limitsLocked().retry(&h.used), now)
 	switch next.Do {
 	case retry.Hold, retry.Idle:
@@ -103,7 +105,7 @@ func (h *Host) hold(ctx context.Context) {
 	case <-h.woken:
 	}
 	h.mu.Lock()
-	ended := h.ended == c && h.facts.live == c
+	ended := h.conns.ended == c && h.facts.live == c
 	h.mu.Unlock()
 	if ended {
 		h.closeConnections()
@@ -113,9 +115,7 @@ func (h *Host) hold(ctx context.Context) {
 // closeConnections closes the host's connections.
 func (h *Host) closeConnections() {
 	h.mu.Lock()
-	for c := range h.aside {
-		h.aside[c] = false
-	}
+	h.conns.dropAside()
 	live := h.facts.live
 	h.mu.Unlock()
 	h.closeDropped()
@@ -140,7 +140,10 @@ func (h *Host) try(serving context.Context) {
 	if c != nil && c.owner == h {
 		if used {
 			h.pool.wg.Go(func() { newKeepalive(h, c).keep(serving) })
-			for _, other := range h.othersNow() {
+			h.mu.Lock()
+			others := slices.Collect(maps.Keys(h.conns.aside))
+			h.mu.Unlock()
+			for _, other := range others {
 				other.replace()
 			}
 		} else {
@@ -170,14 +173,6 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	return t
 }
 
-// step records what the try is doing now.
-func (h *Host) step(what string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.facts.trying = what
-	h.enterLocked()
-}
-
 // setAsking records which kind of question the try waits for, "" for none, and the web
 // addresses in it.
 func (h *Host) setAsking(kind api.PromptKind, links []string) {
@@ -185,13 +180,6 @@ func (h *Host) setAsking(kind api.PromptKind, links []string) {
 	defer h.mu.Unlock()
 	h.facts.asking, h.facts.links = kind, links
 	h.enterLocked()
-}
-
-// lastClient is the client that a person last used to ask for the host.
-func (h *Host) lastClient() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.facts.client
 }
 
 // finishTry records the result of a try, and reports whether its connection became the
@@ -217,7 +205,7 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 		h.failedLocked(t, asError(err))
 	case err != nil || back && f.live != c:
 	default:
-		for old := range h.aside { // before anybody sees that the host is connected
+		for old := range h.conns.aside { // before anybody sees that the host is connected
 			old.setStanding(standingReplaced)
 		}
 		h.connectedLocked(c)
@@ -233,7 +221,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f.failure = why
 	f.tries.Failed(retry.FailedTry{
 		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
-		OnlyLeased: h.onlyLeasedLocked(),
+		OnlyLeased: h.demand.onlyLeased(),
 	}, h.limitsLocked().retry(&h.used), time.Now(), jitter())
 	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
 		stop.Why = suspectedBan(h.name, why, stop.Until)
@@ -253,12 +241,12 @@ func (h *Host) connectionLost(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.wake()
-	delete(h.aside, c)
+	delete(h.conns.aside, c)
 	if h.facts.live != c {
 		return
 	}
 	h.facts.live = nil
-	if onlyLeased && !h.asked && h.ended != c {
+	if onlyLeased && !h.demand.asked && h.conns.ended != c {
 		h.dropWantedLocked() // the users of the leases lost it too
 	}
 	h.lostLocked(c, nil)
@@ -268,8 +256,8 @@ func (h *Host) connectionLost(c *conn) {
 // given, does not respond.
 func (h *Host) lostLocked(c *conn, silent error) {
 	f, now := &h.facts, time.Now()
-	f.live, h.lost = nil, c
-	byUs := h.ended == c // who wants the host since then wants a new connection
+	f.live, h.conns.lost = nil, c
+	byUs := h.conns.ended == c // who wants the host since then wants a new connection
 	if f.wanted && !byUs {
 		why := silent
 		text := "%s does not respond: %v"

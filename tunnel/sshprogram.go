@@ -23,7 +23,7 @@ import (
 func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t.host.step("waiting for ssh to log in")
+	t.step("waiting for ssh to log in")
 	t.ask.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
 	defer t.ask.timeout.stop()
 	said := newStderrBuffer()
@@ -45,8 +45,7 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 		m.Close()
 		return nil, failure.OfStart(err).Errorf(api.CodeConfig, err, "cannot run ssh: %v", err)
 	}
-	t.loginAt = time.Now()
-	t.host.loginBegins(t.loginAt)
+	t.loginBegins(time.Now())
 	raw, err := m.Await(ctx)
 	stopAsking()
 	if err != nil {
@@ -108,7 +107,7 @@ func (t *attempt) answerSSH(ctx context.Context) func(question string) (string, 
 	return func(question string) (string, bool) {
 		p, touch := questions.Read(question, t.settings.NumberOfPasswordPrompts)
 		if touch {
-			t.host.step("logging in: touch your security key")
+			t.step("logging in: touch your security key")
 			t.ask.awaitPerson()
 			return "", false
 		}

@@ -188,13 +188,14 @@ func (k *keepalive) showStall(now time.Time) {
 			user.refresh() // it may share the connection
 		}
 	}
-	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && h.loginDue(now) && !h.onlyLeased() {
+	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && k.loginDue(now) && !h.onlyLeased() {
 		k.doubt(fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
 	}
 }
 
 // loginDue reports whether a login now keeps the distance to the last one.
-func (h *Host) loginDue(now time.Time) bool {
+func (k *keepalive) loginDue(now time.Time) bool {
+	h := k.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !now.Before(h.facts.tries.NextLogin(h.limitsLocked().retry(&h.used)))
