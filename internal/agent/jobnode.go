@@ -174,7 +174,10 @@ func (n *jobNodes) node(ctx context.Context, name string) (*node.Node, error) {
 		return known, nil
 	}
 	var since time.Time // other names of the node are looked up
-	if n.session.reaches(name) {
+	n.session.mu.Lock()
+	reached := n.session.pages.reaches(name)
+	n.session.mu.Unlock()
+	if reached {
 		since = time.Now() // this one is enough
 	}
 	o := node.Options{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
@@ -239,14 +242,6 @@ func (p probed) Reaches() probe.Reaches {
 // Machine implements probe.Job.
 func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
 	return p.nodes.session.jobMachine(ctx, "")
-}
-
-// reaches reports whether the login node connects to the session's page by that name of a
-// node.
-func (s *session) reaches(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.route != nil && s.route.Endpoint.Reach == api.ReachLogin && api.SameNode(s.route.Endpoint.Host, node)
 }
 
 // slurmID is the id of a job for a step, which is of one task of an array.

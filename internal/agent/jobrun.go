@@ -87,7 +87,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	}
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
-	defer r.session.setOthers(nil)
+	defer r.setOthers(nil)
 	defer r.session.closePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
 			f.Doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
@@ -105,12 +105,12 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.nodes.setJob(job) // first: who sees the job running may use its nodes
-		r.session.setJob(job)
+		r.session.submissions.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
 		offer(r.keep.updates, job)
 		if job.State.Ended() {
-			return job, r.session.finishJob(ctx, job)
+			return job, r.finish(ctx, job)
 		}
 		if r.session.config().App == configs.ShellApp {
 			r.proveShell(job)
@@ -155,7 +155,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 
 // handleReport takes in what the scheduler says of the job, and returns it as it is now.
 func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
-	report.Job = r.session.asRecorded(report.Job)
+	report.Job = r.session.submissions.asRecorded(report.Job)
 	r.session.change(func(*facts.Facts) { r.session.settlePermitLocked(report) })
 	now := report.Job
 	if reflect.DeepEqual(now, was) || moved(was, now) {
@@ -167,6 +167,30 @@ func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 	r.resume(now)
 	r.handleFinding(r.finding, now) // the node may be new
 	return now
+}
+
+// finish adds a job that is over to the history, and says why it ended, with the end of its log
+// if it never served.
+func (r *jobRun) finish(ctx context.Context, job api.Job) error {
+	s := r.session
+	served, cfg := s.known().Served, s.config()
+	excerpt, fix := "", ""
+	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
+	if !served || !ordinary {
+		var err error
+		if excerpt, err = s.log().Tail(ctx, job); err != nil {
+			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
+		}
+	}
+	s.submissions.recordRun(job)
+	if !served {
+		fix = s.agent.source(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
+	}
+	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
+	if s.byJob() {
+		e.Hint = startedByHandHint
+	}
+	return e
 }
 
 // moved reports whether a job has begun another run. A scheduler that does not respond
@@ -196,7 +220,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		r.follower.Expect(job.ExpectedStart)
 		return
 	}
-	paths := r.session.logPaths(job)
+	paths := r.session.log().Paths(job)
 	if len(paths) == 0 {
 		r.searchWithoutLog(ctx, job)
 		return
@@ -213,7 +237,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Limits:    r.session.agent.limits.Jobs,
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
-	if here, ok := r.session.logReader().(remote.Local); ok {
+	if here, ok := r.session.log().Reader().(remote.Local); ok {
 		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
@@ -267,6 +291,27 @@ func (r *jobRun) proveShell(job api.Job) {
 	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
+// announceOthers makes the other pages of the log those of the session.
+func (r *jobRun) announceOthers(job api.Job) {
+	if r.others == nil {
+		return // no log was read
+	}
+	pages := make([]*probe.Page, len(r.others))
+	for i, f := range r.others {
+		pages[i] = probe.NewPage(f.Name, probeOptions(r.session, r.nodes), r.target(f, job))
+	}
+	r.setOthers(pages)
+}
+
+func (r *jobRun) setOthers(pages []*probe.Page) {
+	s := r.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages.setOthers(pages) {
+		s.enterLocked()
+	}
+}
+
 // setFinding keeps the latest finding.
 func (r *jobRun) setFinding(f detect.Finding) {
 	r.changed = r.changed || r.finding.Found && f.Endpoint != r.finding.Endpoint
@@ -315,7 +360,7 @@ func (s *session) openPage(proven *probe.Route) {
 		}
 	}
 	_ = s.record(remember, func(f *facts.Facts) {
-		s.route = proven
+		s.pages.route = proven
 		f.Answers, f.Doing = true, ""
 		if proven.Inside == nil {
 			f.Endpoint = &proven.Endpoint
@@ -326,43 +371,10 @@ func (s *session) openPage(proven *probe.Route) {
 // closePage takes the page away: nothing is known to serve it.
 func (s *session) closePage(show func(*facts.Facts)) {
 	s.change(func(f *facts.Facts) {
-		s.route = nil
+		s.pages.route = nil
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
-}
-
-// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
-// only a few seconds longer.
-const verifyTimeout = 5 * time.Second
-
-// verify probes the page of a ready session once more, for a person who wants to use it
-// now: its job may have been cancelled a moment ago, and the scheduler is not queried
-// that often.
-func (s *session) verify(ctx context.Context) {
-	s.mu.Lock()
-	r, ready := s.route, s.current.State == api.SessionReady && s.facts.Link == ""
-	s.mu.Unlock()
-	if r == nil || !ready {
-		return
-	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
-	defer cancel()
-	err := r.Verify(probing)
-	if err == nil || ctx.Err() != nil {
-		return // it responds, or the person has left and nothing is known
-	}
-	what := r.Endpoint.Address()
-	if r.Inside != nil {
-		what = "the job"
-	}
-	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
-	s.change(func(f *facts.Facts) {
-		if s.route == r && f.Answers {
-			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
-		}
-	})
-	r.Suspect()
 }
 
 // resume continues where the previous run stopped. Its log announces the new endpoint

@@ -15,10 +15,10 @@ import (
 // handleUsage streams what the jobs of all sessions use, or that of one: first the samples
 // of the last hour, then each new one. While it runs, somebody looks. With known=1 it ends
 // after the first part, and nobody looks.
-func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
+func (a *server) handleUsage(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("session")
 	if name != "" {
-		if _, err := a.session(name); err != nil {
+		if _, err := a.sessions.find(name); err != nil {
 			localapi.Fail(w, err)
 			return
 		}
@@ -31,7 +31,7 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 	}
 	out := localapi.NewLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
-	for _, s := range a.live() {
+	for _, s := range a.sessions.live() {
 		if name != "" && name != s.name {
 			continue
 		}
@@ -72,7 +72,7 @@ func (m measured) Run() usage.Run {
 // Traffic implements usage.Source.
 func (m measured) Traffic() (in, out, users int64) {
 	m.session.mu.Lock()
-	list := m.session.forward.status()
+	list := m.session.pages.forwards.Status()
 	m.session.mu.Unlock()
 	users = int64(m.session.inside.Load())
 	for _, f := range list {
@@ -87,7 +87,7 @@ func (m measured) IdleAfter() time.Duration { return m.session.config().Idle }
 // PageUsed implements usage.Source.
 func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 	m.session.mu.Lock()
-	r := m.session.route
+	r := m.session.pages.route
 	m.session.mu.Unlock()
 	if r == nil {
 		return time.Time{}, nil
@@ -125,10 +125,11 @@ func (r measuredRun) Connected() bool {
 	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
 }
 
-// CanEnter implements usage.Run: into a job of Slurm, or on a host without a scheduler.
+// CanEnter implements usage.Run: into a job that has steps, or on a host without a scheduler.
 func (r measuredRun) CanEnter(ctx context.Context) (bool, error) {
-	scheduler, err := r.nodes.jobs.Scheduler(ctx)
-	return scheduler == jobwatch.Slurm || scheduler == jobwatch.None, err
+	jobs := r.nodes.jobs
+	_, err := jobs.Scheduler(ctx)
+	return jobs.HasSteps(ctx) || jobs.JobsAreProcesses(ctx), err
 }
 
 // Machine implements usage.Run.
