@@ -34,7 +34,7 @@ PACKAGES    := 3
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
 
 # What `make cover` looks at.
-COVERED     := ./tunnel ./tunnel/forward ./tunnel/sshconfig ./jobwatch ./configs ./internal/agent ./internal/agent/facts ./internal/agent/probe
+COVERED     := ./tunnel ./tunnel/forward ./tunnel/sshconfig ./jobwatch ./configs ./internal/agent ./internal/agent/facts ./internal/agent/forwards ./internal/agent/probe
 COMMA       := ,
 
 LABCTL      := $(GO) run ./internal/dev/real/cmd/labctl

@@ -31,6 +31,17 @@ func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
 	}
 }
 
+// WithAnswers is the session with other answers for its builtin job.
+func (s Session) WithAnswers(with map[string]string) *Session {
+	answers := maps.Clone(s.With)
+	if answers == nil {
+		answers = map[string]string{}
+	}
+	maps.Copy(answers, with)
+	s.With = answers
+	return &s
+}
+
 // CommandJob is the builtin job that runs a command of the person's own.
 const CommandJob = "command"
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// localPrefix marks a path on this computer instead of the host.
-const localPrefix = "local:"
+// LocalPrefix marks a path on this computer instead of the host.
+const LocalPrefix = "local:"
 
 // LocalPath expands "~/" in a path on this computer. All local paths of a config are read
 // with it; paths on a host are expanded there.
@@ -25,8 +25,8 @@ func LocalPath(path string) string {
 
 // localOrRemote expands a path with the prefix "local:".
 func localOrRemote(path string) string {
-	if here, ok := strings.CutPrefix(path, localPrefix); ok {
-		return localPrefix + LocalPath(here)
+	if here, ok := strings.CutPrefix(path, LocalPrefix); ok {
+		return LocalPrefix + LocalPath(here)
 	}
 	return path
 }

@@ -69,7 +69,7 @@ func (s *Session) readSubmit(in *input) {
 	}
 	name, builtin := strings.CutPrefix(in.text, builtinPrefix)
 	switch {
-	case strings.TrimSpace(strings.TrimPrefix(name, localPrefix)) == "":
+	case strings.TrimSpace(strings.TrimPrefix(name, LocalPrefix)) == "":
 		in.src.addError(in.at, `write "local:./jupyter.sh" or "builtin:jupyter"`, "%q has no name after the colon", in.text)
 	case builtin && !slices.Contains(BuiltinJobs(), name):
 		in.src.addError(in.at, unknownBuiltin(name), "no job %q comes with tunctl", in.text)
@@ -209,7 +209,7 @@ func (s *Session) readLog(in *input) {
 		in.src.addError(in.at, fmt.Sprintf("write: log = %q", ours), "scheduler placeholders are not supported here")
 		return
 	}
-	if path, here := strings.CutPrefix(in.text, localPrefix); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
+	if path, here := strings.CutPrefix(in.text, LocalPrefix); here && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
 		in.src.addError(in.at, `write "local:/mnt/home/{name}.{id}.log"`, "%q is not an absolute path", path)
 		return
 	}

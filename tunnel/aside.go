@@ -190,11 +190,8 @@ func (h *Host) shareAgain(c *conn) {
 func (h *Host) connectedLocked(c *conn) {
 	f := &h.facts
 	f.live, h.lost = c, nil
-	f.failure, f.nextTry = nil, time.Time{}
-	f.lostAt, f.waitedTry, f.waitedUntil = time.Time{}, time.Time{}, time.Time{}
-	if f.stop != nil && f.stop.state == api.HostNeedsLogin {
-		f.stop = nil
-	}
+	f.failure = nil
+	f.tries.Connected()
 	h.enterLocked()
 }
 

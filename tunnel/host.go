@@ -24,7 +24,7 @@ type Host struct {
 
 	behind string // the login node before this compute node; "": this is no compute node
 
-	woken chan struct{} // receives after wake: an input of nextAction changed
+	woken chan struct{} // receives after wake: what decides about the next action changed
 
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	// Only the host's tries use it, one at a time.
@@ -49,10 +49,6 @@ type Host struct {
 	// them once the try under way has ended.
 	outdated, recheckDue bool
 	changed              chan struct{}
-
-	nodeWay   lastWorking[string] // onto a node behind it
-	insideWay lastWorking[string] // into a job on such a node
-	srun      lastWorking[srunOptions]
 }
 
 // newHost makes a host; behind is the login node before a compute node, or "".
@@ -82,18 +78,11 @@ func (h *Host) UpFor(client string) {
 	h.attendLocked(client)
 }
 
-// attendedFor is how long after a person's action questions may be asked.
-const attendedFor = 2 * time.Minute
-
 // attendLocked clears everything that delays a try, because a person waits for one.
 func (h *Host) attendLocked(client string) {
 	f := &h.facts
-	f.wanted, f.client = true, client
-	f.attended = time.Now().Add(attendedFor)
-	f.stop, f.failure = nil, nil
-	f.forgetFailures()
-	f.lostAt = time.Time{}
-	f.noteWaiting(time.Now(), true)
+	f.wanted, f.client, f.failure = true, client, nil
+	f.tries.Attend(time.Now())
 	h.shortenBannerLocked()
 	h.enterLocked()
 	h.wake()
@@ -187,8 +176,8 @@ func (h *Host) dropWantedLocked() {
 	for c := range h.aside {
 		h.aside[c] = false // even if the host is wanted again at once
 	}
-	f.stop, f.failure, f.attended = nil, nil, time.Time{}
-	f.forgetFailures()
+	f.failure = nil
+	f.tries.Drop()
 	if h.cancel != nil {
 		h.cancel()
 	}
@@ -220,10 +209,10 @@ func (h *Host) networkChanged() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.facts.forgetUnreached()
+	h.facts.tries.ForgetUnreached()
 	for c, here := range all {
 		if here && c.away { // it may respond, and save a login
-			h.facts.nextTry = latest(h.facts.nextTry, time.Now().Add(h.pool.o.Limits.ProbeTimeout))
+			h.facts.tries.Delay(time.Now().Add(h.pool.o.Limits.ProbeTimeout))
 		}
 		c.away = !here
 		notify(c.network)
@@ -273,7 +262,7 @@ const triesBeforeUnreachable = 2
 // temporary failures do not end it: it waits until ctx ends.
 func (h *Host) Await(ctx context.Context) error {
 	return h.await(ctx, nil, func(f *facts) *api.Error {
-		if f.failures >= triesBeforeUnreachable && time.Now().Before(f.attended) {
+		if f.tries.Failures >= triesBeforeUnreachable && f.tries.IsAttended(time.Now()) {
 			return f.failure
 		}
 		return nil
@@ -305,8 +294,8 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 			if !f.wanted {
 				return failure.Passing.Errorf(api.CodeUnreachable, api.ErrDown, "%s is not connected", h.label())
 			}
-			if f.stop != nil {
-				return f.stop.why
+			if f.tries.Stop != nil {
+				return f.tries.Stop.Why
 			}
 			if err := impatient(&f); err != nil {
 				return err

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/sshconfig"
@@ -172,12 +171,12 @@ func (h *Host) recheckSettings(ctx context.Context) {
 	case f.live != nil:
 		h.outdated = !same
 	case !same:
-		f.forgetFailures()
-		if f.stop != nil && (f.stop.why.Code == api.CodeConfig || identity != h.identity) {
-			f.stop = nil // it was about other settings
+		f.tries.ForgetFailures()
+		if stop := f.tries.Stop; stop != nil && (stop.Why.Code == api.CodeConfig || identity != h.identity) {
+			f.tries.Stop = nil // it was about other settings
 		}
 		if identity != h.identity {
-			f.refusals, f.ban, f.lastLogin = 0, time.Time{}, time.Time{}
+			f.tries.ForgetLogins()
 		}
 		h.wake()
 	}

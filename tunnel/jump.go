@@ -53,7 +53,7 @@ func (t *attempt) useHost(ctx context.Context, other *Host, identity string) err
 			WithHint("check its ProxyJump in the ssh settings")
 	}
 	return other.await(ctx, t.host, func(f *facts) *api.Error {
-		if f.failures > 0 {
+		if f.tries.Failures > 0 {
 			return f.failure
 		}
 		return nil

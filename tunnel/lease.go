@@ -56,7 +56,7 @@ func (h *Host) release() {
 func (h *Host) leasesOverLocked() {
 	switch {
 	case h.leases > 0: // a new one came meanwhile
-	case h.facts.stop != nil:
+	case h.facts.tries.Stop != nil:
 		h.wake() // so that it stops using its hops
 	default:
 		h.unwantLocked()

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/retry"
 )
 
 // serve connects the host whenever it is wanted, until ctx ends.
@@ -17,14 +18,14 @@ func (h *Host) serve(ctx context.Context) {
 	h.recallLogins()
 	for ctx.Err() == nil {
 		h.closeDropped()
-		switch next, until := h.nextAction(time.Now()); next {
-		case actionTry:
+		switch next := h.nextAction(time.Now()); next.Do {
+		case retry.Try:
 			h.try(ctx)
-		case actionHold:
+		case retry.Hold:
 			h.hold(ctx)
-		case actionWait:
-			h.sleep(ctx, until)
-		case actionIdle:
+		case retry.Wait, retry.NeedLogin:
+			h.sleep(ctx, next.Until)
+		case retry.Idle:
 			h.closeConnections()
 			h.pool.releaseHosts(h)
 			h.sleep(ctx, time.Time{})
@@ -32,69 +33,47 @@ func (h *Host) serve(ctx context.Context) {
 	}
 }
 
-// action is what a host does next.
-type action int
-
-const (
-	actionWait action = iota
-	actionTry
-	actionHold
-	actionIdle // not wanted, or stopped with nobody waiting
-)
-
-// nextAction decides what to do now, by the rules that keep a person from being locked
-// out. A zero time means: wait until something changes.
-func (h *Host) nextAction(now time.Time) (action, time.Time) {
+// nextAction decides what to do now, and enters what follows for the host's state.
+func (h *Host) nextAction(now time.Time) retry.Action {
 	silent := h.pool.o.Memory.Silent(h.name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
-	if f.live != nil && f.wanted {
-		return actionHold, time.Time{}
-	}
-	if !f.wanted || f.stop != nil && h.leases == 0 && h.onlyLeasedLocked() {
-		return actionIdle, time.Time{}
-	}
-	if f.stop != nil {
-		if f.stop.until.IsZero() || now.Before(f.stop.until) {
-			return actionWait, f.stop.until
-		}
-		f.stop = nil
-	}
-	at := f.nextTry
-	if f.waited(now, h.pool.o.Limits.WatchedRetryFor) && !f.waitedTry.IsZero() && f.waitedTry.Before(at) {
-		at = f.waitedTry
-	}
-	if !now.Before(f.attended) {
-		if !silent {
-			f.stop = &stop{state: api.HostNeedsLogin, why: h.needsPerson("the login may ask for a password, a code or a touch", nil)}
-			h.enterLocked()
-			return actionWait, time.Time{}
-		}
-		at = latest(at, h.nextLoginLocked())
-	}
-	if now.Before(at) {
-		f.nextTry = at
+	next := retry.Next(f.tries, retry.Host{
+		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.leases == 0 && h.onlyLeasedLocked(), Silent: silent,
+	}, h.retryLimitsLocked(), now)
+	switch next.Do {
+	case retry.Hold, retry.Idle:
+		return next
+	case retry.NeedLogin:
+		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: h.needsPerson("the login may ask for a password, a code or a touch", nil)}
 		h.enterLocked()
-		return actionWait, at
+		return next
+	case retry.Try, retry.Wait:
 	}
-	return actionTry, time.Time{}
-}
-
-// nextLoginLocked is when the next automatic login may begin at the earliest.
-func (h *Host) nextLoginLocked() (at time.Time) {
-	f := &h.facts
-	if !f.lastLogin.IsZero() {
-		at = f.lastLogin.Add(h.limitsLocked().LoginSpacing)
+	f.tries.EndBan(now)
+	if next.Do == retry.Wait && f.tries.Stop == nil {
+		f.tries.NextTry = next.Until
+		h.enterLocked()
 	}
-	if !f.lastTry.IsZero() {
-		at = latest(at, f.lastTry.Add(h.used.RetryMin)) // the site's wish, which a network change does not shorten
-	}
-	return at
+	return next
 }
 
 // limitsLocked are the pool's limits, or stricter ones of the host's site.
 func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
+
+// retryLimitsLocked are those that decide when the host is tried again.
+func (h *Host) retryLimitsLocked() retry.Limits {
+	l := h.limitsLocked()
+	return retry.Limits{
+		RetryMin: l.RetryMin, RetryMax: l.RetryMax, SitePause: h.used.RetryMin, LoginSpacing: l.LoginSpacing,
+		StableAfter: l.StableAfter, Refusals: l.Refusals, BanWait: l.BanWait,
+		WatchedMin: l.WatchedRetryMin, WatchedMax: l.WatchedRetryMax, WatchedFor: l.WatchedRetryFor,
+	}
+}
+
+// jitter is a random part of a wait, which is no secret.
+func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
 
 // needsPerson is the error of a login that only a person can complete.
 func (h *Host) needsPerson(why string, cause error) *api.Error {
@@ -190,14 +169,15 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 		return nil
 	}
 	h.cancel = cancel
-	f.trying, f.loggingIn, f.lastTry = "reading the ssh settings", false, time.Now()
-	h.enterLocked()
 	now := time.Now()
-	attended := now.Before(f.attended)
+	f.trying, f.loggingIn = "reading the ssh settings", false
+	f.tries.Begin(now)
+	h.enterLocked()
+	attended := f.tries.IsAttended(now)
 	return &attempt{
 		host: h, pool: h.pool, log: h.log, began: now,
-		attended: attended, client: f.client, banned: now.Before(f.ban),
-		waited: !attended && f.waited(now, h.pool.o.Limits.WatchedRetryFor),
+		attended: attended, client: f.client, banned: now.Before(f.tries.Ban),
+		waited: !attended && f.tries.IsWatched(now, h.retryLimitsLocked()),
 	}
 }
 
@@ -234,13 +214,13 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	f.trying, f.asking, f.links, h.cancel = "", "", nil, nil
 	defer h.enterLocked()
 	if !t.loginAt.IsZero() {
-		f.lastLogin = t.loginAt
+		f.tries.LastLogin = t.loginAt
 	}
 	if !f.wanted {
 		return false
 	}
 	if err == nil {
-		f.stop, f.refusals, f.ban, f.attended = nil, 0, time.Time{}, time.Time{}
+		f.tries.Succeeded()
 	}
 	back := f.live != nil // the old one responds again
 	switch {
@@ -257,39 +237,17 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	return false
 }
 
-// failedLocked decides between another try and a stop, only by the class of the failure.
+// failedLocked records a failed try.
 func (h *Host) failedLocked(t *attempt, why *api.Error) {
-	f, l, now := &h.facts, h.limitsLocked(), time.Now()
+	f := &h.facts
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
-	f.failed(now, !t.loginAt.IsZero(), &l)
-	if f.lostAt.IsZero() {
-		f.lostAt = t.began
-	}
-	f.waitedTry = time.Time{}
-	if t.unanswered {
-		f.waitedTry = t.began.Add(waitedPause(now.Sub(f.lostAt), l.WatchedRetryMin, l.WatchedRetryMax))
-	}
-	attended := now.Before(f.attended)
-	class := t.classOf(why)
-	switch {
-	case class == failure.Banned, class == failure.ClosedPort && f.refusals > 0:
-		f.ban = now.Add(l.BanWait)
-		f.stop = &stop{api.HostBlocked, h.suspectedBan(why, f.ban), f.ban}
-	case class == failure.Refused:
-		f.refusals++
-		if t.attended || f.refusals >= l.Refusals || h.onlyLeasedLocked() {
-			f.stop = &stop{state: api.HostBlocked, why: why}
-		}
-	case class == failure.NeedsUser && attended && !t.attended:
-		f.nextTry = now // a person acted during a try that did not ask
-	case class == failure.NeedsUser:
-		f.stop = &stop{state: api.HostNeedsLogin, why: why}
-	case class == failure.Permanent:
-		f.stop = &stop{state: api.HostBlocked, why: why}
-	}
-	if f.stop != nil {
-		f.attended = time.Time{}
+	f.tries.Failed(retry.FailedTry{
+		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
+		OnlyLeased: h.onlyLeasedLocked(),
+	}, h.retryLimitsLocked(), time.Now(), jitter())
+	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
+		stop.Why = h.suspectedBan(why, stop.Until)
 	}
 }
 
@@ -319,7 +277,7 @@ func (h *Host) connectionLost(c *conn) {
 // lostLocked records that the host lost its connection: it has ended or, if a reason is
 // given, does not respond.
 func (h *Host) lostLocked(c *conn, silent error) {
-	f, l, now := &h.facts, h.limitsLocked(), time.Now()
+	f, now := &h.facts, time.Now()
 	f.live, h.lost = nil, c
 	byUs := h.ended == c // who wants the host since then wants a new connection
 	if f.wanted && !byUs {
@@ -329,15 +287,10 @@ func (h *Host) lostLocked(c *conn, silent error) {
 			text, why = "the connection to %s was lost: %v", c.endReason()
 		}
 		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
-		f.lostAt = now
-		if c.clients.sentWithin(now, l.InUse) {
-			f.noteWaiting(now, true)
+		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
+			f.tries.Watch(now, true)
 		}
-		if now.Sub(c.since) >= l.StableAfter {
-			f.forgetFailures()
-		} else {
-			f.failed(now, silent == nil, &l)
-		}
+		f.tries.Lost(now.Sub(c.since), silent == nil, h.retryLimitsLocked(), now, jitter())
 	}
 	h.enterLocked()
 }
@@ -350,28 +303,6 @@ func (h *Host) stopServing() {
 	h.enterLocked()
 }
 
-// backoff is the wait before the next try after so many failures. It doubles from least
-// to most, minus up to a fifth at random, so that many laptops do not return at the same
-// moment.
-func backoff(failures int, least, most time.Duration) time.Duration {
-	wait := most
-	if shift := failures - 1; shift < 30 {
-		wait = min(most, least<<max(shift, 0))
-	}
-	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
-}
-
-// waitedPause is the time between the beginnings of two tries while somebody waits: a
-// tenth of the time since the loss, within bounds. It is shortened as backoff is.
-func waitedPause(lost, least, most time.Duration) time.Duration {
-	wait := min(max(lost/10, least), most)
-	return wait - rand.N(wait/5+1) //nolint:gosec // jitter is no secret
-}
-
-// waitingLasts is how long somebody counts as waiting after the last sign of it: a held
-// connection is held for half a minute, and a waiting page polls more often.
-const waitingLasts = 45 * time.Second
-
 // Waiting says that somebody waits for the host: a client that is held, an open waiting
 // page, a command that shows it. With person set it is an act of a person, and not only
 // a program that does not give up. Until some time after both (Limits.WatchedRetryFor), a dial
@@ -380,22 +311,10 @@ const waitingLasts = 45 * time.Second
 func (h *Host) Waiting(person bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.facts.noteWaiting(time.Now(), person)
-	if h.facts.live == nil && !h.facts.waitedTry.IsZero() {
+	h.facts.tries.Watch(time.Now(), person)
+	if h.facts.live == nil && h.facts.tries.AwaitsWatchedTry() {
 		h.wake()
 	}
-}
-
-func (f *facts) noteWaiting(now time.Time, person bool) {
-	f.waitedUntil = now.Add(waitingLasts)
-	if person {
-		f.person = now
-	}
-}
-
-// waited reports whether somebody waits, and a person acted within a time.
-func (f *facts) waited(now time.Time, within time.Duration) bool {
-	return now.Before(f.waitedUntil) && now.Sub(f.person) < within
 }
 
 // asError returns err as an *api.Error.

@@ -198,7 +198,7 @@ func (h *Host) checkStall(k *keepalive) {
 func (h *Host) loginDue(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !now.Before(h.nextLoginLocked())
+	return !now.Before(h.facts.tries.NextLogin(h.retryLimitsLocked()))
 }
 
 // latest is the latest of some times.

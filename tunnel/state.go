@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/retry"
 )
 
 // facts determine a host's state.
@@ -15,55 +16,10 @@ type facts struct {
 	trying    string         // what a try under way is doing; "" between tries
 	asking    api.PromptKind // the kind of question that the try waits for; "": none
 	links     []string       // the web addresses in the question
-	stop      *stop          // why there are no more automatic tries
 	failure   *api.Error     // why the last try failed
-	failures  int            // tries and short-lived connections in a row
-	nextTry   time.Time      // not before then, unless a person acts
-	logins    loginFailures  // those that are not about the way to the host
 	loggingIn bool           // the try under way has begun to log in
-	attended  time.Time      // until then a person may be asked
 	client    string         // the client that the person last used
-	refusals  int            // refused logins since the last good one
-	ban       time.Time      // until then a ban is suspected
-	lastLogin time.Time      // when the last login began
-	lastTry   time.Time      // when the last try began
-
-	lostAt      time.Time // when the connection was lost, or the first try failed
-	waitedUntil time.Time // until then somebody waits; see Waiting
-	person      time.Time // the last sign of a person
-	waitedTry   time.Time // replaces nextTry while somebody waits; zero: it does not
-}
-
-// loginFailures are the failures that a network change does not excuse: the host has seen
-// logins.
-type loginFailures struct {
-	count   int
-	nextTry time.Time
-}
-
-// failed counts a failure, and sets when to try again. With login set, the host has seen a
-// login.
-func (f *facts) failed(now time.Time, login bool, l *Limits) {
-	f.failures++
-	f.nextTry = now.Add(backoff(f.failures, l.RetryMin, l.RetryMax))
-	if login {
-		f.logins = loginFailures{f.logins.count + 1, f.nextTry}
-	}
-}
-
-func (f *facts) forgetFailures() {
-	f.logins = loginFailures{}
-	f.forgetUnreached()
-}
-
-// forgetUnreached forgets the failures to reach the host.
-func (f *facts) forgetUnreached() { f.failures, f.nextTry = f.logins.count, f.logins.nextTry }
-
-// stop ends all automatic tries, for good or until a time.
-type stop struct {
-	state api.HostState // needs-login or blocked
-	why   *api.Error
-	until time.Time // zero: until a person acts
+	tries     retry.Facts    // what they leave for the next one
 }
 
 // derive is the only place that derives a state from facts.
@@ -78,16 +34,17 @@ func derive(f *facts, label string) (state api.HostState, cause, hint string, co
 		return api.HostConnecting, api.AskedElsewhere, "", ""
 	case f.trying != "":
 		return api.HostConnecting, f.trying, "", ""
-	case f.stop != nil:
-		return f.stop.state, f.stop.why.Message, f.stop.why.Hint, f.stop.why.Code
+	case f.tries.Stop != nil:
+		why := f.tries.Stop.Why
+		return f.tries.Stop.State, why.Message, why.Hint, why.Code
 	case f.failure != nil:
 		cause = f.failure.Message
-		if !f.nextTry.IsZero() {
-			cause += "; next try at " + f.nextTry.Format(time.TimeOnly)
+		if !f.tries.NextTry.IsZero() {
+			cause += "; next try at " + f.tries.NextTry.Format(time.TimeOnly)
 		}
 		return api.HostWaiting, cause, f.failure.Hint, ""
-	case !f.nextTry.IsZero(): // the last login was just before the agent was restarted
-		return api.HostWaiting, "the last login was a moment ago; next try at " + f.nextTry.Format(time.TimeOnly), "", ""
+	case !f.tries.NextTry.IsZero(): // the last login was just before the agent was restarted
+		return api.HostWaiting, "the last login was a moment ago; next try at " + f.tries.NextTry.Format(time.TimeOnly), "", ""
 	}
 	return api.HostConnecting, "", "", ""
 }

@@ -16,6 +16,7 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/socket"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -84,7 +85,7 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	err = a.Serve(ctx)
-	if errors.Is(err, agent.ErrRunning) {
+	if errors.Is(err, socket.ErrRunning) {
 		inv.Say("%v", err)
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"github.com/zalando/go-keyring"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/passwords"
 	"tunctl/internal/term"
 )
 
@@ -29,7 +29,7 @@ func keyringCommand(t *term.Terminal) *cli.Command {
 		}}
 	}
 	return &cli.Command{
-		Name: agent.KeyringCommand, Hidden: true, Usage: "read, store or delete a password in the system keyring, through stdin and stdout",
+		Name: passwords.KeyringCommand, Hidden: true, Usage: "read, store or delete a password in the system keyring, through stdin and stdout",
 		Subcommands: []*cli.Command{
 			verb("get", func(account string) error {
 				text, err := keyring.Get(keyringService, account)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -72,7 +72,7 @@ func readSites(p home.Paths) configs.Sites {
 
 // resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	return agent.Resolver(cfg, readSites(p), sshConfigFile(cfg))
+	return settings.Resolver(cfg, readSites(p), sshConfigFile(cfg))
 }
 
 func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {

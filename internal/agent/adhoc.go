@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
@@ -18,7 +19,7 @@ import (
 // handleForward brings up forwards that are in no config: those through a host as a
 // separate session, those of a session beside its own.
 func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
-	a.useEnv(req.Env)
+	a.hosts.UseEnv(req.Env)
 	specs, err := adhocSpecs(req)
 	switch {
 	case err != nil:
@@ -26,7 +27,7 @@ func (a *Agent) handleForward(ctx context.Context, req api.ForwardRequest) (api.
 	case req.Session != "":
 		return a.forwardSession(req, specs)
 	}
-	if err := a.allowed(ctx, req.Host); err != nil {
+	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
 		return api.ForwardResponse{}, err
 	}
 	s, err := a.adhoc(req.Host, specs)
@@ -56,15 +57,15 @@ func (a *Agent) forwardSession(req api.ForwardRequest, specs []configs.ForwardSp
 		s.mu.Unlock()
 		return api.ForwardResponse{}, err
 	}
-	added := specTexts(s.forward.specs(true))
-	page, picked := s.forward.ports()
+	added := specTexts(s.pages.forwards.Specs(true))
+	ports := s.pages.forwards.Ports()
 	s.mu.Unlock()
 	err = s.record(func(r *state.Session) {
 		r.Added = added
-		r.KeepPorts(page, picked)
+		r.KeepPorts(ports.Page, ports.Picked)
 	}, nil)
 	now, at := s.status(), time.Now()
-	a.hub.publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
+	a.hub.Publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
 	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: list}, err
 }
 
@@ -75,26 +76,26 @@ func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Sessi
 	case !s.hasJobLocked():
 		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.name).
 			WithHint("`tunctl forward %s …` forwards through its host", s.cfg.Host)
-	case s.attempt == nil || s.forward == nil:
+	case s.attempt == nil || s.pages.forwards == nil:
 		return nil, s.notRunningLocked()
 	}
-	var add []*sessionForward
+	var add []*forwards.Forward
 	for i, spec := range specs {
 		if spec.Kind == api.ForwardRemote {
 			return nil, api.Errorf(api.CodeUsage, "%s would listen on the login node, and not on that of the job", spec).
 				WithHint("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec)
 		}
-		if s.forward.to(spec) == nil && !slices.Contains(specs[:i], spec) {
-			add = append(add, &sessionForward{spec: spec, added: true})
+		if s.pages.forwards.To(spec) == nil && !slices.Contains(specs[:i], spec) {
+			add = append(add, &forwards.Forward{Spec: spec, Added: true})
 		}
 	}
-	if err := s.openLocked(s.forward, add, rec); err != nil {
+	if err := s.pages.forwards.Open(add, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
 		return nil, err
 	}
 	s.enterLocked()
 	list := make([]api.Forward, len(specs))
 	for i, spec := range specs {
-		list[i] = s.forward.to(spec).status()
+		list[i] = s.pages.forwards.To(spec).Status()
 	}
 	return list, nil
 }
@@ -102,26 +103,17 @@ func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Sessi
 // removeForwardsLocked ends forwards that were added, all or none. A spec may have another
 // port here than the one that it asked for.
 func (s *session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
-	if s.forward == nil {
+	if s.pages.forwards == nil {
 		return nil, api.Errorf(api.CodeNotReady, "session %s is down and forwards nothing", s.name)
 	}
 	for _, spec := range specs {
-		if x := s.forward.to(spec); x == nil || !x.added {
-			added := strings.Join(specTexts(s.forward.specs(true)), ", ")
+		if x := s.pages.forwards.To(spec); x == nil || !x.Added {
+			added := strings.Join(specTexts(s.pages.forwards.Specs(true)), ", ")
 			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.name).
 				WithHint("added: %s; those of the config are removed there", cmp.Or(added, "none"))
 		}
 	}
-	list := []api.Forward{}
-	s.forward.list = slices.DeleteFunc(s.forward.list, func(x *sessionForward) bool {
-		remove := x.added && slices.Contains(specs, x.spec)
-		if remove {
-			list = append(list, x.status())
-			x.stop()
-		}
-		return remove
-	})
-	return list, nil
+	return s.pages.forwards.Remove(specs), nil
 }
 
 // adhocSpecs parses the forwards of a request. Bind applies to those without an address.
@@ -179,7 +171,7 @@ func (a *Agent) adhoc(host string, specs []configs.ForwardSpec) (*session, error
 		if live && s.origin == adhoc && rec.Attached == host && slices.Equal(rec.Forwards, texts) {
 			return s, nil
 		}
-		if _, configured := a.config.Session(name); !live && !configured && !rec.Wanted {
+		if _, configured := a.settings.Config().Session(name); !live && !configured && !rec.Wanted {
 			break
 		}
 		name = fmt.Sprintf("%s-%d", base, n)
@@ -200,13 +192,13 @@ func (s *session) dropFailed(r *attempt) {
 	defer s.acting.Unlock()
 	s.mu.Lock()
 	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.Served && r.who == byPerson
-	fwd := s.forward
+	open := s.pages.forwards
 	if failed {
-		s.forward = nil
+		s.pages.forwards = nil
 	}
 	s.mu.Unlock()
 	if failed {
-		fwd.close()
+		open.Close()
 		s.agent.forget(s)
 	}
 }

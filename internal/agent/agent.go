@@ -9,7 +9,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +19,17 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
+	"tunctl/internal/agent/settings"
+	"tunctl/internal/agent/socket"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/usage"
-	"tunctl/jobwatch"
-	"tunctl/jobwatch/detect"
 	"tunctl/tunnel"
 )
 
@@ -41,45 +44,37 @@ type Options struct {
 	// limits are too fast for other login nodes.
 	Practice func(address string) bool
 	Log      *slog.Logger
+
+	network *tunnel.Network // of tests; nil: the computer's
 }
 
 // Agent is the whole state of the background process.
 type Agent struct {
-	opt     Options
-	limits  Limits
-	log     *slog.Logger
-	since   time.Time
-	hub     *hub
-	prompts *prompts
-	store   *state.Store
-	history *state.History
-	pool    *tunnel.Pool
-	usage   *usage.Hub
-	work    sync.WaitGroup
+	opt      Options
+	limits   Limits
+	log      *slog.Logger
+	since    time.Time
+	hub      *events.Hub
+	prompts  *events.Prompts
+	store    *state.Store
+	history  *state.History
+	settings *settings.Settings
+	hosts    *hosts.Hosts
+	pool     *tunnel.Pool // of hosts
+	usage    *usage.Hub
+	work     sync.WaitGroup
 
 	certificates certificates
-	waiters      waiters
-	approvals    approvals
+	waiters      submit.Waiters
 
-	reloadMu   sync.Mutex // one reload at a time
-	configMark string     // of the config file when it was last read
+	reloading sync.Mutex // one reload at a time
 
-	mu          sync.Mutex
-	ctx         context.Context // of Serve; sessions end with it
-	stop        context.CancelFunc
-	envs        []api.Env // of clients, the newest first
-	config      *configs.Config
-	problem     *api.Problem
-	paused      *api.Problem // after crashes, until a person acts
-	sessions    map[string]*session
-	jobWatchers map[watcherKey]*jobwatch.Watcher
-	unsettled   chan struct{} // signals settle that there may be something to do
-
-	sites        configs.Sites
-	sitesVersion string // of their folder when they were read
-	sitesProblem string // the last one that was logged
-
-	quotas map[string]knownQuota // by host
+	mu        sync.Mutex
+	ctx       context.Context // of Serve; sessions end with it
+	stop      context.CancelFunc
+	paused    *api.Problem // after crashes, until a person acts
+	sessions  map[string]*session
+	unsettled chan struct{} // signals settle that there may be something to do
 }
 
 // New reads the state file and the config. An agent starts even if the config has
@@ -90,55 +85,33 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: newHub(), usage: usage.NewHub(), history: state.NewHistory(o.Paths.History()),
-		config:   &configs.Config{Path: o.Paths.Config},
-		sessions: map[string]*session{}, jobWatchers: map[watcherKey]*jobwatch.Watcher{}, unsettled: make(chan struct{}, 1),
+		opt: o, limits: o.Limits, log: o.Log, since: time.Now(), store: st, hub: events.NewHub(), usage: usage.NewHub(), history: state.NewHistory(o.Paths.History()),
+		settings: settings.Open(o.Paths, o.SSHConfig, o.Log),
+		sessions: map[string]*session{}, unsettled: make(chan struct{}, 1),
 	}
-	a.prompts = newPrompts(a.hub)
-	a.configMark = configs.Digest(o.Paths.Config)
-	a.readConfig()
-	a.pool = tunnel.NewPool(a.poolOptions())
+	a.prompts = events.NewPrompts(a.hub)
+	a.hosts = hosts.New(hosts.Options{
+		Settings: a.settings, Store: st, Prompter: a.prompts, Log: o.Log, Changed: a.hostChanged, Practice: o.Practice, Network: o.network,
+		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.Probe.Every, Quota: o.Limits.Quota,
+	})
+	a.pool = a.hosts.Pool
 	return a, nil
 }
 
-// poolOptions are the options of the agent's pool.
-func (a *Agent) poolOptions() tunnel.Options {
-	self, err := os.Executable()
-	if err != nil {
-		a.log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
-	}
-	return tunnel.Options{
-		SSHConfig: a.sshConfig(),
-		Prompter:  a.prompts,
-		Memory:    a.store,
-		Passwords: &passwords{store: a.store, env: a.clientEnv},
-		Askpass:   self,
-		Limits:    a.limits.Tunnel,
-		Log:       a.log,
-		Changed:   a.hostChanged,
-		Env:       a.clientEnv,
-		Target:    func(name string) string { return a.cfg().Host(name).SSH },
-		Preset:    a.preset,
-		Spelling:  a.spelling,
-
-		EarlierEnvs: a.earlierEnvs,
-	}
-}
-
-// Serve runs the agent until ctx ends or a client stops it. Its error wraps ErrRunning
+// Serve runs the agent until ctx ends or a client stops it. Its error wraps socket.ErrRunning
 // if another agent runs.
 func (a *Agent) Serve(ctx context.Context) error {
-	sock, err := openSocket(ctx, a.opt.Paths, a.since, a.log)
+	sock, err := socket.Open(ctx, a.opt.Paths, a.since, a.log)
 	if err != nil {
 		return err
 	}
 	err = a.serve(ctx, sock)
 	// Not deferred: the next agent takes what a panic leaves for a crash.
-	return errors.Join(err, sock.release())
+	return errors.Join(err, sock.Release())
 }
 
 // serve runs the agent that holds the lock.
-func (a *Agent) serve(ctx context.Context, sock *socket) error {
+func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	// The previous agent may have written the file until just now.
 	if err := a.store.Reload(); err != nil {
 		return err
@@ -156,25 +129,25 @@ func (a *Agent) serve(ctx context.Context, sock *socket) error {
 			a.log.Warn("cannot listen yet", "session", s.name, "err", err)
 		}
 	}
-	if sock.crashed {
+	if sock.Crashed {
 		a.countCrash()
 	}
-	a.work.Go(func() { sock.serve(ctx, a.limits.Socket) })
-	a.work.Go(func() { a.report("pool", a.pool.Serve(ctx)) })
+	a.work.Go(func() { sock.Serve(ctx, a.limits.Socket) })
+	a.hosts.Start(ctx, &a.work)
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.restoreJobs()
 	a.restore()
 	a.work.Go(func() { a.report("submissions", a.settle(ctx)) })
-	err := a.serveAPI(ctx, sock)
+	err := localapi.Serve(ctx, sock, a.withConfig(a.routes()), a.limits.Drain, a.log)
 	stop()
 	a.work.Wait()
 	for _, s := range a.live() { // the next agent needs their ports
 		s.mu.Lock()
-		fwd := s.forward
+		open := s.pages.forwards
 		s.mu.Unlock()
-		fwd.close()
+		open.Close()
 	}
-	a.hub.close()
+	a.hub.Close()
 	if err == nil {
 		err = a.store.ClearCrashes()
 	}
@@ -201,7 +174,7 @@ func (a *Agent) restore() {
 			known := remembered(a.store, s.name)
 			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
 		default:
-			s.start(byAgent, false, "", "", nil)
+			s.start(byAgent, false, "", "", submit.Plan{})
 		}
 	}
 }
@@ -234,14 +207,14 @@ func (a *Agent) saved() []*session {
 // Status is everything the agent knows.
 func (a *Agent) Status() api.Status {
 	a.mu.Lock()
-	cfg, problem, paused := a.config, a.problem, a.paused
+	paused := a.paused
 	a.mu.Unlock()
 	st := api.Status{
 		Version:  api.Version,
 		Agent:    &api.Agent{PID: os.Getpid(), Version: a.opt.Version, Since: a.since, Log: a.opt.Paths.Log(), Paused: paused},
-		Config:   problem,
-		Hosts:    append([]api.Host{}, withoutUnknown(a.pool.Hosts())...),
-		Sessions: knownSessions(cfg, a.store, time.Now()),
+		Config:   a.settings.Problem(),
+		Hosts:    append([]api.Host{}, a.hosts.All()...),
+		Sessions: knownSessions(a.settings.Config(), a.store, time.Now()),
 	}
 	for _, s := range a.live() {
 		now := s.status()
@@ -257,30 +230,14 @@ func (a *Agent) Status() api.Status {
 	return st
 }
 
-// cfg is the config as it is now. It is never changed, only replaced.
-func (a *Agent) cfg() *configs.Config {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.config
-}
-
-// detector finds servers in a log, those of the config's apps too.
-func (a *Agent) detector(app string) *detect.Detector {
-	var apps []detect.App
-	for _, c := range a.cfg().Apps {
-		apps = append(apps, detect.App{Name: c.Name, Patterns: c.Patterns})
-	}
-	return detect.New(app, apps...)
-}
-
 // hostChanged publishes the new state of a host, and updates the sessions there.
 func (a *Agent) hostChanged(h api.Host) {
-	a.hub.publish(api.Event{Type: api.EventHost, Host: &h})
-	if isUnknownHost(h) { // the event says so to who asked; the new status removes it elsewhere
-		a.hub.publish(api.Event{Type: api.EventStatus})
+	a.hub.Publish(api.Event{Type: api.EventHost, Host: &h})
+	if hosts.IsUnknown(h) { // the event says so to who asked; the new status removes it elsewhere
+		a.hub.Publish(api.Event{Type: api.EventStatus})
 	}
 	if n := a.certificates.notice(h, time.Now()); n != nil {
-		a.hub.publish(api.Event{Type: api.EventNotice, Notice: n})
+		a.hub.Publish(api.Event{Type: api.EventNotice, Notice: n})
 	}
 	if h.State == api.HostDown && a.ctx.Err() != nil {
 		return // the agent stops: nobody logged out
@@ -296,43 +253,8 @@ func (a *Agent) hostChanged(h api.Host) {
 	}
 }
 
-// maxEnvs is how many environments of clients are kept. Each ssh-agent that hangs delays
-// a login, so they are few.
-const maxEnvs = 3
-
-// useEnv keeps a client's environment as the newest. It replaces one with the same
-// ssh-agent.
-func (a *Agent) useEnv(env api.Env) {
-	if len(env) == 0 {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	earlier := slices.DeleteFunc(slices.Clone(a.envs), func(e api.Env) bool { return e["SSH_AUTH_SOCK"] == env["SSH_AUTH_SOCK"] })
-	a.envs = append([]api.Env{env}, earlier[:min(len(earlier), maxEnvs-1)]...)
-}
-
-// clientEnv is the environment of the newest client.
-func (a *Agent) clientEnv() api.Env {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.envs) == 0 {
-		return nil
-	}
-	return a.envs[0]
-}
-
-// earlierEnvs are the environments of clients before the newest.
-func (a *Agent) earlierEnvs() []api.Env {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.envs[min(len(a.envs), 1):])
-}
-
-// sshConfig is the file that replaces ~/.ssh/config, if any.
-func (a *Agent) sshConfig() string {
-	return cmp.Or(a.opt.SSHConfig, a.cfg().SSHConfig)
-}
+// errPaused is wrapped by the failure of a session that is not restored after crashes.
+var errPaused = errors.New("the agent is paused")
 
 // countCrash records that the last agent crashed. After several crashes in a row this
 // agent starts paused: it restores no connection until a person acts, since each start
@@ -377,5 +299,28 @@ func (a *Agent) resume() {
 	}
 	a.log.Info("a person ended the pause after crashes")
 	a.restore()
-	a.hub.publish(api.Event{Type: api.EventStatus})
+	a.hub.Publish(api.Event{Type: api.EventStatus})
+}
+
+// reload reads the config file if it has changed, and publishes the new status. What is
+// running stays as it is: a session uses its new settings at its next up, a host at its
+// next dial. If the file has errors, the last valid one stays in use and one notice says
+// so.
+func (a *Agent) reload() {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	changed, err := a.settings.Reload()
+	if !changed {
+		return
+	}
+	if err != nil {
+		a.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Text: "the config has errors; the last valid one stays in use: " + err.Error()}})
+	}
+	a.hosts.Reload()
+	for _, s := range a.live() {
+		if s.origin == fromConfig || s.origin == orphaned {
+			a.dropIfDown(s)
+		}
+	}
+	a.hub.Publish(api.Event{Type: api.EventStatus})
 }

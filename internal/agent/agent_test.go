@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/socket"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -256,7 +257,7 @@ func TestASecondAgentFindsTheFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Serve(t.Context()); !errors.Is(err, agent.ErrRunning) {
+	if err := second.Serve(t.Context()); !errors.Is(err, socket.ErrRunning) {
 		t.Errorf("err = %v, want ErrRunning", err)
 	}
 	if _, err := w.client.Status(t.Context()); err != nil {

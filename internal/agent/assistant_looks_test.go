@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 )
 
@@ -23,7 +24,7 @@ func TestAThousandLooksInTenMinutesCostTheHostsNothing(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		const looks = 1000
-		routes := guard(g.agent.routes())
+		routes := localapi.Guard(g.agent.routes())
 		for range looks {
 			time.Sleep(10 * time.Minute / looks)
 			synctest.Wait()

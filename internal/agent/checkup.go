@@ -11,9 +11,9 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
@@ -34,7 +34,7 @@ type checkup struct {
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
 func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
 	c := &checkup{agent: a, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
-	if err := a.requireConnected(req.Host); err != nil {
+	if err := a.hosts.Connected(req.Host); err != nil {
 		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {
@@ -80,13 +80,13 @@ func onNode(node string) string {
 }
 
 func (c *checkup) scheduler(ctx context.Context) {
-	jobs := c.agent.jobWatcher(c.name)
+	jobs := c.agent.hosts.Watcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
 	if err != nil {
 		c.failed("scheduler", err, "set scheduler to "+configs.SchedulerChoice()+" for this host")
 		return
 	}
-	if kind == jobwatch.None {
+	if jobs.JobsAreProcesses(ctx) {
 		c.add("scheduler", api.CheckUnknown, "no scheduler found: jobs are plain processes", "if there is one, its commands must be on the PATH of a login shell")
 		return
 	}
@@ -112,8 +112,8 @@ exit $s`
 // in strange ways.
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
-	private := c.agent.watchOptions(c.name).Private
-	res, err := remote.On(runner{host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
+	private := c.agent.hosts.WatchOptions(c.name).Private
+	res, err := remote.On(hosts.Runner{Host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
 		return
@@ -184,12 +184,12 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 	if path == "" || strings.HasPrefix(path, "builtin:") {
 		return
 	}
-	if strings.HasPrefix(path, localPrefix) {
-		if _, err := c.agent.submission(ctx, cfg, c.agent.jobWatcher(cfg.Host), "doctor", nil); err != nil {
+	if strings.HasPrefix(path, configs.LocalPrefix) {
+		if _, err := c.agent.source(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}
-	} else if _, err := joblog.ReadFile(ctx, runner{host: c.host}, path); err != nil {
+	} else if _, err := joblog.ReadFile(ctx, hosts.Runner{Host: c.host}, path); err != nil {
 		c.add("script", api.CheckBad, fmt.Sprintf("cannot read the job script %s on the host: %v", path, err),
 			fmt.Sprintf("copy it there, or change submit in [session.%s]", cfg.Name))
 		return
@@ -199,15 +199,15 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 
 // log reads the job's log as the session does, and reports what the detector finds.
 func (c *checkup) log(ctx context.Context, job api.Job) {
-	path := c.session.logPath(job)
+	path := c.session.log().Path(job)
 	if path == "" {
 		c.add("log", api.CheckUnknown, "the scheduler does not report the log path of the job",
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := c.agent.detector(c.session.config().App)
+	detector := c.agent.settings.Detector(c.session.config().App)
 	size := 0
-	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
+	err := joblog.Read(ctx, c.session.log().Reader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
+	"path/filepath"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 // handleChoices says what may be chosen for a session's next run. It queries no host.
@@ -21,17 +23,7 @@ func (a *Agent) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse,
 		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
-	cfg := s.config()
-	out := api.ChoicesResponse{Options: []api.Option{}, Recent: append([]api.Choices{}, a.recentChoices(s)...)}
-	questions, site, _ := a.runQuestions(cfg)
-	for _, q := range questions {
-		o := api.Option{Name: q.Name, Ask: q.Ask, Value: q.Default, Choices: site.Listed(q)}
-		if text, set := cfg.With[q.Name]; set {
-			o.Value = text
-		}
-		out.Options = append(out.Options, o)
-	}
-	return out, nil
+	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, a.recentChoices(s)...)}, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the
@@ -40,101 +32,42 @@ func (a *Agent) recentChoices(s *session) []api.Choices {
 	return a.store.Session(cmp.Or(s.of, s.name)).Recent
 }
 
-// runQuestions are what may be chosen for a run of a session, and its host's site. They are
-// not known before the first connection to a host of which the config tells neither site nor
-// scheduler. Nothing can be chosen for a session that submits no job.
-func (a *Agent) runQuestions(cfg configs.Session) (questions []configs.Question, site configs.Site, known bool) {
-	if cfg.Submit == "" {
-		return nil, site, true
+// source is what a session's job is made from.
+func (a *Agent) source(cfg configs.Session) *submit.Source {
+	return &submit.Source{
+		Session: cfg, Section: a.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
+		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.opt.Paths.Config), Log: a.log,
 	}
-	host := a.cfg().Host(cfg.Host)
-	scheduler := a.knownScheduler(cfg.Host)
-	if cfg.Builtin() == "" {
-		questions = configs.ScriptQuestions()
-		if words := jobwatch.ChoiceNames(scheduler); scheduler != "" {
-			questions = slices.DeleteFunc(questions, func(q configs.Question) bool { return !slices.Contains(words, q.Name) })
-		}
-		return questions, site, true
-	}
-	if host.Site == "" && scheduler == "" {
-		return nil, site, false
-	}
-	site, err := a.allSites().ForHost(host, scheduler)
-	if err != nil {
-		return nil, site, false
-	}
-	return cfg.RunQuestions(site), site, true
 }
 
-// knownScheduler is the scheduler of a host, without a query; "" if it is not known yet.
-func (a *Agent) knownScheduler(host string) string {
-	if name := a.watchOptions(host).Scheduler; name != "" {
-		return name
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for key, w := range a.jobWatchers {
-		if name := w.KnownScheduler(); key.host == host && name != "" {
-			return name
-		}
-	}
-	return ""
-}
-
-// requestedChoices are the choices of a request, checked as far as the site is known; nil if
+// requestedPlan is the plan of a request with choices, checked as far as the site is known; zero if
 // it has none.
-func (a *Agent) requestedChoices(s *session, req api.UpRequest) (api.Choices, error) {
+func (a *Agent) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error) {
 	if len(req.With) == 0 && !req.Again {
-		return nil, nil
+		return submit.Plan{}, nil
 	}
 	cfg := s.config()
 	if cfg.Submit == "" {
-		return nil, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.name).
+		return submit.Plan{}, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.name).
 			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
 	}
 	with := api.Choices{}
 	if req.Again {
 		recent := a.recentChoices(s)
 		if len(recent) == 0 {
-			return nil, api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", s.name).
+			return submit.Plan{}, api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", s.name).
 				WithHint("`tunctl up %s --with NAME=VALUE` makes some", s.name)
 		}
 		maps.Copy(with, recent[0])
 	}
 	maps.Copy(with, req.With)
-	return a.checkChoices(cfg, with)
-}
-
-// checkChoices checks choices as far as the site is known.
-func (a *Agent) checkChoices(cfg configs.Session, with api.Choices) (api.Choices, error) {
-	questions, site, known := a.runQuestions(cfg)
-	if !known {
-		return with, nil // the submission checks them
-	}
-	with, err := configs.CheckChoices(questions, with)
-	if err != nil || cfg.Builtin() == "" {
-		return with, err
-	}
-	job := withAnswers(cfg, with).BuiltinJob(a.cfg().Host(cfg.Host), site, site.Scheduler)
-	_, err = job.Script() // the limits of a queue
-	return with, err
-}
-
-// withAnswers is a session with a builtin job with other answers.
-func withAnswers(cfg configs.Session, with api.Choices) *configs.Session {
-	answers := maps.Clone(cfg.With)
-	if answers == nil {
-		answers = map[string]string{}
-	}
-	maps.Copy(answers, with)
-	cfg.With = answers
-	return &cfg
+	return a.source(cfg).Plan(with)
 }
 
 // section is the name of a session's section in the config. A section of the session's own
 // name may have been added since it was a second one of another.
 func (a *Agent) section(name string) string {
-	if _, own := a.cfg().Session(name); own {
+	if _, own := a.settings.Config().Session(name); own {
 		return name
 	}
 	return cmp.Or(a.store.Session(name).Of, name)
@@ -168,15 +101,7 @@ type presentChoices struct {
 }
 
 func (s *session) presentIn(sub state.Submission) presentChoices {
-	cfg := s.config()
-	p := presentChoices{known: sub.Tag != "", with: sub.With, values: api.Choices{}}
-	questions, _, _ := s.agent.runQuestions(cfg)
-	for _, q := range questions {
-		p.values[q.Name] = q.Default
-	}
-	maps.Copy(p.values, cfg.With)
-	maps.Copy(p.values, sub.With)
-	return p
+	return presentChoices{known: sub.Tag != "", with: sub.With, values: s.agent.source(s.config()).Values(sub.With)}
 }
 
 // have reports whether the job has these choices.
@@ -220,38 +145,83 @@ func (s *session) otherChoices(what, first string, present presentChoices, with 
 		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, s.agent.freeName(base), with.Flags())
 }
 
-// beginSubmission returns the choices of the submission that begins now. From then on, no
-// others are accepted. An interrupted one is finished as it was begun: its job may exist.
-func (s *session) beginSubmission(interrupted state.Submission, doing string) (api.Choices, error) {
+// beginSubmission returns the plan of the submission that begins now. From then on, no other
+// choices are accepted. An interrupted one is finished as it was begun: its job may exist.
+func (s *session) beginSubmission(source *submit.Source, interrupted state.Submission) (submit.Plan, error) {
 	present := s.presentIn(interrupted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	with := s.asked
+	plan := s.asked
+	s.asked = submit.Plan{}
 	if interrupted.Tag != "" {
-		if !present.have(with) {
-			s.asked = nil
-			return nil, s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
-				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), present, with)
+		if !present.have(plan.With) {
+			return plan, s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
+				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), present, plan.With)
 		}
-		with = interrupted.With
+		plan = source.Unchecked(interrupted.With)
 	}
-	s.asked = nil
-	s.facts.Submitting, s.facts.Doing, s.facts.With = true, doing, with
+	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+source.Session.Submit, plan.With
 	s.enterLocked()
-	return with, nil
+	return plan.For(source), nil
 }
 
-// withChoices is a submission of a script of the person's own with their choices. The job of a
-// second session gets its name, so that the first session does not find it.
-func (a *Agent) withChoices(ctx context.Context, cfg configs.Session, jobs *jobwatch.Watcher, sub jobwatch.Submission, with api.Choices) (jobwatch.Submission, error) {
-	with, err := configs.CheckChoices(configs.ScriptQuestions(), with)
-	if err != nil {
-		return sub, err
+// maxPreviews is how many variants of a job one request may ask about: each is a query.
+const maxPreviews = 4
+
+// handlePreview streams what an up would submit, once for each set of choices, as soon as it
+// is known. Nothing is submitted.
+func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
+	var req api.PreviewRequest
+	if err := localapi.Decode(w, r, &req); err != nil {
+		localapi.Fail(w, err)
+		return
 	}
-	if a.section(cfg.Name) != cfg.Name {
-		if sub, err = jobs.Named(ctx, sub, a.acceptedJobName(cfg.Host, cfg.Job)); err != nil {
-			return sub, err
+	host, plans, err := a.previewPlans(r.Context(), req)
+	if err != nil {
+		localapi.Fail(w, err)
+		return
+	}
+	out := localapi.NewLines(w)
+	for _, plan := range plans {
+		v, err := plan.Preview(r.Context(), a.hosts.Watcher(host), a.store, a.history)
+		if err != nil && !out.Sent() {
+			localapi.Fail(w, hosts.SchedulerError(host, err))
+			return
+		}
+		if err != nil { // the others may still be known
+			v = api.Preview{With: plan.With, Why: api.Redact(err.Error())}
+		}
+		if out.Send(v) != nil {
+			return
 		}
 	}
-	return jobs.WithChoices(ctx, sub, with)
+}
+
+// previewPlans checks a request about a session's next job. The host must be connected.
+func (a *Agent) previewPlans(ctx context.Context, req api.PreviewRequest) (host string, plans []submit.Plan, err error) {
+	s, err := a.session(req.Session)
+	if err != nil {
+		return "", nil, err
+	}
+	s.reconfigure()
+	cfg, variants := s.config(), req.With
+	switch {
+	case cfg.Submit == "":
+		return "", nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s", s.name).
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
+	case len(variants) > maxPreviews:
+		return "", nil, api.Errorf(api.CodeUsage, "%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time",
+			len(variants), maxPreviews).WithHint("give fewer values")
+	case len(variants) == 0:
+		variants = []api.Choices{nil}
+	}
+	source := a.source(cfg)
+	for _, with := range variants { // before anything is asked
+		plan, err := source.Plan(with)
+		if err != nil {
+			return "", nil, err
+		}
+		plans = append(plans, plan)
+	}
+	return cfg.Host, plans, a.hosts.AllowedAndConnected(ctx, cfg.Host)
 }

@@ -18,9 +18,6 @@ func (a *Agent) ServerPort(name string) int {
 	return nodes.port
 }
 
-// WithoutScript is withoutScript.
-func WithoutScript(hint string) string { return withoutScript(hint) }
-
 // Reenter enters the state that follows from what is known of a session, as every change does.
 func (a *Agent) Reenter(name string) {
 	if s, err := a.session(name); err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 )
 
@@ -22,7 +23,7 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}
-	jobs := a.jobWatcher(s.host())
+	jobs := a.hosts.Watcher(s.host())
 	ended := api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
 	before, found, err := jobs.Detail(ctx, job.Ref())
 	switch {
@@ -56,8 +57,8 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 // updateJob passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
 func (s *session) updateJob(ctx context.Context, job api.Job) {
-	events := s.agent.hub.subscribe("", api.AnswersNone)
-	defer s.agent.hub.unsubscribe(events)
+	events := s.agent.hub.Subscribe("", api.AnswersNone)
+	defer s.agent.hub.Unsubscribe(events)
 	s.acting.Lock() // one offer at a time
 	running := s.inProgress()
 	if running {
@@ -68,7 +69,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 		s.setJob(job)
 		return
 	}
-	s.agent.await(ctx, events, func() bool {
+	events.Await(ctx, func() bool {
 		now := s.known().Job
 		return now == nil || now.End.Equal(job.End)
 	})
@@ -92,7 +93,7 @@ func (s *session) extendable() (api.Job, error) {
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler reports no time limit for job %s", job.ID)
 	case !connected:
-		return api.Job{}, jobOutOfReach(host, job.ID, "extended")
+		return api.Job{}, hosts.JobOutOfReach(host, job.ID, "extended")
 	}
 	return *job, nil
 }

@@ -22,6 +22,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/agent/events"
+	"tunctl/internal/agent/forwards"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/tunnel"
@@ -51,6 +53,11 @@ const (
 )
 
 func newGuest(t *testing.T) *guest {
+	t.Helper()
+	return guestWith(t, DefaultLimits())
+}
+
+func guestWith(t *testing.T, limits Limits) *guest {
 	t.Helper()
 	dir := t.TempDir()
 	keyFile, key := guestKey(t, dir)
@@ -87,7 +94,7 @@ func newGuest(t *testing.T) *guest {
 	if err := home.MakePrivate(paths.State); err != nil {
 		t.Fatal(err)
 	}
-	g.start(paths, filepath.Join(dir, "ssh_config"))
+	g.start(paths, filepath.Join(dir, "ssh_config"), limits)
 	return g
 }
 
@@ -113,27 +120,24 @@ func guestKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
 }
 
 // start runs the agent without its socket, which would hold the simulated clock.
-func (g *guest) start(paths home.Paths, sshConfig string) {
+func (g *guest) start(paths home.Paths, sshConfig string, limits Limits) {
 	g.t.Helper()
-	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
+	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: limits, Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
+		Dial:   dialSim(g.hosts),
+		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
+		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
+	}})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	g.agent = a
-	o := a.poolOptions()
-	o.Network = &tunnel.Network{
-		Dial:   dialSim(g.hosts),
-		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
-		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
-	}
-	a.pool = tunnel.NewPool(o)
 	a.ctx, a.stop = context.WithCancel(context.Background())
-	a.work.Go(func() { a.report("pool", a.pool.Serve(a.ctx)) })
-	person := a.hub.subscribe("", api.AnswersDesktop)
+	a.hosts.Start(a.ctx, &a.work)
+	person := a.hub.Subscribe("", api.AnswersDesktop)
 	a.work.Go(func() { g.answer(person) })
 	g.t.Cleanup(func() {
 		a.stop()
-		a.hub.close()
+		a.hub.Close()
 		a.work.Wait()
 		for _, h := range g.hosts {
 			h.restart()
@@ -143,8 +147,8 @@ func (g *guest) start(paths home.Paths, sshConfig string) {
 }
 
 // answer enters a code for every question.
-func (g *guest) answer(person *subscriber) {
-	for e := range person.events {
+func (g *guest) answer(person *events.Subscriber) {
+	for e := range person.C {
 		if e.Type == api.EventNotice {
 			g.mu.Lock()
 			g.told = append(g.told, *e.Notice)
@@ -152,7 +156,7 @@ func (g *guest) answer(person *subscriber) {
 		}
 		if e.Type == api.EventPrompt {
 			g.codes[g.hosts["mfa"].hour()]++
-			if err := g.agent.prompts.answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
+			if err := g.agent.prompts.Answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
 				g.t.Error(err)
 			}
 		}
@@ -163,7 +167,7 @@ func (g *guest) answer(person *subscriber) {
 // would hold the simulated clock.
 func (g *guest) up(only ...string) {
 	g.t.Helper()
-	for _, c := range g.agent.config.Sessions {
+	for _, c := range g.agent.settings.Config().Sessions {
 		if len(only) > 0 && !slices.Contains(only, c.Name) {
 			continue
 		}
@@ -176,14 +180,12 @@ func (g *guest) up(only ...string) {
 			g.t.Fatal(err)
 		}
 		g.t.Cleanup(func() { _ = l.Close() })
-		open := &forwards{cancel: func() {}}
-		if c.Job != "" {
-			open.list = []*sessionForward{{isPage: true, local: l}}
-		} else {
-			open.list = []*sessionForward{{spec: c.Forward[0], local: l}}
+		open := &forwards.Forward{IsPage: true, Local: l}
+		if c.Job == "" {
+			open = &forwards.Forward{Spec: c.Forward[0], Local: l}
 		}
 		s.mu.Lock() // its host may have changed already
-		s.forward = open
+		s.pages.forwards = forwards.New(g.t.Context(), open)
 		s.mu.Unlock()
 		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
 			g.t.Fatal(err)

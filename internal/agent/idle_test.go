@@ -13,10 +13,9 @@ import (
 // idleGuest is a guest with these sessions up, which have idle = "30m" and jobs that run.
 func idleGuest(t *testing.T, sessions ...string) *guest {
 	t.Helper()
-	g := newGuest(t)
-	g.allRun()
-	for i := range g.agent.config.Sessions {
-		g.agent.config.Sessions[i].Idle = 30 * time.Minute
+	g := runningGuest(t)
+	for i := range g.agent.settings.Config().Sessions {
+		g.agent.settings.Config().Sessions[i].Idle = 30 * time.Minute
 	}
 	g.up(sessions...)
 	return g
@@ -164,8 +163,7 @@ func TestAJobThatIsMeasuredLateIsStillToldToBeIdle(t *testing.T) {
 func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuest(t)
-		g.allRun()
+		g := runningGuest(t)
 		g.up("alpha-0", "beta-0")
 		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
 		g.until(8, 10)

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/node"
 )
 
 // machine is where programs run and connections begin: a host, or a node inside a job.
@@ -79,16 +81,16 @@ type jobNodes struct {
 
 	mu     sync.Mutex
 	job    api.Job
-	server string                  // the node of its server, if that is known
-	port   int                     // of its server; 0: not known
-	open   map[string]*tunnel.Node // by name; each is connected when it is first used
+	server string                // the node of its server, if that is known
+	port   int                   // of its server; 0: not known
+	open   map[string]*node.Node // by name; each is connected when it is first used
 	// notices are what a person should know about the way into the job. The first who runs
 	// something there is told.
 	notices []string
 }
 
 func newJobNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobNodes {
-	n := &jobNodes{session: s, host: host, jobs: jobs, open: map[string]*tunnel.Node{}}
+	n := &jobNodes{session: s, host: host, jobs: jobs, open: map[string]*node.Node{}}
 	n.run, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -164,18 +166,21 @@ func listNodes(all []string) string {
 var errRunOver = errors.New("the job has ended, or moved to another node")
 
 // node returns the node of that name, which is connected when it is first used.
-func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) {
+func (n *jobNodes) node(ctx context.Context, name string) (*node.Node, error) {
 	n.mu.Lock()
-	node, job := n.open[name], n.job
+	known, job := n.open[name], n.job
 	n.mu.Unlock()
-	if node != nil {
-		return node, nil
+	if known != nil {
+		return known, nil
 	}
 	var since time.Time // other names of the node are looked up
-	if n.session.reaches(name) {
+	n.session.mu.Lock()
+	reached := n.session.pages.reaches(name)
+	n.session.mu.Unlock()
+	if reached {
 		since = time.Now() // this one is enough
 	}
-	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
+	o := node.Options{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
@@ -193,7 +198,7 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	case n.run.Err() != nil:
 		return nil, errRunOver
 	case n.open[name] == nil: // else another caller was faster
-		n.open[name] = n.host.Node(o)
+		n.open[name] = n.session.agent.hosts.Node(n.host, o)
 		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil
@@ -228,7 +233,7 @@ func (p probed) Reaches() probe.Reaches {
 	s := p.nodes.session
 	cfg := s.config()
 	r := probe.Reaches{Config: cfg.Reach, Last: s.agent.store.Session(s.name).Reach}
-	if site, ok := s.agent.configuredSite(cfg.Host); ok {
+	if site, ok := s.agent.settings.Site(cfg.Host); ok {
 		r.Site = site.Reach
 	}
 	return r
@@ -237,14 +242,6 @@ func (p probed) Reaches() probe.Reaches {
 // Machine implements probe.Job.
 func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
 	return p.nodes.session.jobMachine(ctx, "")
-}
-
-// reaches reports whether the login node connects to the session's page by that name of a
-// node.
-func (s *session) reaches(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.route != nil && s.route.Endpoint.Reach == api.ReachLogin && api.SameNode(s.route.Endpoint.Host, node)
 }
 
 // slurmID is the id of a job for a step, which is of one task of an array.
@@ -277,12 +274,12 @@ func (n *jobNodes) addNotice(text string) {
 // containerNotice says that programs inside the session's job are not in the container of its
 // server; "": there is none.
 func (s *session) containerNotice() string {
-	cfg := withAnswers(s.config(), s.known().With)
+	cfg := s.config().WithAnswers(s.known().With)
 	if cfg.Builtin() == "" {
 		return ""
 	}
-	site, _ := s.agent.configuredSite(cfg.Host)
-	enter, ok := cfg.BuiltinJob(s.agent.cfg().Host(cfg.Host), site, site.Scheduler).Container()
+	site, _ := s.agent.settings.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(s.agent.settings.Config().Host(cfg.Host), site, site.Scheduler).Container()
 	switch {
 	case !ok:
 		return ""
@@ -350,7 +347,7 @@ func (n *jobNodes) dialNames(ctx context.Context, announced, node string, since 
 
 // siteNames are the names by which the login nodes of the session's site dial a node.
 func (n *jobNodes) siteNames(ctx context.Context, node string) []string {
-	site, ok := n.session.agent.configuredSite(n.session.host())
+	site, ok := n.session.agent.settings.Site(n.session.host())
 	if !ok || probe.IsLocal(node) || isAddress(node) {
 		return nil
 	}
@@ -364,7 +361,7 @@ func (n *jobNodes) lookUpNames(ctx context.Context, node string) []string {
 	if names, known := n.names.Load(node); known {
 		return names.([]string)
 	}
-	names, err := jobwatch.NodeNames(ctx, runner{host: n.host}, node)
+	names, err := jobwatch.NodeNames(ctx, hosts.Runner{Host: n.host}, node)
 	if err != nil {
 		n.session.agent.log.Debug("cannot read other names of the node", "node", node, "err", err)
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
@@ -86,7 +87,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	}
 	r.session.setNodes(r.nodes)
 	defer r.session.setNodes(nil)
-	defer r.session.setOthers(nil)
+	defer r.setOthers(nil)
 	defer r.session.closePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
 			f.Doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
@@ -99,7 +100,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
 		r.work.Go(func() { r.keep.serve(ctx) })
 	}
-	changed, up := r.host.Changed(), isUp(r.host)
+	changed, up := r.host.Changed(), hosts.IsUp(r.host)
 	var silent <-chan time.Time // fires when the job has run for a while without output
 	r.resume(job)
 	for {
@@ -141,7 +142,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 			r.handleProbe(p)
 		case <-changed:
 			was := up
-			changed, up = r.host.Changed(), isUp(r.host)
+			changed, up = r.host.Changed(), hosts.IsUp(r.host)
 			if up && !was {
 				r.jobs.QuerySoon()
 				r.nudgeFollower()
@@ -195,14 +196,14 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		r.follower.Expect(job.ExpectedStart)
 		return
 	}
-	paths := r.session.logPaths(job)
+	paths := r.session.log().Paths(job)
 	if len(paths) == 0 {
 		r.searchWithoutLog(ctx, job)
 		return
 	}
 	r.logPath = paths[0]
 	r.showReading(job)
-	detector := r.session.agent.detector(r.session.config().App)
+	detector := r.session.agent.settings.Detector(r.session.config().App)
 	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
@@ -212,7 +213,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		Limits:    r.session.agent.limits.Jobs,
 		Log:       r.session.agent.log.With("session", r.session.name),
 	}
-	if here, ok := r.session.logReader().(remote.Local); ok {
+	if here, ok := r.session.log().Reader().(remote.Local); ok {
 		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
@@ -253,7 +254,7 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 
 // target is what to prove for a finding.
 func (r *jobRun) target(f detect.Finding, job api.Job) *probe.Target {
-	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(runner{host: r.host}, job)}
+	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)}
 }
 
 // proveShell has the prober run a command inside a job that serves no page, once it is
@@ -264,6 +265,27 @@ func (r *jobRun) proveShell(job api.Job) {
 	}
 	r.session.show("running a command inside job %s on %s", job.ID, job.Node)
 	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
+}
+
+// announceOthers makes the other pages of the log those of the session.
+func (r *jobRun) announceOthers(job api.Job) {
+	if r.others == nil {
+		return // no log was read
+	}
+	pages := make([]*probe.Page, len(r.others))
+	for i, f := range r.others {
+		pages[i] = probe.NewPage(f.Name, probeOptions(r.session, r.nodes), r.target(f, job))
+	}
+	r.setOthers(pages)
+}
+
+func (r *jobRun) setOthers(pages []*probe.Page) {
+	s := r.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages.setOthers(pages) {
+		s.enterLocked()
+	}
 }
 
 // setFinding keeps the latest finding.
@@ -314,7 +336,7 @@ func (s *session) openPage(proven *probe.Route) {
 		}
 	}
 	_ = s.record(remember, func(f *facts.Facts) {
-		s.route = proven
+		s.pages.route = proven
 		f.Answers, f.Doing = true, ""
 		if proven.Inside == nil {
 			f.Endpoint = &proven.Endpoint
@@ -325,43 +347,10 @@ func (s *session) openPage(proven *probe.Route) {
 // closePage takes the page away: nothing is known to serve it.
 func (s *session) closePage(show func(*facts.Facts)) {
 	s.change(func(f *facts.Facts) {
-		s.route = nil
+		s.pages.route = nil
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
 	})
-}
-
-// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
-// only a few seconds longer.
-const verifyTimeout = 5 * time.Second
-
-// verify probes the page of a ready session once more, for a person who wants to use it
-// now: its job may have been cancelled a moment ago, and the scheduler is not queried
-// that often.
-func (s *session) verify(ctx context.Context) {
-	s.mu.Lock()
-	r, ready := s.route, s.current.State == api.SessionReady && s.facts.Link == ""
-	s.mu.Unlock()
-	if r == nil || !ready {
-		return
-	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
-	defer cancel()
-	err := r.Verify(probing)
-	if err == nil || ctx.Err() != nil {
-		return // it responds, or the person has left and nothing is known
-	}
-	what := r.Endpoint.Address()
-	if r.Inside != nil {
-		what = "the job"
-	}
-	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
-	s.change(func(f *facts.Facts) {
-		if s.route == r && f.Answers {
-			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
-		}
-	})
-	r.Suspect()
 }
 
 // resume continues where the previous run stopped. Its log announces the new endpoint
@@ -455,7 +444,7 @@ func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
 // searchRuntimeFiles reads Jupyter's runtime files while no server answers.
 func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	limits := r.session.agent.limits.Jobs
-	files := r.jobs.RuntimeFiles(runner{host: r.host}, job)
+	files := r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)
 	began := time.Now()
 	for {
 		if !r.session.known().Answers {
@@ -486,7 +475,7 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
 			continue
 		}
-		detector := r.session.agent.detector(r.session.config().App)
+		detector := r.session.agent.settings.Detector(r.session.config().App)
 		_, _ = detector.Write(out)
 		detector.Flush()
 		if f := detector.Finding(); f.Found && !r.session.known().Answers {

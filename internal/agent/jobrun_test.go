@@ -5,6 +5,7 @@ import (
 
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 )
 
@@ -24,11 +25,11 @@ func TestAMovedJobIsFollowedByWhatItsLogSaidLast(t *testing.T) {
 		"nothing, in a log begun anew": {[]detect.Finding{at("cn01"), {}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := &jobRun{prober: probe.New(probe.Options{}), node: "cn01"}
+			before := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), node: "cn01"}
 			for _, f := range tt.said {
 				before.handleFinding(f, api.Job{ID: "7", Node: "cn01"})
 			}
-			after := &jobRun{prober: probe.New(probe.Options{}), previous: before}
+			after := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), previous: before}
 			after.resume(api.Job{ID: "7", Node: "cn02"})
 			if got := after.prober.Target() != nil; got != tt.want {
 				t.Errorf("it is asked: %t, want %t", got, tt.want)
@@ -41,10 +42,10 @@ func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
 	at := func(host string) detect.Finding {
 		return detect.Finding{Found: true, Endpoint: api.Endpoint{Scheme: "http", Host: host, Port: 8888}}
 	}
-	before := &jobRun{prober: probe.New(probe.Options{}), node: "cn01", logFindings: make(chan detect.Finding, 1)}
+	before := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), node: "cn01", logFindings: make(chan detect.Finding, 1)}
 	before.handleFinding(at("cn01"), api.Job{ID: "7", Node: "cn01"})
 	offer(before.logFindings, at("cn02")) // the follower is past this line when the scheduler tells of the move
-	after := &jobRun{prober: probe.New(probe.Options{}), previous: before}
+	after := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), previous: before}
 	after.resume(api.Job{ID: "7", State: api.JobQueued}) // an answer from before the new start
 	if after.prober.Target() != nil {
 		t.Error("it is asked before its node is known")
@@ -64,7 +65,7 @@ func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
 	r.prober.SetTarget(now)
 	for _, target := range []*probe.Target{before, now} {
 		r.handleProbe(probe.Result{Target: target, Route: &probe.Route{Endpoint: target.Finding.Endpoint}})
-		if opened := r.session.route != nil; opened != (target == now) {
+		if opened := r.session.pages.route != nil; opened != (target == now) {
 			t.Errorf("port %d: the page is open: %t", target.Finding.Port, opened)
 		}
 	}
@@ -79,7 +80,7 @@ func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	f.Ended = true
 	r.handleFinding(f, api.Job{ID: "7"})
 	r.handleProbe(probe.Result{Target: target, Route: &probe.Route{Endpoint: f.Endpoint}})
-	if r.session.route != nil || r.session.known().Answers {
+	if r.session.pages.route != nil || r.session.known().Answers {
 		t.Error("the page of a server that has stopped is open")
 	}
 	r.handleProbe(probe.Result{Target: target, Doing: "it does not respond yet"})

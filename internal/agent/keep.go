@@ -171,12 +171,13 @@ func (s *session) submitNext(ctx context.Context, jobs *jobwatch.Watcher, job ap
 	if err != nil {
 		return api.Job{}, err
 	}
-	order, err := s.agent.submission(ctx, cfg, jobs, sub.Tag, sub.With)
+	plan := s.agent.source(cfg).Unchecked(sub.With)
+	order, err := plan.Order(ctx, jobs, sub.Tag)
 	if err != nil {
 		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
 		return api.Job{}, s.skipNext(job, err)
 	}
-	next, err := s.agent.submitFor(ctx, cfg, jobs, order)
+	next, err := plan.Submit(ctx, jobs, order)
 	if err != nil {
 		s.recordLost(sub, err)
 	}

@@ -22,7 +22,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
 
@@ -136,19 +135,16 @@ func (l *modelLaptop) writeConfig() {
 // start runs an agent without its socket, which would hold the simulated clock.
 func (l *modelLaptop) start() {
 	l.m.t.Helper()
-	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		l.m.t.Fatal(err)
-	}
-	o := a.poolOptions()
-	o.Network = &tunnel.Network{
+	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
 		Dial:   dialSim(map[string]*simHost{"hpc": l.host}),
 		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
 		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
+	}})
+	if err != nil {
+		l.m.t.Fatal(err)
 	}
-	a.pool = tunnel.NewPool(o)
 	a.ctx, a.stop = context.WithCancel(context.Background())
-	a.work.Go(func() { a.report("pool", a.pool.Serve(a.ctx)) })
+	a.hosts.Start(a.ctx, &a.work)
 	a.restoreJobs()
 	a.restore()
 	a.work.Go(func() { a.report("submissions", a.settle(a.ctx)) })
@@ -157,7 +153,7 @@ func (l *modelLaptop) start() {
 
 func (l *modelLaptop) stop() {
 	l.agent.stop()
-	l.agent.hub.close()
+	l.agent.hub.Close()
 	l.agent.work.Wait()
 }
 
@@ -265,7 +261,7 @@ func (l *modelLaptop) up() {
 	waiter := ""
 	if l.m.random.IntN(2) == 0 {
 		waiter = "command"
-		l.agent.waiters.enter(waiter)
+		l.agent.waiters.Enter(waiter)
 		l.commands++
 	} else {
 		l.clicked = l.granted
@@ -695,26 +691,6 @@ func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
 			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.store.Session(modelSession).Submissions)
 		}
 	})
-}
-
-func TestOnlyAnAnswerToALaterQuerySettlesAPermission(t *testing.T) {
-	now := time.Now()
-	p := permit{given: now}
-	for name, tt := range map[string]struct {
-		report jobwatch.Report
-		want   bool
-	}{
-		"a later query":    {jobwatch.Report{Job: api.Job{State: api.JobQueued}, Asked: now.Add(time.Second)}, true},
-		"one under way":    {jobwatch.Report{Job: api.Job{State: api.JobRunning}, Asked: now.Add(-time.Second)}, false},
-		"no query":         {jobwatch.Report{Job: api.Job{State: api.JobRunning}}, false},
-		"about to end":     {jobwatch.Report{Job: api.Job{State: api.JobCompleting}, Asked: now.Add(time.Second)}, false},
-		"no answer":        {jobwatch.Report{Job: api.Job{State: api.JobUnknown}, Asked: now.Add(time.Second)}, false},
-		"ended, so submit": {jobwatch.Report{Job: api.Job{State: api.JobFinished}, Asked: now.Add(time.Second)}, false},
-	} {
-		if got := p.settledBy(tt.report); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
 }
 
 func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {

@@ -66,7 +66,7 @@ func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 // notify publishes a notice about the session.
 func (s *session) notify(kind api.NoticeKind, text string) {
 	s.agent.log.Info("notice", "session", s.name, "text", text)
-	s.agent.hub.publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: kind, Session: s.name, Text: text}})
+	s.agent.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: kind, Session: s.name, Text: text}})
 }
 
 // certificates reports each login certificate that expires soon, once. Hosts change one

@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/tunnel"
+	"tunctl/internal/home"
 )
 
 // quietSession is a session that is ready, with nothing behind it.
@@ -25,21 +28,23 @@ func quietSession(t *testing.T) *session {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	limits, paths := DefaultLimits(), home.Paths{Config: filepath.Join(t.TempDir(), "config.toml")}
 	a := &Agent{
-		config: &configs.Config{}, limits: DefaultLimits(), log: log, hub: newHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
-		pool: tunnel.NewPool(tunnel.Options{Limits: tunnel.DefaultLimits(), Log: log, Memory: st, Changed: func(api.Host) {}}),
+		settings: settings.Open(paths, "", log), limits: limits, log: log, hub: events.NewHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 	}
+	a.hosts = hosts.New(hosts.Options{Settings: a.settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
+	a.pool = a.hosts.Pool
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
 	s.facts = facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.limits.Remind}
 	return s
 }
 
 // notices collects the texts of notices.
-func notices(w *subscriber) []string {
+func notices(w *events.Subscriber) []string {
 	var texts []string
 	for {
 		select {
-		case e := <-w.events:
+		case e := <-w.C:
 			if e.Type == api.EventNotice && e.Notice.Kind == api.NoticeTimeLimit {
 				texts = append(texts, e.Notice.Text)
 			}
@@ -51,7 +56,7 @@ func notices(w *subscriber) []string {
 
 func TestNoticesFitANotification(t *testing.T) {
 	s := quietSession(t)
-	heard := s.agent.hub.subscribe("", api.AnswersNone)
+	heard := s.agent.hub.Subscribe("", api.AnswersNone)
 	now := time.Now()
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: midnight.Add(-2 * time.Hour), End: midnight.Add(8 * time.Minute)} // told with the day
@@ -77,7 +82,7 @@ func TestNoticesFitANotification(t *testing.T) {
 func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe("", api.AnswersNone)
+		heard := s.agent.hub.Subscribe("", api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -115,7 +120,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe("", api.AnswersNone)
+		heard := s.agent.hub.Subscribe("", api.AnswersNone)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := newReminder(s)
@@ -147,7 +152,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 	// looks like an end that came nearer by itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := quietSession(t)
-		heard := s.agent.hub.subscribe("", api.AnswersNone)
+		heard := s.agent.hub.Subscribe("", api.AnswersNone)
 		r := newReminder(s)
 		start := time.Now()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
@@ -167,8 +172,8 @@ func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
 }
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
-	a := &Agent{hub: newHub(), store: &state.Store{}}
-	heard := a.hub.subscribe("", api.AnswersNone)
+	a := &Agent{hub: events.NewHub(), store: &state.Store{}}
+	heard := a.hub.Subscribe("", api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}
 	soon := up
@@ -182,7 +187,7 @@ func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
 	}
 	var told []api.Notice
 	for range 7 { // five changes and two notices
-		if e := <-heard.events; e.Type == api.EventNotice {
+		if e := <-heard.C; e.Type == api.EventNotice {
 			told = append(told, *e.Notice)
 		}
 	}

@@ -15,12 +15,12 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
 	r := &attempt{done: make(chan struct{})}
 	defer close(r.done)
-	if r.permit.live(time.Now()) {
+	if r.permit.Live(time.Now()) {
 		t.Error("nobody permitted anything")
 	}
 	before := time.Now()
 	s.grantLocked(r, "")
-	end := r.permit.end()
+	end := r.permit.End()
 	if d := end.Sub(before.Round(0)); d < time.Hour || d > time.Hour+time.Minute {
 		t.Errorf("it lasts %v", d)
 	}
@@ -28,7 +28,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 	if end != end.Round(0) {
 		t.Errorf("%v is not of the wall clock", end)
 	}
-	if !r.permit.live(end.Add(-time.Second)) || r.permit.live(end) {
+	if !r.permit.Live(end.Add(-time.Second)) || r.permit.Live(end) {
 		t.Error("it does not end when its time is over")
 	}
 }
@@ -39,7 +39,7 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 	r := &attempt{done: make(chan struct{})}
 	defer close(r.done)
 	s.grantLocked(r, "")
-	if r.permit.live(time.Now()) {
+	if r.permit.Live(time.Now()) {
 		t.Error("a job may be submitted")
 	}
 }
@@ -82,8 +82,10 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 
 func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	s := quietSession(t)
-	old := &attempt{permit: permit{until: map[string]time.Time{"": time.Now().Add(-time.Second)}}}
-	s.attempt = &attempt{permit: permit{until: map[string]time.Time{"": time.Now().Add(time.Hour)}}}
+	old := &attempt{}
+	old.permit.Grant("", -time.Second)
+	s.attempt = &attempt{}
+	s.attempt.permit.Grant("", time.Hour)
 	s.lapseLocked(old)
 	if !s.permitted() {
 		t.Error("the session is without permission")

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -52,9 +53,9 @@ func (s *session) adopt(job api.Job, sub state.Submission, account string, asked
 		}
 		r.Submissions, r.Asked = r.Submissions.Put(sub), cmp.Or(timeLimit(job), r.Asked)
 	}, func(f *facts.Facts) {
-		if s.asked != nil {
-			if conflict = s.conflictLocked(job, present, s.asked); conflict != nil {
-				s.asked = nil
+		if s.asked.With != nil {
+			if conflict = s.conflictLocked(job, present, s.asked.With); conflict != nil {
+				s.asked = submit.Plan{}
 			}
 		}
 		f.Job, f.Submitting, f.Waits, f.With = &job, false, waits, sub.With

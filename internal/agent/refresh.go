@@ -4,13 +4,9 @@ import (
 	"context"
 	"reflect"
 	"sync"
-	"time"
 
 	"tunctl/internal/api"
 )
-
-// catchUp is how long sessions may take to show what their scheduler just reported.
-const catchUp = 5 * time.Second
 
 // handleRefresh queries the schedulers of connected hosts now, and returns the status
 // once the sessions show the answers. If a scheduler does not respond, the causes of its
@@ -21,8 +17,8 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 			return api.Status{}, err
 		}
 	}
-	events := a.hub.subscribe("", api.AnswersNone)
-	defer a.hub.unsubscribe(events)
+	events := a.hub.Subscribe("", api.AnswersNone)
+	defer a.hub.Unsubscribe(events)
 	var queries sync.WaitGroup
 	queried := map[string]bool{}
 	for _, s := range a.live() {
@@ -32,32 +28,16 @@ func (a *Agent) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.
 		}
 		queried[host] = true
 		queries.Go(func() {
-			if err := a.jobWatcher(host).Refresh(ctx); err != nil {
+			if err := a.hosts.Watcher(host).Refresh(ctx); err != nil {
 				a.log.Debug("refresh", "host", host, "err", err)
 			}
 		})
 	}
 	queries.Wait()
 	for _, s := range a.live() {
-		a.await(ctx, events, s.caughtUp)
+		events.Await(ctx, s.caughtUp)
 	}
 	return a.Status(), nil
-}
-
-// await checks done at every event until it is true, at most for catchUp.
-func (a *Agent) await(ctx context.Context, events *subscriber, done func() bool) {
-	ctx, cancel := context.WithTimeout(ctx, catchUp)
-	defer cancel()
-	for !done() {
-		select {
-		case _, ok := <-events.events:
-			if !ok {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // caughtUp reports whether the session shows its job as the scheduler last reported it.

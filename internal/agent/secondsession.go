@@ -17,7 +17,7 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 	base := cmp.Or(first.of, first.name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	cfg, configured := a.config.Session(base)
+	cfg, configured := a.settings.Config().Session(base)
 	switch {
 	case !configured:
 		return nil, api.Errorf(api.CodeUsage, "session %s is not in the config, so there is nothing to start a second time", base)
@@ -32,7 +32,7 @@ func (a *Agent) second(first *session, name string) (*session, error) {
 			WithHint("write {id} or {name} in log of [session.%s]", base)
 	}
 	rec := a.store.Session(name)
-	_, taken := a.config.Session(name)
+	_, taken := a.settings.Config().Session(name)
 	s, live := a.sessions[name]
 	switch {
 	case live && s.of == base:
@@ -73,11 +73,6 @@ func secondConfig(cfg configs.Session, name string) configs.Session {
 	return cfg
 }
 
-// acceptedJobName is the name that the host's scheduler gives to a job of that name.
-func (a *Agent) acceptedJobName(host, name string) string {
-	return (&configs.Site{Scheduler: a.knownScheduler(host)}).JobName(name)
-}
-
 // freeName is a name for a second session of base.
 func (a *Agent) freeName(base string) string {
 	a.mu.Lock()
@@ -86,13 +81,13 @@ func (a *Agent) freeName(base string) string {
 }
 
 func (a *Agent) freeNameLocked(base string) string {
-	cfg, _ := a.config.Session(base)
+	cfg, _ := a.settings.Config().Session(base)
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s%d", base, n)
 		if configs.SameJobName(base, name) { // schedulers that shorten names keep a number after a dash
 			name = fmt.Sprintf("%s-%d", base, n)
 		}
-		_, configured := a.config.Session(name)
+		_, configured := a.settings.Config().Session(name)
 		_, live := a.sessions[name]
 		_, same := a.sameJobLocked(name, cfg.Host)
 		if rec := a.store.Session(name); !configured && !live && !same && rec.Attached == "" && !rec.Submissions.AnyLive() {
@@ -104,7 +99,7 @@ func (a *Agent) freeNameLocked(base string) string {
 // sameJobLocked is the session that a second session's job would have the same name for, if
 // there is one: it finds its job by its name.
 func (a *Agent) sameJobLocked(name, host string) (other string, same bool) {
-	for _, s := range a.config.Sessions {
+	for _, s := range a.settings.Config().Sessions {
 		if s.Host == host && s.Job != "" && configs.SameJobName(s.Job, name) {
 			return s.Name, true
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -13,8 +12,9 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
@@ -54,13 +54,11 @@ type session struct {
 
 	mu           sync.Mutex
 	cfg          configs.Session
-	asked        api.Choices // for the submission that is permitted; nil: none
+	asked        submit.Plan // for the submission that is permitted; zero: a person chose nothing
 	facts        facts.Facts
-	current      api.Session   // as last entered
-	forward      *forwards     // from the first start to down
-	route        *probe.Route  // the proven way to the page; nil: none
-	others       []*probe.Page // the other pages that the job announces
-	attempt      *attempt      // the attempt in progress
+	current      api.Session // as last entered
+	pages        pages
+	attempt      *attempt // the attempt in progress
 	watch        *jobwatch.Watch
 	observed     map[observation]*jobwatch.Watch // while no attempt follows them
 	nodes        *jobNodes                       // of the job, while it is followed
@@ -75,9 +73,9 @@ type attempt struct {
 	done   chan struct{}
 
 	// Guarded by session.mu:
-	who    requester // a person may ask for what the agent has started
-	client string    // through which a person last asked
-	permit permit    // to submit a job
+	who    requester     // a person may ask for what the agent has started
+	client string        // through which a person last asked
+	permit submit.Permit // a job
 }
 
 func newSession(a *Agent, cfg configs.Session) *session {
@@ -102,7 +100,7 @@ func (s *session) status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
-	st.Forwards = s.forward.status()
+	st.Forwards = s.pages.forwards.Status()
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
@@ -111,10 +109,10 @@ func (s *session) status() api.Session {
 }
 
 // start brings the session up unless an attempt is in progress. With permits, a job may be
-// submitted, for the command that waits, if any, and with the choices, if any. The client, if
+// submitted, for the command that waits, if any, and with the choices of the plan, if any. The client, if
 // any, gets the questions of a login. It returns the state right after; events older than at are
 // about the time before.
-func (s *session) start(who requester, permits bool, waiter, client string, with api.Choices) (now api.Session, at time.Time) {
+func (s *session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	s.agent.mu.Lock()
@@ -132,8 +130,8 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
 		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
 			s.grantLocked(s.attempt, waiter)
-			if with != nil {
-				s.asked = with
+			if plan.With != nil {
+				s.asked = plan
 			}
 			if s.watch != nil {
 				s.watch.QuerySoon()
@@ -146,7 +144,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 		return s.current, at
 	}
 	r := s.newAttemptLocked(host, who, client)
-	s.asked = with
+	s.asked = plan
 	if permits {
 		s.grantLocked(r, waiter)
 	}
@@ -156,7 +154,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, with
 
 // startFor starts a session for a person, without a submission.
 func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", clientOf(ctx), nil)
+	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
 	a.resume()
 	return api.UpResponse{Session: now, At: at}
 }
@@ -190,7 +188,7 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
-	cfg, ok := s.agent.cfg().Session(cmp.Or(s.of, s.name))
+	cfg, ok := s.agent.settings.Config().Session(cmp.Or(s.of, s.name))
 	if !ok || s.origin != fromConfig && s.origin != second {
 		return false
 	}
@@ -274,7 +272,7 @@ func (s *session) finish(r *attempt, err error) {
 		return // the agent stops: the session is still wanted
 	}
 	failure := asError(err)
-	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.live(time.Now()) {
+	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.Live(time.Now()) {
 		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
 		again.permit = r.permit
 		s.expireLocked(again)
@@ -317,7 +315,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	}, func(f *facts.Facts) {
 		known := remembered(s.agent.store, s.name)
 		known.Host = f.Host
-		*f, s.asked = known, nil
+		*f, s.asked = known, submit.Plan{}
 	})
 	s.acting.Unlock()
 	s.observe()
@@ -339,14 +337,14 @@ func (s *session) halt() {
 	s.mu.Lock()
 	s.facts.Wanted = false
 	s.enterLocked()
-	r, fwd := s.attempt, s.forward
-	s.attempt, s.forward = nil, nil
+	r, open := s.attempt, s.pages.forwards
+	s.attempt, s.pages.forwards = nil, nil
 	s.mu.Unlock()
 	if r != nil {
 		r.cancel()
 		<-r.done // every wait of the attempt has its ctx
 	}
-	fwd.close()
+	open.Close()
 }
 
 // known are the facts as they are now.
@@ -373,8 +371,8 @@ func (s *session) change(apply func(*facts.Facts)) {
 // publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
 	now := time.Now()
-	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.live(now)
-	s.facts.Listeners, s.facts.Submissions = s.forward.remoteListeners(), s.agent.store.Session(s.name).Submissions
+	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.Live(now)
+	s.facts.Listeners, s.facts.Submissions = s.pages.forwards.HostListeners(), s.agent.store.Session(s.name).Submissions
 	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
 	v := s.facts.Derive(now)
 	if v.State == api.SessionReady {
@@ -382,7 +380,7 @@ func (s *session) enterLocked() {
 		s.endPermitLocked() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked), Recent: s.agent.recentChoices(s),
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.agent.recentChoices(s),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
 		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.facts.Job.ID == s.cancelledJob,
 		MaySubmit: maySubmit && v.State != api.SessionReady,
@@ -400,16 +398,18 @@ func (s *session) enterLocked() {
 	if v.State == api.SessionReconnecting || v.State == api.SessionConnecting {
 		next.NotRespondingSince = s.facts.Host.NotRespondingSince
 	}
-	s.applyLocked(v, s.facts.Reason(v, next.Since, now))
-	next.Endpoints = s.otherEndpointsLocked()
-	page := s.forward.ofPage("")
+	to := s.targetsLocked(v.State == api.SessionReady)
+	to.Why = s.facts.Reason(v, next.Since, now)
+	s.pages.forwards.Lead(to)
+	next.Endpoints = s.pages.endpoints()
+	page := s.pages.forwards.OfPage("")
 	switch {
 	case s.facts.Link != "":
 		next.URL = s.facts.Link
 	case page != nil:
-		next.Local = page.local.Addr().String()
+		next.Local = page.Local.Addr().String()
 		if s.facts.Endpoint != nil {
-			next.URL = s.facts.Endpoint.PageURL(page.local.URLHost()).String()
+			next.URL = s.facts.Endpoint.PageURL(page.Local.URLHost()).String()
 		}
 	}
 	was := s.current
@@ -417,13 +417,13 @@ func (s *session) enterLocked() {
 	if reflect.DeepEqual(next, was) {
 		return
 	}
-	next.Forwards = s.forward.status()
+	next.Forwards = s.pages.forwards.Status()
 	if next.State != s.current.State {
 		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", api.WithoutLogin(next.Cause))
 	}
 	s.current = next
 	published := next
-	s.agent.hub.publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
+	s.agent.hub.Publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
 }
 
 func (s *session) redactLocked(text string) string {
@@ -431,27 +431,7 @@ func (s *session) redactLocked(text string) string {
 	if s.facts.Endpoint != nil {
 		tokens = append(tokens, s.facts.Endpoint.Secrets()...)
 	}
-	for _, p := range s.others {
-		ep := p.Endpoint()
-		tokens = append(tokens, ep.Secrets()...)
-	}
-	return api.Redact(text, tokens...)
-}
-
-// pageAt is an endpoint's page at a local address, with its secrets.
-func pageAt(ep api.Endpoint, local string) api.OpenResponse {
-	u := ep.PageURL(local)
-	switch {
-	case ep.Token.IsZero():
-	case ep.App == "novnc": // it takes its password from behind the #, which stays in the browser
-		u.RawQuery, u.Fragment = "autoconnect=1&resize=remote", url.Values{"password": {ep.Token.Reveal()}}.Encode()
-	default:
-		q := u.Query()
-		q.Set(ep.TokenParam(), ep.Token.Reveal())
-		u.RawQuery = q.Encode()
-	}
-	// The log or the runtime file has them, and a terminal shows them.
-	return api.OpenResponse{URL: u.String(), App: ep.App, User: api.Sanitize(ep.User), Password: api.Sanitize(ep.Password.Reveal())}
+	return api.Redact(text, append(tokens, s.pages.secrets()...)...)
 }
 
 // asError makes an error one of the API.

@@ -21,7 +21,8 @@ import (
 func (a *Agent) session(name string) (*session, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	cfg, configured := a.config.Session(name)
+	config := a.settings.Config()
+	cfg, configured := config.Session(name)
 	s, live := a.sessions[name]
 	switch {
 	case live && (!configured || s.origin != orphaned):
@@ -32,16 +33,17 @@ func (a *Agent) session(name string) (*session, error) {
 	if s, ok := a.restoreLocked(name); ok {
 		return s, nil
 	}
+	problem := a.settings.Problem()
 	switch {
-	case a.problem != nil:
-		return nil, api.Errorf(api.CodeConfig, "%s", a.problem.Message).
+	case problem != nil:
+		return nil, api.Errorf(api.CodeConfig, "%s", problem.Message).
 			WithHint("fix the file; `tunctl config check` checks it")
-	case len(a.config.Sessions) == 0 && len(a.sessions) == 0:
-		return nil, api.Errorf(api.CodeConfig, "no sessions in %s", a.config.Path).
+	case len(config.Sessions) == 0 && len(a.sessions) == 0:
+		return nil, api.Errorf(api.CodeConfig, "no sessions in %s", config.Path).
 			WithHint("`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
 	}
-	names := make([]string, 0, len(a.config.Sessions))
-	for _, s := range a.config.Sessions {
+	names := make([]string, 0, len(config.Sessions))
+	for _, s := range config.Sessions {
 		names = append(names, s.Name)
 	}
 	for _, n := range slices.Sorted(maps.Keys(a.sessions)) {
@@ -49,7 +51,7 @@ func (a *Agent) session(name string) (*session, error) {
 			names = append(names, n)
 		}
 	}
-	return nil, api.Errorf(api.CodeUnknownSession, "no session %q in %s", name, a.config.Path).
+	return nil, api.Errorf(api.CodeUnknownSession, "no session %q in %s", name, config.Path).
 		WithHint("%s", cmp.Or(suggest.Hint(name, names), "`tunctl init` adds one"))
 }
 
@@ -69,7 +71,7 @@ func (a *Agent) restoreLocked(name string) (*session, bool) {
 	case rec.Attached == "":
 		return a.addLocked(attachedConfig(name, rec.Submissions[0].Host), orphaned), true
 	case rec.Of != "":
-		if cfg, configured := a.config.Session(rec.Of); configured {
+		if cfg, configured := a.settings.Config().Session(rec.Of); configured {
 			return a.addSecondLocked(name, cfg), true
 		}
 	case len(rec.Forwards) > 0:
@@ -110,7 +112,7 @@ func (a *Agent) live() []*session {
 
 // isRemoved reports whether the config had the session, and has it no longer.
 func (a *Agent) isRemoved(s *session) bool {
-	_, configured := a.cfg().Session(s.name)
+	_, configured := a.settings.Config().Session(s.name)
 	return !configured && (s.origin == fromConfig || s.origin == orphaned)
 }
 
@@ -118,7 +120,7 @@ func (a *Agent) isRemoved(s *session) bool {
 // it is not.
 func (a *Agent) removedError(s *session) error {
 	base := cmp.Or(a.store.Session(s.name).Of, s.name)
-	if _, configured := a.cfg().Session(base); configured || base == s.name && !a.isRemoved(s) {
+	if _, configured := a.settings.Config().Session(base); configured || base == s.name && !a.isRemoved(s) {
 		return nil
 	}
 	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, a.opt.Paths.Config).
@@ -132,7 +134,7 @@ func (a *Agent) removedError(s *session) error {
 // dropUnconfigured drops a session that was taken down and is not in the config, and
 // reports whether it did.
 func (a *Agent) dropUnconfigured(s *session) bool {
-	_, configured := a.cfg().Session(s.name)
+	_, configured := a.settings.Config().Session(s.name)
 	mayRun := func(x state.Submission) bool { return x.Tag != "" && x.Live() } // tunctl has started its job
 	switch {
 	case configured && s.origin == orphaned:
@@ -177,14 +179,14 @@ func (a *Agent) forget(s *session) {
 // the config has it.
 func (a *Agent) unregister(s *session) {
 	a.mu.Lock()
-	_, configured := a.config.Session(s.name)
+	_, configured := a.settings.Config().Session(s.name)
 	delete(a.sessions, s.name)
 	a.mu.Unlock()
 	if configured {
 		return // saved meanwhile: it is down, but still exists
 	}
 	gone := s.status()
-	a.hub.publish(api.Event{Type: api.EventSessionGone, Session: &gone})
+	a.hub.Publish(api.Event{Type: api.EventSessionGone, Session: &gone})
 }
 
 // LastKnown is the status where no agent is running: the sessions of the config, and the jobs

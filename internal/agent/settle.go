@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -101,11 +103,11 @@ func (s *session) settleSubmission(ctx context.Context, sub state.Submission) er
 func (s *session) watcherOf(sub state.Submission) (*jobwatch.Watcher, string, error) {
 	if s.agent.pool.Host(sub.Host).Status().State != api.HostUp {
 		if sub.Job == nil {
-			return nil, "", notConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
+			return nil, "", hosts.NotConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
 		}
-		return nil, "", jobOutOfReach(sub.Host, sub.Job.ID, "cancelled")
+		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID, "cancelled")
 	}
-	jobs, account := s.agent.jobWatcherOn(sub.Host)
+	jobs, account := s.agent.hosts.WatcherOn(sub.Host)
 	if text := jobOnOtherAccount(sub, sub.Host, account); text != "" {
 		return nil, "", api.Errorf(api.CodeFailed, "%s", text).WithHint("cancel the job as that account")
 	}
@@ -168,7 +170,7 @@ func (s *session) endSubmissions(ctx context.Context) error {
 			h := s.agent.pool.Host(sub.Host)
 			var err error
 			if h.Status().State != api.HostUp {
-				h.UpFor(clientOf(ctx)) // to end a job saves its cost
+				h.UpFor(localapi.Client(ctx)) // to end a job saves its cost
 				err = h.Await(ctx)
 			}
 			if err == nil {

@@ -62,8 +62,8 @@ func TestForwardsOfAJobWithoutAPageLeadToItsNode(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.App = configs.ShellApp
 	s.facts.Job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
-	got := s.targetLocked(&sessionForward{}, true)
-	if to, ok := got.Dialer.(nodeDialer); !ok || to.node != "cn01" {
+	got := s.targetsLocked(true)
+	if to, ok := got.Fixed.(nodeDialer); !ok || to.node != "cn01" {
 		t.Errorf("they lead to %+v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/socket"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 )
@@ -44,7 +45,7 @@ func TestAnotherRuntimeFolderFindsTheSameAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = second.Serve(t.Context())
-	if !errors.Is(err, agent.ErrRunning) || !strings.Contains(err.Error(), w.paths.Socket) {
+	if !errors.Is(err, socket.ErrRunning) || !strings.Contains(err.Error(), w.paths.Socket) {
 		t.Errorf("a second agent says %v, which should name the socket %s", err, w.paths.Socket)
 	}
 	if err := client.New(o.Paths).Stop(t.Context()); err != nil {
@@ -62,7 +63,7 @@ func TestADeletedSocketComesBackAndNoSecondAgentStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := second.Serve(t.Context()); !errors.Is(err, agent.ErrRunning) {
+		if err := second.Serve(t.Context()); !errors.Is(err, socket.ErrRunning) {
 			t.Errorf("without %s a second agent says %v", gone, err)
 		}
 		if err := os.RemoveAll(gone); err != nil {
@@ -146,7 +147,7 @@ func TestTwoAgentsNeverKeepOneSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Serve(t.Context()); !errors.Is(err, agent.ErrRunning) {
+	if err := second.Serve(t.Context()); !errors.Is(err, socket.ErrRunning) {
 		t.Fatalf("a second agent says %v", err)
 	}
 	w.until("followed by another", followed)

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/agent/forwards"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
@@ -59,17 +61,17 @@ func (c streamClient) CloseWrite() error { return closeWrite(c.Conn) }
 // then the connection becomes the stream.
 func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
-	err := decode(w, r, &req)
+	err := localapi.Decode(w, r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
 		err = api.Errorf(api.CodeUsage, "a stream needs the header Upgrade: %s", api.StreamUpgrade)
 	}
 	var to backend
 	if err == nil {
-		a.useEnv(req.Env)
+		a.hosts.UseEnv(req.Env)
 		to, err = a.openStream(r.Context(), req)
 	}
 	if err != nil {
-		fail(w, err)
+		localapi.Fail(w, err)
 		return
 	}
 	client, err := hijack(w, to.notice)
@@ -180,7 +182,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
 		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
 	}
-	if err := a.allowed(ctx, req.Host); err != nil {
+	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
@@ -189,7 +191,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 	switch {
 	case login.Status().State == api.HostUp:
 	case connectAtOnce(login, req):
-		login.UpFor(clientOf(ctx))
+		login.UpFor(localapi.Client(ctx))
 	default:
 		login.Want()
 	}
@@ -200,7 +202,7 @@ func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunne
 		return login, func() {}, nil
 	}
 	node := a.pool.Behind(req.Host, req.Node)
-	release = node.Lease(connectAtOnce(node, req), clientOf(ctx))
+	release = node.Lease(connectAtOnce(node, req), localapi.Client(ctx))
 	if err := node.Await(ctx); err != nil {
 		release()
 		return nil, nil, err
@@ -245,7 +247,7 @@ func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 // openDial connects to an address. It tells its client in the last chunk that the connection
 // ended and was not lost. The end of the stream itself cannot tell: a unix socket has no reset.
 func openDial(ctx context.Context, m machine, address string) (backend, error) {
-	conn, err := m.Dial(ctx, network(address), address)
+	conn, err := m.Dial(ctx, forwards.Network(address), address)
 	if err != nil {
 		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, probe.DialError(err)).Because(err)
 	}

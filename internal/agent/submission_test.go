@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/lab"
 )
@@ -75,17 +74,5 @@ func TestTheLoginNodeDialsANodeByTheSitesNameForIt(t *testing.T) {
 	}
 	if got := w.fetch(); got != 200 {
 		t.Errorf("the page answers %d", got)
-	}
-}
-
-func TestAHintAboutABuiltinJobNamesNoScript(t *testing.T) {
-	for hint, want := range map[string]string{
-		"set --account in args of the session or in the script; ask":                "set --account; ask",
-		"set it, for example --gres=gpu:1, in args of the session or in the script": "set it, for example --gres=gpu:1",
-		"follow the message, in args of the session or in the script, or ask":       "follow the message, or ask",
-	} {
-		if got := agent.WithoutScript(hint); got != want {
-			t.Errorf("%q: got %q, want %q", hint, got, want)
-		}
 	}
 }

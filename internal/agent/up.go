@@ -12,6 +12,8 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -22,8 +24,8 @@ import (
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
 func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
-	a.useEnv(req.Env)
-	if !a.waiters.has(req.Waiter) {
+	a.hosts.UseEnv(req.Env)
+	if !a.waiters.Has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	s, err := a.session(req.Session)
@@ -39,7 +41,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		}
 	}()
 	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
-		if err := a.validConfig(); err != nil {
+		if err := a.settings.Valid(); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
@@ -48,7 +50,7 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
-	if err := a.allowed(ctx, s.host()); err != nil {
+	if err := a.hosts.Allowed(ctx, s.host()); err != nil {
 		return api.UpResponse{}, err
 	}
 	if _, err := s.fixedSpecs(ctx); err != nil {
@@ -57,16 +59,16 @@ func (a *Agent) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, er
 	if err := s.chooseJob(req.Job); err != nil {
 		return api.UpResponse{}, err
 	}
-	with, err := a.requestedChoices(s, req)
+	plan, err := a.requestedPlan(s, req)
 	if err == nil {
-		err = s.checkPresent(with)
+		err = s.checkPresent(plan.With)
 	}
 	if err != nil {
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, !req.Adopt, req.Waiter, clientOf(ctx), with)
-	if !a.waiters.has(req.Waiter) { // it has left meanwhile
+	now, at := s.start(byPerson, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
+	if !a.waiters.Has(req.Waiter) { // it has left meanwhile
 		s.revoke(req.Waiter)
 	}
 	a.resume()
@@ -90,7 +92,7 @@ func (s *session) bringUp(ctx context.Context, host *tunnel.Host) error {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs, account := s.agent.jobWatcherOn(s.host())
+	jobs, account := s.agent.hosts.WatcherOn(s.host())
 	job, err := s.obtainJob(ctx, host, jobs, account)
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 		}
 		e, known := asAPI(err)
 		if !known || s.requestedBy() == byPerson && e.Code != api.CodeNeedsPerson {
-			return s.agent.withSiteHint(ctx, s.host(), err)
+			return s.agent.hosts.WithSiteHint(ctx, s.host(), err)
 		}
 		select {
 		case <-changed:
@@ -157,14 +159,14 @@ func (s *session) connect(ctx context.Context, host *tunnel.Host) error {
 // obtainJob finds or submits the session's job, and retries after a lost connection or
 // when the scheduler does not respond: a submission is found again by its tag.
 func (s *session) obtainJob(ctx context.Context, host *tunnel.Host, jobs *jobwatch.Watcher, account string) (job api.Job, err error) {
-	err = s.agent.retryUntilUp(ctx, host, func() error {
+	err = s.agent.hosts.RetryUntilUp(ctx, host, func() error {
 		job, err = s.findJob(ctx, jobs, account)
 		return err
 	}, func(why error) {
 		switch {
 		case errors.Is(why, api.ErrBusy):
 			s.show("waiting until your own shell or copy ends: the host allows no more commands at a time")
-		case isNoAnswer(why):
+		case hosts.IsNoAnswer(why):
 			s.show("the scheduler does not respond; trying again")
 		}
 	})
@@ -248,7 +250,7 @@ func (s *session) findByName(ctx context.Context, jobs *jobwatch.Watcher) (api.J
 	}
 	name := cfg.Job
 	if s.origin == second {
-		name = s.agent.acceptedJobName(cfg.Host, name)
+		name = s.agent.source(cfg).JobName(name)
 	}
 	job, found, err := jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
@@ -346,15 +348,15 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
 		interrupted = state.Submission{}
 	}
-	with, err := s.beginSubmission(interrupted, "submitting "+cfg.Submit)
+	plan, err := s.beginSubmission(s.agent.source(cfg), interrupted)
 	if err != nil {
 		return api.Job{}, err
 	}
-	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: cfg.Host, Account: account, With: with}
+	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: cfg.Host, Account: account, With: plan.With}
 	if err := s.record(func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false }, nil); err != nil {
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
-	order, err := s.agent.submission(ctx, cfg, jobs, sub.Tag, with)
+	order, err := plan.Order(ctx, jobs, sub.Tag)
 	if err == nil && !s.permitted() { // it may have ended meanwhile
 		err = s.noJobError(was, account)
 	}
@@ -366,8 +368,8 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
 			s.change(func(f *facts.Facts) { // the next attempt has these choices
 				f.Submitting = false
-				if s.asked == nil {
-					s.asked = with
+				if s.asked.With == nil {
+					s.asked = plan
 				}
 			})
 		} else {
@@ -377,14 +379,14 @@ func (s *session) submit(ctx context.Context, jobs *jobwatch.Watcher, account st
 	}
 	order.Awaited = true
 	began := time.Now()
-	job, err := s.agent.submitFor(ctx, cfg, jobs, order)
+	job, err := plan.Submit(ctx, jobs, order)
 	if err != nil {
 		s.recordLost(sub, err)
 		return api.Job{}, err
 	}
 	err = s.adopt(job, sub, account, time.Now())
 	s.change(func(*facts.Facts) { // its job may have ended already, and is not submitted again
-		if s.attempt != nil && !s.attempt.permit.given.After(began) {
+		if s.attempt != nil && !s.attempt.permit.GivenAfter(began) {
 			s.endPermitLocked()
 		}
 	})
@@ -418,11 +420,14 @@ func (s *session) finishJob(ctx context.Context, job api.Job) error {
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {
-		excerpt = s.logTail(ctx, job)
+		var err error
+		if excerpt, err = s.log().Tail(ctx, job); err != nil {
+			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
+		}
 	}
 	s.recordRun(job)
 	if !served {
-		fix = s.agent.fixFor(ctx, cfg, job, excerpt)
+		fix = s.agent.source(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
 	}
 	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
 	if s.byJob() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
@@ -18,7 +19,7 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("session")
 	if name != "" {
 		if _, err := a.session(name); err != nil {
-			fail(w, err)
+			localapi.Fail(w, err)
 			return
 		}
 	}
@@ -28,26 +29,26 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 		samples = a.usage.Subscribe(name)
 		defer a.usage.Unsubscribe(samples)
 	}
-	out := newLines(w)
+	out := localapi.NewLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
 	for _, s := range a.live() {
 		if name != "" && name != s.name {
 			continue
 		}
 		for _, u := range s.meter.Samples() {
-			if out.send(u) != nil {
+			if out.Send(u) != nil {
 				return
 			}
 			sent[s.name] = u.Time
 		}
 	}
-	if out.ctl.Flush() != nil || known { // the client knows now that the stream is open
+	if out.Flush() != nil || known { // the client knows now that the stream is open
 		return
 	}
 	for {
 		select {
 		case u := <-samples:
-			if u.Time.After(sent[u.Session]) && out.send(u) != nil {
+			if u.Time.After(sent[u.Session]) && out.Send(u) != nil {
 				return
 			}
 		case <-r.Context().Done():
@@ -71,7 +72,7 @@ func (m measured) Run() usage.Run {
 // Traffic implements usage.Source.
 func (m measured) Traffic() (in, out, users int64) {
 	m.session.mu.Lock()
-	list := m.session.forward.status()
+	list := m.session.pages.forwards.Status()
 	m.session.mu.Unlock()
 	users = int64(m.session.inside.Load())
 	for _, f := range list {
@@ -86,7 +87,7 @@ func (m measured) IdleAfter() time.Duration { return m.session.config().Idle }
 // PageUsed implements usage.Source.
 func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 	m.session.mu.Lock()
-	r := m.session.route
+	r := m.session.pages.route
 	m.session.mu.Unlock()
 	if r == nil {
 		return time.Time{}, nil
@@ -124,10 +125,11 @@ func (r measuredRun) Connected() bool {
 	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
 }
 
-// CanEnter implements usage.Run: into a job of Slurm, or on a host without a scheduler.
+// CanEnter implements usage.Run: into a job that has steps, or on a host without a scheduler.
 func (r measuredRun) CanEnter(ctx context.Context) (bool, error) {
-	scheduler, err := r.nodes.jobs.Scheduler(ctx)
-	return scheduler == jobwatch.Slurm || scheduler == jobwatch.None, err
+	jobs := r.nodes.jobs
+	_, err := jobs.Scheduler(ctx)
+	return jobs.HasSteps(ctx) || jobs.JobsAreProcesses(ctx), err
 }
 
 // Machine implements usage.Run.

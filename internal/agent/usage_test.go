@@ -43,19 +43,22 @@ func (g *guest) look(session string) func() []api.Usage {
 	}
 }
 
-// allRun makes all jobs run from the start, without random intervals.
-func (g *guest) allRun() {
-	g.agent.limits.Jobs.Jitter = 0
+// runningGuest is a guest whose jobs all run from the start, without random intervals.
+func runningGuest(t *testing.T) *guest {
+	t.Helper()
+	limits := DefaultLimits()
+	limits.Jobs.Jitter = 0
+	g := guestWith(t, limits)
 	for _, h := range g.hosts {
 		for i := range h.jobs {
 			h.jobs[i].start = g.since
 		}
 	}
+	return g
 }
 
 // hour is what the hosts saw in an hour of ten sessions, with that many streams open.
 func (g *guest) hour(streams int) map[string]map[string]int {
-	g.allRun()
 	g.up()
 	g.until(8, 5)
 	var ends []func() []api.Usage
@@ -96,8 +99,8 @@ func (g *guest) hour(streams int) map[string]map[string]int {
 func TestLookingAtTenSessionsAsksTheSchedulerNothing(t *testing.T) {
 	t.Setenv("PATH", "") // without the ssh program, which would run in real time
 	var without, with map[string]map[string]int
-	synctest.Test(t, func(t *testing.T) { without = newGuest(t).hour(0) })
-	synctest.Test(t, func(t *testing.T) { with = newGuest(t).hour(2) })
+	synctest.Test(t, func(t *testing.T) { without = runningGuest(t).hour(0) })
+	synctest.Test(t, func(t *testing.T) { with = runningGuest(t).hour(2) })
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "AN HOUR OF TEN SESSIONS\t\tNOBODY LOOKS\tTWO LOOK\t")
 	for _, host := range slices.Sorted(maps.Keys(with)) {
@@ -122,8 +125,7 @@ func TestLookingAtTenSessionsAsksTheSchedulerNothing(t *testing.T) {
 func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuest(t)
-		g.allRun()
+		g := runningGuest(t)
 		g.up("alpha-0", "alpha-1")
 		g.until(8, 30)
 		alpha := g.hosts["alpha"]
@@ -167,8 +169,7 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 func TestWhatTheSchedulerCountsIsComparedWithItsOwnFigures(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuest(t)
-		g.allRun()
+		g := runningGuest(t)
 		g.up("alpha-0", "beta-0")
 		for _, host := range []string{"alpha", "beta"} {
 			g.on(host, func(h *simHost) { h.counted, h.computes = true, true })

@@ -64,14 +64,6 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 	return r
 }
 
-// NotAnnounced is why another page has no target although the session is ready.
-func NotAnnounced(name string) forward.Reason {
-	return forward.Reason{
-		Title: "Waiting for " + name,
-		Text:  fmt.Sprintf("The log of the job does not announce %s, or it has ended. This page opens when it is announced.", name),
-	}
-}
-
 func (f *Facts) reconnecting(r forward.Reason, host, page string) forward.Reason {
 	r.Transient = true
 	switch {

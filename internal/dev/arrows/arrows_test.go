@@ -17,7 +17,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
@@ -37,31 +37,46 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":       {"configs", "internal/agent/facts", "internal/agent/probe", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localsocket", "internal/nowindow", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/failure", "tunnel/forward", "tunnel/sshconfig"},
-	"internal/agent/facts": {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
-	"internal/agent/probe": {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
-	"internal/agent/state": {"internal/api", "internal/atomicfile"},
-	"internal/gateway":     {"internal/atomicfile"},
-	"internal/usage":       {"internal/api", "internal/ctxtime", "internal/posixsh"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
+	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
+	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
+	"internal/agent/logs":      {"configs", "internal/agent/localapi", "internal/api", "jobwatch/joblog", "jobwatch/remote"},
+	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
+	"internal/gateway":         {"internal/atomicfile"},
+	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
+	"internal/agent/events":    {"internal/api", "tunnel/failure"},
+	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
+	"internal/agent/localapi":  {"internal/api", "internal/home"},
+	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
+	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
+	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
+	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
+	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/posixsh", "tunnel", "tunnel/failure", "tunnel/retry", "tunnel/step"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
+	"tunnel/retry":     {"internal/api", "tunnel/failure"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
 	"tunnel/tcpinfo":   {},
 	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
-	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
-	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
-	"jobwatch/remote": {"internal/api", "internal/posixsh"},
-	"jobwatch/detect": {"internal/api"},
+	"jobwatch":            {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched", "jobwatch/slurm"},
+	"jobwatch/slurm":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/pbs":        {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/gridengine": {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/plain":      {"internal/api", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":      {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/joblog":     {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/remote":     {"internal/api", "internal/posixsh"},
+	"jobwatch/detect":     {"internal/api"},
 
 	// Leaves.
 	"configs":             {"internal/api", "internal/posixsh", "internal/suggest"},
@@ -98,11 +113,12 @@ var imports = map[string][]string{
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
-	"internal/dev/jobtest":         {"internal/posixsh", "jobwatch/remote"},
+	"internal/dev/jobtest":         {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"internal/dev/ptytest":         {},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
 	"internal/dev/testprogram":     {},
+	"internal/dev/sshtest":         {},
 	"internal/dev/steptest":        {},
 	"internal/dev/testreport":      {},
 	"internal/dev/winetest":        {},
@@ -120,12 +136,16 @@ var never = []struct{ from, to string }{
 	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
 	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
 	{"jobwatch/sched", "tunctl/jobwatch/detect"},
+	// A node is given a Link, and chooses among routes: a connection knows none of them.
+	{"tunnel", "tunctl/tunnel/node"},
+	{"tunnel", "tunctl/tunnel/step"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
-	// What kind of failure it was is known without a connection, and how fast data may move
-	// without knowing what moves it.
+	// What kind of failure it was, and when to try again, is known without a connection, and
+	// how fast data may move without knowing what moves it.
 	{"tunnel/failure", "golang.org/x/crypto/ssh"},
+	{"tunnel/retry", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
@@ -155,14 +175,21 @@ var never = []struct{ from, to string }{
 	{"internal/agent", "tunctl/internal/show"},
 	{"internal/agent", "tunctl/internal/action"},
 	{"internal/agent", "tunctl/tray"},
+	// What the user has written is known below the hosts, and a host knows no session.
+	{"internal/agent/settings", "tunctl/internal/agent/state"},
+	{"internal/agent/hosts", "tunctl/tunnel/forward"},
 	// What is measured is given as a Source.
 	{"internal/usage", "tunctl/tunnel"},
 	{"internal/usage", "tunctl/jobwatch"},
 	// A prober is given a Job, and decides no state.
 	{"internal/agent/probe", "tunctl/configs"},
 	{"internal/agent/probe", "tunctl/internal/agent/state"},
+	// Forwards are told what they lead to.
+	{"internal/agent/forwards", "tunctl/internal/agent/probe"},
 	// What follows from the facts needs no connection.
 	{"internal/agent/facts", "golang.org/x/crypto/ssh"},
+	// A submission is made through a Watcher.
+	{"internal/agent/submit", "golang.org/x/crypto/ssh"},
 	// What tests, measures and releases the program is no part of it.
 	{"cmd/tunctl", "tunctl/internal/dev"},
 	// Reading a log starts no program and connects to nothing.

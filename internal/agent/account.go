@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
+	"tunctl/tunnel"
+)
+
+// errAccountChanged says that the host is connected to another account than before.
+var errAccountChanged = errors.New("the host is connected as another account")
+
+// stayUp brings the session up, and looks for its job again when the host reconnects to
+// another account: after an edit of the config that may be another cluster, or the same
+// one by another address. What a person permitted was for the first account.
+func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
+	for {
+		err := s.bringUpOnAccount(ctx, host)
+		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
+			return err
+		}
+		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
+		s.mu.Lock()
+		if s.attempt != nil {
+			s.attempt.permit, s.attempt.who, s.asked = submit.Permit{}, byAgent, submit.Plan{}
+			s.enterLocked()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// bringUpOnAccount is bringUp until the host is connected to another account than at
+// first.
+func (s *session) bringUpOnAccount(ctx context.Context, host *tunnel.Host) error {
+	if !s.hasJob() {
+		return s.bringUp(ctx, host) // its forwards work with any account
+	}
+	there, leave := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	first := ""
+	if hosts.IsUp(host) {
+		first = host.Account()
+	}
+	watch.Go(func() { leave(awaitAccountChange(there, host, first)) })
+	err := s.bringUp(there, host)
+	leave(nil)
+	watch.Wait()
+	if errors.Is(context.Cause(there), errAccountChanged) || errors.Is(err, tunnel.ErrOtherAccount) {
+		return errAccountChanged
+	}
+	return err
+}
+
+// awaitAccountChange returns errAccountChanged once the host is connected to another
+// account than the first. If first is "", that is the next one.
+func awaitAccountChange(ctx context.Context, host *tunnel.Host, first string) error {
+	err := hosts.Await(ctx, host, func() bool {
+		if !hosts.IsUp(host) {
+			return false
+		}
+		first = cmp.Or(first, host.Account())
+		return host.Account() != first
+	})
+	return cmp.Or(err, errAccountChanged)
+}
+
+// jobOnOtherAccount says that a remembered job is on another account than the current one; "" if
+// it is not.
+func jobOnOtherAccount(sub state.Submission, host, now string) string {
+	if sub.Job == nil || !sub.Elsewhere(now) {
+		return ""
+	}
+	return fmt.Sprintf("job %s was started as %s, and %s is now %s", sub.Job.ID, sub.Account, host, now)
+}

@@ -1,0 +1,50 @@
+package hosts
+
+import (
+	"slices"
+	"sync"
+
+	"tunctl/internal/api"
+)
+
+// maxEnvs is how many environments of clients are kept. Each ssh-agent that hangs delays
+// a login, so they are few.
+const maxEnvs = 3
+
+// envs are the environments of clients, which logins use: the agent may have been started
+// without the user's.
+type envs struct {
+	mu   sync.Mutex
+	list []api.Env // the newest first
+}
+
+// UseEnv keeps a client's environment as the newest.
+func (h *Hosts) UseEnv(env api.Env) { h.envs.use(env) }
+
+// use keeps an environment as the newest. It replaces one with the same ssh-agent.
+func (e *envs) use(env api.Env) {
+	if len(env) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	earlier := slices.DeleteFunc(slices.Clone(e.list), func(x api.Env) bool { return x["SSH_AUTH_SOCK"] == env["SSH_AUTH_SOCK"] })
+	e.list = append([]api.Env{env}, earlier[:min(len(earlier), maxEnvs-1)]...)
+}
+
+// newest is the environment of the newest client.
+func (e *envs) newest() api.Env {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.list) == 0 {
+		return nil
+	}
+	return e.list[0]
+}
+
+// earlier are the environments of clients before the newest.
+func (e *envs) earlier() []api.Env {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.list[min(len(e.list), 1):])
+}

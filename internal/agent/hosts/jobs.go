@@ -1,0 +1,164 @@
+package hosts
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+	"tunctl/jobwatch/joblog"
+)
+
+const (
+	// maxCandidates is how many running jobs are inspected for servers, if the scheduler
+	// allows so many.
+	maxCandidates = 10
+	// candidateLines is how much of a job's log is read for that.
+	candidateLines = 400
+	// servingTimeout is how long a look may search the logs of the user's running jobs.
+	servingTimeout = 10 * time.Second
+)
+
+// Jobs lists the user's jobs on a connected host, with those that have ended if wanted.
+func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
+	jobs, err := h.ConnectedWatcher(host)
+	if err != nil {
+		return nil, err
+	}
+	list, err := jobs.Jobs(ctx)
+	over := []api.Job{}
+	if err == nil && ended {
+		over, err = jobs.Recent(ctx)
+	}
+	return append(over, list...), SchedulerError(host, err)
+}
+
+// LastJobs are the jobs that a host's scheduler reported last. It queries no scheduler and makes
+// no connection.
+func (h *Hosts) LastJobs(host string) []api.Job {
+	var list []api.Job
+	for _, w := range h.watchers.of(host) {
+		list = append(list, w.LastJobs()...)
+	}
+	return list
+}
+
+// Job returns all details of one job.
+func (h *Hosts) Job(ctx context.Context, host, id string) (api.Job, error) {
+	jobs, err := h.ConnectedWatcher(host)
+	if err != nil {
+		return api.Job{}, err
+	}
+	job, found, err := jobs.Find(ctx, jobwatch.Query{ID: id})
+	switch {
+	case err != nil:
+		return api.Job{}, SchedulerError(host, err)
+	case !found:
+		return api.Job{}, api.Errorf(api.CodeFailed, "no job %q on %s", id, host).
+			WithHint("`tunctl jobs %s --all` lists your jobs", host)
+	}
+	return job, nil
+}
+
+// Scheduler returns the scheduler of a connected host.
+func (h *Hosts) Scheduler(ctx context.Context, host string) (string, error) {
+	jobs, err := h.ConnectedWatcher(host)
+	if err != nil {
+		return "", err
+	}
+	name, err := jobs.Scheduler(ctx)
+	return name, SchedulerError(host, err)
+}
+
+// SchedulerError says which host has the scheduler that does not respond.
+func SchedulerError(host string, err error) error {
+	if err == nil || !IsNoAnswer(err) {
+		return err
+	}
+	return api.Errorf(api.CodeUnreachable, "%s: %w", host, err).
+		WithHint("jobs keep running; try again in a few minutes")
+}
+
+// Running are the user's running jobs on a host.
+func (h *Hosts) Running(ctx context.Context, host string) ([]api.Job, error) {
+	all, err := h.Watcher(host).Jobs(ctx)
+	return slices.DeleteFunc(all, func(j api.Job) bool { return j.State != api.JobRunning }), err
+}
+
+// Inspect searches the logs of the newest of the running jobs for servers.
+func (h *Hosts) Inspect(ctx context.Context, host string, running []api.Job) []api.Candidate {
+	slices.SortStableFunc(running, func(x, y api.Job) int {
+		return cmp.Or(y.Submitted.Compare(x.Submitted), cmp.Compare(len(y.ID), len(x.ID)), cmp.Compare(y.ID, x.ID))
+	})
+	var list []api.Candidate
+	jobs := h.Watcher(host)
+	looks := jobs.MaxDetails(ctx, maxCandidates)
+	for i, job := range running {
+		c := api.Candidate{Job: job}
+		if i < looks {
+			if full, found, err := jobs.Find(ctx, jobwatch.Query{ID: job.Ref()}); err == nil && found {
+				c.Job = full
+			}
+			c.App, c.Serve = h.detectServer(ctx, host, c.Job)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// detectServer returns the server in the last lines of a job's log, if any.
+func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app, where string) {
+	if job.Log == "" {
+		return "", ""
+	}
+	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, candidateLines)
+	if err != nil {
+		h.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
+		return "", ""
+	}
+	d := h.settings.Detector("")
+	_, _ = d.Write(text)
+	d.Flush()
+	f := d.Finding()
+	switch {
+	case !f.Found || f.Ended:
+		return "", ""
+	case f.Link != "":
+		return f.App, f.Link
+	}
+	return f.App, f.Address()
+}
+
+// Look finds out what a connected host has for a first session there.
+func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
+	if err := h.AllowedAndConnected(ctx, host); err != nil {
+		return api.Look{}, err
+	}
+	look, err := h.Watcher(host).Discover(ctx)
+	if err != nil {
+		return look, SchedulerError(host, err)
+	}
+	look.Serving = h.servingJobs(ctx, host)
+	return look, nil
+}
+
+// servingJobs are the user's running jobs whose logs announce a server, as `tunctl attach`
+// finds them. It is a part of a look that may fail.
+func (h *Hosts) servingJobs(ctx context.Context, host string) []api.Candidate {
+	ctx, cancel := context.WithTimeout(ctx, servingTimeout)
+	defer cancel()
+	serving := []api.Candidate{}
+	running, err := h.Running(ctx, host)
+	if err != nil {
+		h.log.Debug("cannot list the jobs of a host", "host", host, "err", err)
+		return serving
+	}
+	for _, c := range h.Inspect(ctx, host, running) {
+		if c.App != "" {
+			serving = append(serving, c)
+		}
+	}
+	return serving
+}

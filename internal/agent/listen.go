@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/forwards"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+)
+
+// listen opens the session's listeners, once.
+func (s *session) listen(ctx context.Context) error {
+	rec := s.agent.store.Session(s.name)
+	specs, err := s.fixedSpecs(ctx)
+	if err != nil {
+		return err
+	}
+	s.closeOutdated(specs)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt == nil {
+		return context.Canceled // taken down meanwhile: nobody would close them
+	}
+	return s.listenLocked(specs, rec)
+}
+
+// holdPort opens the listeners of a session that was up in the last agent, before its
+// first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
+func (s *session) holdPort() error {
+	rec := s.agent.store.Session(s.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
+		return nil
+	}
+	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: s.hasJobLocked(), Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting}}
+	return s.listenLocked(s.cfg.Forward, rec)
+}
+
+func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) error {
+	if s.pages.forwards != nil {
+		return nil
+	}
+	var list []*forwards.Forward
+	if s.hasPageLocked() {
+		list = append(list, &forwards.Forward{IsPage: true})
+		for _, name := range rec.Opened {
+			list = append(list, &forwards.Forward{IsPage: true, Page: name})
+		}
+	}
+	for _, spec := range specs {
+		list = append(list, &forwards.Forward{Spec: spec})
+	}
+	for _, spec := range s.agent.savedForwards(s.name, rec.Added) {
+		if !slices.Contains(specs, spec) { // else it is in the config since
+			list = append(list, &forwards.Forward{Spec: spec, Added: true})
+		}
+	}
+	open := forwards.New(s.agent.ctx) // not of the attempt: they stay open after it
+	if err := open.Open(list, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
+		open.Close()
+		return err
+	}
+	s.pages.forwards = open
+	s.enterLocked()
+	return nil
+}
+
+// closeOutdated closes the listeners of an earlier attempt if the config has other
+// forwards since, or has given the session a page or taken it away.
+func (s *session) closeOutdated(specs []configs.ForwardSpec) {
+	s.mu.Lock()
+	open := s.pages.forwards
+	outdated := open != nil && ((open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
+	if outdated {
+		s.pages.forwards = nil
+	}
+	s.mu.Unlock()
+	if outdated {
+		open.Close()
+	}
+}
+
+// keepPorts remembers the local ports that were picked, for the next up, and publishes a
+// notice for each port that is not the wanted one.
+func (s *session) keepPorts() {
+	s.mu.Lock()
+	open := s.pages.forwards
+	s.mu.Unlock()
+	for _, f := range open.Status() {
+		if f.Note != "" {
+			s.agent.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
+		}
+	}
+	if open != nil { // else it was taken down meanwhile
+		ports := open.Ports()
+		_ = s.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) }, nil)
+	}
+}
+
+// lastPorts are the local ports of the last time.
+func lastPorts(rec state.Session) forwards.Ports {
+	return forwards.Ports{Page: rec.Port, Picked: rec.Ports}
+}
+
+// forwardOptionsLocked are the session's settings for forwards that are opened now.
+func (s *session) forwardOptionsLocked() forwards.Options {
+	return forwards.Options{
+		Name: s.name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
+		Listen:  s.agent.pool.Host(s.cfg.Host).Listen,
+		Waiting: func(person bool) { s.agent.pool.Host(s.host()).Waiting(person) },
+		Changed: func() { s.change(func(*facts.Facts) {}) },
+		Log:     s.agent.log,
+	}
+}
+
+// fixedSpecs are the forwards of the config.
+func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error) {
+	cfg := s.config()
+	if cfg.ForwardSSHConfig {
+		settings, err := s.agent.pool.Settings(ctx, cfg.Host)
+		if err != nil {
+			return nil, err
+		}
+		return forwards.FromSSHConfig(cfg.Host, settings)
+	}
+	return cfg.Forward, nil
+}
+
+// targetsLocked decides what the forwards lead to. The main page is open over its proven route
+// once the session is ready; the other forwards of a session with a job lead to the job's node
+// while it runs, those of a session without one through the host.
+func (s *session) targetsLocked(ready bool) forwards.Targets {
+	to := forwards.Targets{Connected: s.facts.Wanted && s.facts.Host.State == api.HostUp, Announced: ready}
+	if ready && s.facts.Link == "" && s.pages.route != nil {
+		to.Main = s.pages.route.Target()
+	}
+	switch {
+	case s.hasJobLocked() && s.facts.JobRuns():
+		to.Pages = s.pages.targets()
+		to.Fixed = nodeDialer{session: s, job: s.facts.Job.Ref(), node: s.facts.Job.Node, restarts: s.facts.Job.Restarts}
+	case !s.hasJobLocked() && ready:
+		to.Fixed = s.agent.pool.Host(s.cfg.Host)
+	}
+	return to
+}
+
+// nodeDialer dials for the forwards of a session with a job, as the node does that one
+// run of the job is on.
+type nodeDialer struct {
+	session   *session
+	job, node string
+	restarts  int
+}
+
+// Dial implements forward.Dialer. Clients wait while the job ends or moves: its next state
+// withdraws the forward.
+func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	node, err := d.session.jobMachine(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrDown, err)
+	}
+	return node.Dial(ctx, network, address)
+}

@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/forwards"
+	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+	"tunctl/internal/suggest"
+	"tunctl/tunnel/forward"
+)
+
+// pages are what a session's job serves, as far as that is known, and the session's forwards.
+type pages struct {
+	forwards *forwards.Set // from the first start to down
+	route    *probe.Route  // the proven way to the main page; nil: none
+	others   []*probe.Page // the other pages that the job announces
+}
+
+// setOthers sets the other pages that the job announces, and reports whether they have changed.
+// What is known about a page that was announced before is kept.
+func (p *pages) setOthers(list []*probe.Page) (changed bool) {
+	changed = len(list) != len(p.others)
+	for i, x := range list {
+		if known := p.other(x.Name); known != nil && known.SameAs(x) {
+			list[i] = known
+		} else {
+			changed = true
+		}
+	}
+	if changed {
+		p.others = list
+	}
+	return changed
+}
+
+// other is the page with that name; nil if it is not announced.
+func (p *pages) other(name string) *probe.Page {
+	i := slices.IndexFunc(p.others, func(x *probe.Page) bool { return x.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return p.others[i]
+}
+
+// endpoints are the other pages, without their tokens.
+func (p *pages) endpoints() []api.NamedEndpoint {
+	var list []api.NamedEndpoint
+	for _, x := range p.others {
+		ep := api.NamedEndpoint{Name: x.Name, Endpoint: x.Endpoint()}
+		ep.Token, ep.Password = api.Secret{}, api.Secret{}
+		if open := p.forwards.OfPage(x.Name); open != nil {
+			ep.URL = ep.PageURL(open.Local.URLHost()).String()
+		}
+		list = append(list, ep)
+	}
+	return list
+}
+
+// secrets are those of the other pages.
+func (p *pages) secrets() []api.Secret {
+	var list []api.Secret
+	for _, x := range p.others {
+		ep := x.Endpoint()
+		list = append(list, ep.Secrets()...)
+	}
+	return list
+}
+
+// targets are what the forwards of the other pages lead to.
+func (p *pages) targets() map[string]*forward.Target {
+	list := map[string]*forward.Target{}
+	for _, x := range p.others {
+		// Connections in advance would be sent to a page that nobody looks at.
+		ep := x.Endpoint()
+		list[x.Name] = &forward.Target{Dialer: x, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Limited: true}
+	}
+	return list
+}
+
+// reaches reports whether the login node connects to the main page by that name of a node.
+func (p *pages) reaches(node string) bool {
+	return p.route != nil && p.route.Endpoint.Reach == api.ReachLogin && api.SameNode(p.route.Endpoint.Host, node)
+}
+
+// page is the whole address of a page of the session's job, token included: of the main one
+// for "". Another page has a forward from its first use on.
+func (s *session) page(ctx context.Context, name string) (api.OpenResponse, error) {
+	main, other, err := s.findPage(name)
+	if err != nil || other == nil {
+		return main, err
+	}
+	r, err := other.Find(ctx)
+	if err != nil {
+		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "cannot open %s of session %s: %w", name, s.name, err).
+			WithHint("`tunctl logs %s` shows whether it still runs", s.name)
+	}
+	local, err := s.forwardOther(other)
+	if err != nil {
+		return api.OpenResponse{}, err
+	}
+	return pageAt(r.Endpoint, local), nil
+}
+
+// findPage returns the address of the main page, or another page.
+func (s *session) findPage(name string) (main api.OpenResponse, other *probe.Page, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	other, ep := s.pages.other(name), s.facts.Endpoint
+	isMain := name == "" || other == nil && ep != nil && ep.App == name
+	switch {
+	case !s.hasJobLocked():
+		return main, nil, s.onlyForwardsError()
+	case !s.hasPageLocked(): // its log is not read
+		return main, nil, s.noPageError()
+	case isMain && s.facts.Link != "":
+		return api.OpenResponse{URL: s.facts.Link}, nil, nil
+	case isMain && ep != nil && s.pages.forwards != nil:
+		return pageAt(*ep, s.pages.forwards.OfPage("").Local.URLHost()), nil, nil
+	case isMain || !s.facts.JobRuns() || ep == nil && len(s.pages.others) == 0:
+		return main, nil, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.name, s.current.State).
+			WithHint("`tunctl up %s` starts it and waits for it", s.name)
+	case other != nil:
+		return main, other, nil
+	}
+	var names []string
+	if ep != nil && ep.App != "" {
+		names = append(names, ep.App)
+	}
+	for _, p := range s.pages.others {
+		names = append(names, p.Name)
+	}
+	return main, nil, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.name, name).
+		WithHint("available: %s; `tunctl forward %s PORT` forwards any port",
+			cmp.Or(strings.Join(suggest.NearestFirst(name, names), ", "), "none"), s.name)
+}
+
+// forwardOther opens the forward of another page, if it has none, and returns its local address.
+func (s *session) forwardOther(p *probe.Page) (local string, err error) {
+	s.acting.Lock() // a down would leave its record behind
+	defer s.acting.Unlock()
+	rec := s.agent.store.Session(s.name)
+	s.mu.Lock()
+	x := s.pages.forwards.OfPage(p.Name)
+	switch {
+	case s.pages.forwards == nil || s.pages.other(p.Name) != p:
+		err = api.Errorf(api.CodeNotReady, "the job of session %s has just ended or moved", s.name).
+			WithHint("`tunctl status %s` shows how it is now", s.name)
+	case x == nil:
+		x = &forwards.Forward{IsPage: true, Page: p.Name}
+		err = s.pages.forwards.Open([]*forwards.Forward{x}, lastPorts(rec), s.forwardOptionsLocked())
+	}
+	picked := s.pages.forwards.Ports().Picked
+	s.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	_ = s.record(func(r *state.Session) {
+		if !slices.Contains(r.Opened, p.Name) {
+			r.Opened = append(slices.Clone(r.Opened), p.Name)
+		}
+		r.KeepPorts(0, picked)
+	}, nil)
+	return x.Local.URLHost(), nil
+}
+
+// noPageError is the error for the page of a session that has none.
+func (s *session) noPageError() *api.Error {
+	return api.Errorf(api.CodeUsage, "session %s has no page: it is for work inside its job", s.name).
+		WithHint("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", s.name, s.name)
+}
+
+// verifyTimeout bounds the probe that an up waits for: the command waits for the agent
+// only a few seconds longer.
+const verifyTimeout = 5 * time.Second
+
+// verify probes the page of a ready session once more, for a person who wants to use it
+// now: its job may have been cancelled a moment ago, and the scheduler is not queried
+// that often.
+func (s *session) verify(ctx context.Context) {
+	s.mu.Lock()
+	r, ready := s.pages.route, s.current.State == api.SessionReady && s.facts.Link == ""
+	s.mu.Unlock()
+	if r == nil || !ready {
+		return
+	}
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
+	defer cancel()
+	err := r.Verify(probing)
+	if err == nil || ctx.Err() != nil {
+		return // it responds, or the person has left and nothing is known
+	}
+	what := r.Endpoint.Address()
+	if r.Inside != nil {
+		what = "the job"
+	}
+	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
+	s.change(func(f *facts.Facts) {
+		if s.pages.route == r && f.Answers {
+			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
+		}
+	})
+	r.Suspect()
+}
+
+// pageAt is an endpoint's page at a local address, with its secrets.
+func pageAt(ep api.Endpoint, local string) api.OpenResponse {
+	u := ep.PageURL(local)
+	switch {
+	case ep.Token.IsZero():
+	case ep.App == "novnc": // it takes its password from behind the #, which stays in the browser
+		u.RawQuery, u.Fragment = "autoconnect=1&resize=remote", url.Values{"password": {ep.Token.Reveal()}}.Encode()
+	default:
+		q := u.Query()
+		q.Set(ep.TokenParam(), ep.Token.Reveal())
+		u.RawQuery = q.Encode()
+	}
+	// The log or the runtime file has them, and a terminal shows them.
+	return api.OpenResponse{URL: u.String(), App: ep.App, User: api.Sanitize(ep.User), Password: api.Sanitize(ep.Password.Reveal())}
+}

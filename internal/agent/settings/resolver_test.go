@@ -1,0 +1,128 @@
+package settings
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/home"
+	"tunctl/tunnel/sshconfig"
+)
+
+// settingsAt are the settings of a config.
+func settingsAt(t *testing.T, config string) *Settings {
+	t.Helper()
+	paths := home.Paths{Config: filepath.Join(t.TempDir(), "config.toml")}
+	if err := os.WriteFile(paths.Config, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Open(paths, "", slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+const sitesConfig = `
+[host.brazil]
+ssh  = "ann@login.sdumont.lncc.br"
+site = "sdumont"
+
+[host.typo]
+site = "sdumnot"
+`
+
+func TestASiteFillsInWhatThePersonLeavesOpen(t *testing.T) {
+	a := settingsAt(t, sitesConfig)
+	var open sshconfig.Settings
+	a.Preset("brazil", &open)
+	if open.ServerAliveInterval != 30*time.Second || open.IPQoS != "throughput" {
+		t.Errorf("the site's wishes are not followed: %v, %q", open.ServerAliveInterval, open.IPQoS)
+	}
+	own := sshconfig.Settings{ServerAliveInterval: time.Minute, IPQoS: "lowdelay"}
+	a.Preset("brazil", &own)
+	if own.ServerAliveInterval != time.Minute || own.IPQoS != "lowdelay" {
+		t.Errorf("the person's own settings are not kept: %v, %q", own.ServerAliveInterval, own.IPQoS)
+	}
+	var other sshconfig.Settings
+	a.Preset("elsewhere", &other)
+	a.Preset("typo", &other)
+	if other.ServerAliveInterval != 0 {
+		t.Error("a host without a site is given one")
+	}
+}
+
+func TestTheHostKeysThatASitePublishesAreThoseOfItsEntrance(t *testing.T) {
+	site := configs.Site{Entrances: []configs.Entrance{{Host: "login.example.org", HostKeys: []string{"SHA256:a"}}, {Host: "gpu.example.org"}}}
+	for host, want := range map[string]int{"login.example.org": 1, "gpu.example.org": 0, "other.example.org": 0} {
+		s := sshconfig.Settings{Hostname: host}
+		preset(&s, configs.Host{}, site)
+		if len(s.PublishedHostKeys) != want {
+			t.Errorf("%s: %q", host, s.PublishedHostKeys)
+		}
+	}
+}
+
+const strictSite = `title = "Strict"
+scheduler = "slurm"
+query = "10m"
+private = "/work/{group}/.tunctl"
+[limits]
+sessions = 1
+login_spacing = "5m"
+retry = "2m"
+refusals = 1
+[certificate]
+file = "~/.ssh/strict-cert.pub"
+[entrance.main]
+host = "login.strict.example"
+port = 2222
+jump = "gate.strict.example"
+`
+
+func strictSettings(t *testing.T, host string) *Settings {
+	t.Helper()
+	a := settingsAt(t, "[host.strict]\nsite = \"strict\"\n"+host)
+	folder := configs.SitesFolder(a.Config().Path)
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "strict.toml"), []byte(strictSite), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestASitesEntranceHasItsPortAndItsHop(t *testing.T) {
+	a := strictSettings(t, "")
+	s := sshconfig.Settings{Hostname: "login.strict.example", Port: 22, User: "ann"}
+	a.Preset("strict", &s)
+	if s.Port != 2222 || len(s.ProxyJump) != 1 || s.ProxyJump[0] != "ann@gate.strict.example" {
+		t.Errorf("port %d, jump %q", s.Port, s.ProxyJump)
+	}
+	own := sshconfig.Settings{Hostname: "login.strict.example", Port: 8022, ProxyCommand: "nc %h %p"}
+	a.Preset("strict", &own)
+	if own.Port != 8022 || own.ProxyJump != nil {
+		t.Errorf("the person's own settings are not kept: port %d, jump %q", own.Port, own.ProxyJump)
+	}
+	other := sshconfig.Settings{Hostname: "elsewhere.example", Port: 22}
+	a.Preset("strict", &other)
+	if other.Port != 22 || other.ProxyJump != nil {
+		t.Errorf("another host is taken for the entrance: %+v", other)
+	}
+}
+
+func TestASitesLimitsAndCertificateReachTheConnection(t *testing.T) {
+	a := strictSettings(t, "")
+	s := sshconfig.Settings{IdentityFiles: []string{"/k"}}
+	a.Preset("strict", &s)
+	if s.MaxSessions != 1 || s.LoginSpacing != 5*time.Minute || s.RetryMin != 2*time.Minute || s.Refusals != 1 {
+		t.Errorf("%+v", s)
+	}
+	key := configs.LocalPath("~/.ssh/strict")
+	if len(s.CertificateFiles) != 1 || s.CertificateFiles[0] != key+"-cert.pub" || s.IdentityFiles[0] != key || s.IdentityFiles[1] != "/k" {
+		t.Errorf("certificate %q, keys %q", s.CertificateFiles, s.IdentityFiles)
+	}
+	own := sshconfig.Settings{CertificateFiles: []string{"/c"}}
+	a.Preset("strict", &own)
+	if len(own.CertificateFiles) != 1 || own.CertificateFiles[0] != "/c" || own.IdentityFiles != nil {
+		t.Errorf("the person's own certificate is not kept: %+v", own)
+	}
+}

@@ -1,0 +1,106 @@
+package submit
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// Permit is a person's permission to submit a session's job once; the zero value is none. A
+// command permits as long as it waits; a click, which has no name, until the time is over. The
+// first answer of the scheduler to a query that began after it was given settles it: the session
+// has a job, or one is submitted.
+type Permit struct {
+	given time.Time            // the last time
+	until map[string]time.Time // by the name of the command; wall clock times, which also pass while a laptop sleeps
+}
+
+// Grant adds the permission of a command, for a time at most.
+func (p *Permit) Grant(waiter string, limit time.Duration) {
+	if p.until == nil {
+		p.until = map[string]time.Time{}
+	}
+	p.given = time.Now()
+	p.until[waiter] = p.given.Round(0).Add(limit)
+}
+
+// Revoke ends the permission of a command, and reports whether it had given one.
+func (p *Permit) Revoke(waiter string) bool {
+	_, gave := p.until[waiter]
+	delete(p.until, waiter)
+	return gave
+}
+
+// IsZero reports whether there is no permission, not even one whose time is over.
+func (p *Permit) IsZero() bool { return p.until == nil }
+
+// Live reports whether a job may be submitted.
+func (p *Permit) Live(now time.Time) bool { return now.Before(p.End()) }
+
+// End is when the last permission ends; zero without any.
+func (p *Permit) End() time.Time {
+	var end time.Time
+	for _, until := range p.until {
+		if until.After(end) {
+			end = until
+		}
+	}
+	return end
+}
+
+// GivenAfter reports whether a command gave its permission after a time.
+func (p *Permit) GivenAfter(t time.Time) bool { return p.given.After(t) }
+
+// ByPerson reports whether a person asked for the job, and not an assistant only.
+func (p *Permit) ByPerson(now time.Time) bool {
+	for waiter, until := range p.until {
+		if waiter != Assistant && now.Before(until) {
+			return true
+		}
+	}
+	return false
+}
+
+// SettledBy reports whether an answer of the scheduler says that the session has a job. One to
+// an earlier query does not, nor one about a job that is about to end.
+func (p *Permit) SettledBy(r jobwatch.Report) bool {
+	live := !r.State.Ended() && r.State != api.JobUnknown && r.State != api.JobCompleting
+	return live && !r.Asked.IsZero() && !r.Asked.Before(p.given)
+}
+
+// Assistant is the name under which an assistant's up permits a submission.
+const Assistant = "assistant"
+
+// Waiters are the commands that wait for sessions. Each keeps a stream of events open
+// under its own name.
+type Waiters struct {
+	mu      sync.Mutex
+	streams []string
+}
+
+// Enter adds a command.
+func (w *Waiters) Enter(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streams = append(w.streams, name)
+}
+
+// Exit removes a command whose stream has ended.
+func (w *Waiters) Exit(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.streams, name); i >= 0 {
+		w.streams = slices.Delete(w.streams, i, i+1)
+	}
+}
+
+// Has reports whether a command waits. The empty name always counts as waiting, and an
+// assistant: what its up permits does not end with its request.
+func (w *Waiters) Has(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return name == "" || name == Assistant || slices.Contains(w.streams, name)
+}

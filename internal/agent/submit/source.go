@@ -1,0 +1,97 @@
+// Package submit makes one submission of a session's settings and a person's choices, and says
+// whether a person permits it. Choices are checked in one place and written in one place: as
+// answers of a builtin job, or as options of the submit command. What the site would refuse is
+// refused here.
+//
+// It keeps nothing: package state has the record of what was submitted, and package agent
+// decides when something is.
+package submit
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// Source is what a session's job is made from.
+type Source struct {
+	Session configs.Session
+	Section string // of the config; for a second session, that of the first
+	Host    configs.Host
+	Sites   configs.Sites
+	// Scheduler is the host's; "" if it is not known yet.
+	Scheduler string
+	Folder    string // of the config file: relative paths of scripts on this computer start there
+	Log       *slog.Logger
+}
+
+// second reports whether the session is a second one of its section.
+func (s *Source) second() bool { return s.Section != s.Session.Name }
+
+// JobName is the name that the host's scheduler gives to a job of that name.
+func (s *Source) JobName(name string) string {
+	return (&configs.Site{Scheduler: s.Scheduler}).JobName(name)
+}
+
+// siteOn is the host's site, the named one, else the generic one of its scheduler; and that.
+func (s *Source) siteOn(ctx context.Context, jobs *jobwatch.Watcher) (site configs.Site, scheduler string, err error) {
+	if scheduler, err = jobs.Scheduler(ctx); err == nil {
+		site, err = s.Sites.ForHost(s.Host, scheduler)
+	}
+	return site, scheduler, err
+}
+
+// questions are what may be chosen for a run of the session, and its host's site. They are
+// not known before the first connection to a host of which the config tells neither site nor
+// scheduler. Nothing can be chosen for a session that submits no job.
+func (s *Source) questions() (questions []configs.Question, site configs.Site, known bool) {
+	switch {
+	case s.Session.Submit == "":
+		return nil, site, true
+	case s.Session.Builtin() == "":
+		questions = configs.ScriptQuestions()
+		if words := jobwatch.ChoiceNames(s.Scheduler); s.Scheduler != "" {
+			questions = slices.DeleteFunc(questions, func(q configs.Question) bool { return !slices.Contains(words, q.Name) })
+		}
+		return questions, site, true
+	case s.Host.Site == "" && s.Scheduler == "":
+		return nil, site, false
+	}
+	site, err := s.Sites.ForHost(s.Host, s.Scheduler)
+	if err != nil {
+		return nil, site, false
+	}
+	return s.Session.RunQuestions(site), site, true
+}
+
+// Options are what may be chosen for a run of the session, as far as that is known.
+func (s *Source) Options() []api.Option {
+	list := []api.Option{}
+	questions, site, _ := s.questions()
+	for _, q := range questions {
+		o := api.Option{Name: q.Name, Ask: q.Ask, Value: q.Default, Choices: site.Listed(q)}
+		if text, set := s.Session.With[q.Name]; set {
+			o.Value = text
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// Values are what a job has that was submitted with these choices: them, and what the config or
+// the site has for the rest.
+func (s *Source) Values(with api.Choices) api.Choices {
+	values := api.Choices{}
+	questions, _, _ := s.questions()
+	for _, q := range questions {
+		values[q.Name] = q.Default
+	}
+	maps.Copy(values, s.Session.With)
+	maps.Copy(values, with)
+	return values
+}

@@ -1,0 +1,161 @@
+package retry
+
+import (
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
+)
+
+var (
+	now    = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	limits = Limits{
+		RetryMin: 5 * time.Second, RetryMax: 15 * time.Minute, LoginSpacing: time.Minute, StableAfter: 5 * time.Minute,
+		Refusals: 2, BanWait: time.Hour, WatchedMin: 10 * time.Second, WatchedMax: time.Minute, WatchedFor: 30 * time.Minute,
+	}
+	automatic = Host{Wanted: true, Silent: true} // nobody is there, and nobody is needed
+)
+
+// ago is a time before now; in is one after it.
+func ago(d time.Duration) time.Time { return now.Add(-d) }
+func in(d time.Duration) time.Time  { return now.Add(d) }
+
+func TestWhatAHostDoesNext(t *testing.T) {
+	blocked := &Stop{State: api.HostBlocked, Why: &api.Error{}}
+	banned := &Stop{State: api.HostBlocked, Why: &api.Error{}, Until: in(time.Hour)}
+	over := &Stop{State: api.HostBlocked, Why: &api.Error{}, Until: now}
+	here := in(time.Minute)
+	slowSite := limits
+	slowSite.SitePause = 10 * time.Minute
+	for name, tt := range map[string]struct {
+		facts  Facts
+		host   Host
+		limits Limits
+		do     Do
+		until  time.Time
+	}{
+		"nobody wants it":                       {Facts{}, Host{}, limits, Idle, time.Time{}},
+		"nobody wants it any more":              {Facts{}, Host{Connected: true}, limits, Idle, time.Time{}},
+		"it is connected":                       {Facts{}, Host{Wanted: true, Connected: true}, limits, Hold, time.Time{}},
+		"the last login was silent":             {Facts{}, automatic, limits, Try, time.Time{}},
+		"it was not":                            {Facts{}, Host{Wanted: true}, limits, NeedLogin, time.Time{}},
+		"it was not, and the user is here":      {Facts{attendedUntil: here}, Host{Wanted: true}, limits, Try, time.Time{}},
+		"the user has left":                     {Facts{attendedUntil: now}, Host{Wanted: true}, limits, NeedLogin, time.Time{}},
+		"refused":                               {Facts{Stop: blocked}, automatic, limits, Wait, time.Time{}},
+		"refused, and the leases are over":      {Facts{Stop: blocked}, Host{Wanted: true, Silent: true, LeasesOver: true}, limits, Idle, time.Time{}},
+		"banned":                                {Facts{Stop: banned}, automatic, limits, Wait, in(time.Hour)},
+		"the ban is over":                       {Facts{Stop: over}, automatic, limits, Try, time.Time{}},
+		"the ban is over, and so are leases":    {Facts{Stop: over}, Host{Wanted: true, Silent: true, LeasesOver: true}, limits, Idle, time.Time{}},
+		"the backoff runs":                      {Facts{NextTry: in(time.Minute)}, automatic, limits, Wait, in(time.Minute)},
+		"it is over":                            {Facts{NextTry: now}, automatic, limits, Try, time.Time{}},
+		"somebody waits, no dial was answered":  {Facts{NextTry: in(time.Minute), watchedTry: in(time.Second), watchedUntil: here, userSeen: ago(time.Minute)}, automatic, limits, Wait, in(time.Second)},
+		"somebody waits, a dial was answered":   {Facts{NextTry: in(time.Minute), watchedUntil: here, userSeen: ago(time.Minute)}, automatic, limits, Wait, in(time.Minute)},
+		"a program waits for hours":             {Facts{NextTry: in(time.Minute), watchedTry: in(time.Second), watchedUntil: here, userSeen: ago(time.Hour)}, automatic, limits, Wait, in(time.Minute)},
+		"a login was just before":               {Facts{LastLogin: ago(time.Second)}, automatic, limits, Wait, in(59 * time.Second)},
+		"a login was just before, and the user": {Facts{LastLogin: ago(time.Second), attendedUntil: here}, automatic, limits, Try, time.Time{}},
+		"the site wants long pauses":            {Facts{lastTry: ago(time.Minute)}, automatic, slowSite, Wait, in(9 * time.Minute)},
+		"the latest pause counts":               {Facts{NextTry: in(time.Second), LastLogin: ago(time.Second)}, automatic, limits, Wait, in(59 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Next(tt.facts, tt.host, tt.limits, now); got.Do != tt.do || !got.Until.Equal(tt.until) {
+				t.Errorf("%+v, want %d until %v", got, tt.do, tt.until)
+			}
+		})
+	}
+}
+
+func TestWhatFollowsAFailedTry(t *testing.T) {
+	backoff := in(5 * time.Second)
+	for name, tt := range map[string]struct {
+		before Facts
+		try    FailedTry
+		state  api.HostState // of the stop; "": none
+		until  time.Time     // of the stop, or of the pause
+	}{
+		"it may pass":                        {Facts{}, FailedTry{Class: failure.Passing}, "", backoff},
+		"an unknown failure":                 {Facts{}, FailedTry{Class: failure.Unknown}, "", backoff},
+		"a closed port":                      {Facts{}, FailedTry{Class: failure.ClosedPort}, "", backoff},
+		"a closed port after a refusal":      {Facts{Refusals: 1}, FailedTry{Class: failure.ClosedPort}, api.HostBlocked, in(time.Hour)},
+		"the server bans this address":       {Facts{}, FailedTry{Class: failure.Banned}, api.HostBlocked, in(time.Hour)},
+		"the first refusal":                  {Facts{}, FailedTry{Class: failure.Refused, Login: true}, "", backoff},
+		"the second refusal":                 {Facts{Refusals: 1}, FailedTry{Class: failure.Refused, Login: true}, api.HostBlocked, time.Time{}},
+		"a refusal in front of the user":     {Facts{}, FailedTry{Class: failure.Refused, Login: true, Attended: true}, api.HostBlocked, time.Time{}},
+		"a refusal of a leased host":         {Facts{}, FailedTry{Class: failure.Refused, Login: true, OnlyLeased: true}, api.HostBlocked, time.Time{}},
+		"only the user can log in":           {Facts{}, FailedTry{Class: failure.NeedsUser}, api.HostNeedsLogin, time.Time{}},
+		"the user came during the try":       {Facts{attendedUntil: in(time.Minute)}, FailedTry{Class: failure.NeedsUser}, "", now},
+		"the user was asked":                 {Facts{attendedUntil: in(time.Minute)}, FailedTry{Class: failure.NeedsUser, Attended: true}, api.HostNeedsLogin, time.Time{}},
+		"it fails until something's changed": {Facts{}, FailedTry{Class: failure.Permanent}, api.HostBlocked, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := tt.before
+			tt.try.Why, tt.try.Began = &api.Error{Message: "no"}, ago(time.Second)
+			f.Failed(tt.try, limits, now, 0)
+			switch {
+			case tt.state == "" && (f.Stop != nil || !f.NextTry.Equal(tt.until)):
+				t.Errorf("stop %+v, next try %v", f.Stop, f.NextTry)
+			case tt.state != "" && (f.Stop == nil || f.Stop.State != tt.state || !f.Stop.Until.Equal(tt.until) || f.Stop.Why != tt.try.Why):
+				t.Errorf("stop %+v", f.Stop)
+			case tt.state != "" && f.IsAttended(now):
+				t.Error("the user may still be asked")
+			}
+			if tt.try.Class == failure.Refused && f.Refusals != tt.before.Refusals+1 {
+				t.Errorf("%d refusals", f.Refusals)
+			}
+		})
+	}
+}
+
+func TestANetworkChangeExcusesFailedDialsAndNoLogins(t *testing.T) {
+	var f Facts
+	f.Failed(FailedTry{Class: failure.Refused, Why: &api.Error{}, Login: true}, limits, now, 0)
+	login := f.NextTry
+	for range 3 {
+		f.Failed(FailedTry{Class: failure.Passing, Why: &api.Error{}}, limits, now, 0)
+	}
+	if f.Failures != 4 || !f.NextTry.After(login) {
+		t.Errorf("%d failures, next try %v", f.Failures, f.NextTry)
+	}
+	f.ForgetUnreached()
+	if f.Failures != 1 || !f.NextTry.Equal(login) {
+		t.Errorf("after the change: %d failures, next try %v", f.Failures, f.NextTry)
+	}
+}
+
+func TestTheNextProcessKeepsTheLimits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		known   api.Logins
+		stopped bool
+		until   time.Time
+	}{
+		"nothing is known":       {api.Logins{}, false, time.Time{}},
+		"one refusal":            {api.Logins{Refusals: 1}, false, time.Time{}},
+		"two refusals":           {api.Logins{Refusals: 2}, true, time.Time{}},
+		"a refusal that stopped": {api.Logins{Refusals: 1, Why: "no"}, true, time.Time{}},
+		"a ban":                  {api.Logins{Refusals: 1, BannedUntil: in(time.Minute)}, true, in(time.Minute)},
+		"a ban that is over":     {api.Logins{Refusals: 1, BannedUntil: ago(time.Minute), Why: "no"}, false, time.Time{}},
+		"a clock was set back":   {api.Logins{BannedUntil: in(48 * time.Hour), Last: in(time.Hour)}, true, in(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f Facts
+			if stopped := f.Recall(tt.known, limits, now); stopped != tt.stopped {
+				t.Fatalf("stopped: %v", stopped)
+			}
+			if tt.stopped && !f.Stop.Until.Equal(tt.until) {
+				t.Errorf("until %v, want %v", f.Stop.Until, tt.until)
+			}
+			if f.LastLogin.After(now) {
+				t.Errorf("the last login is at %v", f.LastLogin)
+			}
+		})
+	}
+}
+
+func TestTheBackoffGrowsAndHasJitter(t *testing.T) {
+	for failures, want := range map[int]time.Duration{1: 5 * time.Second, 2: 10 * time.Second, 5: 80 * time.Second, 9: 15 * time.Minute, 100: 15 * time.Minute} {
+		longest, shortest := Backoff(failures, limits.RetryMin, limits.RetryMax, 0), Backoff(failures, limits.RetryMin, limits.RetryMax, 1)
+		if longest != want || shortest > want*4/5 || shortest < want*4/5-1 {
+			t.Errorf("after %d failures: %v to %v, want %v", failures, shortest, longest, want)
+		}
+	}
+}
