@@ -12,6 +12,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
@@ -49,8 +50,9 @@ type session struct {
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
-	meter      *usage.Meter // measures what its job uses
-	inside     atomic.Int32 // how many shells, editors and copies are inside its job
+	meter      *usage.Meter                // measures what its job uses
+	inside     atomic.Int32                // how many shells, editors and copies are inside its job
+	nodes      atomic.Pointer[jobnode.Run] // of the job, while it is followed
 
 	mu           sync.Mutex
 	cfg          configs.Session
@@ -61,7 +63,6 @@ type session struct {
 	attempt      *attempt // the attempt in progress
 	watch        *jobwatch.Watch
 	observed     map[observation]*jobwatch.Watch // while no attempt follows them
-	nodes        *jobNodes                       // of the job, while it is followed
 	cancelledJob string                          // the ID of the job that a person cancelled through tunctl
 	unfollowed   string                          // the ref of the job that none is submitted to follow
 }
