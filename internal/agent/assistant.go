@@ -69,11 +69,11 @@ func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hou
 // it may take more than is left of the day. A job of several nodes counts for each of them,
 // also if it does not use them whole, and an array for each of its jobs.
 func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
-	script, err := jobs.Script(ctx, sub)
+	script, err := jobs.Drafts().Script(ctx, sub)
 	if err != nil {
 		return err
 	}
-	size, err := jobs.SizeOf(ctx, sub, script)
+	size, err := jobs.Drafts().SizeOf(ctx, sub, script)
 	if err != nil {
 		return err
 	}
