@@ -16,9 +16,6 @@ import (
 // other arguments.
 type Drafts struct{ host *host }
 
-// Drafts returns the drafts of submissions to the host.
-func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host} }
-
 // Script is the text of the submission's script, as far as schedulers look for options in it.
 func (b *Drafts) Script(ctx context.Context, s Submission) (string, error) {
 	if s.Script == "" {

@@ -94,7 +94,7 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	id, _ := sched.SplitRef(wholeJob(s, job))
+	id, _ := sched.SplitRef(sched.WholeRef(s, job))
 	return w.poll.markCancelled(s.AsRequested(job, id))[0], true, nil
 }
 

@@ -77,6 +77,39 @@ func (p *poll) pause(ctx context.Context) error {
 	}
 }
 
+func (p *poll) newWatch(id string, passive bool) *Watch {
+	x := &Watch{id: id, poll: p, c: make(chan Report, 1), began: time.Now(), passive: passive}
+	x.job.ID, x.job.Cluster = sched.SplitRef(id)
+	x.job.State = api.JobUnknown
+	return x
+}
+
+// watch adds a watch that causes queries.
+func (p *poll) watch(id string) *Watch {
+	x := p.newWatch(id, false)
+	p.mu.Lock()
+	if s, ok := p.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
+		x.job, x.submitted = s.job, s.at
+	}
+	if p.isEarlyLocked() && !p.anyActiveLocked() {
+		p.early = time.Time{} // nobody watched when it was due
+	}
+	p.watches[x] = struct{}{}
+	p.soon = true
+	p.mu.Unlock()
+	signal(p.wake)
+	return x
+}
+
+// observe adds a watch that causes no query.
+func (p *poll) observe(id string) *Watch {
+	x := p.newWatch(id, true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watches[x] = struct{}{}
+	return x
+}
+
 // scope is which jobs a query is for.
 type scope bool
 

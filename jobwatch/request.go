@@ -41,8 +41,8 @@ func (b *Drafts) SizeOf(ctx context.Context, s Submission, script string) (Size,
 	if d.Time < sched.TooMuch*time.Second {
 		size.Time = d.Time
 	}
-	if d.Most < sched.TooMuch/max(d.Jobs, 1) {
-		size.Nodes = d.Most * d.Jobs
+	if d.Most < sched.TooMuch/max(d.ArraySize, 1) {
+		size.Nodes = d.Most * d.ArraySize
 	}
 	return size, err
 }

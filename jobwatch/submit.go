@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -16,28 +14,6 @@ import (
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
-
-// Submission is a job to be submitted exactly once.
-type Submission struct {
-	// Tag names the submission. Submitting the same tag again, from here or from another
-	// computer with the same home on the host, never makes a second job.
-	Tag string
-	// Script is the path of the job script on the host; ~/ is the home folder.
-	Script string
-	// Content is the job script itself, if it is not on the host, and Base its file name
-	// there.
-	Content []byte
-	Base    string
-	// Args are extra arguments of the scheduler's submit command.
-	Args []string
-	// Workdir is the folder to submit from; the home folder if empty.
-	Workdir string
-	// Session is the name of the session, for people who look into the tag's folder.
-	Session string
-	// Awaited says that a person waits for the job: if it is watched, it is queried once after
-	// Limits.QueryAfterSubmit.
-	Awaited bool
-}
 
 // DoubtError says that the result of a submission is unknown: the job may exist. A person
 // must check before anything is submitted under another tag.
@@ -98,7 +74,7 @@ func (u *submitter) submit(ctx context.Context, scheduler sched.Scheduler, s Sub
 	if errors.Is(err, sched.ErrDoubt) {
 		var found api.Job
 		if found, err = u.findSubmitted(ctx, scheduler, s.Tag, a); err == nil {
-			id = wholeJob(scheduler, found)
+			id = sched.WholeRef(scheduler, found)
 		}
 	}
 	if err != nil {
@@ -171,12 +147,6 @@ func (u *submitter) findSubmitted(ctx context.Context, scheduler sched.Scheduler
 		WithHint("list your jobs on the host when the scheduler responds; start the session again only if this job is not among them")
 }
 
-// wholeJob is what the submit command would have printed for a job: of a task, its array.
-func wholeJob(scheduler sched.Scheduler, job api.Job) (ref string) {
-	job.ID = scheduler.ArrayOf(job.ID)
-	return job.Ref()
-}
-
 // describeSubmitted is the new job, with what the scheduler already reports of it. A site's
 // wrapper may print other numbers than the job's id: if ref is not the job of our script, the
 // one that is has precedence, which only Slurm tells. If there is none, as where a wrapper
@@ -188,9 +158,9 @@ func (u *submitter) describeSubmitted(ctx context.Context, scheduler sched.Sched
 		if errors.Is(e, remote.ErrNoAnswer) && ctxtime.Sleep(ctx, u.host.limits.QueryMin) == nil {
 			ours, e = scheduler.FindTagged(ctx, u.host.sh, s.Tag)
 		}
-		if e == nil && wholeJob(scheduler, ours) != ref {
+		if e == nil && sched.WholeRef(scheduler, ours) != ref {
 			u.host.log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
-			ref = wholeJob(scheduler, ours)
+			ref = sched.WholeRef(scheduler, ours)
 			job, err = scheduler.Detail(ctx, u.host.sh, ref)
 		}
 	}
@@ -206,25 +176,6 @@ func (u *submitter) describeSubmitted(ctx context.Context, scheduler sched.Sched
 		job.Hint = strings.TrimPrefix(job.Hint+"; "+note, "; ")
 	}
 	return job
-}
-
-func (s Submission) base() string {
-	return cmp.Or(s.Base, path.Base(s.Script))
-}
-
-func (s Submission) check() error {
-	base := s.base()
-	switch {
-	case !sched.ValidTag.MatchString(s.Tag):
-		return fmt.Errorf("%q is not a valid tag", s.Tag)
-	case s.Script == "" && len(s.Content) == 0:
-		return errors.New("the job script is empty")
-	case bytes.IndexByte(s.Content, 0) >= 0:
-		return errors.New("the job script is not text: it contains a NUL byte")
-	case base == "." || base == ".." || base == "/" || strings.ContainsAny(base, "/\x00\n") || strings.HasPrefix(base, sched.OwnPrefix):
-		return fmt.Errorf("%q is not a valid name for a job script", base)
-	}
-	return nil
 }
 
 // TestStart asks the scheduler when a job would start, without submitting it. If the scheduler would refuse the job, that is an *api.Error with

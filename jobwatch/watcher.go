@@ -96,6 +96,9 @@ func (w *Watcher) LastJobs() []api.Job { return w.poll.lastJobs() }
 // has changed since. It waits for a running query, so that the watches have its answer.
 func (w *Watcher) Refresh(ctx context.Context) error { return w.poll.refresh(ctx) }
 
+// Drafts returns the drafts of submissions to the host.
+func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host} }
+
 // QuerySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
 // something is about to change.
 func (w *Watcher) QuerySoon() { w.poll.querySoon() }
