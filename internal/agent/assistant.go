@@ -65,6 +65,14 @@ func assistantName(name string) string {
 
 func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hours), 'f', -1, 64) }
 
+// permittedByPerson reports whether a person asked for the job, and not an assistant only.
+func (f *jobFinder) permittedByPerson() bool {
+	s := f.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempt != nil && s.attempt.permit.ByPerson(time.Now())
+}
+
 // chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
 // it may take more than is left of the day. A job of several nodes counts for each of them,
 // also if it does not use them whole, and an array for each of its jobs.

@@ -92,13 +92,6 @@ func (s *session) permitted() bool {
 	return s.attempt != nil && s.attempt.permit.Live(time.Now())
 }
 
-// permittedByPerson reports whether a person asked for the job, and not an assistant only.
-func (s *session) permittedByPerson() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.attempt != nil && s.attempt.permit.ByPerson(time.Now())
-}
-
 // grantLocked records a person's permission. A job that was started by hand is never
 // submitted again, and a session with only forwards has no job.
 func (r *attempt) grantLocked(waiter string) {

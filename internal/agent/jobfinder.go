@@ -222,7 +222,7 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 	if err == nil && !s.permitted() { // it may have ended meanwhile
 		err = f.noJobError(was)
 	}
-	if err == nil && !s.permittedByPerson() {
+	if err == nil && !f.permittedByPerson() {
 		err = f.chargeAssistant(ctx, order)
 	}
 	if err != nil {

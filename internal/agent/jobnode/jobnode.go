@@ -36,9 +36,9 @@ type Machine interface {
 type Options struct {
 	Host   *tunnel.Host
 	Runner remote.Runner // runs commands on the host
-	// Learned is what other nodes of the host have shown.
-	Learned *node.Learned
-	Jobs    *jobwatch.Watcher
+	Jobs   *jobwatch.Watcher
+	// Open opens a node of the host, with what was learnt about the routes there.
+	Open func(node.Options) *node.Node
 	// Grace is how long the names of a node that are known may fail before others are looked up.
 	Grace time.Duration
 	// Site is the site of the host, if it has one, as it is now.
@@ -156,7 +156,7 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	if n.Reached(name) {
 		since = time.Now() // this one is enough
 	}
-	o := node.Options{Learned: n.Learned, Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice}
+	o := node.Options{Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
@@ -174,7 +174,7 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	case n.run.Err() != nil:
 		return nil, errRunOver
 	case n.open[name] == nil: // else another caller was faster
-		n.open[name] = node.New(n.Host.Link(), o)
+		n.open[name] = n.Open(o)
 		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil

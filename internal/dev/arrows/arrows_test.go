@@ -37,11 +37,12 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
 	"internal/agent/logs":      {"configs", "internal/agent/localapi", "internal/api", "jobwatch/joblog", "jobwatch/remote"},
 	"internal/agent/jobnode":   {"configs", "internal/api", "internal/gateway", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
+	"internal/agent/stream":    {"internal/agent/forwards", "internal/agent/jobnode", "internal/agent/probe", "internal/api", "internal/gateway", "tunnel"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
 	"internal/gateway":         {"internal/atomicfile"},
 	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
