@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/editor"
 	"tunctl/internal/term"
 )
 
@@ -269,8 +270,8 @@ func (at position) values(kinds []string, typed string) candidates {
 		case "SRC", "DST":
 			src.locations(&o, typed)
 		case "EDITOR":
-			for _, e := range editors {
-				o.add(e.command, e.title)
+			for _, e := range editor.All {
+				o.add(e.Command, e.Title)
 			}
 		case "FILE", "DIR":
 			o.files = true

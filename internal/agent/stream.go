@@ -20,7 +20,7 @@ const streamTimeout = 3 * time.Minute
 
 // handleStream opens the backend first, so that its errors are ordinary responses;
 // then the connection becomes the stream.
-func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
+func (a *server) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
 	err := localapi.Decode(w, r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
@@ -41,9 +41,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 		a.log.Error("cannot open a stream", "err", err)
 		return
 	}
-	a.mu.Lock()
 	ctx := a.ctx
-	a.mu.Unlock()
 	a.work.Go(func() {
 		defer func() { _ = client.Close() }()
 		defer to.Close()
@@ -51,7 +49,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (stream.Backend, error) {
+func (a *server) openStream(ctx context.Context, req api.StreamRequest) (stream.Backend, error) {
 	if req.Session != "" {
 		return a.openInside(ctx, req)
 	}
@@ -75,8 +73,8 @@ func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (stream.B
 // openInside opens a stream inside a session's job, or to its host if it has no job or no
 // scheduler. It never brings a session up: editors and git reconnect by timers, and would
 // spend an allocation.
-func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (stream.Backend, error) {
-	s, err := a.session(req.Session)
+func (a *server) openInside(ctx context.Context, req api.StreamRequest) (stream.Backend, error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return stream.Backend{}, err
 	}
@@ -124,13 +122,13 @@ func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (stream.B
 
 // streamOptions are those of a stream on a machine, which messages call name. It is inside a job,
 // or nodes is nil.
-func (a *Agent) streamOptions(name string, nodes *jobnode.Run) stream.Options {
-	return stream.Options{Name: name, Nodes: nodes, KeyFile: a.opt.Paths.Gateway(), Log: a.log}
+func (a *server) streamOptions(name string, nodes *jobnode.Run) stream.Options {
+	return stream.Options{Name: name, Nodes: nodes, KeyFile: a.paths.Gateway(), Log: a.log}
 }
 
 // streamHost connects the host that a stream goes to. The caller releases it: the
 // connection to a compute node lasts as long as its streams.
-func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
+func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
 	up := func(h api.Host) bool { return h.Alias == req.Host && h.State == api.HostUp }
 	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
 		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)

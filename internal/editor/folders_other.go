@@ -1,6 +1,6 @@
 //go:build !darwin && !windows
 
-package main
+package editor
 
 // programFolders are where programs are installed that are not on the PATH.
 func programFolders() []string { return nil }

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"fmt"
@@ -18,14 +18,14 @@ type plan struct {
 	ssh        string
 	session    string
 	jobName    string
-	submit     string   // a job script of the person's; "" for a builtin job
-	adopts     bool     // the session uses jobs of that name that the person starts
+	submit     string   // a job script of the user's; "" for a builtin job
+	adopts     bool     // the session uses jobs of that name that the user starts
 	workdir    string   // where to submit from
 	args       []string // for the scheduler
 	loggedIn   bool
 }
 
-// ownsJob reports whether the job is of the person's own making.
+// ownsJob reports whether the job is of the user's own making.
 func (p plan) ownsJob() bool { return p.submit != "" || p.adopts }
 
 var (
@@ -36,9 +36,9 @@ var (
 )
 
 // hostName is the host's name in the config: that of its site, or that of its entrance if the
-// person asked for it by that name or the config has another login node of the site. For a
+// user asked for it by that name or the config has another login node of the site. For a
 // generic site it is made from the address.
-func (i *interview) hostName(s configs.Site, ssh string) string {
+func hostName(cfg *configs.Config, argument string, s configs.Site, ssh string) string {
 	address := addressOf(ssh)
 	if s.Generic() {
 		name, _, _ := strings.Cut(address, ".")
@@ -47,8 +47,8 @@ func (i *interview) hostName(s configs.Site, ssh string) string {
 		}
 		return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
 	}
-	other := slices.ContainsFunc(i.cfg.Hosts, func(h configs.Host) bool { return h.Name == s.Name && addressOf(h.SSH) != address })
-	if e, ok := s.EntranceAt(address); ok && (other || i.argument == e.Name) {
+	other := slices.ContainsFunc(cfg.Hosts, func(h configs.Host) bool { return h.Name == s.Name && addressOf(h.SSH) != address })
+	if e, ok := s.EntranceAt(address); ok && (other || argument == e.Name) {
 		return e.Name
 	}
 	return s.Name

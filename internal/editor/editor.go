@@ -1,4 +1,6 @@
-package main
+// Package editor is VS Code and its relatives: where they are installed, what they need to work over
+// ssh, and how they open a folder of a host. It runs an editor only to list its extensions.
+package editor
 
 import (
 	"context"
@@ -16,62 +18,62 @@ import (
 	"tunctl/internal/api"
 )
 
-// editor is VS Code or one of its relatives.
-type editor struct {
-	command string // on the PATH
-	title   string
+// Editor is VS Code or one of its relatives.
+type Editor struct {
+	Command string // on the PATH
+	Title   string
 	get     string // where to get it
-	// extension is what it connects over ssh with; "" if it comes with its own.
-	extension string
+	// Extension is what it connects over ssh with; "" if it comes with its own.
+	Extension string
 	config    string    // the folder of its settings
-	settings  []setting // that work inside a job needs
+	Settings  []Setting // that work inside a job needs
 	places    []string  // below programFolders, if it is not on the PATH
 }
 
-// setting is a setting of an editor, and why it helps.
-type setting struct{ key, value, why string }
+// Setting is a setting of an editor, and why it helps.
+type Setting struct{ Key, Value, Why string }
 
-// editors are those that `tunctl code` looks for, in this order.
-var editors = []editor{
+// All are those that `tunctl code` looks for, in this order.
+var All = []Editor{
 	{
-		command: "code", title: "VS Code", get: "https://code.visualstudio.com", extension: "ms-vscode-remote.remote-ssh", config: "Code",
-		settings: []setting{
+		Command: "code", Title: "VS Code", get: "https://code.visualstudio.com", Extension: "ms-vscode-remote.remote-ssh", config: "Code",
+		Settings: []Setting{
 			{"remote.SSH.localServerDownload", `"always"`, "nodes without internet: the editor's server is downloaded here and copied"},
 			{"remote.SSH.lockfilesInTmp", "true", "the home folder is shared by many nodes"},
 		},
 		places: []string{"Visual Studio Code.app/Contents/Resources/app/bin/code", `Microsoft VS Code\bin\code.cmd`},
 	},
 	{
-		command: "cursor", title: "Cursor", get: "https://cursor.com", config: "Cursor",
+		Command: "cursor", Title: "Cursor", get: "https://cursor.com", config: "Cursor",
 		places: []string{"Cursor.app/Contents/Resources/app/bin/cursor", `cursor\resources\app\bin\cursor.cmd`},
 	},
 	{
-		command: "codium", title: "VSCodium", get: "https://vscodium.com", extension: "jeanp413.open-remote-ssh", config: "VSCodium",
+		Command: "codium", Title: "VSCodium", get: "https://vscodium.com", Extension: "jeanp413.open-remote-ssh", config: "VSCodium",
 		places: []string{"VSCodium.app/Contents/Resources/app/bin/codium", `VSCodium\bin\codium.cmd`},
 	},
 	{
-		command: "positron", title: "Positron", get: "https://positron.posit.co", config: "Positron",
+		Command: "positron", Title: "Positron", get: "https://positron.posit.co", config: "Positron",
 		places: []string{"Positron.app/Contents/Resources/app/bin/positron", "Positron.app/Contents/Resources/app/bin/code", `Positron\bin\positron.cmd`},
 	},
 }
 
-// findEditor is the editor of that name or path, or the first that is installed for "", and
+// Find is the editor of that name or path, or the first that is installed for "", and
 // its program.
-func findEditor(name string) (e editor, program string, err error) {
+func Find(name string) (e Editor, program string, err error) {
 	if name == "" {
-		for _, e := range editors {
+		for _, e := range All {
 			if program := e.find(); program != "" {
 				return e, program, nil
 			}
 		}
-		return e, "", api.Errorf(api.CodeFailed, "no editor is installed that can work inside a job: %s", editorNames()).
-			WithHint("install %s; or name its program with --editor PATH", editorLinks())
+		return e, "", api.Errorf(api.CodeFailed, "no editor is installed that can work inside a job: %s", Names()).
+			WithHint("install %s; or name its program with --editor PATH", links())
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".cmd")
-	known := slices.IndexFunc(editors, func(e editor) bool { return e.command == base })
-	e = editor{command: base, title: name}
+	known := slices.IndexFunc(All, func(e Editor) bool { return e.Command == base })
+	e = Editor{Command: base, Title: name}
 	if known >= 0 {
-		e = editors[known]
+		e = All[known]
 	}
 	if strings.ContainsAny(name, `/\`) {
 		if program, err = exec.LookPath(name); err != nil {
@@ -82,39 +84,39 @@ func findEditor(name string) (e editor, program string, err error) {
 	}
 	if known < 0 {
 		return e, "", api.Errorf(api.CodeUsage, "unknown editor %q", name).
-			WithHint("available: %s; or the path of another that is made from VS Code", editorNames())
+			WithHint("available: %s; or the path of another that is made from VS Code", Names())
 	}
 	if program = e.find(); program == "" {
-		err = api.Errorf(api.CodeFailed, "%s is not installed: no program %q on the PATH or in the usual folders", e.title, e.command).
+		err = api.Errorf(api.CodeFailed, "%s is not installed: no program %q on the PATH or in the usual folders", e.Title, e.Command).
 			WithHint("get it from %s; or name its program with --editor PATH", e.get)
 	}
 	return e, program, err
 }
 
-// editorNames lists the commands of all editors.
-func editorNames() string {
-	names := make([]string, len(editors))
-	for i, e := range editors {
-		names[i] = e.command
+// Names lists the commands of all editors.
+func Names() string {
+	names := make([]string, len(All))
+	for i, e := range All {
+		names[i] = e.Command
 	}
 	return strings.Join(names, ", ")
 }
 
-// editorLinks says where to get each editor, and what else it needs.
-func editorLinks() string {
-	links := make([]string, len(editors))
-	for i, e := range editors {
-		links[i] = fmt.Sprintf("%s (%s)", e.title, e.get)
-		if e.extension != "" {
-			links[i] += " with its extension " + e.extension
+// links says where to get each editor, and what else it needs.
+func links() string {
+	links := make([]string, len(All))
+	for i, e := range All {
+		links[i] = fmt.Sprintf("%s (%s)", e.Title, e.get)
+		if e.Extension != "" {
+			links[i] += " with its extension " + e.Extension
 		}
 	}
 	return strings.Join(links[:len(links)-1], ", ") + " or " + links[len(links)-1]
 }
 
 // find is the editor's program; "" if it is not installed.
-func (e editor) find() string {
-	if program, err := exec.LookPath(e.command); err == nil {
+func (e Editor) find() string {
+	if program, err := exec.LookPath(e.Command); err == nil {
 		return program
 	}
 	// Without its variable, a folder would be one of the current directory.
@@ -128,10 +130,10 @@ func (e editor) find() string {
 	return ""
 }
 
-// typed is how a person types the editor's program: its name only if the PATH leads there.
-func (e editor) typed(program string) string {
-	if found, err := exec.LookPath(e.command); err == nil && found == program {
-		return e.command
+// Typed is how a person types the editor's program: its name only if the PATH leads there.
+func (e Editor) Typed(program string) string {
+	if found, err := exec.LookPath(e.Command); err == nil && found == program {
+		return e.Command
 	}
 	return `"` + program + `"`
 }
@@ -139,19 +141,19 @@ func (e editor) typed(program string) string {
 // listTimeout bounds how long an editor may take to list its extensions.
 const listTimeout = 10 * time.Second
 
-// lacksExtension reports whether the editor is known to lack the extension that it needs.
-func (e editor) lacksExtension(ctx context.Context, program string) bool {
-	if e.extension == "" {
+// LacksExtension reports whether the editor is known to lack the extension that it needs.
+func (e Editor) LacksExtension(ctx context.Context, program string) bool {
+	if e.Extension == "" {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, program, "--list-extensions").Output()
-	return err == nil && !slices.ContainsFunc(strings.Fields(string(out)), func(id string) bool { return strings.EqualFold(id, e.extension) })
+	return err == nil && !slices.ContainsFunc(strings.Fields(string(out)), func(id string) bool { return strings.EqualFold(id, e.Extension) })
 }
 
-// settingsFile is the editor's own settings, which are never changed by tunctl.
-func (e editor) settingsFile() string {
+// SettingsFile is the editor's own settings, which are never changed by tunctl.
+func (e Editor) SettingsFile() string {
 	dir, err := os.UserConfigDir()
 	if err != nil || e.config == "" {
 		return ""
@@ -159,15 +161,15 @@ func (e editor) settingsFile() string {
 	return filepath.Join(dir, e.config, "User", "settings.json")
 }
 
-// hasSetting reports whether the editor's settings file has a key, whatever its value. The
+// HasSetting reports whether the editor's settings file has a key, whatever its value. The
 // file may contain comments, so it is only searched.
-func (e editor) hasSetting(key string) bool {
-	text, err := os.ReadFile(e.settingsFile())
+func (e Editor) HasSetting(key string) bool {
+	text, err := os.ReadFile(e.SettingsFile())
 	return err == nil && strings.Contains(string(text), fmt.Sprintf("%q", key))
 }
 
-// openArguments are the editor's arguments for a file or a folder on a host of the ssh config.
-func openArguments(host, path string, isFile bool) []string {
+// OpenArguments are the editor's arguments for a file or a folder on a host of the ssh config.
+func OpenArguments(host, path string, isFile bool) []string {
 	kind := "--folder-uri"
 	if isFile {
 		kind = "--file-uri"

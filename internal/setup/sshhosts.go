@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"context"
@@ -19,40 +19,57 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// siteHint is a site that the person probably uses, and why.
+// siteHint is a site that the user probably uses, and why.
 type siteHint struct{ site, why string }
 
-// findHints finds the sites whose login nodes are in the person's ssh config or known_hosts.
-func (i *interview) findHints(ctx context.Context) {
-	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
-		i.addHint(i.resolve(ctx, alias), fmt.Sprintf("your ssh config has %s", alias))
+// sshHosts is what the user's files of ssh tell about hosts and sites.
+type sshHosts struct {
+	file    string // read in place of ~/.ssh/config; "": that
+	sites   configs.Sites
+	aliases []string
+	hints   []siteHint
+}
+
+// newSSHHosts collects the hosts that the user has set up for ssh. An error is of a file that
+// could not be read.
+func newSSHHosts(file string, sites configs.Sites) (*sshHosts, error) {
+	names, err := sshconfig.Aliases(file)
+	names = append(names, puttyHosts()...)
+	slices.Sort(names)
+	return &sshHosts{file: file, sites: sites, aliases: slices.Compact(names)}, err
+}
+
+// findHints finds the sites whose login nodes are in the user's ssh config or known_hosts.
+func (h *sshHosts) findHints(ctx context.Context) {
+	for _, alias := range h.aliases[:min(len(h.aliases), maxAliases)] {
+		h.addHint(h.resolve(ctx, alias), fmt.Sprintf("your ssh config has %s", alias))
 	}
 	// The files are those of a host without settings of its own.
-	settings, _ := sshconfig.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, "any.invalid")
+	settings, _ := sshconfig.Resolver{SSHConfig: h.file}.Settings(ctx, "any.invalid")
 	for _, file := range settings.UserKnownHosts {
 		text, _ := os.ReadFile(file) // most people have only one of them
 		for line := range strings.Lines(string(text)) {
-			for _, host := range namesOfLine(line, i.sites) {
-				i.addHint(host, fmt.Sprintf("you have logged in to %s: it is in %s", host, filepath.Base(file)))
+			for _, host := range namesOfLine(line, h.sites) {
+				h.addHint(host, fmt.Sprintf("you have logged in to %s: it is in %s", host, filepath.Base(file)))
 			}
 		}
 	}
 }
 
 // addHint adds the site that has the host among its login nodes, once.
-func (i *interview) addHint(host, why string) {
-	for _, s := range i.sites {
+func (h *sshHosts) addHint(host, why string) {
+	for _, s := range h.sites {
 		_, found := s.EntranceAt(host)
-		known := slices.ContainsFunc(i.hints, func(h siteHint) bool { return h.site == s.Name })
+		known := slices.ContainsFunc(h.hints, func(known siteHint) bool { return known.site == s.Name })
 		if found && !known {
-			i.hints = append(i.hints, siteHint{s.Name, why})
+			h.hints = append(h.hints, siteHint{s.Name, why})
 		}
 	}
 }
 
 // namesOfLine are the names in a line of known_hosts. Of a hashed line it is the login node of
 // a site with that hash. Lines with a marker, such as of an authority, are about more than
-// hosts that the person used.
+// hosts that the user used.
 func namesOfLine(line string, sites configs.Sites) []string {
 	marker, fields, _, _, _, err := ssh.ParseKnownHosts([]byte(line))
 	if err != nil || marker != "" {
@@ -102,27 +119,16 @@ func namesOfHash(hashed string, sites configs.Sites) []string {
 // maxAliases is how many of the ssh config's hosts are looked up: each may run ssh.
 const maxAliases = 40
 
-// findAliases collects the hosts that the person has set up for ssh.
-func (i *interview) findAliases() {
-	names, err := sshconfig.Aliases(sshConfigFile(i.cfg))
-	if err != nil {
-		i.Say("tunctl: %v", err)
-	}
-	names = append(names, puttyHosts()...)
-	slices.Sort(names)
-	i.aliases = slices.Compact(names)
-}
-
 // resolve is the host that ssh would dial for a destination; "" if that is not known.
-func (i *interview) resolve(ctx context.Context, destination string) string {
-	s, _ := sshconfig.Resolver{SSHConfig: sshConfigFile(i.cfg)}.Settings(ctx, destination)
+func (h *sshHosts) resolve(ctx context.Context, destination string) string {
+	s, _ := sshconfig.Resolver{SSHConfig: h.file}.Settings(ctx, destination)
 	return strings.ToLower(s.Hostname)
 }
 
 // aliasOf is the name of an address in the ssh config, if it has one.
-func (i *interview) aliasOf(ctx context.Context, address string) string {
-	for _, alias := range i.aliases[:min(len(i.aliases), maxAliases)] {
-		if i.resolve(ctx, alias) == strings.ToLower(address) {
+func (h *sshHosts) aliasOf(ctx context.Context, address string) string {
+	for _, alias := range h.aliases[:min(len(h.aliases), maxAliases)] {
+		if h.resolve(ctx, alias) == strings.ToLower(address) {
 			return alias
 		}
 	}
@@ -130,9 +136,9 @@ func (i *interview) aliasOf(ctx context.Context, address string) string {
 }
 
 // siteAt is the site with a destination among its login nodes.
-func (i *interview) siteAt(ctx context.Context, destination string) (configs.Site, bool) {
-	address := i.resolve(ctx, destination)
-	for _, s := range i.sites {
+func (h *sshHosts) siteAt(ctx context.Context, destination string) (configs.Site, bool) {
+	address := h.resolve(ctx, destination)
+	for _, s := range h.sites {
 		if _, ok := s.EntranceAt(address); ok {
 			return s, true
 		}

@@ -1,6 +1,10 @@
-package main
+package setup
 
-import "testing"
+import (
+	"testing"
+
+	"tunctl/configs"
+)
 
 func TestWhatIsTypedForTheSoftwareIsTakenByItsForm(t *testing.T) {
 	for typed, want := range map[string]software{
@@ -18,13 +22,17 @@ func TestWhatIsTypedForTheSoftwareIsTakenByItsForm(t *testing.T) {
 }
 
 func TestASitesOwnSetupIsOfferedFirst(t *testing.T) {
-	i := askedAt(t, "slurm", clusterFound(), "")
-	narval, err := i.sites.Find("narval")
+	j := askedAt(t, "slurm", clusterFound(), "")
+	sites, err := configs.LoadSites("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.job.Site = narval
-	list := i.software()
+	narval, err := sites.Find("narval")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.plan.job.Site = narval
+	list := j.software()
 	if len(list) != 2 || list[0].label != "as usual there" || list[0].answer != "" || list[1].value != "~/envs/lab" || list[1].answer != "venv" {
 		t.Errorf("offered %+v", list)
 	}

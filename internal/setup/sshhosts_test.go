@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func TestALoginNodeIsRecognizedInKnownHostsAlsoIfHashed(t *testing.T) {
 		hashed("login2.far.example") + key:        {"login2.far.example"},
 		hashed("gate.far.example:2222") + key:     {"gate.far.example"},
 		hashed("elsewhere.example") + key:         nil,
-		"*.far.example" + key:                     nil, // no host that the person used
+		"*.far.example" + key:                     nil, // no host that the user used
 		"@cert-authority login.far.example" + key: nil,
 		"# login.far.example" + key:               nil,
 		"|1|broken" + key:                         nil,
@@ -38,13 +38,13 @@ func TestALoginNodeIsRecognizedInKnownHostsAlsoIfHashed(t *testing.T) {
 }
 
 func TestEachSiteIsSuggestedOnce(t *testing.T) {
-	i := &interview{sites: configs.Sites{
+	h := &sshHosts{sites: configs.Sites{
 		{Name: "far", Entrances: []configs.Entrance{{Host: "login.far.example", Aliases: []string{"login*.far.example"}}}},
 	}}
 	for n, host := range []string{"login3.far.example", "login.far.example", "elsewhere.example", ""} {
-		i.addHint(host, fmt.Sprint("reason ", n))
+		h.addHint(host, fmt.Sprint("reason ", n))
 	}
-	if len(i.hints) != 1 || i.hints[0] != (siteHint{"far", "reason 0"}) {
-		t.Errorf("hints %v", i.hints)
+	if len(h.hints) != 1 || h.hints[0] != (siteHint{"far", "reason 0"}) {
+		t.Errorf("hints %v", h.hints)
 	}
 }

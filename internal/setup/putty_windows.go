@@ -1,4 +1,4 @@
-package main
+package setup
 
 import "golang.org/x/sys/windows/registry"
 

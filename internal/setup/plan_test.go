@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"strings"
@@ -47,8 +47,7 @@ func TestASecondClusterOfASiteIsAHostOfItsOwn(t *testing.T) {
 		{"saga", "ann@saga.sigma2.no", "saga"},
 		{"sigma2", "my-alias", "sigma2"},
 	} {
-		i := &interview{cfg: cfg, argument: c.argument}
-		if got := i.hostName(site, c.ssh); got != c.want {
+		if got := hostName(cfg, c.argument, site, c.ssh); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"cmp"
@@ -21,71 +21,71 @@ type software struct {
 	job    string // the name of the job to use
 }
 
-// askSoftware asks what to start: an environment with Jupyter, a job script of the person's,
+// askSoftware asks what to start: an environment with Jupyter, a job script of the user's,
 // or a job that serves already.
-func (i *interview) askSoftware(ctx context.Context) error {
-	given := slices.ContainsFunc([]string{"modules", "conda", "venv", "container"}, func(name string) bool { return i.job.Answers[name] != "" })
-	if i.job.App != "jupyter" || given {
+func (j *jobQuestions) askSoftware(ctx context.Context) error {
+	given := slices.ContainsFunc([]string{"modules", "conda", "venv", "container"}, func(name string) bool { return j.plan.job.Answers[name] != "" })
+	if j.plan.job.App != "jupyter" || given {
 		return nil
 	}
-	all := slices.DeleteFunc(i.software(), func(s software) bool {
-		_, ok := i.setting(s.answer)
+	all := slices.DeleteFunc(j.software(), func(s software) bool {
+		_, ok := setting(&j.plan.job, s.answer)
 		return s.answer != "" && !ok // it has no effect at this site
 	})
 	switch {
-	case len(all) == 0 && i.job.Site.Generic():
-		i.showInstall()
+	case len(all) == 0 && j.plan.job.Site.Generic():
+		j.showInstall()
 		return nil
 	case len(all) == 0:
 		return nil
 	case len(all) == 1:
-		i.Say("It starts %s: %s (%s)", cmp.Or(all[0].label, all[0].value), all[0].about, all[0].source)
-		return i.useSoftware(all[0])
+		j.Say("It starts %s: %s (%s)", cmp.Or(all[0].label, all[0].value), all[0].about, all[0].source)
+		return j.useSoftware(all[0])
 	}
 	offers := make([]offer, len(all))
 	for n, s := range all {
 		offers[n] = s.offer
 	}
-	q := configs.Question{Ask: fmt.Sprintf("What should `tunctl up %s` start? A folder, a module, a .sif image or a job script on the host will do, too", i.session)}
-	return i.ask(ctx, q, "--with", offers, func(text string) error {
+	q := configs.Question{Ask: fmt.Sprintf("What should `tunctl up %s` start? A folder, a module, a .sif image or a job script on the host will do, too", j.plan.session)}
+	return j.ask(ctx, q, "--with", offers, func(text string) error {
 		if n := slices.IndexFunc(offers, func(o offer) bool { return o.value == text }); n >= 0 {
-			return i.useSoftware(all[n])
+			return j.useSoftware(all[n])
 		}
-		return i.useSoftware(typedSoftware(text))
+		return j.useSoftware(typedSoftware(text))
 	})
 }
 
 // useSoftware has the session start what was chosen.
-func (i *interview) useSoftware(s software) error {
+func (j *jobQuestions) useSoftware(s software) error {
 	switch {
 	case s.script:
-		i.submit, i.adopts = s.value, s.job != ""
-		i.jobName = cmp.Or(s.job, i.jobName)
-		if folder := path.Dir(s.value); folder != "~" && folder != "." && folder != i.found.Home {
-			i.workdir = folder
+		j.plan.submit, j.plan.adopts = s.value, s.job != ""
+		j.plan.jobName = cmp.Or(s.job, j.plan.jobName)
+		if folder := path.Dir(s.value); folder != "~" && folder != "." && folder != j.found.Home {
+			j.plan.workdir = folder
 		}
 	case s.job != "":
-		i.jobName, i.adopts = s.job, true
+		j.plan.jobName, j.plan.adopts = s.job, true
 	case s.answer != "":
-		q, ok := i.setting(s.answer)
+		q, ok := setting(&j.plan.job, s.answer)
 		if !ok {
-			return fmt.Errorf("%s runs jobs in its own containers: set prepare in the session for what is inside", i.job.Site.Name)
+			return fmt.Errorf("%s runs jobs in its own containers: set prepare in the session for what is inside", j.plan.job.Site.Name)
 		}
-		return i.job.Answer(q, s.value)
+		return j.plan.job.Answer(q, s.value)
 	}
 	return nil
 }
 
-// software lists what was found, the best first: a script that the person wrote for this
+// software lists what was found, the best first: a script that the user wrote for this
 // cluster, their own environments, then those of the site.
-func (i *interview) software() []software {
+func (j *jobQuestions) software() []software {
 	var list []software
-	if site := i.job.Site; !site.Generic() && (site.Job.Setup != "" || site.Job.Environment != "") {
+	if site := j.plan.job.Site; !site.Generic() && (site.Job.Setup != "" || site.Job.Environment != "") {
 		list = append(list, software{offer: offer{label: "as usual there", about: "what the site file sets up", source: site.Name}})
 	}
-	serving := slices.Clone(i.found.Serving)
-	for _, s := range i.found.Scripts {
-		o := software{offer: offer{value: i.tilde(s.Path), about: "your job script", source: "your home folder"}, script: true, job: s.Job}
+	serving := slices.Clone(j.found.Serving)
+	for _, s := range j.found.Scripts {
+		o := software{offer: offer{value: j.tilde(s.Path), about: "your job script", source: "your home folder"}, script: true, job: s.Job}
 		if s.Job != "" {
 			o.about += " for jobs called " + s.Job
 		}
@@ -95,8 +95,8 @@ func (i *interview) software() []software {
 		}
 		list = append(list, o)
 	}
-	for _, e := range i.found.Environments {
-		s := software{offer: offer{value: i.tilde(e.Path), about: environmentText(e), source: e.Source}}
+	for _, e := range j.found.Environments {
+		s := software{offer: offer{value: j.tilde(e.Path), about: environmentText(e), source: e.Source}}
 		switch e.Kind {
 		case api.EnvironmentModule:
 			s.answer = "modules"
@@ -130,7 +130,7 @@ func environmentText(e api.Environment) string {
 	return text + kind
 }
 
-// typedSoftware is what a person typed, by its form.
+// typedSoftware is what a user typed, by its form.
 func typedSoftware(text string) software {
 	s := software{offer: offer{value: text}}
 	switch extension := path.Ext(text); {
@@ -150,11 +150,19 @@ func typedSoftware(text string) software {
 
 // showInstall says how to make an environment where no Jupyter was found, and has the session
 // use it.
-func (i *interview) showInstall() {
+func (j *jobQuestions) showInstall() {
 	const folder = "~/jupyter"
-	i.Say("%s no Jupyter was found on %s. These commands install it there; tunctl runs none of them:\n\n"+
+	j.Say("%s no Jupyter was found on %s. These commands install it there; tunctl runs none of them:\n\n"+
 		"  tunctl ssh %s\n  python3 -m venv %s\n  %s/bin/pip install jupyterlab\n\n"+
 		"If python3 is missing or old there, look for a module of it first: module avail python",
-		i.Paint(term.Yellow, "!"), i.host, i.host, folder, folder)
-	i.set("venv", folder, "as in these commands")
+		j.Paint(term.Yellow, "!"), j.plan.host, j.plan.host, folder, folder)
+	j.set("venv", folder, "as in these commands")
+}
+
+// tilde is a path on the host as a user writes it.
+func (j *jobQuestions) tilde(file string) string {
+	if rest, ok := strings.CutPrefix(file, j.found.Home+"/"); ok && j.found.Home != "" && j.found.Home != "/" {
+		return "~/" + rest
+	}
+	return file
 }

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"io"
@@ -12,9 +12,9 @@ import (
 	"tunctl/internal/term"
 )
 
-// askedAt is an interview about a host of that scheduler where this was found, with what the
-// person types.
-func askedAt(t *testing.T, scheduler string, found api.Look, typed string) *interview {
+// askedAt are the questions about a host of that scheduler where this was found, with what the
+// user types.
+func askedAt(t *testing.T, scheduler string, found api.Look, typed string) *jobQuestions {
 	t.Helper()
 	sites, err := configs.LoadSites("")
 	if err != nil {
@@ -25,10 +25,8 @@ func askedAt(t *testing.T, scheduler string, found api.Look, typed string) *inte
 		t.Fatal(err)
 	}
 	terminal := &term.Terminal{In: strings.NewReader(typed), Out: io.Discard, Err: io.Discard, Interactive: true}
-	return &interview{
-		invocation: &invocation{Terminal: terminal}, cfg: &configs.Config{}, sites: sites, looked: true, found: found,
-		plan: plan{session: "jupyter", job: configs.Job{App: "jupyter", Name: "jupyter", Site: site, Answers: map[string]string{}}},
-	}
+	p := &plan{session: "jupyter", job: configs.Job{App: "jupyter", Name: "jupyter", Site: site, Answers: map[string]string{}}}
+	return &jobQuestions{asker: &asker{Terminal: terminal, job: &p.job}, plan: p, looked: true, found: found}
 }
 
 // clusterFound is a cluster with two accounts and four partitions.
@@ -59,20 +57,20 @@ func TestTheAnswersOfALookFitEachOther(t *testing.T) {
 		{"hour=8\nphys\n\n", map[string]string{"account": "phys", "partition": "batch", "venv": "~/envs/lab"}, nil}, // a misspelled setting is no account
 		{"\nhours=x\n\tunlisted\n", map[string]string{"account": "proj", "partition": "unlisted", "venv": "~/envs/lab"}, nil},
 	} {
-		i := askedAt(t, "slurm", clusterFound(), c.typed)
-		if err := i.askJob(t.Context()); err != nil || !maps.Equal(i.job.Answers, c.with) || !slices.Equal(i.args, c.args) {
-			t.Errorf("%q: %v\n%v %v, want\n%v %v", c.typed, err, i.job.Answers, i.args, c.with, c.args)
+		j := askedAt(t, "slurm", clusterFound(), c.typed)
+		if err := j.askAll(t.Context()); err != nil || !maps.Equal(j.plan.job.Answers, c.with) || !slices.Equal(j.plan.args, c.args) {
+			t.Errorf("%q: %v\n%v %v, want\n%v %v", c.typed, err, j.plan.job.Answers, j.plan.args, c.with, c.args)
 		}
 	}
 }
 
 func TestOnlyPartitionsThatAcceptTheAccountAreOffered(t *testing.T) {
-	i := askedAt(t, "slurm", clusterFound(), "")
-	partition, _ := i.setting("partition")
+	j := askedAt(t, "slurm", clusterFound(), "")
+	partition, _ := setting(&j.plan.job, "partition")
 	for account, want := range map[string][]string{"proj": {"batch", "teach"}, "phys": {"batch", "gpu"}, "": {"batch", "gpu", "teach"}} {
 		var got []string
-		i.job.Answers = map[string]string{"account": account}
-		for _, o := range i.offers(partition) {
+		j.plan.job.Answers = map[string]string{"account": account}
+		for _, o := range j.offers(partition) {
 			got = append(got, o.value)
 		}
 		if !slices.Equal(got, want) {
