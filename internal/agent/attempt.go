@@ -168,14 +168,3 @@ func (r *attempt) lapseLocked() {
 func (s *session) wouldSubmitLocked() bool {
 	return s.facts.Job == nil && s.facts.Remembered == nil && s.cfg.Submit != ""
 }
-
-// waiterLeft ends what a command permitted, after its stream has ended.
-func (a *server) waiterLeft(name string) {
-	a.waiters.Exit(name)
-	if a.waiters.Has(name) {
-		return
-	}
-	for _, s := range a.sessions.live() {
-		s.revoke(name)
-	}
-}

@@ -10,40 +10,33 @@ import (
 	"tunctl/internal/api"
 )
 
-// handleExtend asks the scheduler to give a session's job more time, and checks the result.
-func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
-	if req.Seconds <= 0 {
-		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
-	}
-	s, err := a.sessions.find(req.Session)
-	if err != nil {
-		return api.ExtendResponse{}, err
-	}
+// extend asks the scheduler to give the session's job more time, and checks the result.
+func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error) {
 	job, err := s.extendable()
 	if err != nil {
-		return api.ExtendResponse{}, err
+		return api.Job{}, err
 	}
-	jobs := a.hosts.Watcher(s.host())
+	jobs := s.agent.hosts.Watcher(s.host())
 	ended := api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
 	before, found, err := jobs.Detail(ctx, job.Ref())
 	switch {
 	case err != nil:
-		return api.ExtendResponse{}, err
+		return api.Job{}, err
 	case !found || s.submissions.asRecorded(before).State.Ended(): // its number may be another job's by now
-		return api.ExtendResponse{}, ended
+		return api.Job{}, ended
 	}
-	limit := job.End.Sub(job.Start) + time.Duration(req.Seconds)*time.Second
+	limit := job.End.Sub(job.Start) + by
 	if err := jobs.Extend(ctx, job.Ref(), limit); err != nil {
-		return api.ExtendResponse{}, err
+		return api.Job{}, err
 	}
 	after, found, err := jobs.Detail(ctx, job.Ref())
 	switch {
 	case err != nil:
-		return api.ExtendResponse{}, err
+		return api.Job{}, err
 	case !found || after.State.Ended():
-		return api.ExtendResponse{}, ended
+		return api.Job{}, ended
 	case !after.End.After(job.End):
-		return api.ExtendResponse{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
+		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
 			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
 	if newKeeper(s, jobs).due(after).After(time.Now().Add(keepSlack)) {
@@ -51,7 +44,7 @@ func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.E
 		after.Hint = s.submissions.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 	}
 	s.updateJob(ctx, after)
-	return api.ExtendResponse{Job: after}, nil
+	return after, nil
 }
 
 // updateJob passes a job that was queried apart from the watch to the session, and waits
