@@ -22,58 +22,58 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 		problem   string
 	}{
 		"slurm": {
-			Slurm, "#SBATCH --time=1:00\n",
+			slurmName, "#SBATCH --time=1:00\n",
 			[]string{"--exclusive"},
 			map[string]string{"hours": "8", "cpus": "4", "memory": "16G", "gpus": "2", "nodes": "1", "account": "a", "partition": "p", "qos": "q"},
 			"--exclusive --account=a --cpus-per-task=4 --gres=gpu:2 --time=08:00:00 --mem=16G --nodes=1 --partition=p --qos=q", "",
 		},
-		"seconds are not lost":        {Slurm, "", nil, map[string]string{"hours": "0.001"}, "--time=00:01:00", ""},
-		"project and queue":           {Slurm, "", nil, map[string]string{"project": "a", "queue": "p"}, "--account=a --partition=p", ""},
-		"the type of GPU stays":       {Slurm, "#SBATCH --gres=gpu:a100:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:a100:2", ""},
-		"a type like 2080ti stays":    {Slurm, "#SBATCH --gres=gpu:2080ti:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2080ti:2", ""},
-		"a type without a number":     {Slurm, "#SBATCH --gres=gpu:a100\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:a100:2", ""},
-		"neither type nor number":     {Slurm, "#SBATCH --gres=gpu\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
-		"the option for GPUs stays":   {Slurm, "#SBATCH -G v100:1\n", nil, map[string]string{"gpus": "4"}, "--gpus=v100:4", ""},
-		"GPUs per node":               {Slurm, "#SBATCH --gpus-per-node 1\n", nil, map[string]string{"gpus": "4"}, "--gpus-per-node=4", ""},
-		"arguments before the script": {Slurm, "#SBATCH --gpus=1\n", []string{"--gpus=a100:1"}, map[string]string{"gpus": "2"}, "--gpus=a100:1 --gpus=a100:2", ""},
-		"two options for GPUs":        {Slurm, "#SBATCH --gpus=1\n#SBATCH --gres=gpu:1\n", nil, map[string]string{"gpus": "2"}, "", "both --gpus and --gres"},
-		"two kinds of GPUs":           {Slurm, "#SBATCH --gres=gpu:a100:1,gpu:v100:1\n", nil, map[string]string{"gpus": "2"}, "", "several kinds"},
-		"other gres":                  {Slurm, "#SBATCH --gres=nvme:1\n", nil, map[string]string{"gpus": "2"}, "--gres=nvme:1,gpu:2", ""},
-		"two words for one option":    {Slurm, "", nil, map[string]string{"partition": "p", "queue": "q"}, "", "partition=p is the same option"},
-		"after the first command":     {Slurm, "true\n#SBATCH --gres=gpu:a100:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
+		"seconds are not lost":        {slurmName, "", nil, map[string]string{"hours": "0.001"}, "--time=00:01:00", ""},
+		"project and queue":           {slurmName, "", nil, map[string]string{"project": "a", "queue": "p"}, "--account=a --partition=p", ""},
+		"the type of GPU stays":       {slurmName, "#SBATCH --gres=gpu:a100:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:a100:2", ""},
+		"a type like 2080ti stays":    {slurmName, "#SBATCH --gres=gpu:2080ti:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2080ti:2", ""},
+		"a type without a number":     {slurmName, "#SBATCH --gres=gpu:a100\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:a100:2", ""},
+		"neither type nor number":     {slurmName, "#SBATCH --gres=gpu\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
+		"the option for GPUs stays":   {slurmName, "#SBATCH -G v100:1\n", nil, map[string]string{"gpus": "4"}, "--gpus=v100:4", ""},
+		"GPUs per node":               {slurmName, "#SBATCH --gpus-per-node 1\n", nil, map[string]string{"gpus": "4"}, "--gpus-per-node=4", ""},
+		"arguments before the script": {slurmName, "#SBATCH --gpus=1\n", []string{"--gpus=a100:1"}, map[string]string{"gpus": "2"}, "--gpus=a100:1 --gpus=a100:2", ""},
+		"two options for GPUs":        {slurmName, "#SBATCH --gpus=1\n#SBATCH --gres=gpu:1\n", nil, map[string]string{"gpus": "2"}, "", "both --gpus and --gres"},
+		"two kinds of GPUs":           {slurmName, "#SBATCH --gres=gpu:a100:1,gpu:v100:1\n", nil, map[string]string{"gpus": "2"}, "", "several kinds"},
+		"other gres":                  {slurmName, "#SBATCH --gres=nvme:1\n", nil, map[string]string{"gpus": "2"}, "--gres=nvme:1,gpu:2", ""},
+		"two words for one option":    {slurmName, "", nil, map[string]string{"partition": "p", "queue": "q"}, "", "partition=p is the same option"},
+		"after the first command":     {slurmName, "true\n#SBATCH --gres=gpu:a100:1\n", nil, map[string]string{"gpus": "2"}, "--gres=gpu:2", ""},
 
 		"pbs": {
-			PBS, "#PBS -l select=1:ncpus=2:ngpus=1:mem=16gb\n#PBS -l walltime=1:00:00\n", nil,
+			pbsName, "#PBS -l select=1:ncpus=2:ngpus=1:mem=16gb\n#PBS -l walltime=1:00:00\n", nil,
 			map[string]string{"hours": "2", "project": "p", "queue": "q", "account": "a"},
 			"-A a -l walltime=02:00:00 -P p -q q", "",
 		},
 		"a select": {
-			PBS, "#PBS -l select=1:ncpus=2:ngpus=1:mem=16gb\n", nil,
+			pbsName, "#PBS -l select=1:ncpus=2:ngpus=1:mem=16gb\n", nil,
 			map[string]string{"gpus": "2", "cpus": "8", "memory": "32gb", "nodes": "2"},
 			"-l select=2:ncpus=8:ngpus=2:mem=32gb", "",
 		},
 		"a select in the arguments": {
-			PBS, "#PBS -l select=1:ncpus=2\n",
+			pbsName, "#PBS -l select=1:ncpus=2\n",
 			[]string{"-l", "select=1:ncpus=4,walltime=1:00:00", "-V"},
 			map[string]string{"cpus": "8", "hours": "3"},
 			"-V -l select=1:ncpus=8 -l walltime=03:00:00", "",
 		},
-		"an attached value":           {PBS, "", []string{"-lwalltime=1:00:00", "-qold"}, map[string]string{"hours": "3", "queue": "new"}, "-l walltime=03:00:00 -q new", ""},
-		"the whole job":               {PBS, "#PBS -l ncpus=1\n", nil, map[string]string{"cpus": "8", "gpus": "1"}, "-l ncpus=8 -l ngpus=1", ""},
-		"a select without it":         {PBS, "#PBS -l select=1:ncpus=2\n", nil, map[string]string{"gpus": "1"}, "", "select=1:ncpus=2 has no ngpus"},
-		"chunks of several kinds":     {PBS, twoKinds, nil, map[string]string{"cpus": "1"}, "", "several kinds of chunks"},
-		"Torque":                      {PBS, torque, nil, map[string]string{"cpus": "1"}, "", "nodes=1:ppn=4"},
-		"nodes without a select":      {PBS, "", nil, map[string]string{"nodes": "2"}, "", "no select"},
-		"no word":                     {PBS, "", nil, map[string]string{"qos": "high"}, "", "pbs has no word for it"},
-		"grid engine":                 {GridEngine, "#$ -l h_rt=1:0:0\n", []string{"-l", "h_rt=2:0:0,gpu=1"}, map[string]string{"hours": "4", "gpus": "2", "queue": "q"}, "-l gpu=2 -l h_rt=04:00:00 -q q", ""},
-		"slots":                       {GridEngine, "#$ -pe smp 2\n", nil, map[string]string{"cpus": "8"}, "-pe smp 8", ""},
-		"slots in the arguments":      {GridEngine, "", []string{"-pe", "mpi", "2", "-V"}, map[string]string{"cpus": "8"}, "-V -pe mpi 8", ""},
-		"no parallel environment":     {GridEngine, "", nil, map[string]string{"cpus": "8"}, "", "no parallel environment"},
-		"memory, whatever its name":   {GridEngine, "#$ -l mem_free=2G\n", nil, map[string]string{"memory": "8G"}, "-l mem_free=8G", ""},
-		"memory without a name":       {GridEngine, "", nil, map[string]string{"memory": "8G"}, "", "its own name"},
-		"a host without a scheduler":  {None, "", nil, map[string]string{"hours": "8"}, "", "none has no word for it"},
-		"nothing chosen":              {PBS, "", []string{"-V"}, nil, "-V", ""},
-		"nothing that anything knows": {Slurm, "", nil, map[string]string{"colour": "red"}, "", "slurm has no word"},
+		"an attached value":           {pbsName, "", []string{"-lwalltime=1:00:00", "-qold"}, map[string]string{"hours": "3", "queue": "new"}, "-l walltime=03:00:00 -q new", ""},
+		"the whole job":               {pbsName, "#PBS -l ncpus=1\n", nil, map[string]string{"cpus": "8", "gpus": "1"}, "-l ncpus=8 -l ngpus=1", ""},
+		"a select without it":         {pbsName, "#PBS -l select=1:ncpus=2\n", nil, map[string]string{"gpus": "1"}, "", "select=1:ncpus=2 has no ngpus"},
+		"chunks of several kinds":     {pbsName, twoKinds, nil, map[string]string{"cpus": "1"}, "", "several kinds of chunks"},
+		"Torque":                      {pbsName, torque, nil, map[string]string{"cpus": "1"}, "", "nodes=1:ppn=4"},
+		"nodes without a select":      {pbsName, "", nil, map[string]string{"nodes": "2"}, "", "no select"},
+		"no word":                     {pbsName, "", nil, map[string]string{"qos": "high"}, "", "pbs has no word for it"},
+		"grid engine":                 {gridEngineName, "#$ -l h_rt=1:0:0\n", []string{"-l", "h_rt=2:0:0,gpu=1"}, map[string]string{"hours": "4", "gpus": "2", "queue": "q"}, "-l gpu=2 -l h_rt=04:00:00 -q q", ""},
+		"slots":                       {gridEngineName, "#$ -pe smp 2\n", nil, map[string]string{"cpus": "8"}, "-pe smp 8", ""},
+		"slots in the arguments":      {gridEngineName, "", []string{"-pe", "mpi", "2", "-V"}, map[string]string{"cpus": "8"}, "-V -pe mpi 8", ""},
+		"no parallel environment":     {gridEngineName, "", nil, map[string]string{"cpus": "8"}, "", "no parallel environment"},
+		"memory, whatever its name":   {gridEngineName, "#$ -l mem_free=2G\n", nil, map[string]string{"memory": "8G"}, "-l mem_free=8G", ""},
+		"memory without a name":       {gridEngineName, "", nil, map[string]string{"memory": "8G"}, "", "its own name"},
+		"a host without a scheduler":  {noScheduler, "", nil, map[string]string{"hours": "8"}, "", "none has no word for it"},
+		"nothing chosen":              {pbsName, "", []string{"-V"}, nil, "-V", ""},
+		"nothing that anything knows": {slurmName, "", nil, map[string]string{"colour": "red"}, "", "slurm has no word"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
@@ -104,7 +104,7 @@ func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 }
 
 func TestASecondJobHasItsOwnName(t *testing.T) {
-	for scheduler, want := range map[string]string{Slurm: "-V --job-name=nb2", PBS: "-V -N nb2", GridEngine: "-V -N nb2", None: "-V"} {
+	for scheduler, want := range map[string]string{slurmName: "-V --job-name=nb2", pbsName: "-V -N nb2", gridEngineName: "-V -N nb2", noScheduler: "-V"} {
 		w := NewWatcher(nil, Options{Scheduler: scheduler})
 		s, err := w.Named(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"-V"}}, "nb2")
 		if got := strings.Join(s.Args, " "); err != nil || got != want || s.base() != "nb2.sh" {
@@ -123,7 +123,7 @@ func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
 		"#SBATCH -o /dev/null\n":                "",
 		"#SBATCH -o nb.log\n#SBATCH -o nb.%j\n": "",
 	} {
-		w := NewWatcher(nil, Options{Scheduler: Slurm})
+		w := NewWatcher(nil, Options{Scheduler: slurmName})
 		got, hint, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
 		if err != nil || got != want || want != "" && !strings.Contains(hint, "%j") {
 			t.Errorf("%q: %q, %q, %v; want %q", script, got, hint, err, want)
@@ -137,7 +137,7 @@ func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for scheduler, scripts := range map[string]map[string]string{
-		PBS: {
+		pbsName: {
 			"":                              "",
 			"#PBS -o nb.log\n":              "nb.log",
 			"#PBS -o head:/h/nb.log\n":      "/h/nb.log",
@@ -146,7 +146,7 @@ func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
 			"#PBS -o logs/$PBS_JOBID.out\n": "",
 			"#PBS -o /dev/null\n":           "",
 		},
-		GridEngine: {
+		gridEngineName: {
 			"":                               "",
 			"#$ -o nb.log -j y\n":            "nb.log",
 			"#$ -o $HOME/nb.log\n":           "$HOME/nb.log",

@@ -6,5 +6,5 @@ import (
 )
 
 func slurmWatcher(r remote.Runner) *Watcher {
-	return NewWatcher(r, Options{Scheduler: Slurm, Limits: jobtest.QuickLimits()})
+	return NewWatcher(r, Options{Scheduler: slurmName, Limits: jobtest.QuickLimits()})
 }

@@ -14,7 +14,7 @@ import (
 
 // ErrIncomplete means that not all jobs were looked at that could be the one of a tag: each costs
 // the server, so a query looks at a few. The next one looks at others.
-var ErrIncomplete = errors.New("not all jobs were looked at yet")
+var ErrIncomplete = sched.ErrIncomplete
 
 // Query says which job to find, by the first of ID, Tag and Name that is set.
 type Query struct {

@@ -28,14 +28,14 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 		"released meanwhile":       {held, true, "/h/slurm-7.out", api.JobRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := NewWatcher(newCluster(), Options{Scheduler: Slurm})
+			w := NewWatcher(newCluster(), Options{Scheduler: slurmName})
 			w.lastQuery = time.Now()
 			if tt.mine {
 				w.rememberSubmitted(tt.job, true)
 			}
 			x := w.Watch("7")
 			defer x.Close()
-			x.update(slurmKind.New(), tt.job)
+			x.update(kindNamed(slurmName).New(), tt.job)
 			x.LogFound(tt.file)
 			job := x.Job()
 			if job.State != tt.shown {
@@ -60,13 +60,13 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 		"an old hold":            {inError, inError, api.JobRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: GridEngine})
+			w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: gridEngineName})
 			w.lastQuery = time.Now()
 			w.rememberSubmitted(tt.before, true)
 			x := w.Watch("7")
 			defer x.Close()
 			x.LogFound("/h/nb.o7")
-			if x.update(newGridEngine(), tt.answer); x.Job().State != tt.shown {
+			if x.update(newScheduler(gridEngineName), tt.answer); x.Job().State != tt.shown {
 				t.Errorf("%+v", x.Job())
 			}
 		})
@@ -74,17 +74,22 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 }
 
 func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
-	w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: GridEngine})
-	w.lastQuery = time.Now()
-	w.rememberSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
-	x := w.Watch("7")
-	defer x.Close()
-	x.LogFound("/h/nb.o7")
-	g := newGridEngine()
-	g.cache.missed["7"] = time.Now().Add(-accountingDelay)
-	if job := x.gone(g); job.State != api.JobFinished {
-		t.Errorf("%+v", job)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWatcher(newCluster(), Options{Scheduler: gridEngineName})
+		w.lastQuery = time.Now()
+		w.rememberSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
+		x := w.Watch("7")
+		defer x.Close()
+		x.LogFound("/h/nb.o7")
+		g := newScheduler(gridEngineName)
+		if job := x.gone(g); job.State != api.JobCompleting {
+			t.Errorf("before the accounting can have it: %+v", job)
+		}
+		time.Sleep(time.Minute)
+		if job := x.gone(g); job.State != api.JobFinished {
+			t.Errorf("%+v", job)
+		}
+	})
 }
 
 // TestAnAnswerFromBeforeTheStartTakesNothingBack has a scheduler that answers from a cache.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
-	"tunctl/jobwatch/sched"
 )
 
 func TestTheNodesOfAJobAreListedInTheSchedulersOrder(t *testing.T) {
@@ -32,24 +31,5 @@ func TestTheNodesOfAJobAreListedInTheSchedulersOrder(t *testing.T) {
 	}
 	if got := len(Nodes(api.Job{Nodes: "cn[1-99999999]n[1-99999999]"})); got != maxNodes {
 		t.Errorf("a list without end has %d nodes", got)
-	}
-}
-
-func TestOnlyAJobWithSeveralNodesListsThem(t *testing.T) {
-	for hosts, want := range map[string]string{
-		"":                               "",
-		"cn01/0*4":                       "",
-		"cn01/0+cn01/1":                  "",
-		"cn01/0*4+cn02/0*4":              "cn01,cn02",
-		"nid1.hpc/1*8+nid2.hpc/1+nid2/2": "nid1.hpc,nid2.hpc,nid2",
-	} {
-		if got := pbsNodes(hosts); got != want {
-			t.Errorf("exec_host %q: %q, want %q", hosts, got, want)
-		}
-	}
-	for list, want := range map[string]string{"cn01": "", "(null)": "", "None assigned": "", "cn[01-02]": "cn[01-02]", "cn01,gpu2": "cn01,gpu2"} {
-		if got := sched.SeveralNodes(list); got != want {
-			t.Errorf("NodeList %q: %q, want %q", list, got, want)
-		}
 	}
 }

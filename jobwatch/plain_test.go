@@ -33,7 +33,7 @@ func await(t *testing.T, w *Watcher, id string, state api.JobState) api.Job {
 }
 
 func plainWatcher(m *jobtest.Machine) *Watcher {
-	return NewWatcher(m, Options{Scheduler: None, Limits: jobtest.QuickLimits()})
+	return NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits()})
 }
 
 func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {

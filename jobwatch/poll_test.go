@@ -51,7 +51,7 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 				p.add(array+"[1].srv", "arr", "R", "array_id", array+"[].srv", "array_index", "1")
 				defer w.Watch(array + "[].srv").Close()
 			}
-			var jobs []pbsRecord
+			var jobs []pbsJob
 			var watches []*Watch
 			for i := range 3 {
 				id := fmt.Sprintf("%d.srv", 30+i)
@@ -152,7 +152,7 @@ func TestTheListDoesNotMoveAJobAwayFromTheNodeOfItsDetail(t *testing.T) {
 	if got := x.withKnownNode(row); got.Node != "cn01" {
 		t.Errorf("the node is %q", got.Node)
 	}
-	if row.Node = "login2"; x.withKnownNode(row).Node != "login2" || !x.wantsDetail(slurm{}, row) {
+	if row.Node = "login2"; x.withKnownNode(row).Node != "login2" || !x.wantsDetail(newScheduler(slurmName), row) {
 		t.Error("another node in the list is not noticed")
 	}
 }

@@ -6,11 +6,15 @@ import (
 	"strconv"
 	"strings"
 
+	"tunctl/jobwatch/gridengine"
+	"tunctl/jobwatch/pbs"
+	"tunctl/jobwatch/plain"
 	"tunctl/jobwatch/sched"
+	"tunctl/jobwatch/slurm"
 )
 
 // schedulerKinds are all schedulers. If a host has several, the first that responds is used.
-var schedulerKinds = []*sched.Kind{&slurmKind, &pbsKind, &gridEngineKind, &plainKind}
+var schedulerKinds = []*sched.Kind{&slurm.Kind, &pbs.Kind, &gridengine.Kind, &plain.Kind}
 
 // kindNamed is the kind of scheduler with that name, or nil.
 func kindNamed(name string) *sched.Kind {
@@ -35,8 +39,8 @@ func schedulerNamed(name string) (sched.Scheduler, error) {
 
 // account is who we are on the host.
 type account struct {
-	scheduler, user, node string
-	installed             string // the schedulers of which none responds, if scheduler is empty
+	scheduler, login, node string
+	installed              string // the schedulers of which none responds, if scheduler is empty
 }
 
 // accountScript prints the account. It finds schedulers on the login shell's PATH. If several
@@ -55,7 +59,7 @@ answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 
 set --
 ` + installed + `s=
 case $# in
-0) s=` + None + `
+0) s=` + plain.Kind.Name + `
 ` + unsupportedScript() + ` ;;
 1) s=$1 ;;
 *) for k; do

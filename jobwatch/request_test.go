@@ -12,30 +12,30 @@ func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
 		want              Request
 	}{
 		"slurm": {
-			Slurm, "#SBATCH -J nb\n#SBATCH --time=1-02:30\n#SBATCH -c 4\n#SBATCH --gres=gpu:a100:2\n", nil,
+			slurmName, "#SBATCH -J nb\n#SBATCH --time=1-02:30\n#SBATCH -c 4\n#SBATCH --gres=gpu:a100:2\n", nil,
 			Request{Name: "nb", Time: 26*time.Hour + 30*time.Minute, Nodes: 1, CPUs: 4, GPUs: 2},
 		},
-		"slurm's defaults": {Slurm, "", nil, Request{Nodes: 1, CPUs: 1}},
-		"minutes":          {Slurm, "#SBATCH -t 90\n", nil, Request{Time: 90 * time.Minute, Nodes: 1, CPUs: 1}},
-		"arguments win":    {Slurm, "#SBATCH -t 90\n", []string{"--time=2:00:00"}, Request{Time: 2 * time.Hour, Nodes: 1, CPUs: 1}},
+		"slurm's defaults": {slurmName, "", nil, Request{Nodes: 1, CPUs: 1}},
+		"minutes":          {slurmName, "#SBATCH -t 90\n", nil, Request{Time: 90 * time.Minute, Nodes: 1, CPUs: 1}},
+		"arguments win":    {slurmName, "#SBATCH -t 90\n", []string{"--time=2:00:00"}, Request{Time: 2 * time.Hour, Nodes: 1, CPUs: 1}},
 		"several nodes": {
-			Slurm, "#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH -c 8\n#SBATCH --exclusive\n", nil,
+			slurmName, "#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH -c 8\n#SBATCH --exclusive\n", nil,
 			Request{Nodes: 2, CPUs: 64, GPUs: 8, Exclusive: true},
 		},
-		"GPUs of tasks":                   {Slurm, "#SBATCH -n 3\n#SBATCH --gpus-per-task=2\n", nil, Request{Nodes: 1, CPUs: 3, GPUs: 6}},
-		"a type that begins with a digit": {Slurm, "#SBATCH --gres=gpu:2080ti:2\n", nil, Request{Nodes: 1, CPUs: 1, GPUs: 2}},
-		"such a type without a number":    {Slurm, "#SBATCH -N 2 --gres=gpu:2080ti\n", nil, Request{Nodes: 2, CPUs: 2, GPUs: 2}},
-		"a comment":                       {Slurm, "#SBATCH --time=1:00:00 # max --time=24:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
-		"a quoted #":                      {Slurm, "#SBATCH --comment=\"no #1\" --time=1:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
-		"a comment of qsub":               {PBS, "#PBS -l walltime=1:00:00 # -l walltime=9:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
-		"other gres":                      {Slurm, "#SBATCH --gres=nvme:3,gpu\n", nil, Request{Nodes: 1, CPUs: 1, GPUs: 1}},
+		"GPUs of tasks":                   {slurmName, "#SBATCH -n 3\n#SBATCH --gpus-per-task=2\n", nil, Request{Nodes: 1, CPUs: 3, GPUs: 6}},
+		"a type that begins with a digit": {slurmName, "#SBATCH --gres=gpu:2080ti:2\n", nil, Request{Nodes: 1, CPUs: 1, GPUs: 2}},
+		"such a type without a number":    {slurmName, "#SBATCH -N 2 --gres=gpu:2080ti\n", nil, Request{Nodes: 2, CPUs: 2, GPUs: 2}},
+		"a comment":                       {slurmName, "#SBATCH --time=1:00:00 # max --time=24:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
+		"a quoted #":                      {slurmName, "#SBATCH --comment=\"no #1\" --time=1:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
+		"a comment of qsub":               {pbsName, "#PBS -l walltime=1:00:00 # -l walltime=9:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
+		"other gres":                      {slurmName, "#SBATCH --gres=nvme:3,gpu\n", nil, Request{Nodes: 1, CPUs: 1, GPUs: 1}},
 		"pbs": {
-			PBS, "#PBS -N nb\n#PBS -l select=2:ncpus=16:ngpus=1:mem=64gb+1:ncpus=4\n#PBS -l walltime=1:30:00,place=scatter:excl\n", nil,
+			pbsName, "#PBS -N nb\n#PBS -l select=2:ncpus=16:ngpus=1:mem=64gb+1:ncpus=4\n#PBS -l walltime=1:30:00,place=scatter:excl\n", nil,
 			Request{Name: "nb", Time: 90 * time.Minute, Nodes: 3, CPUs: 36, GPUs: 2, Exclusive: true},
 		},
-		"pbs as a whole": {PBS, "#PBS -l ncpus=12,ngpus=1\n", []string{"-l", "walltime=3600"}, Request{Time: time.Hour, Nodes: 1, CPUs: 12, GPUs: 1}},
-		"grid engine":    {GridEngine, "#$ -N nb -l h_rt=2:0:0,gpu=1\n#$ -pe smp 4\n", nil, Request{Name: "nb", Time: 2 * time.Hour, CPUs: 4, GPUs: 1}},
-		"none":           {None, "", nil, Request{}},
+		"pbs as a whole": {pbsName, "#PBS -l ncpus=12,ngpus=1\n", []string{"-l", "walltime=3600"}, Request{Time: time.Hour, Nodes: 1, CPUs: 12, GPUs: 1}},
+		"grid engine":    {gridEngineName, "#$ -N nb -l h_rt=2:0:0,gpu=1\n#$ -pe smp 4\n", nil, Request{Name: "nb", Time: 2 * time.Hour, CPUs: 4, GPUs: 1}},
+		"none":           {noScheduler, "", nil, Request{}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
 		got, err := w.RequestOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
@@ -51,31 +51,31 @@ func TestTheSizeOfAJobIsNeverTooSmall(t *testing.T) {
 		args              []string
 		want              Size
 	}{
-		"one node":           {Slurm, "#SBATCH -t 2:00:00\n", nil, Size{2 * time.Hour, 1}},
-		"a range of nodes":   {Slurm, "#SBATCH -t 60 -N 1-8\n", nil, Size{time.Hour, 8}},
-		"GPUs of a digit":    {Slurm, "#SBATCH -t 60 -G 2080ti:3\n", nil, Size{time.Hour, 3}},
-		"a comment":          {Slurm, "#SBATCH -t 60 # at most -t 600\n", nil, Size{time.Hour, 1}},
-		"an array":           {Slurm, "#SBATCH -t 60 -N 2\n#SBATCH --array=1-100%5\n", nil, Size{time.Hour, 200}},
-		"an array in short":  {Slurm, "#SBATCH -t 60\n#SBATCH -a 0,2,4-8:2\n", nil, Size{time.Hour, 5}},
-		"tasks":              {Slurm, "#SBATCH -t 60 -n 64\n", nil, Size{time.Hour, 64}},
-		"tasks of two nodes": {Slurm, "#SBATCH -t 60 -n 64 -N 2\n", nil, Size{time.Hour, 2}},
-		"GPUs":               {Slurm, "#SBATCH -t 60 -G a100:16\n", nil, Size{time.Hour, 16}},
-		"named nodes":        {Slurm, "#SBATCH -t 60 -w cn1,cn2\n", nil, Size{time.Hour, 2}},
-		"a list of nodes":    {Slurm, "#SBATCH -t 60 -w cn[1-9]\n", nil, Size{time.Hour, 0}},
-		"several jobs":       {Slurm, "#SBATCH -t 60\n#SBATCH hetjob\n#SBATCH -N 100\n", nil, Size{}},
-		"a shortened option": {Slurm, "#SBATCH -t 60 --arr=1-100\n", nil, Size{}},
-		"a hidden limit":     {Slurm, "#SBATCH -t 600\n#SBATCH --comment='x --time=1'\n", nil, Size{10 * time.Hour, 1}},
-		"arguments":          {Slurm, "#SBATCH -t 600 -N 8\n", []string{"--time=60", "--nodes=2"}, Size{time.Hour, 2}},
-		"too many":           {Slurm, "#SBATCH -t 60 -N 99999 -a 1-999999\n", nil, Size{time.Hour, 0}},
-		"no limit":           {Slurm, "#SBATCH -t UNLIMITED\n", nil, Size{0, 1}},
-		"one of two limits":  {Slurm, "#SBATCH -t 60\n#SBATCH -t UNLIMITED\n", nil, Size{0, 1}},
-		"an endless array":   {Slurm, "#SBATCH -t 60 -a x\n", nil, Size{time.Hour, 0}},
-		"pbs":                {PBS, "#PBS -l select=2:ncpus=16+3:ncpus=4,walltime=1:00:00\n#PBS -J 1-4\n", nil, Size{time.Hour, 20}},
-		"torque":             {PBS, "#PBS -l nodes=4:ppn=8+cn7,walltime=1:00:00\n#PBS -t 0-1\n", nil, Size{time.Hour, 10}},
-		"pbs's default":      {PBS, "#PBS -l ncpus=8,walltime=1:00:00\n", nil, Size{time.Hour, 1}},
-		"grid engine":        {GridEngine, "#$ -l h_rt=1:0:0\n#$ -pe smp 16\n#$ -t 1-3\n", nil, Size{time.Hour, 3}},
-		"many slots":         {GridEngine, "#$ -l h_rt=1:0:0\n#$ -pe mpi 16-32\n", nil, Size{time.Hour, 32}},
-		"none":               {None, "", nil, Size{}},
+		"one node":           {slurmName, "#SBATCH -t 2:00:00\n", nil, Size{2 * time.Hour, 1}},
+		"a range of nodes":   {slurmName, "#SBATCH -t 60 -N 1-8\n", nil, Size{time.Hour, 8}},
+		"GPUs of a digit":    {slurmName, "#SBATCH -t 60 -G 2080ti:3\n", nil, Size{time.Hour, 3}},
+		"a comment":          {slurmName, "#SBATCH -t 60 # at most -t 600\n", nil, Size{time.Hour, 1}},
+		"an array":           {slurmName, "#SBATCH -t 60 -N 2\n#SBATCH --array=1-100%5\n", nil, Size{time.Hour, 200}},
+		"an array in short":  {slurmName, "#SBATCH -t 60\n#SBATCH -a 0,2,4-8:2\n", nil, Size{time.Hour, 5}},
+		"tasks":              {slurmName, "#SBATCH -t 60 -n 64\n", nil, Size{time.Hour, 64}},
+		"tasks of two nodes": {slurmName, "#SBATCH -t 60 -n 64 -N 2\n", nil, Size{time.Hour, 2}},
+		"GPUs":               {slurmName, "#SBATCH -t 60 -G a100:16\n", nil, Size{time.Hour, 16}},
+		"named nodes":        {slurmName, "#SBATCH -t 60 -w cn1,cn2\n", nil, Size{time.Hour, 2}},
+		"a list of nodes":    {slurmName, "#SBATCH -t 60 -w cn[1-9]\n", nil, Size{time.Hour, 0}},
+		"several jobs":       {slurmName, "#SBATCH -t 60\n#SBATCH hetjob\n#SBATCH -N 100\n", nil, Size{}},
+		"a shortened option": {slurmName, "#SBATCH -t 60 --arr=1-100\n", nil, Size{}},
+		"a hidden limit":     {slurmName, "#SBATCH -t 600\n#SBATCH --comment='x --time=1'\n", nil, Size{10 * time.Hour, 1}},
+		"arguments":          {slurmName, "#SBATCH -t 600 -N 8\n", []string{"--time=60", "--nodes=2"}, Size{time.Hour, 2}},
+		"too many":           {slurmName, "#SBATCH -t 60 -N 99999 -a 1-999999\n", nil, Size{time.Hour, 0}},
+		"no limit":           {slurmName, "#SBATCH -t UNLIMITED\n", nil, Size{0, 1}},
+		"one of two limits":  {slurmName, "#SBATCH -t 60\n#SBATCH -t UNLIMITED\n", nil, Size{0, 1}},
+		"an endless array":   {slurmName, "#SBATCH -t 60 -a x\n", nil, Size{time.Hour, 0}},
+		"pbs":                {pbsName, "#PBS -l select=2:ncpus=16+3:ncpus=4,walltime=1:00:00\n#PBS -J 1-4\n", nil, Size{time.Hour, 20}},
+		"torque":             {pbsName, "#PBS -l nodes=4:ppn=8+cn7,walltime=1:00:00\n#PBS -t 0-1\n", nil, Size{time.Hour, 10}},
+		"pbs's default":      {pbsName, "#PBS -l ncpus=8,walltime=1:00:00\n", nil, Size{time.Hour, 1}},
+		"grid engine":        {gridEngineName, "#$ -l h_rt=1:0:0\n#$ -pe smp 16\n#$ -t 1-3\n", nil, Size{time.Hour, 3}},
+		"many slots":         {gridEngineName, "#$ -l h_rt=1:0:0\n#$ -pe mpi 16-32\n", nil, Size{time.Hour, 32}},
+		"none":               {noScheduler, "", nil, Size{}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
 		got, err := w.SizeOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
@@ -90,12 +90,12 @@ func TestTheCommandIsOneThatAPersonCouldType(t *testing.T) {
 		"sbatch --time=1:00:00 ~/nb.sh":                    {Script: "~/nb.sh", Args: []string{"--time=1:00:00"}},
 		"cd ~/work && sbatch '--comment=it is mine' nb.sh": {Content: []byte("x"), Base: "nb.sh", Args: []string{"--comment=it is mine"}, Workdir: "~/work"},
 	} {
-		w := NewWatcher(nil, Options{Scheduler: Slurm})
+		w := NewWatcher(nil, Options{Scheduler: slurmName})
 		if got, err := w.CommandOf(t.Context(), s); err != nil || got != want {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
-	w := NewWatcher(nil, Options{Scheduler: None})
+	w := NewWatcher(nil, Options{Scheduler: noScheduler})
 	if got, err := w.CommandOf(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"8888"}}); err != nil || got != "~/nb.sh 8888" {
 		t.Errorf("%q, %v", got, err)
 	}

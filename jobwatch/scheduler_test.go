@@ -39,12 +39,12 @@ func TestOfTwoSchedulersTheOneThatAnswersIsTaken(t *testing.T) {
 		squeue, qselect string // "": not installed
 		want            string
 	}{
-		"both answer":      {answers, answers, Slurm},
-		"only PBS answers": {silent, answers, PBS},
-		"only Slurm does":  {answers, silent, Slurm},
-		"Slurm alone":      {never, "", Slurm},
-		"PBS alone":        {"", never, PBS},
-		"neither is there": {"", "", None},
+		"both answer":      {answers, answers, slurmName},
+		"only PBS answers": {silent, answers, pbsName},
+		"only Slurm does":  {answers, silent, slurmName},
+		"Slurm alone":      {never, "", slurmName},
+		"PBS alone":        {"", never, pbsName},
+		"neither is there": {"", "", noScheduler},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,8 +81,8 @@ func TestSchedulersThatDoNotAnswerAreAskedAgain(t *testing.T) {
 		t.Errorf("%q, %v; want no answer", got, err)
 	}
 	m.Program(t, "qselect", "exit 0")
-	if got, err := w.Scheduler(t.Context()); err != nil || got != PBS {
-		t.Errorf("%q, %v; want %q", got, err, PBS)
+	if got, err := w.Scheduler(t.Context()); err != nil || got != pbsName {
+		t.Errorf("%q, %v; want %q", got, err, pbsName)
 	}
 }
 
@@ -108,10 +108,10 @@ PATH=":/no such/folder:"`+posixsh.Quote(m.Bin)+":\n")
 				m.Program(t, program, text)
 			}
 			w := NewWatcher(m, Options{Limits: jobtest.QuickLimits()})
-			if got, err := w.Scheduler(t.Context()); err != nil || got != PBS {
-				t.Errorf("%q, %v; want %q", got, err, PBS)
+			if got, err := w.Scheduler(t.Context()); err != nil || got != pbsName {
+				t.Errorf("%q, %v; want %q", got, err, pbsName)
 			}
-			if got, err := w.User(t.Context()); err != nil || got+"\n" != string(user) {
+			if got, err := w.Login(t.Context()); err != nil || got+"\n" != string(user) {
 				t.Errorf("user %q, %v; want %q", got, err, user)
 			}
 		})
@@ -132,8 +132,8 @@ func TestGridEngineIsNotTakenForPBS(t *testing.T) {
 					m.Program(t, name, "exit 0")
 				}
 			}
-			if got, err := NewWatcher(m, Options{Limits: jobtest.QuickLimits()}).Scheduler(t.Context()); err != nil || got != GridEngine {
-				t.Errorf("%q, %v; want %q", got, err, GridEngine)
+			if got, err := NewWatcher(m, Options{Limits: jobtest.QuickLimits()}).Scheduler(t.Context()); err != nil || got != gridEngineName {
+				t.Errorf("%q, %v; want %q", got, err, gridEngineName)
 			}
 		})
 	}

@@ -173,7 +173,7 @@ func (c *counted) Run(_ context.Context, _ string, stdin []byte) (remote.Result,
 func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{errout: "sbatch: Job 9 to start at 1794702650 using 1 processors"}
-		w := NewWatcher(c, Options{Scheduler: Slurm, Limits: remote.DefaultLimits()})
+		w := NewWatcher(c, Options{Scheduler: slurmName, Limits: remote.DefaultLimits()})
 		begin := time.Now()
 		for range 4 {
 			if start, err := w.TestStart(t.Context(), Submission{Content: []byte("#!/bin/sh\n")}); err != nil || start.At.Unix() != 1794702650 {
@@ -192,14 +192,14 @@ func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 }
 
 func TestAHostWithoutASchedulerStartsAJobAtOnce(t *testing.T) {
-	w := NewWatcher(nil, Options{Scheduler: None})
+	w := NewWatcher(nil, Options{Scheduler: noScheduler})
 	if start, err := w.TestStart(t.Context(), Submission{}); err != nil || time.Since(start.At) > time.Minute || start.Words == "" {
 		t.Errorf("%+v, %v", start, err)
 	}
 }
 
 func TestASchedulerThatTellsNoStartIsNotAsked(t *testing.T) {
-	for _, scheduler := range []string{PBS, GridEngine} {
+	for _, scheduler := range []string{pbsName, gridEngineName} {
 		w := NewWatcher(nil, Options{Scheduler: scheduler})
 		if start, err := w.TestStart(t.Context(), Submission{}); err != nil || !start.At.IsZero() || start.Words == "" {
 			t.Errorf("%s: %+v, %v", scheduler, start, err)

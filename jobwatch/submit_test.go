@@ -310,22 +310,22 @@ func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
 
 func TestKnownRefusalsHaveAHint(t *testing.T) {
 	for _, c := range []struct {
-		s      sched.Scheduler
+		name   string
 		stderr string
 		hint   string
 	}{
-		{newSlurm(), "sbatch: error: invalid partition specified: nosuch\nsbatch: error: Batch job submission failed: Invalid partition name specified\n", "sinfo"},
-		{newSlurm(), "sbatch: error: You must request at least one GPU: --gres missing\n", "GPUs"},
-		{newSlurm(), "sbatch: error: Invalid --time specification\n", "--time"},
-		{newSlurm(), "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", "later"},
-		{newSlurm(), "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n", "option"},
-		{pbs{}, "qsub: Project is not specified. Please use -P <project id> (see myprojects)\n", "-P PROJECT"},
-		{pbs{}, "qsub: Unknown queue\n", "qstat -Q"},
-		{pbs{}, "qsub: Job violates queue and/or server resource limits\n", "queue allows"},
-		{pbs{}, "qsub: would exceed queue generic's per-user limit\n", "your job limit"},
-		{pbs{}, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
+		{slurmName, "sbatch: error: invalid partition specified: nosuch\nsbatch: error: Batch job submission failed: Invalid partition name specified\n", "sinfo"},
+		{slurmName, "sbatch: error: You must request at least one GPU: --gres missing\n", "GPUs"},
+		{slurmName, "sbatch: error: Invalid --time specification\n", "--time"},
+		{slurmName, "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", "later"},
+		{slurmName, "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n", "option"},
+		{pbsName, "qsub: Project is not specified. Please use -P <project id> (see myprojects)\n", "-P PROJECT"},
+		{pbsName, "qsub: Unknown queue\n", "qstat -Q"},
+		{pbsName, "qsub: Job violates queue and/or server resource limits\n", "queue allows"},
+		{pbsName, "qsub: would exceed queue generic's per-user limit\n", "your job limit"},
+		{pbsName, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
 	} {
-		_, err := c.s.ParseSubmit(remote.Result{Exit: 1, Stderr: []byte(c.stderr)})
+		_, err := newScheduler(c.name).ParseSubmit(remote.Result{Exit: 1, Stderr: []byte(c.stderr)})
 		e, ok := errors.AsType[*api.Error](err)
 		if !ok || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Message, "usage:") || strings.Contains(e.Message, "sbatch:") {
 			t.Errorf("%q: %v, hint %q", c.stderr, err, fmt.Sprint(e))
@@ -338,7 +338,7 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 	jobtest.FakeSlurm(t, m)
 	work := filepath.Join(filepath.Dir(m.Home), "work")
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(work)+"\n")
-	w := NewWatcher(m, Options{Scheduler: Slurm, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
+	w := NewWatcher(m, Options{Scheduler: slurmName, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
 	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Session: "jupyter"}
 	me, err := user.Current()
 	if err != nil {
@@ -374,7 +374,7 @@ func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
 	jobtest.FakeSlurm(t, m)
 	s := Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
 	submit := func(private string) string {
-		_, err := NewWatcher(m, Options{Scheduler: Slurm, Limits: jobtest.QuickLimits(), Private: private}).Submit(t.Context(), s)
+		_, err := NewWatcher(m, Options{Scheduler: slurmName, Limits: jobtest.QuickLimits(), Private: private}).Submit(t.Context(), s)
 		if err == nil {
 			return ""
 		}
@@ -407,7 +407,7 @@ func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
 func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(filepath.Join(filepath.Dir(m.Home), "work"))+"\n")
-	w := NewWatcher(m, Options{Scheduler: None, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/.tunctl"})
+	w := NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/.tunctl"})
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\nsleep 60\n"), Base: "job.sh"})
 	if err != nil {
 		t.Fatal(err)

@@ -97,10 +97,10 @@ func breakLink(t *testing.T, s Submission, c *cut) {
 	case err != nil && c.signal != syscall.SIGKILL:
 		t.Error(err)
 	}
-	t.Log(verdictWord(err))
+	t.Log(outcome(err))
 }
 
-func verdictWord(err error) string {
+func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "one job"

@@ -37,8 +37,8 @@ func TestASchedulerThatIsNotSupportedIsNamedWithWhatWorks(t *testing.T) {
 				t.Error("a job command was run to recognize the scheduler")
 			}
 			if c.want == "" {
-				if err != nil || got != None {
-					t.Errorf("%q, %v; want %q", got, err, None)
+				if err != nil || got != noScheduler {
+					t.Errorf("%q, %v; want %q", got, err, noScheduler)
 				}
 				return
 			}
@@ -61,7 +61,7 @@ func TestASupportedSchedulerCountsMoreThanAnotherOnes(t *testing.T) {
 	for _, name := range []string{"sbatch", "squeue", "bsub", "bjobs"} { // Slurm's own wrappers for people used to LSF
 		m.Program(t, name, "exit 0")
 	}
-	if got, err := NewWatcher(m, Options{Limits: jobtest.QuickLimits()}).Scheduler(t.Context()); err != nil || got != Slurm {
-		t.Errorf("%q, %v; want %q", got, err, Slurm)
+	if got, err := NewWatcher(m, Options{Limits: jobtest.QuickLimits()}).Scheduler(t.Context()); err != nil || got != slurmName {
+		t.Errorf("%q, %v; want %q", got, err, slurmName)
 	}
 }

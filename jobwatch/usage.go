@@ -20,7 +20,7 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
 		return s.Usage(ctx, w.sh, ref, 0)
 	}
 	w.mu.Lock()
-	maps.DeleteFunc(w.usages, func(_ string, u sched.Usage) bool { return time.Since(u.At) > usageFor })
+	maps.DeleteFunc(w.usages, func(_ string, u sched.Usage) bool { return time.Since(u.At) > sched.UsageFor })
 	last, due := w.usages[ref], !time.Now().Before(w.nextUsage)
 	if due {
 		w.nextUsage = time.Now().Add(w.limits.WithJitter(w.limits.Query))
@@ -46,6 +46,3 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
 	w.usages[ref] = u
 	return u, nil
 }
-
-// usageFor is how long the usage of a job is kept that nobody asks for.
-const usageFor = time.Hour

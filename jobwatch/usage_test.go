@@ -16,7 +16,7 @@ func TestPBSTellsWhatAJobUsesWithTheAnswersThatAreFetchedAnyway(t *testing.T) {
 		p := &pbsServer{}
 		job := p.add("7.pbs", "nb", "R", "resources_used.cput", "00:10:00", "resources_used.walltime", "00:20:00",
 			"resources_used.mem", "21736kb", "resources_used.ncpus", "2", "Resource_List.mem", "32gb", "Resource_List.ncpus", "2")
-		w := NewWatcher(p, Options{Scheduler: PBS})
+		w := NewWatcher(p, Options{Scheduler: pbsName})
 		if _, err := w.Usage(t.Context(), "7.pbs"); !errors.Is(err, sched.ErrNoUsage) {
 			t.Errorf("before any answer: %v", err)
 		}
@@ -50,7 +50,7 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Program(t, "squeue", `printf '%s\n' "squeue $*" >>"$HOME/asked"; echo 'cpus|8'`)
 	m.Program(t, "sstat", `printf '%s\n' "sstat $*" >>"$HOME/asked"; printf '1|00:01:00|1024K\n4|00:02.500|1.50M\n|||\n'`)
-	w := NewWatcher(m, Options{Scheduler: Slurm})
+	w := NewWatcher(m, Options{Scheduler: slurmName})
 	u, err := w.Usage(t.Context(), "7")
 	if want := time.Minute + 10*time.Second; err != nil || u.CPU != want || u.CPUs != 8 || u.Memory != 1<<20+6<<20 {
 		t.Errorf("%+v, %v", u, err)
@@ -74,29 +74,5 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	w.nextUsage = time.Time{}
 	if _, err := w.Usage(t.Context(), "7"); !errors.Is(err, sched.ErrNoUsage) {
 		t.Errorf("without accounting: %v", err)
-	}
-}
-
-func TestTimesOfSstatAreRead(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"00:00:07": 7 * time.Second, "1-02:03:04": 26*time.Hour + 3*time.Minute + 4*time.Second,
-		"01:02.500": 62500 * time.Millisecond, "": 0, "INVALID": 0, "213503982334-14:25:51": 0,
-	} {
-		if got := slurmDuration(text); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
-func TestTheUseOfAnArrayIsThatOfItsFirstTask(t *testing.T) {
-	p := newPBS()
-	p.keepUsage([]pbsRecord{
-		{"Job Id": "22[1].pbs9", "array_id": "22[].pbs9", "job_state": "R", "resources_used.cput": "00:11:00"},
-		{"Job Id": "22[2].pbs9", "array_id": "22[].pbs9", "job_state": "R", "resources_used.cput": "00:22:00"},
-	})
-	for id, want := range map[string]time.Duration{"22[].pbs9": 11 * time.Minute, "22[2].pbs9": 22 * time.Minute} {
-		if u, err := p.Usage(t.Context(), nil, id, 0); err != nil || u.CPU != want {
-			t.Errorf("%s: %+v, %v", id, u, err)
-		}
 	}
 }

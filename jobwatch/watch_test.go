@@ -168,13 +168,13 @@ var slurmWords = map[api.JobState]string{
 }
 
 func record(job api.Job) string {
-	return squeueRecord(job.ID, "N/A", "N/A", slurmWords[job.State], "p", job.Node, fmt.Sprint(job.Submitted.Unix()),
+	return jobtest.SqueueRecord(job.ID, "N/A", "N/A", slurmWords[job.State], "p", job.Node, fmt.Sprint(job.Submitted.Unix()),
 		fmt.Sprint(job.Start.Unix()), fmt.Sprint(job.End.Unix()), fmt.Sprint(job.Restarts), "Resources", "(null)", "/h/listed.%j", "1", "u", job.Node, "north", job.Name)
 }
 
 // serve runs a Watcher's Serve for the rest of the bubble.
 func serve(t *testing.T, c *cluster) *Watcher {
-	w := NewWatcher(c, Options{Scheduler: Slurm})
+	w := NewWatcher(c, Options{Scheduler: slurmName})
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -264,11 +264,11 @@ func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
 func TestTheEndOfAJobKeepsWhatOnlyTheQueueKnew(t *testing.T) {
 	running := api.Job{ID: "7", State: api.JobRunning, Restarts: 1, End: time.Now().Add(time.Hour)}
 	x := &Watch{id: "7", c: make(chan Report, 1), w: &Watcher{}}
-	x.update(slurm{}, running)
-	if got := x.gone(slurm{}); !got.State.Ended() || !got.End.IsZero() {
+	x.update(newScheduler(slurmName), running)
+	if got := x.gone(newScheduler(slurmName)); !got.State.Ended() || !got.End.IsZero() {
 		t.Errorf("it left the queue: %+v", got)
 	}
-	x.update(slurm{}, api.Job{ID: "7", State: api.JobTimeout}) // as the accounting has it
+	x.update(newScheduler(slurmName), api.Job{ID: "7", State: api.JobTimeout}) // as the accounting has it
 	if got := x.Job(); got.Restarts != 1 {
 		t.Errorf("it ended: %+v", got)
 	}
@@ -469,7 +469,7 @@ func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
 func TestTheNewestOfSeveralJobsIsAdoptedAndEndedOnesAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		w := NewWatcher(c, Options{Scheduler: Slurm})
+		w := NewWatcher(c, Options{Scheduler: slurmName})
 		c.set(api.Job{ID: "9", Name: "nb", State: api.JobQueued, Submitted: time.Now()})
 		c.set(api.Job{ID: "10", Name: "nb", State: api.JobQueued, Submitted: time.Now()})
 		c.set(api.Job{ID: "11", Name: "nb", State: api.JobFinished, Submitted: time.Now()})

@@ -101,10 +101,10 @@ func (w *Watcher) KnownScheduler() string {
 // times of jobs are by the host's clock.
 func (w *Watcher) Skew() time.Duration { return w.sh.Skew() }
 
-// User returns the person's name on the host.
-func (w *Watcher) User(ctx context.Context) (string, error) {
+// Login returns the login on the host.
+func (w *Watcher) Login(ctx context.Context) (string, error) {
 	a, err := w.whoami(ctx)
-	return a.user, err
+	return a.login, err
 }
 
 // Jobs returns the person's jobs that wait or run. The list is at most Limits.QueryMin old.
@@ -264,6 +264,13 @@ func extendError(id string, err error) error {
 		WithHint("many sites let only their staff extend a job: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically")
 }
 
+// JobsAreProcesses reports whether the host has no scheduler, so that a job is a process on the
+// login node.
+func (w *Watcher) JobsAreProcesses(ctx context.Context) bool {
+	k, err := w.kind(ctx)
+	return err == nil && k.JobsAreProcesses
+}
+
 // HasSteps reports whether programs can be started inside a running job, as with srun.
 func (w *Watcher) HasSteps(ctx context.Context) bool {
 	s, err := w.scheduler(ctx)
@@ -411,8 +418,8 @@ func (w *Watcher) whoami(ctx context.Context) (account, error) {
 	if len(lines) < 4 {
 		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
 	}
-	a := account{scheduler: lines[0], user: lines[1], node: lines[2], installed: lines[3]}
-	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.user, "node", a.node)
+	a := account{scheduler: lines[0], login: lines[1], node: lines[2], installed: lines[3]}
+	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)
 	if a.scheduler == "" {
 		return a, nil // query it again next time
 	}

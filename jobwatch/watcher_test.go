@@ -19,7 +19,7 @@ import (
 func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		w := NewWatcher(c, Options{Scheduler: Slurm})
+		w := NewWatcher(c, Options{Scheduler: slurmName})
 		var all sync.WaitGroup
 		for _, id := range []string{"1", "2", "3"} {
 			all.Go(func() {
@@ -53,7 +53,7 @@ echo "$1" >>"$HOME/ended"`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(out) > stepBytes+1 || !strings.Contains(string(out), "step 7.1 says hello\n") || strings.Contains(string(out), "7.0") {
+	if len(out) > 1<<18+1 || !strings.Contains(string(out), "step 7.1 says hello\n") || strings.Contains(string(out), "7.0") {
 		t.Errorf("%d bytes, beginning %q", len(out), clip(string(out), 80))
 	}
 	if words := m.Read(t, "words"); !strings.Contains(words, "-j 7'; touch injected; '") {
@@ -67,7 +67,7 @@ echo "$1" >>"$HOME/ended"`)
 }
 
 func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
-	if _, err := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: PBS}).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
+	if _, err := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: pbsName}).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
 		t.Errorf("PBS: %v", err)
 	}
 	m := jobtest.NewMachine(t)
@@ -108,7 +108,7 @@ printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037Non
 
 func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
 	m := jobtest.NewMachine(t)
-	w := NewWatcher(m, Options{Scheduler: None, Limits: jobtest.QuickLimits()})
+	w := NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits()})
 	job, err := w.Submit(t.Context(), Submission{Tag: "p1", Content: []byte("#!/bin/sh\nexit 4\n"), Base: "x.sh"})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ while test $i -le 2500; do
 	printf '%-30s mira            cpu             nb                 25042    1     8   32gb 02:00 F 00:20 e12/0*8\n' "$i.pbs9"
 	i=$((i + 1))
 done`)
-	w := NewWatcher(m, Options{Scheduler: PBS, Limits: jobtest.QuickLimits()})
+	w := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()})
 	jobs, err := w.Recent(t.Context())
 	if err != nil || len(jobs) == 0 || jobs[len(jobs)-1].ID != "2500.pbs9" && jobs[0].ID != "2500.pbs9" {
 		t.Errorf("%d jobs, %v", len(jobs), err)
@@ -149,8 +149,8 @@ func TestExtendSetsTheWholeLimit(t *testing.T) {
 		scheduler, program, id string
 		want                   string
 	}{
-		{Slurm, "scontrol", "54", "update JobId=54 TimeLimit=26:30:00"},
-		{PBS, "qalter", "54.pbs101", "-l walltime=26:30:00 54.pbs101"},
+		{slurmName, "scontrol", "54", "update JobId=54 TimeLimit=26:30:00"},
+		{pbsName, "qalter", "54.pbs101", "-l walltime=26:30:00 54.pbs101"},
 	}
 	for _, tt := range tests {
 		m := jobtest.NewMachine(t)
@@ -172,17 +172,17 @@ func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
 		code                           api.Code
 	}{
 		{
-			"Slurm lets only operators", Slurm, "scontrol", `echo "Access/permission denied for job 54" >&2; exit 1`,
+			"Slurm lets only operators", slurmName, "scontrol", `echo "Access/permission denied for job 54" >&2; exit 1`,
 			"Access/permission denied", api.CodeFailed,
 		},
 		{
-			"Slurm's partition has a limit", Slurm, "scontrol", `echo "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)" >&2; exit 1`,
+			"Slurm's partition has a limit", slurmName, "scontrol", `echo "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)" >&2; exit 1`,
 			"exceeds some limit", api.CodeFailed,
 		},
-		{"Slurm's job is over", Slurm, "scontrol", `echo "Invalid job id specified for job 54" >&2; exit 1`, "no longer running", api.CodeJobEnded},
-		{"PBS lets only managers", PBS, "qalter", `echo "qalter: Unauthorized Request  54.pbs101" >&2; exit 159`, "Unauthorized Request", api.CodeFailed},
-		{"PBS's job is over", PBS, "qalter", `echo "qalter: Job has finished 54.pbs101" >&2; exit 35`, "no longer running", api.CodeJobEnded},
-		{"no scheduler", None, "true", ``, "no time limit", api.CodeFailed},
+		{"Slurm's job is over", slurmName, "scontrol", `echo "Invalid job id specified for job 54" >&2; exit 1`, "no longer running", api.CodeJobEnded},
+		{"PBS lets only managers", pbsName, "qalter", `echo "qalter: Unauthorized Request  54.pbs101" >&2; exit 159`, "Unauthorized Request", api.CodeFailed},
+		{"PBS's job is over", pbsName, "qalter", `echo "qalter: Job has finished 54.pbs101" >&2; exit 35`, "no longer running", api.CodeJobEnded},
+		{"no scheduler", noScheduler, "true", ``, "no time limit", api.CodeFailed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 					if test.gone && address != "login:22" {
 						return nil, errors.New("no route to host")
 					}
-					return s.dial(ctx, d, network, address)
+					return s.Dial(ctx, d, network, address)
 				}
 				b.serve(t)
 				h := b.Host("login")
@@ -85,7 +85,7 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 				}
 				calls = nil
 				time.Sleep(time.Hour)
-				s.drop()
+				s.Drop()
 				synctest.Wait()
 				mustConnect(t, h)
 				if !slices.Equal(calls, test.want) {

@@ -49,10 +49,6 @@ type Host struct {
 	// them once the try under way has ended.
 	outdated, recheckDue bool
 	changed              chan struct{}
-
-	nodeWay   lastWorking[string] // onto a node behind it
-	insideWay lastWorking[string] // into a job on such a node
-	srun      lastWorking[srunOptions]
 }
 
 // newHost makes a host; behind is the login node before a compute node, or "".

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -108,16 +109,16 @@ func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 
 func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ca := newSigner(t)
-		s := newServer(t, func(*ssh.ServerConfig) {})
-		cert := certify(t, ca, s.key.PublicKey(), nil)
+		ca := sshtest.NewSigner(t)
+		s := sshtest.NewServer(t, func(*ssh.ServerConfig) {})
+		cert := certify(t, ca, s.Key.PublicKey(), nil)
 		cert.Signature.Format = steering // anybody can name an authority that has signed nothing
-		signer, err := ssh.NewCertSigner(cert, s.key)
+		signer, err := ssh.NewCertSigner(cert, s.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.config = &ssh.ServerConfig{NoClientAuth: true}
-		s.config.AddHostKey(signer)
+		s.Config = &ssh.ServerConfig{NoClientAuth: true}
+		s.Config.AddHostKey(signer)
 		_, _, err = connectWith(t, "@cert-authority login "+authorized(ca.PublicKey())+"\n", s, nil)
 		if err == nil || !strings.Contains(err.Error(), "is not valid") || strings.ContainsFunc(err.Error(), steers) || strings.ContainsRune(err.Error(), '\u202e') {
 			t.Errorf("%q", err)

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
@@ -35,7 +36,7 @@ type kerberos struct {
 
 func startKerberos(t *testing.T) *kerberos {
 	t.Helper()
-	k := &kerberos{key: newSigner(t)}
+	k := &kerberos{key: sshtest.NewSigner(t)}
 	config := &ssh.ServerConfig{
 		GSSAPIWithMICConfig: &ssh.GSSAPIWithMICConfig{
 			AllowLogin: func(ssh.ConnMetadata, string) (*ssh.Permissions, error) { return nil, errors.New("no ticket") },

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -122,14 +123,14 @@ func FuzzServerWords(f *testing.F) {
 	var memory thrift
 	f.Fuzz(func(t *testing.T, banner, instruction, question string, echo bool) {
 		memory.check(t)
-		s := newServer(t, func(c *ssh.ServerConfig) {
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 			c.BannerCallback = func(ssh.ConnMetadata) string { return banner }
 			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 				_, err := ask("", instruction, []string{question}, []bool{echo})
 				return nil, err
 			}
 		})
-		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
 		b.person.answers = []string{"1"}
 		b.serve(t)
 		h := b.Host("login")

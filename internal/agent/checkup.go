@@ -14,7 +14,6 @@ import (
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
@@ -87,7 +86,7 @@ func (c *checkup) scheduler(ctx context.Context) {
 		c.failed("scheduler", err, "set scheduler to "+configs.SchedulerChoice()+" for this host")
 		return
 	}
-	if kind == jobwatch.None {
+	if jobs.JobsAreProcesses(ctx) {
 		c.add("scheduler", api.CheckUnknown, "no scheduler found: jobs are plain processes", "if there is one, its commands must be on the PATH of a login shell")
 		return
 	}

@@ -12,12 +12,14 @@ import (
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
+	"tunctl/tunnel/node"
 )
 
 // newNodes are the nodes of the session's job for a run that begins now.
 func newNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobnode.Run {
 	return jobnode.New(jobnode.Options{
 		Host: host, Runner: hosts.Runner{Host: host}, Jobs: jobs, Grace: s.agent.limits.Probe.NodeGrace, Log: s.agent.log,
+		Open: func(o node.Options) *node.Node { return s.agent.hosts.Node(host, o) },
 		Site: func() (configs.Site, bool) { return s.agent.settings.Site(s.host()) },
 		Reached: func(node string) bool {
 			s.mu.Lock()

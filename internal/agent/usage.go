@@ -126,10 +126,11 @@ func (r measuredRun) Connected() bool {
 	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
 }
 
-// CanEnter implements usage.Run: into a job of Slurm, or on a host without a scheduler.
+// CanEnter implements usage.Run: into a job that has steps, or on a host without a scheduler.
 func (r measuredRun) CanEnter(ctx context.Context) (bool, error) {
-	scheduler, err := r.nodes.Jobs.Scheduler(ctx)
-	return scheduler == jobwatch.Slurm || scheduler == jobwatch.None, err
+	jobs := r.nodes.Jobs
+	_, err := jobs.Scheduler(ctx)
+	return jobs.HasSteps(ctx) || jobs.JobsAreProcesses(ctx), err
 }
 
 // Machine implements usage.Run.

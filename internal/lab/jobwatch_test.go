@@ -53,7 +53,7 @@ func TestJobwatchWorksWithThePracticeCluster(t *testing.T) {
 			if name, err := w.Scheduler(ctx); err != nil || name != dialect {
 				t.Fatalf("Scheduler: %q, %v", name, err)
 			}
-			if name, err := w.User(ctx); err != nil || name != user {
+			if name, err := w.Login(ctx); err != nil || name != user {
 				t.Fatalf("User: %q, %v", name, err)
 			}
 			job, err := w.Submit(ctx, jobwatch.Submission{

@@ -20,8 +20,8 @@ type Limits struct {
 	// may make, for a scheduler that needs one per job, as PBS does.
 	Connections int
 
-	Command time.Duration // how long one command may take
-	Look    time.Duration // how long the one look of `tunctl init` may take
+	Command  time.Duration // how long one command may take
+	Discover time.Duration // how long what `tunctl init` asks of a host may take
 
 	LogFirst    time.Duration // between two reads of a log right after the submission, the start or an action of a person
 	LogFirstFor time.Duration // how long "right after" is
@@ -50,8 +50,8 @@ func DefaultLimits() Limits {
 
 		Connections: 2,
 
-		Command: 30 * time.Second,
-		Look:    20 * time.Second,
+		Command:  30 * time.Second,
+		Discover: 20 * time.Second,
 
 		LogFirst:    time.Second,
 		LogFirstFor: 20 * time.Second,

@@ -32,7 +32,7 @@ const SiteRuleHint = "the site requires this: change it in the script, or in arg
 // hint of the first known refusal that matches.
 func RefusalError(res remote.Result, known []RefusalHint) error {
 	words := errorLines(res)
-	hint := HintOf(words, slices.Concat(known, CommonRefusals))
+	hint := HintOf(words, slices.Concat(known, commonRefusals))
 	return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", words).
 		WithHint("%s", cmp.Or(hint, SiteRuleHint))
 }
@@ -69,7 +69,7 @@ func LastMatch(out []byte, forms ...*regexp.Regexp) []string {
 	return nil
 }
 
-var ComplaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
+var complaintPrefix = regexp.MustCompile(`^(?:(?:sbatch|srun|qsub): (?:error: |fatal: )?|(?:error|ERROR): )`)
 
 // errorLines are the lines that a submit command wrote to standard error, without its name
 // and its usage text.
@@ -79,7 +79,7 @@ func errorLines(res remote.Result) string {
 		if strings.HasPrefix(line, "usage:") {
 			break
 		}
-		line = strings.TrimSpace(ComplaintPrefix.ReplaceAllString(line, ""))
+		line = strings.TrimSpace(complaintPrefix.ReplaceAllString(line, ""))
 		if line != "" {
 			lines = append(lines, line)
 		}
@@ -105,8 +105,8 @@ const (
 	FromLogin    = "this host may not submit jobs: submit from the login node"
 )
 
-// CommonRefusals are of submit filters and wrappers that exist for several schedulers.
-var CommonRefusals = RefusalHints([][2]string{
+// commonRefusals are of submit filters and wrappers that exist for several schedulers.
+var commonRefusals = RefusalHints([][2]string{
 	{`no submit host|not a submit host|neither submit nor admin host|only .*from .*login`, FromLogin},
 	{`-P flag|project not specified|specify a project`, "the project is missing: set -P PROJECT"},
 	{`user group`, "the queue requires another group: set -G GROUP"},

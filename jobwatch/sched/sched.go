@@ -37,7 +37,8 @@ type Scheduler interface {
 	// History returns the person's jobs of the last day or more that the host remembers,
 	// perhaps with those that wait or run.
 	History(ctx context.Context, sh *remote.Shell) ([]api.Job, error)
-	// FindTagged finds the job that was submitted from the folder of tag, also an ended one.
+	// FindTagged finds the job that was submitted from the folder of tag, also an ended one. It may
+	// fail with ErrIncomplete.
 	FindTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error)
 	// ExplainGone sets the state and the hint of a job that the scheduler no longer knows,
 	// and reports whether it could. ran says that the job was seen running.
@@ -141,6 +142,8 @@ type Kind struct {
 	JobVariables []string
 	// HasSteps: programs can be started inside a running job, and StepOutput shows their output.
 	HasSteps bool
+	// JobsAreProcesses: there is no scheduler, and a job is a process on the login node.
+	JobsAreProcesses bool
 	// AsksStart: when a job would start is a question to the server.
 	AsksStart bool
 	// AsksUsage: what a job uses is a question of its own.
@@ -171,6 +174,10 @@ var ErrCannotExtend = errors.New("the time limit of a running job cannot be chan
 
 // ErrDoubt means that the answer does not show whether the job exists.
 var ErrDoubt = errors.New("the scheduler's answer was lost")
+
+// ErrIncomplete means that FindTagged did not look at all jobs that could be the one of a tag: each
+// costs a connection, and the next call looks at others.
+var ErrIncomplete = errors.New("not all jobs were looked at yet")
 
 // Trial is a job of which only the start is wanted.
 type Trial struct {
@@ -206,3 +213,6 @@ var ErrNoUsage = errors.New("the scheduler does not tell what a running job uses
 
 // ErrNoSteps means that the scheduler cannot show the output of a running job.
 var ErrNoSteps = errors.New("the scheduler does not show the output of a job")
+
+// UsageFor is how long the usage of a job is kept that nobody asks for.
+const UsageFor = time.Hour

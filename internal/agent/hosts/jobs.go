@@ -136,7 +136,7 @@ func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
 	if err := h.AllowedAndConnected(ctx, host); err != nil {
 		return api.Look{}, err
 	}
-	look, err := h.Watcher(host).Look(ctx)
+	look, err := h.Watcher(host).Discover(ctx)
 	if err != nil {
 		return look, SchedulerError(host, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/node"
 )
 
 // Machine is where programs run and connections begin: a host, or a node inside a job.
@@ -36,6 +37,8 @@ type Options struct {
 	Host   *tunnel.Host
 	Runner remote.Runner // runs commands on the host
 	Jobs   *jobwatch.Watcher
+	// Open opens a node of the host, with what was learnt about the routes there.
+	Open func(node.Options) *node.Node
 	// Grace is how long the names of a node that are known may fail before others are looked up.
 	Grace time.Duration
 	// Site is the site of the host, if it has one, as it is now.
@@ -54,9 +57,9 @@ type Run struct {
 
 	mu     sync.Mutex
 	job    api.Job
-	server string                  // the node of its server, if that is known
-	port   int                     // of its server; 0: not known
-	open   map[string]*tunnel.Node // by name; each is connected when it is first used
+	server string                // the node of its server, if that is known
+	port   int                   // of its server; 0: not known
+	open   map[string]*node.Node // by name; each is connected when it is first used
 	// notices are what a person should know about the way into the job. The first who runs
 	// something there is told.
 	notices []string
@@ -64,7 +67,7 @@ type Run struct {
 
 // New returns a run that begins now.
 func New(o Options) *Run {
-	n := &Run{Options: o, open: map[string]*tunnel.Node{}}
+	n := &Run{Options: o, open: map[string]*node.Node{}}
 	n.run, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -142,18 +145,18 @@ func listNodes(all []string) string {
 var errRunOver = errors.New("the job has ended, or moved to another node")
 
 // Node returns the node of that name, which is connected when it is first used.
-func (n *Run) Node(ctx context.Context, name string) (*tunnel.Node, error) {
+func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	n.mu.Lock()
-	node, job := n.open[name], n.job
+	known, job := n.open[name], n.job
 	n.mu.Unlock()
-	if node != nil {
-		return node, nil
+	if known != nil {
+		return known, nil
 	}
 	var since time.Time // other names of the node are looked up
 	if n.Reached(name) {
 		since = time.Now() // this one is enough
 	}
-	o := tunnel.NodeOptions{Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice}
+	o := node.Options{Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
@@ -171,7 +174,7 @@ func (n *Run) Node(ctx context.Context, name string) (*tunnel.Node, error) {
 	case n.run.Err() != nil:
 		return nil, errRunOver
 	case n.open[name] == nil: // else another caller was faster
-		n.open[name] = n.Host.Node(o)
+		n.open[name] = n.Open(o)
 		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil

@@ -100,7 +100,7 @@ func TestAPageIsNotOpenedBeforeItsPasswordIsKnown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server.json")
 	f := detect.Finding{Found: true, Doubt: true, RuntimeFile: file, Endpoint: api.Endpoint{App: "novnc", Scheme: "http", Host: "cn01", Port: 12345, Path: "/vnc.html"}}
 	resolve := func(since time.Time) (api.Endpoint, error) {
-		files := jobwatch.NewWatcher(here{}, jobwatch.Options{Scheduler: jobwatch.Slurm}).RuntimeFiles(here{}, api.Job{ID: "7", Node: "cn01"})
+		files := jobwatch.NewWatcher(here{}, jobwatch.Options{Scheduler: "slurm"}).RuntimeFiles(here{}, api.Job{ID: "7", Node: "cn01"})
 		return p.resolve(t.Context(), &Target{Finding: f, Files: files}, since)
 	}
 	if _, err := resolve(time.Now()); !errors.Is(err, ErrTokenUnknown) {

@@ -34,16 +34,17 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
 	"internal/agent/logs":      {"configs", "internal/agent/localapi", "internal/api", "jobwatch/joblog", "jobwatch/remote"},
-	"internal/agent/jobnode":   {"configs", "internal/api", "internal/gateway", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent/jobnode":   {"configs", "internal/api", "internal/gateway", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
+	"internal/agent/stream":    {"internal/agent/forwards", "internal/agent/jobnode", "internal/agent/probe", "internal/api", "internal/gateway", "tunnel"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
 	"internal/gateway":         {"internal/atomicfile"},
 	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 	"internal/agent/events":    {"internal/api", "tunnel/failure"},
-	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
+	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
 	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
@@ -52,10 +53,11 @@ var imports = map[string][]string{
 	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/posixsh", "tunnel", "tunnel/failure", "tunnel/retry", "tunnel/step"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
 	"tunnel/retry":     {"internal/api", "tunnel/failure"},
@@ -65,11 +67,15 @@ var imports = map[string][]string{
 	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":        {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/joblog", "jobwatch/remote", "jobwatch/sched"},
-	"jobwatch/sched":  {"internal/api", "internal/posixsh", "jobwatch/remote"},
-	"jobwatch/joblog": {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
-	"jobwatch/remote": {"internal/api", "internal/posixsh"},
-	"jobwatch/detect": {"internal/api"},
+	"jobwatch":            {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched", "jobwatch/slurm"},
+	"jobwatch/slurm":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/pbs":        {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/gridengine": {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/plain":      {"internal/api", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/sched":      {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/joblog":     {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/remote":     {"internal/api", "internal/posixsh"},
+	"jobwatch/detect":     {"internal/api"},
 
 	// Leaves.
 	"configs":             {"internal/api", "internal/posixsh", "internal/suggest"},
@@ -106,11 +112,12 @@ var imports = map[string][]string{
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
-	"internal/dev/jobtest":         {"internal/posixsh", "jobwatch/remote"},
+	"internal/dev/jobtest":         {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"internal/dev/ptytest":         {},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
 	"internal/dev/testprogram":     {},
+	"internal/dev/sshtest":         {},
 	"internal/dev/steptest":        {},
 	"internal/dev/testreport":      {},
 	"internal/dev/winetest":        {},
@@ -128,6 +135,9 @@ var never = []struct{ from, to string }{
 	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
 	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
 	{"jobwatch/sched", "tunctl/jobwatch/detect"},
+	// A node is given a Link, and chooses among routes: a connection knows none of them.
+	{"tunnel", "tunctl/tunnel/node"},
+	{"tunnel", "tunctl/tunnel/step"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},

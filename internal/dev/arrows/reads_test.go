@@ -12,10 +12,11 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/passwords", "internal/agent/probe",
-	"internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote",
-	"jobwatch/sched", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/openssh", "tunnel/sshconfig", "tunnel/step",
-	"tunnel/userkeys",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/passwords",
+	"internal/agent/probe", "internal/agent/stream", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
+	"jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched",
+	"jobwatch/slurm", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/node", "tunnel/openssh", "tunnel/sshconfig",
+	"tunnel/step", "tunnel/userkeys",
 }
 
 // withoutBound are functions and methods that read to an end which a host may never send,
@@ -33,12 +34,12 @@ var bounded = []struct{ file, read, why string }{
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
 	{"internal/agent/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
 	{"internal/agent/probe/jupyter.go", "json.NewDecoder", "of a LimitReader"},
-	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
+	{"internal/agent/stream/stream.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},
 	{"internal/gateway/channel.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/usage/reading.go", "in.ReadAll", "of a reading, which is bounded"},
-	{"jobwatch/gridengine.go", "res.Stderr", "a Result, which is bounded"},
-	{"jobwatch/gridenginelist.go", "xml.NewDecoder", "of a Result, which is bounded"},
+	{"jobwatch/gridengine/gridengine.go", "res.Stderr", "a Result, which is bounded"},
+	{"jobwatch/gridengine/list.go", "xml.NewDecoder", "of a Result, which is bounded"},
 	{"jobwatch/remote/local.go", "cmd.Stdout", "a program on this computer"},
 	{"jobwatch/remote/local.go", "cmd.Stderr", "a program on this computer"},
 	{"jobwatch/remote/shell.go", "res.Stdout", "a Result, which is bounded"},
@@ -49,8 +50,8 @@ var bounded = []struct{ file, read, why string }{
 	{"tunnel/exec.go", "x.Stdout", "of a limitedBuffer"},
 	{"tunnel/exec.go", "x.Stderr", "of a limitedBuffer"},
 	{"tunnel/forward/hostcheck.go", "io.Copy", "to io.Discard"},
-	{"tunnel/node_hop.go", "r.Stdout", "a Result, which is bounded"},
-	{"tunnel/node_stream.go", "s.session.Stderr", "a stderrBuffer"},
+	{"tunnel/hop.go", "r.Stdout", "a Result, which is bounded"},
+	{"tunnel/stream.go", "s.session.Stderr", "a stderrBuffer"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/openssh/listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},

@@ -60,7 +60,7 @@ func TestAJobsLifeUnderARealGridEngine(t *testing.T) {
 
 	part("it is found, runs, is listed, cannot be extended, and fails with its exit status", func(f *fixture) {
 		t := f.t
-		if name, err := f.Scheduler(t.Context()); err != nil || name != jobwatch.GridEngine {
+		if name, err := f.Scheduler(t.Context()); err != nil || name != "gridengine" {
 			t.Fatalf("scheduler %q, %v", name, err)
 		}
 		// Its options count also after the first command.

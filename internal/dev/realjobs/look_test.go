@@ -16,7 +16,7 @@ func testLook(t *testing.T) {
 	lab := real.StartWith(t, real.Options{Accounting: true})
 	for user, accounts := range map[string][]string{"hpcuser": {"proj1", "proj2"}, "tcshuser": {"proj1"}, "zshuser": {"proj1"}} {
 		l := append(login{"-l", user}, labLogin(lab)...)
-		look, err := jobwatch.NewWatcher(l, jobwatch.Options{}).Look(t.Context())
+		look, err := jobwatch.NewWatcher(l, jobwatch.Options{}).Discover(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", user, err)
 			continue
@@ -28,7 +28,7 @@ func testLook(t *testing.T) {
 		for _, p := range look.Partitions {
 			partitions = append(partitions, p.Name)
 		}
-		if look.Scheduler != jobwatch.Slurm || look.User != user || !slices.Equal(got, accounts) || !look.Accounts[0].Default || len(look.Problems) > 0 {
+		if look.Scheduler != "slurm" || look.User != user || !slices.Equal(got, accounts) || !look.Accounts[0].Default || len(look.Problems) > 0 {
 			t.Errorf("%s: %+v", user, look)
 		}
 		if want := []string{"normal", "low", "lowc", "gpu", "debug"}; !slices.Equal(partitions, want) {

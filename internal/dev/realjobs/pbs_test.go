@@ -27,7 +27,7 @@ func TestAJobsLifeUnderARealPBS(t *testing.T) {
 	done.Go(func() { _ = w.Serve(ctx) })
 	t.Cleanup(func() { cancel(); done.Wait() })
 	f := &fixture{Watcher: w, t: t}
-	if name, err := f.Scheduler(ctx); err != nil || name != jobwatch.PBS {
+	if name, err := f.Scheduler(ctx); err != nil || name != "pbs" {
 		t.Fatalf("scheduler %q, %v", name, err)
 	}
 	tag := fmt.Sprintf("t%d", time.Now().UnixNano())

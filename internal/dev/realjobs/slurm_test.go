@@ -116,7 +116,7 @@ func (f *fixture) watch(id string) *jobwatch.Watch {
 func TestAJobsLifeUnderARealSlurm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if name, err := f.Scheduler(t.Context()); err != nil || name != jobwatch.Slurm {
+	if name, err := f.Scheduler(t.Context()); err != nil || name != "slurm" {
 		t.Fatalf("scheduler %q, %v", name, err)
 	}
 	job := f.submit("#SBATCH --output=out.%j.log\necho hello; while test ! -f stop.$SLURM_JOB_ID; do sleep 0.2; done; exit 3\n", "--job-name=my|job \"x\"", "--time=5")

@@ -24,7 +24,7 @@ func measureJobs(ctx context.Context) ([]table.Growth, error) {
 	for _, s := range []struct {
 		name string
 		line func(*strings.Builder, int)
-	}{{jobwatch.Slurm, squeueRecord}, {jobwatch.PBS, qstatRow}} {
+	}{{"slurm", squeueRecord}, {"pbs", qstatRow}} {
 		scheduler, line := s.name, s.line
 		took := table.Growth{Measure: scheduler + " jobs, processor for one answer", Unit: "ms"}
 		kept := table.Growth{Measure: scheduler + " jobs, memory kept", Unit: "MB"}
@@ -48,7 +48,7 @@ type answerCost struct{ ms, used, kept float64 }
 
 func readAnswer(ctx context.Context, scheduler string, jobs int, line func(*strings.Builder, int)) (answerCost, error) {
 	var text strings.Builder
-	if scheduler == jobwatch.PBS {
+	if scheduler == "pbs" {
 		text.WriteString(qstatHead)
 	}
 	for i := range jobs {

@@ -1,0 +1,244 @@
+package jobwatch
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
+)
+
+//go:embed discover.sh
+var discoverFunctions string
+
+// softwareParts looks for Jupyter. With the parts of a scheduler, all that is printed is less
+// than a megabyte.
+const softwareParts = `part environments 7 100000 environments
+part path 2 2000 on_path
+part scripts 5 100000 scripts
+part modules 6 50000 module_names
+`
+
+// answerTime is how long before Limits.Discover the script itself ends, so that what was
+// found so far arrives.
+const answerTime = 4 * time.Second
+
+// Discover finds out what the host has for a first session: one script on the login node, all
+// of whose parts are optional and limited in time and size.
+func (w *Watcher) Discover(ctx context.Context) (api.Look, error) {
+	unlock, err := w.lockHost(ctx)
+	if err != nil {
+		return api.Look{}, err
+	}
+	defer unlock()
+	mark := remote.NewMark()
+	sh := &remote.Shell{Runner: w.sh.Runner, Limit: w.limits.Discover, Private: w.sh.Private}
+	res, err := sh.Login(ctx, discoverScript(mark, w.wanted, w.limits.Discover-answerTime))
+	if err != nil {
+		return api.Look{}, err
+	}
+	look := readDiscovery(mark, string(res.Stdout))
+	return look, unsupportedError(w.host, look.Scheduler)
+}
+
+// discoverScript is the whole script. It ends within limit. Which scheduler the host has is
+// found out, unless the config says it.
+func discoverScript(mark, scheduler string, limit time.Duration) string {
+	parts := ""
+	for _, k := range schedulerKinds {
+		if k.Discover != "" {
+			parts += k.Name + ")\n" + k.Discover + ";;\n"
+		}
+	}
+	return fmt.Sprintf("exec 2>/dev/null\nexport LC_ALL=C TZ=UTC0\nmark=%s\nend=$(($(date +%%s) + %d))\nuser=$(id -un)\n", posixsh.Quote(mark), int(limit.Seconds())) +
+		discoverFunctions + "find_account() {\n" + accountScript() + "\n}\nscheduler=" + posixsh.Quote(scheduler) + `
+if [ -z "$scheduler" ]; then scheduler=$(limit 12 find_account | head -n 1); fi
+printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
+case $scheduler in
+` + parts + "esac\n" + softwareParts
+}
+
+// partNames are the parts in words, for those that took too long.
+var partNames = map[string]string{
+	"accounts": "your accounts", "partitions": "the partitions", "nodes": "which nodes are free", "queues": "the queues",
+	"environments": "environments in your home folder", "scripts": "job scripts in your home folder", "modules": "the modules",
+}
+
+func readDiscovery(mark, out string) api.Look {
+	a := sched.Discovery{Parts: map[string]string{}}
+	look := api.Look{Accounts: []api.Account{}, Partitions: []api.Partition{}, Environments: []api.Environment{}, Scripts: []api.JobScript{}, Serving: []api.Candidate{}}
+	last := ""
+	for i, text := range strings.Split(out, "\n"+mark+" ") {
+		name, text, _ := strings.Cut(text, "\n")
+		switch {
+		case i == 0: // before the first heading
+		case name == "late":
+			if words := partNames[last]; words != "" {
+				look.Problems = append(look.Problems, words)
+			}
+		default:
+			last = name
+			a.Parts[name] = text
+		}
+	}
+	person := append(strings.Split(a.Parts["person"], "\n"), "", "", "", "")
+	look.Scheduler, look.User, look.Home = sched.PlainWord(person[0]), sched.PlainWord(person[1]), plainPath(person[2])
+	a.Login, a.Groups = person[1], strings.Fields(person[3])
+	kind := kindNamed(look.Scheduler)
+	if kind != nil {
+		kind.New().ReadDiscovery(&a, &look)
+	}
+	look.Environments = append(look.Environments, readEnvironments(&a)...)
+	look.Scripts = append(look.Scripts, readScripts(&a, kind)...)
+	if len(look.Accounts) == 0 {
+		look.Accounts = append(look.Accounts, accountsOf(look.Scripts)...)
+	}
+	sortPartitions(look.Partitions)
+	return look
+}
+
+// accountsOf are the accounts in job scripts: where no command lists them, those that the
+// person has used.
+func accountsOf(scripts []api.JobScript) []api.Account {
+	var list []api.Account
+	for _, s := range scripts {
+		if s.Account != "" && !slices.ContainsFunc(list, func(a api.Account) bool { return a.Name == s.Account }) {
+			list = append(list, api.Account{Name: s.Account, Source: s.Path})
+		}
+	}
+	return list
+}
+
+// sortPartitions puts the default first, then those where something is free, then those
+// with the longer jobs.
+func sortPartitions(list []api.Partition) {
+	limit := func(p api.Partition) int64 {
+		if p.LimitSeconds == 0 {
+			return -1 << 62
+		}
+		return -p.LimitSeconds
+	}
+	slices.SortStableFunc(list, func(a, b api.Partition) int {
+		return cmp.Or(sched.TrueFirst(a.Default, b.Default), sched.TrueFirst(a.CPUs == 0 || a.FreeCPUs > 0, b.CPUs == 0 || b.FreeCPUs > 0), cmp.Compare(limit(a), limit(b)))
+	})
+}
+
+// plainPath is a path that the host printed, or "" if it has odd characters.
+func plainPath(text string) string {
+	if !strings.HasPrefix(text, "/") || api.Sanitize(text) != text || strings.ContainsAny(text, "\n\t") || len(text) > 1000 {
+		return ""
+	}
+	return path.Clean(text)
+}
+
+// metadataName matches the folder with the metadata of a Python package:
+// jupyterlab-4.2.5.dist-info, notebook-6.4.12.egg-info, notebook-6.0.3-py3.8.egg-info.
+var metadataName = regexp.MustCompile(`^[a-z_]+-([0-9][A-Za-z0-9.+!]*)(-py[0-9.]+)?\.(dist|egg)-info$`)
+
+func readEnvironments(a *sched.Discovery) []api.Environment {
+	var list []api.Environment
+	seen := map[string]bool{}
+	for _, line := range append(a.Lines("environments"), a.Lines("path")...) {
+		f := append(strings.Split(line, "\t"), "", "", "")
+		e := api.Environment{Kind: api.EnvironmentKind(sched.PlainWord(f[0])), Path: plainPath(f[1]), App: sched.PlainWord(f[2]), Source: "your home folder"}
+		if m := metadataName.FindStringSubmatch(f[3]); m != nil {
+			e.Version = m[1]
+		}
+		switch {
+		case e.Path == "" || seen[e.Path]:
+			continue
+		case e.Kind == api.EnvironmentPath:
+			e.Source = "the PATH of your login shell"
+		case e.Kind == api.EnvironmentConda:
+			e.Source = "your conda environments"
+		case e.Kind != api.EnvironmentVenv && e.Kind != api.EnvironmentContainer:
+			continue
+		}
+		seen[e.Path] = true
+		list = append(list, e)
+	}
+	for _, line := range a.Lines("modules") {
+		// jupyterlab/4.2.5(default), jupyter/1.0 <L>
+		name, _, _ := strings.Cut(strings.TrimSpace(line), "(")
+		name, _, _ = strings.Cut(name, " ")
+		name = sched.PlainWord(strings.TrimRight(name, "/"))
+		if !strings.Contains(strings.ToLower(name), "jupyter") || strings.HasSuffix(name, ":") || seen[name] {
+			continue
+		}
+		seen[name] = true
+		_, version, _ := strings.Cut(name, "/")
+		list = append(list, api.Environment{Kind: api.EnvironmentModule, Path: name, Version: version, Source: "module avail"})
+	}
+	slices.SortStableFunc(list, func(a, b api.Environment) int {
+		return cmp.Or(environmentRank(a)-environmentRank(b), -compareVersions(a.Version, b.Version))
+	})
+	return list
+}
+
+// environmentRank orders environments: a person's own first, JupyterLab before older servers,
+// and images last, whose content is not known.
+func environmentRank(e api.Environment) int {
+	switch {
+	case e.Kind == api.EnvironmentContainer && strings.Contains(strings.ToLower(path.Base(e.Path)), "jupyter"):
+		return 4
+	case e.Kind == api.EnvironmentContainer:
+		return 5
+	case e.Kind == api.EnvironmentModule:
+		return 3
+	case e.Kind == api.EnvironmentPath:
+		return 2
+	case e.App == "jupyterlab":
+		return 0
+	}
+	return 1
+}
+
+// compareVersions compares the numbers in two versions.
+func compareVersions(a, b string) int {
+	numbers := func(v string) []string {
+		return strings.FieldsFunc(v, func(r rune) bool { return r < '0' || r > '9' })
+	}
+	return slices.CompareFunc(numbers(a), numbers(b), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+	})
+}
+
+// readScripts reads the scripts with directives of the host's scheduler.
+func readScripts(a *sched.Discovery, kind *sched.Kind) []api.JobScript {
+	if kind == nil || kind.Directives.Prefix == "" {
+		return nil
+	}
+	syntax := &kind.Directives
+	var list []api.JobScript
+	for text := range strings.SplitSeq("\n"+a.Parts["scripts"], "\nscript\t") {
+		file, lines, _ := strings.Cut(text, "\n")
+		words := syntax.Words(lines)
+		file = plainPath(file)
+		if file == "" || len(words) == 0 {
+			continue
+		}
+		s := api.JobScript{Path: file}
+		for _, o := range syntax.Options(words) {
+			switch o.Name {
+			case kind.JobName:
+				s.Job = sched.PlainWord(o.Value)
+			case "account", "A", "P":
+				s.Account = sched.PlainWord(o.Value)
+			}
+		}
+		list = append(list, s)
+	}
+	slices.SortStableFunc(list, func(a, b api.JobScript) int { // those nearest to home first
+		return cmp.Or(strings.Count(a.Path, "/")-strings.Count(b.Path, "/"), len(a.Path)-len(b.Path), strings.Compare(a.Path, b.Path))
+	})
+	return list
+}

@@ -1,0 +1,107 @@
+package gridengine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
+)
+
+// discoverScript is Grid Engine's part of a discovery: three connections to the server. qconf
+// answers only on administrative hosts; qstat -U has the queues that a person may use, with
+// their limits. Of the resources of each queue, which are many, few lines count.
+const discoverScript = `ge_queues() {
+	qstat -f -F -U "$user" -u "$user" | grep -E '^[^ ]+@|[a-z]:(qname|h_rt|gpus?|ngpus|cuda)='
+}
+part queues 6 300000 ge_queues
+part parallel 3 20000 qconf -spl
+part projects 3 20000 qconf -sprjl
+`
+
+func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
+	for _, name := range sched.PlainWords(a.Lines("projects")) {
+		look.Accounts = append(look.Accounts, api.Account{Name: name, Source: "qconf -sprjl"})
+	}
+	look.AnyPartition, look.Parallel = true, sched.PlainWords(a.Lines("parallel"))
+	look.Partitions = append(look.Partitions, readQueues(a.Lines("queues"))...)
+}
+
+// instance is an instance of a queue: the queue on one host.
+type instance struct {
+	queue       string
+	used, total int // slots
+	gpus        int // of a consumable resource: what is left of it
+	limit       time.Duration
+	closed      bool
+}
+
+// readQueues reads qstat -f -F: a line for each instance of a queue, as in
+//
+//	all.q@cn01                     BIP   0/1/4          1.06     lx-amd64      d
+//
+// and under it lines of its resources, as in hc:gpu=2 and qf:h_rt=00:10:00.
+func readQueues(lines []string) []api.Partition {
+	var instances []instance
+	for _, line := range lines {
+		resource := strings.TrimSpace(line)
+		if resource == strings.TrimRight(line, " ") {
+			instances = append(instances, readInstance(line))
+			continue
+		}
+		if len(instances) == 0 {
+			continue
+		}
+		in := &instances[len(instances)-1]
+		_, resource, _ = strings.Cut(resource, ":")
+		switch key, value, _ := strings.Cut(resource, "="); key {
+		case "qname":
+			in.queue = sched.PlainWord(value) // the whole name: the table's is cut
+		case "h_rt":
+			in.limit = sched.ParseClockTime(value) // 0 for infinity
+		default:
+			n, _ := strconv.ParseFloat(value, 64)
+			in.gpus = max(in.gpus, int(n))
+		}
+	}
+	var list []api.Partition
+	for _, in := range instances {
+		if in.queue == "" {
+			continue
+		}
+		limit := int64(in.limit / time.Second)
+		i := slices.IndexFunc(list, func(p api.Partition) bool { return p.Name == in.queue })
+		if i < 0 {
+			i = len(list)
+			list = append(list, api.Partition{Name: in.queue, Source: "qstat -U", GPUOnly: true, LimitSeconds: limit})
+		}
+		p := &list[i]
+		p.CPUs, p.NodeCPUs, p.GPUs = p.CPUs+in.total, max(p.NodeCPUs, in.total), p.GPUs+in.gpus
+		p.GPUOnly = p.GPUOnly && in.gpus > 0
+		if limit == 0 || p.LimitSeconds == 0 {
+			p.LimitSeconds = 0
+		} else {
+			p.LimitSeconds = max(p.LimitSeconds, limit)
+		}
+		if !in.closed {
+			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+max(0, in.total-in.used), p.FreeGPUs+in.gpus
+		}
+	}
+	return list
+}
+
+// readInstance reads the columns name, type, reserved/used/total slots, load, architecture
+// and states.
+func readInstance(line string) instance {
+	f := append(strings.Fields(line), "", "", "", "", "")
+	queue, _, ok := strings.Cut(f[0], "@")
+	if !ok {
+		return instance{}
+	}
+	slots := append(strings.Split(f[2], "/"), "", "")
+	used, _ := strconv.Atoi(slots[1])
+	total, _ := strconv.Atoi(slots[2])
+	return instance{queue: sched.PlainWord(queue), used: used, total: total, closed: strings.ContainsAny(f[5], "auoACDdEsSc")}
+}

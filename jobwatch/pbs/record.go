@@ -1,0 +1,349 @@
+package pbs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
+)
+
+// record is what qstat -f prints about one job, by attribute; its id is "Job Id".
+type record map[string]string
+
+var attribute = regexp.MustCompile(`^( *)([A-Za-z_][A-Za-z0-9_.]*) = (.*)$`)
+
+// torqueNames are the attributes with another name in Torque.
+var torqueNames = map[string]string{
+	"start_time":   "stime",
+	"comp_time":    "obittime",
+	"exit_status":  "Exit_status",
+	"submit_args":  "Submit_arguments",
+	"submit_host":  "Submit_Host",
+	"job_array_id": "array_index",
+	"start_count":  "run_count",
+}
+
+// splitQstat joins the lines that qstat folds, even within a word, and splits each into name
+// and value. A value of Variable_List may contain line ends; the lines after them are
+// dropped.
+func splitQstat(out string) []record { return splitAttributes(out, "Job Id") }
+
+// splitAttributes reads records that begin with a line "kind: name".
+func splitAttributes(out, kind string) []record {
+	var records []record
+	indented := strings.Contains(out, "\n    ") // a pasted answer may have lost that
+	for line := range strings.SplitSeq(strings.ReplaceAll(out, "\n\t", ""), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if id, ok := strings.CutPrefix(line, kind+": "); ok {
+			records = append(records, record{kind: strings.TrimSpace(id)})
+			continue
+		}
+		m := attribute.FindStringSubmatch(line)
+		if m == nil || len(records) == 0 || indented && m[1] == "" {
+			continue
+		}
+		records[len(records)-1].set(m[2], m[3])
+	}
+	return records
+}
+
+// set keeps the first value of an attribute: a second one is part of another value.
+func (r record) set(name, value string) {
+	if same, ok := torqueNames[name]; ok {
+		name = same
+		r["torque"] = "true"
+	}
+	if r[name] == "" {
+		r[name] = strings.TrimRight(value, " ")
+	}
+}
+
+func (r record) job() api.Job {
+	job := api.Job{
+		ID:        r["Job Id"],
+		Name:      r["Job_Name"],
+		Queue:     r["queue"],
+		Node:      firstNode(r["exec_host"]),
+		Nodes:     nodeList(r["exec_host"]),
+		Reason:    r["comment"],
+		Script:    r.absolute(r.script()),
+		Submitted: sched.ParseTime(r["ctime"]),
+	}
+	if r["array_id"] != "" {
+		job.Task = r["array_index"]
+	}
+	if n, err := strconv.Atoi(r["run_count"]); err == nil && n > 1 {
+		job.Restarts = n - 1
+	}
+	r.setState(&job)
+	r.setTimes(&job)
+	return job
+}
+
+// qsubValued are the options of qsub, in PBS and Torque, that have a value.
+const qsubValued = "aAbcCdDeFjJkKlmMNopPqrRStTuvWw"
+
+// script is the path of the job's script: the last argument of qsub that is neither an option
+// nor its value. It is empty if qsub read the script from standard input.
+func (r record) script() string {
+	args := r["Submit_arguments"]
+	if at := strings.LastIndex(args, "/"+remote.FolderName+"/"); at >= 0 {
+		start := strings.LastIndexAny(args[:at], " \t") + 1
+		return strings.TrimSpace(args[start:])
+	}
+	script, skip := "", false
+	for _, word := range strings.Fields(args) {
+		switch {
+		case skip:
+			skip = false
+		case word == "--": // a command follows, no script
+			return ""
+		case word == "-": // standard input
+		case strings.HasPrefix(word, "-"):
+			skip = len(word) == 2 && strings.Contains(qsubValued, word[1:])
+		case word != "<jsdl-hpcpa:Argument>":
+			script = word
+		}
+	}
+	return script
+}
+
+// absolute is a path, relative to the folder that the job was submitted from.
+func (r record) absolute(p string) string {
+	if p == "" {
+		return ""
+	}
+	return sched.AbsolutePath(r.workdir(), p)
+}
+
+// workdir is the folder the job was submitted from; Torque also has an attribute for it.
+func (r record) workdir() string {
+	return cmp.Or(r.variable("PBS_O_WORKDIR"), r["init_work_dir"])
+}
+
+// variable is one of PBS's own variables, which come first in Variable_List. A comma within a
+// value has a backslash before it.
+func (r record) variable(name string) string {
+	list := strings.ReplaceAll(r["Variable_List"], `\,`, "\x00")
+	for pair := range strings.SplitSeq(list, ",") {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return strings.ReplaceAll(value, "\x00", ",")
+		}
+	}
+	return ""
+}
+
+// variables are those of the job's script that PBS sets.
+func (r record) variables() map[string]string {
+	home, user := r.variable("PBS_O_HOME"), r.variable("PBS_O_LOGNAME")
+	return map[string]string{
+		"PBS_JOBID": r["Job Id"], "PBS_JOBNAME": r["Job_Name"], "PBS_O_WORKDIR": r.workdir(),
+		"HOME": home, "PBS_O_HOME": home, "USER": user, "LOGNAME": user, "PBS_O_LOGNAME": user,
+	}
+}
+
+// setTimes sets the times. PBS reports when a job started and how long it may run.
+func (r record) setTimes(job *api.Job) {
+	if job.State.Waiting() {
+		job.ExpectedStart = sched.ParseTime(r["estimated.start_time"])
+		if at := sched.ParseTime(r["Execution_Time"]); at.After(job.ExpectedStart) {
+			job.ExpectedStart = at
+		}
+		job.Node = ""
+		return
+	}
+	job.Start = sched.ParseTime(r["stime"])
+	if used, counted := r["resources_used.walltime"]; counted && job.Start.IsZero() && job.State == api.JobRunning {
+		job.Start = time.Now().UTC().Add(-sched.ParseClockTime(used)).Truncate(time.Minute) // of a server that does not wait for the node
+	}
+	switch limit := sched.ParseClockTime(r["Resource_List.walltime"]); {
+	case job.State.Ended():
+		job.End = cmp.Or(sched.ParseTime(r["obittime"]), sched.ParseTime(r["mtime"]))
+	case !job.Start.IsZero() && limit > 0:
+		job.End = job.Start.Add(limit)
+	}
+}
+
+// firstNode is the first of x1000c0s2b0n0/0*8+x1000c0s2b1n0/0*8.
+func firstNode(hosts string) string {
+	node, _, _ := strings.Cut(hosts, "/")
+	return node
+}
+
+// nodeList are the nodes of a job that has several, without their slots.
+func nodeList(hosts string) string {
+	var nodes []string
+	for vnode := range strings.SplitSeq(hosts, "+") {
+		if node := firstNode(vnode); !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
+	return sched.SeveralNodes(strings.Join(nodes, ","))
+}
+
+// taskID is the id of one task of an array.
+var taskID = regexp.MustCompile(`^(\d+)\[\d+\](.*)$`)
+
+func isArray(id string) bool {
+	number, _, _ := strings.Cut(id, ".")
+	return strings.HasSuffix(number, "[]")
+}
+
+// withoutArrays returns the records that match ids, and for an array with its tasks those
+// that represent it. The record of a task does not have its script; the array's does.
+func (p scheduler) withoutArrays(records []record, ids []string) []record {
+	arrays, tasks := map[string]record{}, map[string][]record{}
+	for _, r := range records {
+		arrays[r["Job Id"]] = r
+	}
+	for _, r := range records {
+		if array := arrays[r["array_id"]]; array != nil {
+			r["Submit_arguments"] = array["Submit_arguments"]
+			tasks[r["array_id"]] = append(tasks[r["array_id"]], r)
+		}
+	}
+	var kept []record
+	for _, r := range records {
+		requested := func(id string) bool { return p.Matches(api.Job{ID: r["Job Id"]}, id) }
+		arrayRequested := func(id string) bool { return isArray(id) && requested(id) }
+		switch {
+		case !slices.ContainsFunc(ids, requested):
+		case len(tasks[r["Job Id"]]) > 0:
+			kept = append(kept, r.runningTasks(tasks[r["Job Id"]])...)
+		case arrays[r["array_id"]] == nil || !slices.ContainsFunc(ids, arrayRequested):
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// runningTasks are the tasks of an array that run. If there is none, it is the array itself,
+// whose state PBS keeps as begun.
+func (r record) runningTasks(tasks []record) []record {
+	var running []record
+	waits := false
+	for _, task := range tasks {
+		switch task["job_state"] {
+		case "R", "S", "U":
+			running = append(running, task)
+		case "Q", "W", "H":
+			waits = true
+		}
+	}
+	switch {
+	case len(running) > 0:
+		return running
+	case r["job_state"] == "B" && waits:
+		r["job_state"] = "Q"
+	case r["job_state"] == "B":
+		r["job_state"] = "E"
+	}
+	return []record{r}
+}
+
+// setLog finds the job's log: the file with the job's name or id to which the script
+// redirects, else the job's standard output, once that can be read.
+func (p scheduler) setLog(ctx context.Context, sh *remote.Shell, job *api.Job, r record) {
+	own, others := sched.RedirectedLogs(p.redirections(ctx, sh, *job), r.workdir(), "PBS_JOB", r.variables())
+	output, readable := r.output(*job)
+	switch {
+	case own != "":
+		job.Log = own
+		if readable {
+			sched.AddLogs(job, output)
+		}
+	case readable:
+		job.Log = output
+	case job.Hint == "" && (job.State == api.JobQueued || job.State == api.JobRunning):
+		job.Hint = api.HintSpooled
+	}
+	sched.AddLogs(job, others...)
+}
+
+// redirections are the lines of the job's script that redirect output. PBS runs the script as it
+// was submitted, so it is read only once.
+func (p scheduler) redirections(ctx context.Context, sh *remote.Shell, job api.Job) string {
+	lines, known := p.cache.scripts[job.ID]
+	if !known && job.Script != "" {
+		var err error
+		if _, lines, err = sched.ReadRedirections(ctx, sh, []string{job.Script}); err != nil {
+			return ""
+		}
+		p.cache.scripts[job.ID] = lines
+	}
+	return lines
+}
+
+// output is the file of the job's standard output, and whether it can be read before the job
+// ends.
+func (r record) output(job api.Job) (file string, readable bool) {
+	file = r["Output_Path"]
+	if host, rest, ok := strings.Cut(file, ":"); ok && !strings.Contains(host, "/") {
+		file = rest
+	}
+	file = strings.ReplaceAll(file, "^array_index^", r["array_index"])
+	if file == "/dev/null" {
+		return "", true
+	}
+	switch keep := r["Keep_Files"]; {
+	case strings.Contains(keep, "d") || job.State.Ended():
+		return file, true
+	case strings.Contains(keep, "o"):
+		// It is kept in the home folder, with PBS's default name.
+		return path.Join(r.variable("PBS_O_HOME"), path.Base(file)), true
+	}
+	return file, false
+}
+
+// usage is what PBS has counted for a running job; its daemon on the node reports it about
+// every two minutes.
+func (r record) usage() (sched.Usage, bool) {
+	cput, counted := r["resources_used.cput"]
+	if !counted || r["job_state"] != "R" {
+		return sched.Usage{}, false
+	}
+	u := sched.Usage{
+		At: time.Now(), CPU: sched.ParseClockTime(cput), Elapsed: sched.ParseClockTime(r["resources_used.walltime"]),
+		Memory: sched.ParseSize(r["resources_used.mem"]), MemoryLimit: sched.ParseSize(r["Resource_List.mem"]),
+	}
+	for _, name := range []string{"Resource_List.ncpus", "resources_used.ncpus"} {
+		if n, err := strconv.Atoi(r[name]); err == nil && u.CPUs == 0 {
+			u.CPUs = n
+		}
+	}
+	return u, true
+}
+
+// keepUsage keeps what the jobs of an answer use.
+func (p scheduler) keepUsage(records []record) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	maps.DeleteFunc(p.cache.usages, func(_ string, u sched.Usage) bool { return time.Since(u.At) > sched.UsageFor })
+	for _, r := range slices.Backward(records) { // of an array's tasks, the first that runs represents it
+		for _, id := range []string{r["Job Id"], r["array_id"]} {
+			if u, ok := r.usage(); ok && id != "" {
+				p.cache.usages[id] = u
+			} else {
+				delete(p.cache.usages, id)
+			}
+		}
+	}
+}
+
+func (p scheduler) Usage(_ context.Context, _ *remote.Shell, id string, _ int) (sched.Usage, error) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	if u, ok := p.cache.usages[id]; ok {
+		return u, nil
+	}
+	return sched.Usage{}, sched.ErrNoUsage
+}

@@ -1,0 +1,254 @@
+package slurm
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
+)
+
+// record is what scontrol show job prints about one job, by key.
+type record map[string]string
+
+// scontrolKeys are the keys of scontrol show job from Slurm 15.08 to 26.05, except freeKeys. A
+// value ends where one of them begins. They include keys of scontrol show job -d, since
+// sites have wrappers.
+const scontrolKeys = `JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId HetJobOffset SLUID HetJobIdSet PackJobId ` +
+	`PackJobOffset PackJobIdSet UserId GroupId MCS_label Priority Nice Account QOS WCKey JobState Reason FailedNode Dependency ` +
+	`Requeue Restarts BatchFlag Reboot ExitCode DerivedExitCode RunTime TimeLimit TimeMin SubmitTime EligibleTime AccrueTime ` +
+	`ResizeTime StartTime EndTime Deadline CronJob CrontabSpec PreemptEligibleTime PreemptTime SuspendTime SecsPreSuspend ` +
+	`LastSchedEval Scheduler Partition AllocNode:Sid ReqNodeList ExcNodeList NodeList SchedNodeList BatchFeatures BatchHost ` +
+	`StepMgrEnabled FedOrigin FedViableSiblings FedActiveSiblings NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T ReqS:C:T TRES ` +
+	`ReqTRES AllocTRES Socks/Node NtasksPerN:B:S:C CoreSpec ThreadSpec JOB_GRES Nodes CPU_IDs Mem GRES MinCPUsNode ` +
+	`MinMemoryNode MinMemoryCPU MinMemory MinTmpDiskNode MemUpdate Features DelayBoot ClusterFeatures Prefer Gres Reservation ` +
+	`OverSubscribe Shared Exclusive Contiguous Licenses LicensesAlloc Network ` + tailKeys
+
+// tailKeys are printed after the first of freeKeys.
+const tailKeys = `SegmentSize SpreadSegments ConsolidateSegments Switches BurstBufferState Power SICP CPU_min_freq CPU_max_freq ` +
+	`Governor GresAllowTaskSharing GresEnforceBind GresOneTaskPerSharing KillOInInvalidDependent KillOnInvalidDependent SpreadJob ` +
+	`ExpeditedRequeue OOMKillStep CpusPerTres MemPerTres TresBind TresFreq TresPerJob TresPerNode TresPerSocket TresPerTask ` +
+	`MailUser MailType NtasksPerTRES ContainerType Container ContainerID SELinuxContext ResvPorts`
+
+// freeKeys have a person's text or path as value, which may look like anything. In the form
+// with several lines, each has its own line.
+const freeKeys = `Command SubmitLine WorkDir AdminComment SystemComment Comment Extra StdErr StdIn StdOut BurstBuffer`
+
+// multilineKeys are the free texts that may have several lines, unlike paths.
+const multilineKeys = `JobName SubmitLine AdminComment SystemComment Comment Extra BurstBuffer`
+
+var (
+	anyKey    = keyPattern(`(?:^|\s)`, scontrolKeys+" "+freeKeys)
+	tailKey   = keyPattern(`(?:^|\s)`, tailKeys+" "+freeKeys)
+	lineKey   = keyPattern(`^\s*`, scontrolKeys)
+	freeKey   = keyPattern(`^\s*`, freeKeys)
+	firstFree = keyPattern(`\s`, freeKeys)
+	newKey    = regexp.MustCompile(`^\s*[A-Z][A-Za-z_:/-]*=`)
+
+	recordStart = regexp.MustCompile(`(?m)^[ \t]*JobId=`)
+	ownLine     = regexp.MustCompile(`(?m)^\s*UserId=`)
+	jobName     = regexp.MustCompile(`\s(?:JobName|Name)=`)
+	// afterName: a job's name may look like other fields, but not like these two.
+	afterName = regexp.MustCompile(`\s(?:(?:SLUID|HetJobIdSet|PackJobIdSet)=\S+\s+)*UserId=[^=]*\sGroupId=[^=]*\s\w+=`)
+)
+
+func keyPattern(before, keys string) func() *regexp.Regexp {
+	words := strings.Fields(keys)
+	for i, w := range words {
+		words[i] = regexp.QuoteMeta(w)
+	}
+	return sched.LazyPattern(before + "(" + strings.Join(words, "|") + ")[=]")
+}
+
+// splitScontrol reads the output of scontrol show job in both of its forms. It drops lines
+// that belong to no job, as a site's wrapper prints them.
+func splitScontrol(out string) []record {
+	var records []record
+	starts := recordStart.FindAllStringIndex(out, -1)
+	for i, at := range starts {
+		end := len(out)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		r := make(record)
+		if text := out[at[0]:end]; ownLine.MatchString(text) {
+			r.readLines(text)
+		} else {
+			r.readLine(text)
+		}
+		if r["JobId"] != "" && r["JobState"] != "" {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+// readLines reads the form with several lines. There every free text has its own line, so
+// that nothing in it looks like another key.
+func (r record) readLines(text string) {
+	last := "" // the last key of the previous line
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimRight(line, " \r")
+		switch {
+		case i == 0:
+			r.readHead(line)
+			last = "JobName"
+		case freeKey().MatchString(line):
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			r[key] = value // the last one: an earlier one is part of a comment
+			last = key
+		case lineKey().MatchString(line):
+			last = r.add(line, anyKey())
+		case newKey.MatchString(line) || strings.TrimSpace(line) == "":
+			last = "" // a key of a newer Slurm, or the end of the record
+		case slices.Contains(strings.Fields(multilineKeys), last):
+			r[last] += "\n" + strings.TrimSpace(line)
+		}
+	}
+}
+
+// readHead reads the line with the ids and the name.
+func (r record) readHead(line string) {
+	if at := jobName.FindStringIndex(line); at != nil {
+		r["JobName"] = line[at[1]:]
+		line = line[:at[0]]
+	}
+	r.add(line, anyKey())
+}
+
+// readLine reads the form with one line per job, also if that line was folded.
+func (r record) readLine(text string) {
+	text = joinFolds(text)
+	head, rest := text, ""
+	if at := afterName.FindAllStringIndex(text, -1); at != nil {
+		last := at[len(at)-1]
+		head, rest = text[:last[0]], text[last[0]:]
+	}
+	r.readHead(head)
+	tail := ""
+	if at := firstFree().FindStringIndex(rest); at != nil {
+		rest, tail = rest[:at[0]], rest[at[0]:]
+	}
+	r.add(rest, anyKey())
+	r.add(tail, tailKey())
+}
+
+// joinFolds makes one line of a record. A line after the paths that does not begin with a key
+// is not part of it.
+func joinFolds(text string) string {
+	var b strings.Builder
+	tail := false
+	for line := range strings.Lines(text) {
+		if tail && !newKey.MatchString(line) {
+			continue
+		}
+		b.WriteString(strings.TrimRight(line, " \r\n"))
+		b.WriteByte(' ')
+		tail = tail || firstFree().MatchString(" "+line)
+	}
+	return b.String()
+}
+
+// add adds the values between the matches of key, and returns the last key. The first value
+// of a key counts, but the last of a path: a comment before it may contain one.
+func (r record) add(text string, key *regexp.Regexp) (last string) {
+	at := key.FindAllStringSubmatchIndex(text, -1)
+	for i, m := range at {
+		end := len(text)
+		if i+1 < len(at) {
+			end = at[i+1][0]
+		}
+		last = text[m[2]:m[3]]
+		if _, known := r[last]; !known || strings.HasPrefix(last, "Std") {
+			r[last] = strings.TrimSpace(text[m[1]:end])
+		}
+	}
+	return last
+}
+
+func (r record) job() api.Job {
+	job := api.Job{
+		ID:     taskID(r["JobId"], r["ArrayJobId"], r["ArrayTaskId"]),
+		Name:   r["JobName"],
+		Queue:  r["Partition"],
+		Node:   batchNode(r["BatchHost"], r["NodeList"]),
+		Nodes:  sched.SeveralNodes(r["NodeList"]),
+		Reason: strings.ReplaceAll(known(r["Reason"]), "_", " "),
+		Script: known(r["Command"]),
+		Log:    r.output("StdOut"),
+	}
+	if file := r.output("StdErr"); file != "" && file != job.Log {
+		job.OtherLogs = []string{file}
+	}
+	job.Restarts, _ = strconv.Atoi(r["Restarts"])
+	setState(&job, r["JobState"])
+	if cluster := known(r["FedActiveSiblings"]); job.Reason == revoked && cluster != "" {
+		job.Hint = strings.Replace(job.Hint, "another cluster", "cluster "+cluster, 1)
+	}
+	setTimes(&job, r["SubmitTime"], r["StartTime"], r["EndTime"])
+	setExit(&job, r["ExitCode"])
+	return job
+}
+
+// output is the file of one of the job's streams, empty if that is not known. Scontrol
+// expands what the controller knows and leaves the rest to the node: %N, and for a batch
+// script %J, %t, %n and %s. For tasks of an array that wait together, it prints a wrong
+// number.
+func (r record) output(key string) string {
+	if r.waitsTogether() {
+		return ""
+	}
+	return filePattern{
+		id: r["JobId"], array: cmp.Or(r["ArrayJobId"], r["JobId"]), task: cmp.Or(r["ArrayTaskId"], noTask),
+		node: batchNode(r["BatchHost"], r["NodeList"]), user: r.user(), name: r["JobName"], expanded: true,
+	}.expand(logFile(r[key]))
+}
+
+// noTask is Slurm's task number of a job that is not an array.
+const noTask = "4294967294"
+
+// waitsTogether reports whether the record is for several tasks of an array.
+func (r record) waitsTogether() bool {
+	return strings.Trim(r["ArrayTaskId"], "0123456789") != ""
+}
+
+func (r record) user() string {
+	user, _, _ := strings.Cut(r["UserId"], "(")
+	return user
+}
+
+// scripts are the possible paths of the job's script. Command has the path and then the
+// arguments, and both may contain spaces. A relative path starts in the working folder.
+func (r record) scripts() []string {
+	command := known(r["Command"])
+	if command == "" || r["BatchFlag"] == "0" {
+		return nil
+	}
+	command = sched.AbsolutePath(r["WorkDir"], command)
+	var paths []string
+	for i := range len(command) {
+		if command[i] == ' ' {
+			paths = append(paths, command[:i])
+		}
+	}
+	return append(paths, command)
+}
+
+// variables are those of the job's script that Slurm sets.
+func (r record) variables() map[string]string {
+	return map[string]string{
+		"SLURM_JOB_ID": r["JobId"], "SLURM_JOBID": r["JobId"], "SLURM_ARRAY_JOB_ID": r["ArrayJobId"], "SLURM_ARRAY_TASK_ID": r["ArrayTaskId"],
+		"SLURM_JOB_NAME": r["JobName"], "SLURM_SUBMIT_DIR": r["WorkDir"], "HOME": "~", "USER": r.user(), "LOGNAME": r.user(),
+	}
+}
+
+// logFile is path, or empty if it cannot be followed.
+func logFile(path string) string {
+	if path = known(path); path == "/dev/null" {
+		return ""
+	}
+	return path
+}
