@@ -134,3 +134,15 @@ func TestTheChoicesOfAJobThatIsFoundAfterItsAnswerWasLostAreRemembered(t *testin
 		t.Errorf("after another job: %+v", rec)
 	}
 }
+
+func TestAnAnswerThatIsNoneForgetsNothingByWhichAJobIsRecognised(t *testing.T) {
+	s := quietSession(t)
+	submitted := time.Now().Add(-time.Hour).UTC()
+	if err := s.submissions.adopt(api.Job{ID: "7", Name: "nb", State: api.JobRunning, Submitted: submitted}, state.Submission{}, "", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	s.submissions.setJob(s.submissions.asRecorded(api.Job{ID: "7", State: api.JobUnknown}))
+	if job := s.submissions.asRecorded(api.Job{ID: "7", Name: "production", State: api.JobRunning}); !job.State.Ended() || job.Name != "nb" {
+		t.Errorf("another job with its number is taken for it: %+v", job)
+	}
+}

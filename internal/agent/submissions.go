@@ -131,7 +131,12 @@ func (l *submissions) setJob(job api.Job) {
 // one as ended.
 func (l *submissions) asRecorded(job api.Job) api.Job {
 	sub := l.list().Of(job)
-	if sub.Job == nil || sub.Matches(job, sub.Account) {
+	switch {
+	case sub.Job == nil:
+		return job
+	case sub.Matches(job, sub.Account):
+		job.Name = cmp.Or(job.Name, sub.Job.Name) // a scheduler that does not respond tells neither
+		job.Submitted = cmp.Or(job.Submitted, sub.Job.Submitted)
 		return job
 	}
 	job = *sub.Job

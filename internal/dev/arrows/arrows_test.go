@@ -17,18 +17,21 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
 	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer", "internal/show"},
+	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
+	"internal/editor":    {"internal/api"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/transfer":  {"internal/ctxtime"},
+	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/show", "internal/suggest", "internal/term", "tunnel", "tunnel/sshconfig"},
 	"internal/show":      {"internal/api", "internal/term"},
 	"internal/term":      {"internal/api"},
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
@@ -165,6 +168,7 @@ var never = []struct{ from, to string }{
 	{"internal/show", "tunctl/internal/agent"},
 	{"internal/show", "tunctl/internal/client"},
 	{"internal/action", "tunctl/internal/agent"},
+	{"internal/setup", "tunctl/internal/agent"},
 	// The agent has no desktop: it may run where nobody is logged in.
 	{"internal/agent", "tunctl/internal/desktop"},
 	{"internal/agent", "tunctl/internal/client"},
