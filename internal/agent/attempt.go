@@ -33,7 +33,7 @@ func (r *attempt) launchLocked() {
 	s.enterLocked()
 	s.agent.work.Go(func() { s.meter.Serve(ctx) })
 	s.agent.work.Go(func() {
-		defer s.dropFailed(r) // after done, which a stop waits for
+		defer r.dropFailed() // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
 		r.finish(r.stayUp(ctx))

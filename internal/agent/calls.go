@@ -174,7 +174,7 @@ func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.E
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}
-	job, err := s.extend(ctx, time.Duration(req.Seconds)*time.Second)
+	job, err := s.submissions.extend(ctx, time.Duration(req.Seconds)*time.Second)
 	return api.ExtendResponse{Job: job}, err
 }
 

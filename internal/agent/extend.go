@@ -11,8 +11,9 @@ import (
 )
 
 // extend asks the scheduler to give the session's job more time, and checks the result.
-func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error) {
-	job, err := s.extendable()
+func (l *submissions) extend(ctx context.Context, by time.Duration) (api.Job, error) {
+	s := l.session
+	job, err := l.extendable()
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -22,7 +23,7 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 	switch {
 	case err != nil:
 		return api.Job{}, err
-	case !found || s.submissions.asRecorded(before).State.Ended(): // its number may be another job's by now
+	case !found || l.asRecorded(before).State.Ended(): // its number may be another job's by now
 		return api.Job{}, ended
 	}
 	limit := job.End.Sub(job.Start) + by
@@ -40,16 +41,17 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
 	if newKeeper(s, jobs).due(after).After(time.Now().Add(keepSlack)) {
-		s.submissions.leaveUnfollowed(job) // until the keeper knows of the extension
-		after.Hint = s.submissions.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
+		l.leaveUnfollowed(job) // until the keeper knows of the extension
+		after.Hint = l.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 	}
-	s.updateJob(ctx, after)
+	l.update(ctx, after)
 	return after, nil
 }
 
-// updateJob passes a job that was queried apart from the watch to the session, and waits
+// update passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
-func (s *session) updateJob(ctx context.Context, job api.Job) {
+func (l *submissions) update(ctx context.Context, job api.Job) {
+	s := l.session
 	events := s.agent.hub.Subscribe("", api.AnswersNone)
 	defer s.agent.hub.Unsubscribe(events)
 	s.acting.Lock() // one offer at a time
@@ -59,7 +61,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 	}
 	s.acting.Unlock()
 	if !running {
-		s.submissions.setJob(job)
+		l.setJob(job)
 		return
 	}
 	events.Await(ctx, func() bool {
@@ -69,7 +71,8 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 }
 
 // extendable is the session's job, if it runs and its host is connected.
-func (s *session) extendable() (api.Job, error) {
+func (l *submissions) extendable() (api.Job, error) {
+	s := l.session
 	s.mu.Lock()
 	job, host, connected, hasJob := s.facts.Job, s.cfg.Host, s.facts.Host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
