@@ -33,7 +33,7 @@ func (r *attempt) launchLocked() {
 	s.enterLocked()
 	s.agent.work.Go(func() { s.meter.Serve(ctx) })
 	s.agent.work.Go(func() {
-		defer s.dropFailed(r) // after done, which a stop waits for
+		defer r.dropFailed() // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
 		r.finish(r.stayUp(ctx))
@@ -160,15 +160,4 @@ func (r *attempt) lapseLocked() {
 // wouldSubmitLocked reports whether the session needs a submission to get a job.
 func (s *session) wouldSubmitLocked() bool {
 	return s.facts.Job == nil && s.facts.Remembered == nil && s.cfg.Submit != ""
-}
-
-// waiterLeft ends what a command permitted, after its stream has ended.
-func (a *server) waiterLeft(name string) {
-	a.waiters.Exit(name)
-	if a.waiters.Has(name) {
-		return
-	}
-	for _, s := range a.sessions.live() {
-		s.revoke(name)
-	}
 }

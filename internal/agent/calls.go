@@ -165,6 +165,19 @@ func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	return specs, nil
 }
 
+// handleExtend gives a session's job more time.
+func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
+	if req.Seconds <= 0 {
+		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
+	}
+	s, err := a.sessions.find(req.Session)
+	if err != nil {
+		return api.ExtendResponse{}, err
+	}
+	job, err := s.submissions.extend(ctx, time.Duration(req.Seconds)*time.Second)
+	return api.ExtendResponse{Job: job}, err
+}
+
 // handleRefresh queries the schedulers of connected hosts now, and returns the status
 // once the sessions show the answers. If a scheduler does not respond, the causes of its
 // sessions say so.

@@ -10,53 +10,48 @@ import (
 	"tunctl/internal/api"
 )
 
-// handleExtend asks the scheduler to give a session's job more time, and checks the result.
-func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
-	if req.Seconds <= 0 {
-		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
-	}
-	s, err := a.sessions.find(req.Session)
+// extend asks the scheduler to give the session's job more time, and checks the result.
+func (l *submissions) extend(ctx context.Context, by time.Duration) (api.Job, error) {
+	s := l.session
+	job, err := l.extendable()
 	if err != nil {
-		return api.ExtendResponse{}, err
+		return api.Job{}, err
 	}
-	job, err := s.extendable()
-	if err != nil {
-		return api.ExtendResponse{}, err
-	}
-	jobs := a.hosts.Watcher(s.host())
+	jobs := s.agent.hosts.Watcher(s.host())
 	ended := api.Errorf(api.CodeJobEnded, "job %s has ended", job.ID)
 	before, found, err := jobs.Detail(ctx, job.Ref())
 	switch {
 	case err != nil:
-		return api.ExtendResponse{}, err
-	case !found || s.submissions.asRecorded(before).State.Ended(): // its number may be another job's by now
-		return api.ExtendResponse{}, ended
+		return api.Job{}, err
+	case !found || l.asRecorded(before).State.Ended(): // its number may be another job's by now
+		return api.Job{}, ended
 	}
-	limit := job.End.Sub(job.Start) + time.Duration(req.Seconds)*time.Second
+	limit := job.End.Sub(job.Start) + by
 	if err := jobs.Extend(ctx, job.Ref(), limit); err != nil {
-		return api.ExtendResponse{}, err
+		return api.Job{}, err
 	}
 	after, found, err := jobs.Detail(ctx, job.Ref())
 	switch {
 	case err != nil:
-		return api.ExtendResponse{}, err
+		return api.Job{}, err
 	case !found || after.State.Ended():
-		return api.ExtendResponse{}, ended
+		return api.Job{}, ended
 	case !after.End.After(job.End):
-		return api.ExtendResponse{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
+		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
 			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
 	if newKeeper(s, jobs).due(after).After(time.Now().Add(keepSlack)) {
-		s.submissions.leaveUnfollowed(job) // until the keeper knows of the extension
-		after.Hint = s.submissions.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
+		l.leaveUnfollowed(job) // until the keeper knows of the extension
+		after.Hint = l.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 	}
-	s.updateJob(ctx, after)
-	return api.ExtendResponse{Job: after}, nil
+	l.update(ctx, after)
+	return after, nil
 }
 
-// updateJob passes a job that was queried apart from the watch to the session, and waits
+// update passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
-func (s *session) updateJob(ctx context.Context, job api.Job) {
+func (l *submissions) update(ctx context.Context, job api.Job) {
+	s := l.session
 	events := s.agent.hub.Subscribe("", api.AnswersNone)
 	defer s.agent.hub.Unsubscribe(events)
 	s.acting.Lock() // one offer at a time
@@ -66,7 +61,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 	}
 	s.acting.Unlock()
 	if !running {
-		s.submissions.setJob(job)
+		l.setJob(job)
 		return
 	}
 	events.Await(ctx, func() bool {
@@ -76,7 +71,8 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 }
 
 // extendable is the session's job, if it runs and its host is connected.
-func (s *session) extendable() (api.Job, error) {
+func (l *submissions) extendable() (api.Job, error) {
+	s := l.session
 	s.mu.Lock()
 	job, host, connected, hasJob := s.facts.Job, s.cfg.Host, s.facts.Host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()

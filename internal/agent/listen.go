@@ -260,7 +260,8 @@ func (s *session) closeForwards() {
 
 // dropFailed drops forwards that never came up: the person knows why, and nothing tries
 // them again.
-func (s *session) dropFailed(r *attempt) {
+func (r *attempt) dropFailed() {
+	s := r.session
 	if s.origin != adhoc || s.agent.ctx.Err() != nil {
 		return
 	}

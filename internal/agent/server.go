@@ -169,6 +169,17 @@ func (a *server) handleWatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// waiterLeft ends what a command permitted, after its stream has ended.
+func (a *server) waiterLeft(name string) {
+	a.waiters.Exit(name)
+	if a.waiters.Has(name) {
+		return
+	}
+	for _, s := range a.sessions.live() {
+		s.revoke(name)
+	}
+}
+
 // status is everything the agent knows.
 func (a *server) status() api.Status {
 	agent := a.about
