@@ -238,7 +238,7 @@ func (j *Job) loopback() bool {
 	if (reach == "" || reach == api.ReachAuto) && len(j.Site.Reach) > 0 {
 		reach = j.Site.Reach[0]
 	}
-	return reach == api.ReachNode || j.scheduler() == "none"
+	return reach == api.ReachNode || j.scheduler() == noScheduler
 }
 
 func configError(hint, format string, args ...any) error {

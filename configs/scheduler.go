@@ -36,8 +36,11 @@ var dialects = []dialect{
 		profile: "# shellcheck source=/dev/null\nshopt -q login_shell || { . /etc/profile; umask 077; }\n",
 		begin:   privateLog,
 	},
-	{name: "none", jobName: anyName},
+	{name: noScheduler, jobName: anyName},
 }
+
+// noScheduler is the name, among those of the schedulers, of a host without one.
+const noScheduler = "none"
 
 // privateLog is for schedulers that create the log with a umask of their own.
 const privateLog = `# The scheduler created the log with a umask of its own.
@@ -53,7 +56,7 @@ func Schedulers() []string { return each(dialects, func(d dialect) string { retu
 // SchedulerChoice lists Schedulers for a sentence: slurm, pbs or none.
 func SchedulerChoice() string { return orList(Schedulers()) }
 
-// dialectOf is the dialect of a scheduler; that of "none" for one that is not known.
+// dialectOf is the dialect of a scheduler; that of noScheduler for one that is not known.
 func dialectOf(scheduler string) dialect {
 	if d, ok := find(dialects, func(d dialect) bool { return d.name == scheduler }); ok {
 		return d

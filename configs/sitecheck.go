@@ -101,7 +101,7 @@ func (s *Site) missingFacts() []MissingFact {
 	need(len(s.Reach) > 0, "reach", "tunctl tries all ways to a compute node")
 	need(len(s.Balance) > 0, "balance", "`tunctl quota` has no command")
 	need(len(s.Help) > 0, "help", "there is no address of the site's documentation")
-	need(asksHours || s.Scheduler == "none", "question.hours", "nobody can choose how long a job lasts")
-	need(len(s.Job.Directives) > 0 || s.Scheduler == "none", "job.directives", "jobs request nothing: no account, time, memory or GPU")
+	need(asksHours || s.Scheduler == noScheduler, "question.hours", "nobody can choose how long a job lasts")
+	need(len(s.Job.Directives) > 0 || s.Scheduler == noScheduler, "job.directives", "jobs request nothing: no account, time, memory or GPU")
 	return missing
 }

@@ -155,7 +155,7 @@ func (all Sites) ForHost(h Host, scheduler string) (Site, error) {
 	if h.Site != "" {
 		return all.Find(h.Site)
 	}
-	if scheduler == "none" {
+	if scheduler == noScheduler {
 		scheduler = "workstation"
 	}
 	return all.Find(scheduler)

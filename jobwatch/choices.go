@@ -1,15 +1,12 @@
 package jobwatch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"tunctl/internal/api"
-	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/sched"
 )
 
@@ -23,15 +20,15 @@ func ChoiceNames(scheduler string) []string {
 
 // WithChoices is the submission with a person's choices as arguments of the submit command,
 // in place of arguments for the same. It is for scripts that tunctl has not written.
-func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[string]string) (Submission, error) {
+func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[string]string) (Submission, error) {
 	if len(choices) == 0 {
 		return s, nil
 	}
-	kind, err := w.kind(ctx)
+	kind, err := b.host.kind(ctx)
 	if err != nil {
 		return s, err
 	}
-	script, err := w.Script(ctx, s)
+	script, err := b.Script(ctx, s)
 	if err != nil {
 		return s, err
 	}
@@ -57,10 +54,17 @@ func (w *Watcher) WithChoices(ctx context.Context, s Submission, choices map[str
 	return s, nil
 }
 
+func wordsHint(k *sched.Kind) string {
+	if len(k.Options) == 0 {
+		return "a host without a scheduler has no limits to choose: give the script its values in args of the session"
+	}
+	return "available: " + strings.Join(slices.Sorted(maps.Keys(k.Options)), ", ") + "; or write it in the script, or in args of the session"
+}
+
 // OverriddenOptions are the options in the submission's arguments that override what its script
 // has, and other, an earlier form of the script, has not: a scheduler prefers arguments.
-func (w *Watcher) OverriddenOptions(ctx context.Context, s Submission, other []byte) ([]string, error) {
-	kind, err := w.kind(ctx)
+func (b *Drafts) OverriddenOptions(ctx context.Context, s Submission, other []byte) ([]string, error) {
+	kind, err := b.host.kind(ctx)
 	if err != nil || len(s.Args) == 0 {
 		return nil, err
 	}
@@ -75,45 +79,4 @@ func (w *Watcher) OverriddenOptions(ctx context.Context, s Submission, other []b
 	}
 	slices.Sort(list)
 	return list, nil
-}
-
-func wordsHint(k *sched.Kind) string {
-	if len(k.Options) == 0 {
-		return "a host without a scheduler has no limits to choose: give the script its values in args of the session"
-	}
-	return "available: " + strings.Join(slices.Sorted(maps.Keys(k.Options)), ", ") + "; or write it in the script, or in args of the session"
-}
-
-// Named is the submission with another name of the job, where the scheduler has names.
-func (w *Watcher) Named(ctx context.Context, s Submission, name string) (Submission, error) {
-	kind, err := w.kind(ctx)
-	if err != nil {
-		return s, err
-	}
-	if kind.JobName != "" {
-		s.Args = kind.Directives.With(s.Args, sched.Option{Name: kind.JobName, Value: name})
-	}
-	s.Base = name + ".sh"
-	return s, nil
-}
-
-// Script is the text of the submission's script, as far as schedulers look for options in it.
-func (w *Watcher) Script(ctx context.Context, s Submission) (string, error) {
-	if s.Script == "" {
-		return strings.ReplaceAll(string(s.Content), "\r\n", "\n"), nil
-	}
-	unlock, err := w.lockHost(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	res, err := w.sh.Login(ctx, "cd "+posixsh.QuotePath(cmp.Or(s.Workdir, "~"))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
-	if err != nil {
-		return "", err
-	}
-	if res.Exit != 0 {
-		return "", api.Errorf(api.CodeSubmit, "cannot read the job script %q on the host: %s", s.Script, sched.LastErrorLine(res)).
-			WithHint("paths start in your home folder there; write local:FILE for a file on this machine")
-	}
-	return strings.ReplaceAll(string(res.Stdout), "\r\n", "\n"), nil
 }

@@ -77,7 +77,7 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
-			s, err := w.WithChoices(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + tt.script), Args: tt.args}, tt.choices)
+			s, err := w.Drafts().WithChoices(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + tt.script), Args: tt.args}, tt.choices)
 			if tt.problem != "" {
 				e, ok := errors.AsType[*api.Error](err)
 				if !ok || e.Code != api.CodeUsage || !strings.Contains(e.Message, tt.problem) || e.Hint == "" {
@@ -106,7 +106,7 @@ func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 func TestASecondJobHasItsOwnName(t *testing.T) {
 	for scheduler, want := range map[string]string{slurmName: "-V --job-name=nb2", pbsName: "-V -N nb2", gridEngineName: "-V -N nb2", noScheduler: "-V"} {
 		w := NewWatcher(nil, Options{Scheduler: scheduler})
-		s, err := w.Named(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"-V"}}, "nb2")
+		s, err := w.Drafts().Named(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"-V"}}, "nb2")
 		if got := strings.Join(s.Args, " "); err != nil || got != want || s.base() != "nb2.sh" {
 			t.Errorf("%s: %q as %q, %v", scheduler, got, s.base(), err)
 		}
@@ -124,7 +124,7 @@ func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
 		"#SBATCH -o nb.log\n#SBATCH -o nb.%j\n": "",
 	} {
 		w := NewWatcher(nil, Options{Scheduler: slurmName})
-		got, hint, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
+		got, hint, err := w.Drafts().SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
 		if err != nil || got != want || want != "" && !strings.Contains(hint, "%j") {
 			t.Errorf("%q: %q, %q, %v; want %q", script, got, hint, err, want)
 		}
@@ -159,7 +159,7 @@ func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
 	} {
 		for script, want := range scripts {
 			w := NewWatcher(m, Options{Scheduler: scheduler, Limits: jobtest.QuickLimits()})
-			got, hint, err := w.SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
+			got, hint, err := w.Drafts().SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
 			if err != nil || got != want || want != "" && !strings.Contains(hint, "-o") {
 				t.Errorf("%s, %q: %q, %q, %v; want %q", scheduler, script, got, hint, err, want)
 			}

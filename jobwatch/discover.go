@@ -35,19 +35,19 @@ const answerTime = 4 * time.Second
 // Discover finds out what the host has for a first session: one script on the login node, all
 // of whose parts are optional and limited in time and size.
 func (w *Watcher) Discover(ctx context.Context) (api.Look, error) {
-	unlock, err := w.lockHost(ctx)
+	unlock, err := w.host.lock(ctx)
 	if err != nil {
 		return api.Look{}, err
 	}
 	defer unlock()
 	mark := remote.NewMark()
-	sh := &remote.Shell{Runner: w.sh.Runner, Limit: w.limits.Discover, Private: w.sh.Private}
-	res, err := sh.Login(ctx, discoverScript(mark, w.wanted, w.limits.Discover-answerTime))
+	sh := &remote.Shell{Runner: w.host.sh.Runner, Limit: w.host.limits.Discover, Private: w.host.sh.Private}
+	res, err := sh.Login(ctx, discoverScript(mark, w.host.wanted, w.host.limits.Discover-answerTime))
 	if err != nil {
 		return api.Look{}, err
 	}
 	look := readDiscovery(mark, string(res.Stdout))
-	return look, unsupportedError(w.host, look.Scheduler)
+	return look, unsupportedError(w.host.name, look.Scheduler)
 }
 
 // discoverScript is the whole script. It ends within limit. Which scheduler the host has is

@@ -36,7 +36,7 @@ func (q Query) matches(job api.Job) bool {
 // those, with a hint. If several jobs with the name run, it returns an AmbiguousError. For
 // an array it returns the array, not a task.
 func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
-	s, err := w.scheduler(ctx)
+	s, err := w.host.scheduler(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
@@ -55,7 +55,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 		return job, found && !job.State.Ended(), err
 	}
 	if s.AddClusters(q.Args) {
-		w.changed()
+		w.poll.changed()
 	}
 	jobs, err := w.Jobs(ctx)
 	if err != nil {
@@ -81,30 +81,30 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 // The boolean is false if the host knows of none, which may still be created; that is not known
 // yet after ErrIncomplete.
 func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
-	s, unlock, err := w.acquire(ctx)
+	s, unlock, err := w.host.acquire(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
 	defer unlock()
 	s.AddClusters(q.Args)
-	job, err := s.FindTagged(ctx, w.sh, q.Tag)
+	job, err := s.FindTagged(ctx, w.host.sh, q.Tag)
 	if errors.Is(err, sched.ErrNoJob) {
 		return api.Job{}, false, nil
 	}
 	if err != nil {
 		return api.Job{}, false, err
 	}
-	id, _ := sched.SplitRef(wholeJob(s, job))
-	return w.markCancelled(s.AsRequested(job, id))[0], true, nil
+	id, _ := sched.SplitRef(sched.WholeRef(s, job))
+	return w.poll.markCancelled(s.AsRequested(job, id))[0], true, nil
 }
 
 func (w *Watcher) withName(ctx context.Context, s sched.Scheduler, jobs []api.Job, name string) ([]api.Job, error) {
-	unlock, err := w.lockHost(ctx)
+	unlock, err := w.host.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return s.WithName(ctx, w.sh, jobs, name)
+	return s.WithName(ctx, w.host.sh, jobs, name)
 }
 
 // requestedID is the id that the job is known by from now on.
@@ -122,15 +122,15 @@ func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job
 	if job.Log != "" && s.Kind().ListHasFiles {
 		return job
 	}
-	unlock, err := w.lockHost(ctx)
+	unlock, err := w.host.lock(ctx)
 	if err != nil {
 		return job
 	}
 	defer unlock()
-	detail, err := s.Detail(ctx, w.sh, job.Ref())
+	detail, err := s.Detail(ctx, w.host.sh, job.Ref())
 	if err != nil {
 		if !errors.Is(err, sched.ErrNoJob) {
-			w.log.Debug("no detail of a job", "job", job.ID, "err", err)
+			w.host.log.Debug("no detail of a job", "job", job.ID, "err", err)
 		}
 		return job
 	}

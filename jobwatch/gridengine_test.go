@@ -85,8 +85,8 @@ func TestARoundOfGridEngineMakesTwoConnectionsHoweverManyJobsAreWatched(t *testi
 	}
 	round := func(jobs scope) []string {
 		t.Helper()
-		w.changed()
-		if err := w.query(t.Context(), jobs); err != nil {
+		w.poll.changed()
+		if err := w.poll.query(t.Context(), jobs); err != nil {
 			t.Fatal(err)
 		}
 		got := asked(t, m)
@@ -149,8 +149,8 @@ func TestAGridEngineJobThatLeftTheQueueEndsAsTheAccountingSays(t *testing.T) {
 	defer x.Close()
 	query := func() api.Job {
 		t.Helper()
-		w.changed()
-		if err := w.query(t.Context(), watchedOnly); err != nil {
+		w.poll.changed()
+		if err := w.poll.query(t.Context(), watchedOnly); err != nil {
 			t.Fatal(err)
 		}
 		return x.Job()
@@ -178,8 +178,8 @@ func TestATaskThatNobodyAccountsForIsOverAlsoWhileOthersOfItsArrayRun(t *testing
 		defer x.Close()
 		query := func() {
 			t.Helper()
-			w.changed()
-			if err := w.query(t.Context(), watchedOnly); err != nil {
+			w.poll.changed()
+			if err := w.poll.query(t.Context(), watchedOnly); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -263,11 +263,11 @@ func TestWhatIsKnownOfAJobIsNotKnownOfAnotherWithItsNumber(t *testing.T) {
 	}
 	m.Write(t, "list", strings.ReplaceAll(geList("1 r"), "<JB_name>n1<", "<JB_name>production<"))
 	m.Write(t, "details", geDetails())
-	s, err := w.scheduler(t.Context())
+	s, err := w.host.scheduler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if jobs, err := s.List(t.Context(), w.sh); err != nil || len(jobs) != 1 || jobs[0].Name != "production" || jobs[0].Script != "" {
+	if jobs, err := s.List(t.Context(), w.host.sh); err != nil || len(jobs) != 1 || jobs[0].Name != "production" || jobs[0].Script != "" {
 		t.Errorf("%+v, %v", jobs, err)
 	}
 }
@@ -302,7 +302,7 @@ func TestAnAccountingThatTakesTooLongIsReadOnce(t *testing.T) {
 		t.Errorf("it was read %d times", got)
 	}
 	job := api.Job{ID: "7", State: api.JobRunning}
-	if w.sched.ExplainGone(&job, true); job.State != api.JobFinished {
+	if w.host.sched.ExplainGone(&job, true); job.State != api.JobFinished {
 		t.Errorf("gone as %+v", job)
 	}
 }
@@ -317,8 +317,8 @@ func TestAJobThatGridEngineCanNeverRunSaysSo(t *testing.T) {
 	x := w.Watch("8")
 	defer x.Close()
 	for range 2 {
-		w.changed()
-		if err := w.query(t.Context(), watchedOnly); err != nil {
+		w.poll.changed()
+		if err := w.poll.query(t.Context(), watchedOnly); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package jobwatch
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -10,35 +9,38 @@ import (
 	"tunctl/jobwatch/joblog"
 )
 
-// watchForLogs checks, while jobs wait, whether their logs exist. A log is the first sign
+// logWait looks for the logs of jobs that wait.
+type logWait struct{ poll *poll }
+
+// serve checks, while jobs wait, whether their logs exist. A log is the first sign
 // that a job started, and checking for a file costs the host far less than a query of the
 // scheduler. When a log appears, one query is made.
-func (w *Watcher) watchForLogs(ctx context.Context) {
+func (l *logWait) serve(ctx context.Context) {
 	last := time.Now()
 	for {
 		var timer <-chan time.Time
-		if interval, ok := w.logCheckInterval(); ok {
-			timer = time.After(time.Until(last.Add(w.limits.WithJitter(interval))))
+		if interval, ok := l.interval(); ok {
+			timer = time.After(time.Until(last.Add(l.poll.host.limits.WithJitter(interval))))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.recheckLogs:
+		case <-l.poll.recheckLogs:
 			continue
 		case <-timer:
 		}
 		last = time.Now()
-		if w.checkForLogs(ctx) {
-			w.QuerySoon()
+		if l.check(ctx) {
+			l.poll.querySoon()
 		}
 	}
 }
 
-// logCheckInterval is the time to the next check; the boolean is false if no watch waits
+// interval is the time to the next check; the boolean is false if no watch waits
 // for a log.
-func (w *Watcher) logCheckInterval() (shortest time.Duration, found bool) {
-	for _, job := range w.waitForLogs() {
-		wait := w.limits.StatInterval(time.Since(job.Submitted), job.ExpectedStart)
+func (l *logWait) interval() (shortest time.Duration, found bool) {
+	for _, job := range l.waiting() {
+		wait := l.poll.host.limits.StatInterval(time.Since(job.Submitted), job.ExpectedStart)
 		if !found || wait < shortest {
 			shortest, found = wait, true
 		}
@@ -46,13 +48,13 @@ func (w *Watcher) logCheckInterval() (shortest time.Duration, found bool) {
 	return shortest, found
 }
 
-// waitForLogs are the jobs that wait, whose log's name is known, and whose log has not been seen
+// waiting are the jobs that wait, whose log's name is known, and whose log has not been seen
 // since they were last queued, by their watches.
-func (w *Watcher) waitForLogs() map[*Watch]api.Job {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (l *logWait) waiting() map[*Watch]api.Job {
+	l.poll.mu.Lock()
+	defer l.poll.mu.Unlock()
 	jobs := map[*Watch]api.Job{}
-	for x := range w.watches {
+	for x := range l.poll.watches {
 		known := x.job.Log != "" && !strings.Contains(x.job.Log, "%")
 		if known && !x.followed && x.job.State.Waiting() && x.logSeenInRun <= x.job.Restarts {
 			jobs[x] = x.job
@@ -61,24 +63,24 @@ func (w *Watcher) waitForLogs() map[*Watch]api.Job {
 	return jobs
 }
 
-// checkForLogs checks for all the logs by one command, and reports whether one appeared.
-func (w *Watcher) checkForLogs(ctx context.Context) (appeared bool) {
+// check checks for all the logs by one command, and reports whether one appeared.
+func (l *logWait) check(ctx context.Context) (appeared bool) {
 	var watches []*Watch
 	var logs []joblog.Awaited
-	for x, job := range w.waitForLogs() {
+	for x, job := range l.waiting() {
 		watches = append(watches, x)
 		logs = append(logs, joblog.Awaited{Path: job.Log, NewerThan: job.Submitted})
 	}
 	if len(logs) == 0 {
 		return false
 	}
-	exist, err := joblog.Exist(ctx, w.sh, logs)
+	exist, err := joblog.Exist(ctx, l.poll.host.sh, logs)
 	if err != nil {
-		w.log.Debug("cannot look for logs", "err", err)
+		l.poll.host.log.Debug("cannot look for logs", "err", err)
 		return false
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	l.poll.mu.Lock()
+	defer l.poll.mu.Unlock()
 	for i, exists := range exist {
 		if exists {
 			watches[i].logSeenInRun = watches[i].job.Restarts + 1 // so that it causes one query only
@@ -90,8 +92,8 @@ func (w *Watcher) checkForLogs(ctx context.Context) (appeared bool) {
 
 // LogFollowed says that a Follower looks for the job's log, so that the Watcher need not.
 func (x *Watch) LogFollowed() {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
 	x.followed = true
 }
 
@@ -100,19 +102,13 @@ func (x *Watch) LogFollowed() {
 // nothing else writes there. Any other file may be that of an earlier job, or of several
 // jobs, and that of an earlier run may still grow.
 func (x *Watch) LogFound(file string) {
-	x.w.mu.Lock()
-	started := !x.w.answersSoonLocked() && x.startedByLocked(file)
-	x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	started := !x.poll.answersSoonLocked() && x.startedByLocked(file)
+	x.poll.mu.Unlock()
 	if started {
-		x.w.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
-		x.w.QuerySoon() // the node is still unknown
+		x.poll.host.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
+		x.poll.querySoon() // the node is still unknown
 	}
-}
-
-// answersSoonLocked reports whether the scheduler may be queried within a moment: its answer has
-// the node too, and is worth waiting for.
-func (w *Watcher) answersSoonLocked() bool {
-	return time.Until(cmp.Or(w.early, w.lastQuery.Add(w.limits.QueryMin))) < time.Second/2
 }
 
 // startedByLocked reports whether a file is the first sign that the job runs, and publishes that.

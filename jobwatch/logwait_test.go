@@ -29,9 +29,9 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWatcher(newCluster(), Options{Scheduler: slurmName})
-			w.lastQuery = time.Now()
+			w.poll.lastQuery = time.Now()
 			if tt.mine {
-				w.rememberSubmitted(tt.job, true)
+				w.poll.recordSubmitted(tt.job, true)
 			}
 			x := w.Watch("7")
 			defer x.Close()
@@ -61,8 +61,8 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: gridEngineName})
-			w.lastQuery = time.Now()
-			w.rememberSubmitted(tt.before, true)
+			w.poll.lastQuery = time.Now()
+			w.poll.recordSubmitted(tt.before, true)
 			x := w.Watch("7")
 			defer x.Close()
 			x.LogFound("/h/nb.o7")
@@ -76,8 +76,8 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := NewWatcher(newCluster(), Options{Scheduler: gridEngineName})
-		w.lastQuery = time.Now()
-		w.rememberSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
+		w.poll.lastQuery = time.Now()
+		w.poll.recordSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
 		x := w.Watch("7")
 		defer x.Close()
 		x.LogFound("/h/nb.o7")
@@ -99,7 +99,7 @@ func TestAnAnswerFromBeforeTheStartTakesNothingBack(t *testing.T) {
 		w := serve(t, c)
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
-		w.rememberSubmitted(job, true)
+		w.poll.recordSubmitted(job, true)
 		x := w.Watch("7")
 		defer x.Close()
 		time.Sleep(time.Second)
@@ -131,7 +131,7 @@ func TestASchedulerThatInsistsIsBelieved(t *testing.T) {
 		w := serve(t, c)
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
-		w.rememberSubmitted(job, true)
+		w.poll.recordSubmitted(job, true)
 		x := w.Watch("7")
 		defer x.Close()
 		x.LogFound("/h/slurm-7.out")

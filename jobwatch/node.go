@@ -23,7 +23,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if err != nil {
 		return false, err
 	}
-	s, err := w.scheduler(ctx)
+	s, err := w.host.scheduler(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -36,14 +36,14 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if len(others) == 0 {
 		return true, nil
 	}
-	unlock, err := w.lockHost(ctx)
+	unlock, err := w.host.lock(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	pids, err := s.Processes(ctx, w.sh, ref)
+	pids, err := s.Processes(ctx, w.host.sh, ref)
 	if err != nil {
-		w.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
+		w.host.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
 	}
 	if slices.Contains(pids, pid) {
 		return true, nil
@@ -51,7 +51,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if !slices.ContainsFunc(others, func(j api.Job) bool { return api.SameNode(j.Node, job.Node) }) {
 		return true, nil // in a container, process ids may differ
 	}
-	env, err := processEnviron(ctx, w.sh, job.Node, pid, k.JobVariables)
+	env, err := processEnviron(ctx, w.host.sh, job.Node, pid, k.JobVariables)
 	if err != nil {
 		return false, err
 	}

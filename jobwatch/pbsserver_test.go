@@ -568,7 +568,7 @@ func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
 		if _, found, err := w.Detail(t.Context(), "7.srv"); !found || err != nil || p.commands("-x") != before {
 			t.Errorf("nothing was learned: %v, %v", found, err)
 		}
-		w.sh.Runner = useX{p}
+		w.host.sh.Runner = useX{p}
 		for range 2 {
 			if _, found, err := w.Detail(t.Context(), "7.srv"); !found || err != nil || p.commands("-x") == before {
 				t.Errorf("%v, %v", found, err)

@@ -4,39 +4,64 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
-	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
 
-// Serve makes the shared query while anything is watched, until ctx ends.
-func (w *Watcher) Serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var logs sync.WaitGroup
-	defer logs.Wait()
-	defer cancel()
-	logs.Go(func() { w.watchForLogs(ctx) })
+// poll is the query for the jobs of a host that all watches share.
+type poll struct {
+	host        *host
+	wake        chan struct{} // signals serve that due may have changed
+	recheckLogs chan struct{} // signals logWait that it may have another log to look for
+
+	mu        sync.Mutex
+	watches   map[*Watch]struct{}
+	jobs      []api.Job // the last answer
+	lastQuery time.Time // when the last query began
+	lastList  time.Time // when the last one for all jobs began
+	jobsAt    time.Time // when the query began that jobs is the answer to
+	stale     bool      // we changed something since
+	soon      bool      // the user acted, or a state is about to change
+	early     time.Time // when the one query after a submission may come; zero: none is left
+	due       time.Time // when the next periodic query is due
+	outage    outage
+	cancelled map[string]time.Time    // when we cancelled the jobs that may still be listed
+	submitted map[string]submittedJob // the newest, by api.Job.Ref
+}
+
+func newPoll(h *host) *poll {
+	return &poll{
+		host:        h,
+		wake:        make(chan struct{}, 1),
+		recheckLogs: make(chan struct{}, 1),
+		watches:     make(map[*Watch]struct{}),
+		cancelled:   make(map[string]time.Time),
+		submitted:   make(map[string]submittedJob),
+	}
+}
+
+// serve makes the query while anything is watched, until ctx ends.
+func (p *poll) serve(ctx context.Context) error {
 	for {
-		if err := w.pause(ctx); err != nil {
+		if err := p.pause(ctx); err != nil {
 			return err
 		}
-		if err := w.query(ctx, watchedOnly); err != nil && ctx.Err() == nil {
-			w.log.Debug("scheduler query failed", "err", err)
+		if err := p.query(ctx, watchedOnly); err != nil && ctx.Err() == nil {
+			p.host.log.Debug("scheduler query failed", "err", err)
 		}
 	}
 }
 
 // pause waits until the next query is due.
-func (w *Watcher) pause(ctx context.Context) error {
+func (p *poll) pause(ctx context.Context) error {
 	for {
 		var timer <-chan time.Time
-		if at, ok := w.nextQuery(); ok {
+		if at, ok := p.nextQuery(); ok {
 			wait := time.Until(at)
 			if wait <= 0 {
 				return ctx.Err()
@@ -46,59 +71,43 @@ func (w *Watcher) pause(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.wake:
+		case <-p.wake:
 		case <-timer:
 		}
 	}
 }
 
-// nextQuery is when the next query is due; ok is false if nothing is watched.
-func (w *Watcher) nextQuery() (at time.Time, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.anyActiveLocked() {
-		return time.Time{}, false
-	}
-	switch {
-	case !w.early.IsZero(): // a query before that would find the job as it was submitted
-		return w.early, true
-	case w.soon:
-		return w.lastQuery.Add(w.limits.QueryMin), true
-	}
-	return w.due, true
+func (p *poll) newWatch(id string, passive bool) *Watch {
+	x := &Watch{id: id, poll: p, c: make(chan Report, 1), began: time.Now(), passive: passive}
+	x.job.ID, x.job.Cluster = sched.SplitRef(id)
+	x.job.State = api.JobUnknown
+	return x
 }
 
-// isEarlyLocked reports whether the query after a submission is due.
-func (w *Watcher) isEarlyLocked() bool { return !w.early.IsZero() && !time.Now().Before(w.early) }
-
-func (w *Watcher) anyActiveLocked() bool {
-	for x := range w.watches {
-		if !x.passive && x.isActiveLocked() {
-			return true
-		}
+// watch adds a watch that causes queries.
+func (p *poll) watch(id string) *Watch {
+	x := p.newWatch(id, false)
+	p.mu.Lock()
+	if s, ok := p.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
+		x.job, x.submitted = s.job, s.at
 	}
-	return false
+	if p.isEarlyLocked() && !p.anyActiveLocked() {
+		p.early = time.Time{} // nobody watched when it was due
+	}
+	p.watches[x] = struct{}{}
+	p.soon = true
+	p.mu.Unlock()
+	signal(p.wake)
+	return x
 }
 
-// activeWatches returns the watches of jobs that have not ended, sorted by id.
-func (w *Watcher) activeWatches() []*Watch {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var active []*Watch
-	for x := range w.watches {
-		if x.isActiveLocked() {
-			active = append(active, x)
-		}
-	}
-	slices.SortFunc(active, func(a, b *Watch) int { return sched.CompareIDs(a.id, b.id) })
-	return active
-}
-
-// fresh reports whether the last list is good enough.
-func (w *Watcher) fresh() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.stale && !w.isEarlyLocked() && !w.jobsAt.IsZero() && time.Since(w.jobsAt) < w.limits.QueryMin
+// observe adds a watch that causes no query.
+func (p *poll) observe(id string) *Watch {
+	x := p.newWatch(id, true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watches[x] = struct{}{}
+	return x
 }
 
 // scope is which jobs a query is for.
@@ -110,60 +119,60 @@ const (
 )
 
 // query queries the scheduler and updates the watches.
-func (w *Watcher) query(ctx context.Context, jobs scope) error {
-	s, err := w.scheduler(ctx)
+func (p *poll) query(ctx context.Context, jobs scope) error {
+	s, err := p.host.scheduler(ctx)
 	if err != nil {
-		w.recordFailure(err)
+		p.recordFailure(err)
 		return err
 	}
-	unlock, err := w.lockHost(ctx)
+	unlock, err := p.host.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if w.fresh() {
-		w.scheduleNext()
+	if p.fresh() {
+		p.scheduleNext()
 		return nil
 	}
-	if err := w.waitQueryMin(ctx, jobs); err != nil {
+	if err := p.waitQueryMin(ctx, jobs); err != nil {
 		return err
 	}
-	watches := w.activeWatches()
-	if !s.Kind().ShortList || len(watches) > s.PerRound(w.limits.Connections) {
+	watches := p.activeWatches()
+	if !s.Kind().ShortList || len(watches) > s.PerRound(p.host.limits.Connections) {
 		jobs = allJobs
 	}
-	early := w.beginQuery(jobs)
+	early := p.beginQuery(jobs)
 	if jobs == watchedOnly {
-		err = w.queryWatched(ctx, s, watches)
+		err = p.queryWatched(ctx, s, watches)
 	} else {
-		err = w.queryAll(ctx, s)
+		err = p.queryAll(ctx, s)
 	}
 	if err != nil {
-		w.recordFailure(err)
+		p.recordFailure(err)
 		return err
 	}
-	if early && slices.ContainsFunc(w.activeWatches(), func(x *Watch) bool { return !x.passive && x.Job().Node == "" }) {
-		w.QuerySoon() // it was too early
+	if early && slices.ContainsFunc(p.activeWatches(), func(x *Watch) bool { return !x.passive && x.Job().Node == "" }) {
+		p.querySoon() // it was too early
 	}
-	w.scheduleNext()
+	p.scheduleNext()
 	return nil
 }
 
-func (w *Watcher) queryAll(ctx context.Context, s sched.Scheduler) error {
-	jobs, err := s.List(ctx, w.sh)
+func (p *poll) queryAll(ctx context.Context, s sched.Scheduler) error {
+	jobs, err := s.List(ctx, p.host.sh)
 	if err != nil {
 		return err
 	}
-	w.recordAnswer()
-	w.mu.Lock()
-	w.jobs, w.jobsAt = jobs, w.lastList
-	w.mu.Unlock()
-	w.updateWatches(ctx, s, jobs)
+	p.recordAnswer()
+	p.mu.Lock()
+	p.jobs, p.jobsAt = jobs, p.lastList
+	p.mu.Unlock()
+	p.updateWatches(ctx, s, jobs)
 	return nil
 }
 
 // queryWatched queries only the watched jobs, with their details.
-func (w *Watcher) queryWatched(ctx context.Context, s sched.Scheduler, watches []*Watch) error {
+func (p *poll) queryWatched(ctx context.Context, s sched.Scheduler, watches []*Watch) error {
 	if len(watches) == 0 {
 		return nil
 	}
@@ -171,50 +180,34 @@ func (w *Watcher) queryWatched(ctx context.Context, s sched.Scheduler, watches [
 	for i, x := range watches {
 		ids[i] = x.id
 	}
-	jobs, err := s.Details(ctx, w.sh, ids)
+	jobs, err := s.Details(ctx, p.host.sh, ids)
 	if err != nil {
 		return err
 	}
-	w.recordAnswer()
+	p.recordAnswer()
 	for _, x := range watches {
 		if job, found := sched.Pick(s, jobs, x.id); found {
 			x.setDetail(api.Job{})
 			x.update(s, job)
 		} else {
-			w.updateMissing(s, x)
+			p.updateMissing(s, x)
 		}
 	}
 	return nil
 }
 
-// waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A
-// person who wants the list does not wait because of a query for the watched jobs alone.
-func (w *Watcher) waitQueryMin(ctx context.Context, jobs scope) error {
-	w.mu.Lock()
-	last := w.lastQuery
-	if jobs == allJobs {
-		last = w.lastList
+// activeWatches returns the watches of jobs that have not ended, sorted by id.
+func (p *poll) activeWatches() []*Watch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var active []*Watch
+	for x := range p.watches {
+		if x.isActiveLocked() {
+			active = append(active, x)
+		}
 	}
-	at := last.Add(w.limits.QueryMin)
-	if !w.early.IsZero() && w.early.Before(at) {
-		at = w.early
-	}
-	w.mu.Unlock()
-	return ctxtime.Sleep(ctx, time.Until(at))
-}
-
-// beginQuery records that a query begins, and reports whether it is the one after a submission.
-func (w *Watcher) beginQuery(jobs scope) (early bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if early = w.isEarlyLocked(); early {
-		w.early = time.Time{}
-	}
-	w.lastQuery, w.soon = time.Now(), false
-	if jobs == allJobs {
-		w.lastList, w.stale = w.lastQuery, false
-	}
-	return early
+	slices.SortFunc(active, func(a, b *Watch) int { return sched.CompareIDs(a.id, b.id) })
+	return active
 }
 
 // detailsPerRound limits how many details are queried after one list.
@@ -233,15 +226,15 @@ type listing struct {
 // missing from it or whose log is not known. Those whose last detail is oldest come first, so
 // that none takes the turns of others; one that has no detail waits for the others. Where a detail
 // costs a connection there are few turns, and none is left unused.
-func (w *Watcher) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.Job) {
+func (p *poll) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.Job) {
 	few := s.Kind().ShortList
 	turns := detailsPerRound
 	if few {
-		turns = w.limits.Connections - 1
+		turns = p.host.limits.Connections - 1
 	}
 	var queue []listing
 	due := 0
-	for _, x := range w.activeWatches() {
+	for _, x := range p.activeWatches() {
 		l := listing{watch: x}
 		l.row, l.listed = sched.Pick(s, jobs, x.id)
 		if !s.Kind().ListHasFiles {
@@ -264,131 +257,126 @@ func (w *Watcher) updateWatches(ctx context.Context, s sched.Scheduler, jobs []a
 		return cmp.Or(sched.TrueFirst(a.due, b.due), a.watch.detail.at.Compare(b.watch.detail.at))
 	})
 	for _, l := range queue[:min(turns, len(queue))] {
-		w.updateFromDetail(ctx, s, l)
+		p.updateFromDetail(ctx, s, l)
 	}
 	if due > turns {
-		w.QuerySoon() // for the next round
+		p.querySoon() // for the next round
 	}
 }
 
-func (w *Watcher) updateFromDetail(ctx context.Context, s sched.Scheduler, l listing) {
+func (p *poll) updateFromDetail(ctx context.Context, s sched.Scheduler, l listing) {
 	x, id := l.watch, l.watch.id
 	if l.listed {
 		id = l.row.Ref()
 	}
-	detail, err := s.Detail(ctx, w.sh, id)
+	detail, err := s.Detail(ctx, p.host.sh, id)
 	x.detail.at, x.detail.failed = time.Now(), err != nil
 	switch {
 	case err == nil:
 		x.setDetail(l.row)
 		x.update(s, detail)
 	case l.listed:
-		w.log.Debug("no detail of a job", "job", id, "err", err)
+		p.host.log.Debug("no detail of a job", "job", id, "err", err)
 		x.update(s, l.job)
 	case errors.Is(err, sched.ErrNoJob):
-		w.updateMissing(s, x)
+		p.updateMissing(s, x)
 	default:
-		w.log.Debug("no record of a job that left the queue", "job", id, "err", err)
+		p.host.log.Debug("no record of a job that left the queue", "job", id, "err", err)
 	}
 }
 
 // updateMissing marks the watch's job as gone, once that is certain.
-func (w *Watcher) updateMissing(s sched.Scheduler, x *Watch) {
+func (p *poll) updateMissing(s sched.Scheduler, x *Watch) {
 	if !x.confirmMissing(s) {
-		w.log.Debug("the scheduler does not know a new job yet", "job", x.id)
+		p.host.log.Debug("the scheduler does not know a new job yet", "job", x.id)
 		return
 	}
 	job := x.gone(s)
 	x.update(s, job)
 	if !job.State.Ended() {
-		w.QuerySoon() // its record comes later
+		p.querySoon() // its record comes later
 	}
 }
 
-func (w *Watcher) scheduleNext() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.scheduleNextLocked()
+// lastJobs returns the jobs of the last answer, however old, without a query.
+func (p *poll) lastJobs() []api.Job {
+	p.mu.Lock()
+	jobs := p.jobs
+	p.mu.Unlock()
+	return p.markCancelled(jobs...)
 }
 
-// scheduleNextLocked sets when the next periodic query is due.
-func (w *Watcher) scheduleNextLocked() {
-	signal(w.recheckLogs)
-	w.due = time.Now().Add(w.limits.WithJitter(w.queryIntervalLocked()))
-}
-
-// queryIntervalLocked is long only if every watched job has waited for long and none is
-// expected to start soon.
-func (w *Watcher) queryIntervalLocked() time.Duration {
-	if w.outage.times > 0 {
-		return min(w.limits.Query<<min(w.outage.times-1, 8), max(w.limits.Query, w.limits.QuerySlow))
+// refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
+// has changed since. It waits for a running query, so that the watches have its answer.
+func (p *poll) refresh(ctx context.Context) error {
+	p.mu.Lock()
+	fresh := !p.soon && time.Since(p.lastQuery) < p.host.limits.QueryMin
+	p.mu.Unlock()
+	if !fresh {
+		return p.query(ctx, watchedOnly)
 	}
-	for x := range w.watches {
-		if !x.passive && x.isActiveLocked() && !w.waitsLong(x.job) {
-			return w.limits.Query
+	unlock, err := p.host.lock(ctx)
+	if err != nil {
+		return err
+	}
+	unlock()
+	return nil
+}
+
+// recordEnd records that a job has ended: a list that has it is stale.
+func (p *poll) recordEnd(s sched.Scheduler, job api.Job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, listed := sched.Pick(s, p.jobs, job.Ref())
+	p.stale = p.stale || listed
+}
+
+// recordCancelled records that we cancelled a job, so that it is not adopted before the scheduler
+// has ended it.
+func (p *poll) recordCancelled(id string) {
+	p.mu.Lock()
+	maps.DeleteFunc(p.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
+	p.cancelled[id] = time.Now()
+	p.mu.Unlock()
+	p.changed()
+}
+
+// cancelledFor is how long a cancelled job is remembered. PBS reports it as running for up
+// to 18 seconds, and for much longer if its node is down.
+const cancelledFor = time.Hour
+
+// markCancelled returns the jobs, with those that we cancelled as completing.
+func (p *poll) markCancelled(jobs ...api.Job) []api.Job {
+	s := p.host.known()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	jobs = slices.Clone(jobs)
+	for i, job := range jobs {
+		if s == nil || job.State.Ended() {
+			continue
+		}
+		for id := range p.cancelled {
+			if s.Matches(job, id) {
+				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
+			}
 		}
 	}
-	return w.limits.QuerySlow
+	return jobs
 }
 
-func (w *Watcher) waitsLong(job api.Job) bool {
-	if !job.State.Waiting() || job.Submitted.IsZero() || time.Since(job.Submitted) < w.limits.SlowAfter {
-		return false
-	}
-	toStart := time.Until(job.ExpectedStart)
-	return job.ExpectedStart.IsZero() || toStart < -w.limits.QuerySlow || toStart > w.limits.QuerySlow
+// submittedJob is a job that we submitted, as the scheduler reported it then.
+type submittedJob struct {
+	job api.Job
+	at  time.Time
 }
 
-// outage is a time in which the scheduler does not answer.
-type outage struct {
-	since time.Time
-	times int
-}
-
-// recordAnswer ends an outage of the scheduler.
-func (w *Watcher) recordAnswer() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.outage.times > 0 {
-		w.log.Info("the scheduler responds again", "silentSince", w.outage.since)
+// recordSubmitted records a job that was submitted, so that its watch recognizes its start.
+func (p *poll) recordSubmitted(job api.Job, awaited bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.submitted, func(_ string, s submittedJob) bool { return time.Since(s.at) > Grace })
+	p.submitted[job.Ref()] = submittedJob{job, time.Now()}
+	if awaited && p.host.limits.QueryAfterSubmit > 0 {
+		p.early = time.Now().Add(p.host.limits.WithJitter(p.host.limits.QueryAfterSubmit))
 	}
-	w.outage = outage{}
-}
-
-// recordFailure records a failed query. All watches ignore a lost connection, since the host's
-// state shows it.
-func (w *Watcher) recordFailure(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.early, w.soon = time.Time{}, false
-	if !errors.Is(err, remote.ErrNoAnswer) {
-		w.due = time.Now().Add(w.limits.WithJitter(w.limits.Query))
-		return
-	}
-	w.lastQuery = time.Now() // also if the scheduler is not even identified
-	if w.outage.times == 0 {
-		w.outage.since = time.Now()
-	}
-	w.outage.times++
-	name := "the scheduler"
-	if w.sched != nil {
-		name = w.sched.Kind().Name
-	}
-	for x := range w.watches {
-		if x.isActiveLocked() && (!x.known || w.outage.times > 1) { // one that knows its job ignores the first failure
-			job := x.job // with what is known of it
-			job.State, job.Reason, job.Hint = api.JobUnknown, "NoAnswer", w.outage.hint(name, job)
-			x.publishLocked(job)
-		}
-	}
-	w.scheduleNextLocked()
-}
-
-// hint says since when there is no answer, and where the job was.
-func (s outage) hint(scheduler string, last api.Job) string {
-	text := fmt.Sprintf("%s has not responded since %s", scheduler, s.since.Format("15:04"))
-	if last.Node != "" {
-		text += "; the job was last seen on " + last.Node
-	}
-	return text + "; jobs keep running"
 }

@@ -124,8 +124,8 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 		last.SeenRunning()
 		round := func() {
 			t.Helper()
-			w.changed()
-			if err := w.query(t.Context(), watchedOnly); err != nil {
+			w.poll.changed()
+			if err := w.poll.query(t.Context(), watchedOnly); err != nil {
 				t.Fatal(err)
 			}
 			if got := asked(t, m); len(got) > remote.DefaultLimits().Connections {
@@ -147,7 +147,7 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 func TestTheListDoesNotMoveAJobAwayFromTheNodeOfItsDetail(t *testing.T) {
 	detail := api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
 	row := api.Job{ID: "7", State: api.JobRunning, Node: "login1"} // where srun was typed
-	x := &Watch{id: "7", w: &Watcher{}, job: detail}
+	x := &Watch{id: "7", poll: &poll{host: &host{}}, job: detail}
 	x.setDetail(row)
 	if got := x.withKnownNode(row); got.Node != "cn01" {
 		t.Errorf("the node is %q", got.Node)

@@ -38,7 +38,7 @@ func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
 		"none":           {noScheduler, "", nil, Request{}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
-		got, err := w.RequestOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
+		got, err := w.Drafts().RequestOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
 		}
@@ -78,7 +78,7 @@ func TestTheSizeOfAJobIsNeverTooSmall(t *testing.T) {
 		"none":               {noScheduler, "", nil, Size{}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
-		got, err := w.SizeOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
+		got, err := w.Drafts().SizeOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
 		}
@@ -91,12 +91,12 @@ func TestTheCommandIsOneThatAPersonCouldType(t *testing.T) {
 		"cd ~/work && sbatch '--comment=it is mine' nb.sh": {Content: []byte("x"), Base: "nb.sh", Args: []string{"--comment=it is mine"}, Workdir: "~/work"},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: slurmName})
-		if got, err := w.CommandOf(t.Context(), s); err != nil || got != want {
+		if got, err := w.Drafts().CommandOf(t.Context(), s); err != nil || got != want {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
 	w := NewWatcher(nil, Options{Scheduler: noScheduler})
-	if got, err := w.CommandOf(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"8888"}}); err != nil || got != "~/nb.sh 8888" {
+	if got, err := w.Drafts().CommandOf(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"8888"}}); err != nil || got != "~/nb.sh 8888" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

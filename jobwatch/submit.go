@@ -5,9 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -17,34 +14,6 @@ import (
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
-
-// Submission is a job to be submitted exactly once.
-type Submission struct {
-	// Tag names the submission. Submitting the same tag again, from here or from another
-	// computer with the same home on the host, never makes a second job.
-	Tag string
-	// Script is the path of the job script on the host; ~/ is the home folder.
-	Script string
-	// Content is the job script itself, if it is not on the host, and Base its file name
-	// there.
-	Content []byte
-	Base    string
-	// Args are extra arguments of the scheduler's submit command.
-	Args []string
-	// Workdir is the folder to submit from; the home folder if empty.
-	Workdir string
-	// Session is the name of the session, for people who look into the tag's folder.
-	Session string
-	// Awaited says that a person waits for the job: if it is watched, it is queried once after
-	// Limits.QueryAfterSubmit.
-	Awaited bool
-}
-
-// submittedJob is a job that we submitted, as the scheduler reported it then.
-type submittedJob struct {
-	job api.Job
-	at  time.Time
-}
 
 // DoubtError says that the result of a submission is unknown: the job may exist. A person
 // must check before anything is submitted under another tag.
@@ -73,36 +42,28 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := s.check(); err != nil {
 		return api.Job{}, api.Errorf(api.CodeSubmit, "%w", err)
 	}
-	scheduler, unlock, err := w.acquire(ctx)
+	scheduler, unlock, err := w.host.acquire(ctx)
 	if err != nil {
 		return api.Job{}, err
 	}
 	defer unlock()
-	w.log.Info("submitting a job", "tag", s.Tag, "scheduler", scheduler.Kind().Name)
-	job, err := w.submit(ctx, scheduler, s)
+	w.host.log.Info("submitting a job", "tag", s.Tag, "scheduler", scheduler.Kind().Name)
+	job, err := (&submitter{w.host}).submit(ctx, scheduler, s)
 	if err != nil {
 		return api.Job{}, err
 	}
-	w.log.Info("submitted a job", "tag", s.Tag, "job", job.ID)
-	w.rememberSubmitted(job, s.Awaited)
-	w.changed()
+	w.host.log.Info("submitted a job", "tag", s.Tag, "job", job.ID)
+	w.poll.recordSubmitted(job, s.Awaited)
+	w.poll.changed()
 	return job, nil
 }
 
-// rememberSubmitted records a job that was submitted, so that its watch recognizes its start.
-func (w *Watcher) rememberSubmitted(job api.Job, awaited bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.submitted, func(_ string, s submittedJob) bool { return time.Since(s.at) > Grace })
-	w.submitted[job.Ref()] = submittedJob{job, time.Now()}
-	if awaited && w.limits.QueryAfterSubmit > 0 {
-		w.early = time.Now().Add(w.limits.WithJitter(w.limits.QueryAfterSubmit))
-	}
-}
+// submitter makes one submission, while nobody else runs a command on the host.
+type submitter struct{ host *host }
 
-func (w *Watcher) submit(ctx context.Context, scheduler sched.Scheduler, s Submission) (api.Job, error) {
+func (u *submitter) submit(ctx context.Context, scheduler sched.Scheduler, s Submission) (api.Job, error) {
 	scheduler.AddClusters(s.Args)
-	a, note, err := w.runSubmit(ctx, scheduler, s)
+	a, note, err := u.runSubmit(ctx, scheduler, s)
 	if err != nil && !errors.Is(err, sched.ErrDoubt) {
 		return api.Job{}, err
 	}
@@ -112,23 +73,23 @@ func (w *Watcher) submit(ctx context.Context, scheduler sched.Scheduler, s Submi
 	}
 	if errors.Is(err, sched.ErrDoubt) {
 		var found api.Job
-		if found, err = w.findSubmitted(ctx, scheduler, s.Tag, a); err == nil {
-			id = wholeJob(scheduler, found)
+		if found, err = u.findSubmitted(ctx, scheduler, s.Tag, a); err == nil {
+			id = sched.WholeRef(scheduler, found)
 		}
 	}
 	if err != nil {
 		return api.Job{}, err
 	}
-	return w.describeSubmitted(ctx, scheduler, s, id, note), nil
+	return u.describeSubmitted(ctx, scheduler, s, id, note), nil
 }
 
 // runSubmit runs the submit script until the scheduler's answer is on the host's disk. It
 // returns the answer and a note for the person.
-func (w *Watcher) runSubmit(ctx context.Context, scheduler sched.Scheduler, s Submission) (remote.Result, string, error) {
+func (u *submitter) runSubmit(ctx context.Context, scheduler sched.Scheduler, s Submission) (remote.Result, string, error) {
 	mark := remote.NewMark()
-	script := submitScript(w.sh, scheduler.Kind().Submit, s, mark)
+	script := submitScript(u.host.sh, scheduler.Kind().Submit, s, mark)
 	for range maxSubmitWaits {
-		res, err := w.sh.Login(ctx, script)
+		res, err := u.host.sh.Login(ctx, script)
 		if err != nil {
 			return remote.Result{}, "", err
 		}
@@ -168,124 +129,73 @@ func readAnswer(res remote.Result, mark string) (remote.Result, string, error) {
 
 // findSubmitted finds the job of a tag whose answer was lost. If it is not found, it may
 // still exist later: a stalled controller processes the request when it recovers.
-func (w *Watcher) findSubmitted(ctx context.Context, scheduler sched.Scheduler, tag string, res remote.Result) (api.Job, error) {
+func (u *submitter) findSubmitted(ctx context.Context, scheduler sched.Scheduler, tag string, res remote.Result) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
-			if err := ctxtime.Sleep(ctx, w.limits.QueryMin); err != nil {
+			if err := ctxtime.Sleep(ctx, u.host.limits.QueryMin); err != nil {
 				return api.Job{}, err
 			}
 		}
-		job, err := scheduler.FindTagged(ctx, w.sh, tag)
+		job, err := scheduler.FindTagged(ctx, u.host.sh, tag)
 		if err == nil {
 			return job, nil
 		}
-		w.log.Debug("looked for a submitted job", "tag", tag, "err", err)
+		u.host.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
 	doubt := &DoubtError{Tag: tag, Words: sched.LastErrorLine(res)}
 	return api.Job{}, api.Errorf(api.CodeNeedsPerson, "%w", doubt).
 		WithHint("list your jobs on the host when the scheduler responds; start the session again only if this job is not among them")
 }
 
-// wholeJob is what the submit command would have printed for a job: of a task, its array.
-func wholeJob(scheduler sched.Scheduler, job api.Job) (ref string) {
-	job.ID = scheduler.ArrayOf(job.ID)
-	return job.Ref()
-}
-
 // describeSubmitted is the new job, with what the scheduler already reports of it. A site's
 // wrapper may print other numbers than the job's id: if ref is not the job of our script, the
 // one that is has precedence, which only Slurm tells. If there is none, as where a wrapper
 // submits a copy, it stays.
-func (w *Watcher) describeSubmitted(ctx context.Context, scheduler sched.Scheduler, s Submission, ref, note string) api.Job {
-	job, err := scheduler.Detail(ctx, w.sh, ref)
+func (u *submitter) describeSubmitted(ctx context.Context, scheduler sched.Scheduler, s Submission, ref, note string) api.Job {
+	job, err := scheduler.Detail(ctx, u.host.sh, ref)
 	if errors.Is(err, sched.ErrNoJob) || err == nil && job.Script != "" && !sched.HasTag(job, s.Tag) {
-		ours, e := scheduler.FindTagged(ctx, w.sh, s.Tag)
-		if errors.Is(e, remote.ErrNoAnswer) && ctxtime.Sleep(ctx, w.limits.QueryMin) == nil {
-			ours, e = scheduler.FindTagged(ctx, w.sh, s.Tag)
+		ours, e := scheduler.FindTagged(ctx, u.host.sh, s.Tag)
+		if errors.Is(e, remote.ErrNoAnswer) && ctxtime.Sleep(ctx, u.host.limits.QueryMin) == nil {
+			ours, e = scheduler.FindTagged(ctx, u.host.sh, s.Tag)
 		}
-		if e == nil && wholeJob(scheduler, ours) != ref {
-			w.log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
-			ref = wholeJob(scheduler, ours)
-			job, err = scheduler.Detail(ctx, w.sh, ref)
+		if e == nil && sched.WholeRef(scheduler, ours) != ref {
+			u.host.log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
+			ref = sched.WholeRef(scheduler, ours)
+			job, err = scheduler.Detail(ctx, u.host.sh, ref)
 		}
 	}
 	id, cluster := sched.SplitRef(ref)
 	if err != nil {
-		w.log.Debug("no detail of a new job yet", "job", ref, "err", err)
+		u.host.log.Debug("no detail of a new job yet", "job", ref, "err", err)
 		job = api.Job{State: api.JobQueued, Submitted: time.Now().UTC()}
 	}
 	job = scheduler.AsRequested(job, id)
 	job.ID, job.Cluster = id, cluster
-	job.Script = cmp.Or(job.Script, cmp.Or(w.sh.Private, "~/"+remote.FolderName)+"/"+s.Tag+"/"+s.base())
+	job.Script = cmp.Or(job.Script, cmp.Or(u.host.sh.Private, "~/"+remote.FolderName)+"/"+s.Tag+"/"+s.base())
 	if note != "" {
 		job.Hint = strings.TrimPrefix(job.Hint+"; "+note, "; ")
 	}
 	return job
 }
 
-func (s Submission) base() string {
-	return cmp.Or(s.Base, path.Base(s.Script))
-}
-
-func (s Submission) check() error {
-	base := s.base()
-	switch {
-	case !sched.ValidTag.MatchString(s.Tag):
-		return fmt.Errorf("%q is not a valid tag", s.Tag)
-	case s.Script == "" && len(s.Content) == 0:
-		return errors.New("the job script is empty")
-	case bytes.IndexByte(s.Content, 0) >= 0:
-		return errors.New("the job script is not text: it contains a NUL byte")
-	case base == "." || base == ".." || base == "/" || strings.ContainsAny(base, "/\x00\n") || strings.HasPrefix(base, sched.OwnPrefix):
-		return fmt.Errorf("%q is not a valid name for a job script", base)
-	}
-	return nil
-}
-
 // TestStart asks the scheduler when a job would start, without submitting it. If the scheduler would refuse the job, that is an *api.Error with
 // api.CodeSubmit. It counts as a query: callers wait for Limits.QueryMin.
 func (w *Watcher) TestStart(ctx context.Context, s Submission) (sched.Start, error) {
-	scheduler, err := w.scheduler(ctx)
+	scheduler, err := w.host.scheduler(ctx)
 	if err != nil {
 		return sched.Start{}, err
 	}
 	if scheduler.Kind().AsksStart {
-		unlock, err := w.awaitTurn(ctx)
+		unlock, err := w.poll.awaitTurn(ctx)
 		if err != nil {
 			return sched.Start{}, err
 		}
 		defer unlock()
 	}
-	start, err := scheduler.TestStart(ctx, w.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: s.Workdir})
+	start, err := scheduler.TestStart(ctx, w.host.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: s.Workdir})
 	if start.Submitted != "" {
-		w.log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
-		w.changed()
+		w.host.log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
+		w.poll.changed()
 	}
 	return start, err
-}
-
-// awaitTurn waits until no other command runs on the host, and the last query is
-// Limits.QueryMin ago.
-func (w *Watcher) awaitTurn(ctx context.Context) (unlock func(), err error) {
-	for {
-		w.mu.Lock()
-		wait := time.Until(w.lastQuery.Add(w.limits.QueryMin))
-		w.mu.Unlock()
-		if err := ctxtime.Sleep(ctx, wait); err != nil {
-			return nil, err
-		}
-		if unlock, err = w.lockHost(ctx); err != nil {
-			return nil, err
-		}
-		w.mu.Lock()
-		due := time.Since(w.lastQuery) >= w.limits.QueryMin
-		if due {
-			w.lastQuery = time.Now()
-		}
-		w.mu.Unlock()
-		if due {
-			return unlock, nil
-		}
-		unlock() // the watches have made a query meanwhile
-	}
 }

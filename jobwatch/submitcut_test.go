@@ -85,7 +85,7 @@ func breakLink(t *testing.T, s Submission, c *cut) {
 	}
 	w := slurmWatcher(c.Machine)
 	if c.signal == syscall.SIGKILL {
-		w.sh.Limit = time.Second // nobody may be left to finish: do not wait long
+		w.host.sh.Limit = time.Second // nobody may be left to finish: do not wait long
 	}
 	job, err := w.Submit(t.Context(), s)
 	jobs := jobtest.Submitted(t, c.Machine)

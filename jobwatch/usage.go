@@ -3,6 +3,7 @@ package jobwatch
 import (
 	"context"
 	"maps"
+	"sync"
 	"time"
 
 	"tunctl/jobwatch/sched"
@@ -12,37 +13,57 @@ import (
 // answer about the job, and is not asked; Slurm is asked once per Limits.Query for all jobs
 // of the host, and in between the last answer is returned.
 func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
-	s, err := w.scheduler(ctx)
+	s, err := w.host.scheduler(ctx)
 	if err != nil {
 		return sched.Usage{}, err
 	}
 	if !s.Kind().AsksUsage {
-		return s.Usage(ctx, w.sh, ref, 0)
+		return s.Usage(ctx, w.host.sh, ref, 0)
 	}
-	w.mu.Lock()
-	maps.DeleteFunc(w.usages, func(_ string, u sched.Usage) bool { return time.Since(u.At) > sched.UsageFor })
-	last, due := w.usages[ref], !time.Now().Before(w.nextUsage)
-	if due {
-		w.nextUsage = time.Now().Add(w.limits.WithJitter(w.limits.Query))
-	}
-	w.mu.Unlock()
+	last, due := w.usages.get(ref, w.host.limits.WithJitter(w.host.limits.Query))
 	if !due {
 		if last.At.IsZero() {
 			return sched.Usage{}, sched.ErrNoUsage
 		}
 		return last, nil
 	}
-	unlock, err := w.lockHost(ctx)
+	unlock, err := w.host.lock(ctx)
 	if err != nil {
 		return sched.Usage{}, err
 	}
 	defer unlock()
-	u, err := s.Usage(ctx, w.sh, ref, last.CPUs)
+	u, err := s.Usage(ctx, w.host.sh, ref, last.CPUs)
 	if err != nil {
 		return sched.Usage{}, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.usages[ref] = u
+	w.usages.set(ref, u)
 	return u, nil
+}
+
+// usages are the last answers about what jobs use, by api.Job.Ref.
+type usages struct {
+	mu   sync.Mutex
+	last map[string]sched.Usage
+	next time.Time // when the scheduler may be asked again
+}
+
+// get returns the last answer about a job. due says that the caller is to ask again; others are not,
+// for so long.
+func (u *usages) get(ref string, pause time.Duration) (last sched.Usage, due bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.last, func(_ string, x sched.Usage) bool { return time.Since(x.At) > sched.UsageFor })
+	if due = !time.Now().Before(u.next); due {
+		u.next = time.Now().Add(pause)
+	}
+	return u.last[ref], due
+}
+
+func (u *usages) set(ref string, usage sched.Usage) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.last == nil {
+		u.last = make(map[string]sched.Usage)
+	}
+	u.last[ref] = usage
 }

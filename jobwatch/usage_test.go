@@ -62,7 +62,7 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 	if _, err := w.Usage(t.Context(), "8"); !errors.Is(err, sched.ErrNoUsage) {
 		t.Errorf("another job before its turn: %v", err)
 	}
-	w.nextUsage = time.Time{}
+	w.usages.next = time.Time{}
 	if _, err := w.Usage(t.Context(), "7"); err != nil {
 		t.Error(err)
 	}
@@ -71,7 +71,7 @@ func TestSlurmIsAskedWhatJobsUseAtThePaceOfTheQueue(t *testing.T) {
 		t.Errorf("it was asked\n%s", asked)
 	}
 	m.Program(t, "sstat", `echo 'sstat: error: No steps running for job 7' >&2`)
-	w.nextUsage = time.Time{}
+	w.usages.next = time.Time{}
 	if _, err := w.Usage(t.Context(), "7"); !errors.Is(err, sched.ErrNoUsage) {
 		t.Errorf("without accounting: %v", err)
 	}

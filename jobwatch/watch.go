@@ -20,9 +20,9 @@ type Report struct {
 // Watch reports one job. Its channel holds only the newest report, so that a slow reader never
 // delays the query that all watches share.
 type Watch struct {
-	id string
-	w  *Watcher
-	c  chan Report
+	id   string
+	poll *poll
+	c    chan Report
 
 	// detail is what is known of the job's detail; only a query uses it.
 	detail struct {
@@ -32,7 +32,7 @@ type Watch struct {
 		failed bool      // the last query for it failed
 	}
 
-	// The rest is guarded by Watcher.mu.
+	// The rest is guarded by poll.mu.
 
 	job     api.Job
 	known   bool // the scheduler has reported the job at least once
@@ -50,60 +50,25 @@ type Watch struct {
 	waitedAs     api.JobState // its state until then
 }
 
-func (w *Watcher) newWatch(id string, passive bool) *Watch {
-	x := &Watch{id: id, w: w, c: make(chan Report, 1), began: time.Now(), passive: passive}
-	x.job.ID, x.job.Cluster = sched.SplitRef(id)
-	x.job.State = api.JobUnknown
-	return x
-}
-
-// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
-// running task. Close ends it.
-func (w *Watcher) Watch(id string) *Watch {
-	x := w.newWatch(id, false)
-	w.mu.Lock()
-	if s, ok := w.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
-		x.job, x.submitted = s.job, s.at
-	}
-	if w.isEarlyLocked() && !w.anyActiveLocked() {
-		w.early = time.Time{} // nobody watched when it was due
-	}
-	w.watches[x] = struct{}{}
-	w.soon = true
-	w.mu.Unlock()
-	signal(w.wake)
-	return x
-}
-
-// Observe is Watch without queries of its own: it reports the job whenever the scheduler is
-// queried for another reason.
-func (w *Watcher) Observe(id string) *Watch {
-	x := w.newWatch(id, true)
-	w.mu.Lock()
-	w.watches[x] = struct{}{}
-	w.mu.Unlock()
-	return x
-}
-
 // C delivers the job after each answer of the scheduler, also if nothing has changed, and after
 // each other change; only the newest report. Close closes it.
 func (x *Watch) C() <-chan Report { return x.c }
 
 // Job returns the job as last reported; its state is unknown before that.
 func (x *Watch) Job() api.Job {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
 	return x.job
 }
 
 // QuerySoon requests the next query as Watcher.QuerySoon does.
-func (x *Watch) QuerySoon() { x.w.QuerySoon() }
+func (x *Watch) QuerySoon() { x.poll.querySoon() }
 
 // Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
-	delete(x.w.watches, x)
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
+	delete(x.poll.watches, x)
 	if !x.closed {
 		x.closed = true
 		close(x.c)
@@ -113,14 +78,14 @@ func (x *Watch) Close() {
 // SeenRunning says that the job was seen running before the watch began: a scheduler that no
 // longer knows it has not forgotten a new job.
 func (x *Watch) SeenRunning() {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
 	x.ran = true
 }
 
 // JustSubmitted reports whether we submitted the job within Limits.LogFirstFor.
 func (x *Watch) JustSubmitted() bool {
-	return !x.submitted.IsZero() && time.Since(x.submitted) < x.w.limits.LogFirstFor
+	return !x.submitted.IsZero() && time.Since(x.submitted) < x.poll.host.limits.LogFirstFor
 }
 
 // isActiveLocked reports whether the job has not ended, and the watch was not closed.
@@ -130,8 +95,8 @@ func (x *Watch) isActiveLocked() bool { return !x.closed && !x.job.State.Ended()
 // the log, and while a job waits the log's name may lack the node. A detail is compared with the
 // list that it followed, since PBS's list does not have the tasks of an array.
 func (x *Watch) wantsDetail(s sched.Scheduler, now api.Job) bool {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
 	if now.Log != "" || x.passive {
 		return false
 	}
@@ -148,12 +113,12 @@ func isVague(listed api.Job) bool { return listed.State == api.JobRunning && lis
 
 // update records and publishes the job as the scheduler reported it.
 func (x *Watch) update(s sched.Scheduler, job api.Job) {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
-	asked := x.w.lastQuery
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
+	asked := x.poll.lastQuery
 	id, _ := sched.SplitRef(x.id)
 	job = s.AsRequested(job, id)
-	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.w.host, job.ID))
+	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.poll.host.name, job.ID))
 	x.misses, x.known = 0, true
 	if x.isOutdatedLocked(job) {
 		job = x.job
@@ -213,8 +178,8 @@ const unseenFor = 65 * time.Second
 // confirmMissing records that the scheduler does not know the job, and reports whether that
 // is certain by now.
 func (x *Watch) confirmMissing(s sched.Scheduler) bool {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
 	x.misses++
 	age := time.Since(x.began)
 	if hint := x.unseenHintLocked(s); hint != "" {
@@ -244,8 +209,8 @@ func (x *Watch) setDetail(row api.Job) {
 // withKnownNode sets the node of a listed job to that of its detail: the list of Slurm names the
 // host on which srun was typed.
 func (x *Watch) withKnownNode(row api.Job) api.Job {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
 	if seen := x.detail.row; x.detail.known && x.job.Node != "" && row.Node == seen.Node && row.Restarts == seen.Restarts {
 		row.Node, row.Nodes = x.job.Node, x.job.Nodes
 	}
@@ -254,9 +219,9 @@ func (x *Watch) withKnownNode(row api.Job) api.Job {
 
 // withKnownFacts adds to a job from a short list what is known of this run.
 func (x *Watch) withKnownFacts(job api.Job) api.Job {
-	x.w.mu.Lock()
+	x.poll.mu.Lock()
 	known, reported := x.job, x.known
-	x.w.mu.Unlock()
+	x.poll.mu.Unlock()
 	switch {
 	case !reported || known.Submitted.IsZero():
 		return job
@@ -278,8 +243,8 @@ func (x *Watch) withKnownFacts(job api.Job) api.Job {
 
 // gone returns the job as ended, after the scheduler has forgotten it.
 func (x *Watch) gone(s sched.Scheduler) api.Job {
-	x.w.mu.Lock()
-	defer x.w.mu.Unlock()
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
 	job := x.job
 	job.Reason = api.ReasonGone
 	if job.End.After(time.Now()) {

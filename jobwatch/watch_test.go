@@ -263,7 +263,7 @@ func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
 
 func TestTheEndOfAJobKeepsWhatOnlyTheQueueKnew(t *testing.T) {
 	running := api.Job{ID: "7", State: api.JobRunning, Restarts: 1, End: time.Now().Add(time.Hour)}
-	x := &Watch{id: "7", c: make(chan Report, 1), w: &Watcher{}}
+	x := &Watch{id: "7", c: make(chan Report, 1), poll: &poll{host: &host{}}}
 	x.update(newScheduler(slurmName), running)
 	if got := x.gone(newScheduler(slurmName)); !got.State.Ended() || !got.End.IsZero() {
 		t.Errorf("it left the queue: %+v", got)

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,65 +19,42 @@ import (
 // Watcher talks to the scheduler of one host. All watched jobs share one query, one
 // command runs at a time, and nothing is queried while nothing is watched.
 type Watcher struct {
-	sh     *remote.Shell
-	wanted string // the scheduler's name, if the config has it
-	host   string // its name in messages
-	limits remote.Limits
-	log    *slog.Logger
-
-	hostLock    remote.Turn   // taken while a command runs
-	wake        chan struct{} // signals Serve that due may have changed
-	recheckLogs chan struct{} // signals watchForLogs that it may have another log to look for
+	host   *host
+	poll   *poll
+	logs   *joblog.Reader
+	usages usages
 
 	stepTurn       remote.Turn // taken during StepOutput
 	nextStepOutput time.Time   // when the next one may begin; owned by who has the turn
-
-	mu        sync.Mutex
-	account   account
-	sched     sched.Scheduler
-	watches   map[*Watch]struct{}
-	jobs      []api.Job // the last answer
-	lastQuery time.Time // when the last query began
-	lastList  time.Time // when the last one for all jobs began
-	jobsAt    time.Time // when the query began that jobs is the answer to
-	stale     bool      // we changed something since
-	soon      bool      // a person acted, or a state is about to change
-	early     time.Time // when the one query after a submission may come; zero: none is left
-	due       time.Time // when the next periodic query is due
-	outage    outage
-	cancelled map[string]time.Time    // when we cancelled the jobs that may still be listed
-	submitted map[string]submittedJob // the newest, by api.Job.Ref
-	usages    map[string]sched.Usage  // of jobs whose scheduler must be asked, by api.Job.Ref
-	nextUsage time.Time               // when it may be asked again
-
-	logs *joblog.Reader
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
 func NewWatcher(r remote.Runner, o Options) *Watcher {
 	limits := cmp.Or(o.Limits, remote.DefaultLimits())
-	sh := &remote.Shell{Runner: r, Limit: limits.Command, Private: o.Private}
-	return &Watcher{
-		sh:          sh,
-		wanted:      o.Scheduler,
-		host:        cmp.Or(o.Host, "the host"),
-		limits:      limits,
-		log:         cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		hostLock:    make(remote.Turn, 1),
-		wake:        make(chan struct{}, 1),
-		recheckLogs: make(chan struct{}, 1),
-		stepTurn:    make(remote.Turn, 1),
-		watches:     make(map[*Watch]struct{}),
-		cancelled:   make(map[string]time.Time),
-		submitted:   make(map[string]submittedJob),
-		usages:      make(map[string]sched.Usage),
-		logs:        joblog.NewReader(sh, limits),
+	h := &host{
+		sh:     &remote.Shell{Runner: r, Limit: limits.Command, Private: o.Private},
+		wanted: o.Scheduler,
+		name:   cmp.Or(o.Host, "the host"),
+		limits: limits,
+		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		turn:   make(remote.Turn, 1),
 	}
+	return &Watcher{host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits), stepTurn: make(remote.Turn, 1)}
+}
+
+// Serve makes the shared query while anything is watched, until ctx ends.
+func (w *Watcher) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var logs sync.WaitGroup
+	defer logs.Wait()
+	defer cancel()
+	logs.Go(func() { (&logWait{w.poll}).serve(ctx) })
+	return w.poll.serve(ctx)
 }
 
 // Scheduler returns the name of the host's scheduler.
 func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
-	s, err := w.scheduler(ctx)
+	s, err := w.host.scheduler(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -89,63 +63,58 @@ func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
 
 // KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
 func (w *Watcher) KnownScheduler() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.sched != nil {
-		return w.sched.Kind().Name
+	if s := w.host.known(); s != nil {
+		return s.Kind().Name
 	}
-	return w.wanted
+	return w.host.wanted
 }
 
 // Skew is how far the host's clock was ahead of ours at the last query; 0 if it is not known. The
 // times of jobs are by the host's clock.
-func (w *Watcher) Skew() time.Duration { return w.sh.Skew() }
+func (w *Watcher) Skew() time.Duration { return w.host.sh.Skew() }
 
 // Login returns the login on the host.
 func (w *Watcher) Login(ctx context.Context) (string, error) {
-	a, err := w.whoami(ctx)
+	a, err := w.host.whoami(ctx)
 	return a.login, err
 }
 
 // Jobs returns the person's jobs that wait or run. The list is at most Limits.QueryMin old.
 func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
-	if !w.fresh() {
-		if err := w.query(ctx, allJobs); err != nil { // callers during a query share its answer
+	if !w.poll.fresh() {
+		if err := w.poll.query(ctx, allJobs); err != nil { // callers during a query share its answer
 			return nil, err
 		}
 	}
-	return w.LastJobs(), nil
+	return w.poll.lastJobs(), nil
 }
 
 // LastJobs returns the jobs of the last answer, however old, without a query.
-func (w *Watcher) LastJobs() []api.Job {
-	w.mu.Lock()
-	jobs := w.jobs
-	w.mu.Unlock()
-	return w.markCancelled(jobs...)
-}
+func (w *Watcher) LastJobs() []api.Job { return w.poll.lastJobs() }
 
 // Refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
 // has changed since. It waits for a running query, so that the watches have its answer.
-func (w *Watcher) Refresh(ctx context.Context) error {
-	w.mu.Lock()
-	fresh := !w.soon && time.Since(w.lastQuery) < w.limits.QueryMin
-	w.mu.Unlock()
-	if !fresh {
-		return w.query(ctx, watchedOnly)
-	}
-	unlock, err := w.lockHost(ctx)
-	if err != nil {
-		return err
-	}
-	unlock()
-	return nil
-}
+func (w *Watcher) Refresh(ctx context.Context) error { return w.poll.refresh(ctx) }
+
+// Drafts returns the drafts of submissions to the host.
+func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host} }
+
+// QuerySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
+// something is about to change.
+func (w *Watcher) QuerySoon() { w.poll.querySoon() }
+
+// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
+// running task. Close ends it.
+func (w *Watcher) Watch(id string) *Watch { return w.poll.watch(id) }
+
+// Observe is Watch without queries of its own: it reports the job whenever the scheduler is
+// queried for another reason.
+func (w *Watcher) Observe(id string) *Watch { return w.poll.observe(id) }
 
 // MaxDetails is how many Detail calls one command of a person may make, at most limit.
 func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
-	if s, err := w.scheduler(ctx); err == nil && s.Kind().ShortList {
-		return min(limit, w.limits.Connections)
+	if s, err := w.host.scheduler(ctx); err == nil && s.Kind().ShortList {
+		return min(limit, w.host.limits.Connections)
 	}
 	return limit
 }
@@ -153,33 +122,30 @@ func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
 // Detail returns everything about one job, also an ended one. The boolean is false if the
 // scheduler does not know the job.
 func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) {
-	s, unlock, err := w.acquire(ctx)
+	s, unlock, err := w.host.acquire(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
 	defer unlock()
-	job, err := s.Detail(ctx, w.sh, id)
+	job, err := s.Detail(ctx, w.host.sh, id)
 	if errors.Is(err, sched.ErrNoJob) {
 		return api.Job{}, false, nil
 	}
 	if err == nil && job.State.Ended() {
-		w.mu.Lock()
-		_, listed := sched.Pick(s, w.jobs, job.Ref())
-		w.stale = w.stale || listed
-		w.mu.Unlock()
+		w.poll.recordEnd(s, job)
 	}
-	return w.markCancelled(job)[0], err == nil, err
+	return w.poll.markCancelled(job)[0], err == nil, err
 }
 
 // Recent returns the person's jobs that ended within the last day, oldest first, if the
 // host remembers them: Slurm without accounting only knows the last minutes.
 func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
-	s, unlock, err := w.acquire(ctx)
+	s, unlock, err := w.host.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	jobs, err := s.History(ctx, w.sh)
+	jobs, err := s.History(ctx, w.host.sh)
 	if err != nil {
 		return nil, err
 	}
@@ -192,59 +158,33 @@ func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 
 // Cancel ends a job. A job that has ended already is not an error.
 func (w *Watcher) Cancel(ctx context.Context, id string) error {
-	s, unlock, err := w.acquire(ctx)
+	s, unlock, err := w.host.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	w.log.Info("cancelling a job", "job", id)
-	if err := s.Cancel(ctx, w.sh, id); err != nil && !errors.Is(err, sched.ErrNoJob) {
+	w.host.log.Info("cancelling a job", "job", id)
+	if err := s.Cancel(ctx, w.host.sh, id); err != nil && !errors.Is(err, sched.ErrNoJob) {
 		return err
 	}
-	w.mu.Lock()
-	maps.DeleteFunc(w.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
-	w.cancelled[id] = time.Now() // so that it is not adopted before the scheduler has ended it
-	w.mu.Unlock()
-	w.changed()
+	w.poll.recordCancelled(id)
 	return nil
-}
-
-// cancelledFor is how long a cancelled job is remembered. PBS reports it as running for up
-// to 18 seconds, and for much longer if its node is down.
-const cancelledFor = time.Hour
-
-// markCancelled returns the jobs, with those that we cancelled as completing.
-func (w *Watcher) markCancelled(jobs ...api.Job) []api.Job {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	jobs = slices.Clone(jobs)
-	for i, job := range jobs {
-		if w.sched == nil || job.State.Ended() {
-			continue
-		}
-		for id := range w.cancelled {
-			if w.sched.Matches(job, id) {
-				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
-			}
-		}
-	}
-	return jobs
 }
 
 // Extend sets a job's time limit, counted from its start. A total, unlike an increment, can
 // be set again when the answer is lost. Most sites let only their staff do this; a refusal
 // is an *api.Error with the scheduler's message.
 func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) error {
-	s, unlock, err := w.acquire(ctx)
+	s, unlock, err := w.host.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	w.log.Info("extending a job", "job", id, "limit", limit)
-	if err := s.Extend(ctx, w.sh, id, limit); err != nil {
+	w.host.log.Info("extending a job", "job", id, "limit", limit)
+	if err := s.Extend(ctx, w.host.sh, id, limit); err != nil {
 		return extendError(id, err)
 	}
-	w.changed()
+	w.poll.changed()
 	return nil
 }
 
@@ -267,13 +207,13 @@ func extendError(id string, err error) error {
 // JobsAreProcesses reports whether the host has no scheduler, so that a job is a process on the
 // login node.
 func (w *Watcher) JobsAreProcesses(ctx context.Context) bool {
-	k, err := w.kind(ctx)
+	k, err := w.host.kind(ctx)
 	return err == nil && k.JobsAreProcesses
 }
 
 // HasSteps reports whether programs can be started inside a running job, as with srun.
 func (w *Watcher) HasSteps(ctx context.Context) bool {
-	s, err := w.scheduler(ctx)
+	s, err := w.host.scheduler(ctx)
 	return err == nil && s.Kind().HasSteps
 }
 
@@ -285,7 +225,7 @@ var ErrNoSteps = sched.ErrNoSteps
 // the host more than any query, so all jobs of a host take turns, Limits.Query apart; ctx
 // ends the wait for the turn.
 func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
-	s, err := w.scheduler(ctx)
+	s, err := w.host.scheduler(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -300,13 +240,13 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if err := ctxtime.Sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
 		return nil, err
 	}
-	unlock, err := w.lockHost(ctx)
+	unlock, err := w.host.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	w.nextStepOutput = time.Now().Add(w.limits.WithJitter(w.limits.Query))
-	return s.StepOutput(ctx, w.sh, id)
+	w.nextStepOutput = time.Now().Add(w.host.limits.WithJitter(w.host.limits.Query))
+	return s.StepOutput(ctx, w.host.sh, id)
 }
 
 // NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
@@ -316,123 +256,4 @@ func (w *Watcher) NewFollower(o joblog.FollowOptions) *joblog.Follower { return 
 // RuntimeFiles returns the runtime files of a job, which r reads.
 func (w *Watcher) RuntimeFiles(r remote.Runner, job api.Job) *joblog.RuntimeFiles {
 	return w.logs.RuntimeFiles(r, job, w)
-}
-
-// QuerySoon requests the next query as soon as Limits.QueryMin allows: a person acted, or
-// something is about to change.
-func (w *Watcher) QuerySoon() {
-	w.mu.Lock()
-	w.soon = true
-	w.mu.Unlock()
-	signal(w.wake)
-}
-
-// changed marks the last answer as stale, because we changed a job.
-func (w *Watcher) changed() {
-	w.mu.Lock()
-	w.stale = true
-	w.mu.Unlock()
-	w.QuerySoon()
-}
-
-// signal wakes the goroutine that receives from c, now or later.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// acquire returns the scheduler once no other command runs on the host. None does until
-// unlock is called.
-func (w *Watcher) acquire(ctx context.Context) (s sched.Scheduler, unlock func(), err error) {
-	if s, err = w.scheduler(ctx); err != nil {
-		return nil, nil, err
-	}
-	unlock, err = w.lockHost(ctx)
-	return s, unlock, err
-}
-
-// lockHost waits until no other command runs on the host.
-func (w *Watcher) lockHost(ctx context.Context) (unlock func(), err error) {
-	return w.hostLock.Take(ctx)
-}
-
-// kind is the kind of the host's scheduler.
-func (w *Watcher) kind(ctx context.Context) (*sched.Kind, error) {
-	s, err := w.scheduler(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.Kind(), nil
-}
-
-func (w *Watcher) scheduler(ctx context.Context) (sched.Scheduler, error) {
-	w.mu.Lock()
-	known := w.sched
-	w.mu.Unlock()
-	if known != nil {
-		return known, nil
-	}
-	name := w.wanted
-	if name == "" {
-		a, err := w.whoami(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if name = a.scheduler; name == "" {
-			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", remote.ErrNoAnswer, a.installed)
-		}
-	}
-	if err := unsupportedError(w.host, name); err != nil {
-		return nil, err
-	}
-	s, err := schedulerNamed(name)
-	if err != nil {
-		return nil, api.Errorf(api.CodeConfig, "%w", err)
-	}
-	w.mu.Lock()
-	w.sched = s
-	w.mu.Unlock()
-	return s, nil
-}
-
-// whoami queries the host once and remembers the answer.
-func (w *Watcher) whoami(ctx context.Context) (account, error) {
-	unlock, err := w.lockHost(ctx)
-	if err != nil {
-		return account{}, err
-	}
-	defer unlock()
-	w.mu.Lock()
-	known := w.account
-	w.mu.Unlock()
-	if known != (account{}) {
-		return known, nil
-	}
-	res, err := w.sh.Login(ctx, accountScript())
-	if err != nil {
-		return account{}, err
-	}
-	lines := strings.Split(string(res.Stdout), "\n")
-	if len(lines) < 4 {
-		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
-	}
-	a := account{scheduler: lines[0], login: lines[1], node: lines[2], installed: lines[3]}
-	w.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)
-	if a.scheduler == "" {
-		return a, nil // query it again next time
-	}
-	w.mu.Lock()
-	w.account = a
-	w.mu.Unlock()
-	return a, nil
-}
-
-// clip shortens s to about n bytes.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/urfave/cli/v2"
-
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -15,14 +13,6 @@ import (
 
 func usagef(format string, args ...any) error {
 	return api.Errorf(api.CodeUsage, "%s", fmt.Sprintf(format, args...))
-}
-
-func usageError(c *cli.Context, err error, _ bool) error {
-	name := "tunctl"
-	if c.Command != nil && c.Command.Name != "" {
-		name = c.Command.HelpName
-	}
-	return api.Errorf(api.CodeUsage, "%w", err).WithHint("`%s --help` lists the flags", name)
 }
 
 // exitError ends the program with an exit code; the message was printed before.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/cmdline"
 	"tunctl/internal/term"
 	"tunctl/tunnel/openssh"
 )
@@ -51,10 +52,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // runApp runs a command, or completes its line for a shell.
 func runApp(app *cli.App, args []string) error {
-	if at, ok := parsePartialLine(app, args); ok {
-		return at.complete(app.Writer)
+	if at, ok := cmdline.ParsePartial(app, args); ok {
+		return completeLine(app.Writer, at)
 	}
-	args, err := reorder(app, args)
+	args, err := cmdline.Reorder(app, args)
 	if err != nil {
 		return err
 	}
@@ -67,28 +68,26 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:  "tunctl",
 		Usage: "a notebook on a supercomputer, one command away",
-		Description: reflow(`Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
+		Description: `Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
 			Reconnects automatically when the laptop wakes up or the network changes.
 
-			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`),
+			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`,
 		HideHelpCommand: true, // helpCommand replaces it
 		Reader:          stdin,
 		Writer:          stdout,
 		ErrWriter:       stderr,
 		ExitErrHandler:  func(*cli.Context, error) {}, // run prints the error, once
-		OnUsageError:    usageError,
 		Before:          freeMainThread,
-		Action:          noCommand,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
 			cli.HelpFlag, // the library adds it only with its own help command
 		},
-		Commands: withCommonHelp(commands(t)),
+		Commands: commands(t),
 
 		DisableSliceFlagSeparator: true, // --with modules="a,b" is one value
 	}
-	app.CustomAppHelpTemplate = frontPage(app)
+	cmdline.AddHelp(app, frontPageCommands)
 	return app
 }
 
@@ -117,7 +116,7 @@ func commands(t *term.Terminal) []*cli.Command {
 			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), mcpCommand(t), completionCommand(t)),
 		chapter("Troubleshooting",
 			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
-		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), helpCommand(t)}, // hidden
+		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), cmdline.HelpCommand(t.Out)}, // hidden
 	)
 }
 
@@ -127,3 +126,7 @@ func chapter(name string, commands ...*cli.Command) []*cli.Command {
 	}
 	return commands
 }
+
+// frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
+// `tunctl help all` shows the others.
+var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}

@@ -10,6 +10,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 )
 
@@ -63,7 +64,7 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 		for _, s := range sites {
 			names = append(names, s.Name)
 		}
-		return nil, api.Errorf(api.CodeUsage, "no session and no site %q%s", name, didYouMean(name, names)).
+		return nil, api.Errorf(api.CodeUsage, "no session and no site %q%s", name, suggest.DidYouMean(name, names)).
 			WithHint("`tunctl status` lists the sessions, `tunctl sites` the sites")
 	}
 	job := &configs.Job{App: inv.String("app"), Name: inv.String("app"), Site: site, Answers: with}

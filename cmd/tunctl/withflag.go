@@ -3,23 +3,14 @@ package main
 import (
 	"strings"
 
+	"tunctl/internal/cmdline"
+
 	"github.com/urfave/cli/v2"
 )
 
 // withFlag is --with NAME=VALUE, which may be given several times.
 func withFlag(usage string) cli.Flag {
-	return repeatedFlag{&cli.StringSliceFlag{Name: "with", Usage: usage}}
-}
-
-// repeatedFlag is a flag that may be given several times. Its help shows it once: twice, as
-// the library does it, makes the column too wide for the others.
-type repeatedFlag struct{ *cli.StringSliceFlag }
-
-// String is the flag's line of the help.
-func (f repeatedFlag) String() string {
-	names, usage, _ := strings.Cut(f.StringSliceFlag.String(), "\t")
-	names, _, _ = strings.Cut(names, " [ ")
-	return names + "\t" + usage
+	return cmdline.RepeatedFlag{StringSliceFlag: &cli.StringSliceFlag{Name: "with", Usage: usage}}
 }
 
 // answer is a --with NAME=VALUE.

@@ -70,11 +70,11 @@ func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hou
 // also if it does not use them whole, and an array for each of its jobs.
 func (f *jobFinder) chargeAssistant(ctx context.Context, sub jobwatch.Submission) error {
 	s, jobs := f.session, f.jobs
-	script, err := jobs.Script(ctx, sub)
+	script, err := jobs.Drafts().Script(ctx, sub)
 	if err != nil {
 		return err
 	}
-	size, err := jobs.SizeOf(ctx, sub, script)
+	size, err := jobs.Drafts().SizeOf(ctx, sub, script)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,7 @@ func (a *Agent) ServerPort(name string) int {
 	if err != nil {
 		return 0
 	}
-	nodes.mu.Lock()
-	defer nodes.mu.Unlock()
-	return nodes.port
+	return nodes.ServerPort()
 }
 
 // Reenter enters the state that follows from what is known of a session, as every change does.

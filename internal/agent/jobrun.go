@@ -13,6 +13,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
@@ -59,14 +60,14 @@ type jobRun struct {
 	searching     bool // for a server whose job has no log
 	otherFindings chan detect.Finding
 
-	nodes  *jobNodes
+	nodes  *jobnode.Run
 	prober *probe.Prober
 	remind *reminder
 	keep   *keeper
 }
 
 func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
-	nodes := newJobNodes(s, host, jobs)
+	nodes := newNodes(s, host, jobs)
 	return &jobRun{
 		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: probe.New(probeOptions(s, nodes)),
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
@@ -79,14 +80,14 @@ func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *
 // what the watch, the log and the prober report.
 func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (api.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer r.nodes.close()
+	defer r.nodes.Close()
 	defer r.work.Wait()
 	defer cancel()
 	if text := r.session.containerNotice(); text != "" {
-		r.nodes.addNotice(text)
+		r.nodes.AddNotice(text)
 	}
-	r.session.setNodes(r.nodes)
-	defer r.session.setNodes(nil)
+	r.session.nodes.Store(r.nodes)
+	defer r.session.nodes.Store(nil)
 	defer r.setOthers(nil)
 	defer r.session.closePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
@@ -104,7 +105,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	var silent <-chan time.Time // fires when the job has run for a while without output
 	r.resume(job)
 	for {
-		r.nodes.setJob(job) // first: who sees the job running may use its nodes
+		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
 		r.session.submissions.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
@@ -331,7 +332,7 @@ func (r *jobRun) handleProbe(p probe.Result) {
 	case p.Target != r.prober.Target(): // the log has announced another since
 	case p.Route != nil:
 		if p.Route.Inside == nil {
-			r.nodes.setServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
+			r.nodes.SetServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
 		}
 		r.session.openPage(p.Route)
 		if r.follower != nil {

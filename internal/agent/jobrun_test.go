@@ -58,7 +58,7 @@ func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
 
 func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
 	s := quietSession(t)
-	r := &jobRun{session: s, prober: probe.New(probe.Options{}), nodes: newJobNodes(s, nil, nil)}
+	r := &jobRun{session: s, prober: probe.New(probe.Options{}), nodes: newNodes(s, nil, nil)}
 	before := &probe.Target{Finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}}
 	now := &probe.Target{Finding: detect.Finding{Endpoint: api.Endpoint{Host: "cn01", Port: 8889}}}
 	r.prober.SetTarget(before)
@@ -73,7 +73,7 @@ func TestARouteToWhatTheLogNoLongerAnnouncesOpensNoPage(t *testing.T) {
 
 func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	s := quietSession(t)
-	r := &jobRun{session: s, prober: probe.New(probe.Options{}), nodes: newJobNodes(s, nil, nil)}
+	r := &jobRun{session: s, prober: probe.New(probe.Options{}), nodes: newNodes(s, nil, nil)}
 	f := detect.Finding{Found: true, Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}
 	target := &probe.Target{Finding: f}
 	r.prober.SetTarget(target)

@@ -11,6 +11,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -48,8 +49,9 @@ type session struct {
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates  chan api.Job
 	submissions *submissions
-	meter       *usage.Meter // measures what its job uses
-	inside      atomic.Int32 // how many shells, editors and copies are inside its job
+	meter       *usage.Meter                // measures what its job uses
+	inside      atomic.Int32                // how many shells, editors and copies are inside its job
+	nodes       atomic.Pointer[jobnode.Run] // of the job, while it is followed
 
 	mu      sync.Mutex
 	cfg     configs.Session
@@ -59,7 +61,6 @@ type session struct {
 	pages   pages
 	attempt *attempt // the attempt in progress
 	watch   *jobwatch.Watch
-	nodes   *jobNodes // of the job, while it is followed
 }
 
 func newSession(a *shared, cfg configs.Session) *session {

@@ -41,7 +41,7 @@ func TestAnUpRunsACommandInsideAgainBeforeItSaysReady(t *testing.T) {
 func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.App = configs.ShellApp
-	r := &jobRun{session: s, prober: probe.New(probeOptions(s, newJobNodes(s, nil, nil)))}
+	r := &jobRun{session: s, prober: probe.New(probeOptions(s, newNodes(s, nil, nil)))}
 	s.change(func(f *facts.Facts) {
 		f.Name, f.Answers, f.Job = s.name, false, &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
 	})

@@ -72,7 +72,7 @@ func TestASitesNamesForANodeAreDialledFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes := newJobNodes(s, a.pool.Host("strict"), nil)
+	nodes := newNodes(s, a.pool.Host("strict"), nil)
 	for _, c := range []struct {
 		announced, node string
 		want            []string
@@ -82,7 +82,7 @@ func TestASitesNamesForANodeAreDialledFirst(t *testing.T) {
 		{"10.253.1.2", "cn01", []string{"10.253.1.2", "cn01-nmn", "cn01.hsn.example.org", "cn01"}}, // the job knows its address
 		{"cn02", "", []string{"cn02-nmn", "cn02.hsn.example.org", "cn02"}},
 	} {
-		got := nodes.dialNames(t.Context(), c.announced, c.node, time.Now())
+		got := nodes.DialNames(t.Context(), c.announced, c.node, time.Now())
 		if !slices.Equal(got[:len(c.want)], c.want) {
 			t.Errorf("%q on %q: %q, want %q", c.announced, c.node, got, c.want)
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/agent/forwards"
+	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
@@ -135,7 +136,7 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (backend
 	if err != nil {
 		return backend{}, err
 	}
-	m, err := nodes.machine(ctx, which)
+	m, err := nodes.Machine(ctx, which)
 	if err != nil {
 		return backend{}, err
 	}
@@ -144,7 +145,7 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (backend
 		return backend{}, err
 	}
 	if req.Kind != api.StreamGateway { // which tells its clients itself
-		to.notice = strings.Join(nodes.takeNotices(), "; ")
+		to.notice = strings.Join(nodes.TakeNotices(), "; ")
 	}
 	serve := to.serve
 	to.serve = func(ctx context.Context, client streamClient) {
@@ -153,7 +154,7 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (backend
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		// When the job has ended or moved, its client would keep a connection that leads nowhere.
-		defer context.AfterFunc(nodes.run, cancel)()
+		defer context.AfterFunc(nodes.Context(), cancel)()
 		serve(ctx, client)
 	}
 	return to, nil
@@ -161,7 +162,7 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (backend
 
 // openBackend opens what the request asks for on a machine, which messages call name. It is
 // inside a job, or nodes is nil.
-func (a *server) openBackend(ctx context.Context, m machine, name string, req api.StreamRequest, nodes *jobNodes) (backend, error) {
+func (a *server) openBackend(ctx context.Context, m jobnode.Machine, name string, req api.StreamRequest, nodes *jobnode.Run) (backend, error) {
 	switch req.Kind {
 	case api.StreamDial:
 		return openDial(ctx, m, req.Address)
@@ -244,7 +245,7 @@ func hijack(w http.ResponseWriter, notice string) (streamClient, error) {
 
 // openDial connects to an address. It tells its client in the last chunk that the connection
 // ended and was not lost. The end of the stream itself cannot tell: a unix socket has no reset.
-func openDial(ctx context.Context, m machine, address string) (backend, error) {
+func openDial(ctx context.Context, m jobnode.Machine, address string) (backend, error) {
 	conn, err := m.Dial(ctx, forwards.Network(address), address)
 	if err != nil {
 		return backend{}, api.Errorf(api.CodeForward, "%s: %v", address, probe.DialError(err)).Because(err)
@@ -320,14 +321,14 @@ func closeWrite(w io.Writer) error {
 }
 
 // openGateway is an SSH server whose channels go to a machine. They end with the client.
-func (a *server) openGateway(m machine, name string, nodes *jobNodes) (backend, error) {
+func (a *server) openGateway(m jobnode.Machine, name string, nodes *jobnode.Run) (backend, error) {
 	key, err := gateway.HostKey(a.paths.Gateway())
 	if err != nil {
 		return backend{}, fmt.Errorf("gateway key: %w", err)
 	}
 	o := gateway.Options{Name: name, Host: m, Key: key, Log: a.log}
 	if nodes != nil {
-		o.Waiting, o.Notices = fmt.Sprintf("connecting to the job of session %s", name), nodes.takeNotices
+		o.Waiting, o.Notices = fmt.Sprintf("connecting to the job of session %s", name), nodes.TakeNotices
 	}
 	return backend{close: func() {}, serve: func(ctx context.Context, client streamClient) {
 		if err := gateway.Serve(ctx, client, o); err != nil {
@@ -337,7 +338,7 @@ func (a *server) openGateway(m machine, name string, nodes *jobNodes) (backend, 
 }
 
 // openSFTP starts the machine's file server, in a session of its own.
-func openSFTP(ctx context.Context, m machine, name string, spare bool) (backend, error) {
+func openSFTP(ctx context.Context, m jobnode.Machine, name string, spare bool) (backend, error) {
 	timeout := sftpTimeout
 	if spare {
 		timeout = spareTimeout

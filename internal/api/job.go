@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -118,4 +119,10 @@ func SameNode(a, b string) bool {
 	a, _, _ = strings.Cut(a, ".")
 	b, _, _ = strings.Cut(b, ".")
 	return strings.EqualFold(a, b)
+}
+
+// IsLocal reports whether a host in an address means the machine itself.
+func IsLocal(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "" || host == "localhost" || host == "hostname" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }

@@ -56,7 +56,7 @@ func (scheduler) Demand(g sched.OptionSet) sched.Demand {
 		_, n, _ := strings.Cut(text, " ")
 		return sched.Number(n)
 	}
-	d := sched.Demand{Jobs: g.Number("t", 1, sched.ArrayJobs), Most: g.Number("pe", 1, func(text string) (int, bool) {
+	d := sched.Demand{ArraySize: g.Number("t", 1, sched.ArrayJobs), Most: g.Number("pe", 1, func(text string) (int, bool) {
 		if oneNode.MatchString(text) {
 			return 1, true
 		}

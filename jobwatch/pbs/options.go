@@ -82,7 +82,7 @@ func onlyChunk(c sched.Choice) (chunk string, has bool, err error) {
 
 // Demand: each chunk may be on a node of its own, as each of Torque's procs.
 func (scheduler) Demand(g sched.OptionSet) sched.Demand {
-	d := sched.Demand{Jobs: max(g.Number("J", 1, sched.ArrayJobs), g.Number("t", 1, sched.ArrayJobs))} // Torque's word is -t
+	d := sched.Demand{ArraySize: max(g.Number("J", 1, sched.ArrayJobs), g.Number("t", 1, sched.ArrayJobs))} // Torque's word is -t
 	d.Time = time.Duration(g.Number("-l walltime", 0, sched.Seconds(sched.ParseClockTime))) * time.Second
 	place, _ := sched.LastOption(g.All(), "-l place")
 	d.Exclusive = strings.Contains(place, "excl")

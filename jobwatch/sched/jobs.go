@@ -61,6 +61,12 @@ func SplitRef(ref string) (id, cluster string) {
 
 var clusterRef = regexp.MustCompile(`^(\d[^;]*);([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
 
+// WholeRef is what the submit command would have printed for a job: of a task, its array.
+func WholeRef(s Scheduler, job api.Job) (ref string) {
+	job.ID = s.ArrayOf(job.ID)
+	return job.Ref()
+}
+
 // AsTask returns job with the id that it was requested by. If its own id is that of a task, which
 // follows the array's id and a separator, the number of the task goes to api.Job.Task.
 func AsTask(job api.Job, id, separator string) api.Job {

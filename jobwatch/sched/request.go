@@ -17,7 +17,7 @@ type Demand struct {
 	GPUs      int
 	Exclusive bool // no other job runs on its nodes
 	Most      int  // on how many nodes the job may be; 0: not known
-	Jobs      int  // how many an array has, else 1
+	ArraySize int  // how many jobs an array has, else 1
 }
 
 // TooMuch stands for a value that is not understood: too much for any limit.

@@ -75,7 +75,7 @@ func (scheduler) Demand(g sched.OptionSet) sched.Demand {
 	}
 	nodes := g.Number("nodes", 0, sched.Number)
 	tasks := g.Number("ntasks", max(nodes, 1)*g.Number("ntasks-per-node", 1, sched.Number), sched.Number)
-	d := sched.Demand{Jobs: g.Number("array", 1, sched.ArrayJobs), Most: nodes}
+	d := sched.Demand{ArraySize: g.Number("array", 1, sched.ArrayJobs), Most: nodes}
 	d.Time = time.Duration(g.Number("time", 0, sched.Seconds(parseDuration))) * time.Second
 	d.Nodes, d.CPUs = max(nodes, 1), tasks*g.Number("cpus-per-task", 1, sched.Number)
 	_, d.Exclusive = sched.LastOption(g.All(), "exclusive")

@@ -13,9 +13,8 @@ type nodes struct {
 	learned map[*tunnel.Host]*node.Learned
 }
 
-// Node returns a compute node behind a host, which starts with what was learnt on other
-// nodes there. It dials nothing.
-func (h *Hosts) Node(host *tunnel.Host, o node.Options) *node.Node {
+// Learned is what compute nodes have shown about a host. Those that come later start with it.
+func (h *Hosts) Learned(host *tunnel.Host) *node.Learned {
 	h.nodes.mu.Lock()
 	defer h.nodes.mu.Unlock()
 	if h.nodes.learned == nil {
@@ -24,6 +23,5 @@ func (h *Hosts) Node(host *tunnel.Host, o node.Options) *node.Node {
 	if h.nodes.learned[host] == nil {
 		h.nodes.learned[host] = &node.Learned{}
 	}
-	o.Learned = h.nodes.learned[host]
-	return node.New(host.Link(), o)
+	return h.nodes.learned[host]
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -169,7 +168,7 @@ func (p *Prober) routes(ctx context.Context, t *Target, ep api.Endpoint, since t
 
 // addressesOnNode are the addresses to dial on the node itself.
 func addressesOnNode(announced string) []string {
-	if IsLocal(announced) {
+	if api.IsLocal(announced) {
 		return []string{loopback(announced)}
 	}
 	return []string{announced, "127.0.0.1"}
@@ -182,10 +181,4 @@ func loopback(announced string) string {
 		return announced
 	}
 	return "127.0.0.1"
-}
-
-// IsLocal reports whether an address means the machine itself.
-func IsLocal(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "" || host == "localhost" || host == "hostname" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }

@@ -142,19 +142,19 @@ func (p Plan) ownScript(ctx context.Context, jobs *jobwatch.Watcher, order jobwa
 	if err != nil {
 		return order, err
 	}
-	return jobs.WithChoices(ctx, order, p.With)
+	return jobs.Drafts().WithChoices(ctx, order, p.With)
 }
 
 // named is a submission whose job has another name, as the scheduler accepts it.
 func (s *Source) named(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission, name string) (jobwatch.Submission, error) {
 	known := Source{Scheduler: cmp.Or(s.Scheduler, jobs.KnownScheduler())}
-	return jobs.Named(ctx, order, known.JobName(name))
+	return jobs.Drafts().Named(ctx, order, known.JobName(name))
 }
 
 // checkOwnLog refuses a second session's job that would write to the first one's log: each
 // would find the other's page there.
 func (s *Source) checkOwnLog(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) error {
-	log, hint, err := jobs.SharedLog(ctx, order)
+	log, hint, err := jobs.Drafts().SharedLog(ctx, order)
 	if err != nil || log == "" {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s *Source) checkRequired(ctx context.Context, jobs *jobwatch.Watcher, orde
 	if s.Host.Site == "" || err != nil {
 		return nil //nolint:nilerr // nothing is known about it
 	}
-	missing, err := jobs.MissingOptions(ctx, order, site.Require)
+	missing, err := jobs.Drafts().MissingOptions(ctx, order, site.Require)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -202,7 +202,7 @@ func (p Plan) checkOverridden(ctx context.Context, jobs *jobwatch.Watcher, order
 	if err != nil {
 		unchanged = nil // the choices are what makes it valid: all of its options count
 	}
-	options, err := jobs.OverriddenOptions(ctx, order, unchanged)
+	options, err := jobs.Drafts().OverriddenOptions(ctx, order, unchanged)
 	if err != nil || len(options) == 0 {
 		return err
 	}

@@ -99,7 +99,7 @@ func TestAJobsLifeUnderARealGridEngine(t *testing.T) {
 
 	part("choices take the place of the script's options", func(f *fixture) {
 		const script = "#!/bin/sh\n#$ -l h_rt=0:5:0\n#$ -pe smp 1\n" + untilTold
-		s, err := f.WithChoices(f.t.Context(), jobwatch.Submission{Content: []byte(script), Base: "job.sh"}, map[string]string{"hours": "0.2", "cpus": "2"})
+		s, err := f.Drafts().WithChoices(f.t.Context(), jobwatch.Submission{Content: []byte(script), Base: "job.sh"}, map[string]string{"hours": "0.2", "cpus": "2"})
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -1,4 +1,7 @@
-package main
+// Package cmdline is what tunctl's command line has beyond urfave/cli: flags after arguments, errors
+// that suggest what was probably meant, help that fits 80 columns, man pages, and completion for shells.
+// All of it is made from the commands' definitions; it runs no command and knows no config.
+package cmdline
 
 import (
 	"fmt"
@@ -13,11 +16,17 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// reorder moves flags before arguments, since urfave/cli v2 stops at the first argument, and
+// The commands that are read in their own way.
+const (
+	SSHCommand     = "ssh"     // the words after its first argument are another program's
+	VersionCommand = "version" // --version runs it
+)
+
+// Reorder moves flags before arguments, since urfave/cli v2 stops at the first argument, and
 // people write `tunctl up jupyter --no-open` as often as not. The commands' definitions say
 // which flags take a value. The words after "--", or after the host of `tunctl ssh`, stay as
 // they are.
-func reorder(app *cli.App, argv []string) ([]string, error) {
+func Reorder(app *cli.App, argv []string) ([]string, error) {
 	if len(argv) == 0 {
 		return argv, nil
 	}
@@ -33,7 +42,7 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 			return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
 		}
 		if level.isRoot() && slices.ContainsFunc(options, version) {
-			return []string{argv[0], versionName}, nil
+			return []string{argv[0], VersionCommand}, nil
 		}
 		out = append(out, options...)
 		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
@@ -46,7 +55,7 @@ func reorder(app *cli.App, argv []string) ([]string, error) {
 			rest = append(slices.Clone(args[1:]), "--help") // also for an unknown command
 			continue
 		}
-		command := findCommand(level.commands, args[0])
+		command := FindCommand(level.commands, args[0])
 		if command == nil {
 			return append(out, args...), nil
 		}
@@ -77,13 +86,13 @@ func (l level) below(c *cli.Command) level {
 	if !l.isRoot() {
 		name = l.name + " " + name
 	}
-	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(sshName)}
+	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(SSHCommand)}
 }
 
 // isRoot reports whether no command was typed yet.
 func (l level) isRoot() bool { return l.name == l.app.Name }
 
-func findCommand(commands []*cli.Command, name string) *cli.Command {
+func FindCommand(commands []*cli.Command, name string) *cli.Command {
 	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(name) })
 	if i < 0 {
 		return nil
@@ -127,10 +136,10 @@ func (l level) option(words []string) (int, error) {
 		return 0, unknownFlag(l.app, l.name, l.flags, typed)
 	case given:
 		return 1, checkValue(f, typed, value)
-	case !takesValue(l.flags, typed):
+	case !TakesValue(l.flags, typed):
 		return 1, nil
 	case len(words) < 2:
-		return 0, usagef("%s needs a value", typed)
+		return 0, api.Errorf(api.CodeUsage, "%s needs a value", typed)
 	}
 	return 2, checkValue(f, typed, words[1])
 }
@@ -141,8 +150,8 @@ func isHelpFlag(option string) bool {
 	return strings.HasPrefix(option, "-") && slices.Contains(helpWords, strings.TrimLeft(option, "-"))
 }
 
-// takesValue reports whether the option's value is the next word.
-func takesValue(flags []cli.Flag, word string) bool {
+// TakesValue reports whether the option's value is the next word.
+func TakesValue(flags []cli.Flag, word string) bool {
 	d, ok := findFlag(flags, word).(cli.DocGenerationFlag)
 	return ok && d.TakesValue() && !strings.Contains(word, "=")
 }
@@ -173,7 +182,7 @@ func unknownCommand(parent *cli.Command, root bool, typed string) error {
 			names = append(names, c.Names()...)
 		}
 	}
-	e.Message += didYouMean(typed, names)
+	e.Message += suggest.DidYouMean(typed, names)
 	return e
 }
 
@@ -188,30 +197,21 @@ func unknownFlag(app *cli.App, name string, flags []cli.Flag, typed string) erro
 		return e
 	case name == app.Name:
 		e.Hint = "`tunctl --help` lists the flags"
-		if findCommand(app.Commands, bare) != nil {
+		if FindCommand(app.Commands, bare) != nil {
 			e.Hint = fmt.Sprintf("%s is a command: `tunctl %s`", bare, bare)
 			return e
 		}
 	}
 	names := []string{"--help"}
-	for _, f := range visibleFlags(flags) {
+	for _, f := range VisibleFlags(flags) {
 		for _, n := range f.Names() {
 			if len(n) > 1 {
 				names = append(names, "--"+n)
 			}
 		}
 	}
-	e.Message += didYouMean("--"+bare, names)
+	e.Message += suggest.DidYouMean("--"+bare, names)
 	return e
-}
-
-// didYouMean ends a message about an unknown word with the nearest known one, if any is near.
-func didYouMean(typed string, among []string) string {
-	near := suggest.Nearest(typed, among)
-	if len(near) == 0 {
-		return ""
-	}
-	return "; did you mean " + near[0] + "?"
 }
 
 // checkValue checks a flag's value: the library's errors show neither the flag as it was
@@ -220,11 +220,11 @@ func checkValue(f cli.Flag, typed, value string) error {
 	switch f.(type) {
 	case *cli.DurationFlag:
 		if _, err := time.ParseDuration(value); err != nil {
-			return usagef("%s takes a time such as 30m or 2h, not %q", typed, value)
+			return api.Errorf(api.CodeUsage, "%s takes a time such as 30m or 2h, not %q", typed, value)
 		}
 	case *cli.BoolFlag:
 		if _, err := strconv.ParseBool(value); err != nil {
-			return usagef("%s takes no value; got %q", typed, value)
+			return api.Errorf(api.CodeUsage, "%s takes no value; got %q", typed, value)
 		}
 	}
 	return nil
@@ -238,4 +238,15 @@ func findFlag(flags []cli.Flag, option string) cli.Flag {
 		return nil
 	}
 	return flags[i]
+}
+
+// RepeatedFlag is a flag that may be given several times. Its help shows it once: twice, as
+// the library does it, makes the column too wide for the others.
+type RepeatedFlag struct{ *cli.StringSliceFlag }
+
+// String is the flag's line of the help.
+func (f RepeatedFlag) String() string {
+	names, usage, _ := strings.Cut(f.StringSliceFlag.String(), "\t")
+	names, _, _ = strings.Cut(names, " [ ")
+	return names + "\t" + usage
 }

@@ -13,11 +13,11 @@ import (
 // MissingOptions returns those of the required options that a submission would not have:
 // neither in its arguments nor in its script nor in the person's environment on the host.
 // If that cannot be told, none is missing: the scheduler decides.
-func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []string) ([]string, error) {
+func (b *Drafts) MissingOptions(ctx context.Context, s Submission, required []string) ([]string, error) {
 	if len(required) == 0 {
 		return nil, nil
 	}
-	kind, err := w.kind(ctx)
+	kind, err := b.host.kind(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (w *Watcher) MissingOptions(ctx context.Context, s Submission, required []s
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	there, err := w.readOptions(ctx, d, s)
+	there, err := b.readOptions(ctx, d, s)
 	if err != nil || there == nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ const maxScript = "65536"
 
 // readOptions reads the options of a submission that are on the host; nil if they cannot be
 // read.
-func (w *Watcher) readOptions(ctx context.Context, d *sched.Directives, s Submission) (*hostOptions, error) {
+func (b *Drafts) readOptions(ctx context.Context, d *sched.Directives, s Submission) (*hostOptions, error) {
 	script := "cd " + posixsh.QuotePath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\n"
 	if d.Defaults != "" {
 		script += "if " + d.Defaults + "; then exit 3; fi\n"
@@ -62,12 +62,12 @@ func (w *Watcher) readOptions(ctx context.Context, d *sched.Directives, s Submis
 	if s.Script != "" {
 		script += "head -c " + maxScript + " <" + posixsh.QuotePath(s.Script) + " || exit 3\n"
 	}
-	unlock, err := w.lockHost(ctx)
+	unlock, err := b.host.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	res, err := w.sh.Login(ctx, script)
+	res, err := b.host.sh.Login(ctx, script)
 	if err != nil || res.Exit != 0 {
 		return nil, err // Submit says what is wrong with the script
 	}

@@ -65,7 +65,7 @@ func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
 	check := func(s Submission, want ...string) {
 		t.Helper()
 		s.Tag = "t"
-		got, err := slurmWatcher(m).MissingOptions(t.Context(), s, []string{"--account=PROJECT"})
+		got, err := slurmWatcher(m).Drafts().MissingOptions(t.Context(), s, []string{"--account=PROJECT"})
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%+v: %q, %v", s, got, err)
 		}
@@ -91,7 +91,7 @@ func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(
 	check := func(want ...string) {
 		t.Helper()
 		s := Submission{Tag: "t", Script: "~/work/job.sh", Workdir: "~/work"}
-		if got, err := geWatcher(t, m).MissingOptions(t.Context(), s, []string{"-P PROJECT"}); err != nil || !slices.Equal(got, want) {
+		if got, err := geWatcher(t, m).Drafts().MissingOptions(t.Context(), s, []string{"-P PROJECT"}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestAScriptThatHasAllCostsTheHostNoCommand(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	jobtest.FakeSlurm(t, m)
 	w := slurmWatcher(m)
-	got, err := w.MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#SBATCH -A x\n")}, []string{"--account=X"})
+	got, err := w.Drafts().MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#SBATCH -A x\n")}, []string{"--account=X"})
 	if err != nil || got != nil || len(m.Scripts) > 0 {
 		t.Errorf("%q, %v; ran %q", got, err, m.Scripts)
 	}
@@ -132,7 +132,7 @@ func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
 	jobtest.FakeSlurm(t, m)
 	m.Write(t, ".profile", m.PathLine()+"export MY_TOKEN=topsecret\n")
 	r := &recorder{Machine: m}
-	if _, err := slurmWatcher(r).MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n")}, []string{"--account=X"}); err != nil {
+	if _, err := slurmWatcher(r).Drafts().MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n")}, []string{"--account=X"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(r.out, "MY_TOKEN") || strings.Contains(r.out, "topsecret") {

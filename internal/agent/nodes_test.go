@@ -100,41 +100,16 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 	}
 }
 
-func TestANodeOfAJobIsNamedOrNumbered(t *testing.T) {
-	nodes := newJobNodes(quietSession(t), nil, nil)
-	nodes.setJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01", Nodes: "cn[01-03]"})
-	for which, want := range map[string]string{"": "cn01", "0": "cn01", "2": "cn03", "cn02": "cn02", "cn02.cluster.org": "cn02", "CN03": "cn03"} {
-		if got, err := nodes.find(which); err != nil || got != want {
-			t.Errorf("%q: %q, %v; want %q", which, got, err, want)
-		}
-	}
-	for _, which := range []string{"3", "-1", "cn04", "cn"} {
-		_, err := nodes.find(which)
-		e, ok := asAPI(err)
-		if !ok || e.Code != api.CodeUsage || e.Hint != "its nodes: 0 cn01, 1 cn02, 2 cn03" {
-			t.Errorf("%q: %v", which, err)
-		}
-	}
-	nodes.setServer("cn02.cluster.org", 8888)
-	if got, _ := nodes.find(""); got != "cn02" {
-		t.Errorf("the server runs on cn02, and %q is chosen", got)
-	}
-	nodes.setServer("localhost", 8888)
-	if got, _ := nodes.find(""); got != "cn01" {
-		t.Errorf("a server on any loopback is looked for on %q", got)
-	}
-}
-
 func TestASchedulerThatDoesNotRespondEndsNoJob(t *testing.T) {
 	s := quietSession(t)
-	nodes := newJobNodes(s, nil, nil)
-	s.setNodes(nodes)
-	nodes.setJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01"})
-	nodes.setJob(api.Job{ID: "7", State: api.JobUnknown})
+	nodes := newNodes(s, nil, nil)
+	s.nodes.Store(nodes)
+	nodes.SetJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01"})
+	nodes.SetJob(api.Job{ID: "7", State: api.JobUnknown})
 	if _, err := s.runningNodes(); err != nil {
 		t.Error(err)
 	}
-	nodes.setJob(api.Job{ID: "7", State: api.JobCompleting, Node: "cn01"})
+	nodes.SetJob(api.Job{ID: "7", State: api.JobCompleting, Node: "cn01"})
 	if _, err := s.runningNodes(); err == nil {
 		t.Error("a job that ends counts as running")
 	}
@@ -161,16 +136,5 @@ func TestAProgramInsideAJobIsToldThatItIsOutsideTheContainer(t *testing.T) {
 				t.Errorf("told %q", got)
 			}
 		})
-	}
-}
-
-func TestANoticeIsToldOnce(t *testing.T) {
-	nodes := newJobNodes(quietSession(t), nil, nil)
-	nodes.addNotice("files are those of the login node")
-	if got := nodes.takeNotices(); len(got) != 1 {
-		t.Errorf("told %q", got)
-	}
-	if got := nodes.takeNotices(); len(got) != 0 {
-		t.Errorf("told again: %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"fmt"
@@ -9,19 +9,16 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
-
-// frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
-// `tunctl help all` shows the others.
-var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
 
 // allCommands is the word for every command in `tunctl help all`.
 const allCommands = "all"
 
-// helpCommand serves only `tunctl help all`: `tunctl help COMMAND` is read as `tunctl COMMAND
+// HelpCommand serves only `tunctl help all`: `tunctl help COMMAND` is read as `tunctl COMMAND
 // --help`.
-func helpCommand(t *term.Terminal) *cli.Command {
+func HelpCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Aliases:   []string{"h"},
@@ -29,20 +26,30 @@ func helpCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show help for a command, or list every command",
 		ArgsUsage: "[COMMAND|" + allCommands + "]",
 		Action: func(c *cli.Context) error {
-			_, err := io.WriteString(t.Out, allCommandsPage(c.App))
+			_, err := io.WriteString(out, allCommandsPage(c.App))
 			return err
 		},
 	}
 }
 
+// AddHelp gives the program and every command help that fits the terminal, and errors that suggest
+// what was probably meant. The front page shows the commands of these names.
+func AddHelp(app *cli.App, front []string) {
+	app.Description = reflow(app.Description)
+	app.OnUsageError = usageError
+	app.Action = noCommand
+	withCommonHelp(app.Commands)
+	app.CustomAppHelpTemplate = frontPage(app, front)
+}
+
 // frontPage is what `tunctl` and `tunctl --help` show.
-func frontPage(app *cli.App) string {
+func frontPage(app *cli.App, front []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - %s\n\nUSAGE:\n   tunctl COMMAND [options]\n\n", app.Name, app.Usage)
 	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", lineStart.ReplaceAllString(app.Description, "   $0"))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, name := range frontPageCommands {
-		fmt.Fprintf(w, "   %s\t%s\n", name, findCommand(app.Commands, name).Usage)
+	for _, name := range front {
+		fmt.Fprintf(w, "   %s\t%s\n", name, FindCommand(app.Commands, name).Usage)
 	}
 	_ = w.Flush() // a Builder takes everything
 	b.WriteString("\nOPTIONS:{{template \"visibleFlagTemplate\" .}}\n\n" +
@@ -96,7 +103,7 @@ const helpWidth = 76
 
 // withCommonHelp gives every command our errors for a mistyped command or flag, and help that
 // fits the terminal.
-func withCommonHelp(commands []*cli.Command) []*cli.Command {
+func withCommonHelp(commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError = usageError
 		c.Description = reflow(c.Description)
@@ -112,7 +119,6 @@ func withCommonHelp(commands []*cli.Command) []*cli.Command {
 		}
 		withCommonHelp(c.Subcommands)
 	}
-	return commands
 }
 
 // reflow makes a help text of a description: it removes the tabs that indent a raw string in
@@ -127,4 +133,12 @@ func reflow(text string) string {
 		}
 	}
 	return strings.Join(paragraphs, "\n\n")
+}
+
+func usageError(c *cli.Context, err error, _ bool) error {
+	name := "tunctl"
+	if c.Command != nil && c.Command.Name != "" {
+		name = c.Command.HelpName
+	}
+	return api.Errorf(api.CodeUsage, "%w", err).WithHint("`%s --help` lists the flags", name)
 }

@@ -1,0 +1,306 @@
+// Package jobnode has the compute nodes of a job, for one run of it: the connections to them, which
+// all who use a node share, the names by which the login node may dial them, and what a person
+// should know about the way into the job. A run that is over never begins again.
+package jobnode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/gateway"
+	"tunctl/jobwatch"
+	"tunctl/jobwatch/remote"
+	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
+	"tunctl/tunnel/node"
+)
+
+// Machine is where programs run and connections begin: a host, or a node inside a job.
+type Machine interface {
+	gateway.Host
+	forward.Dialer
+}
+
+// Options are what a run needs.
+type Options struct {
+	Host   *tunnel.Host
+	Runner remote.Runner // runs commands on the host
+	// Learned is what other nodes of the host have shown.
+	Learned *node.Learned
+	Jobs    *jobwatch.Watcher
+	// Grace is how long the names of a node that are known may fail before others are looked up.
+	Grace time.Duration
+	// Site is the site of the host, if it has one, as it is now.
+	Site func() (configs.Site, bool)
+	// Reached reports whether the login node connects to the job's page by that name of a node.
+	Reached func(node string) bool
+	Log     *slog.Logger
+}
+
+// Run is one run of a job on its nodes.
+type Run struct {
+	Options
+	run   context.Context //nolint:containedctx // done when the run is over
+	end   context.CancelFunc
+	names sync.Map // the other names of a node, a []string, once they were looked up
+
+	mu     sync.Mutex
+	job    api.Job
+	server string                // the node of its server, if that is known
+	port   int                   // of its server; 0: not known
+	open   map[string]*node.Node // by name; each is connected when it is first used
+	// notices are what a person should know about the way into the job. The first who runs
+	// something there is told.
+	notices []string
+}
+
+// New returns a run that begins now.
+func New(o Options) *Run {
+	n := &Run{Options: o, open: map[string]*node.Node{}}
+	n.run, n.end = context.WithCancel(context.Background())
+	return n
+}
+
+// SetJob sets the job as it was last seen. A scheduler that does not respond changes
+// nothing.
+func (n *Run) SetJob(job api.Job) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if job.State != api.JobUnknown || n.job.ID == "" {
+		n.job = job
+	}
+}
+
+// Job is the job as it was last seen.
+func (n *Run) Job() api.Job {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.job
+}
+
+// Machine returns a node of the job: by its name, by its number from 0, or the one that the job's
+// server runs on for "". It is the host itself if that has no scheduler. All users of a node share
+// one connection to it, which ends when the run is over.
+func (n *Run) Machine(ctx context.Context, which string) (Machine, error) {
+	name, err := n.find(which)
+	if err != nil {
+		return nil, err
+	}
+	if n.SameAsHost(name) {
+		return n.Host, nil
+	}
+	return n.Node(ctx, name)
+}
+
+// SameAsHost reports whether a node is the host that we are logged in to.
+func (n *Run) SameAsHost(node string) bool {
+	return node != "" && api.SameNode(node, n.Host.Status().LoginNode)
+}
+
+// find returns the name of a node: by its name, by its number from 0, or that of the
+// server for "".
+func (n *Run) find(which string) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if which == "" {
+		return cmp.Or(n.server, n.job.Node), nil
+	}
+	all := jobwatch.Nodes(n.job)
+	i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, which) })
+	if number, err := strconv.Atoi(which); i < 0 && err == nil && number >= 0 && number < len(all) {
+		i = number
+	}
+	if i < 0 {
+		return "", api.Errorf(api.CodeUsage, "job %s has no node %q", n.job.ID, which).
+			WithHint("its nodes: %s", listNodes(all))
+	}
+	return all[i], nil
+}
+
+// listNodes lists nodes by number and name; of many, the first.
+func listNodes(all []string) string {
+	const most = 16
+	words := make([]string, 0, most)
+	for i, name := range all[:min(len(all), most)] {
+		words = append(words, fmt.Sprintf("%d %s", i, name))
+	}
+	if len(all) > most {
+		words = append(words, fmt.Sprintf("… %d %s", len(all)-1, all[len(all)-1]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// errRunOver: the job has ended or moved since it was looked up.
+var errRunOver = errors.New("the job has ended, or moved to another node")
+
+// Node returns the node of that name, which is connected when it is first used.
+func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
+	n.mu.Lock()
+	known, job := n.open[name], n.job
+	n.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	var since time.Time // other names of the node are looked up
+	if n.Reached(name) {
+		since = time.Now() // this one is enough
+	}
+	o := node.Options{Learned: n.Learned, Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice}
+	if len(o.Names) == 0 {
+		return nil, fmt.Errorf("%q is not the name of a node", name)
+	}
+	if n.Jobs.HasSteps(ctx) {
+		o.Job, o.Cluster = stepID(job), job.Cluster
+	} else {
+		o.PBSJob = job.ID
+	}
+	if ctx.Err() != nil { // the options may be incomplete
+		return nil, ctx.Err()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.run.Err() != nil:
+		return nil, errRunOver
+	case n.open[name] == nil: // else another caller was faster
+		n.open[name] = node.New(n.Host.Link(), o)
+		n.open[name].SetServer(n.port)
+	}
+	return n.open[name], nil
+}
+
+// ID is the id of the job for a step, which is of one task of an array.
+func (n *Run) ID() string { return stepID(n.Job()) }
+
+func stepID(job api.Job) string {
+	if job.Task == "" {
+		return job.ID
+	}
+	return job.ID + "_" + job.Task
+}
+
+// Close ends all connections to the nodes: the run is over.
+func (n *Run) Close() {
+	n.mu.Lock()
+	n.end()
+	open := n.open
+	n.open = nil
+	n.mu.Unlock()
+	for _, node := range open {
+		node.Close()
+	}
+}
+
+// Context is done when the run is over.
+func (n *Run) Context() context.Context { return n.run }
+
+// AddNotice keeps a text for the person who next runs something inside the job.
+func (n *Run) AddNotice(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.notices = append(n.notices, text)
+}
+
+// TakeNotices returns what was not told yet.
+func (n *Run) TakeNotices() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.notices
+	n.notices = nil
+	return list
+}
+
+// SetServer sets where the server of the main page was found: its log may name one of the
+// nodes. Programs inside the job get its environment.
+func (n *Run) SetServer(announced string, port int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.server, n.port = "", port
+	for _, node := range n.open {
+		node.SetServer(port)
+	}
+	all := jobwatch.Nodes(n.job)
+	if i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, announced) }); i >= 0 {
+		n.server = all[i]
+	}
+}
+
+// ServerPort is that of the server whose environment programs inside the job get; 0: not known.
+func (n *Run) ServerPort() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.port
+}
+
+// DialNames are the names by which the login node may dial a node: an address in the log,
+// the site's own names for nodes, those of the log and the scheduler, both short too, and
+// its address once those have failed for a while.
+func (n *Run) DialNames(ctx context.Context, announced, node string, since time.Time) []string {
+	var list []string
+	add := func(name string) {
+		if name != "" && !api.IsLocal(name) && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	if isAddress(announced) {
+		add(announced)
+	}
+	for _, name := range n.siteNames(ctx, cmp.Or(node, announced)) {
+		add(name)
+	}
+	add(announced)
+	add(node)
+	for _, name := range slices.Clone(list) {
+		if !isAddress(name) {
+			short, _, _ := strings.Cut(name, ".")
+			add(short)
+		}
+	}
+	if node != "" && time.Since(since) > n.Grace {
+		for _, name := range n.lookUpNames(ctx, node) {
+			add(name)
+		}
+	}
+	return list
+}
+
+// siteNames are the names by which the login nodes of the site dial a node.
+func (n *Run) siteNames(ctx context.Context, node string) []string {
+	site, ok := n.Site()
+	if !ok || api.IsLocal(node) || isAddress(node) {
+		return nil
+	}
+	return site.DialNames(node, func() []string {
+		return slices.DeleteFunc(slices.Clone(n.lookUpNames(ctx, node)), func(name string) bool { return !isAddress(name) })
+	})
+}
+
+// lookUpNames looks up a node's other names and its address on the host, once.
+func (n *Run) lookUpNames(ctx context.Context, node string) []string {
+	if names, known := n.names.Load(node); known {
+		return names.([]string)
+	}
+	names, err := jobwatch.NodeNames(ctx, n.Runner, node)
+	if err != nil {
+		n.Log.Debug("cannot read other names of the node", "node", node, "err", err)
+		return nil
+	}
+	n.names.Store(node, names)
+	return names
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
