@@ -24,7 +24,7 @@ func (a *asker) Warn(text string) {
 	a.host.log.Warn("ssh settings", "warning", text)
 	a.host.mu.Lock()
 	defer a.host.mu.Unlock()
-	a.host.addWarningLocked(text)
+	addWarning(&a.host.view, text)
 }
 
 // awaitPerson gives the login a person's time from now on: the server may have asked them

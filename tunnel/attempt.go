@@ -190,11 +190,11 @@ func (t *attempt) showSettings() {
 	h.view = v
 }
 
-// addWarningLocked reports whether the warning is a new one.
-func (h *Host) addWarningLocked(text string) bool {
-	known := slices.Contains(h.view.Warnings, text)
+// addWarning reports whether the warning is a new one.
+func addWarning(h *api.Host, text string) bool {
+	known := slices.Contains(h.Warnings, text)
 	if !known {
-		h.view.Warnings = append(slices.Clip(h.view.Warnings), text)
+		h.Warnings = append(slices.Clip(h.Warnings), text)
 	}
 	return !known
 }

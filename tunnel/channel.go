@@ -243,10 +243,6 @@ func (l *channelListener) Close() error {
 	return l.Listener.Close()
 }
 
-// reservedSessions is how many of a connection's sessions are reserved for our own
-// commands, so that a person's open shells and streams never stop the watching of a job.
-const reservedSessions = 2
-
 // OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
 // connection, for a person's shell or copy that shares it. A "session" waits for one of
 // the sessions that the host allows. The caller closes the channel and reads its
@@ -268,7 +264,7 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		return c.openClientChannel(ctx, kind, payload, nil)
 	}
 	for {
-		slot := c.sessions.acquireShared(ctx, c.done)
+		slot := c.sessions.AcquireShared(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
 				return nil, nil, fmt.Errorf("waiting for a free session: %w", ctx.Err())
@@ -277,14 +273,14 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		}
 		ch, requests, err := c.openClientChannel(ctx, kind, payload, sync.OnceFunc(func() { c.endSession(slot) }))
 		if err == nil {
-			slot.accepted()
+			slot.Accepted()
 			return ch, requests, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
-			slot.release()
+			slot.Release()
 			return nil, nil, err
 		}
-		if !slot.refused() {
+		if !slot.Refused() {
 			return nil, nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/pace"
+	"tunctl/tunnel/sessions"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -28,7 +29,7 @@ type conn struct {
 	interval  time.Duration // of the keepalive
 	maxMissed int
 	master    *openssh.Master // the ssh program that holds it, whose control socket a global request would break; nil: none
-	sessions  *sessionLimit
+	sessions  *sessions.Limit
 	clients   clientWaits
 	since     time.Time
 	done      chan struct{}         // closed when the transport has ended
@@ -71,7 +72,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	c := &conn{
 		client: client, wire: t.wire, log: t.log, limits: limits,
 		interval: limits.KeepaliveEvery, maxMissed: limits.KeepaliveMax,
-		sessions: newSessionLimit(limits.MaxSessions, limits.SessionsAgain),
+		sessions: sessions.New(limits.MaxSessions, limits.SessionsAgain),
 		clients:  clientWaits{began: make(chan struct{}, 1)},
 		requests: make(chan struct{}, 1), network: make(chan struct{}, 1), set: make(chan struct{}),
 		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,

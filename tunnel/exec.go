@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/sessions"
 )
 
 // Result is the output and the exit status of a command.
@@ -58,7 +61,7 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon()
 	for {
-		slot := c.sessions.acquire(ctx, c.done)
+		slot := c.sessions.Acquire(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
 				return Result{}, fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err())
@@ -82,12 +85,12 @@ type execution struct {
 }
 
 // execute runs a command, and closes its session if ctx ends first.
-func (c *conn) execute(ctx context.Context, slot *sessionSlot, command string, stdin []byte) (x execution, err error) {
+func (c *conn) execute(ctx context.Context, slot *sessions.Slot, command string, stdin []byte) (x execution, err error) {
 	defer func() {
 		// An ssh program opens the session only together with the command, so a refusal can
 		// come late.
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
-			x.retry = slot.refused()
+			x.retry = slot.Refused()
 		} else {
 			c.endSession(slot)
 		}
@@ -103,7 +106,7 @@ func (c *conn) execute(ctx context.Context, slot *sessionSlot, command string, s
 	session.Stdout, session.Stderr = out, errs
 	err = session.Start(command)
 	if err == nil {
-		slot.accepted()
+		slot.Accepted()
 		err = session.Wait()
 	}
 	x.Exit, err = exitStatus(err)
@@ -112,6 +115,25 @@ func (c *conn) execute(ctx context.Context, slot *sessionSlot, command string, s
 	}
 	x.Stdout, x.Stderr = out.kept.Bytes(), errs.kept.Bytes()
 	return x, err
+}
+
+// endSession gives a slot back whose session we closed. After the last one that the host
+// allows, it first waits for the reply to a request: OpenSSH counts a session until it has
+// processed its end, and refuses one that is opened right behind.
+func (c *conn) endSession(slot *sessions.Slot) {
+	if c.master != nil || !slot.IsLast() {
+		slot.Release()
+		return
+	}
+	release := sync.OnceFunc(slot.Release)
+	if !c.spawn(func() {
+		late := time.AfterFunc(sessions.Lag, release)
+		defer late.Stop()
+		_, _ = c.roundTrip()
+		release()
+	}) {
+		release()
+	}
 }
 
 // exitStatus is how a command ended. Only a broken channel is an error.

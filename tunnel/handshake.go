@@ -27,6 +27,14 @@ type handshake struct {
 	moved   atomic.Bool // this computer lost the stream's address, so no answer can come
 }
 
+// shortenBanner ends a long wait for the server's first line soon: a new dial may do
+// better.
+func (s *handshake) shortenBanner(limit time.Duration) {
+	if s != nil && s.waited && !s.wire.hasGreeted() {
+		s.timeout.shorten(limit)
+	}
+}
+
 // handshake runs the SSH handshake on raw, which it owns: key exchange, host key, login.
 func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -47,7 +47,7 @@ func newHop(login *Host, names []string) *Hop {
 var ErrTargetSilent = errors.New("the node was reached, but nothing responded there")
 
 // Dial connects to an address as the node sees it. Its errors are those of [Host.Dial], or a
-// *RouteError; after one that the site may count, no more logins are tried.
+// *failure.RouteError; after one that the site may count, no more logins are tried.
 func (n *Hop) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for again := true; ; again = false {
 		c, err := n.connection(ctx)
@@ -71,8 +71,10 @@ func (n *Hop) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	}
 }
 
-// Failure is the *RouteError of the hop with a cause.
-func (n *Hop) Failure(err error) error { return &RouteError{"a direct SSH login", err} }
+// Failure is the *failure.RouteError of the hop with a cause.
+func (n *Hop) Failure(err error) error {
+	return &failure.RouteError{Route: "a direct SSH login", Err: err}
+}
 
 // Start starts a command on the node that carries a connection; see [Link.Start].
 func (n *Hop) Start(ctx context.Context, command, line string) (*Stream, error) {
@@ -116,8 +118,7 @@ func (n *Hop) connection(ctx context.Context) (*conn, error) {
 		return nil, n.final
 	}
 	c, err := n.connect(ctx)
-	_, failed := errors.AsType[*RouteError](err)
-	n.failed.Store(failed)
+	n.failed.Store(failure.IsRoute(err))
 	if err != nil {
 		if failure.Of(err).IsFinal() {
 			n.final = err

@@ -78,17 +78,9 @@ func (h *Host) attendLocked(client string) {
 	f := &h.facts
 	f.wanted, f.client, f.failure = true, client, nil
 	f.tries.Attend(time.Now())
-	h.shortenBannerLocked()
+	h.handshake.shortenBanner(h.pool.o.Limits.BannerTimeout)
 	h.enterLocked()
 	h.wake()
-}
-
-// shortenBannerLocked ends a long wait for the server's first line soon: a new dial may do
-// better.
-func (h *Host) shortenBannerLocked() {
-	if s := h.handshake; s != nil && s.waited && !s.wire.hasGreeted() {
-		s.timeout.shorten(h.pool.o.Limits.BannerTimeout)
-	}
 }
 
 // Want says that the host is wanted though no person may be present: it is logged in to
@@ -200,7 +192,7 @@ func (h *Host) networkChanged() {
 		c.away = !here
 		notify(c.network)
 	}
-	h.shortenBannerLocked()
+	h.handshake.shortenBanner(h.pool.o.Limits.BannerTimeout)
 	h.enterLocked()
 	h.wake()
 }
@@ -216,7 +208,7 @@ func (h *Host) Status() api.Host {
 func (h *Host) statusLocked() api.Host {
 	v := h.view
 	if c := h.facts.live; c != nil {
-		v.Channels, v.MaxChannels = c.sessions.inUse()
+		v.Channels, v.MaxChannels = c.sessions.InUse()
 	}
 	return v
 }

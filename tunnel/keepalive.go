@@ -283,7 +283,7 @@ func (k *keepalive) warnCertificateEnds() {
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.addWarningLocked(text) {
+	if addWarning(&h.view, text) {
 		h.publishLocked()
 	}
 }

@@ -23,7 +23,7 @@ func (l Link) Limits() *Limits { return &l.host.pool.o.Limits }
 func (l Link) Log() *slog.Logger { return l.host.log }
 
 // Start starts a command on the host that carries a connection, and sends it its first
-// line. Its error is a *RouteError if the host carries no streams.
+// line. Its error is a *failure.RouteError if the host carries no streams.
 func (l Link) Start(ctx context.Context, command, line string) (*Stream, error) {
 	c, err := l.host.current()
 	if err != nil {
@@ -40,17 +40,3 @@ func (l Link) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh
 // Hop is our own SSH connection through the host to a node by one of its names, the
 // likeliest first. It dials nothing.
 func (l Link) Hop(names []string) *Hop { return newHop(l.host, names) }
-
-// RouteError says that one route onto a node does not work, whatever listens there.
-type RouteError struct {
-	Route string
-	Err   error
-}
-
-func (e *RouteError) Error() string { return e.Route + ": " + e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *RouteError) Unwrap() error { return e.Err }
-
-// commandError is why no command on the host carries a connection.
-func commandError(err error) error { return &RouteError{"a command on the host", err} }

@@ -12,10 +12,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
-
-// ErrFewSessions is why a host carries no streams.
-var ErrFewSessions = errors.New("the host allows only one session at a time, which is kept for commands")
 
 // ErrReplaced says that another connection took the place of the one that a stream is on.
 var ErrReplaced = errors.New("another connection took its place")
@@ -38,7 +36,7 @@ type Stream struct {
 // stream starts a command that carries a connection, and sends it its first line. It
 // waits for a session, and leaves some for commands.
 func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error) {
-	slot, err := c.sessions.acquireForStream(ctx, c.done)
+	slot, err := c.sessions.AcquireForStream(ctx, c.done)
 	if err != nil {
 		if c.ended() {
 			return nil, c.downError()
@@ -49,16 +47,16 @@ func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error
 		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
 		err := s.begin(command, line)
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
-			slot.refused()
-			return nil, commandError(fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err)))
+			slot.Refused()
+			return nil, failure.OfCommand(fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err)))
 		}
 		if err != nil {
-			slot.release()
+			slot.Release()
 			return nil, err
 		}
-		slot.accepted()
+		slot.Accepted()
 		c.wg.Go(func() {
-			defer slot.release()
+			defer slot.Release()
 			s.status, s.err = exitStatus(s.session.Wait())
 			s.stderr.end()
 			close(s.exited)

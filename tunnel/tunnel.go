@@ -1,7 +1,11 @@
-// Package tunnel keeps one SSH connection per host: it dials, checks the host key, logs
-// in, keeps the connection alive and restores it. It runs commands and dials over that
-// connection, and reaches the compute nodes behind it. Forwards are in tunnel/forward,
-// and reading ssh_config is in tunnel/sshconfig.
+// Package tunnel keeps one SSH connection per host: it dials, logs in, keeps the
+// connection alive and restores it. It runs commands and dials over that connection.
+//
+// The packages below it know one thing each: settings (sshconfig), the host's key
+// (hostkey), the user's keys (userkeys), the ssh program (openssh), what a failure was
+// (failure) and what follows from it (retry), how many sessions there may be (sessions) and
+// how fast bulk data moves (pace). Above it, tunnel/node gets onto compute nodes by a
+// [Link], and tunnel/forward listens here.
 //
 // A [Pool] owns the hosts; a [Host] is a login node by its name. Getting a host dials
 // nothing: [Host.Up] says that a person wants it now, [Host.Want] that it is wanted

@@ -78,3 +78,25 @@ func OfStart(err error) Class {
 	}
 	return Passing
 }
+
+// RouteError says that one route onto a compute node does not work, whatever listens
+// there.
+type RouteError struct {
+	Route string
+	Err   error
+}
+
+// Error implements error.
+func (e *RouteError) Error() string { return e.Route + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RouteError) Unwrap() error { return e.Err }
+
+// IsRoute reports whether err is about a route.
+func IsRoute(err error) bool {
+	_, ok := errors.AsType[*RouteError](err)
+	return ok
+}
+
+// OfCommand is the failure of a route that runs a command on the host.
+func OfCommand(err error) error { return &RouteError{"a command on the host", err} }

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/step"
 )
 
@@ -99,7 +100,7 @@ func (n *Node) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 		if err == nil && kind == "session" {
 			ch, requests = newJobSession(ch, requests, j.openSFTP)
 		}
-		if err == nil || !again || !isRouteError(err) {
+		if err == nil || !again || !failure.IsRoute(err) {
 			return ch, requests, j.noteEnd(err)
 		}
 		j.settle(nil, time.Time{})

@@ -12,6 +12,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 // Node is a compute node behind a host, for servers that listen only on the node. There
@@ -90,7 +91,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (conn net.Conn
 			return conn, err
 		}
 		conn, err = r.dial(ctx, network, address)
-		if !again || !isRouteError(err) {
+		if !again || !failure.IsRoute(err) {
 			return conn, err
 		}
 		n.settle(nil, time.Time{})
@@ -100,7 +101,7 @@ func (n *Node) Dial(ctx context.Context, network, address string) (conn net.Conn
 // check keeps a route by which a dial ended like this. The error is why it does not.
 func (n *Node) check(r *route, err error) error {
 	switch {
-	case isRouteError(err): // it may wrap api.ErrRefused of the node's sshd
+	case failure.IsRoute(err): // it may wrap api.ErrRefused of the node's sshd
 	case err == nil || errors.Is(err, api.ErrRefused) || errors.Is(err, tunnel.ErrTargetSilent):
 		n.log.Info("connected to the node", "way", r.name)
 		n.settle(r, time.Time{})

@@ -16,11 +16,12 @@ import (
 
 	"tunctl/internal/ctxtime"
 	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/retry"
 )
 
 // route is one way onto a node, or into a job there. Its functions fail with a
-// *tunnel.RouteError if the route itself does not work, and remember that if it is final.
+// *failure.RouteError if the route itself does not work, and remember that if it is final.
 type route struct {
 	name string
 
@@ -33,11 +34,6 @@ type route struct {
 	open  func(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
 
 	slow time.Time // when it last used up the time; guarded by routeFinder.finding
-}
-
-func isRouteError(err error) bool {
-	_, bad := errors.AsType[*tunnel.RouteError](err)
-	return bad
 }
 
 // routeFinder keeps the first of some routes that works. One caller at a time looks for it:
@@ -62,7 +58,7 @@ func newRouteFinder(what string, limits *tunnel.Limits, log *slog.Logger, routes
 
 // find is the route that works. If that is not known, it tries one after another: first the
 // best, last those that used up the time, the latest of them at the end. Any error of try
-// but a *tunnel.RouteError ends the search.
+// but a *failure.RouteError ends the search.
 func (f *routeFinder) find(ctx context.Context, best string, try func(*route) error) (*route, error) {
 	if r, err := f.known(); r != nil || err != nil {
 		return r, err
@@ -77,7 +73,7 @@ func (f *routeFinder) find(ctx context.Context, best string, try func(*route) er
 	var why []error
 	for _, r := range f.order(best) {
 		err := try(r)
-		if !isRouteError(err) {
+		if !failure.IsRoute(err) {
 			return r, err
 		}
 		f.log.Debug("a way to the node failed", "way", r.name, "err", err)

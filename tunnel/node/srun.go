@@ -13,6 +13,8 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
+	"tunctl/tunnel/sessions"
 	"tunctl/tunnel/step"
 )
 
@@ -68,7 +70,7 @@ func (j *jobSteps) check() error {
 	return nil
 }
 
-func (j *jobSteps) failure(err error) error { return &tunnel.RouteError{Route: "srun", Err: err} }
+func (j *jobSteps) failure(err error) error { return &failure.RouteError{Route: "srun", Err: err} }
 
 // srun is the part of the command line before the program. Of the login node's limits
 // only the size of core files applies to the job, as it does under srun by hand. Without
@@ -126,7 +128,7 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 			j.options.noOverlap = true
 		case errors.Is(err, errNoPython):
 			return nil, err
-		case isRouteError(err) && !errors.Is(err, tunnel.ErrFewSessions) && !j.options.allMemory:
+		case failure.IsRoute(err) && !errors.Is(err, sessions.ErrFew) && !j.options.allMemory:
 			j.options.allMemory = true
 		default:
 			if err == nil {
@@ -185,18 +187,18 @@ func relayFailure(s *tunnel.Stream, err error, slow bool, route, job string) err
 	said := s.Stderr()
 	switch {
 	case noPython.MatchString(said):
-		return &tunnel.RouteError{Route: route, Err: errNoPython}
+		return &failure.RouteError{Route: route, Err: errNoPython}
 	case jobIsOver.MatchString(said):
 		return api.Errorf(api.CodeJobEnded, "job %s has ended", job).Because(err)
 	case strings.Contains(said, "option") && strings.Contains(said, "--overlap'"):
-		return &tunnel.RouteError{Route: route, Err: errNoOverlap}
+		return &failure.RouteError{Route: route, Err: errNoOverlap}
 	case slow:
-		return &tunnel.RouteError{Route: route, Err: errStepSlow}
+		return &failure.RouteError{Route: route, Err: errStepSlow}
 	}
 	if text := s.StderrText().String(); text != "" {
 		err = errors.New(text)
 	}
-	return &tunnel.RouteError{Route: route, Err: err}
+	return &failure.RouteError{Route: route, Err: err}
 }
 
 // jobIsOver is what srun prints about a job that has ended.

@@ -46,7 +46,7 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 	unanswered := 0
 	for _, name := range r.names {
 		var c net.Conn
-		if c, err = r.dialName(ctx, name, address); !isRouteError(err) {
+		if c, err = r.dialName(ctx, name, address); !failure.IsRoute(err) {
 			return c, err
 		}
 		if errors.Is(err, errNodeSilent) {
@@ -65,7 +65,7 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 }
 
 func (r *sshOnHost) failure(err error) error {
-	return &tunnel.RouteError{Route: "ssh on the host", Err: err}
+	return &failure.RouteError{Route: "ssh on the host", Err: err}
 }
 
 // dialName connects by one name of the node.

@@ -1,4 +1,4 @@
-package tunnel
+package sessions
 
 import (
 	"context"
@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// sessions is a server that allows some sessions at once, and notices late that one has
+// server is a server that allows some sessions at once, and notices late that one has
 // ended.
-type sessions struct {
+type server struct {
 	t     *testing.T
-	limit *sessionLimit
+	limit *Limit
 	allow int
-	open  []*sessionSlot
+	open  []*Slot
 	gone  []time.Time // when sessions will be noticed to have ended
-	asked int         // sessions that it refused
+	asked int         // server that it refused
 }
 
-func newSessions(t *testing.T, allow int) *sessions {
-	return &sessions{t: t, limit: newSessionLimit(8, time.Minute), allow: allow}
+func newServer(t *testing.T, allow int) *server {
+	return &server{t: t, limit: New(8, time.Minute), allow: allow}
 }
 
 // start takes a slot that must be free at once.
-func (s *sessions) start() *sessionSlot {
+func (s *server) start() *Slot {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
 	defer cancel()
-	slot := s.limit.acquire(ctx, nil)
+	slot := s.limit.Acquire(ctx, nil)
 	if slot == nil {
 		s.t.Fatalf("no slot with %d of %d open", len(s.open), s.allow)
 	}
@@ -36,7 +36,7 @@ func (s *sessions) start() *sessionSlot {
 }
 
 // answer has the server accept or refuse the sessions of some slots.
-func (s *sessions) answer(slots ...*sessionSlot) (accepted int) {
+func (s *server) answer(slots ...*Slot) (accepted int) {
 	for _, slot := range slots {
 		counted := len(s.open)
 		for _, at := range s.gone {
@@ -46,10 +46,10 @@ func (s *sessions) answer(slots ...*sessionSlot) (accepted int) {
 		}
 		if counted >= s.allow {
 			s.asked++
-			slot.refused()
+			slot.Refused()
 			continue
 		}
-		slot.accepted()
+		slot.Accepted()
 		s.open = append(s.open, slot)
 		accepted++
 	}
@@ -57,43 +57,43 @@ func (s *sessions) answer(slots ...*sessionSlot) (accepted int) {
 }
 
 // end ends so many sessions, which the server notices after a while.
-func (s *sessions) end(n int, late time.Duration) {
+func (s *server) end(n int, late time.Duration) {
 	for _, slot := range s.open[:n] {
-		slot.release()
+		slot.Release()
 		s.gone = append(s.gone, time.Now().Add(late))
 	}
 	s.open = s.open[n:]
 }
 
 // free is how many sessions can be opened at once now.
-func (s *sessions) free() int {
+func (s *server) free() int {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel()
-	var taken []*sessionSlot
-	for slot := s.limit.acquire(ctx, nil); slot != nil; slot = s.limit.acquire(ctx, nil) {
+	var taken []*Slot
+	for slot := s.limit.Acquire(ctx, nil); slot != nil; slot = s.limit.Acquire(ctx, nil) {
 		taken = append(taken, slot)
 	}
 	for _, slot := range taken {
-		slot.release()
+		slot.Release()
 	}
 	return len(taken)
 }
 
 func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSessions(t, 4)
+		s := newServer(t, 4)
 		s.answer(s.start(), s.start(), s.start(), s.start(), s.start())
 		if got := s.limit.limit; got != 4 {
 			t.Fatalf("the limit is %d", got)
 		}
 		s.end(3, time.Second)
 		s.answer(s.start(), s.start(), s.start()) // before the server has noticed
-		time.Sleep(sessionLag)
+		time.Sleep(Lag)
 		if got := s.free(); got != 3 {
 			t.Errorf("beside one, %d sessions are free, where the server allows 4", got)
 		}
-		if _, err := s.limit.acquireForStream(t.Context(), nil); err != nil {
+		if _, err := s.limit.AcquireForStream(t.Context(), nil); err != nil {
 			t.Errorf("a relay onto a node: %v", err)
 		}
 	})
@@ -101,8 +101,8 @@ func TestSessionsRefusedForOneCauseLowerTheLimitOnce(t *testing.T) {
 
 func TestASessionLimitFallsToWhatTheServerAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSessions(t, 1)
-		var slots []*sessionSlot
+		s := newServer(t, 1)
+		var slots []*Slot
 		for range 5 {
 			slots = append(slots, s.start())
 		}
@@ -119,18 +119,18 @@ func TestASessionLimitFallsToWhatTheServerAccepted(t *testing.T) {
 
 func TestTheSessionLimitIsLearntUpwardsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSessions(t, 1) // seven abandoned commands still run there
+		s := newServer(t, 1) // seven abandoned commands still run there
 		s.answer(s.start(), s.start())
 		s.allow = 8
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
-		if s.limit.acquire(ctx, nil) != nil {
+		if s.limit.Acquire(ctx, nil) != nil {
 			t.Error("one more within a minute of a refusal")
 		}
 		for want := 2; want <= 8; want++ {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			slot := s.limit.acquire(ctx, nil) // whoever waits tries it
+			slot := s.limit.Acquire(ctx, nil) // whoever waits tries it
 			cancel()
 			if waited := time.Since(began); slot == nil || waited > time.Minute {
 				t.Fatalf("session %d after %v", want, waited)
@@ -145,12 +145,12 @@ func TestTheSessionLimitIsLearntUpwardsAgain(t *testing.T) {
 
 func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSessions(t, 1)
+		s := newServer(t, 1)
 		s.answer(s.start())
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		for { // somebody waits all day
-			slot := s.limit.acquire(ctx, nil)
+			slot := s.limit.Acquire(ctx, nil)
 			if slot == nil {
 				break
 			}
@@ -159,7 +159,7 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 		if s.asked > 30 {
 			t.Errorf("%d were refused in a day", s.asked)
 		}
-		if _, err := s.limit.acquireForStream(t.Context(), nil); err == nil {
+		if _, err := s.limit.AcquireForStream(t.Context(), nil); err == nil {
 			t.Error("a relay counts on a session that was never there")
 		}
 	})
@@ -167,23 +167,23 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 
 func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSessionLimit(8, time.Minute)
-		take := func() *sessionSlot {
-			slot := s.acquire(t.Context(), nil)
+		s := New(8, time.Minute)
+		take := func() *Slot {
+			slot := s.Acquire(t.Context(), nil)
 			if slot == nil {
 				t.Fatal("no slot")
 			}
 			return slot
 		}
 		first := take()
-		first.accepted()
-		first.release()
+		first.Accepted()
+		first.Release()
 		start := time.Now()
 		tries := 1
-		for take().refused() {
+		for take().Refused() {
 			tries++
 		}
-		if took := time.Since(start); took < sessionLag || took > sessionLag+sessionRest || tries > 25 {
+		if took := time.Since(start); took < Lag || took > Lag+restTime || tries > 25 {
 			t.Errorf("given up after %v and %d tries", took, tries)
 		}
 	})
@@ -191,12 +191,12 @@ func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
 
 func TestARefusedSessionWakesWhoeverWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSessionLimit(1, time.Minute)
-		first := s.acquire(t.Context(), nil)
-		got := make(chan *sessionSlot)
-		go func() { got <- s.acquire(t.Context(), nil) }()
+		s := New(1, time.Minute)
+		first := s.Acquire(t.Context(), nil)
+		got := make(chan *Slot)
+		go func() { got <- s.Acquire(t.Context(), nil) }()
 		synctest.Wait()
-		if first.refused() {
+		if first.Refused() {
 			t.Error("with no other session in use it is worth waiting for one")
 		}
 		if <-got == nil { // a deadlock, which synctest tells, where nobody wakes it
@@ -208,12 +208,12 @@ func TestARefusedSessionWakesWhoeverWaitsForIt(t *testing.T) {
 func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
 		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
-			s := newSessionLimit(tt.limit, time.Minute)
+			s := New(tt.limit, time.Minute)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			got := 0
 			for ; ; got++ {
-				if _, err := s.acquireForStream(ctx, nil); err != nil {
+				if _, err := s.AcquireForStream(ctx, nil); err != nil {
 					break
 				}
 			}
@@ -221,5 +221,42 @@ func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
 				t.Errorf("%d connections, want %d", got, tt.connections)
 			}
 		})
+	}
+}
+
+func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	done := make(chan struct{})
+	for _, tc := range []struct{ limit, shared int }{{8, 6}, {3, 1}, {2, 1}, {1, 1}} {
+		s := New(tc.limit, time.Minute)
+		for range tc.shared {
+			if s.AcquireShared(t.Context(), done) == nil {
+				t.Fatalf("limit %d: no shared session", tc.limit)
+			}
+		}
+		if s.AcquireShared(over, done) != nil {
+			t.Errorf("limit %d: more than %d shared", tc.limit, tc.shared)
+		}
+		for range tc.limit - tc.shared {
+			if s.Acquire(t.Context(), done) == nil {
+				t.Errorf("limit %d: none left for us", tc.limit)
+			}
+		}
+	}
+}
+
+func TestAGuestGetsTheSessionThatAnotherGivesBack(t *testing.T) {
+	s := New(3, time.Minute)
+	done := make(chan struct{})
+	first := s.AcquireShared(t.Context(), done)
+	if first == nil {
+		t.Fatal("none free")
+	}
+	got := make(chan *Slot, 1)
+	go func() { got <- s.AcquireShared(t.Context(), done) }()
+	first.Release()
+	if <-got == nil {
+		t.Error("it waited in vain")
 	}
 }

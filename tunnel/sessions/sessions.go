@@ -1,30 +1,41 @@
-package tunnel
+// Package sessions bounds how many sessions are open at once on one connection, and learns
+// from refusals what the server allows. It opens none itself.
+package sessions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 )
 
 const (
-	// sessionLag is how long after its end a server may still count a session, and refuse
+	// Lag is how long after its end a server may still count a session, and refuse
 	// the next one.
-	sessionLag = 2 * time.Second
-	// sessionRest is the pause after such a refusal.
-	sessionRest = 100 * time.Millisecond
-	// maxSessionsAgain bounds the wait before one more session is tried.
-	maxSessionsAgain = time.Hour
+	Lag = 2 * time.Second
+	// restTime is the pause after such a refusal.
+	restTime = 100 * time.Millisecond
+	// maxGrowAfter bounds the wait before one more session is tried.
+	maxGrowAfter = time.Hour
 )
 
-// sessionLimit bounds how many sessions are open at once on one connection. It learns
+// ErrFew is why a connection carries no streams.
+var ErrFew = errors.New("the host allows only one session at a time, which is kept for commands")
+
+// reserved is how many of a connection's sessions are reserved for our own
+// commands, so that a person's open shells and streams never stop the watching of a job.
+const reserved = 2
+
+// Limit bounds how many sessions are open at once on one connection. It learns
 // from refusals: some servers allow only one. A refusal can be temporary, since sshd
 // counts an abandoned command until it ends. So, if somebody waits, one more session is
 // tried after some time without refusals.
-type sessionLimit struct {
+type Limit struct {
 	ceiling      int           // never more
 	minGrowAfter time.Duration // the smallest growAfter
 
@@ -41,29 +52,32 @@ type sessionLimit struct {
 	freed     chan struct{} // closed when a slot may be free
 }
 
-func newSessionLimit(ceiling int, growAfter time.Duration) *sessionLimit {
-	return &sessionLimit{ceiling: ceiling, minGrowAfter: growAfter, limit: ceiling, proven: ceiling, growAfter: growAfter, freed: make(chan struct{})}
+// New is the limit of a new connection. One more than the server allows is tried after some
+// time.
+func New(ceiling int, growAfter time.Duration) *Limit {
+	return &Limit{ceiling: ceiling, minGrowAfter: growAfter, limit: ceiling, proven: ceiling, growAfter: growAfter, freed: make(chan struct{})}
 }
 
-// sessionSlot is the right to one session. It is given back once, by release or refused.
-type sessionSlot struct {
-	limit  *sessionLimit
+// Slot is the right to one session. It is given back once, by Release or
+// Refused.
+type Slot struct {
+	limit  *Limit
 	opened bool
 }
 
-// acquire waits for a slot. It returns nil when ctx or the connection ends.
-func (s *sessionLimit) acquire(ctx context.Context, done <-chan struct{}) *sessionSlot {
+// Acquire waits for a slot. It returns nil when ctx or the connection ends.
+func (s *Limit) Acquire(ctx context.Context, done <-chan struct{}) *Slot {
 	return s.acquireBelow(ctx, done, func() int { return s.limit })
 }
 
-// acquireShared is acquire for a person's shell or copy. It leaves reservedSessions
+// AcquireShared is acquire for a person's shell or copy. It leaves reserved
 // free, but one shared session is always possible.
-func (s *sessionLimit) acquireShared(ctx context.Context, done <-chan struct{}) *sessionSlot {
-	return s.acquireBelow(ctx, done, func() int { return max(1, s.limit-reservedSessions) })
+func (s *Limit) AcquireShared(ctx context.Context, done <-chan struct{}) *Slot {
+	return s.acquireBelow(ctx, done, func() int { return max(1, s.limit-reserved) })
 }
 
 // acquireBelow waits until fewer than boundLocked slots are in use.
-func (s *sessionLimit) acquireBelow(ctx context.Context, done <-chan struct{}, boundLocked func() int) *sessionSlot {
+func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, boundLocked func() int) *Slot {
 	for {
 		s.mu.Lock()
 		now := time.Now()
@@ -73,7 +87,7 @@ func (s *sessionLimit) acquireBelow(ctx context.Context, done <-chan struct{}, b
 		if !now.Before(s.restUntil) && s.open+s.pending < boundLocked() {
 			s.pending++
 			s.mu.Unlock()
-			return &sessionSlot{limit: s}
+			return &Slot{limit: s}
 		}
 		freed, wake := s.freed, s.nextCheckLocked(now)
 		s.mu.Unlock()
@@ -92,14 +106,14 @@ func (s *sessionLimit) acquireBelow(ctx context.Context, done <-chan struct{}, b
 	}
 }
 
-// acquireForStream is acquire for a stream, which holds its slot for long. It leaves
-// reservedSessions free, or at least one. It counts only on proven sessions: a relay that
+// AcquireForStream is acquire for a stream, which holds its slot for long. It leaves
+// reserved free, or at least one. It counts only on proven sessions: a relay that
 // took the only session would leave none for commands.
-func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{}) (*sessionSlot, error) {
+func (s *Limit) AcquireForStream(ctx context.Context, done <-chan struct{}) (*Slot, error) {
 	for {
 		s.mu.Lock()
 		few := s.proven < 2
-		free := !few && s.open+s.pending+min(reservedSessions, s.proven-1) < s.proven
+		free := !few && s.open+s.pending+min(reserved, s.proven-1) < s.proven
 		if free {
 			s.pending++
 		}
@@ -107,9 +121,9 @@ func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{
 		s.mu.Unlock()
 		switch {
 		case few:
-			return nil, commandError(ErrFewSessions)
+			return nil, failure.OfCommand(ErrFew)
 		case free:
-			return &sessionSlot{limit: s}, nil
+			return &Slot{limit: s}, nil
 		}
 		select {
 		case <-freed:
@@ -121,15 +135,15 @@ func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{
 	}
 }
 
-// inUse is how many sessions are in use, and how many may be.
-func (s *sessionLimit) inUse() (used, limit int) {
+// InUse is how many sessions are in use, and how many may be.
+func (s *Limit) InUse() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open + s.pending, s.limit
 }
 
 // growLocked raises the limit by one after growAfter.
-func (s *sessionLimit) growLocked(now time.Time) {
+func (s *Limit) growLocked(now time.Time) {
 	if s.limit < s.ceiling && now.Sub(s.changedAt) >= s.growAfter {
 		s.limit++
 		s.grown, s.changedAt = true, now
@@ -137,18 +151,18 @@ func (s *sessionLimit) growLocked(now time.Time) {
 }
 
 // nextCheckLocked is when to look again without an event; 0: never.
-func (s *sessionLimit) nextCheckLocked(now time.Time) time.Duration {
+func (s *Limit) nextCheckLocked(now time.Time) time.Duration {
 	if rest := s.restUntil.Sub(now); rest > 0 {
 		return rest
 	}
 	if s.limit < s.ceiling {
-		return max(s.changedAt.Add(s.growAfter).Sub(now), sessionRest)
+		return max(s.changedAt.Add(s.growAfter).Sub(now), restTime)
 	}
 	return 0
 }
 
-// accepted records that the server accepted the session.
-func (t *sessionSlot) accepted() {
+// Accepted records that the server accepted the session.
+func (t *Slot) Accepted() {
 	s := t.limit
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +175,8 @@ func (t *sessionSlot) accepted() {
 	}
 }
 
-// release gives the slot back.
-func (t *sessionSlot) release() {
+// Release gives the slot back.
+func (t *Slot) Release() {
 	s := t.limit
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,34 +188,15 @@ func (t *sessionSlot) release() {
 	s.wakeLocked()
 }
 
-// isLast reports whether the server probably allows no session besides those in use.
-func (t *sessionSlot) isLast() bool {
+// IsLast reports whether the server probably allows no session besides those in use.
+func (t *Slot) IsLast() bool {
 	s := t.limit
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.opened && s.open+s.pending >= s.limit
 }
 
-// endSession gives a slot back whose session we closed. After the last one that the host
-// allows, it first waits for the reply to a request: OpenSSH counts a session until it has
-// processed its end, and refuses one that is opened right behind.
-func (c *conn) endSession(slot *sessionSlot) {
-	if c.master != nil || !slot.isLast() {
-		slot.release()
-		return
-	}
-	release := sync.OnceFunc(slot.release)
-	if !c.spawn(func() {
-		late := time.AfterFunc(sessionLag, release)
-		defer late.Stop()
-		_, _ = c.roundTrip()
-		release()
-	}) {
-		release()
-	}
-}
-
-func (t *sessionSlot) uncountLocked() {
+func (t *Slot) uncountLocked() {
 	if t.opened {
 		t.limit.open--
 	} else {
@@ -210,21 +205,21 @@ func (t *sessionSlot) uncountLocked() {
 }
 
 // wakeLocked makes all waiting callers look again.
-func (s *sessionLimit) wakeLocked() {
+func (s *Limit) wakeLocked() {
 	close(s.freed)
 	s.freed = make(chan struct{})
 }
 
 // lingeringLocked counts the ended sessions that the server may still count.
-func (s *sessionLimit) lingeringLocked(now time.Time) int {
-	s.ended = slices.DeleteFunc(s.ended, func(at time.Time) bool { return now.Sub(at) >= sessionLag })
+func (s *Limit) lingeringLocked(now time.Time) int {
+	s.ended = slices.DeleteFunc(s.ended, func(at time.Time) bool { return now.Sub(at) >= Lag })
 	return len(s.ended)
 }
 
-// refused gives back a slot whose session the server refused, and reports whether to
+// Refused gives back a slot whose session the server refused, and reports whether to
 // wait for another: not if this was the only one, and none has just ended. The limit
 // falls to what the server counted, no matter how many are refused at once.
-func (t *sessionSlot) refused() bool {
+func (t *Slot) Refused() bool {
 	s := t.limit
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,13 +227,13 @@ func (t *sessionSlot) refused() bool {
 	now := time.Now()
 	lingering := s.lingeringLocked(now)
 	if lingering > 0 || s.open+s.pending == 0 {
-		s.restUntil = now.Add(sessionRest)
+		s.restUntil = now.Add(restTime)
 		s.wakeLocked() // the next caller may succeed, or must fail too
 	}
 	if counted := max(1, s.open+lingering); counted < s.limit {
 		s.limit, s.proven = counted, min(s.proven, counted)
 		if s.grown {
-			s.growAfter = min(2*s.growAfter, maxSessionsAgain)
+			s.growAfter = min(2*s.growAfter, maxGrowAfter)
 		}
 		s.grown = false
 	}
