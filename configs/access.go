@@ -2,6 +2,7 @@ package configs
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"path"
 	"slices"
@@ -80,6 +81,18 @@ type Certificate struct {
 	Lifetime Period `json:"lifetime,omitempty"`
 	Renew    string `json:"renew,omitempty"` // the command that gets one, for before_login; CAPITALS are to be replaced
 	File     string `json:"file,omitempty"`  // where that command puts it on this computer
+}
+
+// Text says how long a login certificate is valid, and how to get one; "" where none is needed.
+func (c *Certificate) Text() string {
+	var parts []string
+	if c.Lifetime > 0 {
+		parts = append(parts, "valid for "+c.Lifetime.Words())
+	}
+	if c.Renew != "" {
+		parts = append(parts, fmt.Sprintf("get one with `%s`, which before_login in the config can run", c.Renew))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Key is the file of the certificate's key on this computer.

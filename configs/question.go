@@ -42,6 +42,17 @@ type Question struct {
 	Quiet bool `json:"quiet,omitempty"`
 }
 
+// DefaultText says after the question what an empty answer means.
+func (q *Question) DefaultText() string {
+	switch {
+	case q.Default != "":
+		return " [" + q.Default + "]"
+	case q.Required:
+		return " (required)"
+	}
+	return ""
+}
+
 var (
 	goodVariable = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 	goodWord     = regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:@/+,=-]*$`)

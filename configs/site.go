@@ -50,6 +50,12 @@ type Site struct {
 	Job         Recipe      `json:"-"`
 }
 
+// TopicText is the topic of an entry of a site file, as other texts call it.
+func TopicText(key string) string {
+	words := map[string]string{"entrance": "login node", "balance": "quota", "defaults": "suggested answers"}
+	return cmp.Or(words[key], key)
+}
+
 // GapsText says what a site rests on that is not verified as a whole.
 const GapsText = "the centre's documentation leaves gaps, which are filled from other public sources"
 

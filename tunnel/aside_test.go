@@ -15,19 +15,20 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
 // wifi is the link of a bench's computer to all servers.
 type wifi struct {
 	b       *bench
-	servers []*sshServer
+	servers []*sshtest.Server
 	gone    atomic.Bool
 	offline atomic.Bool
 }
 
 // newWiFi makes it before the bench serves.
-func newWiFi(b *bench, servers ...*sshServer) *wifi {
+func newWiFi(b *bench, servers ...*sshtest.Server) *wifi {
 	w := &wifi{b: b, servers: servers}
 	dial := b.network.Dial
 	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
@@ -46,7 +47,7 @@ func (w *wifi) off() (on func()) {
 		w.gone.Store(off)
 		w.offline.Store(off)
 		for _, s := range w.servers {
-			s.pause(off)
+			s.Pause(off)
 		}
 		w.b.NetworkChanged()
 		synctest.Wait()
@@ -59,7 +60,7 @@ func (w *wifi) off() (on func()) {
 func (w *wifi) roam() {
 	w.gone.Store(true)
 	for _, s := range w.servers {
-		s.stall()
+		s.Stall()
 	}
 	w.b.NetworkChanged()
 	synctest.Wait()
@@ -122,7 +123,7 @@ func TestALostWiFiEndsNoConnection(t *testing.T) {
 				stillEchoes(t, c)
 				echoThrough(t, h)
 				time.Sleep(time.Hour)
-				if _, logins, _ := s.counts(); logins != 1 {
+				if _, logins, _ := s.Counts(); logins != 1 {
 					t.Errorf("%d logins", logins)
 				}
 			})
@@ -134,7 +135,7 @@ func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		w := newWiFi(b, s)
-		s.config.PublicKeyCallback = acceptLate(5*time.Second, s.config.PublicKeyCallback)
+		s.Config.PublicKeyCallback = acceptLate(5*time.Second, s.Config.PublicKeyCallback)
 		h, c := betweenKeepalives(t, b)
 		w.roam()
 		took := ended(t, c, time.Minute)
@@ -142,7 +143,7 @@ func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
 			t.Errorf("the old connection was closed after %v, before the login: %+v", took, h.Status())
 		}
 		echoThrough(t, h)
-		if _, logins, _ := s.counts(); logins != 2 {
+		if _, logins, _ := s.Counts(); logins != 2 {
 			t.Errorf("%d logins", logins)
 		}
 	})
@@ -160,7 +161,7 @@ func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := betweenKeepalives(t, b)
-		resume := s.stall()
+		resume := s.Stall()
 		b.NetworkChanged()
 		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
 		mustConnect(t, h)
@@ -171,12 +172,12 @@ func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		stillEchoes(t, c)
 		echoThrough(t, h)
-		if n := s.connections(); n != 2 {
+		if n := s.Connections(); n != 2 {
 			t.Errorf("%d connections", n)
 		}
 		_ = c.Close()
 		synctest.Wait()
-		if n := s.connections(); n != 1 || h.Status().State != api.HostUp {
+		if n := s.Connections(); n != 1 || h.Status().State != api.HostUp {
 			t.Errorf("%d connections after its last channel, %+v", n, h.Status())
 		}
 	})
@@ -194,9 +195,9 @@ func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, s := strictly(t, test.set)
 				h, c := betweenKeepalives(t, b)
-				defer s.stall()()
+				defer s.Stall()()
 				b.NetworkChanged()
-				awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
+				awaitHost(t, h, 5*time.Second, func() bool { _, logins, _ := s.Counts(); return logins == 2 })
 				mustConnect(t, h)
 				if took := ended(t, c, time.Hour); took < test.least || took > test.least+time.Second {
 					t.Errorf("closed %v after it was replaced", took)
@@ -220,7 +221,7 @@ func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		stillEchoes(t, shell)
-		resume := s.stall()
+		resume := s.Stall()
 		say(shell, "x")
 		time.Sleep(100 * time.Second)
 		resume()
@@ -233,7 +234,7 @@ func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
 
 func TestAConnectionThatOnlyAPersonCanReplaceIsNeverClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, acceptPassword("right"))
 		b, h, err := logIn(t, s, nil, "right")
 		if err != nil {
 			t.Fatal(err)
@@ -244,14 +245,14 @@ func TestAConnectionThatOnlyAPersonCanReplaceIsNeverClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer closing(c)
-		s.pause(true)
+		s.Pause(true)
 		b.NetworkChanged()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostNeedsLogin })
 		time.Sleep(8 * time.Hour)
-		s.pause(false)
+		s.Pause(false)
 		awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
 		stillEchoes(t, c)
-		if _, logins, _ := s.counts(); logins != 1 {
+		if _, logins, _ := s.Counts(); logins != 1 {
 			t.Errorf("%d logins", logins)
 		}
 	})
@@ -259,8 +260,8 @@ func TestAConnectionThatOnlyAPersonCanReplaceIsNeverClosed(t *testing.T) {
 
 func TestAPersonIsNotAskedForALoginWhenTheWiFiIsLostForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, acceptPassword("right"))
-		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		s := sshtest.NewServer(t, acceptPassword("right"))
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
 		b.person.answers = []string{"right"}
 		w := newWiFi(b, s)
 		h, c := betweenKeepalives(t, b)
@@ -310,7 +311,7 @@ func TestHostsThatShareAConnectionLoseAndRegainItTogether(t *testing.T) {
 			awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
 		}
 		stillEchoes(t, c)
-		if _, logins, _ := e.servers["one"].counts(); logins != 1 {
+		if _, logins, _ := e.servers["one"].Counts(); logins != 1 {
 			t.Errorf("%d logins", logins)
 		}
 	})
@@ -336,7 +337,7 @@ func TestALostWiFiEndsNothingBehindAJumpHost(t *testing.T) {
 		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State == api.HostUp })
 		stillEchoes(t, c)
 		echoThrough(t, h)
-		if _, logins, _ := servers["inner"].counts(); logins != 1 {
+		if _, logins, _ := servers["inner"].Counts(); logins != 1 {
 			t.Errorf("%d logins", logins)
 		}
 	})
@@ -350,13 +351,13 @@ func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
 		outer.Up()
 		mustConnect(t, outer)
 		time.Sleep(10 * time.Minute)
-		node := outer.Node(NodeOptions{Names: []string{"inner"}})
+		node := outer.Link().Hop([]string{"inner"})
 		defer node.Close()
 		c, err := node.Dial(t.Context(), "tcp", "echo:1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		resume := servers["outer"].stall()
+		resume := servers["outer"].Stall()
 		b.NetworkChanged()
 		awaitHost(t, outer, 5*time.Second, func() bool { return outer.Status().State != api.HostUp })
 		if _, err := node.Dial(t.Context(), "tcp", "echo:1"); !errors.Is(err, api.ErrDown) {
@@ -368,7 +369,7 @@ func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
 		stillEchoes(t, c)
 		_ = c.Close()
 		synctest.Wait()
-		if n := servers["outer"].connections(); n != 1 {
+		if n := servers["outer"].Connections(); n != 1 {
 			t.Errorf("%d connections after the last channel of the old one", n)
 		}
 		echoThrough(t, node)
@@ -380,15 +381,15 @@ func TestADownEndsAConnectionThatIsSetAside(t *testing.T) {
 		b, s := keyed(t)
 		h, c := betweenKeepalives(t, b)
 		time.Sleep(7 * time.Second) // no keepalive is under way
-		s.pause(true)
+		s.Pause(true)
 		b.NetworkChanged()
 		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
 		h.Down()
 		h.Up()
-		s.pause(false)
+		s.Pause(false)
 		ended(t, c, time.Second)
 		mustConnect(t, h)
-		if _, logins, _ := s.counts(); logins != 2 {
+		if _, logins, _ := s.Counts(); logins != 2 {
 			t.Errorf("%d logins", logins)
 		}
 	})
@@ -412,12 +413,12 @@ func TestANetworkThatFlapsAddsNoLoginsToAServerThatDropsThem(t *testing.T) {
 		for ctx.Err() == nil {
 			if h.Await(ctx) == nil {
 				time.Sleep(time.Second)
-				s.drop()
+				s.Drop()
 				synctest.Wait()
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, logins, _ := s.counts(); logins > 24*5 {
+		if _, logins, _ := s.Counts(); logins > 24*5 {
 			t.Errorf("%d logins in a day", logins)
 		}
 	})
@@ -428,7 +429,7 @@ func TestALoginWhoseAddressIsGoneIsGivenUpAtOnce(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
 		w := newWiFi(b, s)
-		s.config.PublicKeyCallback = acceptLate(20*time.Second, s.config.PublicKeyCallback)
+		s.Config.PublicKeyCallback = acceptLate(20*time.Second, s.Config.PublicKeyCallback)
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 )
 
 // overHost runs test with a host that is connected and has an echo service.
-func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host)) {
+func overHost(t *testing.T, test func(t *testing.T, s *sshtest.Server, h *Host)) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.serve(t)
@@ -26,7 +27,7 @@ func overHost(t *testing.T, test func(t *testing.T, s *sshServer, h *Host)) {
 }
 
 func TestAStreamCutByALostLinkDoesNotEndLikeAWholeOne(t *testing.T) {
-	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
+	overHost(t, func(t *testing.T, s *sshtest.Server, h *Host) {
 		c, err := h.Dial(t.Context(), "tcp", "echo:1")
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +37,7 @@ func TestAStreamCutByALostLinkDoesNotEndLikeAWholeOne(t *testing.T) {
 		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
-		s.drop()
+		s.Drop()
 		if _, err := io.ReadAll(c); !errors.Is(err, api.ErrDown) {
 			t.Errorf("the client saw %v", err)
 		}
@@ -44,9 +45,9 @@ func TestAStreamCutByALostLinkDoesNotEndLikeAWholeOne(t *testing.T) {
 }
 
 func TestAClientDuringALossIsServedWhenTheHostIsBack(t *testing.T) {
-	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
+	overHost(t, func(t *testing.T, s *sshtest.Server, h *Host) {
 		time.Sleep(10 * time.Minute) // a loss soon after the login is waited out
-		s.drop()
+		s.Drop()
 		synctest.Wait()
 		start := time.Now()
 		c, err := h.Dial(t.Context(), "tcp", "echo:1")
@@ -73,7 +74,7 @@ type unsendable struct{ net.Conn }
 func (unsendable) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 func TestALinkWhoseLossShowsWhenItIsWrittenToIsDown(t *testing.T) {
-	overHost(t, func(t *testing.T, _ *sshServer, h *Host) {
+	overHost(t, func(t *testing.T, _ *sshtest.Server, h *Host) {
 		c, err := h.current()
 		if err != nil {
 			t.Fatal(err)
@@ -96,15 +97,15 @@ func TestAListenerOnALostHostClosesThoughNobodyAcceptsItsStreams(t *testing.T) {
 	// A lock of the library that is never released stops the clock of synctest.
 	late := time.AfterFunc(longest, func() { panic("the listener does not close") })
 	defer late.Stop()
-	overHost(t, func(t *testing.T, s *sshServer, h *Host) {
+	overHost(t, func(t *testing.T, s *sshtest.Server, h *Host) {
 		l, err := h.Listen(t.Context(), "tcp", "127.0.0.1:8000")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.stream(8000) // the library keeps one of them, and waits with the second
-		s.stream(8000)
+		s.Stream(8000) // the library keeps one of them, and waits with the second
+		s.Stream(8000)
 		synctest.Wait()
-		s.drop()
+		s.Drop()
 		if err := l.Close(); err == nil {
 			t.Error("the host was asked to end the listener over a lost connection")
 		}

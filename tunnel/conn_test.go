@@ -25,7 +25,7 @@ func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
 					defer func() { ended <- struct{}{} }()
 					for n := 0; ; n++ {
 						if i == 0 && n == 5 {
-							go s.hangUp()
+							go s.HangUp()
 						}
 						if _, err := h.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 							return
@@ -57,7 +57,7 @@ func TestAHostComesBackThoughSomethingHangsOnItsLostConnection(t *testing.T) {
 		defer close(release)
 		c.spawn(func() { <-release })
 		time.Sleep(time.Hour)
-		s.drop()
+		s.Drop()
 		synctest.Wait()
 		time.Sleep(closeTimeout)
 		synctest.Wait()

@@ -22,7 +22,9 @@ func dialled(t *testing.T, set func(*sshconfig.Settings)) (calls []string, d *ne
 		calls, d = append(calls, network+" "+address), with
 		return nil, errors.New("no route to host")
 	}
-	try := &attempt{host: b.Host("login"), pool: b.Pool, log: b.o.Log, settings: sshconfig.Settings{Alias: "login", Hostname: "login", Port: 22, TCPKeepAlive: true}}
+	try := attemptOf(b.Host("login"), func(a *attempt) {
+		a.settings = sshconfig.Settings{Alias: "login", Hostname: "login", Port: 22, TCPKeepAlive: true}
+	})
 	set(&try.settings)
 	_, _, err = try.reach(t.Context())
 	return calls, d, err
@@ -74,7 +76,7 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 					if test.gone && address != "login:22" {
 						return nil, errors.New("no route to host")
 					}
-					return s.dial(ctx, d, network, address)
+					return s.Dial(ctx, d, network, address)
 				}
 				b.serve(t)
 				h := b.Host("login")
@@ -85,7 +87,7 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 				}
 				calls = nil
 				time.Sleep(time.Hour)
-				s.drop()
+				s.Drop()
 				synctest.Wait()
 				mustConnect(t, h)
 				if !slices.Equal(calls, test.want) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,15 +14,16 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
 // keyed is a bench with one host "login" that lets a key file in.
-func keyed(t *testing.T) (*bench, *sshServer) {
+func keyed(t *testing.T) (*bench, *sshtest.Server) {
 	t.Helper()
-	path, public := newKeyFile(t)
-	s := newServer(t, acceptKey(public))
-	b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+	path, public := sshtest.NewKeyFile(t)
+	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
+	b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 	return b, s
 }
 
@@ -76,10 +78,10 @@ func TestADroppedConnectionComesBackByItself(t *testing.T) {
 		h.Up()
 		mustConnect(t, h)
 		time.Sleep(time.Hour)
-		s.drop()
+		s.Drop()
 		synctest.Wait()
 		mustConnect(t, h)
-		if _, _, n := s.counts(); n != 2 {
+		if _, _, n := s.Counts(); n != 2 {
 			t.Errorf("%d logins", n)
 		}
 	})
@@ -185,7 +187,7 @@ func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
 		h.Up()
 		mustConnect(t, h)
 		time.Sleep(10 * time.Minute)
-		s.pause(true)
+		s.Pause(true)
 		start := time.Now()
 		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("Run on a frozen server: %v", err)
@@ -193,7 +195,7 @@ func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
 		if took := time.Since(start); took > 125*time.Second {
 			t.Errorf("found dead after %v", took)
 		}
-		s.pause(false)
+		s.Pause(false)
 		mustConnect(t, h)
 	})
 }
@@ -206,12 +208,12 @@ func TestAStallOfSecondsDropsNothing(t *testing.T) {
 		h.Up()
 		mustConnect(t, h)
 		for range 100 {
-			s.pause(true)
+			s.Pause(true)
 			time.Sleep(3 * time.Second)
-			s.pause(false)
+			s.Pause(false)
 			time.Sleep(17 * time.Second)
 		}
-		if _, _, n := s.counts(); n != 1 {
+		if _, _, n := s.Counts(); n != 1 {
 			t.Errorf("%d logins", n)
 		}
 	})
@@ -229,7 +231,7 @@ func TestDownDisconnectsAndStaysDown(t *testing.T) {
 		if got := h.Status().State; got != api.HostDown {
 			t.Errorf("state = %q", got)
 		}
-		if _, _, n := s.counts(); n != 1 {
+		if _, _, n := s.Counts(); n != 1 {
 			t.Errorf("%d logins", n)
 		}
 	})
@@ -238,7 +240,7 @@ func TestDownDisconnectsAndStaysDown(t *testing.T) {
 func TestDownDuringATryEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		s.set(func(s *sshServer) { s.silent = true })
+		s.Set(func(s *sshtest.Server) { s.Silent = true })
 		b.serve(t)
 		h := b.Host("login")
 		h.Up()
@@ -254,19 +256,19 @@ func TestDownDuringATryEndsIt(t *testing.T) {
 
 func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault func(*sshServer)
+		fault func(*sshtest.Server)
 		says  string
 	}{
-		"an open port that says nothing": {func(s *sshServer) { s.silent = true }, "the server sent no banner"},
-		"a web page":                     {func(s *sshServer) { s.greeting = "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\n\r\n" }, "HTTP/1.1 302"},
-		"a bare page":                    {func(s *sshServer) { s.greeting = "<html>log in</html>" }, "<html>"},
-		"a closed port":                  {func(s *sshServer) { s.refuse = syscall.ECONNREFUSED }, "refused the connection"},
-		"an early end":                   {func(s *sshServer) { s.greeting = "Exceeded MaxStartups\r\n" }, "Exceeded MaxStartups"},
+		"an open port that says nothing": {func(s *sshtest.Server) { s.Silent = true }, "the server sent no banner"},
+		"a web page":                     {func(s *sshtest.Server) { s.Greeting = "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\n\r\n" }, "HTTP/1.1 302"},
+		"a bare page":                    {func(s *sshtest.Server) { s.Greeting = "<html>log in</html>" }, "<html>"},
+		"a closed port":                  {func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED }, "refused the connection"},
+		"an early end":                   {func(s *sshtest.Server) { s.Greeting = "Exceeded MaxStartups\r\n" }, "Exceeded MaxStartups"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, s := keyed(t)
-				s.set(test.fault)
+				s.Set(test.fault)
 				b.serve(t)
 				h := b.Host("login")
 				h.Up()
@@ -278,10 +280,10 @@ func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
 				if took := time.Since(start); took > time.Minute {
 					t.Errorf("a person waited %v", took)
 				}
-				if _, logins, _ := s.counts(); logins != 0 {
+				if _, logins, _ := s.Counts(); logins != 0 {
 					t.Errorf("%d login attempts", logins)
 				}
-				s.set(func(s *sshServer) { s.silent, s.greeting, s.refuse = false, "", nil })
+				s.Set(func(s *sshtest.Server) { s.Silent, s.Greeting, s.Refuse = false, "", nil })
 				h.Up()
 				mustConnect(t, h)
 			})
@@ -291,9 +293,9 @@ func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
 
 func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t)
-		s := newServer(t, twoStep(public, "123456"))
-		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		path, public := sshtest.NewKeyFile(t)
+		s := sshtest.NewServer(t, twoStep(public, "123456"))
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		b.person.answers = []string{"1", "123456"}
 		b.serve(t)
 		h := b.Host("login")
@@ -309,13 +311,13 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 		if len(q) != 2 || q[0].Echo != true || q[1].Echo || !strings.Contains(q[0].Instruction, "Duo") || q[0].Host != "login" {
 			t.Errorf("asked %+v", q)
 		}
-		s.drop()
+		s.Drop()
 		synctest.Wait()
 		if got := h.Status(); got.State != api.HostNeedsLogin || !strings.Contains(got.Hint, "tunctl login login") {
 			t.Errorf("after a drop: %+v", got)
 		}
 		time.Sleep(24 * time.Hour)
-		if _, logins, _ := s.counts(); logins != 1 {
+		if _, logins, _ := s.Counts(); logins != 1 {
 			t.Errorf("%d logins in a day", logins)
 		}
 	})
@@ -324,7 +326,7 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 // twoStep wants a key, then a menu and a code, as Duo does.
 func twoStep(public ssh.PublicKey, code string) func(*ssh.ServerConfig) {
 	return func(c *ssh.ServerConfig) {
-		acceptKey(public)(c)
+		sshtest.AcceptKey(public)(c)
 		key := c.PublicKeyCallback
 		c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 			if p, err := key(m, k); err != nil {
@@ -345,5 +347,24 @@ func menu(code string) func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) 
 			return nil, errors.New("wrong code")
 		}
 		return nil, nil
+	}
+}
+
+// dialer is what a Host and a Hop have in common.
+type dialer interface {
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func echoThrough(t *testing.T, d dialer) {
+	t.Helper()
+	c, err := d.Dial(t.Context(), "tcp", "echo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(c)
+	go say(c, "hello")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 )
 
 // certify has sshd show its host key inside a certificate of ca, and only so. It does not
@@ -74,8 +75,8 @@ func judgeHostKey(t *testing.T, s *realServer, key, mode, known, extra string, w
 }
 
 func TestOpenSSHCertificatesCountAsTheSSHProgramHasIt(t *testing.T) {
-	ca, other := newSigner(t), newSigner(t).PublicKey()
-	key, public := newKeyFile(t)
+	ca, other := sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
+	key, public := sshtest.NewKeyFile(t)
 	s := startSSHD(t, authorized(public)+"\n")
 	s.certify(ca)
 	named := fmt.Sprintf("[127.0.0.1]:%d", s.port)
@@ -101,8 +102,8 @@ func TestOpenSSHCertificatesCountAsTheSSHProgramHasIt(t *testing.T) {
 }
 
 func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
-	ca, other := newSigner(t), newSigner(t).PublicKey()
-	key, public := newKeyFile(t)
+	ca, other := sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
+	key, public := sshtest.NewKeyFile(t)
 	s := startSSHD(t, authorized(public)+"\n")
 	s.certify(ca)
 	named := fmt.Sprintf("[127.0.0.1]:%d", s.port)

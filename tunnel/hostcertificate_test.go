@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -29,15 +30,15 @@ func certify(t testing.TB, ca ssh.Signer, key ssh.PublicKey, set func(*ssh.Certi
 }
 
 // certifiedServer is a server that shows its key inside a certificate, and only so.
-func certifiedServer(t testing.TB, ca ssh.Signer, set func(*ssh.Certificate)) *sshServer {
+func certifiedServer(t testing.TB, ca ssh.Signer, set func(*ssh.Certificate)) *sshtest.Server {
 	t.Helper()
-	s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-	signer, err := ssh.NewCertSigner(certify(t, ca, s.key.PublicKey(), set), s.key)
+	s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+	signer, err := ssh.NewCertSigner(certify(t, ca, s.Key.PublicKey(), set), s.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.config = &ssh.ServerConfig{NoClientAuth: true}
-	s.config.AddHostKey(signer)
+	s.Config = &ssh.ServerConfig{NoClientAuth: true}
+	s.Config.AddHostKey(signer)
 	return s
 }
 
@@ -95,15 +96,15 @@ func TestACertificateOfAnUnknownAuthorityCountsForItsKeyOnly(t *testing.T) {
 		for _, mode := range strictModes {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					ca, other := newSigner(t), newSigner(t).PublicKey()
+					ca, other := sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
 					s := certifiedServer(t, ca, nil)
-					known := test.known("login", authorized(s.key.PublicKey()), authorized(ca.PublicKey()), authorized(other)) + "\n"
+					known := test.known("login", authorized(s.Key.PublicKey()), authorized(ca.PublicKey()), authorized(other)) + "\n"
 					b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = mode })
 					in, asked, added := test.want.in(mode)
 					if in != (err == nil) || asked != (len(b.person.questions()) > 0) || added != (text != known) {
 						t.Errorf("connected: %v (%v), asked %d times, known_hosts was %q and is %q", err == nil, err, len(b.person.questions()), known, text)
 					}
-					if added && !strings.Contains(text, "login "+authorized(s.key.PublicKey())) {
+					if added && !strings.Contains(text, "login "+authorized(s.Key.PublicKey())) {
 						t.Errorf("added is no plain key: %q", text)
 					}
 					if !in && !asked && codeOf(err) != api.CodeHostKey {
@@ -124,13 +125,13 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ca := newSigner(t)
+				ca := sshtest.NewSigner(t)
 				s := certifiedServer(t, ca, flaw)
 				authority := "@cert-authority login " + authorized(ca.PublicKey()) + "\n"
-				if _, _, err := connectWith(t, authority+"login "+authorized(s.key.PublicKey())+"\n", s, nil); err != nil {
+				if _, _, err := connectWith(t, authority+"login "+authorized(s.Key.PublicKey())+"\n", s, nil); err != nil {
 					t.Errorf("its key is known: %v", err)
 				}
-				if _, _, err := connectWith(t, authority+"login "+authorized(newSigner(t).PublicKey())+"\n", s, nil); err == nil || !strings.Contains(err.Error(), "has changed") {
+				if _, _, err := connectWith(t, authority+"login "+authorized(sshtest.NewSigner(t).PublicKey())+"\n", s, nil); err == nil || !strings.Contains(err.Error(), "has changed") {
 					t.Errorf("its key has changed: %v", err)
 				}
 				if _, _, err := connectWith(t, authority, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not valid") {
@@ -143,8 +144,8 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 
 func TestAnAuthoritysOwnKeyIsNoHostKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-		_, _, err := connectWith(t, "@cert-authority login "+authorized(s.key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" })
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		_, _, err := connectWith(t, "@cert-authority login "+authorized(s.Key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" })
 		if codeOf(err) != api.CodeHostKey {
 			t.Errorf("Await: %v", err)
 		}
@@ -155,7 +156,7 @@ func TestAKeyOfAnotherTypeIsNeverAddedWithoutAPerson(t *testing.T) {
 	for _, mode := range strictModes {
 		t.Run(mode, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 				known := "login " + rsaKey + "\n"
 				b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = mode }, "yes")
 				asked := b.person.questions()
@@ -175,7 +176,7 @@ func TestAKeyOfAnotherTypeIsNeverAddedWithoutAPerson(t *testing.T) {
 
 func TestTheQuestionAboutANewHostSpeaksOfNoOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 		b, _, err := connectWith(t, "elsewhere "+rsaKey+"\n@cert-authority login "+rsaKey+"\n", s, nil, "yes")
 		if q := b.person.questions(); err != nil || len(q) != 1 || strings.Contains(q[0].Text, "other types") {
 			t.Errorf("%v, asked %+v", err, q)
@@ -208,11 +209,11 @@ func TestAnAuthoritySignsByCASignatureAlgorithmsOnly(t *testing.T) {
 		list []string
 		good bool
 	}{
-		"ed25519, by default":      {newSigner(t), nil, true},
+		"ed25519, by default":      {sshtest.NewSigner(t), nil, true},
 		"SHA-1, by default":        {sha1Signer{long}, nil, false},
 		"SHA-1, wanted":            {sha1Signer{long}, []string{"ssh-ed25519", "ssh-rsa"}, true},
-		"ed25519, not in the list": {newSigner(t), []string{"rsa-sha2-512"}, false},
-		"by a wildcard":            {newSigner(t), []string{"ssh-*"}, true},
+		"ed25519, not in the list": {sshtest.NewSigner(t), []string{"rsa-sha2-512"}, false},
+		"by a wildcard":            {sshtest.NewSigner(t), []string{"ssh-*"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -230,9 +231,9 @@ func TestAShortHostKeyIsRefused(t *testing.T) {
 	key := newRSASigner(t, 2048)
 	for size, good := range map[int]bool{1024: true, 2048: true, 3072: false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newServer(t, func(*ssh.ServerConfig) {})
-			s.config = &ssh.ServerConfig{NoClientAuth: true}
-			s.config.AddHostKey(key)
+			s := sshtest.NewServer(t, func(*ssh.ServerConfig) {})
+			s.Config = &ssh.ServerConfig{NoClientAuth: true}
+			s.Config.AddHostKey(key)
 			_, _, err := connectWith(t, "login "+authorized(key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.RequiredRSASize = size })
 			if good != (err == nil) || !good && (codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "2048 bits")) {
 				t.Errorf("RequiredRSASize %d: %v", size, err)
@@ -255,10 +256,10 @@ func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
 		for _, mode := range strictModes {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+					s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 					path := filepath.Join(t.TempDir(), "revoked")
-					test.file(t, path, s.key.PublicKey())
-					known := "login " + authorized(s.key.PublicKey()) + "\n"
+					test.file(t, path, s.Key.PublicKey())
+					known := "login " + authorized(s.Key.PublicKey()) + "\n"
 					b, _, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.RevokedHostKeys, s.StrictHostKeyChecking = path, mode }, "yes")
 					if codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), test.says) || len(b.person.questions()) > 0 {
 						t.Errorf("Await: %v", err)

@@ -15,6 +15,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -23,7 +24,7 @@ func authorized(key ssh.PublicKey) string {
 }
 
 // connectWith connects to a server whose known_hosts has the given text.
-func connectWith(t *testing.T, known string, server *sshServer, set func(*sshconfig.Settings), answers ...string) (*bench, string, error) {
+func connectWith(t *testing.T, known string, server *sshtest.Server, set func(*sshconfig.Settings), answers ...string) (*bench, string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "known_hosts")
 	if known != "" {
@@ -42,7 +43,7 @@ func connectWith(t *testing.T, known string, server *sshServer, set func(*sshcon
 }
 
 func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
-	other := newSigner(t).PublicKey()
+	other := sshtest.NewSigner(t).PublicKey()
 	for name, test := range map[string]struct {
 		known   func(key ssh.PublicKey) string
 		set     func(*sshconfig.Settings)
@@ -78,10 +79,10 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 				known := ""
 				if test.known != nil {
-					known = test.known(s.key.PublicKey())
+					known = test.known(s.Key.PublicKey())
 				}
 				b, text, err := connectWith(t, known, s, test.set, test.answers...)
 				if codeOf(err) != test.code || test.code != "" && !strings.Contains(err.Error(), test.says) {
@@ -92,7 +93,7 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 					t.Errorf("asked %+v", asked)
 				}
 				for _, q := range asked {
-					if q.Kind != api.PromptHostKey || q.Fingerprint != ssh.FingerprintSHA256(s.key.PublicKey()) {
+					if q.Kind != api.PromptHostKey || q.Fingerprint != ssh.FingerprintSHA256(s.Key.PublicKey()) {
 						t.Errorf("asked %+v", q)
 					}
 				}
@@ -127,8 +128,8 @@ func TestAKnownHostsFileThatCannotBeReadKnowsNoHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := newServer(t, acceptPassword("right"))
-				write(t, known, "login "+authorized(server.key.PublicKey())+"\n")
+				server := sshtest.NewServer(t, acceptPassword("right"))
+				write(t, known, "login "+authorized(server.Key.PublicKey())+"\n")
 				b, h, err := logIn(t, server, func(s *sshconfig.Settings) {
 					s.UserKnownHosts = []string{unreadable}
 					if tt.set != nil {
@@ -163,7 +164,7 @@ func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testin
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 				b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) {
 					s.StrictHostKeyChecking, s.HostKeyAlgorithms = test.mode, test.algorithms
 				}, "yes")
@@ -186,20 +187,20 @@ func TestAHostCertificateCountsByItsAuthority(t *testing.T) {
 	for name, valid := range map[string]time.Duration{"valid": time.Hour, "expired": -time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ca := newSigner(t)
-				s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				ca := sshtest.NewSigner(t)
+				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 				cert := &ssh.Certificate{
-					Key: s.key.PublicKey(), CertType: ssh.HostCert, ValidPrincipals: []string{"login"},
+					Key: s.Key.PublicKey(), CertType: ssh.HostCert, ValidPrincipals: []string{"login"},
 					ValidAfter: uint64(time.Now().Add(-time.Hour).Unix()), ValidBefore: uint64(time.Now().Add(valid).Unix()),
 				}
 				if err := cert.SignCert(rand.Reader, ca); err != nil {
 					t.Fatal(err)
 				}
-				signer, err := ssh.NewCertSigner(cert, s.key)
+				signer, err := ssh.NewCertSigner(cert, s.Key)
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.config.AddHostKey(signer)
+				s.Config.AddHostKey(signer)
 				_, _, err = connectWith(t, "@cert-authority *gin "+authorized(ca.PublicKey())+"\n", s, nil)
 				if valid > 0 && err != nil || valid < 0 && codeOf(err) != api.CodeHostKey {
 					t.Errorf("Await: %v", err)
@@ -211,8 +212,8 @@ func TestAHostCertificateCountsByItsAuthority(t *testing.T) {
 
 func TestANewlyTrustedKeyHoldsThroughLaterKeyExchanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-		s.config.RekeyThreshold = 64 << 10
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		s.Config.RekeyThreshold = 64 << 10
 		b, _, err := connectWith(t, "", s, nil, "yes")
 		if err != nil {
 			t.Fatal(err)

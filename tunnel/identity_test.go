@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
@@ -25,7 +26,7 @@ import (
 // who edits the ssh_config.
 type editable struct {
 	*bench
-	servers map[string]*sshServer
+	servers map[string]*sshtest.Server
 
 	mu    sync.Mutex
 	leads map[string]sshconfig.Settings // of a destination: Hostname and ProxyJump
@@ -33,10 +34,10 @@ type editable struct {
 
 func newEditable(t *testing.T, servers ...string) *editable {
 	t.Helper()
-	path, public := newKeyFile(t)
-	e := &editable{servers: map[string]*sshServer{}, leads: map[string]sshconfig.Settings{}}
+	path, public := sshtest.NewKeyFile(t)
+	e := &editable{servers: map[string]*sshtest.Server{}, leads: map[string]sshconfig.Settings{}}
 	for _, name := range servers {
-		e.servers[name] = newServer(t, acceptKey(public))
+		e.servers[name] = sshtest.NewServer(t, sshtest.AcceptKey(public))
 	}
 	e.bench = newBench(t, e.servers, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 	unedited := e.resolve
@@ -61,14 +62,13 @@ func (e *editable) point(name string, to sshconfig.Settings) {
 
 // ran are the commands that a server was given, without the greeting's own.
 func (e *editable) ran(server string) []string {
-	s := e.servers[server]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.execs), func(c string) bool { return c == "hostname" })
+	var ran []string
+	e.servers[server].Set(func(s *sshtest.Server) { ran = slices.Clone(s.Execs) })
+	return slices.DeleteFunc(ran, func(c string) bool { return c == "hostname" })
 }
 
 func (e *editable) dials(server string) int {
-	n, _, _ := e.servers[server].counts()
+	n, _, _ := e.servers[server].Counts()
 	return n
 }
 
@@ -116,7 +116,7 @@ func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t
 				time.Sleep(time.Hour) // a stable connection is made again at once
 				e.point("work", sshconfig.Settings{Hostname: "two"})
 				e.memory.AddAccount("work", "alice@two:22") // else a person would be needed
-				e.servers["one"].drop()
+				e.servers["one"].Drop()
 				synctest.Wait()
 				mustConnect(t, cluster)
 				if _, err := cluster.Run(t.Context(), "cat", nil); err != nil {
@@ -156,7 +156,7 @@ func TestOneAddressBehindTwoGatesIsNotOneConnection(t *testing.T) {
 			mustConnect(t, h)
 		}
 		for server, want := range map[string]int{"gate1": 1, "gate2": 1, "inner1": 1, "inner2": 1} {
-			if _, logins, _ := e.servers[server].counts(); logins != want {
+			if _, logins, _ := e.servers[server].Counts(); logins != want {
 				t.Errorf("%d logins on %s, want %d", logins, server, want)
 			}
 		}
@@ -317,7 +317,7 @@ func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T)
 		mustConnect(t, h)
 		time.Sleep(time.Hour)
 		e.point("work", sshconfig.Settings{Hostname: "two"})
-		e.servers["one"].drop()
+		e.servers["one"].Drop()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if st := h.Status(); st.State != api.HostNeedsLogin || e.dials("two") != 0 {
@@ -329,7 +329,7 @@ func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T)
 			time.Sleep(time.Hour)
 			e.point("work", sshconfig.Settings{Hostname: back})
 			for _, s := range e.servers {
-				s.drop()
+				s.Drop()
 			}
 			synctest.Wait()
 			mustConnect(t, h)
@@ -399,8 +399,8 @@ func twoGates(t *testing.T) *editable {
 	t.Helper()
 	e := newEditable(t, "gate1", "gate2", "inner1", "inner2")
 	for gate, inner := range map[string]string{"gate1": "inner1", "gate2": "inner2"} {
-		e.servers[gate].inner = map[string]*sshServer{"inner": e.servers[inner]}
-		if err := addLine(e.known(t), "inner "+authorized(e.servers[inner].key.PublicKey())); err != nil {
+		e.servers[gate].Inner = map[string]*sshtest.Server{"inner": e.servers[inner]}
+		if err := addLine(e.known(t), "inner "+authorized(e.servers[inner].Key.PublicKey())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -422,8 +422,8 @@ func TestACommandForOneClusterIsNotRunBehindAnotherGate(t *testing.T) {
 		gate.Up()
 		mustConnect(t, gate)
 		time.Sleep(time.Hour)
-		e.servers["inner1"].drop()
-		e.servers["gate1"].drop()
+		e.servers["inner1"].Drop()
+		e.servers["gate1"].Drop()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if st := work.Status(); st.State != api.HostNeedsLogin || e.dials("inner2") != 0 {
@@ -447,8 +447,8 @@ func TestASavedPasswordIsNotSentBehindAnotherGate(t *testing.T) {
 		e := twoGates(t)
 		got := map[string][]string{}
 		for _, name := range []string{"inner1", "inner2"} {
-			e.servers[name].config.PublicKeyCallback = nil
-			e.servers[name].config.PasswordCallback = func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) {
+			e.servers[name].Config.PublicKeyCallback = nil
+			e.servers[name].Config.PasswordCallback = func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) {
 				got[name] = append(got[name], string(p))
 				return nil, nil
 			}
@@ -487,7 +487,7 @@ func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
 		}, 1, ""},
 		"another is pinned": {func(t *testing.T, s *sshconfig.Settings, _ ssh.PublicKey) {
 			s.StrictHostKeyChecking, s.UserKnownHosts = "yes", []string{filepath.Join(dir, "pinned")}
-			write(t, s.UserKnownHosts[0], "one "+authorized(newSigner(t).PublicKey())+"\n")
+			write(t, s.UserKnownHosts[0], "one "+authorized(sshtest.NewSigner(t).PublicKey())+"\n")
 		}, 1, "has changed"},
 		"revoked": {func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey) {
 			s.StrictHostKeyChecking, s.UserKnownHosts, s.RevokedHostKeys = "no", nil, filepath.Join(dir, "revoked")
@@ -509,7 +509,7 @@ func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
 					if destination == "loose" {
 						s.StrictHostKeyChecking, s.UserKnownHosts = "no", []string{os.DevNull}
 					} else {
-						tt.change(t, &s, e.servers["one"].key.PublicKey())
+						tt.change(t, &s, e.servers["one"].Key.PublicKey())
 					}
 					return s, err
 				}
@@ -522,7 +522,7 @@ func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
 				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("strict: %v", err)
 				}
-				if _, logins, _ := e.servers["one"].counts(); logins != tt.logins {
+				if _, logins, _ := e.servers["one"].Counts(); logins != tt.logins {
 					t.Errorf("%d logins, want %d", logins, tt.logins)
 				}
 			})

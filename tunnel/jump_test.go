@@ -13,23 +13,24 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
 // chain is a bench where "inner" is reached through "outer" and "middle".
-func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)) (*bench, map[string]*sshServer) {
+func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)) (*bench, map[string]*sshtest.Server) {
 	t.Helper()
-	path, public := newKeyFile(t)
-	servers := map[string]*sshServer{}
+	path, public := sshtest.NewKeyFile(t)
+	servers := map[string]*sshtest.Server{}
 	for _, name := range []string{"outer", "middle", "inner"} {
-		configure := acceptKey(public)
+		configure := sshtest.AcceptKey(public)
 		if name == "outer" && outer != nil {
 			configure = outer
 		}
-		servers[name] = newServer(t, configure)
+		servers[name] = sshtest.NewServer(t, configure)
 	}
-	servers["outer"].inner = map[string]*sshServer{"middle": servers["middle"], "inner": servers["inner"]}
-	servers["middle"].inner = map[string]*sshServer{"inner": servers["inner"]}
+	servers["outer"].Inner = map[string]*sshtest.Server{"middle": servers["middle"], "inner": servers["inner"]}
+	servers["middle"].Inner = map[string]*sshtest.Server{"inner": servers["inner"]}
 	b := newBench(t, servers, func(s *sshconfig.Settings) {
 		s.IdentityFiles = []string{path}
 		s.ProxyJump = jump[s.Alias]
@@ -60,7 +61,7 @@ func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
 			t.Errorf("via %q", got)
 		}
 		for name, s := range servers {
-			if _, logins, _ := s.counts(); logins != 1 {
+			if _, logins, _ := s.Counts(); logins != 1 {
 				t.Errorf("%d logins on %s", logins, name)
 			}
 		}
@@ -120,7 +121,7 @@ func TestALostHopTakesItsUsersAlongAndAllComeBack(t *testing.T) {
 		h.Up()
 		mustConnect(t, h)
 		time.Sleep(time.Hour)
-		servers["outer"].drop()
+		servers["outer"].Drop()
 		synctest.Wait()
 		if h.Status().State == api.HostUp && h.Status().Since.Equal(time.Now()) == false {
 			t.Errorf("up without its hop: %+v", h.Status())
@@ -137,12 +138,12 @@ func TestAHalfOpenHopIsFound(t *testing.T) {
 		h.Up()
 		mustConnect(t, h)
 		time.Sleep(time.Hour)
-		servers["outer"].pause(true)
+		servers["outer"].Pause(true)
 		start := time.Now()
 		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) || time.Since(start) > 125*time.Second {
 			t.Errorf("Run: %v after %v", err, time.Since(start))
 		}
-		servers["outer"].pause(false)
+		servers["outer"].Pause(false)
 		mustConnect(t, h)
 	})
 }
@@ -158,7 +159,7 @@ func TestAHopThatNeedsAPersonSaysSoAtItsUsers(t *testing.T) {
 		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "outer") || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
-		if dials, _, _ := servers["outer"].counts(); dials != 0 {
+		if dials, _, _ := servers["outer"].Counts(); dials != 0 {
 			t.Errorf("%d dials", dials)
 		}
 		b.person.answers = []string{"right"}
@@ -189,7 +190,7 @@ func TestTwoNamesOfOneAccountShareOneLogin(t *testing.T) {
 		two.Up()
 		mustConnect(t, one)
 		mustConnect(t, two)
-		if _, logins, _ := s.counts(); logins != 1 {
+		if _, logins, _ := s.Counts(); logins != 1 {
 			t.Errorf("%d logins", logins)
 		}
 		one.Down()
@@ -214,7 +215,7 @@ func TestTwoHostsThatJumpThroughEachOtherDoNotWaitForEver(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			begin, ended := make(chan struct{}), make(chan error, 2)
 			for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}} {
-				try := &attempt{host: p.Host(pair[0]), pool: p, log: p.o.Log}
+				try := newAttempt(p.Host(pair[0]))
 				go func() {
 					<-begin
 					ended <- try.useHost(ctx, p.Host(pair[1]), "")

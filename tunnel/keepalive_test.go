@@ -10,17 +10,18 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 )
 
 func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t)
-		ca := newSigner(t)
+		path, public := sshtest.NewKeyFile(t)
+		ca := sshtest.NewSigner(t)
 		writeCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
 		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
-		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
 		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +56,7 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	defer func() { _ = remote.Close() }()
 	w := newWire(local)
 	w.greeted = true // the greeting has come
-	p := newKeepalive(&conn{wire: w, master: &openssh.Master{}, interval: time.Hour})
+	p := newKeepalive(nil, &conn{wire: w, master: &openssh.Master{}, interval: time.Hour})
 	defer p.stop()
 	p.waiting = true // for an answer that never comes
 	p.probe(time.Hour, false)

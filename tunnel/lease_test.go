@@ -9,11 +9,12 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
 // nodeBehind is a bench with "outer" up, and the node "inner" behind it.
-func nodeBehind(t *testing.T) (b *bench, node *Host, server *sshServer) {
+func nodeBehind(t *testing.T) (b *bench, node *Host, server *sshtest.Server) {
 	t.Helper()
 	b, servers := chain(t, nil, nil)
 	b.serve(t)
@@ -24,8 +25,8 @@ func nodeBehind(t *testing.T) (b *bench, node *Host, server *sshServer) {
 }
 
 // letNobodyIn is what a node does after the job's end.
-func letNobodyIn(s *sshServer) {
-	s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+func letNobodyIn(s *sshtest.Server) {
+	s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
 		return nil, errors.New("you have no active jobs on this node")
 	}
 }
@@ -56,7 +57,7 @@ func TestANodeConnectionEndsAMinuteAfterItsLastUser(t *testing.T) {
 		if got := node.Status().State; got != api.HostDown {
 			t.Errorf("a minute after its last use it is %s", got)
 		}
-		if _, logins, _ := server.counts(); logins != 1 {
+		if _, logins, _ := server.Counts(); logins != 1 {
 			t.Errorf("%d logins on the node", logins)
 		}
 		b.Host("outer").Down() // which nothing goes through any more
@@ -85,7 +86,7 @@ func TestALogoutEndsTheConnectionsToNodesToo(t *testing.T) {
 			}
 			release()
 			time.Sleep(time.Hour)
-			if _, logins, _ := server.counts(); logins != 1 {
+			if _, logins, _ := server.Counts(); logins != 1 {
 				t.Errorf("in use %v: %d logins on the node", inUse, logins)
 			}
 			b.Host("outer").Up()
@@ -109,7 +110,7 @@ func TestALeaseGetsNoConnectionThatIsAboutToEnd(t *testing.T) {
 			release()
 			time.Sleep(node.pool.o.Limits.NodeIdle)
 		}
-		if _, logins, _ := server.counts(); logins == 1 {
+		if _, logins, _ := server.Counts(); logins == 1 {
 			t.Error("it never ended")
 		}
 	})
@@ -139,12 +140,12 @@ func TestANodeIsNeverLoggedInToAgainByItself(t *testing.T) {
 			if !inUse {
 				release()
 			}
-			server.drop() // the job has ended
+			server.Drop() // the job has ended
 			for range 10 {
 				time.Sleep(10 * time.Minute)
 				b.NetworkChanged()
 			}
-			if _, logins, _ := server.counts(); logins != 1 || node.Status().State != api.HostDown {
+			if _, logins, _ := server.Counts(); logins != 1 || node.Status().State != api.HostDown {
 				t.Errorf("in use %v: %d logins, %+v", inUse, logins, node.Status())
 			}
 			release()
@@ -158,7 +159,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, node, server := nodeBehind(t)
 		b.memory.SetSilent("outer,inner", true)
-		accept := server.config.PublicKeyCallback
+		accept := server.Config.PublicKeyCallback
 		letNobodyIn(server)
 		for range 10 { // an rsync in a loop
 			release := node.Lease(false, "")
@@ -168,7 +169,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 			release()
 			time.Sleep(10 * time.Minute)
 		}
-		if _, logins, _ := server.counts(); logins != 1 {
+		if _, logins, _ := server.Counts(); logins != 1 {
 			t.Errorf("%d logins", logins)
 		}
 		b.Host("outer").Down()
@@ -176,7 +177,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 		if got := b.Host("outer").Status().State; got != api.HostDown {
 			t.Errorf("nothing goes through its login node, and that is %s", got)
 		}
-		server.config.PublicKeyCallback = accept
+		server.Config.PublicKeyCallback = accept
 		defer node.Lease(true, "")() // a person may try
 		mustConnect(t, node)
 	})
@@ -187,7 +188,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 func sharedNode(t *testing.T) (e *editable, nodes [2]*Host, release [2]func()) {
 	t.Helper()
 	e = newEditable(t, "one", "n1")
-	e.servers["one"].inner = map[string]*sshServer{"n1": e.servers["n1"]}
+	e.servers["one"].Inner = map[string]*sshtest.Server{"n1": e.servers["n1"]}
 	e.serve(t)
 	for i, name := range []string{"work", "cluster"} {
 		e.point(name, sshconfig.Settings{Hostname: "one"})
@@ -198,7 +199,7 @@ func sharedNode(t *testing.T) (e *editable, nodes [2]*Host, release [2]func()) {
 		release[i] = nodes[i].Lease(true, "")
 		mustConnect(t, nodes[i])
 	}
-	if _, logins, _ := e.servers["n1"].counts(); logins != 1 {
+	if _, logins, _ := e.servers["n1"].Counts(); logins != 1 {
 		t.Fatalf("%d logins on the node", logins)
 	}
 	return e, nodes, release
@@ -229,7 +230,7 @@ func TestANodeLeasedByTwoNamesIsNotLoggedInToAgainByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, nodes, release := sharedNode(t)
 		time.Sleep(time.Hour) // a stable connection is made again at once
-		e.servers["n1"].drop()
+		e.servers["n1"].Drop()
 		for range 10 {
 			time.Sleep(10 * time.Minute)
 			e.NetworkChanged()
@@ -257,7 +258,7 @@ func TestWhoIsUsedOnlyByLeasedHostsIsNotWantedAfterALoss(t *testing.T) {
 			defer owner.Lease(true, "")()
 			defer user.Lease(true, "")()
 			owner.addUser(user, "alice@n1:22", false, "")
-			user.asked = asked
+			user.demand.asked = asked
 			owner.facts.live = &conn{}
 			owner.connectionLost(owner.facts.live) // before its user has noticed
 			if got := owner.facts.wanted; got != asked {

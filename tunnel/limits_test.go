@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -31,11 +32,11 @@ func TestASiteCanOnlyMakeLimitsStricter(t *testing.T) {
 }
 
 // strictly is a bench with one host "login", whose site has these limits.
-func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshServer) {
+func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshtest.Server) {
 	t.Helper()
-	path, public := newKeyFile(t)
-	s := newServer(t, acceptKey(public))
-	return newBench(t, map[string]*sshServer{"login": s}, func(x *sshconfig.Settings) {
+	path, public := sshtest.NewKeyFile(t)
+	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
+	return newBench(t, map[string]*sshtest.Server{"login": s}, func(x *sshconfig.Settings) {
 		x.IdentityFiles = []string{path}
 		set(x)
 	}), s
@@ -46,7 +47,7 @@ func TestASiteKeepsAutomaticLoginsFurtherApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := strictly(t, func(x *sshconfig.Settings) { x.LoginSpacing = spacing })
 		var at []time.Time
-		s.config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
+		s.Config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
 			if method == "none" {
 				at = append(at, time.Now())
 			}
@@ -57,7 +58,7 @@ func TestASiteKeepsAutomaticLoginsFurtherApart(t *testing.T) {
 		mustConnect(t, h)
 		for range 30 {
 			time.Sleep(time.Minute)
-			s.drop()
+			s.Drop()
 			b.NetworkChanged()
 		}
 		time.Sleep(time.Hour)
@@ -78,7 +79,7 @@ func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := strictly(t, func(x *sshconfig.Settings) { x.RetryMin = retry })
 		b.memory.SetSilent("login", true)
-		s.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
+		s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
@@ -86,7 +87,7 @@ func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			b.NetworkChanged()
 		}
-		if dials, _, _ := s.counts(); dials < 2 || dials > 7 {
+		if dials, _, _ := s.Counts(); dials < 2 || dials > 7 {
 			t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
 		}
 	})
@@ -96,13 +97,13 @@ func TestASiteThatLocksAccountsSoonSeesOneRefusedLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := strictly(t, func(x *sshconfig.Settings) { x.Refusals = 1 })
 		b.memory.SetSilent("login", true)
-		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
 		_ = h.Await(t.Context())
 		day(b, s)
-		if _, logins, _ := s.counts(); logins != 1 || h.Status().State != api.HostBlocked {
+		if _, logins, _ := s.Counts(); logins != 1 || h.Status().State != api.HostBlocked {
 			t.Errorf("%d login attempts; %+v", logins, h.Status())
 		}
 	})
@@ -112,7 +113,7 @@ func TestASiteWithOneSessionGetsOneCommandAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := strictly(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
 		var running, most atomic.Int32
-		s.commands = map[string]func(ssh.Channel) int{"work": func(ssh.Channel) int {
+		s.Commands = map[string]func(ssh.Channel) int{"work": func(ssh.Channel) int {
 			most.Store(max(most.Load(), running.Add(1)))
 			time.Sleep(time.Second)
 			running.Add(-1)

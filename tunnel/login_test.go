@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
@@ -32,9 +33,9 @@ func acceptPassword(password string) func(*ssh.ServerConfig) {
 }
 
 // logIn is a bench with one host "login", up and awaited.
-func logIn(t *testing.T, s *sshServer, set func(*sshconfig.Settings), answers ...string) (*bench, *Host, error) {
+func logIn(t *testing.T, s *sshtest.Server, set func(*sshconfig.Settings), answers ...string) (*bench, *Host, error) {
 	t.Helper()
-	b := newBench(t, map[string]*sshServer{"login": s}, set)
+	b := newBench(t, map[string]*sshtest.Server{"login": s}, set)
 	b.person.answers = answers
 	b.serve(t)
 	h := b.Host("login")
@@ -44,7 +45,7 @@ func logIn(t *testing.T, s *sshServer, set func(*sshconfig.Settings), answers ..
 
 func TestAPasswordMayBeMistypedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, h, err := logIn(t, newServer(t, acceptPassword("right")), nil, "wrong", "wrong", "right")
+		b, h, err := logIn(t, sshtest.NewServer(t, acceptPassword("right")), nil, "wrong", "wrong", "right")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,7 @@ func TestAPasswordMayBeMistypedTwice(t *testing.T) {
 func TestAPersonIsAskedAsOftenAsTheSettingsSay(t *testing.T) {
 	for prompts, want := range map[int]int{0: 1, 1: 1, 2: 2, 5: 5} { // ssh refuses 0
 		synctest.Test(t, func(t *testing.T) {
-			s := newServer(t, acceptPassword("right"))
+			s := sshtest.NewServer(t, acceptPassword("right"))
 			b, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.NumberOfPasswordPrompts = prompts }, "1", "2", "3", "4", "5", "6")
 			if asked := len(b.person.questions()); asked != want || codeOf(err) != api.CodeAuth {
 				t.Errorf("NumberOfPasswordPrompts %d: asked %d times, %v", prompts, asked, err)
@@ -73,9 +74,9 @@ func TestAPersonIsAskedAsOftenAsTheSettingsSay(t *testing.T) {
 
 func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, _ := newKeyFile(t)
-		s := newServer(t, func(c *ssh.ServerConfig) {
-			acceptKey(newSigner(t).PublicKey())(c)
+		path, _ := sshtest.NewKeyFile(t)
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
+			sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())(c)
 			acceptPassword("right")(c)
 		})
 		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} }, "a", "b", "c", "d")
@@ -88,7 +89,7 @@ func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 			}
 		}
 		time.Sleep(24 * time.Hour)
-		if _, logins, _ := s.counts(); logins != 1 || h.Status().State != api.HostBlocked {
+		if _, logins, _ := s.Counts(); logins != 1 || h.Status().State != api.HostBlocked {
 			t.Errorf("%d logins, %+v", logins, h.Status())
 		}
 	})
@@ -96,8 +97,8 @@ func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 
 func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, acceptPassword("right"))
-		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		s := sshtest.NewServer(t, acceptPassword("right"))
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
 		b.person.hang = true
 		b.serve(t)
 		h := b.Host("login")
@@ -115,7 +116,7 @@ func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
 
 func TestNobodyThereIsNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, h, err := logIn(t, newServer(t, acceptPassword("right")), nil)
+		_, h, err := logIn(t, sshtest.NewServer(t, acceptPassword("right")), nil)
 		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, failure.ErrNobody) || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
@@ -126,13 +127,13 @@ func TestAPassphraseIsAskedOnceAndOnlyForAKeyTheHostWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := lockedKey(t, "locked")
 		unwanted, _ := lockedKey(t, "locked2")
-		s := newServer(t, acceptKey(public))
+		s := sshtest.NewServer(t, sshtest.AcceptKey(public))
 		b, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{unwanted, path} }, "wrong", "open sesame")
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		s.drop()
+		s.Drop()
 		synctest.Wait()
 		mustConnect(t, h)
 		q := b.person.questions()
@@ -173,7 +174,7 @@ func TestALoginWithAPuttyKeyTellsHowToConvertIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "id.ppk")
 		write(t, path, "PuTTY-User-Key-File-3: ssh-ed25519\r\n")
-		_, h, err := logIn(t, newServer(t, acceptKey(newSigner(t).PublicKey())), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		_, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		told := strings.Join(h.Status().Warnings, "\n")
 		if err == nil || !strings.Contains(told, `puttygen "`+path+`" -O private-openssh -o "`+strings.TrimSuffix(path, ".ppk")+`"`) {
 			t.Errorf("told %q, %v", told, err)
@@ -183,11 +184,11 @@ func TestALoginWithAPuttyKeyTellsHowToConvertIt(t *testing.T) {
 
 func TestACertificateGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t)
-		ca := newSigner(t)
+		path, public := sshtest.NewKeyFile(t)
+		ca := sshtest.NewSigner(t)
 		writeCertificate(t, path+"-cert.pub", ca, public, time.Hour)
 		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
-		s := newServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
 		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} }); err != nil {
 			t.Fatal(err)
 		}
@@ -196,10 +197,10 @@ func TestACertificateGoesFirst(t *testing.T) {
 
 func TestAnExpiredCertificateIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t)
-		writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
+		path, public := sshtest.NewKeyFile(t)
+		writeCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, time.Hour)
 		time.Sleep(2 * time.Hour)
-		_, h, err := logIn(t, newServer(t, acceptKey(public)), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		_, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptKey(public)), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +229,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 		t.Skip("needs unix sockets")
 	}
 	ring := agent.NewKeyring()
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -241,8 +242,8 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := serveAgent(t, ring)
-	s := newServer(t, acceptKey(public))
-	b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityAgent = "" })
+	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
+	b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityAgent = "" })
 	socket := first
 	b.o.Env = func() api.Env { return api.Env{"SSH_AUTH_SOCK": socket} }
 	b.serve(t)
@@ -297,16 +298,16 @@ func serveAgent(t *testing.T, a agent.Agent) string {
 func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 	ring := agent.NewKeyring()
 	for range 3 {
-		path, _ := newKeyFile(t)
+		path, _ := sshtest.NewKeyFile(t)
 		raw, _ := os.ReadFile(path)
 		key, _ := ssh.ParseRawPrivateKey(raw)
 		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	var offered int
-	s := newServer(t, func(c *ssh.ServerConfig) {
+	s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 		c.PublicKeyCallback = func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 			offered++
 			if !sshconfig.SameKey(k, public) {
@@ -326,9 +327,9 @@ func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 
 func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t)
-		s := newServer(t, func(c *ssh.ServerConfig) {
-			acceptKey(public)(c)
+		path, public := sshtest.NewKeyFile(t)
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
+			sshtest.AcceptKey(public)(c)
 			acceptPassword("right")(c)
 		})
 		_, h, err := logIn(t, s, func(s *sshconfig.Settings) {
@@ -344,7 +345,7 @@ func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
 func TestAPushNobodyConfirmsIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pushes := 0
-		s := newServer(t, func(c *ssh.ServerConfig) {
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 				pushes++
 				_, _ = ask("", "Pushed a login request to your device...", nil, nil)
@@ -380,7 +381,7 @@ func TestAPushMayBeConfirmedUntilTheServerGivesUp(t *testing.T) {
 			55 * time.Second: api.HostUp, 115 * time.Second: api.HostUp, 125 * time.Second: api.HostNeedsLogin,
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				b, h, _ := logIn(t, newServer(t, pushing(question, after)), nil, "1")
+				b, h, _ := logIn(t, sshtest.NewServer(t, pushing(question, after)), nil, "1")
 				if st := h.Status(); st.State != state || b.memory.Logins("login").Refusals != 0 {
 					t.Errorf("asked %q, confirmed after %v: %s, %+v", question, after, st.State, b.memory.Logins("login"))
 				}
@@ -396,8 +397,8 @@ func TestTheEndOfLoginGraceTimeIsNoRefusal(t *testing.T) {
 		time.Minute: api.HostNeedsLogin,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newServer(t, pushing("", time.Hour))
-			time.AfterFunc(grace, s.drop)
+			s := sshtest.NewServer(t, pushing("", time.Hour))
+			time.AfterFunc(grace, s.Drop)
 			b, h, _ := logIn(t, s, nil)
 			if n := b.memory.Logins("login").Refusals; h.Status().State != state || (n > 0) != (state == api.HostBlocked) {
 				t.Errorf("after %v: %+v, %d refusals", grace, h.Status(), n)
@@ -409,9 +410,9 @@ func TestTheEndOfLoginGraceTimeIsNoRefusal(t *testing.T) {
 
 func TestAHostTooSlowForItsLoginGraceTimeIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t)
-		s := newServer(t, func(c *ssh.ServerConfig) {
-			acceptKey(public)(c)
+		path, public := sshtest.NewKeyFile(t)
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
+			sshtest.AcceptKey(public)(c)
 			accept := c.PublicKeyCallback
 			c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 				time.Sleep(25 * time.Second)
@@ -422,13 +423,13 @@ func TestAHostTooSlowForItsLoginGraceTimeIsTriedAgain(t *testing.T) {
 				return nil, nil
 			}
 		})
-		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 		b.memory.SetSilent("login", true)
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
 		time.Sleep(40 * time.Second)
-		s.drop()
+		s.Drop()
 		synctest.Wait()
 		if st := h.Status(); st.State != api.HostWaiting || b.memory.Logins("login").Refusals != 0 {
 			t.Errorf("%+v, %+v", st, b.memory.Logins("login"))
@@ -472,11 +473,11 @@ func TestAKeyMayWaitForATouch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newServer(t, acceptKey(public))
-			b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+			s := sshtest.NewServer(t, sshtest.AcceptKey(public))
+			b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
 			b.keys.Put(path, info.ModTime(), slowSigner{signer.(ssh.AlgorithmSigner), takes})
 			b.memory.SetSilent("login", true)
-			time.AfterFunc(tt.grace, s.drop)
+			time.AfterFunc(tt.grace, s.Drop)
 			b.serve(t)
 			h := b.Host("login")
 			h.Want()

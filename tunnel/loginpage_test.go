@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -99,7 +100,7 @@ func TestADeviceLoginShowsItsPageAndSendsEnter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, map[string]*sshServer{"login": newServer(t, device)}, func(s *sshconfig.Settings) { s.LoginPages = x.pages })
+				b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, device)}, func(s *sshconfig.Settings) { s.LoginPages = x.pages })
 				c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
 				b.o.Prompter = c
 				b.serve(t)
@@ -160,7 +161,7 @@ func waiting(text string, done <-chan struct{}) func(*ssh.ServerConfig) {
 func TestAServerThatWaitsForAPageAsksForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
-		b := newBench(t, map[string]*sshServer{"login": newServer(t, waiting("Log in at "+deviceLink, done))}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
+		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, waiting("Log in at "+deviceLink, done))}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
 		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
 		b.o.Prompter = c
 		b.serve(t)
@@ -183,7 +184,7 @@ func TestWhoeverDeclinesThePageStopsTheLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		defer close(done)
-		b := newBench(t, map[string]*sshServer{"login": newServer(t, waiting("Log in at "+deviceLink, done))}, nil)
+		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, waiting("Log in at "+deviceLink, done))}, nil)
 		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
 		b.o.Prompter = c
 		b.serve(t)
@@ -199,7 +200,7 @@ func TestWhoeverDeclinesThePageStopsTheLogin(t *testing.T) {
 
 func TestALinkInABannerComesWithTheNextQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, func(c *ssh.ServerConfig) {
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 			acceptPassword("right")(c)
 			c.BannerCallback = func(ssh.ConnMetadata) string { return "By logging in you accept https://www.example.org/terms\n" }
 		})
@@ -219,12 +220,12 @@ func TestALinkInABannerComesWithTheNextQuestion(t *testing.T) {
 
 func TestAPageThatALoginWithoutAPersonWaitsForIsNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path, public := newKeyFile(t)
+		path, public := sshtest.NewKeyFile(t)
 		done := make(chan struct{})
 		defer close(done)
-		s := newServer(t, func(c *ssh.ServerConfig) {
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 			c.BannerCallback = func(ssh.ConnMetadata) string { return "Confirm this login at " + deviceLink }
-			accept := acceptKey(public)
+			accept := sshtest.AcceptKey(public)
 			accept(c)
 			keys := c.PublicKeyCallback
 			c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
@@ -232,7 +233,7 @@ func TestAPageThatALoginWithoutAPersonWaitsForIsNeedsLogin(t *testing.T) {
 				return keys(m, k)
 			}
 		})
-		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) {
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.LoginPages = []string{path}, []string{"iam.example.org"}
 		})
 		b.memory.SetSilent("login", true)
@@ -275,7 +276,7 @@ func TestADeviceCodeIsForThePersonAlone(t *testing.T) {
 		for who, prompter := range map[string]Prompter{"nobody": &person{}, "someone who declines": decliner{}} {
 			t.Run(name+" to "+who, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b := newBench(t, map[string]*sshServer{"login": newServer(t, configure)}, nil)
+					b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, configure)}, nil)
 					var log bytes.Buffer
 					b.o.Prompter, b.o.Log = prompter, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 					b.serve(t)
@@ -315,7 +316,7 @@ func TestAServerCannotPileUpLinks(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, map[string]*sshServer{"login": newServer(t, flood)}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
+		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, flood)}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
 		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
 		b.o.Prompter = c
 		b.serve(t)
@@ -333,8 +334,12 @@ func TestAServerCannotPileUpLinks(t *testing.T) {
 func TestALinkThatALoginPrintedIsInNoMessage(t *testing.T) {
 	said := "Authenticate at " + deviceLink + "\r\n"
 	b := newBench(t, nil, nil)
-	at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true, loginAt: time.Now(), timeout: newTimeout(time.Hour, func() {})}
-	defer at.timeout.stop()
+	at := attemptOf(b.Host("login"), func(a *attempt) {
+		a.ask.attended = true
+		a.loginAt = time.Now()
+		a.ask.timeout = newTimeout(time.Hour, func() {})
+	})
+	defer at.ask.timeout.stop()
 	output := newStderrBuffer()
 	say(output, said+"alice@login: Permission denied (keyboard-interactive).\r\n")
 	for name, err := range map[string]error{

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 )
 
 // restarted is the next process after that of b: it has what b's memory has.
@@ -24,10 +25,10 @@ func (b *bench) restarted(t *testing.T) *bench {
 }
 
 // refuse makes a server refuse every login, until the returned function is called.
-func refuse(s *sshServer) (accept func()) {
-	was := s.config.PublicKeyCallback
-	s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
-	return func() { s.config.PublicKeyCallback = was }
+func refuse(s *sshtest.Server) (accept func()) {
+	was := s.Config.PublicKeyCallback
+	s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+	return func() { s.Config.PublicKeyCallback = was }
 }
 
 func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
@@ -47,11 +48,11 @@ func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
 			t.Errorf("%s: %s", st.State, st.Cause)
 		}
 		time.Sleep(44 * time.Second)
-		if _, logins, _ := s.counts(); logins != 1 {
+		if _, logins, _ := s.Counts(); logins != 1 {
 			t.Errorf("%d logins within a minute", logins)
 		}
 		time.Sleep(2 * time.Second)
-		if _, logins, _ := s.counts(); logins != 2 || b.Host("login").Status().State != api.HostUp {
+		if _, logins, _ := s.Counts(); logins != 2 || b.Host("login").Status().State != api.HostUp {
 			t.Errorf("%d logins after a minute: %+v", logins, b.Host("login").Status())
 		}
 	})
@@ -60,9 +61,9 @@ func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
 func TestALoginIsRememberedBeforeTheServerCountsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		accept := s.config.PublicKeyCallback
+		accept := s.Config.PublicKeyCallback
 		var known time.Time
-		s.config.PublicKeyCallback = func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		s.Config.PublicKeyCallback = func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			known = b.memory.Logins("login").Last
 			return accept(c, key)
 		}
@@ -83,21 +84,20 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 		accept := refuse(s)
 		b.serve(t)
 		b.Host("login").Want()
-		for b.Host("login").Status().State != api.HostWaiting {
-			<-b.Host("login").Changed()
-		}
+		h := b.Host("login")
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
 		b = b.restarted(t) // after the first of two
 		b.Host("login").Want()
 		time.Sleep(time.Hour)
-		if _, logins, _ := s.counts(); logins != 2 {
+		if _, logins, _ := s.Counts(); logins != 2 {
 			t.Errorf("%d refused logins, want 2", logins)
 		}
 		said := b.Host("login").Status().Cause
 		b = b.restarted(t)
-		h := b.Host("login")
+		h = b.Host("login")
 		h.Want()
 		day(b, s)
-		if _, logins, _ := s.counts(); logins != 2 {
+		if _, logins, _ := s.Counts(); logins != 2 {
 			t.Errorf("%d refused logins after another restart, want 2", logins)
 		}
 		if st := h.Status(); st.State != api.HostBlocked || st.Code != api.CodeAuth || st.Cause != said || !strings.Contains(st.Hint, "tunctl login login") {
@@ -122,10 +122,10 @@ func TestARestartDoesNotShortenASuspectedBan(t *testing.T) {
 		h := b.Host("login")
 		h.Want()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
-		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
+		s.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
 		_ = h.Await(t.Context())
 		said := h.Status().Cause
-		dials, _, _ := s.counts()
+		dials, _, _ := s.Counts()
 		time.Sleep(20 * time.Minute)
 		b = b.restarted(t)
 		h = b.Host("login")
@@ -136,11 +136,11 @@ func TestARestartDoesNotShortenASuspectedBan(t *testing.T) {
 		}
 		b.NetworkChanged()
 		time.Sleep(39 * time.Minute)
-		if now, _, _ := s.counts(); now != dials {
+		if now, _, _ := s.Counts(); now != dials {
 			t.Errorf("%d dials during the ban", now-dials)
 		}
 		accept()
-		s.set(func(s *sshServer) { s.refuse = nil })
+		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
 		time.Sleep(2 * time.Minute)
 		if h.Status().State != api.HostUp {
 			t.Errorf("after the ban: %+v", h.Status())
@@ -157,11 +157,11 @@ func TestASuspectedBanThatEndedBeforeTheRestartBlocksNothing(t *testing.T) {
 		h := b.Host("login")
 		h.Want()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
-		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
+		s.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
 		_ = h.Await(t.Context())
 		b.end()
 		accept()
-		s.set(func(s *sshServer) { s.refuse = nil })
+		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
 		time.Sleep(12 * time.Hour) // the laptop is off for the night
 		b = b.restarted(t)
 		h = b.Host("login")
@@ -192,7 +192,7 @@ func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
 		if st := h.Status(); st.State != api.HostBlocked || st.Code != api.CodeAuth || st.Cause != said {
 			t.Errorf("before the restart: %s\nafter: %+v", said, st)
 		}
-		if _, logins, _ := s.counts(); logins != 1 {
+		if _, logins, _ := s.Counts(); logins != 1 {
 			t.Errorf("%d refused logins", logins)
 		}
 	})

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/dev/sshtest"
+
 	"golang.org/x/crypto/ssh"
 )
 
@@ -73,11 +75,11 @@ func (w *slowWire) Close() error {
 
 // overSlowHost runs test with a host that sends so many bytes a second at most, and
 // counts what is written to it.
-func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshServer, h *Host, writes *atomic.Int64)) {
+func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshtest.Server, h *Host, writes *atomic.Int64)) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-			c, err := s.dial(ctx, d, network, address)
+			c, err := s.Dial(ctx, d, network, address)
 			return newSlowWire(c, rate), err
 		}
 		writes := countWrites(b)
@@ -126,7 +128,7 @@ func flood(t *testing.T, open func(ctx context.Context, kind string, payload []b
 
 func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
 	const rate = 2e6 // a channel's window would be a queue of one second
-	overSlowHost(t, rate, func(t *testing.T, _ *sshServer, h *Host, _ *atomic.Int64) {
+	overSlowHost(t, rate, func(t *testing.T, _ *sshtest.Server, h *Host, _ *atomic.Int64) {
 		_, got := download(t, h)
 		pageBesideDownload(t, h.Dial, got, rate)
 	})
@@ -163,7 +165,7 @@ func pageBesideDownload(t *testing.T, dial func(ctx context.Context, network, ad
 }
 
 func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
-	overSlowHost(t, 2e6, func(t *testing.T, _ *sshServer, h *Host, writes *atomic.Int64) {
+	overSlowHost(t, 2e6, func(t *testing.T, _ *sshtest.Server, h *Host, writes *atomic.Int64) {
 		ch, _ := download(t, h)
 		time.Sleep(8 * time.Second)
 		_ = ch.Close()
@@ -177,13 +179,13 @@ func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
 }
 
 func TestALossDuringADownloadIsShownWithinSeconds(t *testing.T) {
-	overSlowHost(t, 2e6, func(t *testing.T, s *sshServer, h *Host, _ *atomic.Int64) {
+	overSlowHost(t, 2e6, func(t *testing.T, s *sshtest.Server, h *Host, _ *atomic.Int64) {
 		download(t, h)
 		time.Sleep(8 * time.Second)
 		if !responds(h) {
 			t.Fatal("shown as not responding although data comes")
 		}
-		s.pause(true)
+		s.Pause(true)
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
 	})
 }
@@ -204,13 +206,9 @@ func TestAPageOnANodeDoesNotWaitBehindADownload(t *testing.T) {
 		outer := b.Host("outer")
 		outer.Up()
 		mustConnect(t, outer)
-		node := outer.Node(NodeOptions{Names: []string{"inner"}})
-		defer node.Close()
-		c, err := node.hop.connection(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := flood(t, c.openChannel)
-		pageBesideDownload(t, node.Dial, got, rate)
+		hop := outer.Link().Hop([]string{"inner"})
+		defer hop.Close()
+		got := flood(t, hop.OpenChannel)
+		pageBesideDownload(t, hop.Dial, got, rate)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -47,9 +48,9 @@ func serveEach(t *testing.T, l net.Listener, serve func(net.Conn)) {
 }
 
 func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
-	server := newServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+	server := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
 	sshPort := answerOn(t, func(c net.Conn) {
-		if sc, _, _, err := ssh.NewServerConn(c, server.config); err == nil {
+		if sc, _, _, err := ssh.NewServerConn(c, server.Config); err == nil {
 			t.Error("somebody logged in")
 			_ = sc.Close()
 		}
@@ -66,9 +67,9 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 		code  api.Code
 		words string
 	}{
-		{"all is well", sshPort, host + authorized(server.key.PublicKey()), PreflightResult{"x", "x", "x"}, "", ""},
+		{"all is well", sshPort, host + authorized(server.Key.PublicKey()), PreflightResult{"x", "x", "x"}, "", ""},
 		{"an unknown key", sshPort, "", PreflightResult{"x", "x", "x"}, api.CodeNeedsPerson, "is unknown (SHA256:"},
-		{"a changed key", sshPort, host + authorized(newSigner(t).PublicKey()), PreflightResult{"x", "x", "x"}, api.CodeHostKey, "has changed"},
+		{"a changed key", sshPort, host + authorized(sshtest.NewSigner(t).PublicKey()), PreflightResult{"x", "x", "x"}, api.CodeHostKey, "has changed"},
 		{"a captive portal", portal, "", PreflightResult{"x", "", ""}, api.CodeUnreachable, "does not respond as an SSH server"},
 		{"hung up on", shut, "", PreflightResult{"x", "", ""}, api.CodeUnreachable, "closed the connection at once"},
 		{"nobody listens", 1, "", PreflightResult{}, api.CodeUnreachable, "refused the connection"},
@@ -94,7 +95,7 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 			}
 		})
 	}
-	if _, logins, _ := server.counts(); logins != 0 {
+	if _, logins, _ := server.Counts(); logins != 0 {
 		t.Errorf("%d logins were tried", logins)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
@@ -24,7 +25,7 @@ func (p *person) retries() []string {
 }
 
 func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	locked, lockedPublic := lockedKey(t, "locked")
 	for name, tt := range map[string]struct {
 		server  func(*ssh.ServerConfig)
@@ -44,14 +45,14 @@ func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
 			[]string{"", "", "one of these answers was not right; 2 more tries before tunctl stops", ""},
 		},
 		"passphrase": {
-			acceptKey(lockedPublic), locked,
+			sshtest.AcceptKey(lockedPublic), locked,
 			[]string{"wrong", "open sesame"},
 			[]string{"", "that was not right; 2 more tries before tunctl stops"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, _, err := logIn(t, newServer(t, tt.server), func(s *sshconfig.Settings) {
+				b, _, err := logIn(t, sshtest.NewServer(t, tt.server), func(s *sshconfig.Settings) {
 					if tt.key != "" {
 						s.IdentityFiles = []string{tt.key}
 					}
@@ -69,7 +70,7 @@ func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
 
 func TestASavedPasswordThatIsWrongIsNotCalledTheirs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, h, _ := boxed(t, newServer(t, acceptPassword("right")), "old", "right")
+		b, h, _ := boxed(t, sshtest.NewServer(t, acceptPassword("right")), "old", "right")
 		h.Up()
 		mustConnect(t, h)
 		if got := b.person.retries(); len(got) != 1 || got[0] != "the saved password was not accepted; 2 more tries before tunctl stops" {
@@ -79,7 +80,7 @@ func TestASavedPasswordThatIsWrongIsNotCalledTheirs(t *testing.T) {
 }
 
 func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	for name, tt := range map[string]struct {
 		server    func(*ssh.ServerConfig)
 		key       string
@@ -89,7 +90,7 @@ func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 		"password": {acceptPassword("right"), "", []string{"a", "b", "c"}, "the password", "public key"},
 		"a key is not registered, and the password is wrong": {
 			func(c *ssh.ServerConfig) {
-				acceptKey(newSigner(t).PublicKey())(c)
+				sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())(c)
 				acceptPassword("right")(c)
 			},
 			path,
@@ -97,10 +98,10 @@ func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 			"the password", "public key",
 		},
 		"code": {twoStep(public, "123456"), path, []string{"1", "0", "1", "0", "1", "0"}, "a one-time code works once", "public key"},
-		"key":  {acceptKey(newSigner(t).PublicKey()), path, nil, "your public key is registered", "password"},
+		"key":  {sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey()), path, nil, "your public key is registered", "password"},
 		"a node that says that there is no job": {
 			func(c *ssh.ServerConfig) {
-				acceptKey(newSigner(t).PublicKey())(c)
+				sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())(c)
 				c.BannerCallback = func(ssh.ConnMetadata) string { return "Access denied: user alice has no active jobs on this node.\n" }
 			},
 			path, nil, "nodes let you in only while your job runs", "public key",
@@ -108,7 +109,7 @@ func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, h, err := logIn(t, newServer(t, tt.server), func(s *sshconfig.Settings) {
+				_, h, err := logIn(t, sshtest.NewServer(t, tt.server), func(s *sshconfig.Settings) {
 					if tt.key != "" {
 						s.IdentityFiles = []string{tt.key}
 					}
@@ -158,7 +159,7 @@ func (c *clients) Prompt(ctx context.Context, p api.Prompt, asked func()) (api.A
 func withClients(t *testing.T) (*bench, *clients) {
 	t.Helper()
 	b, servers := chain(t, map[string][]string{"inner": {"outer"}}, acceptPassword("right"))
-	acceptPassword("right")(servers["inner"].config)
+	acceptPassword("right")(servers["inner"].Config)
 	c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
 	b.o.Prompter = c
 	b.serve(t)
@@ -233,15 +234,15 @@ func TestAQuestionThatIsNotAnsweredSaysWhich(t *testing.T) {
 
 func TestAServerThatDoesNotWaitForTheAnswerHasNotRefusedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, acceptPassword("right"))
-		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		s := sshtest.NewServer(t, acceptPassword("right"))
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
 		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
 		b.o.Prompter = c
 		b.serve(t)
 		h := b.Host("login")
 		h.UpFor("one")
 		<-c.asked
-		s.drop() // sshd does so after LoginGraceTime
+		s.Drop() // sshd does so after LoginGraceTime
 		err := h.Await(t.Context())
 		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "closed the connection before the login was complete") {
 			t.Errorf("Await: %v", err)

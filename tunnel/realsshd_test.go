@@ -25,6 +25,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/freeport"
 )
 
@@ -156,7 +157,7 @@ func freePort(t testing.TB) int {
 // writeKey makes a key pair at path and path.pub.
 func writeKey(t testing.TB, path string) ssh.PublicKey {
 	t.Helper()
-	made, public := newKeyFile(t)
+	made, public := sshtest.NewKeyFile(t)
 	if err := os.Rename(made, path); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +335,7 @@ func TestOpenSSHHostKeysAndCertificates(t *testing.T) {
 
 func TestOpenSSHAcceptsACertificate(t *testing.T) {
 	l := newLaptop(t)
-	ca := newSigner(t)
+	ca := sshtest.NewSigner(t)
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
@@ -357,7 +358,7 @@ func TestOpenSSHAcceptsACertificate(t *testing.T) {
 
 func TestOpenSSHRefusesAKeyInWordsThatHelp(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(newSigner(t).PublicKey()))
+	s := startSSHD(t, authorized(sshtest.NewSigner(t).PublicKey()))
 	l.know(t, s)
 	l.serve(t, DefaultLimits(), fmt.Sprintf("Host wrong\n Port %d\n", s.port))
 	h := l.Host("wrong")

@@ -15,27 +15,28 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
 // day lets a day of a laptop pass: it sleeps and wakes, roams, and the connection
 // drops now and then; the server is now gone, now back.
-func day(b *bench, s *sshServer) {
+func day(b *bench, s *sshtest.Server) {
 	for hour := range 24 {
 		switch hour % 4 {
 		case 0:
-			s.drop()
+			s.Drop()
 		case 1: // the lid closes: nothing moves, then the network is another one
-			s.pause(true)
+			s.Pause(true)
 			time.Sleep(20 * time.Minute)
-			s.pause(false)
-			s.drop()
+			s.Pause(false)
+			s.Drop()
 			b.NetworkChanged()
 		case 2: // the VPN is off for a while
-			s.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
-			s.drop()
+			s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
+			s.Drop()
 			time.Sleep(15 * time.Minute)
-			s.set(func(s *sshServer) { s.refuse = nil })
+			s.Set(func(s *sshtest.Server) { s.Refuse = nil })
 			b.NetworkChanged()
 		case 3: // a Wi-Fi that comes and goes
 			for range 60 {
@@ -53,7 +54,7 @@ func TestADayNeverAsksForMoreThanOneLoginWhereAPersonIsNeeded(t *testing.T) {
 			return nil, nil
 		}
 	}
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	for name, test := range map[string]struct {
 		server func(*ssh.ServerConfig)
 		answer []string
@@ -63,14 +64,14 @@ func TestADayNeverAsksForMoreThanOneLoginWhereAPersonIsNeeded(t *testing.T) {
 		"a push without a prompt":      {push, nil},
 		"a wrong password, thrice":     {acceptPassword("right"), []string{"a", "b", "c"}},
 		"a key and nobody for a code":  {twoStep(public, "123456"), nil},
-		"a key that is not registered": {acceptKey(newSigner(t).PublicKey()), nil},
+		"a key that is not registered": {sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey()), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t, test.server)
+				s := sshtest.NewServer(t, test.server)
 				b, h, _ := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} }, test.answer...)
 				day(b, s)
-				_, logins, _ := s.counts()
+				_, logins, _ := s.Counts()
 				t.Logf("%d login attempt(s) in a day; now %s: %s", logins, h.Status().State, h.Status().Cause)
 				if logins != 1 {
 					t.Errorf("%d login attempts in a day", logins)
@@ -84,7 +85,7 @@ func TestADayOfSilentLoginsKeepsThemAMinuteApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		var at []time.Time
-		s.config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
+		s.Config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
 			if method == "none" {
 				at = append(at, time.Now())
 			}
@@ -120,11 +121,11 @@ func TestAServerThatDropsEveryLoginSeesFewOfThem(t *testing.T) {
 		for ctx.Err() == nil {
 			if h.Await(ctx) == nil {
 				time.Sleep(time.Second)
-				s.drop()
+				s.Drop()
 				synctest.Wait()
 			}
 		}
-		_, logins, _ := s.counts()
+		_, logins, _ := s.Counts()
 		t.Logf("%d logins in a day", logins)
 		if logins > 24*5 {
 			t.Errorf("%d logins in a day", logins)
@@ -136,8 +137,8 @@ func TestTwoRefusalsStopUntilAPersonActs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
-		accept := s.config.PublicKeyCallback
-		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+		accept := s.Config.PublicKeyCallback
+		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
@@ -146,10 +147,10 @@ func TestTwoRefusalsStopUntilAPersonActs(t *testing.T) {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
 		day(b, s)
-		if _, logins, _ := s.counts(); logins != 2 {
+		if _, logins, _ := s.Counts(); logins != 2 {
 			t.Errorf("%d login attempts", logins)
 		}
-		s.config.PublicKeyCallback = accept
+		s.Config.PublicKeyCallback = accept
 		h.Up()
 		mustConnect(t, h)
 	})
@@ -159,22 +160,22 @@ func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
-		accept := s.config.PublicKeyCallback
-		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
+		accept := s.Config.PublicKeyCallback
+		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
-		s.set(func(s *sshServer) { s.refuse = syscall.ECONNREFUSED })
-		s.config.PublicKeyCallback = accept
+		s.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
+		s.Config.PublicKeyCallback = accept
 		err := h.Await(t.Context())
 		if !strings.Contains(err.Error(), "banned") || h.Status().State != api.HostBlocked {
 			t.Fatalf("Await: %v, %+v", err, h.Status())
 		}
-		dials, _, _ := s.counts()
+		dials, _, _ := s.Counts()
 		b.NetworkChanged()
 		time.Sleep(59 * time.Minute)
-		if after, _, _ := s.counts(); after != dials {
+		if after, _, _ := s.Counts(); after != dials {
 			t.Errorf("%d dials during a suspected ban", after-dials)
 		}
 
@@ -183,7 +184,7 @@ func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 		if err := h.Await(t.Context()); codeOf(err) != api.CodeNeedsPerson {
 			t.Errorf("a person who chose to wait: %v", err)
 		}
-		s.set(func(s *sshServer) { s.refuse = nil })
+		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
 		b.person.answers = []string{"yes"}
 		h.Up()
 		mustConnect(t, h)
@@ -197,7 +198,7 @@ func TestAPenaltyOfTheServerIsWaitedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
-		s.set(func(s *sshServer) { s.greeting = "Not allowed at this time\r\n" })
+		s.Set(func(s *sshtest.Server) { s.Greeting = "Not allowed at this time\r\n" })
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
@@ -205,8 +206,8 @@ func TestAPenaltyOfTheServerIsWaitedOut(t *testing.T) {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
 		time.Sleep(30 * time.Minute)
-		s.set(func(s *sshServer) { s.greeting = "" })
-		if dials, _, _ := s.counts(); dials != 1 {
+		s.Set(func(s *sshtest.Server) { s.Greeting = "" })
+		if dials, _, _ := s.Counts(); dials != 1 {
 			t.Errorf("%d dials", dials)
 		}
 		time.Sleep(31 * time.Minute)
@@ -223,7 +224,7 @@ func TestAnAgentThatRestartsLogsInOnlyWhereThatIsSilent(t *testing.T) {
 			h := b.Host("login")
 			h.Want()
 			time.Sleep(24 * time.Hour)
-			dials, _, _ := s.counts()
+			dials, _, _ := s.Counts()
 			if up := h.Status().State == api.HostUp; up != silent || dials > 1 {
 				t.Errorf("silent %v: %+v after %d dials", silent, h.Status(), dials)
 			}
@@ -235,21 +236,21 @@ func TestTriesBackOffAndANewNetworkStartsThemOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
-		s.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
+		s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
 		time.Sleep(24 * time.Hour)
-		dials, _, _ := s.counts()
+		dials, _, _ := s.Counts()
 		if dials < 24*4 || dials > 24*6+10 {
 			t.Errorf("%d dials in a day", dials)
 		}
 		b.NetworkChanged()
 		synctest.Wait()
-		if after, _, _ := s.counts(); after != dials+1 {
+		if after, _, _ := s.Counts(); after != dials+1 {
 			t.Errorf("%d dials at once after a network change", after-dials)
 		}
-		s.set(func(s *sshServer) { s.refuse = nil })
+		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
 		b.NetworkChanged()
 		synctest.Wait()
 		if h.Status().State != api.HostUp {
@@ -268,29 +269,29 @@ func TestANetworkChangeFindsADeadLinkInSeconds(t *testing.T) {
 		time.Sleep(time.Hour)
 		b.NetworkChanged() // a live link survives it
 		time.Sleep(10 * time.Second)
-		s.pause(true)
+		s.Pause(true)
 		b.NetworkChanged()
 		time.Sleep(3*time.Second + time.Millisecond)
 		if h.Status().State == api.HostUp {
 			t.Error("a dead link is still up 3 s after the network changed")
 		}
-		s.pause(false)
+		s.Pause(false)
 		mustConnect(t, h)
 	})
 }
 
 func TestALinkThatNeedsAPersonIsGivenTimeAfterAWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, acceptPassword("right"))
 		b, h, err := logIn(t, s, nil, "right")
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		s.pause(true)
+		s.Pause(true)
 		b.NetworkChanged()
 		time.Sleep(40 * time.Second)
-		s.pause(false)
+		s.Pause(false)
 		time.Sleep(time.Minute)
 		if h.Status().State != api.HostUp {
 			t.Errorf("%+v", h.Status())
@@ -302,7 +303,7 @@ func TestALoginThatWeCutOffCountsAsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
-		s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
 			<-t.Context().Done() // as where a directory service hangs
 			return nil, errors.New("no")
 		}
@@ -310,7 +311,7 @@ func TestALoginThatWeCutOffCountsAsRefused(t *testing.T) {
 		h := b.Host("login")
 		h.Want()
 		day(b, s)
-		if _, logins, _ := s.counts(); logins != b.o.Limits.Refusals || h.Status().State != api.HostBlocked {
+		if _, logins, _ := s.Counts(); logins != b.o.Limits.Refusals || h.Status().State != api.HostBlocked {
 			t.Errorf("%d logins, %+v", logins, h.Status())
 		}
 	})
@@ -372,7 +373,7 @@ func TestWhileSomebodyWaitsAReturnIsFoundWithinSeconds(t *testing.T) {
 			b, s := keyed(t)
 			h, _ := connected(t, b)
 			_, restore := unreachable(b)
-			s.drop()
+			s.Drop()
 			wait(t, h, false)
 			time.Sleep(gone)
 			restore()
@@ -389,7 +390,7 @@ func TestDialsAreFrequentForHalfAnHourAfterThePersonsLastSign(t *testing.T) {
 		h, _ := connected(t, b)
 		dials, _ := unreachable(b)
 		began := time.Now()
-		s.drop()
+		s.Drop()
 		wait(t, h, false)
 		time.Sleep(3 * time.Hour)
 		at := dials()
@@ -413,7 +414,7 @@ func TestNobodyWaitingMeansTheUsualPauses(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
 		dials, _ := unreachable(b)
-		s.drop()
+		s.Drop()
 		time.Sleep(time.Hour)
 		if n := len(dials()); n > 12 {
 			t.Errorf("%d dials in an hour", n)
@@ -436,16 +437,16 @@ func TestAnAnsweredDialIsUsedForTheLoginHoweverLateItsBanner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
-		s.pause(true) // accepts, and says nothing
-		s.drop()
+		s.Pause(true) // accepts, and says nothing
+		s.Drop()
 		wait(t, h, false)
 		b.NetworkChanged() // the probe finds the loss
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
-		before, _, _ := s.counts()
+		before, _, _ := s.Counts()
 		time.Sleep(4 * time.Minute)
-		s.pause(false)
+		s.Pause(false)
 		awaitHost(t, h, 2*time.Second, func() bool { return h.Status().State == api.HostUp })
-		if after, _, _ := s.counts(); after > before+1 {
+		if after, _, _ := s.Counts(); after > before+1 {
 			t.Errorf("%d connections for one login", after-before)
 		}
 	})
@@ -460,12 +461,12 @@ func TestALateBannerIsNotAwaitedForLongAfterAPersonActsOrTheNetworkChanges(t *te
 			synctest.Test(t, func(t *testing.T) {
 				b, s := keyed(t)
 				h, _ := connected(t, b)
-				s.set(func(s *sshServer) { s.silent = true }) // as a captive portal
+				s.Set(func(s *sshtest.Server) { s.Silent = true }) // as a captive portal
 				wait(t, h, false)
-				s.drop()
+				s.Drop()
 				awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostConnecting })
 				time.Sleep(time.Minute)
-				s.set(func(s *sshServer) { s.silent = false })
+				s.Set(func(s *sshtest.Server) { s.Silent = false })
 				act(b, h)
 				awaitHost(t, h, 20*time.Second, func() bool { return h.Status().State == api.HostUp })
 			})
@@ -477,12 +478,12 @@ func TestAServerThatHangsUpAtOnceIsNotDialledMoreOftenWhileSomebodyWaits(t *test
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
-		s.set(func(s *sshServer) { s.greeting = "Exceeded MaxStartups\r\n" })
-		s.drop()
-		before, _, _ := s.counts()
+		s.Set(func(s *sshtest.Server) { s.Greeting = "Exceeded MaxStartups\r\n" })
+		s.Drop()
+		before, _, _ := s.Counts()
 		wait(t, h, false)
 		time.Sleep(time.Hour)
-		if after, _, _ := s.counts(); after-before > 12 {
+		if after, _, _ := s.Counts(); after-before > 12 {
 			t.Errorf("%d connections in an hour", after-before)
 		}
 	})
@@ -497,12 +498,12 @@ func TestNothingIsDialledMoreOftenThroughAJumpHost(t *testing.T) {
 		mustConnect(t, h)
 		time.Sleep(10 * time.Minute)
 		inner := servers["inner"]
-		inner.set(func(s *sshServer) { s.refuse = errors.New("no route to host") })
-		inner.drop()
-		before, _, _ := inner.counts()
+		inner.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
+		inner.Drop()
+		before, _, _ := inner.Counts()
 		wait(t, h, false)
 		time.Sleep(time.Hour)
-		if after, _, _ := inner.counts(); after-before > 12 {
+		if after, _, _ := inner.Counts(); after-before > 12 {
 			t.Errorf("%d dials in an hour", after-before)
 		}
 	})
@@ -512,15 +513,15 @@ func TestSomebodyWhoWaitsChangesNothingAboutASuspectedBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
-		s.set(func(s *sshServer) { s.greeting = "Not allowed at this time\r\n" })
+		s.Set(func(s *sshtest.Server) { s.Greeting = "Not allowed at this time\r\n" })
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostBlocked })
-		before, _, _ := s.counts()
+		before, _, _ := s.Counts()
 		wait(t, h, false)
 		time.Sleep(59 * time.Minute)
-		if after, _, _ := s.counts(); after != before {
+		if after, _, _ := s.Counts(); after != before {
 			t.Errorf("%d dials during a suspected ban", after-before)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -63,9 +64,9 @@ const boxedAccount = "alice@login:22"
 
 // boxed is a bench with a host "login" and a place for passwords; the person wants
 // each of their passwords kept.
-func boxed(t *testing.T, s *sshServer, kept string, answers ...string) (*bench, *Host, *box) {
+func boxed(t *testing.T, s *sshtest.Server, kept string, answers ...string) (*bench, *Host, *box) {
 	t.Helper()
-	b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.User = "alice" })
+	b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.User = "alice" })
 	b.person.answers, b.person.keep = answers, api.KeepKeyring
 	x := &box{kept: map[string]string{}}
 	if kept != "" {
@@ -78,7 +79,7 @@ func boxed(t *testing.T, s *sshServer, kept string, answers ...string) (*bench, 
 
 func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, acceptPassword("right"))
 		b, h, x := boxed(t, s, "", "wrong", "right")
 		h.Up()
 		mustConnect(t, h)
@@ -87,7 +88,7 @@ func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		since := h.Status().Since
-		s.drop()
+		s.Drop()
 		time.Sleep(10 * time.Minute)
 		if now := h.Status(); now.State != api.HostUp || now.Since.Equal(since) || len(b.person.questions()) != 2 {
 			t.Errorf("after a drop %+v, asked %d times", now, len(b.person.questions()))
@@ -98,7 +99,7 @@ func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32 // the old one
-		s := newServer(t, func(c *ssh.ServerConfig) {
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 			c.PasswordCallback = func(_ ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
 				if string(given) == "right" {
 					return nil, nil
@@ -127,7 +128,7 @@ func TestACodeIsNeverAnsweredWithAKeptPassword(t *testing.T) {
 	for _, question := range []string{"One-time password (OATH) for `alice': ", "Verification code: ", "Password: ", "Passcode or option (1-2): "} {
 		synctest.Test(t, func(t *testing.T) {
 			given := make(chan []string, 1)
-			s := newServer(t, func(c *ssh.ServerConfig) {
+			s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 				c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 					answers, err := ask("", "", []string{"Password: ", question}, []bool{false, false})
 					given <- answers
@@ -145,14 +146,14 @@ func TestACodeIsNeverAnsweredWithAKeptPassword(t *testing.T) {
 }
 
 func TestACommandRunsBeforeAPersonLogsIn(t *testing.T) {
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	for name, x := range map[string]struct{ line, says string }{
 		"works": {"test ! -f " + mark + " && echo >" + mark, ""},
 		"fails": {"echo no network >&2; exit 7", "exit status 7; its output: no network"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := logIn(t, newServer(t, acceptKey(public)), func(s *sshconfig.Settings) {
+			_, _, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptKey(public)), func(s *sshconfig.Settings) {
 				s.IdentityFiles, s.BeforeLogin = []string{path}, x.line
 			})
 			if x.says == "" && err != nil || x.says != "" && (err == nil || !strings.Contains(err.Error(), x.says)) {

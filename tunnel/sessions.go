@@ -107,7 +107,7 @@ func (s *sessionLimit) acquireForStream(ctx context.Context, done <-chan struct{
 		s.mu.Unlock()
 		switch {
 		case few:
-			return nil, &noWayError{"a command on the host", errFewSessions}
+			return nil, commandError(ErrFewSessions)
 		case free:
 			return &sessionSlot{limit: s}, nil
 		}

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,4 +203,23 @@ func TestARefusedSessionWakesWhoeverWaitsForIt(t *testing.T) {
 			t.Error("no slot")
 		}
 	})
+}
+
+func TestConnectionsLeaveSessionsToCommands(t *testing.T) {
+	for _, tt := range []struct{ limit, connections int }{{10, 8}, {8, 6}, {3, 1}, {2, 1}, {1, 0}} {
+		t.Run(strconv.Itoa(tt.limit), func(t *testing.T) {
+			s := newSessionLimit(tt.limit, time.Minute)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			got := 0
+			for ; ; got++ {
+				if _, err := s.acquireForStream(ctx, nil); err != nil {
+					break
+				}
+			}
+			if got != tt.connections {
+				t.Errorf("%d connections, want %d", got, tt.connections)
+			}
+		})
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -57,14 +58,14 @@ func TestAHostThatDoesNotAnswerAClientIsShownWithinSeconds(t *testing.T) {
 		b, s := keyed(t)
 		h, c := connected(t, b)
 		up := h.Status().Since
-		s.pause(true)
+		s.Pause(true)
 		say(c, "anybody?")
 		took := awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
 		got := h.Status()
 		if got.State != api.HostUp || got.Cause != "login is not responding since "+got.NotRespondingSince.Format(time.TimeOnly) {
 			t.Errorf("after %v: %+v", took, got)
 		}
-		s.pause(false)
+		s.Pause(false)
 		awaitHost(t, h, time.Second, func() bool { return responds(h) })
 		if got := h.Status(); got.Cause != "" || !got.Since.Equal(up) {
 			t.Errorf("afterwards %+v", got)
@@ -87,10 +88,10 @@ func TestAHostThatDoesNotAnswerAClientsOwnChannelIsShownToo(t *testing.T) {
 		}
 		defer closing(ch)
 		go ssh.DiscardRequests(requests)
-		s.pause(true)
+		s.Pause(true)
 		say(ch, "anybody?")
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
-		s.pause(false)
+		s.Pause(false)
 	})
 }
 
@@ -119,7 +120,7 @@ func TestClientsThatGiveUpSoonShowItToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
-		s.pause(true)
+		s.Pause(true)
 		began := time.Now()
 		for responds(h) && time.Since(began) < 15*time.Second {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -137,12 +138,12 @@ func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := connected(t, b)
-		defer s.stall()()
+		defer s.Stall()()
 		say(c, "anybody?")
 		awaitHost(t, h, 25*time.Second, func() bool { return h.Status().State != api.HostUp })
 		mustConnect(t, h)
 		echoThrough(t, h)
-		if _, logins, _ := s.counts(); logins != 2 {
+		if _, logins, _ := s.Counts(); logins != 2 {
 			t.Errorf("%d logins", logins)
 		}
 	})
@@ -152,7 +153,7 @@ func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
-		s.drop()
+		s.Drop()
 		awaitHost(t, h, time.Hour, func() bool { return h.Status().State != api.HostUp })
 		mustConnect(t, h)
 		up := h.Status().Since
@@ -161,7 +162,7 @@ func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer closing(c)
-		s.pause(true)
+		s.Pause(true)
 		say(c, "anybody?")
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
@@ -173,7 +174,7 @@ func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
 
 func TestAConnectionThatOnlyAPersonCanReplaceIsKeptAsLongAsEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, acceptPassword("right"))
 		_, h, err := logIn(t, s, nil, "right")
 		if err != nil {
 			t.Fatal(err)
@@ -185,19 +186,19 @@ func TestAConnectionThatOnlyAPersonCanReplaceIsKeptAsLongAsEver(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer closing(c)
-		s.pause(true)
+		s.Pause(true)
 		say(c, "anybody?")
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
 		if h.Status().Hint == "" {
 			t.Error("nothing says that the connection is kept")
 		}
 		time.Sleep(75 * time.Second)
-		s.pause(false)
+		s.Pause(false)
 		awaitHost(t, h, time.Second, func() bool { return responds(h) })
 		if got := h.Status(); got.State != api.HostUp || !got.Since.Equal(up) {
 			t.Errorf("after a stall that TCP survives: %+v", got)
 		}
-		s.pause(true)
+		s.Pause(true)
 		took := awaitHost(t, h, 3*time.Minute, func() bool { return h.Status().State != api.HostUp })
 		if limit := 2 * time.Minute; took < limit-time.Second || took > limit+time.Second {
 			t.Errorf("given up after %v", took)
@@ -210,11 +211,11 @@ func TestAConnectionThatDoesNotRespondIsKeptUntilTheSitePermitsALogin(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		b, s := strictly(t, func(x *sshconfig.Settings) { x.LoginSpacing = spacing })
 		h, c := connected(t, b)
-		s.pause(true)
+		s.Pause(true)
 		say(c, "anybody?")
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
 		time.Sleep(75 * time.Second)
-		s.pause(false)
+		s.Pause(false)
 		awaitHost(t, h, time.Second, func() bool { return responds(h) })
 		if got := h.Status(); got.State != api.HostUp {
 			t.Errorf("closed before a login was due: %+v", got)
@@ -225,8 +226,8 @@ func TestAConnectionThatDoesNotRespondIsKeptUntilTheSitePermitsALogin(t *testing
 func TestAJumpHostIsKeptForTheHostBehindItThatNeedsAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
-		servers["inner"].config.PublicKeyCallback = nil
-		acceptPassword("right")(servers["inner"].config)
+		servers["inner"].Config.PublicKeyCallback = nil
+		acceptPassword("right")(servers["inner"].Config)
 		b.person.answers = []string{"right"}
 		b.serve(t)
 		outer, inner := b.Host("outer"), b.Host("inner")
@@ -239,11 +240,11 @@ func TestAJumpHostIsKeptForTheHostBehindItThatNeedsAPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer closing(c)
-		servers["outer"].pause(true)
+		servers["outer"].Pause(true)
 		say(c, "anybody?")
 		awaitHost(t, outer, 15*time.Second, func() bool { return !responds(outer) })
 		time.Sleep(75 * time.Second)
-		servers["outer"].pause(false)
+		servers["outer"].Pause(false)
 		awaitHost(t, inner, time.Second, func() bool { return responds(inner) })
 		if got := inner.Status(); got.State != api.HostUp || !got.Since.Equal(up) {
 			t.Errorf("after a stall of the jump host: %+v", got)
@@ -256,7 +257,7 @@ func TestAnIdleHostThatDoesNotRespondIsShownWithin45Seconds(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
 		time.Sleep(time.Hour + 7*time.Second)
-		s.pause(true)
+		s.Pause(true)
 		awaitHost(t, h, 45*time.Second, func() bool { return !responds(h) })
 	})
 }
@@ -266,13 +267,13 @@ func TestAStallOfThreeSecondsIsNotShown(t *testing.T) {
 		b, s := keyed(t)
 		h, c := connected(t, b)
 		for range 20 {
-			s.pause(true)
+			s.Pause(true)
 			say(c, "anybody?")
 			time.Sleep(3 * time.Second)
 			if !responds(h) {
 				t.Fatal("shown")
 			}
-			s.pause(false)
+			s.Pause(false)
 			time.Sleep(time.Second)
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
@@ -35,7 +36,7 @@ type kerberos struct {
 
 func startKerberos(t *testing.T) *kerberos {
 	t.Helper()
-	k := &kerberos{key: newSigner(t)}
+	k := &kerberos{key: sshtest.NewSigner(t)}
 	config := &ssh.ServerConfig{
 		GSSAPIWithMICConfig: &ssh.GSSAPIWithMICConfig{
 			AllowLogin: func(ssh.ConnMetadata, string) (*ssh.Permissions, error) { return nil, errors.New("no ticket") },
@@ -202,7 +203,7 @@ func TestTheSSHProgramLogsInWithKeysThatWeCannotUse(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			realSSH(t)
 			p := NewPool(Options{Limits: PracticeLimits()})
-			a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log}
+			a := newAttempt(p.Host("x"))
 			a.settings = sshconfig.Settings{IdentityFiles: []string{filepath.Join(l.dir, "id")}, IdentityAgent: "none", PubkeyAuthentication: true}
 			x.set(&a.settings)
 			if got := a.usesSSHProgram(t.Context()); got != (x.why != "") || !strings.Contains(a.whySSH, x.why) {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -33,7 +34,7 @@ func (refusingAgent) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
 // ringOf is an agent that holds a new key.
 func ringOf(t *testing.T) (agent.Agent, ssh.PublicKey) {
 	t.Helper()
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -68,18 +69,18 @@ func acceptKeys(offered *[]string, keys ...ssh.PublicKey) func(*ssh.ServerConfig
 func TestAKeyThatCannotSignDoesNotStopTheOthers(t *testing.T) {
 	for _, attended := range []bool{true, false} {
 		ring, inAgent := ringOf(t)
-		file, inFile := newKeyFile(t)
+		file, inFile := sshtest.NewKeyFile(t)
 		var offered []string
-		s := newServer(t, acceptKeys(&offered, inAgent, inFile))
+		s := sshtest.NewServer(t, acceptKeys(&offered, inAgent, inFile))
 		socket := serveAgent(t, refusingAgent{ring})
-		b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) {
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) {
 			s.IdentityAgent, s.IdentityFiles = socket, []string{file}
 		})
 		b.serve(t)
 		if err := connectOnce(t, b, attended); err != nil {
 			t.Errorf("attended %v: %v", attended, err)
 		}
-		if _, logins, _ := s.counts(); logins != 1 {
+		if _, logins, _ := s.Counts(); logins != 1 {
 			t.Errorf("attended %v: %d logins", attended, logins)
 		}
 	}
@@ -102,13 +103,13 @@ func TestKeysThatAreRefusedAreOfferedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var files []string
 		for range 3 {
-			file, _ := newKeyFile(t)
+			file, _ := sshtest.NewKeyFile(t)
 			files = append(files, file)
 		}
-		last, public := newKeyFile(t)
+		last, public := sshtest.NewKeyFile(t)
 		files = append(files, last)
 		var offered []string
-		s := newServer(t, acceptKeys(&offered, public))
+		s := sshtest.NewServer(t, acceptKeys(&offered, public))
 		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = files }); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,7 @@ func TestWhereNoKeySignsItIsSaidWhy(t *testing.T) {
 	for _, attended := range []bool{true, false} {
 		ring, public := ringOf(t)
 		socket := serveAgent(t, refusingAgent{ring})
-		b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = socket })
+		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, sshtest.AcceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = socket })
 		b.serve(t)
 		err := connectOnce(t, b, attended)
 		want := map[bool]api.Code{true: api.CodeAuth, false: api.CodeNeedsPerson}[attended]
@@ -137,16 +138,16 @@ func TestAPassphraseThatNobodyCanTypeDoesNotStopOtherKeys(t *testing.T) {
 	for _, attended := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			locked, lockedKey := lockedKeyFile(t)
-			file, public := newKeyFile(t)
+			file, public := sshtest.NewKeyFile(t)
 			var offered []string
-			s := newServer(t, acceptKeys(&offered, lockedKey, public))
-			b := newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
+			s := sshtest.NewServer(t, acceptKeys(&offered, lockedKey, public))
+			b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
 			b.serve(t)
 			if err := connectOnce(t, b, attended); err != nil {
 				t.Errorf("attended %v: %v", attended, err)
 			}
-			s = newServer(t, acceptKeys(&offered, lockedKey))
-			b = newBench(t, map[string]*sshServer{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
+			s = sshtest.NewServer(t, acceptKeys(&offered, lockedKey))
+			b = newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
 			b.serve(t)
 			if err := connectOnce(t, b, attended); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "passphrase") {
 				t.Errorf("attended %v, and no other key: %v", attended, err)
@@ -158,7 +159,7 @@ func TestAPassphraseThatNobodyCanTypeDoesNotStopOtherKeys(t *testing.T) {
 // lockedKeyFile is a new key with a passphrase.
 func lockedKeyFile(t *testing.T) (string, ssh.PublicKey) {
 	t.Helper()
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func rsaKeyFile(t *testing.T, bits int) (string, ssh.PublicKey) {
 
 func TestOwnKeysFollowTheSettings(t *testing.T) {
 	rsaFile, rsaPublic := rsaKeyFile(t, 2048)
-	edFile, edPublic := newKeyFile(t)
+	edFile, edPublic := sshtest.NewKeyFile(t)
 	for name, test := range map[string]struct {
 		set     func(*sshconfig.Settings)
 		accepts ssh.PublicKey
@@ -221,8 +222,8 @@ func TestOwnKeysFollowTheSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var offered []string
-				s := newServer(t, acceptKeys(&offered, test.accepts))
-				s.config.PublicKeyAuthAlgorithms = test.server
+				s := sshtest.NewServer(t, acceptKeys(&offered, test.accepts))
+				s.Config.PublicKeyAuthAlgorithms = test.server
 				_, h, err := logIn(t, s, func(s *sshconfig.Settings) {
 					s.IdentityFiles = []string{rsaFile, edFile}
 					s.PasswordAuthentication, s.KbdInteractive = false, false
@@ -271,7 +272,7 @@ func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SSH_AUTH_SOCK", test.own)
-			b := newBench(t, map[string]*sshServer{"login": newServer(t, acceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = test.set })
+			b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, sshtest.AcceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = test.set })
 			b.o.Env = func() api.Env { return test.newest }
 			b.o.EarlierEnvs = func() []api.Env { return test.earlier }
 			b.serve(t)
@@ -317,9 +318,9 @@ func TestAnExpiredCertificateIsNamedWithHowToGetANewOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				path, public := newKeyFile(t)
-				writeCertificate(t, path+"-cert.pub", newSigner(t), public, -time.Second)
-				s := newServer(t, acceptKey(newSigner(t).PublicKey()))
+				path, public := sshtest.NewKeyFile(t)
+				writeCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, -time.Second)
+				s := sshtest.NewServer(t, sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey()))
 				_, _, err := logIn(t, s, func(s *sshconfig.Settings) {
 					s.IdentityFiles = []string{path}
 					x.set(s)

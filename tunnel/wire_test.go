@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -103,7 +104,9 @@ func FuzzServerReplies(f *testing.F) {
 		memory.check(t)
 		raw := &answering{bytes.NewReader(reply), make(chan struct{})}
 		h := newHost(p, "fuzz", "")
-		try := &attempt{host: h, pool: p, log: h.log, settings: sshconfig.Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}}
+		try := attemptOf(h, func(a *attempt) {
+			a.settings = sshconfig.Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}
+		})
 		_, err := try.handshake(context.Background(), raw)
 		e, ok := errors.AsType[*api.Error](err)
 		if !ok || e.Message == "" {
@@ -122,14 +125,14 @@ func FuzzServerWords(f *testing.F) {
 	var memory thrift
 	f.Fuzz(func(t *testing.T, banner, instruction, question string, echo bool) {
 		memory.check(t)
-		s := newServer(t, func(c *ssh.ServerConfig) {
+		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 			c.BannerCallback = func(ssh.ConnMetadata) string { return banner }
 			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 				_, err := ask("", instruction, []string{question}, []bool{echo})
 				return nil, err
 			}
 		})
-		b := newBench(t, map[string]*sshServer{"login": s}, nil)
+		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
 		b.person.answers = []string{"1"}
 		b.serve(t)
 		h := b.Host("login")

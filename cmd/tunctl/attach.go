@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
+	"tunctl/internal/setup"
 	"tunctl/internal/term"
 )
 
@@ -122,7 +123,7 @@ func checkSave(p home.Paths, name string) error {
 	if _, taken := readConfig(p).Session(name); taken { // a config with errors is reported when saving
 		return usagef("session %q already exists in %s", name, p.Config)
 	}
-	return checkSessionName(name)
+	return setup.CheckSessionName(name)
 }
 
 // requestAttach has the agent attach, and the person, if there is one, choose where several
@@ -179,7 +180,7 @@ func saveSession(ctx context.Context, inv *invocation, host, name string, s api.
 	if s.Job != nil && strings.HasPrefix(s.Job.Script, "/") && !strings.Contains(s.Job.Script, "/.tunctl/") { // not a copy of ours
 		fmt.Fprintf(&b, "# Submitted if no such job is running.\nsubmit = %s\n", configs.Quote(s.Job.Script))
 	}
-	if err := appendConfig(ctx, inv.paths, b.String()); err != nil {
+	if err := setup.Append(ctx, inv.client, inv.paths.Config, b.String()); err != nil {
 		return err
 	}
 	inv.Say("%s saved in %s: `tunctl up %s` finds the job again", inv.Paint(term.Green, "✓"), inv.paths.Config, name)

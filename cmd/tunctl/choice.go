@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -140,15 +139,6 @@ func onlySession(p home.Paths) (string, error) {
 	}
 	return "", api.Errorf(api.CodeUsage, "the config has several sessions: name one").
 		WithHint("available: %s", strings.Join(configuredSessions(cfg), ", "))
-}
-
-// configuredSessions are the names of the sessions in the config.
-func configuredSessions(cfg *configs.Config) []string {
-	names := make([]string, len(cfg.Sessions))
-	for i, s := range cfg.Sessions {
-		names[i] = s.Name
-	}
-	return names
 }
 
 // onlyHost is the only host in the config; it is an error where there are none or several.

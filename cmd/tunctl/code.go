@@ -16,6 +16,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
+	"tunctl/internal/editor"
 	"tunctl/internal/home"
 	"tunctl/internal/posixsh"
 	"tunctl/internal/show"
@@ -35,7 +36,7 @@ func codeCommand(t *term.Terminal) *cli.Command {
 			  tunctl code jupyter
 			  tunctl code jupyter project --editor cursor`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "editor", Usage: "use `EDITOR`: " + editorNames() + " or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
+			&cli.StringFlag{Name: "editor", Usage: "use `EDITOR`: " + editor.Names() + " or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
 		Action: invokeInterruptible(t, takes(1, 2, "code takes a session and, optionally, a folder or a file", openCode)),
@@ -47,7 +48,7 @@ func openCode(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	e, program, err := findEditor(inv.String("editor"))
+	e, program, err := editor.Find(inv.String("editor"))
 	if err != nil {
 		return err
 	}
@@ -58,13 +59,13 @@ func openCode(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	args := openArguments(s.Name+aliasSuffix, path, isFile)
+	args := editor.OpenArguments(s.Name+aliasSuffix, path, isFile)
 	if inv.Bool("print") {
 		_, err := fmt.Fprintln(inv.Out, posixsh.Join(append([]string{program}, args...)))
 		return err
 	}
-	if e.lacksExtension(ctx, program) {
-		inv.Say("! %s needs an extension: `%s --install-extension %s`", e.title, e.typed(program), e.extension)
+	if e.LacksExtension(ctx, program) {
+		inv.Say("! %s needs an extension: `%s --install-extension %s`", e.Title, e.Typed(program), e.Extension)
 	}
 	inv.adviseSettings(e)
 	cmd := exec.CommandContext(ctx, program, args...) // it ends once its window is open
@@ -72,7 +73,7 @@ func openCode(ctx context.Context, inv *invocation) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", program, err)
 	}
-	inv.Say("%s opened %s inside job %s on %s: %s", inv.Paint(term.Green, "✓"), e.title, s.Job.ID, s.Job.Node, path)
+	inv.Say("%s opened %s inside job %s on %s: %s", inv.Paint(term.Green, "✓"), e.Title, s.Job.ID, s.Job.Node, path)
 	return nil
 }
 
@@ -208,26 +209,26 @@ func outputOf(conn *ssh.Client, command, script string) (string, error) {
 }
 
 // adviseSettings shows, once, the settings that the editor lacks for work inside jobs.
-func (inv *invocation) adviseSettings(e editor) {
-	missing := slices.Clone(e.settings)
+func (inv *invocation) adviseSettings(e editor.Editor) {
+	missing := slices.Clone(e.Settings)
 	file, err1 := personalSSHConfig(inv.paths)
 	own, err2 := ownSSHConfig()
 	if err1 == nil && err2 == nil && file != own {
-		missing = append(missing, setting{"remote.SSH.configFile", fmt.Sprintf("%q", file), "your ssh config is not ~/.ssh/config"})
+		missing = append(missing, editor.Setting{Key: "remote.SSH.configFile", Value: fmt.Sprintf("%q", file), Why: "your ssh config is not ~/.ssh/config"})
 	}
-	missing = slices.DeleteFunc(missing, func(s setting) bool { return e.hasSetting(s.key) })
-	shown := filepath.Join(inv.paths.State, "editor-"+e.command+".shown")
+	missing = slices.DeleteFunc(missing, func(s editor.Setting) bool { return e.HasSetting(s.Key) })
+	shown := filepath.Join(inv.paths.State, "editor-"+e.Command+".shown")
 	if _, err := os.Stat(shown); err == nil {
 		return
 	}
-	if len(e.settings) == 0 {
-		inv.Say("! if the node has no internet access, %s may not be able to start its server there", e.title)
+	if len(e.Settings) == 0 {
+		inv.Say("! if the node has no internet access, %s may not be able to start its server there", e.Title)
 	}
 	if len(missing) > 0 {
-		inv.Say("! recommended settings of %s, for %s:", e.title, cmp.Or(e.settingsFile(), "its settings.json"))
+		inv.Say("! recommended settings of %s, for %s:", e.Title, cmp.Or(e.SettingsFile(), "its settings.json"))
 	}
 	for _, s := range missing {
-		inv.Say("    // %s\n    %q: %s,", s.why, s.key, s.value)
+		inv.Say("    // %s\n    %q: %s,", s.Why, s.Key, s.Value)
 	}
 	_ = atomicfile.Write(shown, nil, 0o600) // else they are shown again
 }

@@ -1,18 +1,24 @@
 package main
 
 import (
+	"context"
 	"embed"
 	"io"
 	"io/fs"
-	"regexp"
-	"slices"
 	"strings"
-	"unicode"
+	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/cmdline"
+	"tunctl/internal/editor"
+	"tunctl/internal/home"
 	"tunctl/internal/term"
+	"tunctl/internal/transfer"
 )
 
 //go:embed completion
@@ -44,244 +50,195 @@ func completionCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// completionWord, as the last word of a command line and with =WORD, the word at the cursor,
-// requests completion. The words before it are only read: no command runs, whatever they are.
-const completionWord = "--generate-bash-completion"
-
-// filesToo, as the last line of the output, makes the shell offer local file names too.
-const filesToo = ":files"
-
-// candidate is a word that may follow, with a short description.
-type candidate struct{ word, about string }
-
-// candidates are the words that may follow.
-type candidates struct {
-	list  []candidate
-	files bool // and local file names
+// completeLine prints the words that may follow on a command line.
+func completeLine(w io.Writer, at cmdline.Position) error {
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+	defer cancel()
+	open := sync.OnceValues(func() (candidateSource, error) { return newCandidateSource(ctx, at.Config) })
+	return at.Complete(w, func(o *cmdline.Candidates, kind, typed string, at cmdline.Position) {
+		if src, err := open(); err == nil {
+			src.add(o, kind, typed, at)
+		}
+	})
 }
 
-func (o *candidates) add(word, about string) { o.list = append(o.list, candidate{word, about}) }
+// completionTimeout bounds how long a shell waits for its candidates.
+const completionTimeout = time.Second
 
-// complete prints the candidates that begin with the word at the cursor, one per line.
-func (at position) complete(w io.Writer) error {
-	o := at.candidates()
-	var b strings.Builder
-	seen := map[string]bool{}
-	for _, x := range o.list {
-		if !strings.HasPrefix(x.word, at.current) || seen[x.word] || !isOneLine(x.word) {
+// candidateSource has the words that are known locally: those of the config, of the ssh config
+// and of a running agent. It starts no agent, connects to no host and queries no scheduler.
+// Words that cannot be read are left out.
+type candidateSource struct {
+	ctx    context.Context //nolint:containedctx // it lives for one completion
+	paths  home.Paths
+	config *configs.Config
+	client *client.Client
+}
+
+// newCandidateSource reads the config; "" is the usual one.
+func newCandidateSource(ctx context.Context, config string) (candidateSource, error) {
+	p, err := findPaths(configs.LocalPath(config)) // a shell may not have expanded the ~
+	if err != nil {
+		return candidateSource{}, err
+	}
+	return candidateSource{ctx: ctx, paths: p, config: readConfig(p), client: client.New(p)}, nil
+}
+
+// add adds the words of a kind.
+func (src candidateSource) add(o *cmdline.Candidates, kind, typed string, at cmdline.Position) {
+	switch kind {
+	case "SESSION":
+		src.sessions(o, "")
+	case "HOST":
+		src.hosts(o, "")
+	case "JOB":
+		src.jobs(o, at.Args)
+	case "ENDPOINT":
+		src.endpoints(o, at.Args)
+	case "SITE":
+		src.sites(o)
+	case "NAME=VALUE":
+		src.choices(o, at, typed)
+	case "SRC", "DST":
+		src.locations(o, typed)
+	case "EDITOR":
+		for _, e := range editor.All {
+			o.Add(e.Command, e.Title)
+		}
+	}
+}
+
+// status is that of a running agent; empty without one.
+func (src candidateSource) status() api.Status {
+	st, _ := src.client.Status(src.ctx)
+	return st
+}
+
+// sessions adds the sessions of the agent, with their states, and those of the config. Of a
+// word that is added twice, the first counts.
+func (src candidateSource) sessions(o *cmdline.Candidates, suffix string) {
+	for _, s := range src.status().Sessions {
+		o.Add(s.Name+suffix, string(s.State)+" on "+s.Host)
+	}
+	for _, s := range src.config.Sessions {
+		o.Add(s.Name+suffix, "on "+s.Host)
+	}
+}
+
+// endpoints adds the other pages of the job of the session that the line names, or of all.
+func (src candidateSource) endpoints(o *cmdline.Candidates, args []string) {
+	for _, s := range src.status().Sessions {
+		for _, e := range s.Endpoints {
+			if len(args) == 0 || args[0] == s.Name {
+				o.Add(e.Name, e.Title()+" of "+s.Name)
+			}
+		}
+	}
+}
+
+// hosts adds the hosts of the agent, with their states, of the config and of the ssh config.
+func (src candidateSource) hosts(o *cmdline.Candidates, suffix string) {
+	for _, h := range src.status().Hosts {
+		o.Add(h.Alias+suffix, "host, "+string(h.State))
+	}
+	for _, name := range knownHosts(src.config) {
+		o.Add(name+suffix, "host")
+	}
+}
+
+// jobs adds the jobs that the agent last saw on the host that the line names.
+func (src candidateSource) jobs(o *cmdline.Candidates, args []string) {
+	if len(args) == 0 {
+		return
+	}
+	list, _ := src.client.LastJobs(src.ctx, args[0])
+	for _, j := range list {
+		o.Add(j.Ref(), strings.TrimSpace(j.Name+" "+string(j.State)+" "+j.Node))
+	}
+}
+
+// choices adds what --with may choose for the session or site that the line names, and after
+// NAME= its values.
+func (src candidateSource) choices(o *cmdline.Candidates, at cmdline.Position, typed string) {
+	name := ""
+	switch {
+	case len(at.Args) > 0:
+		name = at.Args[0]
+	case len(src.config.Sessions) == 1:
+		name = src.config.Sessions[0].Name
+	}
+	for _, x := range src.options(name) {
+		chosen, _, hasValue := strings.Cut(typed, "=")
+		if !hasValue {
+			o.Add(x.Name+"=", x.Ask)
 			continue
 		}
-		seen[x.word] = true
-		b.WriteString(x.word)
-		if about := api.NewRemoteText(x.about).FirstLine(aboutWidth); !about.IsZero() {
-			b.WriteString("\t" + about.String())
-		}
-		b.WriteByte('\n')
-	}
-	if o.files {
-		b.WriteString(filesToo + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// aboutWidth is how much of a description a shell gets.
-const aboutWidth = 72
-
-// isOneLine reports whether a word, such as the name of a file on a host, fits in a line and
-// has no control characters.
-func isOneLine(word string) bool {
-	return word == api.Sanitize(word) && !strings.ContainsFunc(word, unicode.IsControl)
-}
-
-// position is where somebody pressed TAB on a command line.
-type position struct {
-	level   level
-	usage   string   // of the command's arguments
-	given   []string // its flags so far
-	args    []string // its arguments so far
-	value   cli.Flag // the flag whose value comes next
-	ended   bool     // only arguments follow: there was a --
-	config  string   // the config file that the line names
-	current string   // the word at the cursor, up to there
-}
-
-// parsePartialLine reads a command line that ends in the completion word.
-func parsePartialLine(app *cli.App, argv []string) (at position, ok bool) {
-	if len(argv) < 2 {
-		return at, false
-	}
-	last, current, _ := strings.Cut(argv[len(argv)-1], "=")
-	at = position{level: rootLevel(app), current: current}
-	for _, word := range argv[1 : len(argv)-1] {
-		at.read(word)
-	}
-	return at, last == completionWord
-}
-
-// read advances over the next word of the line.
-func (at *position) read(word string) {
-	isFlag := len(word) > 1 && word[0] == '-' && !at.ended
-	switch command := findCommand(at.level.commands, word); {
-	case at.value != nil:
-		at.setFlag(at.value, word)
-		at.value = nil
-	case isFlag && word == "--":
-		at.ended = true
-	case isFlag:
-		f := findFlag(at.level.flags, word)
-		if f == nil {
-			return
-		}
-		at.given = append(at.given, f.Names()...)
-		if takesValue(at.level.flags, word) {
-			at.value = f
-		} else if _, value, ok := strings.Cut(word, "="); ok {
-			at.setFlag(f, value)
-		}
-	case command != nil && len(at.args) == 0:
-		*at = position{level: at.level.below(command), usage: command.ArgsUsage, config: at.config, current: at.current}
-	default:
-		at.args = append(at.args, word)
-		at.ended = at.ended || at.level.passes
-	}
-}
-
-// setFlag remembers a flag's value if the candidates depend on it.
-func (at *position) setFlag(f cli.Flag, value string) {
-	if at.level.isRoot() && f.Names()[0] == "config" {
-		at.config = value
-	}
-}
-
-func (at position) candidates() candidates {
-	switch {
-	case at.value != nil:
-		return at.values(valueKind(at.value), at.current)
-	case !at.ended && strings.HasPrefix(at.current, "-"):
-		return at.flags()
-	case len(at.level.commands) > 0 && len(at.args) == 0:
-		return commandCandidates(at.level.commands)
-	case len(at.level.commands) > 0, at.level.passes && len(at.args) > 0:
-		return candidates{}
-	}
-	return at.values(argumentKind(at.usage, len(at.args)), at.current)
-}
-
-func commandCandidates(commands []*cli.Command) candidates {
-	var o candidates
-	for _, c := range commands {
-		if !c.Hidden {
-			o.add(c.Name, c.Usage)
+		for _, value := range x.Choices {
+			if x.Name == chosen {
+				o.Add(x.Name+"="+value, "")
+			}
 		}
 	}
-	return o
 }
 
-// flags are the flags that are not given yet, or the values of --flag=.
-func (at position) flags() candidates {
-	if name, value, ok := strings.Cut(at.current, "="); ok {
-		f := findFlag(at.level.flags, name)
-		if f == nil {
-			return candidates{}
-		}
-		o := at.values(valueKind(f), value)
-		for i := range o.list {
-			o.list[i].word = name + "=" + o.list[i].word
-		}
-		return o
+// options are the choices of a session, as a running agent knows them, or of the session's
+// site; or those of a site.
+func (src candidateSource) options(name string) []api.Option {
+	if known, err := src.client.Choices(src.ctx, name); err == nil {
+		return known.Options
 	}
-	var o candidates
-	for _, f := range visibleFlags(at.level.flags) {
-		name := f.Names()[0]
-		if _, repeats := f.(repeatedFlag); repeats || !slices.Contains(at.given, name) {
-			_, usage := splitUsage(f)
-			o.add(dashed(name), usage)
-		}
+	sites := readSites(src.paths)
+	session, isSession := src.config.Session(name)
+	host := src.config.Host(session.Host)
+	site, err := sites.Find(name)
+	if isSession {
+		site, err = sites.ForHost(host, host.Scheduler)
+	} else {
+		session.Submit = "builtin:jupyter"
 	}
-	o.add("--help", "show help")
-	return o
-}
-
-// dashed is a flag as it is typed.
-func dashed(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
-// valueKind is what a flag's value is: the placeholder in its usage.
-func valueKind(f cli.Flag) []string {
-	d, ok := f.(cli.DocGenerationFlag)
-	if !ok || !d.TakesValue() {
+	if err != nil && session.Builtin() != "" || isSession && session.Submit == "" {
 		return nil
 	}
-	placeholder, _ := splitUsage(d)
-	return []string{placeholder}
-}
-
-// argumentKind is what the argument at index is, as help describes the command's
-// arguments: of "[SESSION | HOST JOB]" the first is a session or a host.
-func argumentKind(usage string, index int) []string {
-	var kinds []string
-	for alternative := range strings.SplitSeq(strings.Trim(usage, "[]"), " | ") {
-		words := strings.Fields(alternative)
-		if i := slices.Index(words, "[--"); i >= 0 {
-			words = words[:i] // what follows is another program's
-		}
-		words = slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, "--") })
-		for i, w := range words {
-			repeats := i < index && slices.ContainsFunc(words[:i+1], func(w string) bool { return strings.Contains(w, "...") })
-			if i == index || repeats {
-				kinds = append(kinds, strings.Split(strings.Trim(w, "[].…"), "|")...)
-			}
-		}
+	var list []api.Option
+	for _, q := range session.RunQuestions(site) {
+		list = append(list, api.Option{Name: q.Name, Ask: q.Ask, Choices: site.Listed(q)})
 	}
-	return kinds
+	return list
 }
 
-// literal matches a word that is typed as help shows it.
-var literal = regexp.MustCompile(`^[a-z]+$`)
+func (src candidateSource) sites(o *cmdline.Candidates) {
+	for _, s := range readSites(src.paths) {
+		o.Add(s.Name, s.Title)
+	}
+}
 
-// values are the words of one of the kinds that are not on the line yet.
-func (at position) values(kinds []string, typed string) candidates {
-	src, err := newCandidateSource(at.config)
+// locations adds what `cp` copies from or to: local files, hosts, and once a host is typed
+// the files there.
+func (src candidateSource) locations(o *cmdline.Candidates, typed string) {
+	s := parseLocation(typed)
+	if s.host == "" {
+		o.Files = true
+		src.hosts(o, ":")
+		src.sessions(o, ":")
+		return
+	}
+	// Of a session it is the login node, which has the same home folder: completion starts
+	// nothing inside a job.
+	src.files(o, parseDestination(src.config, src.status(), s.host).Host, typed)
+}
+
+// files adds a connected host's files for HOST:PATH.
+func (src candidateSource) files(o *cmdline.Candidates, host, typed string) {
+	at := strings.LastIndexAny(typed, ":/") + 1
+	folder, begun := typed[:at], typed[at:]
+	stream, err := src.client.Stream(src.ctx, api.StreamRequest{Kind: api.StreamSFTP, Host: host, Connected: true, Spare: true, Unattended: true})
 	if err != nil {
-		return candidates{}
+		return
 	}
-	defer src.close()
-	var o candidates
-	for _, kind := range kinds {
-		switch kind {
-		case "SESSION":
-			src.sessions(&o, "")
-		case "HOST":
-			src.hosts(&o, "")
-		case "JOB":
-			src.jobs(&o, at.args)
-		case "ENDPOINT":
-			src.endpoints(&o, at.args)
-		case "SITE":
-			src.sites(&o)
-		case "NAME=VALUE":
-			src.choices(&o, at, typed)
-		case "SRC", "DST":
-			src.locations(&o, typed)
-		case "EDITOR":
-			for _, e := range editors {
-				o.add(e.command, e.title)
-			}
-		case "FILE", "DIR":
-			o.files = true
-		case "COMMAND":
-			o.list = append(o.list, commandCandidates(at.level.app.Commands).list...)
-		default:
-			if literal.MatchString(kind) {
-				o.add(kind, "")
-			}
+	names, _ := transfer.List(src.ctx, stream, parseLocation(folder).path, begun)
+	for _, name := range names {
+		if !strings.HasPrefix(name, ".") || strings.HasPrefix(begun, ".") {
+			o.Add(folder+name, "")
 		}
 	}
-	o.list = slices.DeleteFunc(o.list, func(x candidate) bool { return slices.Contains(at.args, x.word) })
-	return o
 }

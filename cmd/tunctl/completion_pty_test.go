@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tunctl/internal/client"
+	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
@@ -262,14 +263,14 @@ func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
 	u.cluster.Pause()
 	defer u.cluster.Resume()
 	began := time.Now()
-	if offered := u.tunctl(t, "cp", completionWord+"=practice:"); offered != "" {
+	if offered := u.tunctl(t, "cp", cmdline.CompletionWord+"=practice:"); offered != "" {
 		t.Errorf("offered %q", offered)
 	}
 	// The rest is the start of the program on a busy machine.
 	if took := time.Since(began); took < completionTimeout || took > completionTimeout+10*time.Second {
 		t.Errorf("the shell waited for %v", took)
 	}
-	if jobs := u.tunctl(t, "cancel", "practice", completionWord+"="); !strings.HasPrefix(jobs, u.job+"\ttrain.sh running") {
+	if jobs := u.tunctl(t, "cancel", "practice", cmdline.CompletionWord+"="); !strings.HasPrefix(jobs, u.job+"\ttrain.sh running") {
 		t.Errorf("offered %q", jobs)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/cmdline"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -33,7 +35,7 @@ func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
 			{"--help", "--"},
 			{"help", "--"},
 		} {
-			for _, ask := range []string{completionWord, completionWord + "=", completionWord + "=a", completionWord + "=-"} {
+			for _, ask := range []string{cmdline.CompletionWord, cmdline.CompletionWord + "=", cmdline.CompletionWord + "=a", cmdline.CompletionWord + "=-"} {
 				line := slices.Concat([]string{"tunctl"}, words, rest, []string{ask})
 				if err := runApp(app, line); err != nil || len(ran) > 0 {
 					t.Errorf("%q ran %q, %v", line, ran, err)
@@ -63,34 +65,6 @@ func eachOf(commands []*cli.Command, above []string, do func(c *cli.Command, wor
 	}
 }
 
-func TestWhatAnArgumentIsFollowsFromTheHelp(t *testing.T) {
-	for _, c := range []struct {
-		usage string
-		index int
-		want  string
-	}{
-		{"", 0, ""},
-		{"[SESSION]", 0, "SESSION"},
-		{"[SESSION]", 1, ""},
-		{"[SESSION...]", 2, "SESSION"},
-		{"[SESSION] TIME", 0, "SESSION"},
-		{"[SESSION | HOST JOB]", 0, "SESSION HOST"},
-		{"[SESSION | HOST JOB]", 1, "JOB"},
-		{"HOST|SESSION [COMMAND...]", 0, "HOST SESSION"},
-		{"HOST|SESSION ADDR:PORT | --gateway HOST|SESSION", 0, "HOST SESSION HOST SESSION"},
-		{"HOST SCRIPT [-- WORDS...]", 2, ""},
-		{"SRC... DST", 0, "SRC"},
-		{"SRC... DST", 1, "SRC DST"},
-		{"SRC... DST", 4, "SRC DST"},
-		{"bash|zsh", 0, "bash zsh"},
-		{"FILE|-", 0, "FILE -"},
-	} {
-		if got := strings.Join(argumentKind(c.usage, c.index), " "); got != c.want {
-			t.Errorf("argument %d of %q is %q, want %q", c.index, c.usage, got, c.want)
-		}
-	}
-}
-
 // A command whose help uses other words for its arguments would have no completion.
 func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 	known := []string{
@@ -99,8 +73,8 @@ func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 	}
 	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
 		for i := range strings.Fields(c.ArgsUsage) {
-			for _, kind := range argumentKind(c.ArgsUsage, i) {
-				if !slices.Contains(known, kind) && !literal.MatchString(kind) {
+			for _, kind := range cmdline.ArgumentKinds(c.ArgsUsage, i) {
+				if !slices.Contains(known, kind) && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") != "" {
 					t.Errorf("tunctl %s takes %q", strings.Join(words, " "), kind)
 				}
 			}
@@ -112,7 +86,7 @@ func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 func offersFor(t *testing.T, current string, words ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
-	line := slices.Concat([]string{"tunctl"}, words, []string{completionWord + "=" + current})
+	line := slices.Concat([]string{"tunctl"}, words, []string{cmdline.CompletionWord + "=" + current})
 	if code := run(line, strings.NewReader(""), &out, io.Discard); code != 0 {
 		t.Fatalf("%q ends with %d", line, code)
 	}
@@ -162,10 +136,10 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 		{[]string{"--config", sites, "up", "nb", "--with"}, "qos=sh", []string{"qos=short"}},
 		{[]string{"script", "archer2", "--with"}, "acc", []string{"account=\tWhich budget is charged, such as t01?"}},
 		{[]string{"up", "--as"}, "", []string{""}},
-		{[]string{"doctor", "--bundle"}, "", []string{filesToo}},
+		{[]string{"doctor", "--bundle"}, "", []string{cmdline.FilesToo}},
 		{[]string{"cancel", "narval"}, "", []string{""}},
 		{[]string{"forward", "narval"}, "", []string{""}},
-		{[]string{"cp"}, "nar", []string{"narval:\thost", filesToo}},
+		{[]string{"cp"}, "nar", []string{"narval:\thost", cmdline.FilesToo}},
 		{[]string{"cp"}, "narval:", []string{""}},
 		{[]string{"xyzzy"}, "", []string{""}},
 		{[]string{"config", "xyzzy"}, "", []string{""}},
@@ -180,8 +154,11 @@ func TestEveryFlagThatHelpShowsIsOffered(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
 		offered := offersFor(t, "-", words...)
-		for _, f := range visibleFlags(c.Flags) {
-			name := dashed(f.Names()[0])
+		for _, f := range cmdline.VisibleFlags(c.Flags) {
+			name := "--" + f.Names()[0]
+			if len(f.Names()[0]) == 1 {
+				name = name[1:]
+			}
 			if !slices.ContainsFunc(offered, func(line string) bool { return strings.HasPrefix(line, name+"\t") }) {
 				t.Errorf("tunctl %s offers %q, not %s with a description", strings.Join(words, " "), offered, name)
 			}

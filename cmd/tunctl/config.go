@@ -13,8 +13,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
-	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -114,56 +112,4 @@ func openEditor(ctx context.Context, file string) error {
 		return fmt.Errorf("editor %q: %w", words[0], err)
 	}
 	return nil
-}
-
-// appendConfig adds text at the end of the config file. A running agent has read it when
-// this returns.
-func appendConfig(ctx context.Context, p home.Paths, text string) error {
-	if err := configs.Append(p.Config, text); err != nil {
-		return err
-	}
-	if err := client.New(p).Reload(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
-		return err
-	}
-	return nil
-}
-
-// readConfig is the config, empty if it cannot be read: a name may be an alias of
-// ~/.ssh/config.
-func readConfig(p home.Paths) *configs.Config {
-	cfg, err := configs.Load(p.Config)
-	if err != nil {
-		return &configs.Config{Path: p.Config}
-	}
-	return cfg
-}
-
-// errNoConfig is wrapped when there is no config file.
-var errNoConfig = errors.New("no config file")
-
-// loadConfig reads the config for a command that needs one.
-func loadConfig(p home.Paths) (*configs.Config, error) {
-	cfg, err := configs.Load(p.Config)
-	return cfg, configError(p, err)
-}
-
-// configError explains why the config could not be read, if it could not.
-func configError(p home.Paths, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrNotExist):
-		return api.Errorf(api.CodeConfig, "%v at %s", errNoConfig, p.Config).Because(errors.Join(errNoConfig, err)).
-			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
-	}
-	return api.Errorf(api.CodeConfig, "%w", err)
-}
-
-// existingConfig reads the config; where there is no file, it is empty.
-func existingConfig(p home.Paths) (*configs.Config, error) {
-	cfg, err := loadConfig(p)
-	if err != nil && errors.Is(err, errNoConfig) {
-		return &configs.Config{Path: p.Config}, nil
-	}
-	return cfg, err
 }

@@ -18,6 +18,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
+	"tunctl/internal/cmdline"
 )
 
 // repository is the top of the source.
@@ -151,7 +152,7 @@ func understood(app *cli.App, words []string) error {
 			if !known(flags, word) {
 				return fmt.Errorf("no flag %s", word)
 			}
-			value = takesValue(flags, word)
+			value = cmdline.TakesValue(flags, word)
 		case placeholder.MatchString(word):
 			commands = nil
 		case word == "help" && len(commands) == len(app.Commands):
@@ -159,13 +160,13 @@ func understood(app *cli.App, words []string) error {
 		case commands != nil:
 			next := cli.Command{}
 			for one := range strings.SplitSeq(strings.ReplaceAll(word, `\|`, "|"), "|") {
-				c := findCommand(commands, one)
+				c := cmdline.FindCommand(commands, one)
 				if c == nil {
 					return fmt.Errorf("no command %q", one)
 				}
 				next.Flags = append(next.Flags, c.Flags...)
 				next.Subcommands = append(next.Subcommands, c.Subcommands...)
-				if c.HasName(sshName) {
+				if c.HasName(cmdline.SSHCommand) {
 					return nil // the rest is the remote's
 				}
 			}

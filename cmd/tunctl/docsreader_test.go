@@ -24,6 +24,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/freeport"
 	"tunctl/internal/home"
@@ -282,9 +283,9 @@ func (r *reader) isName(words []string) bool {
 		case value:
 			value = false
 		case strings.HasPrefix(word, "-"):
-			value = takesValue(last.Flags, word)
+			value = cmdline.TakesValue(last.Flags, word)
 		default:
-			if last = findCommand(last.Subcommands, word); last == nil {
+			if last = cmdline.FindCommand(last.Subcommands, word); last == nil {
 				return false
 			}
 		}

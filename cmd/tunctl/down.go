@@ -80,21 +80,6 @@ func down(ctx context.Context, inv *invocation) error {
 // noAgent is what status and down say where no agent is running.
 const noAgent = "the agent is not running: nothing is up; jobs are not affected"
 
-// reportFailures returns the error if there is one, and prints them if there are several.
-func reportFailures(t *term.Terminal, errs []error) error {
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	switch len(errs) {
-	case 0:
-		return nil
-	case 1:
-		return errs[0]
-	}
-	for _, err := range errs {
-		printError(t, err)
-	}
-	return exitError(exitCode(errs[0]))
-}
-
 const nothingToCancel = "no session is up or has a running job"
 
 // downRequests are the requests of the arguments, one for each session.

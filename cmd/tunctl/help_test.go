@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/cmdline"
 	"tunctl/internal/term"
 )
 
@@ -101,7 +103,7 @@ func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
 
 func TestFlagsForScriptsComeLast(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
-		flags := visibleFlags(c.Flags)
+		flags := cmdline.VisibleFlags(c.Flags)
 		if i := slices.IndexFunc(flags, func(f cli.DocGenerationFlag) bool { return f.Names()[0] == "json" }); i >= 0 && i != len(flags)-1 {
 			t.Errorf("%q shows --json before other flags", words)
 		}
@@ -114,7 +116,7 @@ func TestHelpIsNoArgumentOfACommand(t *testing.T) {
 	for _, name := range []string{"h", "help"} {
 		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
 		var got []string
-		findCommand(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
+		cmdline.FindCommand(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
 		if err := runApp(app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
 			t.Errorf("login %s gets %q, %v", name, got, err)
 		}
@@ -139,7 +141,7 @@ func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
 
 func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
 	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
-		if len(c.Subcommands) > 0 || c.HasName(sshName) {
+		if len(c.Subcommands) > 0 || c.HasName(cmdline.SSHCommand) {
 			return
 		}
 		if got, want := helpOf(t, append(append([]string{}, words...), "jupyter")...), helpOf(t, words...); got != want {
@@ -149,23 +151,13 @@ func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
 }
 
 func TestEveryCommandWithArgumentsShowsAnExample(t *testing.T) {
+	columns := regexp.MustCompile(`\S {2,}\S|^ {2}`)
 	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
-		example := func(line string) bool { return columns.MatchString(line) && strings.Contains(line, "tunctl "+c.Name) }
+		example := func(line string) bool {
+			return columns.MatchString(line) && strings.Contains(line, "tunctl "+c.Name)
+		}
 		if c.ArgsUsage != "" && !c.Hidden && !slices.ContainsFunc(strings.Split(c.Description, "\n"), example) {
 			t.Errorf("tunctl %s --help has no example", c.Name)
-		}
-	}
-}
-
-func TestReflowKeepsWhatIsIndented(t *testing.T) {
-	prose := strings.TrimSpace(strings.Repeat("some words ", 12))
-	got := reflow(prose + "\nand on\n\nbash:  source it\nzsh:   source it\n\n  tunctl up      as it is\n\nend")
-	if want := "\n\nbash:  source it\nzsh:   source it\n\n  tunctl up      as it is\n\nend"; !strings.HasSuffix(got, want) {
-		t.Errorf("got\n%s", got)
-	}
-	for line := range strings.SplitSeq(got, "\n") {
-		if term.TextWidth(line) > helpWidth {
-			t.Errorf("%d columns: %s", term.TextWidth(line), line)
 		}
 	}
 }

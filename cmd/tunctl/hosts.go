@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
-	"tunctl/internal/agent/settings"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
-	"tunctl/tunnel/sshconfig"
-	"tunctl/tunnel/userkeys"
 )
 
 func hostsCommand(t *term.Terminal) *cli.Command {
@@ -94,35 +89,6 @@ func suggestHosts(t *term.Terminal, cfg *configs.Config, typed []string) {
 			t.Say("tunctl: hint: %s is neither in the config nor in your ssh config; did you mean %s?", name, near[0])
 		}
 	}
-}
-
-// knownHosts are the config's hosts and the ssh config's aliases.
-func knownHosts(cfg *configs.Config) []string {
-	names := cfg.HostNames()
-	if aliases, err := sshconfig.Aliases(sshConfigFile(cfg)); err == nil {
-		names = append(names, aliases...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// resolver reads host settings as the agent does.
-func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	return settings.Resolver(cfg, readSites(p), sshConfigFile(cfg))
-}
-
-func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
-	settings, err := read.Settings(ctx, name)
-	h := settings.Host()
-	h.Alias, h.CertificateEnds = name, userkeys.CertificateEnds(&settings)
-	return h, err
-}
-
-func sshConfigFile(cfg *configs.Config) string {
-	if f := os.Getenv("TUNCTL_SSH_CONFIG"); f != "" {
-		return f
-	}
-	return cfg.SSHConfig
 }
 
 // withState adds the host's state as the agent has it.

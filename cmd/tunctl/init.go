@@ -1,18 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/show"
+	"tunctl/internal/setup"
 	"tunctl/internal/term"
 )
 
@@ -58,7 +59,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// setUp asks the person, adds to the config and tries to log in.
+// setUp reads the flags, and asks for what they leave open.
 func setUp(ctx context.Context, inv *invocation) error {
 	cfg, err := existingConfig(inv.paths)
 	if err != nil {
@@ -67,71 +68,55 @@ func setUp(ctx context.Context, inv *invocation) error {
 	if _, err := inv.client.Status(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) && !inv.Bool("print") {
 		return err // as of an agent with another config: it would not know what is added
 	}
-	i, err := newInterview(inv, cfg, loadSites(inv.Terminal, inv.paths))
+	o, err := setupOptions(inv, loadSites(inv.Terminal, inv.paths))
 	if err != nil {
 		return err
 	}
-	if err := i.run(ctx); err != nil {
-		return err
-	}
-	text, err := i.text()
-	if err != nil {
-		return err
-	}
-	if inv.Bool("print") {
-		_, err := io.WriteString(inv.Out, text)
-		return err
-	}
-	if err := appendConfig(ctx, inv.paths, text); err != nil {
-		return err
-	}
-	inv.Say("%s added to %s:", inv.Paint(term.Green, "✓"), inv.paths.Config)
-	fmt.Fprintf(inv.Err, "\n%s\n", text) // as it is in the file, with long lines
-	if !inv.Bool("no-login") && !i.loggedIn {
-		if err := inv.tryLogin(ctx, i.host, "login"); err != nil {
+	o.Config, o.SSHConfig, o.Client = cfg, sshConfigFile(cfg), inv.client
+	o.Login = func(ctx context.Context, host string) error {
+		if _, err := inv.ensureAgent(ctx); err != nil {
 			return err
 		}
+		if err := inv.client.Reload(ctx); err != nil {
+			return err
+		}
+		return inv.login(ctx, host, api.KeepNot)
 	}
-	if i.loggedIn && (i.submit != "" || !i.adopts) {
-		inv.checkJob(ctx, i.session)
-	}
-	inv.Say("Next: tunctl up %s", i.session)
-	return nil
+	return setup.Run(ctx, inv.Terminal, o)
 }
 
-// checkJob asks the scheduler whether it would accept the session's job, which is not
-// submitted.
-func (inv *invocation) checkJob(ctx context.Context, session string) {
-	inv.Draw("asking the scheduler whether it accepts the job …")
-	var preview api.Preview
-	err := inv.client.Preview(ctx, api.PreviewRequest{Session: session, With: []api.Choices{{}}}, func(p api.Preview) { preview = p })
-	inv.Draw("")
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		inv.Say("%s could not check the job: %v", inv.Paint(term.Yellow, "!"), err)
-	case preview.Refused != "":
-		inv.Say("%s %s\n`tunctl config edit` changes its answers", inv.Paint(term.Yellow, "!"), api.Sanitize(preview.Refused))
-	case preview.Start.IsZero() && preview.Why != "": // perhaps that the job was submitted, and is cancelled
-		inv.Say("%s", api.Sanitize(preview.Why))
-	case !preview.Start.IsZero():
-		inv.Say("%s the scheduler would accept the job; start: %s", inv.Paint(term.Green, "✓"), api.Sanitize(show.Start(preview, time.Now())))
+// setupOptions are the answers that were given as flags.
+func setupOptions(inv *invocation, sites configs.Sites) (setup.Options, error) {
+	o := setup.Options{
+		Argument: inv.Args().First(), Host: inv.String("host"), Entrance: inv.String("entrance"), User: inv.String("user"),
+		Scheduler: inv.String("scheduler"), App: inv.String("app"), Session: inv.String("session"), Job: inv.String("job"),
+		NoLook: inv.Bool("no-look"), NoLogin: inv.Bool("no-login"), Print: inv.Bool("print"), Sites: sites,
 	}
-}
-
-// tryLogin logs in as `tunctl up` would. If that fails, the config stays, and the command again
-// tries again.
-func (inv *invocation) tryLogin(ctx context.Context, host, again string) error {
-	if _, err := inv.ensureAgent(ctx); err != nil {
-		return err
+	if err := inv.atMostOne("site or host"); err != nil {
+		return o, err
 	}
-	if err := inv.client.Reload(ctx); err != nil {
-		return err
+	if !slices.Contains(configs.BuiltinJobs(), o.App) {
+		return o, usagef("--app takes %s, not %q", strings.Join(configs.BuiltinJobs(), ", "), o.App)
 	}
-	err := inv.login(ctx, host, api.KeepNot)
-	if err == nil || ctx.Err() != nil {
-		return err
+	if o.App == configs.CommandJob {
+		return o, api.Errorf(api.CodeUsage, "init cannot know the command to run").
+			WithHint("add a session with submit = \"builtin:command\" and command = \"…\" to the config: `tunctl config edit`")
 	}
-	inv.Say("The login failed, but the config was written: `tunctl %s %s` tries again.\n`tunctl config edit` changes or removes it.", again, host)
-	return err
+	if err := setup.CheckSessionName(cmp.Or(o.Session, o.App)); err != nil {
+		return o, err
+	}
+	if strings.ContainsAny(o.Host, " \t") {
+		return o, usagef("--host takes a host without spaces, not %q", o.Host)
+	}
+	var err error
+	if o.With, err = answersOf(inv.Context); err != nil {
+		return o, err
+	}
+	if o.Submit, err = findScript(inv.String("submit")); err != nil {
+		return o, err
+	}
+	if strings.HasPrefix(o.Submit, "builtin:") {
+		return o, usagef("--submit takes a script of yours, not %q: --app names the jobs that come with tunctl", o.Submit)
+	}
+	return o, nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/ptytest"
 )
 
@@ -70,7 +71,7 @@ func TestMakeInstallInstallsAllThatMakeUninstallRemoves(t *testing.T) {
 		"/opt/tunctl/share/applications/tunctl.desktop":            0o644,
 		"/opt/tunctl/share/icons/hicolor/scalable/apps/tunctl.svg": 0o644,
 	}
-	for page := range manPages(newApp(strings.NewReader(""), io.Discard, io.Discard)) {
+	for page := range cmdline.ManPages(newApp(strings.NewReader(""), io.Discard, io.Discard), version()) {
 		want["/opt/tunctl/share/man/man1/"+page] = 0o644
 	}
 	got := filesIn(t, root)

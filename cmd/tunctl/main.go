@@ -4,9 +4,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,8 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/api"
-	"tunctl/internal/home"
+	"tunctl/internal/cmdline"
 	"tunctl/internal/term"
 	"tunctl/tunnel/openssh"
 )
@@ -55,10 +52,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // runApp runs a command, or completes its line for a shell.
 func runApp(app *cli.App, args []string) error {
-	if at, ok := parsePartialLine(app, args); ok {
-		return at.complete(app.Writer)
+	if at, ok := cmdline.ParsePartial(app, args); ok {
+		return completeLine(app.Writer, at)
 	}
-	args, err := reorder(app, args)
+	args, err := cmdline.Reorder(app, args)
 	if err != nil {
 		return err
 	}
@@ -71,28 +68,26 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:  "tunctl",
 		Usage: "a notebook on a supercomputer, one command away",
-		Description: reflow(`Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
+		Description: `Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
 			Reconnects automatically when the laptop wakes up or the network changes.
 
-			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`),
+			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`,
 		HideHelpCommand: true, // helpCommand replaces it
 		Reader:          stdin,
 		Writer:          stdout,
 		ErrWriter:       stderr,
 		ExitErrHandler:  func(*cli.Context, error) {}, // run prints the error, once
-		OnUsageError:    usageError,
 		Before:          freeMainThread,
-		Action:          noCommand,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
 			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
 			cli.HelpFlag, // the library adds it only with its own help command
 		},
-		Commands: withCommonHelp(commands(t)),
+		Commands: commands(t),
 
 		DisableSliceFlagSeparator: true, // --with modules="a,b" is one value
 	}
-	app.CustomAppHelpTemplate = frontPage(app)
+	cmdline.AddHelp(app, frontPageCommands)
 	return app
 }
 
@@ -121,7 +116,7 @@ func commands(t *term.Terminal) []*cli.Command {
 			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), mcpCommand(t), completionCommand(t)),
 		chapter("Troubleshooting",
 			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
-		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), helpCommand(t)}, // hidden
+		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), cmdline.HelpCommand(t.Out)}, // hidden
 	)
 }
 
@@ -132,65 +127,6 @@ func chapter(name string, commands ...*cli.Command) []*cli.Command {
 	return commands
 }
 
-func usageError(c *cli.Context, err error, _ bool) error {
-	name := "tunctl"
-	if c.Command != nil && c.Command.Name != "" {
-		name = c.Command.HelpName
-	}
-	return api.Errorf(api.CodeUsage, "%w", err).WithHint("`%s --help` lists the flags", name)
-}
-
-func usagef(format string, args ...any) error {
-	return api.Errorf(api.CodeUsage, "%s", fmt.Sprintf(format, args...))
-}
-
-// exitError ends the program with an exit code; the message was printed before.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-// printError prints an error and its hint, if it has one.
-func printError(t *term.Terminal, err error) {
-	if _, silent := errors.AsType[exitError](err); silent {
-		return
-	}
-	t.Say("tunctl: error: %v", err)
-	if hint := hintOf(err); hint != "" {
-		t.Say("tunctl: hint: %s", hint)
-	}
-}
-
-// hintOf is what a person can do about an error; empty if that is not known.
-func hintOf(err error) string {
-	return cmp.Or(api.HintOf(err), home.FullDiskHint(err))
-}
-
-// The exit codes, a contract with scripts.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitNeedsPerson = 3
-	exitTimeout     = 4
-	exitAgent       = 5
-	exitInterrupted = 130
-)
-
-func exitCode(err error) int {
-	if err == nil {
-		return 0
-	}
-	if code, ok := errors.AsType[exitError](err); ok {
-		return int(code)
-	}
-	switch {
-	case api.HasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
-		return exitUsage
-	case api.HasCode(err, api.CodeNeedsPerson):
-		return exitNeedsPerson
-	case api.HasCode(err, api.CodeTimeout):
-		return exitTimeout
-	case api.HasCode(err, api.CodeAgent):
-		return exitAgent
-	}
-	return exitFailed
-}
+// frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
+// `tunctl help all` shows the others.
+var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}

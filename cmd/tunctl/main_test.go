@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/script",
-		Setup: setup,
+		Setup: prepareScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"cluster": startCluster,
 			"fault":   fault,
@@ -72,9 +72,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setup gives each script a home of its own, and looks at its agent's log for
+// prepareScript gives each script a home of its own, and looks at its agent's log for
 // races and secrets when it is over.
-func setup(env *testscript.Env) error {
+func prepareScript(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	for name, value := range map[string]string{
 		"HOME":               env.WorkDir,

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/cmdline"
+
 	"github.com/urfave/cli/v2"
 )
 
 func TestEveryCommandHasAManPageWithEveryFlag(t *testing.T) {
 	app := newApp(strings.NewReader(""), io.Discard, io.Discard)
-	pages := manPages(app)
+	pages := cmdline.ManPages(app, version())
 	for _, c := range app.Commands {
 		page, ok := pages["tunctl-"+c.Name+".1"]
 		if ok == c.Hidden {
@@ -21,13 +23,13 @@ func TestEveryCommandHasAManPageWithEveryFlag(t *testing.T) {
 		if c.Hidden {
 			continue
 		}
-		if !strings.Contains(pages["tunctl.1"], escapeRoff("tunctl-"+c.Name+"(1)")) {
+		if !strings.Contains(pages["tunctl.1"], strings.ReplaceAll("tunctl-"+c.Name+"(1)", "-", `\-`)) {
 			t.Errorf("tunctl(1) does not name %q", c.Name)
 		}
 		for _, one := range append([]*cli.Command{c}, c.Subcommands...) {
-			for _, f := range visibleFlags(one.Flags) {
+			for _, f := range cmdline.VisibleFlags(one.Flags) {
 				for _, name := range f.Names() {
-					if !strings.Contains(page, escapeRoff("-"+name)) {
+					if !strings.Contains(page, strings.ReplaceAll("-"+name, "-", `\-`)) {
 						t.Errorf("tunctl-%s(1) does not name --%s of %q", c.Name, name, one.Name)
 					}
 				}
@@ -41,7 +43,7 @@ func TestTroffHasNothingToSayAboutAManPage(t *testing.T) {
 	if err != nil {
 		t.Skip("no groff here")
 	}
-	for name, text := range manPages(newApp(strings.NewReader(""), io.Discard, io.Discard)) {
+	for name, text := range cmdline.ManPages(newApp(strings.NewReader(""), io.Discard, io.Discard), version()) {
 		cmd := exec.CommandContext(t.Context(), groff, "-ww", "-Kutf8", "-Tutf8", "-man")
 		cmd.Stdin = strings.NewReader(text)
 		var complaints bytes.Buffer
@@ -53,22 +55,5 @@ func TestTroffHasNothingToSayAboutAManPage(t *testing.T) {
 		if !bytes.Contains(out, []byte("User Commands")) {
 			t.Errorf("%s has no head:\n%s", name, out)
 		}
-	}
-}
-
-func TestWordsForTroffAreShownAsTheyAre(t *testing.T) {
-	for in, want := range map[string]string{
-		"give `--cancel` too": `give \fB\-\-cancel\fR too`,
-		`a\b`:                 `a\eb`,
-		"one ` alone":         "one ` alone",
-	} {
-		if got := boldCode(in); got != want {
-			t.Errorf("boldCode(%q) = %q, want %q", in, got, want)
-		}
-	}
-	p := &manPage{}
-	p.text(".so /etc/passwd")
-	if got := p.String(); got != `\&.so /etc/passwd`+"\n" {
-		t.Errorf("a macro slipped in: %q", got)
 	}
 }

@@ -61,21 +61,6 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// loadSites returns the sites, and reports those that cannot be read.
-func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
-	sites, err := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
-	if err != nil {
-		t.Say("%v", err)
-	}
-	return sites
-}
-
-// readSites returns the sites that can be read; `tunctl sites` reports the others.
-func readSites(p home.Paths) configs.Sites {
-	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
-	return sites
-}
-
 func listSites(out io.Writer, sites configs.Sites, p home.Paths) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SITE\tSCHEDULER\tDESCRIPTION")
@@ -142,7 +127,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	fact("before login", s.Before)
 	fact("login", s.Login)
 	fact("login page", strings.Join(s.LoginPages, ", "))
-	fact("certificate", certificateText(s.Certificate))
+	fact("certificate", s.Certificate.Text())
 	reach := make([]string, len(s.Reach))
 	for i, r := range s.Reach {
 		reach[i] = string(r)
@@ -162,7 +147,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	for _, u := range s.Unsure {
 		what, text, _ := strings.Cut(u, ":")
-		fact("not verified", topicText(what)+":"+text)
+		fact("not verified", configs.TopicText(what)+":"+text)
 	}
 	for _, h := range s.Help {
 		fact("help", h)
@@ -172,7 +157,7 @@ func describeSite(w io.Writer, s configs.Site) {
 		fmt.Fprintln(w, "  settings of the job, for with = { … } in the session's section of the config:")
 	}
 	for _, q := range s.Questions {
-		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, defaultOf(q))
+		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, q.DefaultText())
 	}
 }
 
@@ -203,35 +188,6 @@ func limitsText(s configs.Site) string {
 	add(s.Limits.Retry > 0, "attempts to connect at least %s apart", period(s.Limits.Retry))
 	add(s.Limits.Refusals > 0, "no login after %s", show.Count(s.Limits.Refusals, "refusal"))
 	return strings.Join(parts, "; ")
-}
-
-// certificateText says how long a login certificate is valid, and how to get one; "" where none
-// is needed.
-func certificateText(c configs.Certificate) string {
-	var parts []string
-	if c.Lifetime > 0 {
-		parts = append(parts, "valid for "+c.Lifetime.Words())
-	}
-	if c.Renew != "" {
-		parts = append(parts, fmt.Sprintf("get one with `%s`, which before_login in the config can run", c.Renew))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// topicText is the topic of an entry of a site file, as other texts call it.
-func topicText(key string) string {
-	words := map[string]string{"entrance": "login node", "balance": "quota", "defaults": "suggested answers"}
-	return cmp.Or(words[key], key)
-}
-
-func defaultOf(q configs.Question) string {
-	switch {
-	case q.Default != "":
-		return " [" + q.Default + "]"
-	case q.Required:
-		return " (required)"
-	}
-	return ""
 }
 
 // checkSite reads a site file and reports what is wrong with it, and what is missing.

@@ -13,11 +13,10 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/cmdline"
 	"tunctl/internal/gateway"
 	"tunctl/internal/term"
 )
-
-const sshName = "ssh"
 
 // exitConnectionFailed is the exit status of `tunctl ssh` when it fails itself, not the
 // command.
@@ -25,7 +24,7 @@ const exitConnectionFailed = 255
 
 func sshCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
-		Name:      sshName,
+		Name:      cmdline.SSHCommand,
 		Usage:     "run a shell or a command on a host or inside a job",
 		ArgsUsage: "HOST|SESSION [COMMAND...]",
 		Description: `Needs no second login and no second one-time code: it uses the agent's connection. SESSION means inside

@@ -68,7 +68,10 @@ func findScript(script string) (string, error) {
 	if err == nil {
 		_, err = os.Stat(whole)
 	}
-	return localPrefix + whole, asUsage(err)
+	if err != nil {
+		return "", api.Errorf(api.CodeUsage, "%w", err)
+	}
+	return localPrefix + whole, nil
 }
 
 func submit(ctx context.Context, inv *invocation) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/cmdline"
 	"tunctl/internal/term"
 )
 
@@ -38,12 +39,9 @@ func revision() string {
 	return full[:min(len(full), 12)]
 }
 
-// versionName is the command that --version runs.
-const versionName = "version"
-
 func versionCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
-		Name:  versionName,
+		Name:  cmdline.VersionCommand,
 		Usage: "print the version",
 		Action: func(*cli.Context) error {
 			facts := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}

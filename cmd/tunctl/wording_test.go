@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/wording"
 )
 
@@ -15,7 +16,7 @@ import (
 // strings, and wrapped.
 func TestHelpAndManPagesUsePlainWords(t *testing.T) {
 	app := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
-	for name, text := range manPages(app) {
+	for name, text := range cmdline.ManPages(app, version()) {
 		for _, f := range wording.Find(text) {
 			t.Errorf("man page %s: %s", name, f)
 		}

@@ -24,7 +24,7 @@ const clockSkew = 2 * time.Minute
 
 // checkup checks a host, or a session there, over its existing connection.
 type checkup struct {
-	agent   *Agent
+	agent   *shared
 	host    *tunnel.Host
 	name    string
 	session *session // nil: the host alone
@@ -32,8 +32,8 @@ type checkup struct {
 }
 
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
-func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
-	c := &checkup{agent: a, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
+func (a *server) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
+	c := &checkup{agent: a.shared, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
 	if err := a.hosts.Connected(req.Host); err != nil {
 		return api.CheckResponse{}, err
 	}
@@ -45,7 +45,7 @@ func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.Chec
 		c.forwarding(ctx)
 		return api.CheckResponse{Checks: c.checks}, nil
 	}
-	s, err := a.session(req.Session)
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.CheckResponse{}, err
 	}
@@ -199,7 +199,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 
 // log reads the job's log as the session does, and reports what the detector finds.
 func (c *checkup) log(ctx context.Context, job api.Job) {
-	path := c.session.logPath(job)
+	path := c.session.log().Path(job)
 	if path == "" {
 		c.add("log", api.CheckUnknown, "the scheduler does not report the log path of the job",
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
@@ -207,7 +207,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	}
 	detector := c.agent.settings.Detector(c.session.config().App)
 	size := 0
-	err := joblog.Read(ctx, c.session.logReader(), path, func(chunk joblog.Chunk) {
+	err := joblog.Read(ctx, c.session.log().Reader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})

@@ -20,6 +20,7 @@ import (
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/node"
 )
 
 // machine is where programs run and connections begin: a host, or a node inside a job.
@@ -80,16 +81,16 @@ type jobNodes struct {
 
 	mu     sync.Mutex
 	job    api.Job
-	server string                  // the node of its server, if that is known
-	port   int                     // of its server; 0: not known
-	open   map[string]*tunnel.Node // by name; each is connected when it is first used
+	server string                // the node of its server, if that is known
+	port   int                   // of its server; 0: not known
+	open   map[string]*node.Node // by name; each is connected when it is first used
 	// notices are what a person should know about the way into the job. The first who runs
 	// something there is told.
 	notices []string
 }
 
 func newJobNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobNodes {
-	n := &jobNodes{session: s, host: host, jobs: jobs, open: map[string]*tunnel.Node{}}
+	n := &jobNodes{session: s, host: host, jobs: jobs, open: map[string]*node.Node{}}
 	n.run, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -165,12 +166,12 @@ func listNodes(all []string) string {
 var errRunOver = errors.New("the job has ended, or moved to another node")
 
 // node returns the node of that name, which is connected when it is first used.
-func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) {
+func (n *jobNodes) node(ctx context.Context, name string) (*node.Node, error) {
 	n.mu.Lock()
-	node, job := n.open[name], n.job
+	known, job := n.open[name], n.job
 	n.mu.Unlock()
-	if node != nil {
-		return node, nil
+	if known != nil {
+		return known, nil
 	}
 	var since time.Time // other names of the node are looked up
 	n.session.mu.Lock()
@@ -179,7 +180,7 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	if reached {
 		since = time.Now() // this one is enough
 	}
-	o := tunnel.NodeOptions{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
+	o := node.Options{Names: n.dialNames(ctx, "", name, since), Notice: n.addNotice}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
@@ -197,7 +198,7 @@ func (n *jobNodes) node(ctx context.Context, name string) (*tunnel.Node, error) 
 	case n.run.Err() != nil:
 		return nil, errRunOver
 	case n.open[name] == nil: // else another caller was faster
-		n.open[name] = n.host.Node(o)
+		n.open[name] = n.session.agent.hosts.Node(n.host, o)
 		n.open[name].SetServer(n.port)
 	}
 	return n.open[name], nil

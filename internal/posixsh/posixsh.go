@@ -51,3 +51,9 @@ func QuotePath(path string) string {
 	}
 	return Quote(path)
 }
+
+// IsWord reports whether text is only an address, a name or a number, without a meaning to
+// a shell or as an option.
+func IsWord(text string) bool {
+	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:+-[]") == ""
+}

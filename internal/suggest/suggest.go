@@ -110,3 +110,12 @@ func edits(a, b []rune) int {
 	}
 	return last[len(b)]
 }
+
+// DidYouMean ends a message about an unknown word with the nearest known one, if any is near.
+func DidYouMean(typed string, among []string) string {
+	near := Nearest(typed, among)
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + near[0] + "?"
+}

@@ -66,6 +66,10 @@ func Of(err error) Class {
 	return Unknown
 }
 
+// IsFinal reports whether what failed like this must not be tried again by itself: the site
+// counts refused logins.
+func (c Class) IsFinal() bool { return c == Refused || c == NeedsUser || c == Permanent }
+
 // OfStart is the class of a program that could not be started: a missing one stays
 // missing, while a system without free processes may have some later.
 func OfStart(err error) Class {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 
@@ -45,11 +46,11 @@ func TestTheOtherKeyOfASharedNameIsAdded(t *testing.T) {
 		"a key that is not published":    {two, 1, "SHA256:other", false, "It publishes SHA256:other", "add this line"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shown := newSigner(t).PublicKey()
+			shown := sshtest.NewSigner(t).PublicKey()
 			file := filepath.Join(t.TempDir(), "known_hosts")
 			known := ""
 			for range tt.known {
-				known += "login " + authorized(newSigner(t).PublicKey()) + "\n"
+				known += "login " + authorized(sshtest.NewSigner(t).PublicKey()) + "\n"
 			}
 			write(t, file, known)
 			o := Options{

@@ -2,7 +2,6 @@ package hostkey
 
 import (
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
@@ -16,21 +15,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
-
-func newSigner(t testing.TB) ssh.Signer {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 func authorized(key ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
@@ -58,7 +45,7 @@ func TestRevokedHostKeysAreRefused(t *testing.T) {
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		needsKeygen(t)
 	}
-	ca, key, unrelated := newSigner(t), newSigner(t), newSigner(t).PublicKey()
+	ca, key, unrelated := sshtest.NewSigner(t), sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
 	cert := certify(t, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial, c.KeyId = 70, "login node" })
 	fingerprint := func(k ssh.PublicKey) string { return "hash: " + ssh.FingerprintSHA256(k) + "\n" }
 	ecdsaKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -147,7 +134,7 @@ func makeKRL(t testing.TB, path, spec string, ca ssh.PublicKey) {
 func FuzzKRL(f *testing.F) {
 	f.Add([]byte(krlMagic + "\x00\x00\x00\x01" + strings.Repeat("\x00", 32) + "\x02\x00\x00\x00\x08\x00\x00\x00\x04abcd"))
 	f.Add([]byte(krlMagic + "\x00\x00\x00\x01" + strings.Repeat("\x00", 32) + "\x01\xff\xff\xff\xff"))
-	ca, key := newSigner(f), newSigner(f)
+	ca, key := sshtest.NewSigner(f), sshtest.NewSigner(f)
 	cert := certify(f, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial = 7 })
 	f.Fuzz(func(t *testing.T, content []byte) {
 		list, err := parseKRL(content)

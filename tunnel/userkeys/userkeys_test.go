@@ -1,7 +1,6 @@
 package userkeys
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
 	"net"
@@ -14,46 +13,12 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
-
-func newSigner(t testing.TB) ssh.Signer {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// newKeyFile writes a new private key.
-func newKeyFile(t testing.TB) (path string, public ssh.PublicKey) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = t.TempDir() + "/id"
-	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, s.PublicKey()
-}
 
 func serveAgent(t *testing.T, a agent.Agent) string {
 	t.Helper()
@@ -103,7 +68,7 @@ func writeCertificate(t *testing.T, path string, ca ssh.Signer, key ssh.PublicKe
 // ringOf is an agent that holds a new key.
 func ringOf(t *testing.T) (agent.Agent, ssh.PublicKey) {
 	t.Helper()
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +96,7 @@ func TestAPuttyKeyIsExplained(t *testing.T) {
 }
 
 func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
-	path, _ := newKeyFile(t)
+	path, _ := sshtest.NewKeyFile(t)
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -200,17 +165,17 @@ func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
 }
 
 func TestTheEndOfACertificateFileIsKnownWithoutALogin(t *testing.T) {
-	path, public := newKeyFile(t)
+	path, public := sshtest.NewKeyFile(t)
 	s := sshconfig.Settings{IdentityFiles: []string{path}}
 	if ends := CertificateEnds(&s); !ends.IsZero() {
 		t.Errorf("without a certificate: %v", ends)
 	}
-	writeCertificate(t, path+"-cert.pub", newSigner(t), public, time.Hour)
+	writeCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, time.Hour)
 	if left := time.Until(CertificateEnds(&s)); left < 59*time.Minute || left > time.Hour {
 		t.Errorf("it ends in %v", left)
 	}
 	other := path + "-other-cert.pub"
-	writeCertificate(t, other, newSigner(t), public, 3*time.Hour)
+	writeCertificate(t, other, sshtest.NewSigner(t), public, 3*time.Hour)
 	s.CertificateFiles = []string{other}
 	if left := time.Until(CertificateEnds(&s)); left < 2*time.Hour { // the one that serves longest
 		t.Errorf("it ends in %v", left)

@@ -54,6 +54,7 @@ type Hosts struct {
 	envs     envs
 	watchers watchers
 	quotas   quotas
+	nodes    nodes
 }
 
 // New returns the hosts. Nothing is connected before Start.

@@ -44,7 +44,7 @@ type Host interface {
 	Changed() <-chan struct{}
 }
 
-// Node is a connection to a compute node. A tunnel.Node is one.
+// Node is a connection to a compute node. A node.Node is one.
 type Node interface {
 	forward.Dialer
 	// Limited reports whether a connection takes a session of the host.

@@ -17,31 +17,35 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
 	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/peer", "internal/show"},
+	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
+	"internal/editor":    {"internal/api"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/transfer":  {"internal/ctxtime"},
+	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/show", "internal/suggest", "internal/term", "tunnel", "tunnel/sshconfig"},
 	"internal/show":      {"internal/api", "internal/term"},
 	"internal/term":      {"internal/api"},
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
+	"internal/agent/logs":      {"configs", "internal/agent/localapi", "internal/api", "jobwatch/joblog", "jobwatch/remote"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
 	"internal/gateway":         {"internal/atomicfile"},
 	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 	"internal/agent/events":    {"internal/api", "tunnel/failure"},
-	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/sshconfig"},
+	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
 	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
@@ -50,10 +54,11 @@ var imports = map[string][]string{
 	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/step", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/posixsh", "tunnel", "tunnel/failure", "tunnel/retry", "tunnel/step"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
 	"tunnel/retry":     {"internal/api", "tunnel/failure"},
@@ -113,6 +118,7 @@ var imports = map[string][]string{
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
 	"internal/dev/testprogram":     {},
+	"internal/dev/sshtest":         {},
 	"internal/dev/steptest":        {},
 	"internal/dev/testreport":      {},
 	"internal/dev/winetest":        {},
@@ -130,6 +136,9 @@ var never = []struct{ from, to string }{
 	{"jobwatch/joblog", "tunctl/jobwatch/sched"},
 	{"jobwatch/sched", "tunctl/jobwatch/joblog"},
 	{"jobwatch/sched", "tunctl/jobwatch/detect"},
+	// A node is given a Link, and chooses among routes: a connection knows none of them.
+	{"tunnel", "tunctl/tunnel/node"},
+	{"tunnel", "tunctl/tunnel/step"},
 	// A forward is given a Dialer.
 	{"tunnel", "tunctl/tunnel/forward"},
 	{"tunnel/forward", "golang.org/x/crypto/ssh"},
@@ -157,6 +166,7 @@ var never = []struct{ from, to string }{
 	{"internal/show", "tunctl/internal/agent"},
 	{"internal/show", "tunctl/internal/client"},
 	{"internal/action", "tunctl/internal/agent"},
+	{"internal/setup", "tunctl/internal/agent"},
 	// The agent has no desktop: it may run where nobody is logged in.
 	{"internal/agent", "tunctl/internal/desktop"},
 	{"internal/agent", "tunctl/internal/client"},

@@ -12,10 +12,11 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/passwords", "internal/agent/probe",
-	"internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/gridengine", "jobwatch/joblog",
-	"jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched", "jobwatch/slurm", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/openssh", "tunnel/sshconfig", "tunnel/step",
-	"tunnel/userkeys",
+	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/passwords",
+	"internal/agent/probe", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
+	"jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched",
+	"jobwatch/slurm", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/node", "tunnel/openssh", "tunnel/sshconfig",
+	"tunnel/step", "tunnel/userkeys",
 }
 
 // withoutBound are functions and methods that read to an end which a host may never send,
@@ -49,8 +50,8 @@ var bounded = []struct{ file, read, why string }{
 	{"tunnel/exec.go", "x.Stdout", "of a limitedBuffer"},
 	{"tunnel/exec.go", "x.Stderr", "of a limitedBuffer"},
 	{"tunnel/forward/hostcheck.go", "io.Copy", "to io.Discard"},
-	{"tunnel/node_hop.go", "r.Stdout", "a Result, which is bounded"},
-	{"tunnel/node_stream.go", "s.session.Stderr", "a stderrBuffer"},
+	{"tunnel/hop.go", "r.Stdout", "a Result, which is bounded"},
+	{"tunnel/stream.go", "s.session.Stderr", "a stderrBuffer"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/openssh/listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},

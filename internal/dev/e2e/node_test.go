@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/dev/real"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/node"
 )
 
 // echoJob serves the loopback of its node: what comes is sent back, to the last byte
@@ -79,7 +80,7 @@ func TestEveryWayOntoANodeCarriesEveryByte(t *testing.T) {
 	} {
 		t.Run(tt.way, func(t *testing.T) {
 			tt.before()
-			node := connected(t, lab, tt.host).Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job})
+			node := node.New(connected(t, lab, tt.host).Link(), node.Options{Names: []string{"cn01"}, Job: job})
 			defer node.Close()
 			began := time.Now()
 			echoes(t, node)

@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 	"tunctl/tunnel"
+	"tunctl/tunnel/node"
 )
 
 // colourJob does nothing, with a variable of its own.
@@ -27,7 +28,7 @@ exec sleep 600
 `
 
 // begin starts a command inside a job and returns its channel.
-func begin(t *testing.T, n *tunnel.Node, command string) (ssh.Channel, error) {
+func begin(t *testing.T, n *node.Node, command string) (ssh.Channel, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -48,7 +49,7 @@ func begin(t *testing.T, n *tunnel.Node, command string) (ssh.Channel, error) {
 }
 
 // printed is what a command inside a job prints.
-func printed(t *testing.T, n *tunnel.Node, command string) (string, error) {
+func printed(t *testing.T, n *node.Node, command string) (string, error) {
 	t.Helper()
 	ch, err := begin(t, n, command)
 	if err != nil {
@@ -95,11 +96,14 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 	defer l.lab.Cancel(job)
 	var mu sync.Mutex
 	var told []string
-	node := l.mustLogin("lab-login").Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job, Notice: func(text string) {
+	o := node.Options{Names: []string{"cn01"}, Job: job, Learned: &node.Learned{}}
+	newNode := func() *node.Node { return node.New(l.mustLogin("lab-login").Link(), o) }
+	o.Notice = func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, text)
-	}})
+	}
+	node := newNode()
 	defer node.Close()
 	want := job + " red cn01"
 	if got, err := printed(t, node, "echo $SLURM_JOB_ID $COLOUR $(hostname)"); err != nil || got != want {
@@ -147,7 +151,8 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 
 	l.lab.Cancel(job)
 	l.lab.WaitJob(job, "CANCELLED", "COMPLETING")
-	after := l.mustLogin("lab-login").Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job})
+	o.Notice = nil
+	after := newNode()
 	defer after.Close()
 	until(t, "the end of the job", func() bool {
 		_, err := printed(t, after, "true")
@@ -162,7 +167,7 @@ func TestALoginThatTheNodeAdoptsNeedsNoStep(t *testing.T) {
 	l := newLaptop(t, options{lab: real.Options{Adopt: true}})
 	job := l.lab.Submit(colourJob)
 	l.lab.WaitJob(job, "RUNNING")
-	node := l.mustLogin("lab-login").Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job})
+	node := node.New(l.mustLogin("lab-login").Link(), node.Options{Names: []string{"cn01"}, Job: job})
 	defer node.Close()
 	const show = "echo $SLURM_JOB_ID $COLOUR $(grep -o '/job_.*/step_.*' /proc/self/cgroup)"
 	if got, err := printed(t, node, show); err != nil || got != job+" red /job_"+job+"/step_extern" {
@@ -183,7 +188,7 @@ func TestAStepStartsWithOtherReleasesOfSlurm(t *testing.T) {
 			l.lab.WrapSrun(srun)
 			job := l.lab.Submit(colourJob)
 			l.lab.WaitJob(job, "RUNNING")
-			node := l.mustLogin("lab-login").Node(tunnel.NodeOptions{Names: []string{"cn01"}, Job: job})
+			node := node.New(l.mustLogin("lab-login").Link(), node.Options{Names: []string{"cn01"}, Job: job})
 			defer node.Close()
 			if got, err := printed(t, node, "echo $SLURM_JOB_ID $COLOUR"); err != nil || got != job+" red" {
 				t.Errorf("inside the job: %q, %v", got, err)

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/settings"
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+	"tunctl/internal/term"
+	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
+)
+
+// readConfig is the config, empty if it cannot be read: a name may be an alias of
+// ~/.ssh/config.
+func readConfig(p home.Paths) *configs.Config {
+	cfg, err := configs.Load(p.Config)
+	if err != nil {
+		return &configs.Config{Path: p.Config}
+	}
+	return cfg
+}
+
+// errNoConfig is wrapped when there is no config file.
+var errNoConfig = errors.New("no config file")
+
+// loadConfig reads the config for a command that needs one.
+func loadConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := configs.Load(p.Config)
+	return cfg, configError(p, err)
+}
+
+// configError explains why the config could not be read, if it could not.
+func configError(p home.Paths, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrNotExist):
+		return api.Errorf(api.CodeConfig, "%v at %s", errNoConfig, p.Config).Because(errors.Join(errNoConfig, err)).
+			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
+	}
+	return api.Errorf(api.CodeConfig, "%w", err)
+}
+
+// existingConfig reads the config; where there is no file, it is empty.
+func existingConfig(p home.Paths) (*configs.Config, error) {
+	cfg, err := loadConfig(p)
+	if err != nil && errors.Is(err, errNoConfig) {
+		return &configs.Config{Path: p.Config}, nil
+	}
+	return cfg, err
+}
+
+// loadSites returns the sites, and reports those that cannot be read.
+func loadSites(t *term.Terminal, p home.Paths) configs.Sites {
+	sites, err := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
+	if err != nil {
+		t.Say("%v", err)
+	}
+	return sites
+}
+
+// readSites returns the sites that can be read; `tunctl sites` reports the others.
+func readSites(p home.Paths) configs.Sites {
+	sites, _ := configs.LoadSites(configs.SitesFolder(p.Config), p.Sites)
+	return sites
+}
+
+// resolver reads host settings as the agent does.
+func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
+	return settings.Resolver(cfg, readSites(p), sshConfigFile(cfg))
+}
+
+func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {
+	settings, err := read.Settings(ctx, name)
+	h := settings.Host()
+	h.Alias, h.CertificateEnds = name, userkeys.CertificateEnds(&settings)
+	return h, err
+}
+
+func sshConfigFile(cfg *configs.Config) string {
+	if f := os.Getenv("TUNCTL_SSH_CONFIG"); f != "" {
+		return f
+	}
+	return cfg.SSHConfig
+}
+
+// knownHosts are the config's hosts and the ssh config's aliases.
+func knownHosts(cfg *configs.Config) []string {
+	names := cfg.HostNames()
+	if aliases, err := sshconfig.Aliases(sshConfigFile(cfg)); err == nil {
+		names = append(names, aliases...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// configuredSessions are the names of the sessions in the config.
+func configuredSessions(cfg *configs.Config) []string {
+	names := make([]string, len(cfg.Sessions))
+	for i, s := range cfg.Sessions {
+		names[i] = s.Name
+	}
+	return names
+}

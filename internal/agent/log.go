@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/localapi"
+	"tunctl/internal/agent/logs"
+	"tunctl/internal/api"
+)
+
+// log is where the log of the session's job is.
+func (s *session) log() logs.Log {
+	cfg := s.config()
+	host := s.agent.pool.Host(cfg.Host)
+	return logs.Log{Config: cfg.Log, User: host.Status().User, Host: hosts.Runner{Host: host}}
+}
+
+// jobLog is the log of a job as the scheduler reports it.
+func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, error) {
+	job, err := a.hosts.Job(ctx, host, id)
+	if err != nil {
+		return logs.Stream{}, err
+	}
+	path := job.Log
+	if path == "" && len(job.OtherLogs) > 0 {
+		path = job.OtherLogs[0]
+	}
+	if path == "" {
+		return logs.Stream{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
+			WithHint("%s", job.Hint)
+	}
+	return logs.Stream{Reader: hosts.Runner{Host: a.pool.Host(host)}, Path: path}, nil
+}
+
+// handleLog streams the log of a session's job, or of any job of the person, redacted unless
+// secrets are requested.
+func (a *server) handleLog(w http.ResponseWriter, r *http.Request) {
+	var src logs.Stream
+	var err error
+	if session := r.PathValue("name"); session != "" {
+		src, err = a.sessionLog(session)
+	} else {
+		src, err = a.jobLog(r.Context(), r.PathValue("host"), r.PathValue("id"))
+	}
+	if err != nil {
+		localapi.Fail(w, err)
+		return
+	}
+	src.Serve(w, r, a.limits.Jobs, a.log)
+}
+
+// sessionLog is the log of a session's job.
+func (a *server) sessionLog(name string) (logs.Stream, error) {
+	s, err := a.sessions.find(name)
+	if err != nil {
+		return logs.Stream{}, err
+	}
+	if !s.hasJob() {
+		return logs.Stream{}, s.onlyForwardsError()
+	}
+	known := s.known()
+	job := cmp.Or(known.Job, a.store.Session(name).Current().Job)
+	if job == nil {
+		return logs.Stream{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
+			WithHint("`tunctl up %s` starts it", name)
+	}
+	log := s.log()
+	src := logs.Stream{Reader: log.Reader(), Path: log.Path(*job)}
+	if known.Endpoint != nil {
+		src.Known = known.Endpoint.Secrets()
+	}
+	over, remote := src.Reader.(hosts.Runner)
+	switch {
+	case src.Path == "":
+		return src, api.Errorf(api.CodeNotReady, "log path of job %s is not known yet", job.ID).
+			WithHint("%s",
+				cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)))
+	case remote && over.Host.Status().State != api.HostUp:
+		return src, hosts.NotConnected(s.host(), ", where the log is")
+	}
+	return src, nil
+}

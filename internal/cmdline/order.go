@@ -1,0 +1,252 @@
+// Package cmdline is what tunctl's command line has beyond urfave/cli: flags after arguments, errors
+// that suggest what was probably meant, help that fits 80 columns, man pages, and completion for shells.
+// All of it is made from the commands' definitions; it runs no command and knows no config.
+package cmdline
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/suggest"
+)
+
+// The commands that are read in their own way.
+const (
+	SSHCommand     = "ssh"     // the words after its first argument are another program's
+	VersionCommand = "version" // --version runs it
+)
+
+// Reorder moves flags before arguments, since urfave/cli v2 stops at the first argument, and
+// people write `tunctl up jupyter --no-open` as often as not. The commands' definitions say
+// which flags take a value. The words after "--", or after the host of `tunctl ssh`, stay as
+// they are.
+func Reorder(app *cli.App, argv []string) ([]string, error) {
+	if len(argv) == 0 {
+		return argv, nil
+	}
+	out := []string{argv[0]}
+	rest := argv[1:]
+	level := rootLevel(app)
+	for {
+		options, args, err := level.split(rest)
+		if err != nil {
+			return nil, err
+		}
+		version := func(option string) bool {
+			return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
+		}
+		if level.isRoot() && slices.ContainsFunc(options, version) {
+			return []string{argv[0], VersionCommand}, nil
+		}
+		out = append(out, options...)
+		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
+			return out, nil // the library takes an argument beside --help for a command
+		}
+		if len(level.commands) > 0 && slices.Contains(helpWords, args[0]) {
+			if level.isRoot() && len(args) > 1 && args[1] == allCommands {
+				return append(out, args[:2]...), nil
+			}
+			rest = append(slices.Clone(args[1:]), "--help") // also for an unknown command
+			continue
+		}
+		command := FindCommand(level.commands, args[0])
+		if command == nil {
+			return append(out, args...), nil
+		}
+		out = append(out, args[0])
+		if command.SkipFlagParsing {
+			return append(out, args[1:]...), nil
+		}
+		rest = args[1:]
+		level = level.below(command)
+	}
+}
+
+// level is a command and the words that may follow it.
+type level struct {
+	app      *cli.App
+	name     string // as it is typed, without the program
+	flags    []cli.Flag
+	commands []*cli.Command
+	passes   bool // the words after its first argument are another program's
+}
+
+func rootLevel(app *cli.App) level {
+	return level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands}
+}
+
+func (l level) below(c *cli.Command) level {
+	name := c.Name
+	if !l.isRoot() {
+		name = l.name + " " + name
+	}
+	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(SSHCommand)}
+}
+
+// isRoot reports whether no command was typed yet.
+func (l level) isRoot() bool { return l.name == l.app.Name }
+
+func FindCommand(commands []*cli.Command, name string) *cli.Command {
+	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(name) })
+	if i < 0 {
+		return nil
+	}
+	return commands[i]
+}
+
+// split separates the options from the other words. Where commands may follow, it stops at
+// the first of them, which has options of its own.
+func (l level) split(words []string) (options, args []string, err error) {
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		switch {
+		case word == "--":
+			return options, append(args, words[i:]...), nil
+		case len(word) < 2 || word[0] != '-': // "-" alone is standard input
+			if l.passes || len(l.commands) > 0 {
+				return options, words[i:], nil
+			}
+			args = append(args, word)
+			continue
+		}
+		n, err := l.option(words[i:])
+		if err != nil {
+			return nil, nil, err
+		}
+		options = append(options, words[i:i+n]...)
+		i += n - 1
+	}
+	return options, args, nil
+}
+
+// option checks the option that words begin with, and returns its number of words.
+func (l level) option(words []string) (int, error) {
+	typed, value, given := strings.Cut(words[0], "=")
+	f := findFlag(l.flags, typed)
+	switch {
+	case isHelpFlag(typed):
+		return 1, nil
+	case f == nil:
+		return 0, unknownFlag(l.app, l.name, l.flags, typed)
+	case given:
+		return 1, checkValue(f, typed, value)
+	case !TakesValue(l.flags, typed):
+		return 1, nil
+	case len(words) < 2:
+		return 0, api.Errorf(api.CodeUsage, "%s needs a value", typed)
+	}
+	return 2, checkValue(f, typed, words[1])
+}
+
+var helpWords = []string{"help", "h"}
+
+func isHelpFlag(option string) bool {
+	return strings.HasPrefix(option, "-") && slices.Contains(helpWords, strings.TrimLeft(option, "-"))
+}
+
+// TakesValue reports whether the option's value is the next word.
+func TakesValue(flags []cli.Flag, word string) bool {
+	d, ok := findFlag(flags, word).(cli.DocGenerationFlag)
+	return ok && d.TakesValue() && !strings.Contains(word, "=")
+}
+
+// noCommand is the action of a command with subcommands that was given none of them: it lists
+// them, or suggests the one that was probably meant.
+func noCommand(c *cli.Context) error {
+	typed := c.Args().First()
+	root := c.Command.Name == c.App.Name
+	switch {
+	case typed != "":
+		return unknownCommand(c.Command, root, typed)
+	case root:
+		return cli.ShowAppHelp(c)
+	}
+	return cli.ShowSubcommandHelp(c)
+}
+
+func unknownCommand(parent *cli.Command, root bool, typed string) error {
+	e := api.Errorf(api.CodeUsage, "no command %q", typed).WithHint("`tunctl help all` lists every command")
+	if !root {
+		e.Message = fmt.Sprintf("%s has no command %q", parent.Name, typed)
+		e.Hint = fmt.Sprintf("`%s --help` lists its commands", parent.HelpName)
+	}
+	var names []string
+	for _, c := range parent.Subcommands {
+		if !c.Hidden {
+			names = append(names, c.Names()...)
+		}
+	}
+	e.Message += suggest.DidYouMean(typed, names)
+	return e
+}
+
+// unknownFlag is the error for an option that the command does not have.
+func unknownFlag(app *cli.App, name string, flags []cli.Flag, typed string) error {
+	e := api.Errorf(api.CodeUsage, "%s has no flag %s", name, typed).
+		WithHint("`tunctl %s --help` lists the flags", name)
+	bare := strings.TrimLeft(typed, "-")
+	switch {
+	case name != app.Name && findFlag(app.Flags, typed) != nil:
+		e.Hint = fmt.Sprintf("%s goes before the command: `tunctl %s … %s`", typed, typed, name)
+		return e
+	case name == app.Name:
+		e.Hint = "`tunctl --help` lists the flags"
+		if FindCommand(app.Commands, bare) != nil {
+			e.Hint = fmt.Sprintf("%s is a command: `tunctl %s`", bare, bare)
+			return e
+		}
+	}
+	names := []string{"--help"}
+	for _, f := range VisibleFlags(flags) {
+		for _, n := range f.Names() {
+			if len(n) > 1 {
+				names = append(names, "--"+n)
+			}
+		}
+	}
+	e.Message += suggest.DidYouMean("--"+bare, names)
+	return e
+}
+
+// checkValue checks a flag's value: the library's errors show neither the flag as it was
+// typed nor the values that it takes.
+func checkValue(f cli.Flag, typed, value string) error {
+	switch f.(type) {
+	case *cli.DurationFlag:
+		if _, err := time.ParseDuration(value); err != nil {
+			return api.Errorf(api.CodeUsage, "%s takes a time such as 30m or 2h, not %q", typed, value)
+		}
+	case *cli.BoolFlag:
+		if _, err := strconv.ParseBool(value); err != nil {
+			return api.Errorf(api.CodeUsage, "%s takes no value; got %q", typed, value)
+		}
+	}
+	return nil
+}
+
+// findFlag finds the flag that an option names.
+func findFlag(flags []cli.Flag, option string) cli.Flag {
+	name, _, _ := strings.Cut(strings.TrimLeft(option, "-"), "=")
+	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if i < 0 {
+		return nil
+	}
+	return flags[i]
+}
+
+// RepeatedFlag is a flag that may be given several times. Its help shows it once: twice, as
+// the library does it, makes the column too wide for the others.
+type RepeatedFlag struct{ *cli.StringSliceFlag }
+
+// String is the flag's line of the help.
+func (f RepeatedFlag) String() string {
+	names, usage, _ := strings.Cut(f.StringSliceFlag.String(), "\t")
+	names, _, _ = strings.Cut(names, " [ ")
+	return names + "\t" + usage
+}

@@ -1,0 +1,11 @@
+package editor
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// programFolders are where programs are installed that are not on the PATH.
+func programFolders() []string {
+	return []string{filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs"), os.Getenv("ProgramFiles")}
+}

@@ -1,0 +1,287 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+)
+
+// jobQuestions asks what the session's job needs, with what was found on the host.
+type jobQuestions struct {
+	*asker
+	plan   *plan
+	looked bool     // on the host
+	found  api.Look // empty if it did not look
+}
+
+// askAll asks the site's questions, in their order. One with a single offer is not asked, and
+// neither is a quiet one without: most people keep its default. After a look at a host of no
+// known site, all without offers are quiet.
+func (j *jobQuestions) askAll(ctx context.Context) error {
+	if j.looked {
+		if err := j.askSoftware(ctx); err != nil || j.plan.ownsJob() {
+			return err // a script of the user's own has its answers
+		}
+	}
+	site := j.plan.job.Site
+	brief, asked := j.looked && site.Generic(), false
+	for _, q := range site.Questions {
+		offers := j.offers(q)
+		_, given := j.plan.job.Answers[q.Name]
+		switch {
+		case given || len(offers) == 0 && (q.Quiet || brief):
+		case len(offers) == 1:
+			j.Say("%s: %s (%s)", q.Name, offers[0].value, offers[0].source)
+			if err := j.plan.job.Answer(q, offers[0].value); err != nil {
+				return err
+			}
+		default:
+			if brief && !asked {
+				j.showSettings(" Type NAME=VALUE at a question to change one, as in hours=8.")
+			}
+			asked = true
+			if err := j.askSetting(ctx, q, offers); err != nil {
+				return err
+			}
+		}
+		if brief && isPartition(q) {
+			j.fitPartition(j.plan.job.Answers[q.Name])
+		}
+	}
+	if j.Interactive && (!brief || !asked) {
+		if err := j.askChanges(ctx, brief); err != nil {
+			return err
+		}
+	}
+	_, err := j.plan.job.Script() // checks the answers given by flags, too
+	return err
+}
+
+// askSetting asks until the answer fits the question and the earlier answers.
+func (j *jobQuestions) askSetting(ctx context.Context, q configs.Question, offers []offer) error {
+	if len(offers) > 0 {
+		ask, _, _ := strings.Cut(q.Ask, "?") // without what an empty answer means
+		q.Ask = ask + "?"
+	} else if q.Kind == configs.AskQueue && j.Interactive {
+		for _, queue := range j.plan.job.Site.Queues {
+			j.Say("  %-20s %s", queue.Name, queue.Limits())
+		}
+	}
+	return j.ask(ctx, q, "--with "+q.Name+"=…", offers, func(text string) error {
+		if text == "" && !q.Required {
+			return nil
+		}
+		return j.plan.job.Answer(q, text)
+	})
+}
+
+// askChanges shows the settings that were not asked one by one, and reads the user's changes.
+func (j *jobQuestions) askChanges(ctx context.Context, brief bool) error {
+	if brief {
+		j.showSettings("")
+	} else if !j.listSettings() {
+		return nil
+	}
+	return j.ask(ctx, configs.Question{Ask: "Change one with NAME=VALUE, or press Enter to continue:"}, "--with", nil, func(text string) error {
+		if text != "" {
+			return fmt.Errorf("%q is not NAME=VALUE with one of the names above", text)
+		}
+		return nil
+	})
+}
+
+// showSettings shows the settings in one line, and how to change them.
+func (j *jobQuestions) showSettings(how string) {
+	var list []string
+	for _, q := range j.plan.job.Questions() {
+		value, given := j.plan.job.Answers[q.Name]
+		if !given {
+			value = q.Default
+		}
+		if value != "" && !isAccount(q) && !isPartition(q) {
+			list = append(list, q.Name+"="+value)
+		}
+	}
+	if len(list) > 0 {
+		j.Say("Settings: %s.%s", strings.Join(list, " "), how)
+	}
+}
+
+// listSettings explains the quiet questions without an answer, and reports whether there are any.
+func (j *jobQuestions) listSettings() bool {
+	listed := false
+	for _, q := range j.plan.job.Questions() {
+		if _, given := j.plan.job.Answers[q.Name]; !q.Quiet || given {
+			continue
+		}
+		if !listed {
+			j.Say("Other settings:")
+		}
+		listed = true
+		j.sayWrapped(fmt.Sprintf("  %-10s %s%s", q.Name, q.Ask, q.DefaultText()), 13)
+	}
+	return listed
+}
+
+// setting is a question of the job by its name.
+func setting(job *configs.Job, name string) (configs.Question, bool) {
+	all := job.Questions()
+	n := slices.IndexFunc(all, func(q configs.Question) bool { return q.Name == name })
+	if n < 0 {
+		return configs.Question{}, false
+	}
+	return all[n], true
+}
+
+// isAccount and isPartition tell the questions that a look has answers to, which sites call
+// by the words of their schedulers.
+func isAccount(q configs.Question) bool { return q.Name == "account" || q.Name == "project" }
+
+func isPartition(q configs.Question) bool { return q.Name == "partition" || q.Name == "queue" }
+
+// offers are the answers to a question that were found and that the site accepts: the
+// partitions are those that accept the chosen account.
+func (j *jobQuestions) offers(q configs.Question) []offer {
+	const usual = "your default one"
+	account := cmp.Or(j.plan.job.Answers["account"], j.plan.job.Answers["project"])
+	var list []offer
+	switch {
+	case isAccount(q):
+		for _, a := range j.found.Accounts {
+			o := offer{value: a.Name, source: j.tilde(a.Source)}
+			if a.Default {
+				o.about = usual
+			}
+			list = append(list, o)
+		}
+	case isPartition(q):
+		for _, p := range j.found.Partitions {
+			if len(p.Accounts) == 0 || account == "" || slices.Contains(p.Accounts, account) {
+				list = append(list, offer{value: p.Name, about: partitionText(p), source: p.Source})
+			}
+		}
+	case q.Name == "qos":
+		for _, a := range j.found.Accounts {
+			if account != "" && account != a.Name {
+				continue
+			}
+			for _, name := range a.QoS {
+				if name == a.DefaultQoS {
+					list = slices.Insert(list, 0, offer{value: name, about: usual, source: a.Source})
+				} else {
+					list = append(list, offer{value: name, source: a.Source})
+				}
+			}
+		}
+	}
+	seen := map[string]bool{}
+	list = slices.DeleteFunc(list, func(o offer) bool {
+		checked, err := q.Check(o.value)
+		again := seen[o.value]
+		seen[o.value] = true
+		return again || err != nil || checked != o.value
+	})
+	hasDefault := slices.ContainsFunc(j.found.Partitions, func(p api.Partition) bool { return p.Default })
+	if isPartition(q) && len(list) > 0 && !q.Required && j.found.AnyPartition && !hasDefault {
+		list = slices.Insert(list, 0, offer{label: "any", about: "the scheduler chooses"})
+	}
+	return list
+}
+
+// partitionText describes a partition.
+func partitionText(p api.Partition) string {
+	var parts []string
+	if p.Default {
+		parts = append(parts, "the default")
+	}
+	if p.LimitSeconds > 0 {
+		parts = append(parts, "at most "+limitText(p.LimitSeconds))
+	}
+	if p.CPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d cores free", p.FreeCPUs, p.CPUs))
+	}
+	if p.GPUs > 0 {
+		name := strings.TrimSpace("GPUs " + strings.Join(p.GPUTypes, ", "))
+		parts = append(parts, fmt.Sprintf("%s: %d of %d free", name, p.FreeGPUs, p.GPUs))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// limitText is a time limit in hours, or in minutes if it is shorter or not whole hours.
+func limitText(seconds int64) string {
+	if seconds%3600 == 0 {
+		return fmt.Sprintf("%d h", seconds/3600)
+	}
+	return fmt.Sprintf("%d min", seconds/60)
+}
+
+// sharesMemory guesses by its name whether a parallel environment gives cores of one node.
+var sharesMemory = regexp.MustCompile(`(?i)smp|shm|shared|thread|openmp|multi`)
+
+// fitPartition makes the settings fit the chosen partition: those that the user has not
+// given and that it could not run.
+func (j *jobQuestions) fitPartition(name string) {
+	usage := j.found.Cluster
+	if n := slices.IndexFunc(j.found.Partitions, func(p api.Partition) bool { return p.Name == name }); n >= 0 {
+		part := j.found.Partitions[n]
+		if part.CPUs > 0 {
+			usage = part.PartitionUsage
+		}
+		j.lower("hours", math.Floor(float64(part.LimitSeconds)/36)/100)
+		if part.GPUOnly {
+			j.set("gpus", "1", "its nodes are for GPUs")
+		}
+		if part.QoS != "" {
+			j.plan.args = append(j.plan.args, "--qos="+part.QoS)
+			j.Say("qos = %s: %s does not accept your default one", part.QoS, part.Name)
+		}
+	}
+	j.lower("cpus", float64(usage.NodeCPUs))
+	if q, _ := setting(&j.plan.job, "memory"); usage.NodeMB > 0 && megabytes(q.Default) > usage.NodeMB {
+		unit := "M"
+		if strings.HasSuffix(strings.ToLower(q.Default), "b") {
+			unit = "mb"
+		}
+		j.set("memory", strconv.Itoa(usage.NodeMB/2)+unit, fmt.Sprintf("the largest node there has %d MB", usage.NodeMB))
+	}
+	if n := slices.IndexFunc(j.found.Parallel, sharesMemory.MatchString); n >= 0 && !slices.Contains(j.found.Parallel, "smp") {
+		j.set("pe", j.found.Parallel[n], "of those that qconf -spl lists")
+	}
+}
+
+// set answers a question of the job, if it has it and the user did not answer it.
+func (j *jobQuestions) set(name, value, why string) {
+	q, ok := setting(&j.plan.job, name)
+	if _, given := j.plan.job.Answers[name]; !ok || given || j.plan.job.Answer(q, value) != nil {
+		return
+	}
+	j.Say("%s = %s: %s", name, value, why)
+}
+
+// lower sets a number of the job that is more than the partition has; 0 is unknown.
+func (j *jobQuestions) lower(name string, most float64) {
+	q, _ := setting(&j.plan.job, name)
+	if now, err := strconv.ParseFloat(q.Default, 64); err == nil && most > 0 && now > most {
+		j.set(name, strconv.FormatFloat(most, 'f', -1, 64), "no more is possible there")
+	}
+}
+
+// megabytes reads 8G or 8gb; 0 for what it cannot read.
+func megabytes(text string) int {
+	text = strings.TrimSuffix(strings.ToUpper(text), "B")
+	for unit, size := range map[string]int{"M": 1, "G": 1 << 10, "T": 1 << 20} {
+		if number, ok := strings.CutSuffix(text, unit); ok {
+			n, _ := strconv.Atoi(number)
+			return n * size
+		}
+	}
+	return 0
+}

@@ -1,0 +1,60 @@
+package setup
+
+import (
+	"context"
+
+	"tunctl/configs"
+	"tunctl/internal/api"
+	"tunctl/internal/term"
+)
+
+// look logs in, and finds out what the host has. For that the agent needs the host in the
+// config; the session follows at the end.
+func (st *setup) look(ctx context.Context) error {
+	if !st.plan.hostExists {
+		if err := Append(ctx, st.Client, st.Config.Path, st.plan.hostText()); err != nil {
+			return err
+		}
+		st.plan.hostExists = true
+		st.Say("%s [host.%s] added to %s", st.Paint(term.Green, "✓"), st.plan.host, st.Config.Path)
+	}
+	if err := st.login(ctx, "init"); err != nil {
+		return err
+	}
+	st.plan.loggedIn = true
+	if st.plan.ownsJob() {
+		return nil // nothing is left to ask
+	}
+	st.Draw("looking for accounts, partitions and Jupyter there, for at most half a minute …")
+	found, err := st.Client.Look(ctx, st.plan.host)
+	st.Draw("")
+	switch {
+	case ctx.Err() != nil || api.HasCode(err, api.CodeFailed):
+		return err // the host has a scheduler that tunctl cannot use, or runs no commands
+	case err != nil:
+		st.Say("%s could not find out what is there: %v", st.Paint(term.Yellow, "!"), err)
+	default:
+		st.found, st.looked = found, true
+	}
+	for _, problem := range found.Problems {
+		st.Say("%s %s: no answer in time", st.Paint(term.Yellow, "!"), problem)
+	}
+	if st.plan.job.Site.Name == "" {
+		st.plan.job.Site, err = st.foundSite(ctx, found.Scheduler)
+	}
+	return err
+}
+
+// foundSite is the site of a host that the user named: the config's, or the generic one of
+// its scheduler.
+func (st *setup) foundSite(ctx context.Context, scheduler string) (configs.Site, error) {
+	known := st.Config.Host(st.plan.host)
+	if scheduler == "" && known.Site == "" {
+		var err error
+		if scheduler, err = st.asker.answer(ctx, schedulerQuestion(st.plan.host), ""); err != nil {
+			return configs.Site{}, err
+		}
+		st.Say("Set scheduler = %q in [host.%s] if it is not found later either: `tunctl config edit`", scheduler, st.plan.host)
+	}
+	return st.Sites.ForHost(known, scheduler)
+}

@@ -1,0 +1,172 @@
+package setup
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"tunctl/configs"
+	"tunctl/internal/show"
+)
+
+// plan is what `tunctl init` adds to the config.
+type plan struct {
+	job        configs.Job // the site's, of an app and with the answers
+	host       string      // the [host.NAME]
+	hostExists bool        // the config has it already
+	ssh        string
+	session    string
+	jobName    string
+	submit     string   // a job script of the user's; "" for a builtin job
+	adopts     bool     // the session uses jobs of that name that the user starts
+	workdir    string   // where to submit from
+	args       []string // for the scheduler
+	loggedIn   bool
+}
+
+// ownsJob reports whether the job is of the user's own making.
+func (p plan) ownsJob() bool { return p.submit != "" || p.adopts }
+
+var (
+	notInName   = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+	plainName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*$`)
+	capitalWord = regexp.MustCompile(`\b[A-Z]{2,}\b`)
+	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+)
+
+// hostName is the host's name in the config: that of its site, or that of its entrance if the
+// user asked for it by that name or the config has another login node of the site. For a
+// generic site it is made from the address.
+func hostName(cfg *configs.Config, argument string, s configs.Site, ssh string) string {
+	address := addressOf(ssh)
+	if s.Generic() {
+		name, _, _ := strings.Cut(address, ".")
+		if plainNumber.MatchString(name) {
+			name = "host-" + address // a numeric address
+		}
+		return strings.Trim(notInName.ReplaceAllString(name, "-"), "-")
+	}
+	other := slices.ContainsFunc(cfg.Hosts, func(h configs.Host) bool { return h.Name == s.Name && addressOf(h.SSH) != address })
+	if e, ok := s.EntranceAt(address); ok && (other || argument == e.Name) {
+		return e.Name
+	}
+	return s.Name
+}
+
+// addressOf is the host of a destination.
+func addressOf(ssh string) string { return ssh[strings.LastIndexByte(ssh, '@')+1:] }
+
+// jobName is a name for the session's job that its scheduler does not shorten, and that no
+// other session has there: the two would share a job.
+func jobName(cfg *configs.Config, site configs.Site, host, session string) string {
+	name := site.JobName(session)
+	taken := func(s configs.Session) bool {
+		return s.Job == name && (s.Host == host || cfg.Host(s.Host).Site == site.Name)
+	}
+	for n := 2; slices.ContainsFunc(cfg.Sessions, taken); n++ {
+		name = site.JobName(fmt.Sprintf("%s-%d", session, n))
+	}
+	return name
+}
+
+// hostText is the section of the host. A host of no known site needs none: its scheduler is
+// found out.
+func (p plan) hostText() string {
+	var b strings.Builder
+	site := p.job.Site
+	if site.Name != "" {
+		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", show.Capitalize(site.Title), site.Name)
+	}
+	fmt.Fprintf(&b, "[host.%s]\n", p.host)
+	if p.ssh != p.host {
+		fmt.Fprintf(&b, "ssh  = %s\n", configs.Quote(p.ssh))
+	}
+	if site.Name != "" {
+		fmt.Fprintf(&b, "site = %s\n", configs.Quote(site.Name))
+	}
+	if renew := site.Certificate.Renew; renew != "" {
+		todo := "Remove the # to use it."
+		if capitalWord.MatchString(renew) {
+			todo = "Replace the words in capitals, and remove the #."
+		}
+		fmt.Fprintf(&b, "# Gets a new certificate before each login. %s\n# before_login = %s\n", todo, configs.Quote(renew))
+	}
+	return b.String()
+}
+
+// text is the section for the config, with comments.
+func (p plan) text() (string, error) {
+	var b strings.Builder
+	set := func(key, value string) { fmt.Fprintf(&b, "%-6s = %s\n", key, value) }
+	commented := func(key, value, comment string) {
+		set(key, configs.Quote(value)+strings.Repeat(" ", max(2, 20-len(value)))+"# "+comment)
+	}
+	if !p.hostExists {
+		b.WriteString(p.hostText() + "\n")
+	}
+	fmt.Fprintf(&b, "%s[session.%s]\n", p.comment(), p.session)
+	set("host", configs.Quote(p.host))
+	set("app", configs.Quote(p.job.App))
+	switch {
+	case p.submit != "" && !p.adopts:
+		set("submit", configs.Quote(p.submit))
+	case p.submit == "" && p.adopts:
+		commented("job", p.jobName, "use the job of this name")
+	default:
+		commented("job", p.jobName, "use a job of this name if there is one …")
+		if p.submit != "" {
+			commented("submit", p.submit, "… otherwise submit this")
+		} else {
+			commented("submit", "builtin:"+p.job.App, fmt.Sprintf("… otherwise submit this; `tunctl script %s` prints it", p.session))
+		}
+	}
+	if p.workdir != "" {
+		set("workdir", configs.Quote(p.workdir))
+	}
+	if len(p.args) > 0 {
+		quoted := make([]string, len(p.args))
+		for i, arg := range p.args {
+			quoted[i] = configs.Quote(arg)
+		}
+		set("args", "["+strings.Join(quoted, ", ")+"]")
+	}
+	if answers := p.with(); answers != "" {
+		set("with", "{ "+answers+" }")
+	}
+	_, err := configs.Parse("the new section", []byte(b.String()))
+	return b.String(), err
+}
+
+// comment says what the session does.
+func (p plan) comment() string {
+	does := "starts this job, waits for it and opens the page."
+	switch {
+	case p.job.App == configs.ShellApp:
+		does = fmt.Sprintf("starts this job. It serves no page: `tunctl ssh %[1]s` is a shell inside,\n# `tunctl code %[1]s` opens an editor there.", p.session)
+	case p.submit == "" && p.adopts:
+		does = "opens the page of this job."
+	case p.job.App == "jupyter":
+		does = "starts this notebook, waits for it and opens the page."
+	}
+	return fmt.Sprintf("# `tunctl up %s` %s\n", p.session, does)
+}
+
+// with writes the answers in the order of the questions.
+func (p plan) with() string {
+	if p.ownsJob() {
+		return ""
+	}
+	var list []string
+	for _, q := range p.job.Questions() {
+		text, given := p.job.Answers[q.Name]
+		switch {
+		case !given || q.Quiet && text == q.Default:
+		case plainNumber.MatchString(text):
+			list = append(list, q.Name+" = "+text)
+		default:
+			list = append(list, q.Name+" = "+configs.Quote(text))
+		}
+	}
+	return strings.Join(slices.Compact(list), ", ")
+}

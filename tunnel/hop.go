@@ -1,0 +1,323 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+	"tunctl/internal/posixsh"
+	"tunctl/tunnel/failure"
+	"tunctl/tunnel/hostkey"
+	"tunctl/tunnel/sshconfig"
+)
+
+// Hop is our own SSH connection to a node, through the host's. It is made when first
+// needed and ends with the host's, so it needs no keepalive.
+type Hop struct {
+	login *Host
+	names []string
+	host  *Host // represents the node; not in the pool, never published
+	conn  atomic.Pointer[conn]
+
+	lock  ctxtime.Mutex // held while conn changes, and for what follows
+	old   []*conn       // replaced, with open channels
+	final error         // why no more logins are tried
+
+	failed atomic.Bool // the last login did not work
+}
+
+func newHop(login *Host, names []string) *Hop {
+	h := newHost(login.pool, login.name+","+names[0], login.name)
+	return &Hop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
+}
+
+// ErrTargetSilent: the node was reached, but the target does not respond.
+var ErrTargetSilent = errors.New("the node was reached, but nothing responded there")
+
+// Dial connects to an address as the node sees it. Its errors are those of [Host.Dial], or a
+// *RouteError; after one that the site may count, no more logins are tried.
+func (n *Hop) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	for again := true; ; again = false {
+		c, err := n.connection(ctx)
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		nc, err := c.dial(ctx, network, address)
+		switch {
+		case err == nil || errors.Is(err, api.ErrRefused):
+			return nc, err
+		case errors.Is(err, api.ErrDown) && again:
+			continue // it ended together with the host's connection or the job
+		case errors.Is(err, context.DeadlineExceeded) && c.parent.responded(began):
+			_ = c.wire.Close() // the node may have died; the next dial finds out
+			return nil, fmt.Errorf("%w: %w", ErrTargetSilent, err)
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+		return nil, n.Failure(err)
+	}
+}
+
+// Failure is the *RouteError of the hop with a cause.
+func (n *Hop) Failure(err error) error { return &RouteError{"a direct SSH login", err} }
+
+// Start starts a command on the node that carries a connection; see [Link.Start].
+func (n *Hop) Start(ctx context.Context, command, line string) (*Stream, error) {
+	c, err := n.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.stream(ctx, command, line)
+}
+
+// OpenChannel opens a channel of the node's sshd.
+func (n *Hop) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	c, err := n.connection(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.openChannel(ctx, kind, payload)
+}
+
+// connection is the live one, or a new one.
+func (n *Hop) connection(ctx context.Context) (*conn, error) {
+	if err := n.lock.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer n.lock.Unlock()
+	if c := n.conn.Load(); c != nil {
+		switch {
+		case c.ended():
+			c.close(nil)
+		case c.worst() == standingUsed:
+			return c, nil
+		case c.worst() == standingAside:
+			return nil, errAside
+		default:
+			c.replace() // its channels continue
+			n.old = append(slices.DeleteFunc(n.old, (*conn).ended), c)
+		}
+		n.conn.Store(nil)
+	}
+	if n.final != nil {
+		return nil, n.final
+	}
+	c, err := n.connect(ctx)
+	_, failed := errors.AsType[*RouteError](err)
+	n.failed.Store(failed)
+	if err != nil {
+		if failure.Of(err).IsFinal() {
+			n.final = err
+		}
+		return nil, err
+	}
+	n.conn.Store(c)
+	// sshd turns off Nagle's algorithm only once a session was opened.
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstCommandTimeout)
+		defer cancel()
+		_, _ = c.run(ctx, "true", nil)
+	})
+	return c, nil
+}
+
+// IsLive reports whether there is a connection to the node now.
+func (n *Hop) IsLive() bool {
+	c := n.conn.Load()
+	return c != nil && !c.ended() && c.worst() == standingUsed
+}
+
+// MayWork reports whether a login was not tried yet, or worked.
+func (n *Hop) MayWork() bool { return !n.failed.Load() }
+
+// Close ends the connection, with all that goes through it.
+func (n *Hop) Close() {
+	_ = n.lock.Lock(context.Background())
+	defer n.lock.Unlock()
+	if c := n.conn.Swap(nil); c != nil {
+		n.old = append(n.old, c)
+	}
+	for _, c := range n.old {
+		c.close(nil)
+	}
+	n.old = nil
+}
+
+// connect logs in to the node with the person's keys. It asks nobody.
+func (n *Hop) connect(ctx context.Context) (*conn, error) {
+	t := newAttempt(n.host)
+	preparing, cancel := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
+	known, err := n.settings(preparing, &t.settings)
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, n.Failure(err)
+	}
+	defer func() { _ = os.Remove(known) }()
+	raw, err := n.dialFirst(ctx, &t.settings)
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.handshake(ctx, raw)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, n.Failure(t.classOf(err).Wrap(err))
+	}
+	return c, nil
+}
+
+// settings are the person's for the node, with the user and the keys of the login to the
+// host. The returned file has the node's host keys as the cluster knows them; the caller
+// removes it.
+func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
+	login, err := n.login.current()
+	if err != nil {
+		return "", err
+	}
+	own := login.settings
+	if *s, err = n.login.pool.Settings(ctx, n.names[0]); err != nil {
+		return "", err
+	}
+	s.User = own.User
+	s.ProxyJump, s.ProxyCommand = nil, ""
+	s.IdentityFiles = union(own.IdentityFiles, s.IdentityFiles)
+	s.CertificateFiles = union(own.CertificateFiles, s.CertificateFiles)
+	s.IdentitiesOnly = s.IdentitiesOnly || own.IdentitiesOnly
+	s.OwnIdentities = false // no warning for a missing key file
+	s.PasswordAuthentication, s.KbdInteractive = false, false
+	if s.IdentityAgent == "" {
+		s.IdentityAgent = own.IdentityAgent
+	}
+	known = n.clusterKeys(ctx)
+	s.GlobalKnownHosts = slices.Concat(union(s.UserKnownHosts, own.UserKnownHosts), s.GlobalKnownHosts, []string{known})
+	s.UserKnownHosts = nil
+	// A key that neither the person nor the cluster knows is accepted and not saved: nodes
+	// are reinstalled often. The connection starts at a host whose key was checked, sends
+	// no password, and trusts the cluster's network no more than plain HTTP to the node
+	// does, which is the usual case.
+	if s.StrictHostKeyChecking != "yes" {
+		s.StrictHostKeyChecking = "accept-new"
+	}
+	return known, nil
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(all, x) {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// clusterKeys writes to a file what ssh on the host knows about the node's key.
+func (n *Hop) clusterKeys(ctx context.Context) string {
+	names := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return !posixsh.IsWord(name) })
+	r, err := n.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
+		"; do for f in ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts; do ssh-keygen -F $n -f $f 2>/dev/null; done; done'", nil)
+	if err != nil {
+		r.Stdout = nil
+	}
+	file, err := hostkey.WriteTemp(r.Stdout)
+	if err != nil {
+		n.host.log.Debug("what the cluster knows of the node is not used", "err", err)
+	}
+	return file
+}
+
+// nextNameAfter is how long to wait for one name of a node before dialling the next as
+// well.
+const nextNameAfter = 500 * time.Millisecond
+
+// dialFirst connects to the node's SSH port by the first of its names that works. The
+// dials overlap: a firewall that drops packets must not use up the time of the other
+// routes.
+func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
+	names := union([]string{s.Hostname}, n.names)
+	type answer struct {
+		raw net.Conn
+		err error
+	}
+	answers := make(chan answer, len(names))
+	dialing, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer func() {
+		cancel()
+		wg.Wait()
+		close(answers)
+		for a := range answers {
+			if a.err == nil {
+				_ = a.raw.Close() // another name was faster
+			}
+		}
+	}()
+	var first error
+	for next, open := 0, 0; ; {
+		var soon <-chan time.Time
+		if next < len(names) {
+			name := names[next]
+			wg.Go(func() {
+				raw, err := n.dialName(dialing, net.JoinHostPort(name, strconv.Itoa(s.Port)))
+				answers <- answer{raw, err}
+			})
+			next, open = next+1, open+1
+			soon = time.After(nextNameAfter)
+		}
+		select {
+		case <-soon:
+			continue
+		case a := <-answers:
+			open--
+			switch {
+			case a.err == nil:
+				return a.raw, nil
+			case ctx.Err() != nil || errors.Is(a.err, api.ErrDown):
+				return nil, a.err
+			case errors.Is(a.err, api.ErrProhibited):
+				return nil, n.Failure(failure.Permanent.Wrap(a.err))
+			case first == nil:
+				first = a.err
+			}
+			if open == 0 && next == len(names) {
+				return nil, n.Failure(failure.Passing.Wrap(first))
+			}
+		}
+	}
+}
+
+// dialName connects to one address.
+func (n *Hop) dialName(ctx context.Context, address string) (net.Conn, error) {
+	limit := n.login.pool.o.Limits.NodeDial
+	dialing, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c, err := n.login.current()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.dialHop(dialing, "tcp", address)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", n.login.label(), err)
+	}
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
+	}
+	return raw, err
+}

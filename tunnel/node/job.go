@@ -1,0 +1,259 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+	"tunctl/tunnel/step"
+)
+
+// jobAccess is how shells, commands and files get into a job on a node. The routes are tried
+// in this order, but the one that worked for another job of the host comes first:
+//
+//	A relay in a login on the node, by our own hop, if the node's sshd makes logins a part
+//	of the job (pam_slurm_adopt and alike). Other schedulers than Slurm have only this route,
+//	and the relay takes the environment from the job's server.
+//
+//	A relay in a job step.
+//
+//	The hop although it is not a part of the job, if no step starts. A person is told.
+type jobAccess struct {
+	routeFinder
+	node   *Node
+	job    string // of Slurm
+	pbsJob string
+	steps  *jobSteps // nil: it is no job of Slurm
+	onHop  *sharedRelay
+	notice func(string)
+	port   atomic.Int32 // of the job's server; 0: not known
+
+	telling sync.Mutex
+	told    map[noticeKind]bool
+}
+
+// The names of routes that are compared.
+const (
+	stepRoute    = "srun"
+	outsideRoute = "a login outside the job"
+)
+
+// outsideFor is how long the route outside the job is used before steps are tried again.
+const outsideFor = 10 * time.Minute
+
+// noticeKind is what a person is told at most once for each node.
+type noticeKind int
+
+const (
+	noticeOutside noticeKind = iota
+	noticeEnded
+	noticeFiles
+)
+
+var errNotAdopted = errors.New("logins on the node are not part of the job")
+
+func newJobAccess(n *Node, o Options) *jobAccess {
+	j := &jobAccess{node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice, told: map[noticeKind]bool{}}
+	j.routeFinder = newRouteFinder("cannot get into the job on "+o.Names[0], n.limits, n.log,
+		&route{name: "a login on the node", ready: j.hopReady, open: j.openOnHop})
+	j.onHop = newSharedRelay(n.limits, n.log, j.server, j.startOnHop)
+	if o.Job == "" {
+		return j
+	}
+	j.steps = &jobSteps{link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork}
+	j.steps.relay = newSharedRelay(n.limits, n.log, j.server, func(ctx context.Context) (*runningRelay, error) {
+		return j.steps.start(ctx, j.options())
+	})
+	j.steps.relay.replaced = j.tellEnded
+	j.routes = append(j.routes,
+		&route{name: stepRoute, ready: j.stepReady, open: j.steps.relay.openChannel},
+		&route{name: outsideRoute, ready: j.outsideReady, open: j.openOnHop})
+	return j
+}
+
+// SetServer tells the port of the job's server, whose environment programs get that are
+// started inside the job from now on.
+func (n *Node) SetServer(port int) { n.job.port.Store(int32(port)) }
+
+// OpenChannel opens a channel inside the job: a "session" is a shell, a command or a file
+// server there, with the job's environment; "direct-tcpip" and
+// "direct-streamlocal@openssh.com" are connections as the node sees them. An
+// *ssh.OpenChannelError is the node's own refusal; an *api.Error says that the job has
+// ended.
+func (n *Node) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	j := n.job
+	for again := true; ; again = false {
+		r, err := j.route(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		ch, requests, err := r.open(ctx, kind, payload)
+		if err == nil && kind == "session" {
+			ch, requests = newJobSession(ch, requests, j.openSFTP)
+		}
+		if err == nil || !again || !isRouteError(err) {
+			return ch, requests, j.noteEnd(err)
+		}
+		j.settle(nil, time.Time{})
+	}
+}
+
+// route is the one that works.
+func (j *jobAccess) route(ctx context.Context) (*route, error) {
+	best := j.node.learned.into.get()
+	if best == "" && j.node.learned.onto.get() == stepRoute {
+		best = stepRoute // pages had found that no hop works
+	}
+	var noStep error
+	return j.find(ctx, best, func(r *route) error {
+		err := r.ready(ctx)
+		switch {
+		case err == nil:
+			j.found(r, noStep)
+		case r.name == stepRoute:
+			noStep = err
+		}
+		return j.noteEnd(err)
+	})
+}
+
+// found settles on a route. The one outside of the job is not remembered for other jobs,
+// and not for long.
+func (j *jobAccess) found(r *route, noStep error) {
+	j.log.Info("found a way into the job", "way", r.name)
+	switch r.name {
+	case outsideRoute:
+		j.settle(r, time.Now().Add(outsideFor))
+		j.tell(noticeOutside, fmt.Sprintf("shells and files are on %s, but outside job %s, since no job step starts: %v",
+			j.node.names[0], j.job, noStep))
+		return
+	case stepRoute:
+		j.onHop.end() // it only showed that it is not part of the job
+	}
+	j.settle(r, time.Time{})
+	j.node.learned.into.set(r.name)
+}
+
+// noteEnd remembers that the job has ended: srun is not asked again.
+func (j *jobAccess) noteEnd(err error) error {
+	if jobEnded(err) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.ended = err
+	}
+	return err
+}
+
+// server is the port of the job's server; 0: not known.
+func (j *jobAccess) server() int { return int(j.port.Load()) }
+
+func (j *jobAccess) options() step.Options {
+	return step.Options{Job: cmp.Or(j.job, j.pbsJob), Port: j.server()}
+}
+
+// startOnHop starts a relay in a login on the node.
+func (j *jobAccess) startOnHop(ctx context.Context) (*runningRelay, error) {
+	s, err := j.node.hop.Start(ctx, posixsh.LoginLine, j.hopCommand())
+	if err != nil {
+		return nil, err
+	}
+	return startRelay(ctx, s, j.options(), stepTimeout, "a login on the node", j.job)
+}
+
+// hopCommand starts the relay in a login. On PBS, pbs_attach makes it a part of the job
+// where that program exists and works. It was tried on a live OpenPBS only.
+func (j *jobAccess) hopCommand() string {
+	if j.pbsJob == "" || !posixsh.IsWord(j.pbsJob) {
+		return step.Command()
+	}
+	attach := "pbs_attach -j " + j.pbsJob + " "
+	return attach + "true >/dev/null 2>&1 </dev/null && exec " + attach + "sh -c " + posixsh.Quote(step.Command()) + "; " + step.Command()
+}
+
+// hopReady reports whether a login on the node is part of the job. Only Slurm has another
+// route if it is not.
+func (j *jobAccess) hopReady(ctx context.Context) error {
+	info, err := j.onHop.ready(ctx)
+	switch {
+	case j.job == "":
+		return noPythonIsFine(err)
+	case err == nil && !info.Inside:
+		return j.node.hop.Failure(errNotAdopted)
+	}
+	return err
+}
+
+// stepReady reports whether a job step starts.
+func (j *jobAccess) stepReady(ctx context.Context) error {
+	_, err := j.steps.relay.ready(ctx)
+	return err
+}
+
+// outsideReady reports whether there is a login on the node.
+func (j *jobAccess) outsideReady(ctx context.Context) error {
+	_, err := j.onHop.ready(ctx)
+	return noPythonIsFine(err)
+}
+
+// noPythonIsFine is nil if err only says that the node has no Python.
+func noPythonIsFine(err error) error {
+	if errors.Is(err, errNoPython) {
+		return nil
+	}
+	return err
+}
+
+// openOnHop opens a channel of the relay on the node. Without Python it is one of the
+// node's sshd.
+func (j *jobAccess) openOnHop(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	ch, requests, err := j.onHop.openChannel(ctx, kind, payload)
+	if !errors.Is(err, errNoPython) {
+		return ch, requests, err
+	}
+	return j.node.hop.OpenChannel(ctx, kind, payload)
+}
+
+// openSFTP opens the sftp subsystem where the relay found no server of files: that of the
+// node's sshd, or else the host's.
+func (j *jobAccess) openSFTP(ctx context.Context) (ssh.Channel, <-chan *ssh.Request, error) {
+	if j.node.hop.IsLive() {
+		return j.node.hop.OpenChannel(ctx, "session", nil)
+	}
+	j.tell(noticeFiles, fmt.Sprintf("files are those of %s: %s has no sftp-server", j.node.login.Label(), j.node.names[0]))
+	return j.node.login.OpenChannel(ctx, "session", nil)
+}
+
+// tellEnded tells that the step ended by itself although the job runs.
+func (j *jobAccess) tellEnded(lived time.Duration) {
+	j.tell(noticeEnded, fmt.Sprintf("the connection into job %s ended after %s, and with it the shells there; the job still runs. "+
+		"Some sites end long processes on login nodes, where srun waits", j.job, api.DurationText(lived.Round(time.Second))))
+}
+
+// tell tells a person something, once for each kind.
+func (j *jobAccess) tell(kind noticeKind, text string) {
+	j.telling.Lock()
+	known := j.told[kind]
+	j.told[kind] = true
+	j.telling.Unlock()
+	if !known {
+		j.log.Info("notice about the job's node", "text", text)
+		if j.notice != nil {
+			j.notice(text)
+		}
+	}
+}
+
+func (j *jobAccess) close() {
+	if j.steps != nil {
+		j.steps.relay.close()
+	}
+	j.onHop.close()
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
+	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
+)
+
+// TestMain looks for goroutines left behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// longest bounds every wait of these tests on the real clock; none is meant to take it.
+const longest = time.Minute
+
+// missing ends a test that needs a program which is not here: with a skip, but in CI
+// and where all real parts were asked for with a failure.
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
+		t.Fatal("needs " + what)
+	}
+	t.Skip("needs " + what)
+}
+
+// eventually polls until is returns true.
+func eventually(t *testing.T, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(longest); !is(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+func say(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
+
+func closing(c io.Closer) { _ = c.Close() }
+
+// nobody is a Prompter that must not be used.
+type nobody struct{ t *testing.T }
+
+func (n nobody) Prompt(_ context.Context, p api.Prompt, _ func()) (api.Answer, error) {
+	n.t.Errorf("the user was asked %+v", p)
+	return api.Answer{}, failure.ErrNobody
+}
+
+// login is a host that is up, with nodes behind it.
+type login struct {
+	*tunnel.Host
+	pool    *tunnel.Pool
+	learned *Learned
+}
+
+func (l *login) node(o Options) *Node {
+	o.Learned = l.learned
+	return New(l.Link(), o)
+}
+
+// behind is the host "outer" and the node "inner" behind it; the user's key opens both.
+func behind(t *testing.T, limits tunnel.Limits) (*login, map[string]*sshtest.Server) {
+	t.Helper()
+	key, public := sshtest.NewKeyFile(t)
+	servers := map[string]*sshtest.Server{}
+	var known strings.Builder
+	for _, name := range []string{"outer", "inner"} {
+		servers[name] = sshtest.NewServer(t, sshtest.AcceptKey(public))
+		known.WriteString(name + " " + string(ssh.MarshalAuthorizedKey(servers[name].Key.PublicKey())))
+	}
+	servers["outer"].Inner = map[string]*sshtest.Server{"inner": servers["inner"]}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	config := "IdentityFile " + key + "\nIdentityAgent none\nUserKnownHostsFile " + write("known_hosts", known.String()) + "\nGlobalKnownHostsFile none\n"
+	pool := tunnel.NewPool(tunnel.Options{
+		SSHConfig: write("config", config), Limits: limits, Prompter: nobody{t},
+		Network: &tunnel.Network{
+			Dial: func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+				if !strings.HasPrefix(address, "outer:") {
+					return nil, errors.New("no route to host")
+				}
+				return servers["outer"].Dial(ctx, d, network, address)
+			},
+			Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
+			Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- pool.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	outer := &login{pool.Host("outer"), pool, &Learned{}}
+	outer.Up()
+	mustConnect(t, outer)
+	return outer, servers
+}
+
+func mustConnect(t *testing.T, l *login) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := l.Await(ctx); err != nil {
+		t.Fatalf("Await: %v (%+v)", err, l.Status())
+	}
+}
+
+// letNobodyIn is what a node does after the job's end.
+func letNobodyIn(s *sshtest.Server) {
+	s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+		return nil, errors.New("you have no active jobs on this node")
+	}
+}
+
+func echoThrough(t *testing.T, n *Node) {
+	t.Helper()
+	c, err := n.Dial(t.Context(), "tcp", "echo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(c)
+	go say(c, "hello")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// stillEchoes checks that a channel carries bytes in both directions.
+func stillEchoes(t *testing.T, c io.ReadWriter) {
+	t.Helper()
+	say(c, "still there?")
+	got := make([]byte, len("still there?"))
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != "still there?" {
+		t.Errorf("the open channel: %q, %v", got, err)
+	}
+}

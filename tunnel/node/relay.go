@@ -1,0 +1,289 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+	"tunctl/tunnel/step"
+)
+
+// sharedRelay is the relay of package step on one node, over one route. It is started when
+// first needed, for all who need it at that moment, and ends some time after its last
+// channel. One that ended early is started again, but not in a loop.
+type sharedRelay struct {
+	start    func(ctx context.Context) (*runningRelay, error)
+	replaced func(lived time.Duration) // one that ended by itself was replaced
+	server   func() int                // the port of the job's server; 0: not known
+	limits   *tunnel.Limits
+	log      *slog.Logger
+	ctx      context.Context //nolint:containedctx // ends with the relay's owner
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	running  *runningRelay
+	old      map[*runningRelay]bool // over connections that were replaced
+	starting *relayStart
+	lived    time.Duration // of one that ended by itself and was not replaced yet
+	pause    pause
+	final    error // the job has ended, or the node has no Python: no more are started
+}
+
+// runningRelay is a relay that was started.
+type runningRelay struct {
+	*step.Conn
+	stream *tunnel.Stream // that it runs over
+	began  time.Time
+
+	// Guarded by the sharedRelay.
+	refCount int
+	unused   time.Time   // when the last user left
+	idle     *time.Timer // ends it some time after that
+}
+
+// relayStart is a start under way.
+type relayStart struct {
+	done chan struct{} // closed at its end
+	err  error
+}
+
+var errNodeClosed = errors.New("the connection to the node was closed")
+
+func newSharedRelay(limits *tunnel.Limits, log *slog.Logger, server func() int, start func(context.Context) (*runningRelay, error)) *sharedRelay {
+	r := &sharedRelay{old: map[*runningRelay]bool{}, start: start, replaced: func(time.Duration) {}, server: server, limits: limits, log: log}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// ready starts the relay if need be, and returns what it found out.
+func (r *sharedRelay) ready(ctx context.Context) (step.Info, error) {
+	run, err := r.acquire(ctx)
+	if err != nil {
+		return step.Info{}, err
+	}
+	defer r.remove(run)
+	return run.Info(), nil
+}
+
+// acquire returns the running relay, which the caller uses until it calls remove.
+func (r *sharedRelay) acquire(ctx context.Context) (*runningRelay, error) {
+	for {
+		run, start, err := r.current()
+		if run != nil || err != nil {
+			return run, err
+		}
+		select {
+		case <-start.done:
+			if start.err != nil {
+				return nil, start.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// current is the running relay, with the caller as a user, or the start to wait for.
+func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.running; run != nil {
+		switch err := run.stream.Check(); {
+		case run.over():
+			r.endedLocked(run)
+		case errors.Is(err, tunnel.ErrReplaced):
+			r.old[run], r.running = true, nil // its channels continue
+		case err != nil:
+			return nil, nil, err
+		default:
+			run.refCount++
+			run.idle.Stop()
+			return run, nil, nil
+		}
+	}
+	switch {
+	case r.closed:
+		return nil, nil, errNodeClosed
+	case r.final != nil:
+		return nil, nil, r.final
+	case r.starting != nil:
+	case time.Now().Before(r.pause.until):
+		return nil, nil, r.pause.err
+	default:
+		s := &relayStart{done: make(chan struct{})}
+		r.starting = s
+		r.wg.Go(func() { r.begin(s) })
+	}
+	return nil, r.starting, nil
+}
+
+// begin starts a relay. It does so for itself: the caller that needed it first may give
+// up before others do.
+func (r *sharedRelay) begin(s *relayStart) {
+	run, err := r.start(r.ctx)
+	r.mu.Lock()
+	r.starting, s.err = nil, err
+	var lived time.Duration
+	switch {
+	case err == nil && r.closed:
+		s.err = errNodeClosed
+	case err == nil:
+		run.idle = time.AfterFunc(r.limits.StepIdle, func() { r.endUnused(run) })
+		run.unused = time.Now() // whoever needed it may be gone
+		r.running = run
+		lived, r.lived = r.lived, 0
+		r.wg.Go(func() {
+			<-run.Done()
+			r.mu.Lock()
+			r.endedLocked(run)
+			run.idle.Stop()
+			r.mu.Unlock()
+			_ = run.Close()
+		})
+	case jobEnded(err) || errors.Is(err, errNoPython):
+		r.final = err
+	case !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil:
+		r.pause.failed(err, r.limits)
+	}
+	r.mu.Unlock()
+	if err == nil && s.err != nil {
+		_ = run.Close()
+	}
+	close(s.done)
+	if lived > 0 {
+		r.replaced(lived)
+	}
+}
+
+// endedLocked takes in that a relay has ended. After the first that ended early, the next
+// one is started at once; after more, with pauses.
+func (r *sharedRelay) endedLocked(run *runningRelay) {
+	delete(r.old, run)
+	if r.running != run {
+		return
+	}
+	r.running = nil
+	lived, err := time.Since(run.began), run.Err()
+	switch {
+	case run.stream.Lost() != nil:
+	case err == nil:
+		r.pause = pause{}
+	case lived >= r.limits.StableAfter:
+		r.lived, r.pause = lived, pause{}
+	default:
+		r.lived = lived
+		r.pause.failed(err, r.limits)
+		if r.pause.failures == 1 {
+			r.pause.until = time.Time{}
+		}
+	}
+	r.log.Info("the relay on the node ended", "after", lived.Round(time.Second), "err", err)
+}
+
+// remove removes a user.
+func (r *sharedRelay) remove(run *runningRelay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run.refCount--; run.refCount == 0 && !run.over() {
+		run.unused = time.Now()
+		run.idle.Reset(r.limits.StepIdle)
+	}
+}
+
+// endUnused ends a relay that had no user for long.
+func (r *sharedRelay) endUnused(run *runningRelay) {
+	r.mu.Lock()
+	unused := run.refCount == 0 && time.Since(run.unused) >= r.limits.StepIdle
+	if unused {
+		r.endedLocked(run)
+	}
+	r.mu.Unlock()
+	if unused {
+		_ = run.Close()
+	}
+}
+
+// end ends the relay, which is started again if it is needed.
+func (r *sharedRelay) end() {
+	r.mu.Lock()
+	all := maps.Clone(r.old)
+	if r.running != nil {
+		all[r.running] = true
+	}
+	r.running = nil
+	clear(r.old)
+	r.mu.Unlock()
+	for run := range all {
+		_ = run.Close()
+	}
+}
+
+// close ends the relay for good.
+func (r *sharedRelay) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.end()
+	r.wg.Wait()
+}
+
+// use has open open a connection or a channel over the relay; it calls release at the end
+// of that. A relay may turn out to have ended.
+func (r *sharedRelay) use(ctx context.Context, open func(run *runningRelay, release func()) error) error {
+	for again := true; ; again = false {
+		run, err := r.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if err = open(run, sync.OnceFunc(func() { r.remove(run) })); err == nil {
+			return nil
+		}
+		r.remove(run)
+		if !again || !run.over() {
+			return err
+		}
+	}
+}
+
+// openChannel opens a channel of the relay.
+func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []byte) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
+	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
+		ch, requests, err = run.stream.OpenChannel(func() (ssh.Channel, <-chan *ssh.Request, error) {
+			run.SetServer(r.server()) // it may have been found since the relay started
+			return run.OpenChannel(ctx, kind, payload)
+		}, release)
+		return err
+	})
+	return ch, requests, err
+}
+
+// dial connects through the relay.
+func (r *sharedRelay) dial(ctx context.Context, network, address string) (c net.Conn, err error) {
+	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
+		c, err = run.stream.OpenConn(func() (net.Conn, error) { return run.Dial(ctx, network, address) }, release)
+		return err
+	})
+	return c, err
+}
+
+func (r *runningRelay) over() bool { return isClosed(r.Done()) }
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,305 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
+	"tunctl/tunnel/retry"
+)
+
+// serve connects the host whenever it is wanted, until ctx ends.
+func (h *Host) serve(ctx context.Context) {
+	defer h.stopServing()
+	h.recallLogins()
+	for ctx.Err() == nil {
+		h.closeDropped()
+		switch next := h.nextAction(time.Now()); next.Do {
+		case retry.Try:
+			h.try(ctx)
+		case retry.Hold:
+			h.hold(ctx)
+		case retry.Wait, retry.NeedLogin:
+			sleep(ctx, next.Until, h.woken)
+		case retry.Idle:
+			h.closeConnections()
+			h.pool.releaseHosts(h)
+			sleep(ctx, time.Time{}, h.woken)
+		}
+	}
+}
+
+// nextAction decides what to do now, and enters what follows for the host's state.
+func (h *Host) nextAction(now time.Time) retry.Action {
+	silent := h.pool.o.Memory.Silent(h.name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := &h.facts
+	next := retry.Next(f.tries, retry.Host{
+		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.demand.leases == 0 && h.demand.onlyLeased(), Silent: silent,
+	}, h.limitsLocked().retry(&h.used), now)
+	switch next.Do {
+	case retry.Hold, retry.Idle:
+		return next
+	case retry.NeedLogin:
+		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: needsUser(h.name, "the login may ask for a password, a code or a touch", nil)}
+		h.enterLocked()
+		return next
+	case retry.Try, retry.Wait:
+	}
+	f.tries.EndBan(now)
+	if next.Do == retry.Wait && f.tries.Stop == nil {
+		f.tries.NextTry = next.Until
+		h.enterLocked()
+	}
+	return next
+}
+
+// limitsLocked are the pool's limits, or stricter ones of the host's site.
+func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
+
+// jitter is a random part of a wait, which is no secret.
+func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
+
+// needsUser is the error of a login to a host that only the user can complete.
+func needsUser(host, why string, cause error) *api.Error {
+	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", api.HostLabel(host), why).
+		WithHint("run `tunctl login %s` in a terminal", host)
+}
+
+// sleep waits until a time, if not zero, or until woken receives, or ctx ends.
+func sleep(ctx context.Context, until time.Time, woken <-chan struct{}) {
+	var ring <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		ring = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-woken:
+	case <-ring:
+	}
+}
+
+// hold waits until the connection is no longer the host's.
+func (h *Host) hold(ctx context.Context) {
+	c, err := h.current()
+	if err != nil {
+		return
+	}
+	var sharedEnd <-chan struct{} // its owner keeps it
+	if c.owner != h {
+		sharedEnd = c.done
+	}
+	select {
+	case <-sharedEnd:
+		h.connectionLost(c)
+	case <-ctx.Done():
+	case <-h.woken:
+	}
+	h.mu.Lock()
+	ended := h.conns.ended == c && h.facts.live == c
+	h.mu.Unlock()
+	if ended {
+		h.closeConnections()
+	}
+}
+
+// closeConnections closes the host's connections.
+func (h *Host) closeConnections() {
+	h.mu.Lock()
+	h.conns.dropAside()
+	live := h.facts.live
+	h.mu.Unlock()
+	h.closeDropped()
+	if live != nil {
+		if live.owner == h {
+			live.close(nil)
+		}
+		h.connectionLost(live)
+	}
+}
+
+// try connects once.
+func (h *Host) try(serving context.Context) {
+	ctx, cancel := context.WithCancel(serving)
+	defer cancel()
+	t := h.beginTry(cancel)
+	if t == nil {
+		return
+	}
+	c, err := t.connect(ctx)
+	used := h.finishTry(t, c, err)
+	if c != nil && c.owner == h {
+		if used {
+			h.pool.wg.Go(func() { newKeepalive(h, c).keep(serving) })
+			h.mu.Lock()
+			others := slices.Collect(maps.Keys(h.conns.aside))
+			h.mu.Unlock()
+			for _, other := range others {
+				other.replace()
+			}
+		} else {
+			c.close(nil)
+		}
+	}
+	h.saveLogins(func(*api.Logins) {})
+}
+
+// beginTry starts a try, unless the host is no longer wanted.
+func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := &h.facts
+	if !f.wanted {
+		return nil
+	}
+	h.cancel = cancel
+	now := time.Now()
+	f.trying, f.loggingIn = "reading the ssh settings", false
+	f.tries.Begin(now)
+	h.enterLocked()
+	t := newAttempt(h)
+	t.ask.attended, t.ask.client = f.tries.IsAttended(now), f.client
+	t.began, t.banned = now, now.Before(f.tries.Ban)
+	t.waited = !t.ask.attended && f.tries.IsWatched(now, h.limitsLocked().retry(&h.used))
+	return t
+}
+
+// setAsking records which kind of question the try waits for, "" for none, and the web
+// addresses in it.
+func (h *Host) setAsking(kind api.PromptKind, links []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.facts.asking, h.facts.links = kind, links
+	h.enterLocked()
+}
+
+// finishTry records the result of a try, and reports whether its connection became the
+// host's.
+func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := &h.facts
+	f.trying, f.asking, f.links, h.cancel = "", "", nil, nil
+	defer h.enterLocked()
+	if !t.loginAt.IsZero() {
+		f.tries.LastLogin = t.loginAt
+	}
+	if !f.wanted {
+		return false
+	}
+	if err == nil {
+		f.tries.Succeeded()
+	}
+	back := f.live != nil // the old one responds again
+	switch {
+	case err != nil && (!back || !t.loginAt.IsZero()):
+		h.failedLocked(t, asError(err))
+	case err != nil || back && f.live != c:
+	default:
+		for old := range h.conns.aside { // before anybody sees that the host is connected
+			old.setStanding(standingReplaced)
+		}
+		h.connectedLocked(c)
+		return true
+	}
+	return false
+}
+
+// failedLocked records a failed try.
+func (h *Host) failedLocked(t *attempt, why *api.Error) {
+	f := &h.facts
+	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
+	f.failure = why
+	f.tries.Failed(retry.FailedTry{
+		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
+		OnlyLeased: h.demand.onlyLeased(),
+	}, h.limitsLocked().retry(&h.used), time.Now(), jitter())
+	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
+		stop.Why = suspectedBan(h.name, why, stop.Until)
+	}
+}
+
+// suspectedBan is the error of a host that may have banned this address.
+func suspectedBan(host string, why *api.Error, until time.Time) *api.Error {
+	return api.Errorf(api.CodeUnreachable, "%s may have banned this address after refused logins (%s); no further tries until %s",
+		api.HostLabel(host), why.Message, until.Format(time.TimeOnly)).Because(why).
+		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", host)
+}
+
+// connectionLost records the end of a connection.
+func (h *Host) connectionLost(c *conn) {
+	onlyLeased := h.onlyLeased()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.wake()
+	delete(h.conns.aside, c)
+	if h.facts.live != c {
+		return
+	}
+	h.facts.live = nil
+	if onlyLeased && !h.demand.asked && h.conns.ended != c {
+		h.dropWantedLocked() // the users of the leases lost it too
+	}
+	h.lostLocked(c, nil)
+}
+
+// lostLocked records that the host lost its connection: it has ended or, if a reason is
+// given, does not respond.
+func (h *Host) lostLocked(c *conn, silent error) {
+	f, now := &h.facts, time.Now()
+	f.live, h.conns.lost = nil, c
+	byUs := h.conns.ended == c // who wants the host since then wants a new connection
+	if f.wanted && !byUs {
+		why := silent
+		text := "%s does not respond: %v"
+		if silent == nil {
+			text, why = "the connection to %s was lost: %v", c.endReason()
+		}
+		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
+		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
+			f.tries.Watch(now, true)
+		}
+		f.tries.Lost(now.Sub(c.since), silent == nil, h.limitsLocked().retry(&h.used), now, jitter())
+	}
+	h.enterLocked()
+}
+
+// stopServing is called when the host's goroutine ends.
+func (h *Host) stopServing() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.facts.wanted, h.facts.trying, h.facts.asking = false, "", ""
+	h.enterLocked()
+}
+
+// Waiting says that somebody waits for the host: a client that is held, an open waiting
+// page, a command that shows it. With person set it is an act of a person, and not only
+// a program that does not give up. Until some time after both (Limits.WatchedRetryFor), a dial
+// that nobody answers is repeated sooner than usual. It causes no login that would not
+// happen anyway.
+func (h *Host) Waiting(person bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.facts.tries.Watch(time.Now(), person)
+	if h.facts.live == nil && h.facts.tries.AwaitsWatchedTry() {
+		h.wake()
+	}
+}
+
+// asError returns err as an *api.Error.
+func asError(err error) *api.Error {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e
+	}
+	err = api.RemoteError(err)
+	return api.Errorf(api.CodeUnreachable, "%w", err)
+}

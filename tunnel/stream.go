@@ -1,0 +1,201 @@
+package tunnel
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+)
+
+// ErrFewSessions is why a host carries no streams.
+var ErrFewSessions = errors.New("the host allows only one session at a time, which is kept for commands")
+
+// ErrReplaced says that another connection took the place of the one that a stream is on.
+var ErrReplaced = errors.New("another connection took its place")
+
+// Stream is a command's standard input and output as a connection.
+type Stream struct {
+	programPipes
+	conn    *conn
+	session *ssh.Session
+	in      io.WriteCloser
+	out     *bufio.Reader
+	stderr  *stderrBuffer
+	exited  chan struct{}
+	status  int
+	err     error // why there is no status
+	closing sync.Once
+	wait    channelWait
+}
+
+// stream starts a command that carries a connection, and sends it its first line. It
+// waits for a session, and leaves some for commands.
+func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error) {
+	slot, err := c.sessions.acquireForStream(ctx, c.done)
+	if err != nil {
+		if c.ended() {
+			return nil, c.downError()
+		}
+		return nil, err
+	}
+	return open(ctx, c, func() (*Stream, error) {
+		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
+		err := s.begin(command, line)
+		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
+			slot.refused()
+			return nil, commandError(fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err)))
+		}
+		if err != nil {
+			slot.release()
+			return nil, err
+		}
+		slot.accepted()
+		c.wg.Go(func() {
+			defer slot.release()
+			s.status, s.err = exitStatus(s.session.Wait())
+			s.stderr.end()
+			close(s.exited)
+			_ = s.session.Close()
+		})
+		return s, nil
+	}, closeLate[*Stream])
+}
+
+// begin starts the command, and sends it its first line.
+func (s *Stream) begin(command, line string) (err error) {
+	if s.session, err = s.conn.client.NewSession(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.session.Close()
+		}
+	}()
+	if s.in, err = s.session.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := s.session.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	s.out, s.session.Stderr = bufio.NewReader(out), s.stderr
+	if err := s.session.Start(command); err != nil {
+		return fmt.Errorf("running a command: %w", err)
+	}
+	_, _ = io.WriteString(s.in, line+"\n") // if the command has ended, it says why
+	return nil
+}
+
+// Read implements net.Conn. It returns io.EOF only if the command succeeded.
+func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.out.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	<-s.exited
+	switch {
+	case s.err != nil:
+		return n, s.err
+	case s.status != 0:
+		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.stderr.text())
+	}
+	return n, io.EOF
+}
+
+// Write implements net.Conn.
+func (s *Stream) Write(p []byte) (int, error) { return s.in.Write(p) }
+
+// CloseWrite closes the command's input.
+func (s *Stream) CloseWrite() error { return s.in.Close() }
+
+// Close closes the session, which is the only way to end a command that every server
+// has. It does not close the command's input before: x/crypto does not allow that during
+// a Write.
+func (s *Stream) Close() error {
+	s.closing.Do(func() { _ = s.session.Close() })
+	s.wait.ended()
+	return nil
+}
+
+// ReadLine reads a line of the command's output, which is not longer than max.
+func (s *Stream) ReadLine(max int) (string, error) { return api.ReadLine(s.out, max) }
+
+// Exited is closed once the command has ended.
+func (s *Stream) Exited() <-chan struct{} { return s.exited }
+
+// Status is the exit status of a command that has ended; the error is why there is none.
+func (s *Stream) Status() (int, error) { return s.status, s.err }
+
+// Stderr is what the command printed on standard error, from the end.
+func (s *Stream) Stderr() string { return s.stderr.raw() }
+
+// StderrText is the last lines of that for people, without debug messages.
+func (s *Stream) StderrText() api.RemoteText { return s.stderr.text() }
+
+// AwaitStderr waits for words on standard error, and reports whether they came before the
+// end.
+func (s *Stream) AwaitStderr(words string) bool { return s.stderr.await(words) }
+
+// Await calls f, and returns early when ctx ends or the connection does not respond.
+func (s *Stream) Await(ctx context.Context, f func() error) error {
+	_, err := open(ctx, s.conn, func() (struct{}, error) { return struct{}{}, f() }, func(struct{}) {})
+	return err
+}
+
+// Lost is api.ErrDown with the reason once the connection that the stream is on has ended.
+func (s *Stream) Lost() error {
+	if !s.conn.ended() {
+		return nil
+	}
+	return s.conn.downError()
+}
+
+// Check says why nothing new is opened over the stream: its connection does not respond
+// now, or it was replaced (ErrReplaced).
+func (s *Stream) Check() error {
+	switch s.conn.worst() {
+	case standingAside:
+		return errAside
+	case standingReplaced:
+		return ErrReplaced
+	case standingUsed:
+	}
+	return nil
+}
+
+// CountAsClient counts the stream among the channels of clients until it is closed.
+func (s *Stream) CountAsClient() { s.wait.opened() }
+
+// OpenConn has open connect over the stream, for a client. The connection is paced and
+// watched as those of the host are; release is called once at its end.
+func (s *Stream) OpenConn(open func() (net.Conn, error), release func()) (c net.Conn, err error) {
+	t, err := s.conn.openForClient(func() (err error) {
+		c, err = open()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.release = release
+	return &channelConn{Conn: c, link: s.conn, traffic: t}, nil
+}
+
+// OpenChannel is OpenConn for a channel.
+func (s *Stream) OpenChannel(open func() (ssh.Channel, <-chan *ssh.Request, error), release func()) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
+	t, err := s.conn.openForClient(func() (err error) {
+		ch, requests, err = open()
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	t.release = release
+	return &clientChannel{ch, t}, requests, nil
+}
