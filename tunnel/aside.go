@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"tunctl/internal/api"
@@ -26,6 +25,39 @@ var errAddressGone = errors.New("this computer no longer has the address of the 
 
 // errAside is why no channel is opened on a connection that does not respond.
 var errAside = fmt.Errorf("%w: it does not respond", api.ErrDown)
+
+// connections are those of a host besides the live one. The host's lock guards them.
+type connections struct {
+	ended *conn          // the one that is about to be closed, even if the host is wanted again at once
+	lost  *conn          // the one that was last lost
+	aside map[*conn]bool // see standing; false: about to be closed
+}
+
+// all are the connections that a host has logged in, with its live one.
+func (c *connections) all(h *Host, live *conn) map[*conn]bool {
+	all := maps.Clone(c.aside)
+	if live != nil && live.owner == h {
+		all[live] = true
+	}
+	return all
+}
+
+// dropAside has those that are set aside closed.
+func (c *connections) dropAside() {
+	for old := range c.aside {
+		c.aside[old] = false
+	}
+}
+
+// dropped are those that are about to be closed.
+func (c *connections) dropped() (list []*conn) {
+	for old, kept := range c.aside {
+		if !kept {
+			list = append(list, old)
+		}
+	}
+	return list
+}
 
 // worst is the worst standing of a connection and those that it goes through.
 func (c *conn) worst() standing {
@@ -83,8 +115,8 @@ func (c *conn) endIfUnused() {
 }
 
 // doubt is called when a connection does not respond.
-func (h *Host) doubt(k *keepalive, why error) {
-	c := k.c
+func (k *keepalive) doubt(why error) {
+	h, c := k.host, k.c
 	if h.onlyLeased() { // there is no login beside it
 		if !errors.Is(why, errProbe) {
 			c.end(why)
@@ -99,7 +131,7 @@ func (h *Host) doubt(k *keepalive, why error) {
 	h.mu.Lock()
 	if h.facts.live == c {
 		c.setStanding(standingAside)
-		h.aside[c] = true
+		h.conns.aside[c] = true
 		h.lostLocked(c, why)
 	}
 	h.mu.Unlock()
@@ -121,12 +153,12 @@ func (h *Host) stopSharing(c *conn, why error) {
 
 // checkDoubted finds out whether a connection that did not respond does so again, or, if
 // it was replaced, whether it is to be kept.
-func (h *Host) checkDoubted(k *keepalive, now time.Time) {
+func (k *keepalive) checkDoubted(now time.Time) {
 	c := k.c
 	last, reads := c.wire.heard()
 	here := c.hasAddress()
 	if reads > k.reads && here && c.master == nil {
-		h.respondsAgain(k)
+		k.respondsAgain()
 		return
 	}
 	k.reads = reads // without the address, these are bytes that were on their way
@@ -146,8 +178,8 @@ func (h *Host) checkDoubted(k *keepalive, now time.Time) {
 }
 
 // respondsAgain makes a connection the host's again, unless another took its place.
-func (h *Host) respondsAgain(k *keepalive) {
-	c := k.c
+func (k *keepalive) respondsAgain() {
+	h, c := k.host, k.c
 	k.doubted, k.missed = false, 0
 	k.stall.due, k.stall.noticed = false, time.Time{}
 	k.stall.timer.Stop()
@@ -156,9 +188,9 @@ func (h *Host) respondsAgain(k *keepalive) {
 	k.resetTimer()
 	h.mu.Lock()
 	f := &h.facts
-	back := h.aside[c] && f.live == nil && f.wanted && h.ended != c
+	back := h.conns.aside[c] && f.live == nil && f.wanted && h.conns.ended != c
 	if back {
-		delete(h.aside, c)
+		delete(h.conns.aside, c)
 		c.setStanding(standingUsed)
 		h.connectedLocked(c)
 		if h.cancel != nil && !f.loggingIn { // a login under way is not cut off
@@ -180,7 +212,7 @@ func (h *Host) respondsAgain(k *keepalive) {
 func (h *Host) shareAgain(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.facts.live == nil && h.facts.wanted && h.lost == c {
+	if h.facts.live == nil && h.facts.wanted && h.conns.lost == c {
 		h.connectedLocked(c)
 		h.wake()
 	}
@@ -189,7 +221,7 @@ func (h *Host) shareAgain(c *conn) {
 // connectedLocked makes a connection the host's.
 func (h *Host) connectedLocked(c *conn) {
 	f := &h.facts
-	f.live, h.lost = c, nil
+	f.live, h.conns.lost = c, nil
 	f.failure = nil
 	f.tries.Connected()
 	h.enterLocked()
@@ -197,19 +229,11 @@ func (h *Host) connectedLocked(c *conn) {
 
 // closeDropped closes the connections that nobody wants any more.
 func (h *Host) closeDropped() {
-	for _, c := range h.othersNow() {
-		h.mu.Lock()
-		kept := h.aside[c]
-		h.mu.Unlock()
-		if !kept {
-			c.close(nil)
-			h.connectionLost(c)
-		}
-	}
-}
-
-func (h *Host) othersNow() []*conn {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.aside))
+	dropped := h.conns.dropped()
+	h.mu.Unlock()
+	for _, c := range dropped {
+		c.close(nil)
+		h.connectionLost(c)
+	}
 }

@@ -197,7 +197,7 @@ func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
 				h, c := betweenKeepalives(t, b)
 				defer s.Stall()()
 				b.NetworkChanged()
-				awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
+				awaitHost(t, h, 5*time.Second, func() bool { _, logins, _ := s.Counts(); return logins == 2 })
 				mustConnect(t, h)
 				if took := ended(t, c, time.Hour); took < test.least || took > test.least+time.Second {
 					t.Errorf("closed %v after it was replaced", took)

@@ -14,13 +14,12 @@ import (
 
 // attempt is one try to connect to a host.
 type attempt struct {
-	host     *Host
-	pool     *Pool
-	log      *slog.Logger
-	attended bool   // a person may be asked
-	client   string // the client that the person used
-	banned   bool   // a ban is suspected: ask the person first
-	waited   bool   // somebody waits for the host, who cannot be asked
+	host   *Host
+	pool   *Pool
+	log    *slog.Logger
+	ask    asker
+	banned bool // a ban is suspected: ask the person first
+	waited bool // somebody waits for the host, who cannot be asked
 
 	began      time.Time
 	unanswered bool // a direct dial got no answer: the server has seen nothing to count
@@ -28,17 +27,19 @@ type attempt struct {
 	settings sshconfig.Settings
 	identity string // of the connection that the settings lead to
 	wire     *wire
-	timeout  *timeout
-	loginAt  time.Time  // when the server first saw a login
-	denied   *api.Error // why the try was stopped on our side
-	answered bool       // a person answered questions of the ssh program
-	whySSH   string     // why the ssh program logs in, where the config does not say so
+	loginAt  time.Time // when the server first saw a login
+	answered bool      // a person answered questions of the ssh program
+	whySSH   string    // why the ssh program logs in, where the config does not say so
+}
+
+func newAttempt(h *Host) *attempt {
+	return &attempt{host: h, pool: h.pool, log: h.log, ask: asker{host: h}}
 }
 
 // connect dials, checks the host key and logs in.
 func (t *attempt) connect(ctx context.Context) (*conn, error) {
 	if t.banned {
-		if err := t.confirmBan(ctx); err != nil {
+		if err := t.ask.confirmBan(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +69,7 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 	if t.settings, err = t.host.settings(ctx); err != nil {
 		return err
 	}
-	t.host.showSettings(&t.settings)
+	t.showSettings()
 	if t.identity, err = t.pool.identity(ctx, &t.settings, t.host.name); err != nil {
 		return err
 	}
@@ -82,10 +83,10 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 // certificate. It runs only while a person waits: it may open a browser or need a touch.
 func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	line := t.settings.BeforeLogin
-	if line == "" || !t.attended {
+	if line == "" || !t.ask.attended {
 		return nil
 	}
-	t.host.step("running " + line)
+	t.step("running " + line)
 	limit := t.pool.o.Limits.PromptTimeout
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -121,7 +122,7 @@ func (t *attempt) logIn(ctx context.Context) (*conn, error) {
 
 // logInNatively logs in with x/crypto/ssh.
 func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
-	t.host.step("connecting to " + t.settings.Address())
+	t.step("connecting to " + t.settings.Address())
 	raw, via, err := t.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 
 // share uses the connection of another host that leads to the same account.
 func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
-	t.host.step("sharing the connection of " + owner.label())
+	t.step("sharing the connection of " + owner.label())
 	if err := t.useHost(ctx, owner, t.identity); err != nil {
 		return nil, err
 	}
@@ -154,22 +155,39 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	return c, nil
 }
 
-// showSettings records the settings of a try in the host's view.
-func (h *Host) showSettings(s *sshconfig.Settings) {
-	v := s.Host()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.used, h.outdated, h.ended = *s, false, nil
-	v.Alias, v.State, v.Cause, v.Hint, v.Since = h.name, h.view.State, h.view.Cause, h.view.Hint, h.view.Since
-	h.view = v
-}
-
-// Warn shows a warning that does not stop the try.
-func (t *attempt) Warn(text string) {
-	t.log.Warn("ssh settings", "warning", text)
+// step records what the try is doing now.
+func (t *attempt) step(what string) {
 	t.host.mu.Lock()
 	defer t.host.mu.Unlock()
-	t.host.addWarningLocked(text)
+	t.host.facts.trying = what
+	t.host.enterLocked()
+}
+
+// loginBegins saves that a login begins, before the server counts it: if this process
+// ends during the login, the next one waits as long as this one would have.
+func (t *attempt) loginBegins(at time.Time) {
+	t.loginAt = at
+	t.host.saveLogins(func(l *api.Logins) {
+		t.host.facts.loggingIn = true
+		l.Last = at
+	})
+}
+
+// setHandshake says which handshake is under way; nil: none.
+func (t *attempt) setHandshake(s *handshake) {
+	t.host.mu.Lock()
+	defer t.host.mu.Unlock()
+	t.host.handshake = s
+}
+
+// showSettings records the settings of the try in its host's view.
+func (t *attempt) showSettings() {
+	h, v := t.host, t.settings.Host()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.used, h.outdated, h.conns.ended = t.settings, false, nil
+	v.Alias, v.State, v.Cause, v.Hint, v.Since = h.name, h.view.State, h.view.Cause, h.view.Hint, h.view.Since
+	h.view = v
 }
 
 // addWarningLocked reports whether the warning is a new one.

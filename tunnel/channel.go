@@ -19,15 +19,11 @@ import (
 // socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
 // api.ErrRefused or api.ErrProhibited where one applies.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return h.dialBy(func(c *conn) (net.Conn, error) { return c.dial(ctx, network, address) })
-}
-
-func (h *Host) dialBy(dial func(*conn) (net.Conn, error)) (net.Conn, error) {
 	c, err := h.current()
 	if err != nil {
 		return nil, err
 	}
-	nc, err := dial(c)
+	nc, err := c.dial(ctx, network, address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", h.label(), err)
 	}

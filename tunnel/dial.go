@@ -39,7 +39,7 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	raw, err = t.dial(ctx)
 	if err != nil {
 		t.unanswered = true
-		return nil, nil, t.withSpelling(t.unreachable(err, limit))
+		return nil, nil, t.withSpelling(unreachableError(&t.settings, err, limit))
 	}
 	setTrafficClass(raw, &t.settings, t.log)
 	tcpinfo.TuneRetransmit(raw)
@@ -89,25 +89,25 @@ func (t *attempt) lastAddress(ctx context.Context) string {
 	return last
 }
 
-// unreachable describes a failed dial.
-func (t *attempt) unreachable(err error, limit time.Duration) *api.Error {
+// unreachableError describes a failed dial.
+func unreachableError(s *sshconfig.Settings, err error, limit time.Duration) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
 	}
 	e := &api.Error{Code: api.CodeUnreachable, Err: failure.Passing.Wrap(err), Hint: "check the network, and the VPN if the site needs one"}
-	address := t.settings.Address()
+	address := s.Address()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case isDNS && dns.IsNotFound:
-		e.Message = fmt.Sprintf("no host named %q was found", t.settings.Hostname)
+		e.Message = fmt.Sprintf("no host named %q was found", s.Hostname)
 		e.Hint = "check the spelling, the network, and the VPN if the site needs one"
-		if !strings.Contains(t.settings.Hostname, ".") {
+		if !strings.Contains(s.Hostname, ".") {
 			e.Hint = "check that it is a Host of your ~/.ssh/config, or write the full name, as in login.example.org; then check the network"
 		}
 	case isDNS && dns.IsTimeout:
-		e.Message = fmt.Sprintf("cannot look up %q: the DNS server did not respond", t.settings.Hostname)
+		e.Message = fmt.Sprintf("cannot look up %q: the DNS server did not respond", s.Hostname)
 	case isDNS:
-		e.Message = fmt.Sprintf("cannot look up %q: %v", t.settings.Hostname, dns.Err)
+		e.Message = fmt.Sprintf("cannot look up %q: %v", s.Hostname, dns.Err)
 	case failure.IsConnRefused(err):
 		e.Err = failure.ClosedPort.Wrap(err)
 		e.Message = fmt.Sprintf("%s refused the connection", address)

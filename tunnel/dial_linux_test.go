@@ -19,7 +19,7 @@ func reached(t *testing.T, at string, set func(*sshconfig.Settings)) *net.TCPCon
 	t.Cleanup(func() { _ = l.Close() })
 	p := NewPool(Options{Limits: PracticeLimits()})
 	addr := l.Addr().(*net.TCPAddr)
-	try := &attempt{host: p.Host("login"), pool: p, log: p.o.Log, settings: sshconfig.Settings{Alias: "login", Hostname: at, Port: addr.Port}}
+	try := attemptOf(p.Host("login"), func(a *attempt) { a.settings = sshconfig.Settings{Alias: "login", Hostname: at, Port: addr.Port} })
 	set(&try.settings)
 	raw, _, err := try.reach(t.Context())
 	if err != nil {

@@ -22,7 +22,9 @@ func dialled(t *testing.T, set func(*sshconfig.Settings)) (calls []string, d *ne
 		calls, d = append(calls, network+" "+address), with
 		return nil, errors.New("no route to host")
 	}
-	try := &attempt{host: b.Host("login"), pool: b.Pool, log: b.o.Log, settings: sshconfig.Settings{Alias: "login", Hostname: "login", Port: 22, TCPKeepAlive: true}}
+	try := attemptOf(b.Host("login"), func(a *attempt) {
+		a.settings = sshconfig.Settings{Alias: "login", Hostname: "login", Port: 22, TCPKeepAlive: true}
+	})
 	set(&try.settings)
 	_, _, err = try.reach(t.Context())
 	return calls, d, err

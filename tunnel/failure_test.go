@@ -52,14 +52,14 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 
 func TestAFailureOfNoKnownClassIsARefusalOnceALoginWasBegun(t *testing.T) {
 	strange := &api.Error{Code: api.CodeUnreachable, Message: "strange"}
-	if got := new(attempt).classOf(strange); got != failure.Passing {
+	if got := newAttempt(&Host{}).classOf(strange); got != failure.Passing {
 		t.Errorf("before a login: %d", got)
 	}
-	if got := (&attempt{loginAt: time.Now()}).classOf(strange); got != failure.Refused {
+	if got := attemptOf(&Host{}, func(a *attempt) { a.loginAt = time.Now() }).classOf(strange); got != failure.Refused {
 		t.Errorf("after a login was begun: %d", got)
 	}
 	known := &api.Error{Message: "known", Err: failure.Passing.Wrap(strange)}
-	if got := (&attempt{loginAt: time.Now()}).classOf(known); got != failure.Passing {
+	if got := attemptOf(&Host{}, func(a *attempt) { a.loginAt = time.Now() }).classOf(known); got != failure.Passing {
 		t.Errorf("known to pass: %d", got)
 	}
 	if got := failure.Of(viaError("hop", failure.Refused.Wrap(errors.New("no")))); got != failure.Refused {

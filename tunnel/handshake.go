@@ -33,24 +33,24 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	defer cancel()
 	wire := newWire(raw) // t.wire may be replaced while this one still closes
 	t.wire = wire
-	t.timeout = newTimeout(t.bannerLimit(), func() { _ = wire.Close() })
-	defer t.timeout.stop()
-	during := &handshake{wire: wire, timeout: t.timeout, waited: t.waited}
-	t.host.setHandshake(during)
-	defer t.host.setHandshake(nil)
-	t.wire.onGreeting = t.awaitHost
+	t.ask.timeout = newTimeout(t.bannerLimit(), func() { _ = wire.Close() })
+	defer t.ask.timeout.stop()
+	during := &handshake{wire: wire, timeout: t.ask.timeout, waited: t.waited}
+	t.setHandshake(during)
+	defer t.setHandshake(nil)
+	t.wire.onGreeting = t.ask.awaitHost
 	t.wire.onEnd = cancel // ends a prompt when the server hangs up
 	closeOnEnd := context.AfterFunc(ctx, func() { _ = wire.Close() })
 	defer closeOnEnd()
 
 	login := newLogin(ctx, t)
 	defer login.close()
-	keys, err := hostkey.Load(t.hostKeyOptions())
+	keys, err := hostkey.Load(t.hostKeyOptions(&t.ask))
 	if err != nil {
 		_ = t.wire.Close()
 		return nil, err
 	}
-	t.host.step("waiting for " + t.settings.Address())
+	t.step("waiting for " + t.settings.Address())
 	sc, channels, requests, err := ssh.NewClientConn(t.wire, t.settings.Address(), t.config(ctx, keys, login))
 	login.page.withdraw()
 	if err != nil && during.moved.Load() {
@@ -89,28 +89,28 @@ func (t *attempt) bannerLimit() time.Duration {
 }
 
 // hostKeyOptions are what the check of the server's key needs of the try.
-func (t *attempt) hostKeyOptions() hostkey.Options {
-	return hostkey.Options{Settings: &t.settings, Host: t.host.name, Asker: t, Lookup: t.pool.network.Lookup, Log: t.log}
+func (t *attempt) hostKeyOptions(ask *asker) hostkey.Options {
+	return hostkey.Options{Settings: &t.settings, Host: t.host.name, Asker: ask, Lookup: t.pool.network.Lookup, Log: t.log}
 }
 
 // keyOptions are where the user's keys come from.
 func (t *attempt) keyOptions() userkeys.Options {
 	return userkeys.Options{
-		Settings: &t.settings, Asker: keyAsker{t}, Keyring: &t.pool.keys, Envs: t.pool.envs(), Log: t.log,
+		Settings: &t.settings, Asker: keyAsker{&t.ask}, Keyring: &t.pool.keys, Envs: t.pool.envs(), Log: t.log,
 		Signing: func() (done func()) {
-			t.awaitPerson()
-			return t.awaitHost
+			t.ask.awaitPerson()
+			return t.ask.awaitHost
 		},
 	}
 }
 
 // keyAsker asks for passphrases. A key that nobody can open does not stop the try: another
 // key may work.
-type keyAsker struct{ *attempt }
+type keyAsker struct{ *asker }
 
 // Prompt implements userkeys.Asker.
 func (a keyAsker) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
-	answer, err := a.attempt.Prompt(ctx, p)
+	answer, err := a.asker.Prompt(ctx, p)
 	if errors.Is(err, failure.ErrNobody) {
 		a.denied = nil
 	}
@@ -124,9 +124,7 @@ func (t *attempt) acceptsKeyOf(ctx context.Context, c *conn) bool {
 	if c.hostKey == nil {
 		return t.settings.SameHostKeys(&c.settings)
 	}
-	quiet := *t
-	quiet.attended = false
-	keys, err := hostkey.Load(quiet.hostKeyOptions())
+	keys, err := hostkey.Load(t.hostKeyOptions(&asker{host: t.host}))
 	if err != nil {
 		return false // its own login says why
 	}
@@ -145,13 +143,12 @@ func (t *attempt) config(ctx context.Context, keys *hostkey.Checker, login *logi
 				return keys.CheckSame(key) // a later key exchange of this connection
 			}
 			if err := keys.Check(ctx, remote, key); err != nil {
-				t.denied = asError(err)
+				t.ask.denied = asError(err)
 				return err
 			}
-			t.awaitHost() // also after a person accepted the key
-			t.loginAt = time.Now()
-			t.host.loginBegins(t.loginAt)
-			t.host.step("logging in as " + t.settings.User)
+			t.ask.awaitHost() // also after a person accepted the key
+			t.loginBegins(time.Now())
+			t.step("logging in as " + t.settings.User)
 			return nil
 		},
 		AuthCallback:   login.next,
@@ -170,17 +167,17 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		t.loginAt = time.Now()
 	}
 	switch {
-	case t.denied != nil:
-		return t.denied
-	case t.timeout.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
+	case t.ask.denied != nil:
+		return t.ask.denied
+	case t.ask.timeout.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
 		return silentProxy(address, t.bannerLimit(), greeting)
-	case t.timeout.expired() && !t.wire.hasGreeted():
+	case t.ask.timeout.expired() && !t.wire.hasGreeted():
 		return notSSH(address, errSilent)
 	case greeting != nil:
 		return notSSH(address, greeting)
-	case t.timeout.expiredForPerson():
-		return t.unconfirmed(err)
-	case t.timeout.expired(): // no class: the login may have begun
+	case t.ask.timeout.expiredForPerson():
+		return t.ask.unconfirmed(err)
+	case t.ask.timeout.expired(): // no class: the login may have begun
 		return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake within %s",
 			address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(err)
 	case disagree:

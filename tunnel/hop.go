@@ -158,7 +158,7 @@ func (n *Hop) Close() {
 
 // connect logs in to the node with the person's keys. It asks nobody.
 func (n *Hop) connect(ctx context.Context) (*conn, error) {
-	t := &attempt{host: n.host, pool: n.login.pool, log: n.host.log}
+	t := newAttempt(n.host)
 	preparing, cancel := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
 	known, err := n.settings(preparing, &t.settings)
 	cancel()
@@ -308,7 +308,14 @@ func (n *Hop) dialName(ctx context.Context, address string) (net.Conn, error) {
 	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	raw, err := n.login.dialBy(func(c *conn) (net.Conn, error) { return c.dialHop(dialing, "tcp", address) })
+	c, err := n.login.current()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.dialHop(dialing, "tcp", address)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", n.login.label(), err)
+	}
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}

@@ -35,14 +35,9 @@ type Host struct {
 	view      api.Host
 	used      sshconfig.Settings // those of the last try, and so of the live connection
 	identity  string             // that they lead to; see Pool.identity
-	users     map[*Host]string   // the hosts that go through this one, or share the connection of that identity
-	asked     bool               // Up or Want was called, and Down was not called since
-	quiet     bool               // changes are not published: a compute node that no person named
-	ended     *conn              // the connection that is about to be closed, even if the host is wanted again at once
-	aside     map[*conn]bool     // its other connections, see standing; false: about to be closed
-	lost      *conn              // the one that was last lost
-	leases    int                // see Lease
-	idle      *time.Timer        // runs since the last lease ended
+	demand    demand
+	conns     connections
+	quiet     bool // changes are not published: a compute node that no person named
 	cancel    context.CancelFunc
 	handshake *handshake // that is under way; nil: none
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
@@ -57,8 +52,8 @@ func newHost(p *Pool, name, behind string) *Host {
 		pool: p, name: name, behind: behind, quiet: behind != "",
 		log:     p.o.Log.With("host", api.HostLabel(name)),
 		woken:   make(chan struct{}, 1),
-		users:   map[*Host]string{},
-		aside:   map[*conn]bool{},
+		demand:  demand{users: map[*Host]string{}},
+		conns:   connections{aside: map[*conn]bool{}},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
 	}
@@ -74,7 +69,7 @@ func (h *Host) Up() { h.UpFor("") }
 func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked, h.quiet = true, false
+	h.demand.asked, h.quiet = true, false
 	h.attendLocked(client)
 }
 
@@ -86,12 +81,6 @@ func (h *Host) attendLocked(client string) {
 	h.shortenBannerLocked()
 	h.enterLocked()
 	h.wake()
-}
-
-func (h *Host) setHandshake(s *handshake) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.handshake = s
 }
 
 // shortenBannerLocked ends a long wait for the server's first line soon: a new dial may do
@@ -107,7 +96,7 @@ func (h *Host) shortenBannerLocked() {
 func (h *Host) Want() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked, h.quiet = true, false
+	h.demand.asked, h.quiet = true, false
 	h.facts.wanted = true
 	h.enterLocked()
 	h.wake()
@@ -126,24 +115,20 @@ func (h *Host) Down() (usedBy []string) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked = false
+	h.demand.asked = false
 	h.unwantLocked()
 	if !h.facts.wanted {
-		h.ended = h.facts.live
+		h.conns.ended = h.facts.live
 		return nil
 	}
-	for user := range h.users {
-		usedBy = append(usedBy, user.name)
-	}
-	slices.Sort(usedBy)
-	return usedBy
+	return h.demand.userNames()
 }
 
 // usersNow are the hosts that jump through this one, or share its connection.
 func (h *Host) usersNow() []*Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.users))
+	return slices.Collect(maps.Keys(h.demand.users))
 }
 
 func (h *Host) wanted() bool {
@@ -155,7 +140,7 @@ func (h *Host) wanted() bool {
 // unwantLocked ends the try under way and the connection, unless somebody asked for the
 // host or another host uses it.
 func (h *Host) unwantLocked() {
-	if h.asked || len(h.users) > 0 {
+	if h.demand.asked || len(h.demand.users) > 0 {
 		return
 	}
 	h.dropWantedLocked()
@@ -164,7 +149,7 @@ func (h *Host) unwantLocked() {
 // unusedLocked is unwantLocked after another host stopped using this one. A lease still
 // keeps it.
 func (h *Host) unusedLocked() {
-	if h.leases == 0 {
+	if h.demand.leases == 0 {
 		h.unwantLocked()
 	}
 }
@@ -173,9 +158,7 @@ func (h *Host) unusedLocked() {
 func (h *Host) dropWantedLocked() {
 	f := &h.facts
 	f.wanted = false
-	for c := range h.aside {
-		h.aside[c] = false // even if the host is wanted again at once
-	}
+	h.conns.dropAside() // even if the host is wanted again at once
 	f.failure = nil
 	f.tries.Drop()
 	if h.cancel != nil {
@@ -198,7 +181,7 @@ func notify(ch chan<- struct{}) {
 
 func (h *Host) networkChanged() {
 	h.mu.Lock()
-	all, handshake := h.connectionsLocked(), h.handshake
+	all, handshake := h.conns.all(h, h.facts.live), h.handshake
 	h.mu.Unlock()
 	if handshake != nil && !handshake.wire.hasAddress(h.pool.network.HasAddress) {
 		handshake.moved.Store(true)
@@ -220,15 +203,6 @@ func (h *Host) networkChanged() {
 	h.shortenBannerLocked()
 	h.enterLocked()
 	h.wake()
-}
-
-// connectionsLocked are the connections that the host has logged in.
-func (h *Host) connectionsLocked() map[*conn]bool {
-	all := maps.Clone(h.aside)
-	if c := h.facts.live; c != nil && c.owner == h {
-		all[c] = true
-	}
-	return all
 }
 
 // Status is the host's current state.
@@ -278,8 +252,8 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 	}
 	for {
 		h.mu.Lock()
-		f, ended, changed := h.facts, h.ended, h.changed
-		_, uses := h.users[user]
+		f, ended, changed := h.facts, h.conns.ended, h.changed
+		_, uses := h.demand.users[user]
 		h.mu.Unlock()
 		if user != nil && !uses {
 			return errIdentityChanged
@@ -304,16 +278,15 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return h.awaitError(ctx.Err())
+			return awaitError(h.Status(), ctx.Err())
 		}
 	}
 }
 
 // awaitError is the error of a wait that ended before the host was connected or stopped.
-func (h *Host) awaitError(cause error) *api.Error {
-	s := h.Status()
+func awaitError(s api.Host, cause error) *api.Error {
 	why := cmp.Or(s.Cause, string(s.State))
-	e := api.Errorf(api.CodeTimeout, "%s is not connected yet: %s", h.label(), why).Because(cause).
+	e := api.Errorf(api.CodeTimeout, "%s is not connected yet: %s", api.HostLabel(s.Alias), why).Because(cause).
 		WithHint("%s", s.Hint)
 	if errors.Is(cause, context.Canceled) {
 		e.Code = api.CodeFailed

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -94,9 +93,7 @@ func (h *Host) updateIdentity(identity string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.identity = identity
-	before := len(h.users)
-	maps.DeleteFunc(h.users, func(_ *Host, shared string) bool { return shared != "" && shared != identity })
-	if len(h.users) < before {
+	if h.demand.keepSharers(identity) {
 		h.unusedLocked()
 		h.publishLocked()
 	}
@@ -137,10 +134,10 @@ func (p *Pool) replaceOwner(identity string, owner, by *Host) {
 // what Memory says about silent logins is about other accounts.
 func (t *attempt) checkAccount() error {
 	known := t.pool.o.Memory.Accounts(t.host.name)
-	if t.attended || len(known) == 0 || slices.Contains(known, t.identity) {
+	if t.ask.attended || len(known) == 0 || slices.Contains(known, t.identity) {
 		return nil
 	}
-	return t.host.needsPerson(fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", t.identity), nil)
+	return needsUser(t.host.name, fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", t.identity), nil)
 }
 
 // recheckSettings compares the settings in use with the current ones.
@@ -183,11 +180,7 @@ func (h *Host) recheckSettings(ctx context.Context) {
 	h.enterLocked()
 }
 
-// outdatedLocked is the message that the live connection's settings differ from the
-// config; "": they do not.
-func (h *Host) outdatedLocked() string {
-	if !h.outdated || h.facts.live == nil {
-		return ""
-	}
-	return fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones", h.label(), h.name, h.name)
+// outdatedText says that a live connection's settings differ from the config.
+func outdatedText(host string) string {
+	return fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones", api.HostLabel(host), host, host)
 }

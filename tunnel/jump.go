@@ -17,16 +17,16 @@ import (
 // all that go through it.
 func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
 	hop := t.pool.jumpHost(t.settings.ProxyJump)
-	t.host.step("connecting to " + hop.label() + " first")
+	t.step("connecting to " + hop.label() + " first")
 	if err := t.useHost(ctx, hop, ""); err != nil {
 		return nil, nil, viaError(hop.label(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t.host.step(fmt.Sprintf("connecting to %s from %s", t.settings.Address(), hop.label()))
+	t.step(fmt.Sprintf("connecting to %s from %s", t.settings.Address(), hop.label()))
 	c, err := hop.current()
 	if err != nil {
-		return nil, nil, t.jumpError(hop, err)
+		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
 	}
 	if t.identity != via(&t.settings, c.identity) {
 		return nil, nil, failure.Passing.Errorf(api.CodeUnreachable, nil, "the settings of %s changed while connecting to %s",
@@ -34,7 +34,7 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	}
 	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
 	if err != nil {
-		return nil, nil, t.jumpError(hop, err)
+		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
 	}
 	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // a hop's name includes the hops before it
 	return raw, append(slices.Clone(hop.Status().Via), last), nil
@@ -68,7 +68,7 @@ func (t *attempt) addUserOf(other *Host, identity string) bool {
 	if other == t.host || t.pool.goesThrough(other, t.host) {
 		return false
 	}
-	other.addUser(t.host, identity, t.attended, t.client)
+	other.addUser(t.host, identity, t.ask.attended, t.ask.client)
 	return true
 }
 
@@ -82,7 +82,7 @@ func (p *Pool) goesThrough(h, through *Host) bool {
 func (h *Host) addUser(user *Host, identity string, attended bool, client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.users[user] = identity
+	h.demand.users[user] = identity
 	h.facts.wanted = true
 	if attended && h.facts.live == nil {
 		h.attendLocked(client)
@@ -104,8 +104,8 @@ func (p *Pool) releaseHosts(user *Host) {
 func (h *Host) removeUser(user *Host) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, uses := h.users[user]; uses {
-		delete(h.users, user)
+	if _, uses := h.demand.users[user]; uses {
+		delete(h.demand.users, user)
 		h.unusedLocked()
 	}
 }
@@ -119,12 +119,12 @@ func viaError(hop string, err error) error {
 }
 
 // jumpError describes a failed dial from a hop.
-func (t *attempt) jumpError(hop *Host, err error) *api.Error {
+func jumpError(hop, address string, err error) *api.Error {
 	e := failure.Passing.Errorf(api.CodeUnreachable, err, "%s cannot be reached from %s: %v",
-		t.settings.Address(), hop.label(), err)
+		address, hop, err)
 	if errors.Is(err, api.ErrProhibited) {
 		e.Code, e.Err = api.CodeForward, failure.Permanent.Wrap(err)
-		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop.label(), t.settings.Address())
+		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop, address)
 	}
 	return e
 }

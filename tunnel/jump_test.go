@@ -215,7 +215,7 @@ func TestTwoHostsThatJumpThroughEachOtherDoNotWaitForEver(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			begin, ended := make(chan struct{}), make(chan error, 2)
 			for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}} {
-				try := &attempt{host: p.Host(pair[0]), pool: p, log: p.o.Log}
+				try := newAttempt(p.Host(pair[0]))
 				go func() {
 					<-begin
 					ended <- try.useHost(ctx, p.Host(pair[1]), "")

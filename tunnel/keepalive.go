@@ -20,10 +20,10 @@ const firstCommandTimeout = 10 * time.Second
 var errProbe = errors.New("after the network changed")
 
 // keep keeps a connection alive until it ends, also while it is set aside.
-func (h *Host) keep(ctx context.Context, c *conn) {
+func (k *keepalive) keep(ctx context.Context) {
+	h, c := k.host, k.c
 	defer h.connectionLost(c)
-	c.spawn(func() { h.runFirstCommand(ctx, c) })
-	k := newKeepalive(c)
+	c.spawn(func() { k.runFirstCommand(ctx) })
 	defer k.stop()
 	var ending <-chan time.Time
 	if !c.certificateEnds.IsZero() {
@@ -38,25 +38,25 @@ func (h *Host) keep(ctx context.Context, c *conn) {
 			c.close(ctx.Err())
 			return
 		case <-c.network:
-			h.checkNetwork(k)
+			k.checkNetwork()
 		case <-k.timer.C:
 			if err := k.tick(time.Now()); err != nil {
-				h.doubt(k, err)
+				k.doubt(err)
 			}
 		case <-c.clients.began:
 			k.expectReply(time.Now())
 		case <-k.stall.timer.C:
 			if k.doubted {
-				h.checkDoubted(k, time.Now())
+				k.checkDoubted(time.Now())
 			} else {
-				h.checkStall(k)
+				k.showStall(time.Now())
 			}
 		case <-ending:
-			h.warnCertificateEnds(c.certificateEnds)
+			k.warnCertificateEnds()
 		case rtt := <-k.replies:
 			k.gotReply()
 			if k.doubted && c.hasAddress() {
-				h.respondsAgain(k)
+				k.respondsAgain()
 			}
 			if !k.inUse {
 				c.setMeasured(rtt, "")
@@ -69,17 +69,17 @@ func (h *Host) keep(ctx context.Context, c *conn) {
 
 // checkNetwork is called after a network change. A connection whose address is gone
 // cannot reply: it is not asked, so that TCP need not wait before it sends again.
-func (h *Host) checkNetwork(k *keepalive) {
-	gone := !k.c.hasAddress()
+func (k *keepalive) checkNetwork() {
+	gone, limits := !k.c.hasAddress(), &k.host.pool.o.Limits
 	switch {
 	case k.doubted:
 		k.sendRequest()
-	case !h.restoredSilently() || h.onlyLeased():
-		k.probe(h.pool.o.Limits.WakeGrace, gone)
+	case !k.host.restoredSilently() || k.host.onlyLeased():
+		k.probe(limits.WakeGrace, gone)
 	case gone:
-		h.doubt(k, errAddressGone)
+		k.doubt(errAddressGone)
 	default:
-		k.probe(h.pool.o.Limits.ProbeTimeout, false)
+		k.probe(limits.ProbeTimeout, false)
 	}
 }
 
@@ -105,7 +105,8 @@ func (h *Host) refresh() {
 
 // runFirstCommand runs hostname: sshd turns off Nagle's algorithm only once a session
 // was opened, and the output is the name of the login node.
-func (h *Host) runFirstCommand(ctx context.Context, c *conn) {
+func (k *keepalive) runFirstCommand(ctx context.Context) {
+	h, c := k.host, k.c
 	ctx, cancel := context.WithTimeout(ctx, firstCommandTimeout)
 	defer cancel()
 	start := time.Now()
@@ -135,6 +136,7 @@ func (c *conn) probeSession() {
 // x/crypto's SendRequest has no timeout, and one stuck request blocks all later ones
 // (golang/go#19338). Any byte received counts as a reply.
 type keepalive struct {
+	host       *Host // whose connection it is
 	c          *conn
 	timer      *time.Timer
 	replies    chan time.Duration
@@ -150,8 +152,8 @@ type keepalive struct {
 	stall      stall
 }
 
-func newKeepalive(c *conn) *keepalive {
-	k := &keepalive{c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1), stall: newStall(c)}
+func newKeepalive(h *Host, c *conn) *keepalive {
+	k := &keepalive{host: h, c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1), stall: newStall(c)}
 	k.resetTimer()
 	return k
 }
@@ -275,7 +277,8 @@ const CertificateWarning = 30 * time.Minute
 
 // warnCertificateEnds warns that the certificate expires: the connection stays, but
 // cannot be restored without a new one.
-func (h *Host) warnCertificateEnds(at time.Time) {
+func (k *keepalive) warnCertificateEnds() {
+	h, at := k.host, k.c.certificateEnds
 	text := fmt.Sprintf("your certificate expires at %s; after that, a lost connection needs a new one", at.Format(time.TimeOnly))
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()

@@ -258,7 +258,7 @@ func TestWhoIsUsedOnlyByLeasedHostsIsNotWantedAfterALoss(t *testing.T) {
 			defer owner.Lease(true, "")()
 			defer user.Lease(true, "")()
 			owner.addUser(user, "alice@n1:22", false, "")
-			user.asked = asked
+			user.demand.asked = asked
 			owner.facts.live = &conn{}
 			owner.connectionLost(owner.facts.live) // before its user has noticed
 			if got := owner.facts.wanted; got != asked {

@@ -3,6 +3,7 @@ package tunnel
 import (
 	"time"
 
+	"tunctl/tunnel/retry"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -147,6 +148,15 @@ func (l Limits) within(s *sshconfig.Settings) Limits {
 	l.RetryMin = max(l.RetryMin, s.RetryMin)
 	l.RetryMax = max(l.RetryMax, l.RetryMin)
 	return l
+}
+
+// retry are those that decide when a host with these settings is tried again.
+func (l Limits) retry(s *sshconfig.Settings) retry.Limits {
+	return retry.Limits{
+		RetryMin: l.RetryMin, RetryMax: l.RetryMax, SitePause: s.RetryMin, LoginSpacing: l.LoginSpacing,
+		StableAfter: l.StableAfter, Refusals: l.Refusals, BanWait: l.BanWait,
+		WatchedMin: l.WatchedRetryMin, WatchedMax: l.WatchedRetryMax, WatchedFor: l.WatchedRetryFor,
+	}
 }
 
 // PracticeLimits are short, for a practice cluster that bans nobody. Login and probe

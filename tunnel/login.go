@@ -70,8 +70,8 @@ func (l *login) close() {
 func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	l.page.withdraw()
 	l.noteResult(c)
-	if l.try.denied != nil {
-		return nil, l.try.denied
+	if l.try.ask.denied != nil {
+		return nil, l.try.ask.denied
 	}
 	if l.try.wire.readFailed() {
 		return nil, nil
@@ -99,7 +99,7 @@ func (l *login) noteResult(c *ssh.ClientAuthContext) {
 	if len(c.PartialSuccessMethods) > len(l.passed) {
 		l.passed = append(l.passed, l.last)
 		clear(l.tried)
-		l.try.host.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, the server asks for more")
+		l.try.step("logging in: " + strings.Join(l.passed, ", ") + " accepted, the server asks for more")
 		return
 	}
 	l.tried[l.last]++
@@ -125,14 +125,14 @@ func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
 		return l.nextKey(stage)
 	}
-	if !l.mayRetry(name) || !l.try.attended && !l.saved.IsSaved(l.ctx) {
+	if !l.mayRetry(name) || !l.try.ask.attended && !l.saved.IsSaved(l.ctx) {
 		return nil
 	}
 	l.interacted = true
 	if name == methodPassword {
 		return ssh.PasswordCallback(l.password)
 	}
-	l.try.awaitPerson() // a push may come without a question
+	l.try.ask.awaitPerson() // a push may come without a question
 	return ssh.KeyboardInteractive(l.challenge)
 }
 
@@ -171,9 +171,9 @@ func (l *login) triesLeft() int {
 func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
 	l.page.withdraw()
-	l.page.addTo(&p, l.try.host.loginPages())
-	answer, err := l.try.Prompt(l.ctx, p)
-	l.tooLate = err != nil && l.try.denied == nil
+	l.page.addTo(&p, loginPages(l.try.host))
+	answer, err := l.try.ask.Prompt(l.ctx, p)
+	l.tooLate = err != nil && l.try.ask.denied == nil
 	return answer, err
 }
 
@@ -191,7 +191,7 @@ func (l *login) challenge(name, instruction string, questions []string, echos []
 	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
 	if len(questions) == 0 {
 		if !about.IsZero() {
-			l.try.host.step(api.LoginSays + about.String())
+			l.try.step(api.LoginSays + about.String())
 		}
 		l.noteLinks(name+"\n"+instruction, false)
 		return nil, nil
@@ -242,7 +242,7 @@ func (l *login) failedAnswers() {
 	}
 	if l.saved.SetRefused(l.asked == 1) {
 		wrong = "the saved password was not accepted"
-		l.try.Warn(wrong + ", and is not used until you have logged in with a password")
+		l.try.ask.Warn(wrong + ", and is not used until you have logged in with a password")
 	}
 	if l.typed && l.triesLeft() > 0 {
 		l.retry = api.RetryText(wrong, l.triesLeft())
@@ -253,7 +253,7 @@ func (l *login) failedAnswers() {
 // keepPassword saves the password that the host has accepted, if the person chose so.
 func (l *login) keepPassword() {
 	if err := l.saved.Keep(l.ctx); err != nil {
-		l.try.Warn(fmt.Sprintf("the password was not saved: %v", err))
+		l.try.ask.Warn(fmt.Sprintf("the password was not saved: %v", err))
 	}
 }
 
@@ -275,22 +275,22 @@ func (l *login) giveUp() error {
 		}
 	}
 	if asked, ok := errors.AsType[*api.Error](l.keys.Cause); ok { // nobody could be asked for a passphrase
-		l.try.denied = asked
+		l.try.ask.denied = asked
 		return asked
 	}
-	if l.try.attended {
+	if l.try.ask.attended {
 		return nil
 	}
 	interactive := slices.ContainsFunc(l.allowed, func(m string) bool { return m == methodPassword || m == methodInteractive })
 	switch {
 	case l.keys.SignFailure != "":
-		return l.try.deny(l.keys.SignFailure, l.keys.Cause)
+		return l.try.ask.deny(l.keys.SignFailure, l.keys.Cause)
 	case len(l.passed) > 0 && interactive:
-		return l.try.deny("the server asks for more than a key", nil)
+		return l.try.ask.deny("the server asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
-		return l.try.deny("the server accepted no key and asks for "+strings.Join(l.allowed, " or "), nil)
+		return l.try.ask.deny("the server accepted no key and asks for "+strings.Join(l.allowed, " or "), nil)
 	case l.tried[methodKey] == 0:
-		return l.try.deny("no key is available: is the ssh-agent running, and the key loaded?", nil)
+		return l.try.ask.deny("no key is available: is the ssh-agent running, and the key loaded?", nil)
 	}
 	return nil
 }
@@ -312,10 +312,10 @@ func (l *login) silent() bool {
 func (l *login) refused(err error) *api.Error {
 	_, told := disconnectText(err)
 	hungUp := l.try.wire.readFailed()
-	late := hungUp && !told && l.try.hungUpLate(l.began)
+	late := hungUp && !told && l.try.ask.hungUpLate(l.began)
 	switch {
 	case hungUp && (l.tooLate || l.keys.TooLate), late && l.interacted:
-		return l.try.cutOff(err)
+		return l.try.ask.cutOff(err)
 	case late, hungUp && !told && len(l.tried) == 0 && len(l.allowed) == 0:
 		return failure.Passing.Errorf(api.CodeUnreachable, err, "%s closed the connection during the login", l.s.Address())
 	}

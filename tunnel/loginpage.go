@@ -65,7 +65,7 @@ func isPrintableASCII(text string) bool {
 
 // loginPages are the hosts whose pages a login may open: those of the host's site, and those
 // of the sites that are reached through it, since a jump host may ask for the login.
-func (h *Host) loginPages() []string {
+func loginPages(h *Host) []string {
 	var pages []string
 	hosts := []*Host{h}
 	for i := 0; i < len(hosts); i++ {
@@ -104,9 +104,9 @@ func (l *login) noteLinks(text string, banner bool) {
 	p.notice = strings.TrimSpace(p.notice + "\n" + api.NewRemoteText(text).String())
 	p.links = append(p.links, links...)
 	switch {
-	case !banner || loginPage(links, l.try.host.loginPages()) != "":
+	case !banner || loginPage(links, loginPages(l.try.host)) != "":
 		p.delay = pageDelay
-	case l.try.attended && p.delay == 0:
+	case l.try.ask.attended && p.delay == 0:
 		p.delay = bannerDelay
 	}
 	l.awaitPage()
@@ -134,7 +134,7 @@ func (l *login) awaitPage() {
 			return
 		}
 		p.shown = true
-		_, err := l.try.Prompt(ctx, prompt)
+		_, err := l.try.ask.Prompt(ctx, prompt)
 		if err != nil && ctx.Err() == nil {
 			_ = l.try.wire.Close() // the server would wait for nothing
 		}

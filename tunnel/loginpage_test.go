@@ -334,8 +334,12 @@ func TestAServerCannotPileUpLinks(t *testing.T) {
 func TestALinkThatALoginPrintedIsInNoMessage(t *testing.T) {
 	said := "Authenticate at " + deviceLink + "\r\n"
 	b := newBench(t, nil, nil)
-	at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true, loginAt: time.Now(), timeout: newTimeout(time.Hour, func() {})}
-	defer at.timeout.stop()
+	at := attemptOf(b.Host("login"), func(a *attempt) {
+		a.ask.attended = true
+		a.loginAt = time.Now()
+		a.ask.timeout = newTimeout(time.Hour, func() {})
+	})
+	defer at.ask.timeout.stop()
 	output := newStderrBuffer()
 	say(output, said+"alice@login: Permission denied (keyboard-interactive).\r\n")
 	for name, err := range map[string]error{

@@ -18,26 +18,17 @@ func (h *Host) recallLogins() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts.tries
-	switch stopped := f.Recall(known, h.retryLimitsLocked(), time.Now()); {
+	switch stopped := f.Recall(known, h.limitsLocked().retry(&h.used), time.Now()); {
 	case !stopped:
 	case !f.Stop.Until.IsZero():
 		why := api.Errorf(api.CodeUnreachable, "%s", cmp.Or(known.Why, "seen before the agent was restarted"))
-		f.Stop.Why = h.suspectedBan(why, f.Stop.Until)
+		f.Stop.Why = suspectedBan(h.name, why, f.Stop.Until)
 	default:
 		f.Stop.Why = failure.Refused.Errorf(api.CodeAuth, nil, "%s",
 			cmp.Or(known.Why, fmt.Sprintf("%s refused %d logins before the agent was restarted", h.label(), f.Refusals))).
 			WithHint("`tunctl login %s` tries again", h.name)
 	}
 	h.enterLocked()
-}
-
-// loginBegins saves that a login begins, before the server counts it: if this process
-// ends during the login, the next one waits as long as this one would have.
-func (h *Host) loginBegins(at time.Time) {
-	h.saveLogins(func(l *api.Logins) {
-		h.facts.loggingIn = true
-		l.Last = at
-	})
 }
 
 // saveLogins saves what the limits on logins count, with a change.

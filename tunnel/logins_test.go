@@ -84,9 +84,8 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 		accept := refuse(s)
 		b.serve(t)
 		b.Host("login").Want()
-		for b.Host("login").Status().State != api.HostWaiting {
-			<-b.Host("login").Changed()
-		}
+		h := b.Host("login")
+		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
 		b = b.restarted(t) // after the first of two
 		b.Host("login").Want()
 		time.Sleep(time.Hour)
@@ -95,7 +94,7 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 		}
 		said := b.Host("login").Status().Cause
 		b = b.restarted(t)
-		h := b.Host("login")
+		h = b.Host("login")
 		h.Want()
 		day(b, s)
 		if _, logins, _ := s.Counts(); logins != 2 {

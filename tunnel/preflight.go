@@ -50,13 +50,16 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, erro
 		return PreflightResult{}, api.Errorf(api.CodeUsage, "%s is reached through another host or a command, which needs a login", s.Alias)
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
-	t := &attempt{host: &Host{name: s.Alias}, pool: &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}}, log: slog.New(slog.DiscardHandler), settings: s}
+	t := newAttempt(&Host{
+		name: s.Alias, pool: &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}}, log: slog.New(slog.DiscardHandler),
+	})
+	t.settings = s
 	limit := cmp.Or(s.ConnectTimeout, preflightTimeout)
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.Address())
 	if err != nil {
-		return PreflightResult{}, t.unreachable(err, limit)
+		return PreflightResult{}, unreachableError(&s, err, limit)
 	}
 	defer func() { _ = raw.Close() }()
 	seen := PreflightResult{Address: raw.RemoteAddr().String()}
@@ -71,10 +74,10 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
 		seen.Greeting = firstLine(text).String()
 	}
-	t.timeout = newTimeout(preflightTimeout, func() { _ = t.wire.Close() })
-	defer t.timeout.stop()
+	t.ask.timeout = newTimeout(preflightTimeout, func() { _ = t.wire.Close() })
+	defer t.ask.timeout.stop()
 	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
-	keys, err := hostkey.Load(t.hostKeyOptions())
+	keys, err := hostkey.Load(t.hostKeyOptions(&t.ask))
 	if err != nil {
 		return err
 	}
@@ -95,7 +98,7 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 		return refused
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case t.timeout.expired() && !t.wire.hasGreeted():
+	case t.ask.timeout.expired() && !t.wire.hasGreeted():
 		return notSSH(t.settings.Address(), errSilent)
 	case t.wire.badGreeting() != nil:
 		return notSSH(t.settings.Address(), t.wire.badGreeting())

@@ -35,14 +35,11 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 	try := func() *attempt {
 		near, far := net.Pipe()
 		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-		at := &attempt{
-			host: &Host{name: "login"}, pool: NewPool(Options{Limits: DefaultLimits()}),
-			log: slog.New(slog.DiscardHandler), settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"},
-		}
+		at := attemptOf(&Host{name: "login", pool: NewPool(Options{Limits: DefaultLimits()}), log: slog.New(slog.DiscardHandler)}, func(a *attempt) { a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"} })
 		at.wire = newWire(near)
 		at.wire.greeted = true
-		at.timeout = newTimeout(time.Hour, func() {})
-		t.Cleanup(at.timeout.stop)
+		at.ask.timeout = newTimeout(time.Hour, func() {})
+		t.Cleanup(at.ask.timeout.stop)
 		return at
 	}
 	loggingIn := func() (*attempt, *login) {
@@ -97,8 +94,8 @@ func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil, nil)
 		b.person.answers = []string{"no"}
-		at := &attempt{host: b.Host("login"), pool: b.Pool, attended: true}
-		if _, err := at.Prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
+		at := attemptOf(b.Host("login"), func(a *attempt) { a.ask.attended = true })
+		if _, err := at.ask.Prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
 			t.Fatal(err)
 		}
 		if q := b.person.questions(); q[0].Text != "bye" || q[0].Instruction != "bye" {
@@ -127,7 +124,10 @@ func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 }
 
 func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
-	l := newLogin(t.Context(), &attempt{host: &Host{}, pool: NewPool(Options{}), wire: deadEnd(t).wire, settings: sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}})
+	l := newLogin(t.Context(), attemptOf(&Host{pool: NewPool(Options{})}, func(a *attempt) {
+		a.wire = deadEnd(t).wire
+		a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}
+	}))
 	l.offered, l.allowed, l.last = true, []string{methodKey}, methodKey
 	e := l.refused(fmt.Errorf("ssh: handshake failed: ssh: disconnect, reason 2: %q", "Too many authentication failures"))
 	if !strings.Contains(e.Hint, "IdentitiesOnly") || !strings.Contains(e.Message, "the server said: Too many authentication failures") {

@@ -154,3 +154,10 @@ func addLine(path, line string) error {
 	}
 	return os.WriteFile(path, append(old, line...), 0o600)
 }
+
+// attemptOf is a try with some of its fields set.
+func attemptOf(h *Host, set func(*attempt)) *attempt {
+	t := newAttempt(h)
+	set(t)
+	return t
+}

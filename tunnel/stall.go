@@ -171,11 +171,10 @@ func (k *keepalive) replyDue(now time.Time) bool {
 	return false
 }
 
-// checkStall shows whether the connection responds. One that does not, and can be
-// restored without a person, is set aside once a new login is due.
-func (h *Host) checkStall(k *keepalive) {
-	now := time.Now()
-	c := k.c
+// showStall shows whether the connection responds. One that does not, and can be restored
+// without a person, is set aside once a new login is due.
+func (k *keepalive) showStall(now time.Time) {
+	h, c := k.host, k.c
 	since := k.checkStall(now)
 	silent := !since.IsZero() && h.restoredSilently()
 	if c.setStalled(since, !silent) {
@@ -189,16 +188,17 @@ func (h *Host) checkStall(k *keepalive) {
 			user.refresh() // it may share the connection
 		}
 	}
-	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && h.loginDue(now) && !h.onlyLeased() {
-		h.doubt(k, fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
+	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && k.loginDue(now) && !h.onlyLeased() {
+		k.doubt(fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
 	}
 }
 
 // loginDue reports whether a login now keeps the distance to the last one.
-func (h *Host) loginDue(now time.Time) bool {
+func (k *keepalive) loginDue(now time.Time) bool {
+	h := k.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !now.Before(h.facts.tries.NextLogin(h.retryLimitsLocked()))
+	return !now.Before(h.facts.tries.NextLogin(h.limitsLocked().retry(&h.used)))
 }
 
 // latest is the latest of some times.

@@ -76,7 +76,10 @@ func (h *Host) enterLocked() {
 	v.Transport, v.TransportWhy = c.transport, c.transportWhy
 	v.CertificateEnds = c.certificateEnds
 	v.NotRespondingSince, _ = c.notResponding()
-	v.Outdated = h.outdatedLocked()
+	v.Outdated = ""
+	if h.outdated && h.facts.live != nil {
+		v.Outdated = outdatedText(h.name)
+	}
 	if h.recheckDue && h.facts.trying == "" {
 		h.recheckDue = false
 		h.pool.recheckSoon()

@@ -30,8 +30,8 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	if why == "" {
 		return false
 	}
-	if hint, err := t.findSSH(); err != nil {
-		t.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
+	if hint, err := findSSH(t.pool.o.Env()); err != nil {
+		t.ask.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
 	t.log.Info("the ssh program logs in", "why", why)
@@ -41,11 +41,11 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 
 // findSSH looks for an ssh program whose connection can be shared, and returns what to
 // do if there is none.
-func (t *attempt) findSSH() (hint string, err error) {
+func findSSH(env api.Env) (hint string, err error) {
 	if !openssh.SharesConnections {
 		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
 	}
-	_, err = sshconfig.FindSSH(t.pool.o.Env())
+	_, err = sshconfig.FindSSH(env)
 	return "install OpenSSH's client", err
 }
 
@@ -60,11 +60,11 @@ func (t *attempt) securityKey(ctx context.Context) string {
 
 // sshOnlyMethod says which of the server's methods only the ssh program supports; "":
 // none.
-func (t *attempt) sshOnlyMethod(allowed []string) string {
+func sshOnlyMethod(s *sshconfig.Settings, allowed []string) string {
 	switch {
 	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
 		return "the server accepts Kerberos logins, which only the ssh program supports"
-	case t.settings.HostbasedAuthentication && slices.Contains(allowed, "hostbased"):
+	case s.HostbasedAuthentication && slices.Contains(allowed, "hostbased"):
 		return "the server accepts host-based logins, which only the ssh program supports"
 	}
 	return ""
@@ -73,17 +73,17 @@ func (t *attempt) sshOnlyMethod(allowed []string) string {
 // handOverToSSH is called when no native method is left and none has failed. It reports
 // whether the ssh program will log in; an error says why it cannot.
 func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
-	why := t.sshOnlyMethod(allowed)
+	why := sshOnlyMethod(&t.settings, allowed)
 	if why == "" {
 		return false, nil
 	}
 	if t.settings.Transport == api.TransportNative {
-		return false, t.deny(why+"; remove transport = \"native\" for this host", nil)
+		return false, t.ask.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
-	if hint, err := t.findSSH(); err != nil {
-		t.denied = failure.Permanent.Errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
+	if hint, err := findSSH(t.pool.o.Env()); err != nil {
+		t.ask.denied = failure.Permanent.Errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
 			WithHint("%s", hint)
-		return false, t.denied
+		return false, t.ask.denied
 	}
 	t.whySSH = why
 	t.host.sshOnlyWhy = why

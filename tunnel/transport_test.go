@@ -203,7 +203,7 @@ func TestTheSSHProgramLogsInWithKeysThatWeCannotUse(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			realSSH(t)
 			p := NewPool(Options{Limits: PracticeLimits()})
-			a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log}
+			a := newAttempt(p.Host("x"))
 			a.settings = sshconfig.Settings{IdentityFiles: []string{filepath.Join(l.dir, "id")}, IdentityAgent: "none", PubkeyAuthentication: true}
 			x.set(&a.settings)
 			if got := a.usesSSHProgram(t.Context()); got != (x.why != "") || !strings.Contains(a.whySSH, x.why) {

@@ -104,7 +104,9 @@ func FuzzServerReplies(f *testing.F) {
 		memory.check(t)
 		raw := &answering{bytes.NewReader(reply), make(chan struct{})}
 		h := newHost(p, "fuzz", "")
-		try := &attempt{host: h, pool: p, log: h.log, settings: sshconfig.Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}}
+		try := attemptOf(h, func(a *attempt) {
+			a.settings = sshconfig.Settings{Hostname: "fuzz", Port: 22, User: "u", StrictHostKeyChecking: "yes"}
+		})
 		_, err := try.handshake(context.Background(), raw)
 		e, ok := errors.AsType[*api.Error](err)
 		if !ok || e.Message == "" {

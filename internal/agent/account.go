@@ -19,13 +19,14 @@ var errAccountChanged = errors.New("the host is connected as another account")
 // stayUp brings the session up, and looks for its job again when the host reconnects to
 // another account: after an edit of the config that may be another cluster, or the same
 // one by another address. What a person permitted was for the first account.
-func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
+func (r *attempt) stayUp(ctx context.Context) error {
+	s := r.session
 	for {
-		err := s.bringUpOnAccount(ctx, host)
+		err := r.bringUpOnAccount(ctx)
 		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
 			return err
 		}
-		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", host.Account())
+		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", r.host.Account())
 		s.mu.Lock()
 		if s.attempt != nil {
 			s.attempt.permit, s.attempt.who, s.asked = submit.Permit{}, byAgent, submit.Plan{}
@@ -37,9 +38,10 @@ func (s *session) stayUp(ctx context.Context, host *tunnel.Host) error {
 
 // bringUpOnAccount is bringUp until the host is connected to another account than at
 // first.
-func (s *session) bringUpOnAccount(ctx context.Context, host *tunnel.Host) error {
-	if !s.hasJob() {
-		return s.bringUp(ctx, host) // its forwards work with any account
+func (r *attempt) bringUpOnAccount(ctx context.Context) error {
+	host := r.host
+	if !r.session.hasJob() {
+		return r.bringUp(ctx) // its forwards work with any account
 	}
 	there, leave := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -48,7 +50,7 @@ func (s *session) bringUpOnAccount(ctx context.Context, host *tunnel.Host) error
 		first = host.Account()
 	}
 	watch.Go(func() { leave(awaitAccountChange(there, host, first)) })
-	err := s.bringUp(there, host)
+	err := r.bringUp(there)
 	leave(nil)
 	watch.Wait()
 	if errors.Is(context.Cause(there), errAccountChanged) || errors.Is(err, tunnel.ErrOtherAccount) {

@@ -15,8 +15,8 @@ import (
 
 // handleAssistantUp brings a session up if a person agrees. A job that it needs must fit
 // into what assistants may start in a day.
-func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
-	s, err := a.session(req.Session)
+func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -36,8 +36,8 @@ func (a *Agent) handleAssistantUp(ctx context.Context, req api.AssistantRequest)
 }
 
 // handleAssistantDown takes a session down if a person agrees.
-func (a *Agent) handleAssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
-	s, err := a.session(req.Session)
+func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.DownResponse{}, err
 	}
@@ -68,7 +68,8 @@ func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hou
 // chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
 // it may take more than is left of the day. A job of several nodes counts for each of them,
 // also if it does not use them whole, and an array for each of its jobs.
-func (s *session) chargeAssistant(ctx context.Context, jobs *jobwatch.Watcher, sub jobwatch.Submission) error {
+func (f *jobFinder) chargeAssistant(ctx context.Context, sub jobwatch.Submission) error {
+	s, jobs := f.session, f.jobs
 	script, err := jobs.Script(ctx, sub)
 	if err != nil {
 		return err

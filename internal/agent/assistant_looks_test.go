@@ -24,7 +24,7 @@ func TestAThousandLooksInTenMinutesCostTheHostsNothing(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		const looks = 1000
-		routes := localapi.Guard(g.agent.routes())
+		routes := localapi.Guard(g.agent.server.routes())
 		for range looks {
 			time.Sleep(10 * time.Minute / looks)
 			synctest.Wait()
@@ -48,7 +48,7 @@ func TestAThousandLooksInTenMinutesCostTheHostsNothing(t *testing.T) {
 }
 
 func statusOf(g *guest) *api.Status {
-	st := g.agent.Status()
+	st := g.agent.server.status()
 	return &st
 }
 

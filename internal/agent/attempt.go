@@ -1,11 +1,89 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
+	"tunctl/internal/api"
 	"tunctl/jobwatch"
+	"tunctl/tunnel"
 )
+
+// attempt is one attempt to bring a session up and keep it up.
+type attempt struct {
+	session *session
+	host    *tunnel.Host
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	// Guarded by session.mu:
+	who    requester     // a person may ask for what the agent has started
+	client string        // through which a person last asked
+	permit submit.Permit // a job
+}
+
+// launchLocked begins an attempt.
+func (r *attempt) launchLocked() {
+	s := r.session
+	ctx, cancel := context.WithCancel(s.agent.ctx)
+	r.cancel, s.attempt = cancel, r
+	s.enterLocked()
+	s.agent.work.Go(func() { s.meter.Serve(ctx) })
+	s.agent.work.Go(func() {
+		defer s.dropFailed(r) // after done, which a stop waits for
+		defer close(r.done)
+		defer cancel()
+		r.finish(r.stayUp(ctx))
+		r.saveFailure()
+		s.submissions.observe()
+	})
+}
+
+// finish records why an attempt ended. The listener stays, and shows it.
+func (r *attempt) finish(err error) {
+	s := r.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt != r {
+		return // taken down meanwhile
+	}
+	s.attempt = nil
+	if s.agent.ctx.Err() != nil {
+		return // the agent stops: the session is still wanted
+	}
+	failure := asError(err)
+	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.Live(time.Now()) {
+		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
+		again.permit = r.permit
+		again.expireLocked()
+		again.launchLocked()
+		return
+	}
+	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
+		s.facts.Candidates = several.Jobs
+	}
+	s.facts.Failure = failure
+	s.facts.Answers = false
+	s.enterLocked()
+}
+
+// saveFailure remembers why the session has no job, for the next agent: that can submit none
+// either.
+func (r *attempt) saveFailure() {
+	s := r.session
+	s.mu.Lock()
+	failed := s.attempt == nil && s.facts.Wanted && s.cfg.Submit != "" && s.facts.Failure != nil
+	shown := s.current // without secrets
+	s.mu.Unlock()
+	if failed {
+		_ = s.record(func(r *state.Session) {
+			r.Failure = api.Errorf(shown.Code, "%s", shown.Cause).WithHint("%s", shown.Hint)
+		}, nil)
+	}
+}
 
 // permitted reports whether the agent may submit the session's job.
 func (s *session) permitted() bool {
@@ -23,16 +101,18 @@ func (s *session) permittedByPerson() bool {
 
 // grantLocked records a person's permission. A job that was started by hand is never
 // submitted again, and a session with only forwards has no job.
-func (s *session) grantLocked(r *attempt, waiter string) {
+func (r *attempt) grantLocked(waiter string) {
+	s := r.session
 	if s.byJob() || !s.hasJobLocked() {
 		return
 	}
 	r.permit.Grant(waiter, s.agent.limits.Permit)
-	s.expireLocked(r)
+	r.expireLocked()
 }
 
 // expireLocked ends the permission of an attempt when its time is over.
-func (s *session) expireLocked(r *attempt) {
+func (r *attempt) expireLocked() {
+	s := r.session
 	end := r.permit.End()
 	s.agent.work.Go(func() {
 		for time.Now().Before(end) {
@@ -44,7 +124,7 @@ func (s *session) expireLocked(r *attempt) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.lapseLocked(r)
+		r.lapseLocked()
 	})
 }
 
@@ -68,13 +148,14 @@ func (s *session) revoke(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempt != nil && s.attempt.permit.Revoke(waiter) {
-		s.lapseLocked(s.attempt)
+		s.attempt.lapseLocked()
 	}
 }
 
 // lapseLocked ends the permission of an attempt once no command waits any more: from then
 // on the agent only adopts an existing job.
-func (s *session) lapseLocked(r *attempt) {
+func (r *attempt) lapseLocked() {
+	s := r.session
 	if s.attempt != r || r.permit.IsZero() || r.permit.Live(time.Now()) {
 		return // of an earlier attempt, used, or still valid
 	}
@@ -89,12 +170,12 @@ func (s *session) wouldSubmitLocked() bool {
 }
 
 // waiterLeft ends what a command permitted, after its stream has ended.
-func (a *Agent) waiterLeft(name string) {
+func (a *server) waiterLeft(name string) {
 	a.waiters.Exit(name)
 	if a.waiters.Has(name) {
 		return
 	}
-	for _, s := range a.live() {
+	for _, s := range a.sessions.live() {
 		s.revoke(name)
 	}
 }

@@ -24,7 +24,7 @@ const clockSkew = 2 * time.Minute
 
 // checkup checks a host, or a session there, over its existing connection.
 type checkup struct {
-	agent   *Agent
+	agent   *shared
 	host    *tunnel.Host
 	name    string
 	session *session // nil: the host alone
@@ -32,8 +32,8 @@ type checkup struct {
 }
 
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
-func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
-	c := &checkup{agent: a, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
+func (a *server) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
+	c := &checkup{agent: a.shared, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
 	if err := a.hosts.Connected(req.Host); err != nil {
 		return api.CheckResponse{}, err
 	}
@@ -45,7 +45,7 @@ func (a *Agent) handleCheck(ctx context.Context, req api.CheckRequest) (api.Chec
 		c.forwarding(ctx)
 		return api.CheckResponse{Checks: c.checks}, nil
 	}
-	s, err := a.session(req.Session)
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.CheckResponse{}, err
 	}

@@ -17,43 +17,43 @@ import (
 )
 
 // handleChoices says what may be chosen for a session's next run. It queries no host.
-func (a *Agent) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse, error) {
-	s, err := a.session(r.PathValue("name"))
+func (a *server) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse, error) {
+	s, err := a.sessions.find(r.PathValue("name"))
 	if err != nil {
 		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
-	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, a.recentChoices(s)...)}, nil
+	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, s.recentChoices()...)}, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the
 // one of the config.
-func (a *Agent) recentChoices(s *session) []api.Choices {
-	return a.store.Session(cmp.Or(s.of, s.name)).Recent
+func (s *session) recentChoices() []api.Choices {
+	return s.agent.store.Session(cmp.Or(s.of, s.name)).Recent
 }
 
 // source is what a session's job is made from.
-func (a *Agent) source(cfg configs.Session) *submit.Source {
+func (a *shared) source(cfg configs.Session) *submit.Source {
 	return &submit.Source{
-		Session: cfg, Section: a.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
-		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.opt.Paths.Config), Log: a.log,
+		Session: cfg, Section: a.sessions.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
+		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.settings.Config().Path), Log: a.log,
 	}
 }
 
 // requestedPlan is the plan of a request with choices, checked as far as the site is known; zero if
 // it has none.
-func (a *Agent) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error) {
+func (a *server) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error) {
 	if len(req.With) == 0 && !req.Again {
 		return submit.Plan{}, nil
 	}
 	cfg := s.config()
 	if cfg.Submit == "" {
 		return submit.Plan{}, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.name).
-			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.sessions.section(s.name))
 	}
 	with := api.Choices{}
 	if req.Again {
-		recent := a.recentChoices(s)
+		recent := s.recentChoices()
 		if len(recent) == 0 {
 			return submit.Plan{}, api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", s.name).
 				WithHint("`tunctl up %s --with NAME=VALUE` makes some", s.name)
@@ -64,44 +64,36 @@ func (a *Agent) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error
 	return a.source(cfg).Plan(with)
 }
 
-// section is the name of a session's section in the config. A section of the session's own
-// name may have been added since it was a second one of another.
-func (a *Agent) section(name string) string {
-	if _, own := a.settings.Config().Session(name); own {
-		return name
-	}
-	return cmp.Or(a.store.Session(name).Of, name)
-}
-
 // checkPresent checks that a job that the session has already has these choices; nil are none.
 func (s *session) checkPresent(with api.Choices) error {
 	if with == nil {
 		return nil
 	}
-	present := s.presentIn(s.agent.store.Session(s.name).Current())
+	present := s.presentIn(s.submissions.current())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.attempt != nil && s.facts.Submitting:
 		if !present.have(with) {
-			return s.otherChoices("a job of "+s.name+" is just being submitted", s.endFirst(), present, with)
+			return present.others("a job of "+s.name+" is just being submitted", present.endFirst(), with)
 		}
 		return nil
 	case s.attempt != nil && s.facts.Job != nil && !s.facts.JobOver():
-		return s.conflictLocked(*s.facts.Job, present, with)
+		return present.conflict(*s.facts.Job, with)
 	}
 	return nil
 }
 
-// presentChoices are what is known of how the session's job was submitted.
+// presentChoices are what is known of how a session's job was submitted.
 type presentChoices struct {
-	known  bool        // tunctl submitted it
-	with   api.Choices // what a person chose
-	values api.Choices // that, and what the config or the site has for the rest
+	session *session
+	known   bool        // tunctl submitted it
+	with    api.Choices // what a person chose
+	values  api.Choices // that, and what the config or the site has for the rest
 }
 
 func (s *session) presentIn(sub state.Submission) presentChoices {
-	return presentChoices{known: sub.Tag != "", with: sub.With, values: s.agent.source(s.config()).Values(sub.With)}
+	return presentChoices{s, sub.Tag != "", sub.With, s.agent.source(s.config()).Values(sub.With)}
 }
 
 // have reports whether the job has these choices.
@@ -114,55 +106,35 @@ func (p presentChoices) have(with api.Choices) bool {
 	return true
 }
 
-// conflictLocked is the error of choices that the session's job does not have.
-func (s *session) conflictLocked(job api.Job, present presentChoices, with api.Choices) error {
-	state := string(job.State)
+// conflict is the error of choices that the session's job does not have.
+func (p presentChoices) conflict(job api.Job, with api.Choices) error {
+	what := fmt.Sprintf("job %s of %s is already %s", job.ID, p.session.name, job.State)
 	switch {
-	case !present.known:
-		return s.otherChoices(fmt.Sprintf("job %s of %s is %s, and tunctl did not submit it: whether it has %s is not known", job.ID, s.name, state, with), s.endFirst(), presentChoices{}, with)
-	case present.have(with):
+	case !p.known:
+		what = fmt.Sprintf("job %s of %s is %s, and tunctl did not submit it: whether it has %s is not known", job.ID, p.session.name, job.State, with)
+	case p.have(with):
 		return nil
 	}
-	return s.otherChoices(fmt.Sprintf("job %s of %s is already %s", job.ID, s.name, state), s.endFirst(), present, with)
+	return p.others(what, p.endFirst(), with)
 }
 
-func (s *session) endFirst() string {
-	return fmt.Sprintf("`tunctl down %s --cancel` ends it first", s.name)
+func (p presentChoices) endFirst() string {
+	return fmt.Sprintf("`tunctl down %s --cancel` ends it first", p.session.name)
 }
 
-// otherChoices is the error for a job with other choices than those of the request; first is
+// others is the error for a job with other choices than those of the request; first is
 // what to do about it in place of a second session.
-func (s *session) otherChoices(what, first string, present presentChoices, with api.Choices) *api.Error {
+func (p presentChoices) others(what, first string, with api.Choices) *api.Error {
 	switch {
-	case !present.known:
-	case len(present.with) == 0:
+	case !p.known:
+	case len(p.with) == 0:
 		what += ", as the config has it and not with " + with.String()
 	default:
-		what += ", with " + present.with.String()
+		what += ", with " + p.with.String()
 	}
-	base := cmp.Or(s.of, s.name)
+	base := cmp.Or(p.session.of, p.session.name)
 	return api.Errorf(api.CodeOtherChoices, "%s", what).
-		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, s.agent.freeName(base), with.Flags())
-}
-
-// beginSubmission returns the plan of the submission that begins now. From then on, no other
-// choices are accepted. An interrupted one is finished as it was begun: its job may exist.
-func (s *session) beginSubmission(source *submit.Source, interrupted state.Submission) (submit.Plan, error) {
-	present := s.presentIn(interrupted)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	plan := s.asked
-	s.asked = submit.Plan{}
-	if interrupted.Tag != "" {
-		if !present.have(plan.With) {
-			return plan, s.otherChoices("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
-				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), present, plan.With)
-		}
-		plan = source.Unchecked(interrupted.With)
-	}
-	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+source.Session.Submit, plan.With
-	s.enterLocked()
-	return plan.For(source), nil
+		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, p.session.agent.sessions.freeName(base), with.Flags())
 }
 
 // maxPreviews is how many variants of a job one request may ask about: each is a query.
@@ -170,7 +142,7 @@ const maxPreviews = 4
 
 // handlePreview streams what an up would submit, once for each set of choices, as soon as it
 // is known. Nothing is submitted.
-func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
+func (a *server) handlePreview(w http.ResponseWriter, r *http.Request) {
 	var req api.PreviewRequest
 	if err := localapi.Decode(w, r, &req); err != nil {
 		localapi.Fail(w, err)
@@ -198,8 +170,8 @@ func (a *Agent) handlePreview(w http.ResponseWriter, r *http.Request) {
 }
 
 // previewPlans checks a request about a session's next job. The host must be connected.
-func (a *Agent) previewPlans(ctx context.Context, req api.PreviewRequest) (host string, plans []submit.Plan, err error) {
-	s, err := a.session(req.Session)
+func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host string, plans []submit.Plan, err error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return "", nil, err
 	}
@@ -208,7 +180,7 @@ func (a *Agent) previewPlans(ctx context.Context, req api.PreviewRequest) (host 
 	switch {
 	case cfg.Submit == "":
 		return "", nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s", s.name).
-			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.section(s.name))
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.sessions.section(s.name))
 	case len(variants) > maxPreviews:
 		return "", nil, api.Errorf(api.CodeUsage, "%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time",
 			len(variants), maxPreviews).WithHint("give fewer values")

@@ -5,7 +5,7 @@ import "tunctl/internal/agent/facts"
 // ServerPort is the port of the server whose environment programs inside the session's job
 // get; 0: it is not known.
 func (a *Agent) ServerPort(name string) int {
-	s, err := a.session(name)
+	s, err := a.sessions.find(name)
 	if err != nil {
 		return 0
 	}
@@ -20,7 +20,7 @@ func (a *Agent) ServerPort(name string) int {
 
 // Reenter enters the state that follows from what is known of a session, as every change does.
 func (a *Agent) Reenter(name string) {
-	if s, err := a.session(name); err == nil {
+	if s, err := a.sessions.find(name); err == nil {
 		s.change(func(*facts.Facts) {})
 	}
 }

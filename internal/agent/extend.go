@@ -11,11 +11,11 @@ import (
 )
 
 // handleExtend asks the scheduler to give a session's job more time, and checks the result.
-func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
+func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.ExtendResponse, error) {
 	if req.Seconds <= 0 {
 		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
-	s, err := a.session(req.Session)
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}
@@ -29,7 +29,7 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 	switch {
 	case err != nil:
 		return api.ExtendResponse{}, err
-	case !found || s.asRecorded(before).State.Ended(): // its number may be another job's by now
+	case !found || s.submissions.asRecorded(before).State.Ended(): // its number may be another job's by now
 		return api.ExtendResponse{}, ended
 	}
 	limit := job.End.Sub(job.Start) + time.Duration(req.Seconds)*time.Second
@@ -46,9 +46,9 @@ func (a *Agent) handleExtend(ctx context.Context, req api.ExtendRequest) (api.Ex
 		return api.ExtendResponse{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
 			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
-	if s.nextDue(jobs, after).After(time.Now().Add(keepSlack)) {
-		s.leaveUnfollowed(job) // until the keeper knows of the extension
-		after.Hint = s.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
+	if newKeeper(s, jobs).due(after).After(time.Now().Add(keepSlack)) {
+		s.submissions.leaveUnfollowed(job) // until the keeper knows of the extension
+		after.Hint = s.submissions.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 	}
 	s.updateJob(ctx, after)
 	return api.ExtendResponse{Job: after}, nil
@@ -66,7 +66,7 @@ func (s *session) updateJob(ctx context.Context, job api.Job) {
 	}
 	s.acting.Unlock()
 	if !running {
-		s.setJob(job)
+		s.submissions.setJob(job)
 		return
 	}
 	events.Await(ctx, func() bool {

@@ -131,12 +131,12 @@ func (g *guest) start(paths home.Paths, sshConfig string, limits Limits) {
 		g.t.Fatal(err)
 	}
 	g.agent = a
-	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.ctx, a.server.stop = context.WithCancel(context.Background())
 	a.hosts.Start(a.ctx, &a.work)
 	person := a.hub.Subscribe("", api.AnswersDesktop)
 	a.work.Go(func() { g.answer(person) })
 	g.t.Cleanup(func() {
-		a.stop()
+		a.server.stop()
 		a.hub.Close()
 		a.work.Wait()
 		for _, h := range g.hosts {
@@ -156,7 +156,7 @@ func (g *guest) answer(person *events.Subscriber) {
 		}
 		if e.Type == api.EventPrompt {
 			g.codes[g.hosts["mfa"].hour()]++
-			if err := g.agent.prompts.Answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
+			if err := g.agent.server.prompts.Answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
 				g.t.Error(err)
 			}
 		}
@@ -171,7 +171,7 @@ func (g *guest) up(only ...string) {
 		if len(only) > 0 && !slices.Contains(only, c.Name) {
 			continue
 		}
-		s, err := g.agent.session(c.Name)
+		s, err := g.agent.sessions.find(c.Name)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func (g *guest) up(only ...string) {
 		s.mu.Lock() // its host may have changed already
 		s.pages.forwards = forwards.New(g.t.Context(), open)
 		s.mu.Unlock()
-		if _, err := g.agent.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
+		if _, err := g.agent.server.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
 			g.t.Fatal(err)
 		}
 	}
@@ -197,7 +197,7 @@ func (g *guest) up(only ...string) {
 func (g *guest) login() {
 	for _, name := range g.names {
 		if g.agent.pool.Host(name).Status().State == api.HostNeedsLogin {
-			_, _ = g.agent.handleLogin(g.t.Context(), api.LoginRequest{Host: name}) // its result shows in the counts
+			_, _ = g.agent.server.handleLogin(g.t.Context(), api.LoginRequest{Host: name}) // its result shows in the counts
 		}
 	}
 }
@@ -293,7 +293,7 @@ func TestAWorkingDayStaysWithinTheDocumentedLimits(t *testing.T) {
 		g := newGuest(t)
 		g.day()
 		synctest.Wait()
-		for _, s := range g.agent.Status().Sessions {
+		for _, s := range g.agent.server.status().Sessions {
 			if s.State != api.SessionReady {
 				t.Errorf("in the evening, %s is %s: %s", s.Name, s.State, s.Cause)
 			}

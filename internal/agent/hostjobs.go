@@ -23,22 +23,22 @@ import (
 const submitTimeout = 10 * time.Minute
 
 // handleJobs lists the person's jobs on a connected host.
-func (a *Agent) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, error) {
+func (a *server) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, error) {
 	host := r.PathValue("host")
 	if err := a.hosts.Connected(host); err != nil {
 		return api.JobsResponse{}, err
 	}
-	a.observeAll() // the host may have been connected just now
+	a.sessions.observeAll() // the host may have been connected just now
 	list, err := a.hosts.Jobs(r.Context(), host, r.URL.Query().Get("ended") != "")
 	return api.JobsResponse{Jobs: list}, err
 }
 
 // handleLastJobs lists the jobs that a host's scheduler reported last and those of its
 // sessions, for shell completion: it queries no scheduler and makes no connection.
-func (a *Agent) handleLastJobs(r *http.Request, _ api.None) (api.JobsResponse, error) {
+func (a *server) handleLastJobs(r *http.Request, _ api.None) (api.JobsResponse, error) {
 	host := r.PathValue("host")
 	byRef := map[string]api.Job{}
-	for _, s := range a.Status().Sessions { // a job just submitted is in no list yet
+	for _, s := range a.status().Sessions { // a job just submitted is in no list yet
 		if s.Host == host && s.Job != nil && !s.Job.State.Ended() {
 			byRef[s.Job.Ref()] = *s.Job
 		}
@@ -51,7 +51,7 @@ func (a *Agent) handleLastJobs(r *http.Request, _ api.None) (api.JobsResponse, e
 }
 
 // handleSubmitJob submits a job that belongs to no session.
-func (a *Agent) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.JobResponse, error) {
+func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.JobResponse, error) {
 	host := r.PathValue("host")
 	jobs, err := a.hosts.ConnectedWatcher(host)
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *Agent) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Job
 }
 
 // cancelJob ends a job.
-func (a *Agent) cancelJob(ctx context.Context, host, id string) (api.Job, error) {
+func (a *server) cancelJob(ctx context.Context, host, id string) (api.Job, error) {
 	job, err := a.hosts.Job(ctx, host, id)
 	if err == nil && !job.State.Ended() {
 		a.markCancelled(host, job)
@@ -88,18 +88,18 @@ func (a *Agent) cancelJob(ctx context.Context, host, id string) (api.Job, error)
 
 // markCancelled records that a person cancels a job: the end of its session is then what they
 // wanted, no job is submitted in its place, and what was to follow it is cancelled too.
-func (a *Agent) markCancelled(host string, job api.Job) {
-	for _, s := range a.live() {
+func (a *server) markCancelled(host string, job api.Job) {
+	for _, s := range a.sessions.live() {
 		rec := a.store.Session(s.name)
 		if s.host() != host || rec.Submissions.Of(job).Job == nil {
 			continue
 		}
+		s.submissions.setCancelled(job)
 		s.mu.Lock()
-		s.cancelledJob = job.ID
 		s.endPermitLocked()
 		s.mu.Unlock()
 		if rec.Submissions.Of(job).Role == state.RoleJob {
-			s.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
+			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
 		}
 	}
 }

@@ -67,13 +67,13 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 			t.Errorf("it was measured %d times", n)
 		}
 		g.until(10, 0)
-		if told := g.idleNotices(); len(told) != 1 || !g.agent.sessions["alpha-0"].status().Idle {
+		if told := g.idleNotices(); len(told) != 1 || !g.agent.sessions.byName["alpha-0"].status().Idle {
 			t.Errorf("told again, or no longer shown as idle: %q", told)
 		}
 		if n := g.readings("alpha"); n > 3+4 {
 			t.Errorf("it was measured %d times in two hours", n)
 		}
-		s := g.agent.sessions["alpha-0"]
+		s := g.agent.sessions.byName["alpha-0"]
 		if got := s.meter.IdleTime(s.status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
 			t.Errorf("it was idle for %v", got)
 		}
@@ -94,7 +94,7 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 		if st := s.status(); st.State != api.SessionReady || st.Job.State != api.JobRunning {
 			t.Errorf("the session is %s, its job %s", st.State, st.Job.State)
 		}
-		s.recordRun(*s.status().Job)
+		s.submissions.recordRun(*s.status().Job)
 		runs, err := g.agent.history.Runs()
 		if err != nil || len(runs) != 1 || runs[0].Idle < 90*60 || runs[0].Idle > 4*3600 {
 			t.Errorf("the history has %+v, %v", runs, err)
@@ -109,7 +109,7 @@ func TestAJobInUseIsNotIdle(t *testing.T) {
 		g.until(8, 1)
 		g.on("alpha", func(h *simHost) { h.computes = true })
 		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
-		g.agent.sessions["gamma-0"].inside.Add(1) // a shell
+		g.agent.sessions.byName["gamma-0"].inside.Add(1) // a shell
 		g.on("mfa", func(h *simHost) { h.lastUse = g.since.Add(2 * time.Hour) })
 		g.until(10, 0)
 		if told := g.idleNotices(); len(told) != 0 {
@@ -179,7 +179,7 @@ func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
 		}
 		g.until(8, 30)
 		synctest.Wait()
-		all := g.agent.sessions["alpha-0"].meter.Samples()
+		all := g.agent.sessions.byName["alpha-0"].meter.Samples()
 		if last := all[len(all)-1]; !last.IdleSince.IsZero() {
 			t.Errorf("nobody measures it any more, and at %v it is called idle since %v", last.Time, last.IdleSince)
 		}

@@ -105,12 +105,12 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.nodes.setJob(job) // first: who sees the job running may use its nodes
-		r.session.setJob(job)
+		r.session.submissions.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
 		offer(r.keep.updates, job)
 		if job.State.Ended() {
-			return job, r.session.finishJob(ctx, job)
+			return job, r.finish(ctx, job)
 		}
 		if r.session.config().App == configs.ShellApp {
 			r.proveShell(job)
@@ -155,7 +155,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 
 // handleReport takes in what the scheduler says of the job, and returns it as it is now.
 func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
-	report.Job = r.session.asRecorded(report.Job)
+	report.Job = r.session.submissions.asRecorded(report.Job)
 	r.session.change(func(*facts.Facts) { r.session.settlePermitLocked(report) })
 	now := report.Job
 	if reflect.DeepEqual(now, was) || moved(was, now) {
@@ -167,6 +167,30 @@ func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 	r.resume(now)
 	r.handleFinding(r.finding, now) // the node may be new
 	return now
+}
+
+// finish adds a job that is over to the history, and says why it ended, with the end of its log
+// if it never served.
+func (r *jobRun) finish(ctx context.Context, job api.Job) error {
+	s := r.session
+	served, cfg := s.known().Served, s.config()
+	excerpt, fix := "", ""
+	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
+	if !served || !ordinary {
+		var err error
+		if excerpt, err = s.log().Tail(ctx, job); err != nil {
+			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
+		}
+	}
+	s.submissions.recordRun(job)
+	if !served {
+		fix = s.agent.source(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
+	}
+	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
+	if s.byJob() {
+		e.Hint = startedByHandHint
+	}
+	return e
 }
 
 // moved reports whether a job has begun another run. A scheduler that does not respond

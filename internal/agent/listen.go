@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
@@ -56,7 +58,7 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	for _, spec := range specs {
 		list = append(list, &forwards.Forward{Spec: spec})
 	}
-	for _, spec := range s.agent.savedForwards(s.name, rec.Added) {
+	for _, spec := range s.agent.sessions.savedForwards(s.name, rec.Added) {
 		if !slices.Contains(specs, spec) { // else it is in the config since
 			list = append(list, &forwards.Forward{Spec: spec, Added: true})
 		}
@@ -166,4 +168,113 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 		return nil, fmt.Errorf("%w: %w", api.ErrDown, err)
 	}
 	return node.Dial(ctx, network, address)
+}
+
+// changeForwards adds forwards to the session's own, or removes added ones. The list is nil if
+// nothing has changed.
+func (s *session) changeForwards(specs []configs.ForwardSpec, remove bool) (list []api.Forward, err error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	rec := s.agent.store.Session(s.name)
+	s.mu.Lock()
+	if remove {
+		list, err = s.removeForwardsLocked(specs)
+	} else {
+		list, err = s.addForwardsLocked(specs, rec)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	added := specTexts(s.pages.forwards.Specs(true))
+	ports := s.pages.forwards.Ports()
+	s.mu.Unlock()
+	return list, s.record(func(r *state.Session) {
+		r.Added = added
+		r.KeepPorts(ports.Page, ports.Picked)
+	}, nil)
+}
+
+// addForwardsLocked opens forwards to the node of the session's job, all or none. Those that
+// exist already stay as they are.
+func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
+	switch {
+	case !s.hasJobLocked():
+		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.name).
+			WithHint("`tunctl forward %s …` forwards through its host", s.cfg.Host)
+	case s.attempt == nil || s.pages.forwards == nil:
+		return nil, s.notRunningLocked()
+	}
+	var add []*forwards.Forward
+	for i, spec := range specs {
+		if spec.Kind == api.ForwardRemote {
+			return nil, api.Errorf(api.CodeUsage, "%s would listen on the login node, and not on that of the job", spec).
+				WithHint("`tunctl forward %s %s` listens on the login node", s.cfg.Host, spec)
+		}
+		if s.pages.forwards.To(spec) == nil && !slices.Contains(specs[:i], spec) {
+			add = append(add, &forwards.Forward{Spec: spec, Added: true})
+		}
+	}
+	if err := s.pages.forwards.Open(add, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
+		return nil, err
+	}
+	s.enterLocked()
+	list := make([]api.Forward, len(specs))
+	for i, spec := range specs {
+		list[i] = s.pages.forwards.To(spec).Status()
+	}
+	return list, nil
+}
+
+// removeForwardsLocked ends forwards that were added, all or none. A spec may have another
+// port here than the one that it asked for.
+func (s *session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
+	if s.pages.forwards == nil {
+		return nil, api.Errorf(api.CodeNotReady, "session %s is down and forwards nothing", s.name)
+	}
+	for _, spec := range specs {
+		if x := s.pages.forwards.To(spec); x == nil || !x.Added {
+			added := strings.Join(specTexts(s.pages.forwards.Specs(true)), ", ")
+			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.name).
+				WithHint("added: %s; those of the config are removed there", cmp.Or(added, "none"))
+		}
+	}
+	return s.pages.forwards.Remove(specs), nil
+}
+
+func specTexts(specs []configs.ForwardSpec) []string {
+	var texts []string
+	for _, s := range specs {
+		texts = append(texts, s.String())
+	}
+	return texts
+}
+
+// closeForwards ends what the session listens on, as the agent stops.
+func (s *session) closeForwards() {
+	s.mu.Lock()
+	open := s.pages.forwards
+	s.mu.Unlock()
+	open.Close()
+}
+
+// dropFailed drops forwards that never came up: the person knows why, and nothing tries
+// them again.
+func (s *session) dropFailed(r *attempt) {
+	if s.origin != adhoc || s.agent.ctx.Err() != nil {
+		return
+	}
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	s.mu.Lock()
+	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.Served && r.who == byPerson
+	open := s.pages.forwards
+	if failed {
+		s.pages.forwards = nil
+	}
+	s.mu.Unlock()
+	if failed {
+		open.Close()
+		s.agent.sessions.forget(s)
+	}
 }

@@ -20,7 +20,7 @@ func (s *session) log() logs.Log {
 }
 
 // jobLog is the log of a job as the scheduler reports it.
-func (a *Agent) jobLog(ctx context.Context, host, id string) (logs.Stream, error) {
+func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, error) {
 	job, err := a.hosts.Job(ctx, host, id)
 	if err != nil {
 		return logs.Stream{}, err
@@ -38,7 +38,7 @@ func (a *Agent) jobLog(ctx context.Context, host, id string) (logs.Stream, error
 
 // handleLog streams the log of a session's job, or of any job of the person, redacted unless
 // secrets are requested.
-func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
+func (a *server) handleLog(w http.ResponseWriter, r *http.Request) {
 	var src logs.Stream
 	var err error
 	if session := r.PathValue("name"); session != "" {
@@ -54,8 +54,8 @@ func (a *Agent) handleLog(w http.ResponseWriter, r *http.Request) {
 }
 
 // sessionLog is the log of a session's job.
-func (a *Agent) sessionLog(name string) (logs.Stream, error) {
-	s, err := a.session(name)
+func (a *server) sessionLog(name string) (logs.Stream, error) {
+	s, err := a.sessions.find(name)
 	if err != nil {
 		return logs.Stream{}, err
 	}

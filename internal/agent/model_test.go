@@ -143,16 +143,16 @@ func (l *modelLaptop) start() {
 	if err != nil {
 		l.m.t.Fatal(err)
 	}
-	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.ctx, a.server.stop = context.WithCancel(context.Background())
 	a.hosts.Start(a.ctx, &a.work)
-	a.restoreJobs()
-	a.restore()
-	a.work.Go(func() { a.report("submissions", a.settle(a.ctx)) })
+	a.sessions.restoreJobs()
+	a.sessions.restore()
+	a.work.Go(func() { a.report("submissions", a.sessions.settle(a.ctx)) })
 	l.agent = a
 }
 
 func (l *modelLaptop) stop() {
-	l.agent.stop()
+	l.agent.server.stop()
 	l.agent.hub.Close()
 	l.agent.work.Wait()
 }
@@ -171,7 +171,7 @@ func (l *modelLaptop) crash() {
 
 // status is the session as the laptop shows it.
 func (l *modelLaptop) status() api.Session {
-	for _, s := range l.agent.Status().Sessions {
+	for _, s := range l.agent.server.status().Sessions {
 		if s.Name == modelSession {
 			return s
 		}
@@ -261,7 +261,7 @@ func (l *modelLaptop) up() {
 	waiter := ""
 	if l.m.random.IntN(2) == 0 {
 		waiter = "command"
-		l.agent.waiters.Enter(waiter)
+		l.agent.server.waiters.Enter(waiter)
 		l.commands++
 	} else {
 		l.clicked = l.granted
@@ -269,7 +269,7 @@ func (l *modelLaptop) up() {
 	if !l.section {
 		l.endPermit()
 	}
-	_, err := l.agent.up(context.Background(), api.UpRequest{Session: modelSession, Waiter: waiter})
+	_, err := l.agent.server.up(context.Background(), api.UpRequest{Session: modelSession, Waiter: waiter})
 	l.m.sync()
 	l.m.did("%s: up, waiting %v: %v", l.name, waiter != "", err)
 	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
@@ -285,7 +285,7 @@ func (l *modelLaptop) endPermit() { l.granted, l.clicked = time.Time{}, time.Tim
 // leave ends the commands that wait.
 func (l *modelLaptop) leave() {
 	for ; l.commands > 0; l.commands-- {
-		l.agent.waiterLeft("command")
+		l.agent.server.waiterLeft("command")
 	}
 	synctest.Wait() // a submission may have begun just before
 	l.granted = l.clicked
@@ -296,7 +296,7 @@ func (l *modelLaptop) down(cancel bool) {
 	ctx, stop := context.WithTimeout(context.Background(), patience) // then Ctrl-C
 	defer stop()
 	before := time.Now()
-	res, err := l.agent.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: cancel})
+	res, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: cancel})
 	l.m.did("%s: down, cancel %v, after %v: %v", l.name, cancel, time.Since(before), err)
 	l.endPermit()
 	if cancel && (err != nil || len(res.Sessions) > 0) && !unknownSession(err) {
@@ -326,7 +326,7 @@ func (l *modelLaptop) cancel() {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	job, err := l.agent.cancelJob(ctx, "hpc", s.Job.ID)
+	job, err := l.agent.server.cancelJob(ctx, "hpc", s.Job.ID)
 	l.m.did("%s: cancel job %s: %s, %v", l.name, s.Job.ID, job.State, err)
 	if err == nil && !job.State.Ended() {
 		l.endPermit()
@@ -336,7 +336,7 @@ func (l *modelLaptop) cancel() {
 func (l *modelLaptop) extend() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	_, err := l.agent.handleExtend(ctx, api.ExtendRequest{Session: modelSession, Seconds: 3 * 3600})
+	_, err := l.agent.server.handleExtend(ctx, api.ExtendRequest{Session: modelSession, Seconds: 3 * 3600})
 	l.m.did("%s: extend: %v", l.name, err)
 }
 
@@ -404,7 +404,7 @@ func (l *modelLaptop) upDuringDown() {
 	defer l.m.cluster.setSlowCancel(0)
 	var down sync.WaitGroup
 	down.Go(func() {
-		_, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+		_, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
 		l.m.did("%s: down behind an up: %v", l.name, err)
 	})
 	l.m.sleep(2 * time.Second)
@@ -447,7 +447,7 @@ func (m *model) finish() {
 	synctest.Wait()
 	for _, l := range m.laptops { // a host may need a person by now
 		if l.agent.pool.Host("hpc").Status().State != api.HostUp {
-			_, err := l.agent.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"})
+			_, err := l.agent.server.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"})
 			m.did("%s: login: %v", l.name, err)
 		}
 	}
@@ -625,7 +625,7 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 		m.cluster.setSlowCancel(20 * time.Second)
 		ended := make(chan error)
 		go func() {
-			_, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+			_, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
 			ended <- err
 		}()
 		m.sleep(2 * time.Second)
@@ -700,14 +700,14 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 		m.sleep(5 * time.Minute)
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
-		_, err := l.agent.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
+		_, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
 		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
 			m.t.Errorf("err = %v", err)
 		}
 		l.endPermit()
 		l.crash()
 		l.restore()
-		if _, err := l.agent.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {
+		if _, err := l.agent.server.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {
 			m.t.Error(err)
 		}
 		m.sleep(2 * time.Minute)
@@ -721,7 +721,7 @@ func TestACancelledJobIsLookedAfterUntilItHasEnded(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.mustUp()
 		m.cluster.slowEnd = 90 * time.Second // the down may wait a minute for its turn to ask the scheduler
-		if _, err := l.agent.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true}); err != nil {
+		if _, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true}); err != nil {
 			m.t.Fatal(err)
 		}
 		l.granted = time.Time{}
@@ -791,7 +791,7 @@ func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
 		m.cluster.end(m.cluster.jobs[0], "FAILED", nil)
 		other := &modelJob{id: m.cluster.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour}
 		m.cluster.jobs = append(m.cluster.jobs, other)
-		if _, err := l.agent.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || other.extended {
+		if _, err := l.agent.server.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || other.extended {
 			m.t.Errorf("%v, extended %v", err, other.extended)
 		}
 	})

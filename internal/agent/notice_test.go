@@ -29,11 +29,11 @@ func quietSession(t *testing.T) *session {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	limits, paths := DefaultLimits(), home.Paths{Config: filepath.Join(t.TempDir(), "config.toml")}
-	a := &Agent{
+	a := &shared{
 		settings: settings.Open(paths, "", log), limits: limits, log: log, hub: events.NewHub(), store: st, history: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 	}
 	a.hosts = hosts.New(hosts.Options{Settings: a.settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
-	a.pool = a.hosts.Pool
+	a.pool, a.sessions = a.hosts.Pool, newRegistry(a)
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
 	s.facts = facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.limits.Remind}
 	return s
@@ -64,7 +64,7 @@ func TestNoticesFitANotification(t *testing.T) {
 	next := api.Job{ID: "48300012", State: api.JobQueued}
 	_ = s.record(func(r *state.Session) { r.Submissions = state.Submissions{{Role: state.RoleNext, Job: &next}} }, nil)
 	newKeeper(s, nil).handleNext(api.Job{ID: "48300012", State: api.JobCancelled})
-	_ = s.skipNext(ending, errKeepLimit)
+	_ = newKeeper(s, nil).skip(ending, errKeepLimit)
 	texts := notices(heard)
 	if len(texts) != 3 {
 		t.Fatalf("told %q", texts)
@@ -89,7 +89,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 		go r.serve(ctx)
 
 		job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now(), End: time.Now().Add(2 * time.Hour)}
-		s.setJob(job)
+		s.submissions.setJob(job)
 		r.updates <- job
 		for _, step := range []struct {
 			after time.Duration
@@ -127,7 +127,7 @@ func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 		go r.serve(ctx)
 		tell := func(left time.Duration) []string {
 			job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now().Add(-5 * time.Hour), End: time.Now().Add(left)}
-			s.setJob(job)
+			s.submissions.setJob(job)
 			r.updates <- job
 			synctest.Wait()
 			return notices(heard)
@@ -156,7 +156,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 		r := newReminder(s)
 		start := time.Now()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
-		s.setJob(job)
+		s.submissions.setJob(job)
 		r.remind(job, start)
 		r.remind(job, start.Add(8*time.Hour-5*time.Minute)) // the first look after the wake
 		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 min") {
@@ -172,7 +172,8 @@ func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
 }
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
-	a := &Agent{hub: events.NewHub(), store: &state.Store{}}
+	a := &Agent{shared: &shared{hub: events.NewHub(), store: &state.Store{}}}
+	a.sessions = newRegistry(a.shared)
 	heard := a.hub.Subscribe("", api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}

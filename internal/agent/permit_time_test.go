@@ -12,14 +12,14 @@ import (
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
-	r := &attempt{done: make(chan struct{})}
+	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
+	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
 	if r.permit.Live(time.Now()) {
 		t.Error("nobody permitted anything")
 	}
 	before := time.Now()
-	s.grantLocked(r, "")
+	r.grantLocked("")
 	end := r.permit.End()
 	if d := end.Sub(before.Round(0)); d < time.Hour || d > time.Hour+time.Minute {
 		t.Errorf("it lasts %v", d)
@@ -34,11 +34,11 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(&Agent{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
+	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
 	s.origin = attached
-	r := &attempt{done: make(chan struct{})}
+	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
-	s.grantLocked(r, "")
+	r.grantLocked("")
 	if r.permit.Live(time.Now()) {
 		t.Error("a job may be submitted")
 	}
@@ -49,7 +49,7 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 func permittedSession(t *testing.T) (*session, *attempt) {
 	t.Helper()
 	s := quietSession(t)
-	r := &attempt{done: make(chan struct{})}
+	r := &attempt{session: s, done: make(chan struct{})}
 	s.attempt, s.facts.Answers = r, false
 	t.Cleanup(func() { close(r.done); s.agent.work.Wait() })
 	return s, r
@@ -58,7 +58,7 @@ func permittedSession(t *testing.T) (*session, *attempt) {
 func (s *session) grant(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grantLocked(s.attempt, waiter)
+	s.attempt.grantLocked(waiter)
 }
 
 func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
@@ -82,11 +82,11 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 
 func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	s := quietSession(t)
-	old := &attempt{}
+	old := &attempt{session: s}
 	old.permit.Grant("", -time.Second)
-	s.attempt = &attempt{}
+	s.attempt = &attempt{session: s}
 	s.attempt.permit.Grant("", time.Hour)
-	s.lapseLocked(old)
+	old.lapseLocked()
 	if !s.permitted() {
 		t.Error("the session is without permission")
 	}
@@ -94,8 +94,8 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 
 func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 	s := quietSession(t)
-	s.attempt = &attempt{}
-	_, err := s.submit(t.Context(), nil, "") // which has nobody to submit to
+	s.attempt = &attempt{session: s}
+	_, err := (&jobFinder{session: s}).submit(t.Context()) // which has nobody to submit to
 	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
 		t.Errorf("err = %v", err)
 	}
@@ -109,7 +109,7 @@ func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 		t.Error("a permission is said to be over for which there is no use")
 	}
 	for name, rec := range map[string]state.Submission{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
-		e, ok := asAPI(s.noJobError(rec, "a@c"))
+		e, ok := asAPI((&jobFinder{session: s, account: "a@c"}).noJobError(rec))
 		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
 			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
 		}

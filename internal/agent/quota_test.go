@@ -10,10 +10,11 @@ import (
 	"tunctl/internal/api"
 )
 
-func asked[T any](t *testing.T, a *Agent, path string) T {
+// asked is the response of the agent to a GET, without a connection to any host.
+func asked[T any](t *testing.T, a *shared, path string) T {
 	t.Helper()
 	w := httptest.NewRecorder()
-	a.routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	(&server{shared: a}).routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	var out T
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s: %v", path, w.Code, w.Body, err)
@@ -38,7 +39,7 @@ func TestTheHistoryIsToldWithItsSums(t *testing.T) {
 		t.Errorf("without runs: %+v", got)
 	}
 	start := time.Now().Add(-2 * time.Hour)
-	s.recordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
+	s.submissions.recordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
 	got := asked[api.HistoryResponse](t, s.agent, "/v1/history")
 	if len(got.Runs) != 1 || len(got.Weeks) != 1 || got.Weeks[0].Used != 3600 {
 		t.Errorf("the history is %+v", got)

@@ -13,7 +13,7 @@ import (
 func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 	s := quietSession(t)
 	start := time.Now().Add(-time.Hour)
-	s.recordRun(api.Job{ID: "7", State: api.JobCancelled, Submitted: start.Add(-time.Minute), Start: start, End: time.Now().Add(time.Hour), Script: "~/.tunctl/x/y.sh"})
+	s.submissions.recordRun(api.Job{ID: "7", State: api.JobCancelled, Submitted: start.Add(-time.Minute), Start: start, End: time.Now().Add(time.Hour), Script: "~/.tunctl/x/y.sh"})
 	runs, err := s.agent.history.Runs()
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs %+v, err %v", runs, err)
@@ -53,7 +53,7 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 		}, nil); err != nil {
 			t.Fatal(err)
 		}
-		s.recordRun(api.Job{ID: "7", State: api.JobFinished})
+		s.submissions.recordRun(api.Job{ID: "7", State: api.JobFinished})
 		runs, err := s.agent.history.Runs()
 		if err != nil || len(runs) == 0 || runs[len(runs)-1].GPUs != tt.want {
 			t.Errorf("%v, chosen %v: %+v, %v; want %d GPUs", tt.config, tt.chosen, runs, err, tt.want)
@@ -67,12 +67,12 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	run := func(end func(job api.Job)) api.Run {
 		t.Helper()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(4 * time.Hour)}
-		if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
+		if err := s.submissions.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		s.setJob(job)
+		s.submissions.setJob(job)
 		job.End = start.Add(8 * time.Hour) // extended
-		s.setJob(job)
+		s.submissions.setJob(job)
 		end(job)
 		runs, err := s.agent.history.Runs()
 		if err != nil || len(runs) == 0 {
@@ -83,23 +83,23 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	const want = 8 * 3600
 	finished := run(func(job api.Job) {
 		job.State, job.End = api.JobFinished, start.Add(time.Minute)
-		s.setJob(job)
-		s.recordRun(job)
+		s.submissions.setJob(job)
+		s.submissions.recordRun(job)
 	})
 	if finished.Asked != want {
 		t.Errorf("finished: asked for %d s, want %d", finished.Asked, want)
 	}
 	cancelled := run(func(job api.Job) {
 		job.State = api.JobCancelled
-		s.recordRun(job)
+		s.submissions.recordRun(job)
 	})
 	if ran, _ := cancelled.Ran(); cancelled.Asked != want || ran > 2*time.Hour {
 		t.Errorf("cancelled: asked for %d s, want %d; it ran for %v", cancelled.Asked, want, ran)
 	}
-	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
+	if err := s.submissions.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	s.recordRun(api.Job{ID: "8", State: api.JobNeverRan})
+	s.submissions.recordRun(api.Job{ID: "8", State: api.JobNeverRan})
 	if runs, _ := s.agent.history.Runs(); runs[len(runs)-1].Asked != 0 {
 		t.Errorf("a job that never ran has the limit of the one before: %+v", runs[len(runs)-1])
 	}
@@ -108,9 +108,9 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	s := quietSession(t)
 	submitted := time.Now().Add(-time.Hour)
-	s.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
+	s.submissions.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
 	s.change(func(f *facts.Facts) { f.Wanted, f.NeedsJob, f.Host = true, true, api.Host{State: api.HostUp} })
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
+	if err := s.submissions.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min") {
@@ -121,13 +121,13 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 func TestTheChoicesOfAJobThatIsFoundAfterItsAnswerWasLostAreRemembered(t *testing.T) {
 	s := quietSession(t)
 	with := api.Choices{"hours": "3"}
-	if err := s.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{Tag: "tag", With: with}, "", time.Time{}); err != nil {
+	if err := s.submissions.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{Tag: "tag", With: with}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if recent := s.agent.store.Session(s.name).Recent; len(recent) != 1 || recent[0].String() != with.String() {
 		t.Errorf("recent choices %v", recent)
 	}
-	if err := s.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil { // started by hand
+	if err := s.submissions.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil { // started by hand
 		t.Fatal(err)
 	}
 	if rec := s.agent.store.Session(s.name); len(rec.Recent) != 1 || rec.Current().With != nil {

@@ -5,14 +5,30 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
+	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/home"
 )
 
-func (a *Agent) routes() http.Handler {
+// server answers the requests of the local API: each becomes a call to a session, a host or the
+// agent, and events become streams.
+type server struct {
+	*shared
+
+	paths   home.Paths
+	about   api.Agent // but whether it is paused
+	prompts *events.Prompts
+	waiters submit.Waiters
+	stop    context.CancelFunc // the agent
+}
+
+func (a *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(string(api.CallWatch), a.handleWatch)
 	mux.HandleFunc(string(api.CallUsage), a.handleUsage)
@@ -34,7 +50,7 @@ func (a *Agent) routes() http.Handler {
 	localapi.Handle(mux, api.CallLogin, a.handleLogin)
 	localapi.Handle(mux, api.CallLogout, func(_ context.Context, req api.LoginRequest) (api.Host, error) { return a.hosts.Logout(req.Host) })
 	localapi.Handle(mux, api.CallHistory, a.handleHistory)
-	localapi.Handle(mux, api.CallStatus, func(context.Context, api.None) (api.Status, error) { return a.Status(), nil })
+	localapi.Handle(mux, api.CallStatus, func(context.Context, api.None) (api.Status, error) { return a.status(), nil })
 	localapi.Handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.store.Balances(), nil })
 	localapi.Handle(mux, api.CallStop, func(context.Context, api.None) (api.None, error) { a.stop(); return api.None{}, nil })
 	localapi.HandleAt(mux, api.CallOpen, a.handleOpen)
@@ -66,9 +82,9 @@ func (a *Agent) routes() http.Handler {
 // each other request it reloads the config: the watch of the file may be behind a person who
 // saves it and types the next command. Only the request to stop must not wait for a file
 // system that hangs.
-func (a *Agent) withConfig(next http.Handler) http.Handler {
+func (a *server) withConfig(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ours := a.opt.Paths.Config
+		ours := a.paths.Config
 		theirs, err := url.QueryUnescape(r.Header.Get(api.ConfigHeader))
 		if err == nil && theirs != "" && !sameFile(theirs, ours) {
 			localapi.Fail(w, api.Errorf(api.CodeConfig, "the agent is running with the config %s, not with %s", ours, theirs).
@@ -92,29 +108,21 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-func (a *Agent) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host, error) {
+func (a *server) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host, error) {
 	a.hosts.UseEnv(req.Env)
 	h, err := a.hosts.Login(ctx, req.Host, localapi.Client(ctx))
 	if err == nil {
-		a.resume()
+		a.sessions.resume()
 	}
 	return h, err
 }
 
-func (a *Agent) handleHistory(context.Context, api.None) (api.HistoryResponse, error) {
+func (a *server) handleHistory(context.Context, api.None) (api.HistoryResponse, error) {
 	runs, err := a.history.Runs()
 	return api.HistoryResponse{Runs: append([]api.Run{}, runs...), Weeks: state.Summarize(runs)}, err
 }
 
-func (a *Agent) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error) {
-	s, err := a.session(r.PathValue("name"))
-	if err != nil {
-		return api.OpenResponse{}, err
-	}
-	return s.page(r.Context(), r.PathValue("endpoint"))
-}
-
-func (a *Agent) handleAnswer(r *http.Request, answer api.Answer) (api.None, error) {
+func (a *server) handleAnswer(r *http.Request, answer api.Answer) (api.None, error) {
 	return api.None{}, a.prompts.Answer(r.PathValue("id"), answer)
 }
 
@@ -124,7 +132,7 @@ const waitingEvery = 20 * time.Second
 // handleWatch streams events: first the whole status, then changes, and the whole status
 // again when the config has changed. A command that waits for a session gives its name:
 // what it permitted ends with the stream.
-func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
+func (a *server) handleWatch(w http.ResponseWriter, r *http.Request) {
 	var still <-chan time.Time
 	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
 		a.waiters.Enter(waiter)
@@ -140,7 +148,7 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {
 		if next.Type == api.EventStatus { // read now: the last event of a thing is always its last state
-			st := a.Status()
+			st := a.status()
 			next.Status = &st
 		}
 		if out.Send(next) != nil {
@@ -159,4 +167,29 @@ func (a *Agent) handleWatch(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// status is everything the agent knows.
+func (a *server) status() api.Status {
+	agent := a.about
+	agent.Paused = a.sessions.pause.why()
+	st := api.Status{
+		Version:  api.Version,
+		Agent:    &agent,
+		Config:   a.settings.Problem(),
+		Hosts:    append([]api.Host{}, a.hosts.All()...),
+		Sessions: knownSessions(a.settings.Config(), a.store, time.Now()),
+	}
+	for _, s := range a.sessions.live() {
+		now := s.status()
+		if a.sessions.isRemoved(s) {
+			now = withUnconfiguredHint(now)
+		}
+		if i := slices.IndexFunc(st.Sessions, func(x api.Session) bool { return x.Name == s.name }); i >= 0 {
+			st.Sessions[i] = now
+		} else {
+			st.Sessions = append(st.Sessions, now)
+		}
+	}
+	return st
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -42,46 +40,33 @@ const (
 
 // session is what a person brings up by name, from up to down.
 type session struct {
-	agent  *Agent
+	agent  *shared
 	name   string
 	acting sync.Mutex // one start or stop at a time
 	origin origin
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
-	jobUpdates chan api.Job
-	meter      *usage.Meter // measures what its job uses
-	inside     atomic.Int32 // how many shells, editors and copies are inside its job
+	jobUpdates  chan api.Job
+	submissions *submissions
+	meter       *usage.Meter // measures what its job uses
+	inside      atomic.Int32 // how many shells, editors and copies are inside its job
 
-	mu           sync.Mutex
-	cfg          configs.Session
-	asked        submit.Plan // for the submission that is permitted; zero: a person chose nothing
-	facts        facts.Facts
-	current      api.Session // as last entered
-	pages        pages
-	attempt      *attempt // the attempt in progress
-	watch        *jobwatch.Watch
-	observed     map[observation]*jobwatch.Watch // while no attempt follows them
-	nodes        *jobNodes                       // of the job, while it is followed
-	cancelledJob string                          // the ID of the job that a person cancelled through tunctl
-	unfollowed   string                          // the ref of the job that none is submitted to follow
+	mu      sync.Mutex
+	cfg     configs.Session
+	asked   submit.Plan // for the submission that is permitted; zero: a person chose nothing
+	facts   facts.Facts
+	current api.Session // as last entered
+	pages   pages
+	attempt *attempt // the attempt in progress
+	watch   *jobwatch.Watch
+	nodes   *jobNodes // of the job, while it is followed
 }
 
-// attempt is one attempt to bring a session up and keep it up.
-type attempt struct {
-	host   *tunnel.Host
-	cancel context.CancelFunc
-	done   chan struct{}
-
-	// Guarded by session.mu:
-	who    requester     // a person may ask for what the agent has started
-	client string        // through which a person last asked
-	permit submit.Permit // a job
-}
-
-func newSession(a *Agent, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
-	s.facts = remembered(a.store, cfg.Name)
-	s.current = lastKnown(a.store, cfg, time.Now())
+func newSession(a *shared, cfg configs.Session) *session {
+	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
+	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
+	rec := a.store.Session(cfg.Name)
+	s.facts, s.current = remembered(cfg.Name, rec), lastKnown(cfg, rec, time.Now())
 	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
 	return s
 }
@@ -115,11 +100,7 @@ func (s *session) status() api.Session {
 func (s *session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	s.agent.mu.Lock()
-	if _, listed := s.agent.sessions[s.name]; !listed { // it was just removed
-		s.agent.sessions[s.name] = s
-	}
-	s.agent.mu.Unlock()
+	s.agent.sessions.keep(s)
 	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
 	host := s.agent.pool.Host(s.host())
 	connectFor(host, who, client)
@@ -129,7 +110,7 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 	if s.attempt != nil {
 		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
 		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
-			s.grantLocked(s.attempt, waiter)
+			s.attempt.grantLocked(waiter)
 			if plan.With != nil {
 				s.asked = plan
 			}
@@ -146,17 +127,10 @@ func (s *session) start(who requester, permits bool, waiter, client string, plan
 	r := s.newAttemptLocked(host, who, client)
 	s.asked = plan
 	if permits {
-		s.grantLocked(r, waiter)
+		r.grantLocked(waiter)
 	}
-	s.launchLocked(r)
+	r.launchLocked()
 	return s.current, at
-}
-
-// startFor starts a session for a person, without a submission.
-func (a *Agent) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
-	a.resume()
-	return api.UpResponse{Session: now, At: at}
 }
 
 // connectFor has a host connected for a requester.
@@ -209,24 +183,8 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
-	s.facts.Remembered = remembered(s.agent.store, s.name).Job
-	return &attempt{who: who, client: client, host: host, done: make(chan struct{})}
-}
-
-// launchLocked begins an attempt.
-func (s *session) launchLocked(r *attempt) {
-	ctx, cancel := context.WithCancel(s.agent.ctx)
-	r.cancel, s.attempt = cancel, r
-	s.enterLocked()
-	s.agent.work.Go(func() { s.meter.Serve(ctx) })
-	s.agent.work.Go(func() {
-		defer s.dropFailed(r) // after done, which a stop waits for
-		defer close(r.done)
-		defer cancel()
-		s.finish(r, s.stayUp(ctx, r.host))
-		s.saveFailure()
-		s.observe()
-	})
+	s.facts.Remembered = remembered(s.name, s.agent.store.Session(s.name)).Job
+	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
 // requestedBy is who asked for the attempt in progress.
@@ -260,47 +218,6 @@ func (s *session) onlyForwardsError() *api.Error {
 		WithHint("`tunctl status %s` shows where it listens", s.name)
 }
 
-// finish records why an attempt ended. The listener stays, and shows it.
-func (s *session) finish(r *attempt, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt != r {
-		return // taken down meanwhile
-	}
-	s.attempt = nil
-	if s.agent.ctx.Err() != nil {
-		return // the agent stops: the session is still wanted
-	}
-	failure := asError(err)
-	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.Live(time.Now()) {
-		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
-		again.permit = r.permit
-		s.expireLocked(again)
-		s.launchLocked(again)
-		return
-	}
-	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-		s.facts.Candidates = several.Jobs
-	}
-	s.facts.Failure = failure
-	s.facts.Answers = false
-	s.enterLocked()
-}
-
-// saveFailure remembers why the session has no job, for the next agent: that can submit none
-// either.
-func (s *session) saveFailure() {
-	s.mu.Lock()
-	failed := s.attempt == nil && s.facts.Wanted && s.cfg.Submit != "" && s.facts.Failure != nil
-	shown := s.current // without secrets
-	s.mu.Unlock()
-	if failed {
-		_ = s.record(func(r *state.Session) {
-			r.Failure = api.Errorf(shown.Code, "%s", shown.Cause).WithHint("%s", shown.Hint)
-		}, nil)
-	}
-}
-
 // stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
 // first, so that an up need not wait for the end, and no interruption loses it.
 func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
@@ -313,16 +230,16 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 			r.Submissions = r.Submissions.CancelAll()
 		}
 	}, func(f *facts.Facts) {
-		known := remembered(s.agent.store, s.name)
+		known := remembered(s.name, s.agent.store.Session(s.name))
 		known.Host = f.Host
 		*f, s.asked = known, submit.Plan{}
 	})
 	s.acting.Unlock()
-	s.observe()
+	s.submissions.observe()
 	if !cancel {
 		return s.status(), nil
 	}
-	err := s.endSubmissions(ctx)
+	err := s.submissions.end(ctx)
 	now := s.status()
 	if err == nil && facts.IsLive(job) {
 		cancelled := facts.EndedBy(*job, time.Now())
@@ -367,6 +284,27 @@ func (s *session) change(apply func(*facts.Facts)) {
 	s.enterLocked()
 }
 
+// record is the one writer of what survives a restart, once a session exists: it changes
+// what is remembered of the session, and then what is shown of it. show may be nil. If the
+// file cannot be written, the session continues and says so; a caller that must not
+// continue checks the error.
+func (s *session) record(remember func(*state.Session), show func(*facts.Facts)) error {
+	err := s.agent.store.Update(s.name, remember)
+	if err != nil {
+		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
+	}
+	s.change(func(f *facts.Facts) {
+		f.Unsaved = err
+		if show != nil {
+			show(f)
+		}
+	})
+	return err
+}
+
+// saved is what is remembered of the session.
+func (s *session) saved() state.Session { return s.agent.store.Session(s.name) }
+
 // enterLocked is the one place that enters a state: it sets since when and why,
 // publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
@@ -380,9 +318,9 @@ func (s *session) enterLocked() {
 		s.endPermitLocked() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.agent.recentChoices(s),
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.recentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
-		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.facts.Job.ID == s.cancelledJob,
+		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.submissions.isCancelled(*s.facts.Job),
 		MaySubmit: maySubmit && v.State != api.SessionReady,
 		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job),
 		Since:     s.current.Since, Job: s.facts.Job, Next: s.facts.Next, Others: s.facts.Submissions.Others(), Pending: s.facts.Submissions.Pending(), Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,
@@ -443,4 +381,20 @@ func asError(err error) *api.Error {
 		return api.Errorf(api.CodeJobEnded, "the session ended")
 	}
 	return api.Errorf(api.CodeFailed, "%w", err)
+}
+
+// caughtUp reports whether the session shows its job as the scheduler last reported it.
+func (s *session) caughtUp() bool {
+	if s.submissions.endUnrecorded() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt == nil || s.watch == nil || s.facts.Job == nil {
+		return true
+	}
+	reported := s.watch.Job()
+	reported.Seen = s.facts.Job.Seen
+	return reported.ID != s.facts.Job.ID || reported.State == api.JobUnknown ||
+		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.Job)
 }

@@ -20,24 +20,24 @@ import (
 // settle looks after the submissions that no attempt follows: whose result is not known, which a
 // person wants ended, and those left behind by another. It connects to no host. A job that was
 // cancelled ends within seconds, or takes long.
-func (a *Agent) settle(ctx context.Context) error {
-	pause := a.limits.Jobs.QueryMin
+func (r *registry) settle(ctx context.Context) error {
+	pause := r.limits.Jobs.QueryMin
 	for {
 		var next <-chan time.Time
-		if names := a.store.Unsettled(); len(names) > 0 {
+		if names := r.store.Unsettled(); len(names) > 0 {
 			next = time.After(pause)
 			pause = min(2*pause, state.MissApart)
 			var looks sync.WaitGroup
 			for _, name := range names {
-				looks.Go(func() { a.settleSession(ctx, name) })
+				looks.Go(func() { r.settleSession(ctx, name) })
 			}
 			looks.Wait()
-			_ = ctxtime.Sleep(ctx, a.limits.Jobs.QueryMin) // whatever wakes it
+			_ = ctxtime.Sleep(ctx, r.limits.Jobs.QueryMin) // whatever wakes it
 		}
 		select {
 		case <-next:
-		case <-a.unsettled:
-			pause = a.limits.Jobs.QueryMin
+		case <-r.unsettled:
+			pause = r.limits.Jobs.QueryMin
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -45,26 +45,27 @@ func (a *Agent) settle(ctx context.Context) error {
 }
 
 // settleSession looks once after each submission of a session that no attempt follows.
-func (a *Agent) settleSession(ctx context.Context, name string) {
-	s, err := a.session(name)
+func (r *registry) settleSession(ctx context.Context, name string) {
+	s, err := r.find(name)
 	if err != nil {
 		return
 	}
-	for _, sub := range a.store.Session(name).Submissions.Unsettled() {
+	for _, sub := range r.store.Session(name).Submissions.Unsettled() {
 		if sub.Role == state.RoleJob && !sub.Cancel && s.inProgress() {
 			continue // the attempt finds it, and sees its end
 		}
-		if err := s.settleSubmission(ctx, sub); err != nil {
-			a.log.Debug("a submission is not settled yet", "session", name, "err", err)
+		if err := s.submissions.settle(ctx, sub); err != nil {
+			r.log.Debug("a submission is not settled yet", "session", name, "err", err)
 		}
 	}
-	a.dropIfDown(s)
+	r.dropIfDown(s)
 }
 
-// settleSubmission asks the scheduler once what became of a submission, and ends its job if a
+// settle asks the scheduler once what became of a submission, and ends its job if a
 // person wants that. Without an error the scheduler has answered.
-func (s *session) settleSubmission(ctx context.Context, sub state.Submission) error {
-	jobs, account, err := s.watcherOf(sub)
+func (l *submissions) settle(ctx context.Context, sub state.Submission) error {
+	s := l.session
+	jobs, account, err := l.watcherOf(sub)
 	if err != nil {
 		return err
 	}
@@ -86,28 +87,28 @@ func (s *session) settleSubmission(ctx context.Context, sub state.Submission) er
 	case !found && recentlySubmitted(*sub.Job):
 		return nil
 	case !found:
-		s.dropSubmission(sub, facts.Gone(*sub.Job))
+		l.drop(sub, facts.Gone(*sub.Job))
 		return nil
 	case job.State.Ended():
-		s.dropSubmission(sub, job)
+		l.drop(sub, job)
 		return nil
 	case sub.Cancel && job.State != api.JobCompleting:
-		return s.endJob(ctx, jobs, sub, job)
+		return l.endJob(ctx, jobs, sub, job)
 	}
-	s.showSubmission(sub, job)
+	l.show(sub, job)
 	return nil
 }
 
 // watcherOf is the watcher of the account that a submission was made from. A job is never
 // cancelled by its ID on another account than its own.
-func (s *session) watcherOf(sub state.Submission) (*jobwatch.Watcher, string, error) {
-	if s.agent.pool.Host(sub.Host).Status().State != api.HostUp {
+func (l *submissions) watcherOf(sub state.Submission) (*jobwatch.Watcher, string, error) {
+	if l.session.agent.pool.Host(sub.Host).Status().State != api.HostUp {
 		if sub.Job == nil {
 			return nil, "", hosts.NotConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
 		}
 		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID, "cancelled")
 	}
-	jobs, account := s.agent.hosts.WatcherOn(sub.Host)
+	jobs, account := l.session.agent.hosts.WatcherOn(sub.Host)
 	if text := jobOnOtherAccount(sub, sub.Host, account); text != "" {
 		return nil, "", api.Errorf(api.CodeFailed, "%s", text).WithHint("cancel the job as that account")
 	}
@@ -116,7 +117,8 @@ func (s *session) watcherOf(sub state.Submission) (*jobwatch.Watcher, string, er
 
 // endJob cancels the job of a submission. It is forgotten once the scheduler says that it has
 // ended, which may be now.
-func (s *session) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub state.Submission, job api.Job) error {
+func (l *submissions) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub state.Submission, job api.Job) error {
+	s := l.session
 	if err := jobs.Cancel(ctx, job.Ref()); err != nil {
 		return err
 	}
@@ -125,22 +127,23 @@ func (s *session) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub state.
 	}
 	job.State, job.Hint = api.JobCompleting, "the job was cancelled and is about to end"
 	sub.Job = &job
-	s.showSubmission(sub, job)
+	l.show(sub, job)
 	if after, found, err := jobs.Detail(ctx, job.Ref()); err == nil && (!found || after.State.Ended()) {
 		after.State = api.JobCancelled
 		if !found {
 			after = job
 			after.State = api.JobCancelled
 		}
-		s.dropSubmission(sub, after)
+		l.drop(sub, after)
 	}
 	return nil
 }
 
-// showSubmission records the job of a submission as it is now, and tells a person of one that has
+// show records the job of a submission as it is now, and tells a person of one that has
 // appeared.
-func (s *session) showSubmission(sub state.Submission, job api.Job) {
-	s.recordSubmission(sub, func(x *state.Submission) { x.Job = &job }, func(f *facts.Facts) {
+func (l *submissions) show(sub state.Submission, job api.Job) {
+	s := l.session
+	l.change(sub, func(x *state.Submission) { x.Job = &job }, func(f *facts.Facts) {
 		switch {
 		case sub.Role == state.RoleNext:
 			f.Next = &job
@@ -157,13 +160,14 @@ func (s *session) showSubmission(sub state.Submission, job api.Job) {
 	}
 }
 
-// endSubmissions ends all jobs that a person wants ended, and waits for those that may still
+// end ends all jobs that a person wants ended, and waits for those that may still
 // appear. What it cannot end, settle ends later.
-func (s *session) endSubmissions(ctx context.Context) error {
+func (l *submissions) end(ctx context.Context) error {
+	s := l.session
 	defer signal(s.agent.unsettled)
 	for {
 		wait := time.Duration(0)
-		for _, sub := range s.agent.store.Session(s.name).Submissions {
+		for _, sub := range l.list() {
 			if !sub.Cancel || sub.Job != nil && sub.Job.State == api.JobCompleting {
 				continue // its scheduler ends it
 			}
@@ -174,17 +178,17 @@ func (s *session) endSubmissions(ctx context.Context) error {
 				err = h.Await(ctx)
 			}
 			if err == nil {
-				err = s.settleSubmission(ctx, sub)
+				err = l.settle(ctx, sub)
 			}
 			if err != nil {
-				return s.notEnded(sub, err)
+				return l.notEnded(sub, err)
 			}
 			wait = s.agent.limits.Jobs.QueryMin
 			if time.Since(sub.When) > 2*time.Minute {
 				wait = state.MissApart
 			}
 		}
-		rest := s.agent.store.Session(s.name).Submissions
+		rest := l.list()
 		i := slices.IndexFunc(rest, func(sub state.Submission) bool { // neither over nor being ended
 			return sub.Cancel && sub.Live() && (sub.Job == nil || sub.Job.State != api.JobCompleting)
 		})
@@ -192,14 +196,14 @@ func (s *session) endSubmissions(ctx context.Context) error {
 			return nil
 		}
 		if err := ctxtime.Sleep(ctx, wait); err != nil {
-			return s.notEnded(rest[i], err)
+			return l.notEnded(rest[i], err)
 		}
 	}
 }
 
 // notEnded says that a job was not ended yet, and how to look for it.
-func (s *session) notEnded(sub state.Submission, why error) error {
-	what := "it is not known whether the submission of " + s.name + " became a job"
+func (l *submissions) notEnded(sub state.Submission, why error) error {
+	what := "it is not known whether the submission of " + l.session.name + " became a job"
 	if sub.Job != nil {
 		what = fmt.Sprintf("job %s was not ended yet", sub.Job.ID)
 	}
@@ -219,34 +223,35 @@ type observation struct {
 }
 
 // observeAll has all jobs observed that no attempt follows.
-func (a *Agent) observeAll() {
-	for _, name := range a.store.Live() {
-		if s, err := a.session(name); err == nil {
-			s.observe()
+func (r *registry) observeAll() {
+	for _, name := range r.store.Live() {
+		if s, err := r.find(name); err == nil {
+			s.submissions.observe()
 		}
 	}
 }
 
 // observe has the jobs that no attempt follows updated by the answers that their scheduler gives
 // anyway, as to `tunctl jobs` or about another session's job. It causes no query.
-func (s *session) observe() {
-	for _, sub := range s.agent.store.Session(s.name).Submissions {
+func (l *submissions) observe() {
+	s := l.session
+	for _, sub := range l.list() {
 		if s.inProgress() || !facts.IsLive(sub.Job) {
 			continue
 		}
-		jobs, account, err := s.watcherOf(sub)
+		jobs, account, err := l.watcherOf(sub)
 		if err != nil {
 			continue // the next connection to the host tries again
 		}
 		of := observation{jobs, sub.Job.Ref()}
-		s.mu.Lock()
-		_, observed := s.observed[of]
+		l.mu.Lock()
+		_, observed := l.observed[of]
 		var watch *jobwatch.Watch
 		if !observed {
 			watch = jobs.Observe(of.ref)
-			s.observed[of] = watch
+			l.observed[of] = watch
 		}
-		s.mu.Unlock()
+		l.mu.Unlock()
 		if observed {
 			continue
 		}
@@ -257,25 +262,39 @@ func (s *session) observe() {
 			for more := true; more; {
 				select {
 				case r := <-watch.C():
-					more = s.recordAnswer(r, sub, account)
+					more = l.recordAnswer(r, sub, account)
 				case <-s.agent.ctx.Done():
 					more = false
 				}
 			}
 			watch.Close()
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.observed, of)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			delete(l.observed, of)
 		})
 	}
 }
 
+// endUnrecorded reports whether the scheduler has said that an observed job has ended, which is
+// not recorded yet.
+func (l *submissions) endUnrecorded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, watch := range l.observed {
+		if watch.Job().State.Ended() {
+			return true
+		}
+	}
+	return false
+}
+
 // recordAnswer records what the scheduler said about a job that no attempt follows, and reports
 // whether it has more to say.
-func (s *session) recordAnswer(r jobwatch.Report, sub state.Submission, account string) bool {
+func (l *submissions) recordAnswer(r jobwatch.Report, sub state.Submission, account string) bool {
+	s := l.session
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	known := slices.ContainsFunc(s.agent.store.Session(s.name).Submissions, sub.Is)
+	known := slices.ContainsFunc(l.list(), sub.Is)
 	switch {
 	case s.inProgress(), !known:
 		return false
@@ -286,10 +305,10 @@ func (s *session) recordAnswer(r jobwatch.Report, sub state.Submission, account 
 		if !r.State.Ended() { // its number is another job's now
 			job = facts.Gone(*sub.Job)
 		}
-		s.dropSubmission(sub, job)
-		s.agent.dropIfDownLocked(s)
+		l.drop(sub, job)
+		s.agent.sessions.dropIfDownLocked(s)
 		return false
 	}
-	s.showSubmission(sub, r.Job)
+	l.show(sub, r.Job)
 	return true
 }

@@ -68,7 +68,7 @@ func strictAgent(t *testing.T, host string) *Agent {
 
 func TestASitesNamesForANodeAreDialledFirst(t *testing.T) {
 	a := strictAgent(t, "")
-	s, err := a.session("jupyter")
+	s, err := a.sessions.find("jupyter")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (c streamClient) CloseWrite() error { return closeWrite(c.Conn) }
 
 // handleStream opens the backend first, so that its errors are ordinary responses;
 // then the connection becomes the stream.
-func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
+func (a *server) handleStream(w http.ResponseWriter, r *http.Request) {
 	var req api.StreamRequest
 	err := localapi.Decode(w, r, &req)
 	if err == nil && r.Header.Get("Upgrade") != api.StreamUpgrade {
@@ -80,9 +80,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 		a.log.Error("cannot open a stream", "err", err)
 		return
 	}
-	a.mu.Lock()
 	ctx := a.ctx
-	a.mu.Unlock()
 	a.work.Go(func() {
 		defer func() { _ = client.Close() }()
 		defer to.close()
@@ -90,7 +88,7 @@ func (a *Agent) handleStream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (backend, error) {
+func (a *server) openStream(ctx context.Context, req api.StreamRequest) (backend, error) {
 	if req.Session != "" {
 		return a.openInside(ctx, req)
 	}
@@ -114,8 +112,8 @@ func (a *Agent) openStream(ctx context.Context, req api.StreamRequest) (backend,
 // openInside opens a stream inside a session's job, or to its host if it has no job or no
 // scheduler. It never brings a session up: editors and git reconnect by timers, and would
 // spend an allocation.
-func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (backend, error) {
-	s, err := a.session(req.Session)
+func (a *server) openInside(ctx context.Context, req api.StreamRequest) (backend, error) {
+	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return backend{}, err
 	}
@@ -163,7 +161,7 @@ func (a *Agent) openInside(ctx context.Context, req api.StreamRequest) (backend,
 
 // openBackend opens what the request asks for on a machine, which messages call name. It is
 // inside a job, or nodes is nil.
-func (a *Agent) openBackend(ctx context.Context, m machine, name string, req api.StreamRequest, nodes *jobNodes) (backend, error) {
+func (a *server) openBackend(ctx context.Context, m machine, name string, req api.StreamRequest, nodes *jobNodes) (backend, error) {
 	switch req.Kind {
 	case api.StreamDial:
 		return openDial(ctx, m, req.Address)
@@ -177,7 +175,7 @@ func (a *Agent) openBackend(ctx context.Context, m machine, name string, req api
 
 // streamHost connects the host that a stream goes to. The caller releases it: the
 // connection to a compute node lasts as long as its streams.
-func (a *Agent) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
+func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
 	up := func(h api.Host) bool { return h.Alias == req.Host && h.State == api.HostUp }
 	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
 		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
@@ -322,8 +320,8 @@ func closeWrite(w io.Writer) error {
 }
 
 // openGateway is an SSH server whose channels go to a machine. They end with the client.
-func (a *Agent) openGateway(m machine, name string, nodes *jobNodes) (backend, error) {
-	key, err := gateway.HostKey(a.opt.Paths.Gateway())
+func (a *server) openGateway(m machine, name string, nodes *jobNodes) (backend, error) {
+	key, err := gateway.HostKey(a.paths.Gateway())
 	if err != nil {
 		return backend{}, fmt.Errorf("gateway key: %w", err)
 	}

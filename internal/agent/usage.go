@@ -15,10 +15,10 @@ import (
 // handleUsage streams what the jobs of all sessions use, or that of one: first the samples
 // of the last hour, then each new one. While it runs, somebody looks. With known=1 it ends
 // after the first part, and nobody looks.
-func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
+func (a *server) handleUsage(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("session")
 	if name != "" {
-		if _, err := a.session(name); err != nil {
+		if _, err := a.sessions.find(name); err != nil {
 			localapi.Fail(w, err)
 			return
 		}
@@ -31,7 +31,7 @@ func (a *Agent) handleUsage(w http.ResponseWriter, r *http.Request) {
 	}
 	out := localapi.NewLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
-	for _, s := range a.live() {
+	for _, s := range a.sessions.live() {
 		if name != "" && name != s.name {
 			continue
 		}

@@ -26,7 +26,7 @@ func (g *guest) look(session string) func() []api.Usage {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		g.agent.handleUsage(out, httptest.NewRequest(http.MethodGet, "/v1/usage?session="+session, nil).WithContext(ctx))
+		g.agent.server.handleUsage(out, httptest.NewRequest(http.MethodGet, "/v1/usage?session="+session, nil).WithContext(ctx))
 	}()
 	return func() []api.Usage {
 		cancel()
@@ -73,7 +73,7 @@ func (g *guest) hour(streams int) map[string]map[string]int {
 				samples[u.Session]++
 			}
 		}
-		for _, s := range g.agent.Status().Sessions {
+		for _, s := range g.agent.server.status().Sessions {
 			if s.Job != nil && samples[s.Name] < 300 {
 				g.t.Errorf("%d samples of %s in an hour", samples[s.Name], s.Name)
 			}
@@ -160,7 +160,7 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 		if alpha.readings != was {
 			t.Errorf("%d readings after that", alpha.readings-was)
 		}
-		if n := len(g.agent.sessions["alpha-0"].meter.Samples()); n > int(time.Hour/(20*time.Second))+1 {
+		if n := len(g.agent.sessions.byName["alpha-0"].meter.Samples()); n > int(time.Hour/(20*time.Second))+1 {
 			t.Errorf("%d samples are kept", n)
 		}
 	})

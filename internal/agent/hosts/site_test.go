@@ -103,6 +103,7 @@ func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
 	}
 }
 
+// strictSite has what a site can ask for besides its job.
 const strictSite = `title = "Strict"
 scheduler = "slurm"
 query = "10m"
@@ -120,6 +121,7 @@ port = 2222
 jump = "gate.strict.example"
 `
 
+// strictHosts are those of a config whose host "strict" has that site.
 func strictHosts(t *testing.T, host string) *Hosts {
 	t.Helper()
 	a := hostsAt(t, "[host.strict]\nsite = \"strict\"\n"+host)

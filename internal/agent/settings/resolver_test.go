@@ -63,6 +63,7 @@ func TestTheHostKeysThatASitePublishesAreThoseOfItsEntrance(t *testing.T) {
 	}
 }
 
+// strictSite has what a site can ask for besides its job.
 const strictSite = `title = "Strict"
 scheduler = "slurm"
 query = "10m"
@@ -80,6 +81,7 @@ port = 2222
 jump = "gate.strict.example"
 `
 
+// strictSettings are those of a config whose host "strict" has that site.
 func strictSettings(t *testing.T, host string) *Settings {
 	t.Helper()
 	a := settingsAt(t, "[host.strict]\nsite = \"strict\"\n"+host)

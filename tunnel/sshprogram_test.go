@@ -364,8 +364,8 @@ func TestAnSSHOfOursShowsItsHops(t *testing.T) {
 
 func TestASecurityKeyThatWaitsForAFingerIsToldAndNotAsked(t *testing.T) {
 	p := NewPool(Options{Limits: PracticeLimits()})
-	a := &attempt{host: p.Host("x"), pool: p, log: p.o.Log, attended: true, timeout: newTimeout(time.Minute, func() {})}
-	defer a.timeout.stop()
+	a := attemptOf(p.Host("x"), func(a *attempt) { a.ask.attended = true; a.ask.timeout = newTimeout(time.Minute, func() {}) })
+	defer a.ask.timeout.stop()
 	a.host.facts.wanted = true
 	m, err := openssh.Prepare(t.Context(), openssh.Command{})
 	if err != nil {

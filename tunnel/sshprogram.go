@@ -23,9 +23,9 @@ import (
 func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t.host.step("waiting for ssh to log in")
-	t.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
-	defer t.timeout.stop()
+	t.step("waiting for ssh to log in")
+	t.ask.timeout = newTimeout(t.pool.o.Limits.HandshakeTimeout, cancel)
+	defer t.ask.timeout.stop()
 	said := newStderrBuffer()
 	command, err := t.sshCommand(ctx, said)
 	if err != nil {
@@ -45,8 +45,7 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 		m.Close()
 		return nil, failure.OfStart(err).Errorf(api.CodeConfig, err, "cannot run ssh: %v", err)
 	}
-	t.loginAt = time.Now()
-	t.host.loginBegins(t.loginAt)
+	t.loginBegins(time.Now())
 	raw, err := m.Await(ctx)
 	stopAsking()
 	if err != nil {
@@ -95,8 +94,8 @@ func (t *attempt) sshCommand(ctx context.Context, said *stderrBuffer) (openssh.C
 	} else if len(s.ProxyJump) > 0 {
 		args = append(args, "-J", strings.Join(s.ProxyJump, ","))
 	}
-	c := openssh.Command{Program: program, Args: args, Destination: s.Destination, Env: env.Environ(), Stderr: sshProgress{said, t}}
-	if t.attended {
+	c := openssh.Command{Program: program, Args: args, Destination: s.Destination, Env: env.Environ(), Stderr: sshProgress{said, &t.ask}}
+	if t.ask.attended {
 		c.Askpass = t.pool.o.Askpass
 	}
 	return c, nil
@@ -108,12 +107,12 @@ func (t *attempt) answerSSH(ctx context.Context) func(question string) (string, 
 	return func(question string) (string, bool) {
 		p, touch := questions.Read(question, t.settings.NumberOfPasswordPrompts)
 		if touch {
-			t.host.step("logging in: touch your security key")
-			t.awaitPerson()
+			t.step("logging in: touch your security key")
+			t.ask.awaitPerson()
 			return "", false
 		}
 		p.Links = linksIn(question)
-		answer, err := t.Prompt(ctx, p)
+		answer, err := t.ask.Prompt(ctx, p)
 		if err != nil {
 			return "", false
 		}
@@ -142,20 +141,20 @@ func (t *attempt) useMaster(raw net.Conn, m *openssh.Master) (*conn, error) {
 
 // sshFailed describes why ssh did not log in.
 func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error) error {
-	expired := t.timeout.expired()
+	expired := t.ask.timeout.expired()
 	switch {
-	case t.denied != nil:
-		return t.denied
+	case t.ask.denied != nil:
+		return t.ask.denied
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
 	reason, said := failure.ReadSSH(output.raw()), hideLinks(output.text())
 	switch {
-	case t.timeout.expiredForPerson():
-		return t.unconfirmed(err)
-	case !reason.Mute || expired || !t.hungUpLate(t.loginAt):
-	case t.attended:
-		return t.cutOff(err)
+	case t.ask.timeout.expiredForPerson():
+		return t.ask.unconfirmed(err)
+	case !reason.Mute || expired || !t.ask.hungUpLate(t.loginAt):
+	case t.ask.attended:
+		return t.ask.cutOff(err)
 	default:
 		reason.Class, reason.Code = failure.Passing, api.CodeUnreachable
 	}
@@ -166,8 +165,8 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 		return reason.Class.Errorf(api.CodeUnreachable, err, "ssh did not log in to %s within %s",
 			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout))
 	}
-	if reason.Ask && !t.attended {
-		return t.host.needsPerson("ssh could not log in without asking: "+said, err)
+	if reason.Ask && !t.ask.attended {
+		return needsUser(t.host.name, "ssh could not log in without asking: "+said, err)
 	}
 	e := reason.Class.Errorf(reason.Code, err, "ssh could not log in to %s: %s", t.host.label(), said).
 		WithHint("%s", reason.Hint)
@@ -188,7 +187,7 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 // sshProgress reads in the messages of a running ssh program whom its login waits for.
 type sshProgress struct {
 	*stderrBuffer
-	try *attempt
+	ask *asker
 }
 
 var (
@@ -201,9 +200,9 @@ func (p sshProgress) Write(text []byte) (int, error) {
 	for line := range bytes.Lines(text) {
 		switch {
 		case sshAwaitsPerson.Match(line):
-			p.try.awaitPerson()
+			p.ask.awaitPerson()
 		case sshAwaitsHost.Match(line):
-			p.try.awaitHost()
+			p.ask.awaitHost()
 		}
 	}
 	return p.stderrBuffer.Write(text)

@@ -30,7 +30,7 @@ func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, nil, nil)
-				at := &attempt{host: b.Host("login"), pool: b.Pool, loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
+				at := attemptOf(b.Host("login"), func(a *attempt) { a.loginAt = time.Now(); a.ask.timeout = newTimeout(time.Second, func() {}) })
 				time.Sleep(2 * time.Second)
 				said := newStderrBuffer()
 				_, _ = io.WriteString(said, tt.output)
@@ -51,17 +51,17 @@ func TestAnSSHThatWaitsForAPersonHasAPersonsTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, nil, nil)
 			host, person := b.o.Limits.HandshakeTimeout, b.o.Limits.PromptTimeout
-			at := &attempt{host: b.Host("login"), pool: b.Pool, timeout: newTimeout(host, func() {})}
-			ssh := sshProgress{newStderrBuffer(), at}
+			at := attemptOf(b.Host("login"), func(a *attempt) { a.ask.timeout = newTimeout(host, func() {}) })
+			ssh := sshProgress{newStderrBuffer(), &at.ask}
 			say(ssh, sshOffers+waits)
 			time.Sleep(person - time.Second)
 			say(ssh, "debug1: Authentications that can continue: publickey\r\n")
 			time.Sleep(host - time.Second)
-			if at.timeout.expired() {
+			if at.ask.timeout.expired() {
 				t.Errorf("%q: it was cut off", waits)
 			}
 			time.Sleep(2 * time.Second)
-			if !at.timeout.expired() || at.timeout.expiredForPerson() {
+			if !at.ask.timeout.expired() || at.ask.timeout.expiredForPerson() {
 				t.Errorf("%q: the host has no limit after it", waits)
 			}
 		})
@@ -88,9 +88,13 @@ func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, nil, nil)
-				at := &attempt{host: b.Host("login"), pool: b.Pool, attended: name != "nobody is there", loginAt: time.Now(), timeout: newTimeout(time.Second, func() {})}
+				at := attemptOf(b.Host("login"), func(a *attempt) {
+					a.ask.attended = name != "nobody is there"
+					a.loginAt = time.Now()
+					a.ask.timeout = newTimeout(time.Second, func() {})
+				})
 				said := newStderrBuffer()
-				say(sshProgress{said, at}, tt.output)
+				say(sshProgress{said, &at.ask}, tt.output)
 				time.Sleep(tt.ends)
 				if got := at.classOf(at.sshFailed(t.Context(), said, errors.New("ssh ended"))); got != tt.class {
 					t.Errorf("class %d, want %d", got, tt.class)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"tunctl/internal/api"
@@ -24,11 +26,11 @@ func (h *Host) serve(ctx context.Context) {
 		case retry.Hold:
 			h.hold(ctx)
 		case retry.Wait, retry.NeedLogin:
-			h.sleep(ctx, next.Until)
+			sleep(ctx, next.Until, h.woken)
 		case retry.Idle:
 			h.closeConnections()
 			h.pool.releaseHosts(h)
-			h.sleep(ctx, time.Time{})
+			sleep(ctx, time.Time{}, h.woken)
 		}
 	}
 }
@@ -40,13 +42,13 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 	defer h.mu.Unlock()
 	f := &h.facts
 	next := retry.Next(f.tries, retry.Host{
-		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.leases == 0 && h.onlyLeasedLocked(), Silent: silent,
-	}, h.retryLimitsLocked(), now)
+		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.demand.leases == 0 && h.demand.onlyLeased(), Silent: silent,
+	}, h.limitsLocked().retry(&h.used), now)
 	switch next.Do {
 	case retry.Hold, retry.Idle:
 		return next
 	case retry.NeedLogin:
-		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: h.needsPerson("the login may ask for a password, a code or a touch", nil)}
+		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: needsUser(h.name, "the login may ask for a password, a code or a touch", nil)}
 		h.enterLocked()
 		return next
 	case retry.Try, retry.Wait:
@@ -62,27 +64,17 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 // limitsLocked are the pool's limits, or stricter ones of the host's site.
 func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
 
-// retryLimitsLocked are those that decide when the host is tried again.
-func (h *Host) retryLimitsLocked() retry.Limits {
-	l := h.limitsLocked()
-	return retry.Limits{
-		RetryMin: l.RetryMin, RetryMax: l.RetryMax, SitePause: h.used.RetryMin, LoginSpacing: l.LoginSpacing,
-		StableAfter: l.StableAfter, Refusals: l.Refusals, BanWait: l.BanWait,
-		WatchedMin: l.WatchedRetryMin, WatchedMax: l.WatchedRetryMax, WatchedFor: l.WatchedRetryFor,
-	}
-}
-
 // jitter is a random part of a wait, which is no secret.
 func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
 
-// needsPerson is the error of a login that only a person can complete.
-func (h *Host) needsPerson(why string, cause error) *api.Error {
-	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", h.label(), why).
-		WithHint("run `tunctl login %s` in a terminal", h.name)
+// needsUser is the error of a login to a host that only the user can complete.
+func needsUser(host, why string, cause error) *api.Error {
+	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", api.HostLabel(host), why).
+		WithHint("run `tunctl login %s` in a terminal", host)
 }
 
-// sleep waits until a time, if not zero, or until the host is woken, or ctx ends.
-func (h *Host) sleep(ctx context.Context, until time.Time) {
+// sleep waits until a time, if not zero, or until woken receives, or ctx ends.
+func sleep(ctx context.Context, until time.Time, woken <-chan struct{}) {
 	var ring <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -91,7 +83,7 @@ func (h *Host) sleep(ctx context.Context, until time.Time) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-h.woken:
+	case <-woken:
 	case <-ring:
 	}
 }
@@ -113,7 +105,7 @@ func (h *Host) hold(ctx context.Context) {
 	case <-h.woken:
 	}
 	h.mu.Lock()
-	ended := h.ended == c && h.facts.live == c
+	ended := h.conns.ended == c && h.facts.live == c
 	h.mu.Unlock()
 	if ended {
 		h.closeConnections()
@@ -123,9 +115,7 @@ func (h *Host) hold(ctx context.Context) {
 // closeConnections closes the host's connections.
 func (h *Host) closeConnections() {
 	h.mu.Lock()
-	for c := range h.aside {
-		h.aside[c] = false
-	}
+	h.conns.dropAside()
 	live := h.facts.live
 	h.mu.Unlock()
 	h.closeDropped()
@@ -149,8 +139,11 @@ func (h *Host) try(serving context.Context) {
 	used := h.finishTry(t, c, err)
 	if c != nil && c.owner == h {
 		if used {
-			h.pool.wg.Go(func() { h.keep(serving, c) })
-			for _, other := range h.othersNow() {
+			h.pool.wg.Go(func() { newKeepalive(h, c).keep(serving) })
+			h.mu.Lock()
+			others := slices.Collect(maps.Keys(h.conns.aside))
+			h.mu.Unlock()
+			for _, other := range others {
 				other.replace()
 			}
 		} else {
@@ -173,20 +166,11 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	f.trying, f.loggingIn = "reading the ssh settings", false
 	f.tries.Begin(now)
 	h.enterLocked()
-	attended := f.tries.IsAttended(now)
-	return &attempt{
-		host: h, pool: h.pool, log: h.log, began: now,
-		attended: attended, client: f.client, banned: now.Before(f.tries.Ban),
-		waited: !attended && f.tries.IsWatched(now, h.retryLimitsLocked()),
-	}
-}
-
-// step records what the try is doing now.
-func (h *Host) step(what string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.facts.trying = what
-	h.enterLocked()
+	t := newAttempt(h)
+	t.ask.attended, t.ask.client = f.tries.IsAttended(now), f.client
+	t.began, t.banned = now, now.Before(f.tries.Ban)
+	t.waited = !t.ask.attended && f.tries.IsWatched(now, h.limitsLocked().retry(&h.used))
+	return t
 }
 
 // setAsking records which kind of question the try waits for, "" for none, and the web
@@ -196,13 +180,6 @@ func (h *Host) setAsking(kind api.PromptKind, links []string) {
 	defer h.mu.Unlock()
 	h.facts.asking, h.facts.links = kind, links
 	h.enterLocked()
-}
-
-// lastClient is the client that a person last used to ask for the host.
-func (h *Host) lastClient() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.facts.client
 }
 
 // finishTry records the result of a try, and reports whether its connection became the
@@ -228,7 +205,7 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 		h.failedLocked(t, asError(err))
 	case err != nil || back && f.live != c:
 	default:
-		for old := range h.aside { // before anybody sees that the host is connected
+		for old := range h.conns.aside { // before anybody sees that the host is connected
 			old.setStanding(standingReplaced)
 		}
 		h.connectedLocked(c)
@@ -243,18 +220,19 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
 	f.failure = why
 	f.tries.Failed(retry.FailedTry{
-		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
-		OnlyLeased: h.onlyLeasedLocked(),
-	}, h.retryLimitsLocked(), time.Now(), jitter())
+		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
+		OnlyLeased: h.demand.onlyLeased(),
+	}, h.limitsLocked().retry(&h.used), time.Now(), jitter())
 	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
-		stop.Why = h.suspectedBan(why, stop.Until)
+		stop.Why = suspectedBan(h.name, why, stop.Until)
 	}
 }
 
-func (h *Host) suspectedBan(why *api.Error, until time.Time) *api.Error {
+// suspectedBan is the error of a host that may have banned this address.
+func suspectedBan(host string, why *api.Error, until time.Time) *api.Error {
 	return api.Errorf(api.CodeUnreachable, "%s may have banned this address after refused logins (%s); no further tries until %s",
-		h.label(), why.Message, until.Format(time.TimeOnly)).Because(why).
-		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", h.name)
+		api.HostLabel(host), why.Message, until.Format(time.TimeOnly)).Because(why).
+		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", host)
 }
 
 // connectionLost records the end of a connection.
@@ -263,12 +241,12 @@ func (h *Host) connectionLost(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.wake()
-	delete(h.aside, c)
+	delete(h.conns.aside, c)
 	if h.facts.live != c {
 		return
 	}
 	h.facts.live = nil
-	if onlyLeased && !h.asked && h.ended != c {
+	if onlyLeased && !h.demand.asked && h.conns.ended != c {
 		h.dropWantedLocked() // the users of the leases lost it too
 	}
 	h.lostLocked(c, nil)
@@ -278,8 +256,8 @@ func (h *Host) connectionLost(c *conn) {
 // given, does not respond.
 func (h *Host) lostLocked(c *conn, silent error) {
 	f, now := &h.facts, time.Now()
-	f.live, h.lost = nil, c
-	byUs := h.ended == c // who wants the host since then wants a new connection
+	f.live, h.conns.lost = nil, c
+	byUs := h.conns.ended == c // who wants the host since then wants a new connection
 	if f.wanted && !byUs {
 		why := silent
 		text := "%s does not respond: %v"
@@ -290,7 +268,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
 			f.tries.Watch(now, true)
 		}
-		f.tries.Lost(now.Sub(c.since), silent == nil, h.retryLimitsLocked(), now, jitter())
+		f.tries.Lost(now.Sub(c.since), silent == nil, h.limitsLocked().retry(&h.used), now, jitter())
 	}
 	h.enterLocked()
 }

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+)
+
+// LastKnown is the status where no agent is running: the sessions of the config, and the jobs
+// in the state file as they were last seen. If that cannot be read, no job is known.
+func LastKnown(cfg *configs.Config, stateFile string) (api.Status, error) {
+	store, err := state.Open(stateFile)
+	return api.Status{Version: api.Version, Hosts: []api.Host{}, Sessions: knownSessions(cfg, store, time.Now())}, err
+}
+
+// knownSessions are the sessions of the config, in its order, and those of other names whose job
+// may still run, all as if they were down.
+func knownSessions(cfg *configs.Config, store *state.Store, now time.Time) []api.Session {
+	sessions := make([]api.Session, 0, len(cfg.Sessions))
+	for _, c := range cfg.Sessions {
+		sessions = append(sessions, lastKnown(c, store.Session(c.Name), now))
+	}
+	for _, name := range store.Live() {
+		if _, configured := cfg.Session(name); configured {
+			continue
+		}
+		rec := store.Session(name)
+		if len(rec.Submissions) == 0 { // its job has ended just now
+			continue
+		}
+		s := lastKnown(configs.Session{Name: name, Host: rec.Submissions[0].Host}, rec, now)
+		if rec.Attached == "" {
+			s = withUnconfiguredHint(s)
+		}
+		sessions = append(sessions, s)
+	}
+	return sessions
+}
+
+// withUnconfiguredHint says how to end a session that is no longer in the config, or its job.
+// Reloading the config never takes one down.
+func withUnconfiguredHint(s api.Session) api.Session {
+	switch {
+	case s.State == api.SessionDown && facts.IsLive(s.Job):
+		s.Hint = fmt.Sprintf("the session is not in the config: `tunctl attach %s %s` opens the job, `tunctl down %s --cancel` ends it", s.Host, s.Job.Ref(), s.Name)
+	case s.Hint == "":
+		s.Hint = fmt.Sprintf("the session is no longer in the config: `tunctl down %s` removes it", s.Name)
+	}
+	return s
+}
+
+// lastKnown is a session that is not up, and of which that is remembered. Its job may still run.
+func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Session {
+	f := remembered(cfg.Name, rec)
+	f.Host.Alias = cfg.Host
+	v := f.Derive(now)
+	return api.Session{
+		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.State, Cause: api.Redact(v.Cause), Hint: v.Hint,
+		With: f.Choices(nil), Recent: rec.Recent,
+		Job: f.Job, Next: f.Next, Others: f.Submissions.Others(), Pending: f.Submissions.Pending(), Forwards: []api.Forward{},
+	}
+}
+
+// remembered are the facts about a session that is not up: its jobs, unless they are over.
+func remembered(name string, rec state.Session) facts.Facts {
+	current := rec.Current()
+	f := facts.Facts{Name: name, Job: current.Job, Next: rec.Next().Job, With: current.With, Submissions: rec.Submissions}
+	if f.Job != nil && f.Job.State.Ended() {
+		f.Job = nil
+	}
+	return f
+}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"tunctl/internal/agent/events"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/settings"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+	"tunctl/internal/usage"
+	"tunctl/tunnel"
+)
+
+// shared is what all parts of the agent use: its sessions, its server and its life.
+type shared struct {
+	limits   Limits
+	log      *slog.Logger
+	store    *state.Store
+	history  *state.History
+	hub      *events.Hub
+	usage    *usage.Hub
+	settings *settings.Settings
+	hosts    *hosts.Hosts
+	pool     *tunnel.Pool // of hosts
+	sessions *registry
+
+	ctx       context.Context // of Serve; sessions end with it
+	work      sync.WaitGroup
+	unsettled chan struct{} // signals settle that there may be something to do
+	reloading sync.Mutex    // one reload at a time
+}
+
+func (a *shared) report(part string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		a.log.Error("a part of the agent stopped", "part", part, "err", err)
+	}
+}
+
+// reload reads the config file if it has changed, and publishes the new status. What is
+// running stays as it is: a session uses its new settings at its next up, a host at its
+// next dial. If the file has errors, the last valid one stays in use and one notice says
+// so.
+func (a *shared) reload() {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	changed, err := a.settings.Reload()
+	if !changed {
+		return
+	}
+	if err != nil {
+		a.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Text: "the config has errors; the last valid one stays in use: " + err.Error()}})
+	}
+	a.hosts.Reload()
+	for _, s := range a.sessions.live() {
+		if s.origin == fromConfig || s.origin == orphaned {
+			a.sessions.dropIfDown(s)
+		}
+	}
+	a.hub.Publish(api.Event{Type: api.EventStatus})
+}

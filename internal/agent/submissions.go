@@ -1,0 +1,275 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// submissions are the jobs of a session: its own, the one that follows it, and those left behind.
+// Each is recorded before it is submitted, and until the scheduler has said what became of it. The
+// record is in the store; what follows from it for the session is shown with it.
+type submissions struct {
+	session *session
+
+	mu         sync.Mutex
+	observed   map[observation]*jobwatch.Watch // while no attempt follows them
+	cancelled  string                          // the ID of the job that a person cancelled through tunctl
+	unfollowed string                          // the tag of the job that is not to follow
+}
+
+// list is the record as it is now.
+func (l *submissions) list() state.Submissions { return l.session.saved().Submissions }
+
+// current is the submission of the session's job.
+func (l *submissions) current() state.Submission { return l.session.saved().Current() }
+
+// next is the submission of the job that follows it.
+func (l *submissions) next() state.Submission { return l.session.saved().Next() }
+
+// adopt makes a job of an account, and what is known of its submission, the session's. The
+// scheduler was asked then; zero if it has not said that the job exists.
+func (l *submissions) adopt(job api.Job, sub state.Submission, account string, asked time.Time) error {
+	s := l.session
+	waits, err := s.agent.history.EarlierWaits(s.host(), s.name, job.Name)
+	if err != nil {
+		s.agent.log.Debug("cannot read the history", "err", err)
+	}
+	if job.Seen.IsZero() { // it was found or submitted just now
+		job.Seen = time.Now().Round(0).UTC()
+	}
+	sub.Role, sub.Job, sub.Host, sub.Account, sub.Doubt = state.RoleJob, &job, s.host(), account, false
+	present := s.presentIn(sub)
+	was := l.current().Job
+	isNew := was == nil || was.Ref() != job.Ref()
+	var conflict error
+	err = s.record(func(r *state.Session) {
+		if isNew {
+			r.Asked = 0
+		}
+		r.Submissions, r.Asked = r.Submissions.Put(sub), cmp.Or(timeLimit(job), r.Asked)
+	}, func(f *facts.Facts) {
+		if s.asked.With != nil {
+			if conflict = present.conflict(job, s.asked.With); conflict != nil {
+				s.asked = submit.Plan{}
+			}
+		}
+		f.Job, f.Submitting, f.Waits, f.With = &job, false, waits, sub.With
+		s.settlePermitLocked(jobwatch.Report{Job: job, Asked: asked}) // never before the job is shown
+		if f.Next != nil && f.Next.Ref() == job.Ref() {
+			f.Next = nil
+		}
+	})
+	if isNew {
+		l.rememberChoices(sub.With)
+	}
+	return cmp.Or(err, conflict)
+}
+
+// choose makes one of several jobs of the session's name its job; "" is none.
+func (l *submissions) choose(ref string) error {
+	if ref == "" {
+		return nil
+	}
+	s := l.session
+	candidates := s.known().Candidates
+	i := slices.IndexFunc(candidates, func(j api.Job) bool { return j.Ref() == ref })
+	if i < 0 {
+		return api.Errorf(api.CodeUsage, "job %s is not one of the jobs that session %s can use", ref, s.name).
+			WithHint("`tunctl attach %s %s` opens any job", s.host(), ref)
+	}
+	chosen := state.Submission{Role: state.RoleJob, Job: &candidates[i], Host: s.host(), Account: s.agent.pool.Host(s.host()).Account()}
+	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(chosen) }, nil)
+}
+
+// rememberChoices adds the choices of a run to those of earlier runs, which a second session
+// shares with the one of the config.
+func (l *submissions) rememberChoices(with api.Choices) {
+	if len(with) == 0 {
+		return
+	}
+	base := l.session
+	if base.of != "" {
+		if first, err := base.agent.sessions.find(base.of); err == nil {
+			base = first
+		}
+	}
+	_ = base.record(func(r *state.Session) { r.AddRecent(with) }, nil)
+}
+
+// change changes what is remembered of one submission; show may be nil.
+func (l *submissions) change(sub state.Submission, change func(*state.Submission), show func(*facts.Facts)) {
+	_ = l.session.record(func(r *state.Session) { r.Submissions = r.Submissions.Change(sub, change) }, show)
+}
+
+// setJob records the current state of the session's job.
+func (l *submissions) setJob(job api.Job) {
+	if was := l.current().Job; was != nil && job.Seen.IsZero() {
+		job.Seen = was.Seen // its log showed the change, and not the scheduler
+	}
+	_ = l.session.record(func(r *state.Session) {
+		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Job = &job })
+		r.Asked = cmp.Or(timeLimit(job), r.Asked)
+	}, func(f *facts.Facts) {
+		f.Job = &job
+		if job.State.Ended() { // before anybody asks for the page of a job that is over
+			f.Answers, f.Doing = false, fmt.Sprintf("job %s has ended", job.ID)
+		}
+	})
+}
+
+// asRecorded is a job as it was reported or, if its number is another job's by now, the recorded
+// one as ended.
+func (l *submissions) asRecorded(job api.Job) api.Job {
+	sub := l.list().Of(job)
+	if sub.Job == nil || sub.Matches(job, sub.Account) {
+		return job
+	}
+	job = *sub.Job
+	job.State, job.Reason, job.Hint = api.JobFinished, api.ReasonGone, "its number is another job's now"
+	return job
+}
+
+// drop forgets a submission whose job is over, and adds it to the history before that
+// is shown. The job of a session is shown until there is another.
+func (l *submissions) drop(sub state.Submission, job api.Job) {
+	s := l.session
+	var rec state.Session
+	_ = s.record(func(r *state.Session) {
+		rec = *r
+		r.Submissions = r.Submissions.Drop(sub)
+	}, nil)
+	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
+		l.addRun(rec, job)
+	}
+	s.change(func(f *facts.Facts) {
+		if f.Next != nil && f.Next.Ref() == job.Ref() {
+			f.Next = nil
+		}
+		switch {
+		case f.Job == nil || f.Job.Ref() != job.Ref():
+		case !f.Wanted:
+			f.Job = nil
+		case !f.Job.State.Ended():
+			f.Job = &job
+		}
+	})
+}
+
+// promote makes the job that follows the session's.
+func (l *submissions) promote(sub state.Submission) {
+	s := l.session
+	next := *sub.Job
+	sub.Role = state.RoleJob
+	_ = s.record(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(next) }, func(f *facts.Facts) {
+		f.Job, f.Next, f.Served, f.Submitting, f.Doing = &next, nil, false, false, ""
+		s.endPermitLocked() // a person who asked for a job meanwhile has this one
+	})
+}
+
+// isFollowed reports whether a job is submitted to follow a job, or none is to be.
+func (l *submissions) isFollowed(job api.Job) bool {
+	rec := l.session.saved()
+	l.mu.Lock()
+	unfollowed := l.unfollowed == nextTag(job, rec.Asked)
+	l.mu.Unlock()
+	next := rec.Next()
+	return unfollowed || l.isCancelled(job) || next.Live() && (next.Job != nil || next.Doubt)
+}
+
+// leaveUnfollowed has no job submitted to follow a job, unless it is extended.
+func (l *submissions) leaveUnfollowed(job api.Job) {
+	tag := nextTag(job, l.session.saved().Asked)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unfollowed = tag
+}
+
+// setCancelled records that a person cancels a job through tunctl.
+func (l *submissions) setCancelled(job api.Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cancelled = job.ID
+}
+
+// isCancelled reports whether a person has cancelled a job through tunctl.
+func (l *submissions) isCancelled(job api.Job) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cancelled == job.ID
+}
+
+// cancelNext has the next job cancelled, if any, and says why. If it has not appeared yet, it is
+// cancelled then. It returns what was done, in words.
+func (l *submissions) cancelNext(why string) string {
+	next := l.next()
+	if !next.Live() || next.Cancel {
+		return ""
+	}
+	_ = l.session.record(func(r *state.Session) {
+		r.Submissions = r.Submissions.Change(next, func(x *state.Submission) { x.Cancel, x.Role = true, state.RoleOther })
+	}, func(f *facts.Facts) { f.Next = nil })
+	signal(l.session.agent.unsettled)
+	what := "the job that was to follow is cancelled if it appears"
+	if next.Job != nil {
+		what = fmt.Sprintf("job %s, which was to follow, is cancelled", next.Job.ID)
+	}
+	l.session.notify("", why+": "+what)
+	return what
+}
+
+// lost records that a submit command gave no job. One that was refused for certain is
+// forgotten, and its tag not used again.
+func (l *submissions) lost(sub state.Submission, err error) {
+	s := l.session
+	if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
+		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
+		if err := s.agent.store.DropAssistantJob(sub.Tag); err != nil {
+			s.agent.log.Warn("a job that was refused still counts for assistants", "tag", sub.Tag, "err", err)
+		}
+		return
+	}
+	l.change(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now().Round(0), x.Doubt || isUncertain(err) }, nil)
+	signal(s.agent.unsettled)
+}
+
+// recordRun adds a job that is over to the history.
+func (l *submissions) recordRun(job api.Job) { l.addRun(l.session.saved(), job) }
+
+// addRun adds a job that is over to the history, with what is remembered of the session. A
+// history that cannot be written stops nothing.
+func (l *submissions) addRun(rec state.Session, job api.Job) {
+	s := l.session
+	now := time.Now()
+	job = facts.EndedBy(job, now)
+	job.Script, job.Seen = "", time.Time{}
+	sub, asked := rec.Submissions.Of(job), rec.Asked
+	if sub.Job != nil && sub.Role != state.RoleJob {
+		asked = timeLimit(*sub.Job)
+	}
+	gpus, _ := strconv.Atoi(cmp.Or(sub.With["gpus"], s.config().With["gpus"]))
+	run := api.Run{
+		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(facts.EndText(&job, now)), Noted: now,
+		With: sub.With, Asked: asked, GPUs: gpus, Idle: int64(s.meter.IdleTime(job.Ref()).Seconds()),
+	}
+	if err := s.agent.history.Add(run); err != nil {
+		s.agent.log.Warn("cannot write the history", "err", err)
+	}
+}
+
+// timeLimit is the time limit of a running job, in seconds; 0 if it is not known.
+func timeLimit(job api.Job) int64 {
+	if job.State != api.JobRunning || job.Start.IsZero() || !job.End.After(job.Start) {
+		return 0
+	}
+	return int64(job.End.Sub(job.Start).Seconds())
+}

@@ -1,0 +1,140 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
+)
+
+// asker puts the questions of one try to the user, and keeps its time meanwhile.
+type asker struct {
+	host     *Host
+	attended bool       // the user may be asked
+	client   string     // the client that the user used
+	timeout  *timeout   // of the login under way; nil: none is
+	denied   *api.Error // why the try was stopped on our side
+}
+
+// Warn shows a warning that does not stop the try.
+func (a *asker) Warn(text string) {
+	a.host.log.Warn("ssh settings", "warning", text)
+	a.host.mu.Lock()
+	defer a.host.mu.Unlock()
+	a.host.addWarningLocked(text)
+}
+
+// awaitPerson gives the login a person's time from now on: the server may have asked them
+// by other means, such as a push to a phone, or a key may need a touch.
+func (a *asker) awaitPerson() { a.timeout.restart(true, a.host.pool.o.Limits.PromptTimeout) }
+
+// awaitHost gives the login the host's time from now on.
+func (a *asker) awaitHost() { a.timeout.restart(false, a.host.pool.o.Limits.HandshakeTimeout) }
+
+// unconfirmed is the error of a login that a person did not confirm in their time.
+func (a *asker) unconfirmed(cause error) *api.Error {
+	return needsUser(a.host.name, "the login was not confirmed within "+api.DurationText(a.host.pool.o.Limits.PromptTimeout), cause)
+}
+
+// hungUpLate reports whether a server that ended a login without a word has not refused
+// it: a server that refuses in this way does so at once. Later, it is the end of the time
+// that it gives a login (LoginGraceTime).
+func (a *asker) hungUpLate(began time.Time) bool {
+	return time.Since(began) >= a.host.pool.o.Limits.HandshakeTimeout
+}
+
+// cutOff is the error of a login that the server did not wait for.
+func (a *asker) cutOff(cause error) *api.Error {
+	return needsUser(a.host.name, "the server closed the connection before the login was complete", cause)
+}
+
+// Prompt asks the person who waits for this try. The handshake's timeout pauses
+// meanwhile. An error ends the try.
+func (a *asker) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
+	p.Host = a.host.name
+	p.LoginPage = loginPage(p.Links, loginPages(a.host))
+	// The texts come from the server, or from a program that we ran.
+	p.Text, p.Instruction = api.NewRemoteText(p.Text).String(), api.NewRemoteText(p.Instruction).String()
+	text := promptTexts[p.Kind]
+	if !a.attended {
+		return api.Answer{}, a.deny("the login asks "+text.wanted, failure.ErrNobody)
+	}
+	if a.timeout != nil {
+		a.timeout.stop()
+		defer a.timeout.resume(a.host.pool.o.Limits.PromptTimeout)
+	}
+	limit := a.host.pool.o.Limits.PromptTimeout
+	if len(p.Links) > 0 {
+		limit = max(limit, pageTimeout)
+	}
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer a.host.setAsking("", nil)
+	answer, err := a.promptClients(asking, p)
+	switch {
+	case err == nil && answer.Cancelled:
+		return api.Answer{}, a.deny(text.unanswered, context.Canceled)
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, failure.ErrNobody):
+		return api.Answer{}, a.deny("there is no terminal or desktop to ask "+text.wanted, err)
+	case ctx.Err() != nil:
+		return api.Answer{}, err // the server hung up, or the host is no longer wanted
+	case asking.Err() != nil:
+		return api.Answer{}, a.deny(fmt.Sprintf("there was no answer within %s", api.DurationText(limit)), err)
+	}
+	return api.Answer{}, a.deny(fmt.Sprintf("asking failed: %v", err), err)
+}
+
+// promptClients asks through the client that caused the try. If that has left, or its
+// person cancels, the next client that asked for the host is used.
+func (a *asker) promptClients(ctx context.Context, p api.Prompt) (api.Answer, error) {
+	for {
+		p.Client = a.client
+		answer, err := a.host.pool.o.Prompter.Prompt(ctx, p, func() { a.host.setAsking(p.Kind, p.Links) })
+		a.host.mu.Lock()
+		next := a.host.facts.client
+		a.host.mu.Unlock()
+		if next == a.client || !answer.Cancelled && !errors.Is(err, failure.ErrNobody) {
+			return answer, err
+		}
+		a.client = next
+	}
+}
+
+// promptTexts say what a question is for, and that a person did not answer it, without its
+// text: that may have a device code, and causes are logged and shown to assistants.
+var promptTexts = map[api.PromptKind]struct{ wanted, unanswered string }{
+	api.PromptPassword:   {"for a password", "no password was entered"},
+	api.PromptPassphrase: {"for a passphrase", "no passphrase was entered"},
+	api.PromptHostKey:    {"about the host key", "the host key was not accepted"},
+	api.PromptConfirm:    {"whether to try again", "you chose not to try again"},
+	api.PromptPage:       {"to log in with the browser", "you chose not to log in with the browser"},
+	api.PromptQuestion:   {"for a code or another answer", "the question was not answered"},
+}
+
+// deny stops the try: only a person can continue.
+func (a *asker) deny(why string, cause error) *api.Error {
+	if a.denied == nil {
+		a.denied = needsUser(a.host.name, why, cause)
+	}
+	return a.denied
+}
+
+// confirmBan asks the person before a try that may prolong a suspected ban.
+func (a *asker) confirmBan(ctx context.Context) error {
+	answer, err := a.Prompt(ctx, api.Prompt{
+		Kind: api.PromptConfirm, Echo: true,
+		Text: fmt.Sprintf("%s may have banned this address after refused logins; another try can prolong the ban. Try anyway?", a.host.label()),
+	})
+	if err != nil {
+		return err
+	}
+	if !answer.IsYes() {
+		return a.deny("a ban is suspected, and you chose to wait", nil)
+	}
+	return nil
+}
