@@ -24,9 +24,6 @@ import (
 	"tunctl/tunnel"
 )
 
-// stopTimeout is how long an agent may take to end.
-const stopTimeout = 15 * time.Second
-
 func agentCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "agent",

@@ -71,24 +71,6 @@ func attach(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
-// isAddress reports whether text is NODE:PORT: no job id has a colon.
-func isAddress(text string) bool { return localPortFor(text) > 0 }
-
-// localPortFor is the port on this machine for NODE:PORT: the same one, unless only an
-// administrator may use that. It is 0 if the text is something else.
-func localPortFor(address string) uint64 {
-	const reserved, instead = 1024, 8000
-	host, port, err := net.SplitHostPort(address)
-	n, bad := strconv.ParseUint(port, 10, 16)
-	switch {
-	case err != nil || host == "" || bad != nil || n == 0:
-		return 0
-	case n < reserved:
-		return n + instead
-	}
-	return n
-}
-
 // attachAddress forwards to a server at an address beyond the host and opens its page. What
 // serves there is not known, so there is no token to add.
 func attachAddress(ctx context.Context, inv *invocation, host, address string) error {
@@ -149,21 +131,6 @@ func requestAttach(ctx context.Context, inv *invocation, req api.AttachRequest) 
 			return api.UpResponse{}, err
 		}
 	}
-}
-
-// chooseJob has the person choose one of several jobs, by its number in the list or its id.
-func chooseJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (string, error) {
-	rows := make([]string, len(jobs))
-	for i, j := range jobs {
-		rows[i] = fmt.Sprintf("%s %s %s %s", term.Pad(j.Job.ID, 12), term.Pad(api.Sanitize(j.Job.Name), 16), term.Pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
-	}
-	i, err := chooseRow(ctx, t, "Connect to which job?", "a job id", rows, func(i int, typed string) bool {
-		return jobs[i].Job.ID == typed || jobs[i].Job.Ref() == typed
-	})
-	if err != nil {
-		return "", err
-	}
-	return jobs[i].Job.Ref(), nil
 }
 
 // saveSession adds a session to the config that adopts the job by its name, and submits its

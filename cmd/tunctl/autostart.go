@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/autostart"
+	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/tray"
 )
@@ -85,4 +87,19 @@ func printAutostart(t *term.Terminal, st autostart.State) error {
 		}
 	}
 	return nil
+}
+
+// updateAutostart updates start at login after the program was moved, except with a home of
+// its own.
+func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
+	if p.Moved {
+		return
+	}
+	auto, err := newAutostart()
+	if err == nil {
+		err = auto.Follow(ctx)
+	}
+	if err != nil {
+		log.Warn("cannot update start at login", "err", err)
+	}
 }

@@ -87,7 +87,7 @@ func offersFor(t *testing.T, current string, words ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
 	line := slices.Concat([]string{"tunctl"}, words, []string{cmdline.CompletionWord + "=" + current})
-	if code := run(line, strings.NewReader(""), &out, io.Discard); code != 0 {
+	if code := runProgram(line, strings.NewReader(""), &out, io.Discard); code != 0 {
 		t.Fatalf("%q ends with %d", line, code)
 	}
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")

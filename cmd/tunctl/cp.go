@@ -51,12 +51,6 @@ func cpCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// The values of --via.
-const (
-	viaLogin    = "login"
-	viaTransfer = "transfer"
-)
-
 func copyFiles(ctx context.Context, inv *invocation) error {
 	from, sources, to, err := copyArguments(inv.Context)
 	if err != nil {

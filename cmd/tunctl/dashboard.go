@@ -12,9 +12,12 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/autostart"
+	"tunctl/internal/client"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dashboard"
 	"tunctl/internal/desktop"
+	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
@@ -152,4 +155,41 @@ func (d *trayDashboard) open(ctx context.Context) error {
 	}
 	d.serving.Go(func() { _ = server.Serve(d.ctx) }) // a page that is cut off says so
 	return server.OpenPage(ctx)
+}
+
+// viewerAgent is the agent as the tray and the dashboard see it.
+type viewerAgent struct {
+	*client.Client
+	paths home.Paths
+}
+
+// start starts the agent if none is running.
+func (a viewerAgent) start(ctx context.Context) error {
+	_, err := a.Ensure(ctx, launcher(a.paths))
+	return err
+}
+
+// restartCrashed starts an agent that crashed, if start at login is on and the system does
+// not do that.
+func (a viewerAgent) restartCrashed(auto *autostart.Autostart) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if last, _ := a.paths.Running(); last.PID == 0 {
+			return nil // it was stopped: an agent that ends in order leaves no trace
+		}
+		alone, err := auto.Unsupervised(ctx)
+		if err != nil || !alone {
+			return err
+		}
+		return a.start(ctx)
+	}
+}
+
+// Watch implements tray.Agent. It gets prompts only if dialogs can be shown: without, the agent
+// says what to do instead.
+func (a viewerAgent) Watch(ctx context.Context, each func(api.Event)) error {
+	answers := api.AnswersNone
+	if desktop.CanAsk() {
+		answers = api.AnswersDesktop
+	}
+	return a.Client.Watch(ctx, answers, "", each)
 }

@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -33,9 +29,6 @@ import (
 
 // demoSession is the session that the demo starts.
 const demoSession = "jupyter"
-
-// demoFolder begins the name of a demo's temporary folder.
-const demoFolder = "tunctl-demo-"
 
 //go:embed demo.toml
 var demoConfig string
@@ -68,16 +61,6 @@ func demoCommand(t *term.Terminal) *cli.Command {
 			return d.run(ctx)
 		},
 	}
-}
-
-// endSignals are the signals that end a demo or an agent in order. A closed window is one, and
-// so is a logout, unless the signal is ignored, as with nohup.
-func endSignals() []os.Signal {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signals
 }
 
 // demo is the whole program with a practice cluster and a home folder of its own.
@@ -251,34 +234,4 @@ func practicePageCommand(t *term.Terminal) *cli.Command {
 			return lab.ServePage(c.Context, c.Args().Slice(), t.Out)
 		},
 	}
-}
-
-// isPractice reports whether the agent serves a practice cluster, whose limits are short. A
-// person's own agent never does.
-func isPractice(p home.Paths, log *slog.Logger) bool {
-	switch {
-	case os.Getenv("TUNCTL_PRACTICE") == "":
-		return false
-	case !p.Moved:
-		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
-		return false
-	}
-	log.Warn("practice limits apply: hosts outside the practice cluster are refused")
-	return true
-}
-
-// labNetwork are the addresses of the lab's own clusters; see internal/dev/real.
-var labNetwork = netip.MustParsePrefix("10.77.0.0/16")
-
-// isPracticeAddress reports whether an address can only be a practice cluster's. No host
-// of others is in the domain test (RFC 6761).
-func isPracticeAddress(address string) bool {
-	addr, err := netip.ParseAddr(address)
-	return address == "localhost" || strings.HasSuffix(address, ".test") || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr))
-}
-
-// isPracticeHome reports whether the home folder is that of a demo.
-func isPracticeHome(p home.Paths) bool {
-	dir := filepath.Base(filepath.Dir(filepath.Dir(p.State))) // DIR/home/state
-	return p.Moved && (os.Getenv("TUNCTL_PRACTICE") != "" || strings.HasPrefix(dir, demoFolder))
 }

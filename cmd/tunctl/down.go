@@ -77,9 +77,6 @@ func down(ctx context.Context, inv *invocation) error {
 	return reportFailures(inv.Terminal, errs)
 }
 
-// noAgent is what status and down say where no agent is running.
-const noAgent = "the agent is not running: nothing is up; jobs are not affected"
-
 const nothingToCancel = "no session is up or has a running job"
 
 // downRequests are the requests of the arguments, one for each session.

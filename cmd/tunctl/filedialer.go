@@ -146,3 +146,9 @@ func transferNode(ctx context.Context, t *term.Terminal, p home.Paths, host stri
 	}
 	return node
 }
+
+// The values of --via.
+const (
+	viaLogin    = "login"
+	viaTransfer = "transfer"
+)

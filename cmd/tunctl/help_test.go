@@ -18,7 +18,7 @@ import (
 func helpOf(t *testing.T, words ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if code := run(append(append([]string{"tunctl"}, words...), "--help"), strings.NewReader(""), &out, io.Discard); code != 0 {
+	if code := runProgram(append(append([]string{"tunctl"}, words...), "--help"), strings.NewReader(""), &out, io.Discard); code != 0 {
 		t.Fatalf("the help of %q ends with %d", words, code)
 	}
 	return out.String()
@@ -57,7 +57,7 @@ func TestTheFrontDoorIsSmall(t *testing.T) {
 	const mostCommands, mostLines = 12, 34
 	for _, words := range [][]string{{"tunctl"}, {"tunctl", "help"}, {"tunctl", "h"}, {"tunctl", "-h"}, {"tunctl", "--help"}} {
 		var out bytes.Buffer
-		if code := run(words, strings.NewReader(""), &out, io.Discard); code != 0 {
+		if code := runProgram(words, strings.NewReader(""), &out, io.Discard); code != 0 {
 			t.Fatalf("%q ends with %d", words, code)
 		}
 		if n := strings.Count(out.String(), "\n"); n > mostLines {
@@ -82,7 +82,7 @@ func TestTheFrontDoorIsSmall(t *testing.T) {
 
 func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
 	var out bytes.Buffer
-	if code := run([]string{"tunctl", "help", "all", "--help"}, strings.NewReader(""), &out, io.Discard); code != 0 {
+	if code := runProgram([]string{"tunctl", "help", "all", "--help"}, strings.NewReader(""), &out, io.Discard); code != 0 {
 		t.Fatalf("ends with %d", code)
 	}
 	chapter, at := "", map[string]string{}
@@ -126,7 +126,7 @@ func TestHelpIsNoArgumentOfACommand(t *testing.T) {
 func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
 	of := func(words ...string) string {
 		var out bytes.Buffer
-		if code := run(append([]string{"tunctl"}, words...), strings.NewReader(""), &out, io.Discard); code != 0 {
+		if code := runProgram(append([]string{"tunctl"}, words...), strings.NewReader(""), &out, io.Discard); code != 0 {
 			t.Errorf("%q ends with %d", words, code)
 		}
 		return out.String()

@@ -30,11 +30,11 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 			  tunctl hosts
 			  tunctl hosts narval`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: invoke(t, hosts),
+		Action: invoke(t, showHosts),
 	}
 }
 
-func hosts(ctx context.Context, inv *invocation) error {
+func showHosts(ctx context.Context, inv *invocation) error {
 	cfg, err := existingConfig(inv.paths)
 	if err != nil {
 		return err
@@ -141,13 +141,4 @@ func printHosts(t *term.Terminal, list []api.Host, one bool) error {
 	}
 	warnAboutOutdated(t, list)
 	return nil
-}
-
-// warnAboutOutdated warns of connections whose settings have changed since.
-func warnAboutOutdated(t *term.Terminal, list []api.Host) {
-	for _, h := range list {
-		if h.Outdated != "" {
-			t.Say("tunctl: warning: %s: %s", h.Alias, h.Outdated)
-		}
-	}
 }

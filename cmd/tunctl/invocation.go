@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -151,4 +152,29 @@ func (inv *invocation) atMostOne(noun string) error {
 		return usagef("unexpected argument %q: %s takes one %s", inv.Args().Get(1), inv.Command.Name, noun)
 	}
 	return nil
+}
+
+// noAgent is what status and down say where no agent is running.
+const noAgent = "the agent is not running: nothing is up; jobs are not affected"
+
+// warnAboutOutdated warns of connections whose settings have changed since.
+func warnAboutOutdated(t *term.Terminal, list []api.Host) {
+	for _, h := range list {
+		if h.Outdated != "" {
+			t.Say("tunctl: warning: %s: %s", h.Alias, h.Outdated)
+		}
+	}
+}
+
+// stopTimeout is how long an agent may take to end.
+const stopTimeout = 15 * time.Second
+
+// endSignals are the signals that end a demo or an agent in order. A closed window is one, and
+// so is a logout, unless the signal is ignored, as with nohup.
+func endSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }

@@ -26,11 +26,11 @@ func jobsCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "include jobs that ended within the last day"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, jobs),
+		Action: invokeInterruptible(t, listJobs),
 	}
 }
 
-func jobs(ctx context.Context, inv *invocation) error {
+func listJobs(ctx context.Context, inv *invocation) error {
 	if err := inv.atMostOne("host"); err != nil {
 		return err
 	}

@@ -8,13 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"slices"
+	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
-	"tunctl/internal/cmdline"
+	"tunctl/internal/desktop"
 	"tunctl/internal/term"
 	"tunctl/tunnel/openssh"
 )
@@ -26,7 +23,7 @@ func main() {
 	if t := term.New(os.Stdin, os.Stdout, os.Stderr); startedAsApp(t, os.Args) {
 		os.Exit(runAsApp(t))
 	}
-	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(runProgram(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // askpass is this program as the SSH_ASKPASS of an ssh that logs in for the agent: it passes
@@ -41,8 +38,8 @@ func askpass(socket string, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// run is the whole program without its process.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// runProgram is the whole program without its process.
+func runProgram(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := runApp(newApp(stdin, stdout, stderr), args)
 	if err != nil {
 		printError(term.New(stdin, stdout, stderr), err)
@@ -50,83 +47,37 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitCode(err)
 }
 
-// runApp runs a command, or completes its line for a shell.
-func runApp(app *cli.App, args []string) error {
-	if at, ok := cmdline.ParsePartial(app, args); ok {
-		return completeLine(app.Writer, at)
-	}
-	args, err := cmdline.Reorder(app, args)
+// startedAsApp reports whether this program was opened as tunctl.app. macOS starts the
+// executable of an application without arguments, where a bundle with a second program
+// would have to hold all of it twice. Whoever types the path in a terminal gets the help.
+func startedAsApp(t *term.Terminal, args []string) bool {
+	self, err := os.Executable()
+	return err == nil && len(args) == 1 && !t.Interactive &&
+		strings.HasSuffix(filepath.ToSlash(filepath.Dir(self)), ".app/Contents/MacOS")
+}
+
+// runAsApp shows the tray. Nobody sees what an application prints, so an error is shown
+// in a dialog.
+func runAsApp(t *term.Terminal) int {
+	err := runApp(newApp(t.In, t.Out, t.Err), []string{"tunctl", "tray"})
 	if err != nil {
-		return err
+		printError(t, err)
+		showError(context.Background(), err)
 	}
-	return app.RunContext(context.Background(), args)
+	return exitCode(err)
 }
 
-// newApp is the command line. Every command is a file of its own.
-func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	t := term.New(stdin, stdout, stderr)
-	app := &cli.App{
-		Name:  "tunctl",
-		Usage: "a notebook on a supercomputer, one command away",
-		Description: `Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
-			Reconnects automatically when the laptop wakes up or the network changes.
-
-			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`,
-		HideHelpCommand: true, // helpCommand replaces it
-		Reader:          stdin,
-		Writer:          stdout,
-		ErrWriter:       stderr,
-		ExitErrHandler:  func(*cli.Context, error) {}, // run prints the error, once
-		Before:          freeMainThread,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
-			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
-			cli.HelpFlag, // the library adds it only with its own help command
-		},
-		Commands: commands(t),
-
-		DisableSliceFlagSeparator: true, // --with modules="a,b" is one value
+// showError shows an error until it is closed, with the way to the commands.
+func showError(ctx context.Context, err error) {
+	text := err.Error()
+	if hint := hintOf(err); hint != "" {
+		text += "\n\n" + hint
 	}
-	cmdline.AddHelp(app, frontPageCommands)
-	return app
-}
-
-// freeMainThread unlocks the main thread. The tray's library locks the main goroutine to it
-// at the start, since macOS draws there; for all other commands that would make every switch
-// between goroutines slow.
-func freeMainThread(c *cli.Context) error {
-	if c.Args().First() != "tray" {
-		runtime.UnlockOSThread()
+	_, err = desktop.Ask(ctx, desktop.Question{Kind: desktop.AskChoice, Title: "tunctl", Text: text, Yes: "Open Terminal", No: "Close"})
+	if err != nil {
+		return // closed, or there are no dialogs
 	}
-	return nil
-}
-
-// commands are all commands, in the chapters of `tunctl help all` and the man page: what a
-// person needs first comes first.
-func commands(t *term.Terminal) []*cli.Command {
-	return slices.Concat(
-		chapter("Every day",
-			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), dashboardCommand(t), trayCommand(t)),
-		chapter("Jobs and hosts",
-			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
-			loginCommand(t), logoutCommand(t), hostsCommand(t)),
-		chapter("One login for everything",
-			sshCommand(t), codeCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
-		chapter("Setting up",
-			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), mcpCommand(t), completionCommand(t)),
-		chapter("Troubleshooting",
-			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
-		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), cmdline.HelpCommand(t.Out)}, // hidden
-	)
-}
-
-func chapter(name string, commands ...*cli.Command) []*cli.Command {
-	for _, c := range commands {
-		c.Category = name
+	if self, err := os.Executable(); err == nil {
+		_ = desktop.Terminal(ctx, []string{self, "help"}) // nothing is left to show its error with
 	}
-	return commands
 }
-
-// frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
-// `tunctl help all` shows the others.
-var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}

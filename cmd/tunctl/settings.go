@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/settings"
@@ -107,3 +111,36 @@ func configuredSessions(cfg *configs.Config) []string {
 	}
 	return names
 }
+
+// isPractice reports whether the agent serves a practice cluster, whose limits are short. A
+// person's own agent never does.
+func isPractice(p home.Paths, log *slog.Logger) bool {
+	switch {
+	case os.Getenv("TUNCTL_PRACTICE") == "":
+		return false
+	case !p.Moved:
+		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
+		return false
+	}
+	log.Warn("practice limits apply: hosts outside the practice cluster are refused")
+	return true
+}
+
+// isPracticeAddress reports whether an address can only be a practice cluster's. No host
+// of others is in the domain test (RFC 6761).
+func isPracticeAddress(address string) bool {
+	addr, err := netip.ParseAddr(address)
+	return address == "localhost" || strings.HasSuffix(address, ".test") || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr))
+}
+
+// isPracticeHome reports whether the home folder is that of a demo.
+func isPracticeHome(p home.Paths) bool {
+	dir := filepath.Base(filepath.Dir(filepath.Dir(p.State))) // DIR/home/state
+	return p.Moved && (os.Getenv("TUNCTL_PRACTICE") != "" || strings.HasPrefix(dir, demoFolder))
+}
+
+// labNetwork are the addresses of the lab's own clusters; see internal/dev/real.
+var labNetwork = netip.MustParsePrefix("10.77.0.0/16")
+
+// demoFolder begins the name of a demo's temporary folder.
+const demoFolder = "tunctl-demo-"

@@ -1,20 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/configs"
-	"tunctl/internal/agent"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/show"
-	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 )
 
@@ -54,35 +48,6 @@ func statusCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-// status is the agent's status or, where no agent is running, what is known without one: it
-// never starts one.
-func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
-	if inv.Bool("refresh") {
-		inv.Draw("asking the scheduler…")
-		st, err = inv.client.Refresh(ctx, inv.Args().First())
-		inv.Draw("")
-	} else {
-		st, err = inv.client.Status(ctx)
-	}
-	if !errors.Is(err, client.ErrNotRunning) {
-		return st, err
-	}
-	cfg, err := existingConfig(inv.paths)
-	if err != nil {
-		return api.Status{}, err
-	}
-	return inv.lastKnown(cfg), nil
-}
-
-// lastKnown is what is known without an agent.
-func (inv *invocation) lastKnown(cfg *configs.Config) api.Status {
-	st, err := agent.LastKnown(cfg, inv.paths.StateFile())
-	if err != nil {
-		inv.Say("tunctl: warning: no job is known: %v", err)
-	}
-	return st
-}
-
 func showStatus(inv *invocation, st api.Status) error {
 	st, err := inv.onlyNamed(st)
 	switch {
@@ -94,24 +59,6 @@ func showStatus(inv *invocation, st api.Status) error {
 		return inv.PrintIndentedJSON(st)
 	}
 	return printStatus(inv.Terminal, st)
-}
-
-// onlyNamed is the status of the session that the argument names, if there is one.
-func (inv *invocation) onlyNamed(st api.Status) (api.Status, error) {
-	if inv.NArg() == 0 {
-		return st, nil
-	}
-	s, ok := st.Session(inv.Args().First())
-	if !ok {
-		return st, unknownSession(inv.Args().First(), st)
-	}
-	return st.Only(s), nil
-}
-
-// unknownSession suggests the known sessions, the nearest first.
-func unknownSession(name string, st api.Status) error {
-	return api.Errorf(api.CodeUnknownSession, "no session %q", name).
-		WithHint("%s", cmp.Or(suggest.Hint(name, sessionNames(st.Sessions)), "`tunctl init` adds one"))
 }
 
 func printStatus(t *term.Terminal, st api.Status) error {

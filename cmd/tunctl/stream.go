@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tunctl/configs"
@@ -167,4 +169,22 @@ func jobSessions(cfg *configs.Config) []configs.Session {
 	return slices.DeleteFunc(slices.Clone(cfg.Sessions), func(s configs.Session) bool {
 		return !configuresJob(s) || slices.Contains(hosts, s.Name)
 	})
+}
+
+// isAddress reports whether text is NODE:PORT: no job id has a colon.
+func isAddress(text string) bool { return localPortFor(text) > 0 }
+
+// localPortFor is the port on this machine for NODE:PORT: the same one, unless only an
+// administrator may use that. It is 0 if the text is something else.
+func localPortFor(address string) uint64 {
+	const reserved, instead = 1024, 8000
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || host == "" || bad != nil || n == 0:
+		return 0
+	case n < reserved:
+		return n + instead
+	}
+	return n
 }

@@ -11,9 +11,6 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/configs"
-	"tunctl/internal/api"
-	"tunctl/internal/autostart"
-	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -74,21 +71,6 @@ func showTray(ctx context.Context, inv *invocation) error {
 	return tray.Run(ctx, o)
 }
 
-// updateAutostart updates start at login after the program was moved, except with a home of
-// its own.
-func updateAutostart(ctx context.Context, p home.Paths, log *slog.Logger) {
-	if p.Moved {
-		return
-	}
-	auto, err := newAutostart()
-	if err == nil {
-		err = auto.Follow(ctx)
-	}
-	if err != nil {
-		log.Warn("cannot update start at login", "err", err)
-	}
-}
-
 // notifyFilter reports whether the config wants a kind of notification. It reads the file each
 // time, so that a change takes effect; a file with errors changes nothing.
 func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
@@ -106,41 +88,4 @@ func notifyFilter(p home.Paths, log *slog.Logger) func(kind string) bool {
 		}
 		return last.Allows(kind)
 	}
-}
-
-// viewerAgent is the agent as the tray and the dashboard see it.
-type viewerAgent struct {
-	*client.Client
-	paths home.Paths
-}
-
-// start starts the agent if none is running.
-func (a viewerAgent) start(ctx context.Context) error {
-	_, err := a.Ensure(ctx, launcher(a.paths))
-	return err
-}
-
-// restartCrashed starts an agent that crashed, if start at login is on and the system does
-// not do that.
-func (a viewerAgent) restartCrashed(auto *autostart.Autostart) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if last, _ := a.paths.Running(); last.PID == 0 {
-			return nil // it was stopped: an agent that ends in order leaves no trace
-		}
-		alone, err := auto.Unsupervised(ctx)
-		if err != nil || !alone {
-			return err
-		}
-		return a.start(ctx)
-	}
-}
-
-// Watch implements tray.Agent. It gets prompts only if dialogs can be shown: without, the agent
-// says what to do instead.
-func (a viewerAgent) Watch(ctx context.Context, each func(api.Event)) error {
-	answers := api.AnswersNone
-	if desktop.CanAsk() {
-		answers = api.AnswersDesktop
-	}
-	return a.Client.Watch(ctx, answers, "", each)
 }

@@ -13,18 +13,18 @@ func withFlag(usage string) cli.Flag {
 	return cmdline.RepeatedFlag{StringSliceFlag: &cli.StringSliceFlag{Name: "with", Usage: usage}}
 }
 
-// answer is a --with NAME=VALUE.
-type answer struct{ name, value string }
+// withPair is a --with NAME=VALUE.
+type withPair struct{ name, value string }
 
 // pairsOf reads --with NAME=VALUE, in its order.
-func pairsOf(c *cli.Context) ([]answer, error) {
-	var pairs []answer
+func pairsOf(c *cli.Context) ([]withPair, error) {
+	var pairs []withPair
 	for _, text := range c.StringSlice("with") {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return nil, usagef("--with takes NAME=VALUE, not %q", text)
 		}
-		pairs = append(pairs, answer{name, value})
+		pairs = append(pairs, withPair{name, value})
 	}
 	return pairs, nil
 }

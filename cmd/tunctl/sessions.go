@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"tunctl/configs"
+	"tunctl/internal/agent"
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 )
 
@@ -152,4 +157,66 @@ func (inv *invocation) onlyHost() (string, error) {
 		return "", needed.WithHint("name a host of your ssh config: `tunctl %s HOST`", name)
 	}
 	return "", needed.WithHint("available: %s", strings.Join(hosts, ", "))
+}
+
+// status is the agent's status or, where no agent is running, what is known without one: it
+// never starts one.
+func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
+	if inv.Bool("refresh") {
+		inv.Draw("asking the scheduler…")
+		st, err = inv.client.Refresh(ctx, inv.Args().First())
+		inv.Draw("")
+	} else {
+		st, err = inv.client.Status(ctx)
+	}
+	if !errors.Is(err, client.ErrNotRunning) {
+		return st, err
+	}
+	cfg, err := existingConfig(inv.paths)
+	if err != nil {
+		return api.Status{}, err
+	}
+	return inv.lastKnown(cfg), nil
+}
+
+// lastKnown is what is known without an agent.
+func (inv *invocation) lastKnown(cfg *configs.Config) api.Status {
+	st, err := agent.LastKnown(cfg, inv.paths.StateFile())
+	if err != nil {
+		inv.Say("tunctl: warning: no job is known: %v", err)
+	}
+	return st
+}
+
+// onlyNamed is the status of the session that the argument names, if there is one.
+func (inv *invocation) onlyNamed(st api.Status) (api.Status, error) {
+	if inv.NArg() == 0 {
+		return st, nil
+	}
+	s, ok := st.Session(inv.Args().First())
+	if !ok {
+		return st, unknownSession(inv.Args().First(), st)
+	}
+	return st.Only(s), nil
+}
+
+// unknownSession suggests the known sessions, the nearest first.
+func unknownSession(name string, st api.Status) error {
+	return api.Errorf(api.CodeUnknownSession, "no session %q", name).
+		WithHint("%s", cmp.Or(suggest.Hint(name, sessionNames(st.Sessions)), "`tunctl init` adds one"))
+}
+
+// chooseJob has the person choose one of several jobs, by its number in the list or its id.
+func chooseJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (string, error) {
+	rows := make([]string, len(jobs))
+	for i, j := range jobs {
+		rows[i] = fmt.Sprintf("%s %s %s %s", term.Pad(j.Job.ID, 12), term.Pad(api.Sanitize(j.Job.Name), 16), term.Pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
+	}
+	i, err := chooseRow(ctx, t, "Connect to which job?", "a job id", rows, func(i int, typed string) bool {
+		return jobs[i].Job.ID == typed || jobs[i].Job.Ref() == typed
+	})
+	if err != nil {
+		return "", err
+	}
+	return jobs[i].Job.Ref(), nil
 }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/cmdline"
+	"tunctl/internal/term"
+)
+
+// newApp is the command line. Every command is a file of its own.
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	t := term.New(stdin, stdout, stderr)
+	app := &cli.App{
+		Name:  "tunctl",
+		Usage: "a notebook on a supercomputer, one command away",
+		Description: `Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
+			Reconnects automatically when the laptop wakes up or the network changes.
+
+			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`,
+		HideHelpCommand: true, // helpCommand replaces it
+		Reader:          stdin,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		ExitErrHandler:  func(*cli.Context, error) {}, // runProgram prints the error, once
+		Before:          freeMainThread,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
+			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true},
+			cli.HelpFlag, // the library adds it only with its own help command
+		},
+		Commands: commands(t),
+
+		DisableSliceFlagSeparator: true, // --with modules="a,b" is one value
+	}
+	cmdline.AddHelp(app, frontPageCommands)
+	return app
+}
+
+// runApp runs a command, or completes its line for a shell.
+func runApp(app *cli.App, args []string) error {
+	if at, ok := cmdline.ParsePartial(app, args); ok {
+		return completeLine(app.Writer, at)
+	}
+	args, err := cmdline.Reorder(app, args)
+	if err != nil {
+		return err
+	}
+	return app.RunContext(context.Background(), args)
+}
+
+// freeMainThread unlocks the main thread. The tray's library locks the main goroutine to it
+// at the start, since macOS draws there; for all other commands that would make every switch
+// between goroutines slow.
+func freeMainThread(c *cli.Context) error {
+	if c.Args().First() != "tray" {
+		runtime.UnlockOSThread()
+	}
+	return nil
+}
+
+// commands are all commands, in the chapters of `tunctl help all` and the man page: what a
+// person needs first comes first.
+func commands(t *term.Terminal) []*cli.Command {
+	return slices.Concat(
+		chapter("Every day",
+			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), dashboardCommand(t), trayCommand(t)),
+		chapter("Jobs and hosts",
+			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
+			loginCommand(t), logoutCommand(t), hostsCommand(t)),
+		chapter("One login for everything",
+			sshCommand(t), codeCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
+		chapter("Setting up",
+			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), mcpCommand(t), completionCommand(t)),
+		chapter("Troubleshooting",
+			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
+		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), cmdline.HelpCommand(t.Out)}, // hidden
+	)
+}
+
+func chapter(name string, commands ...*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		c.Category = name
+	}
+	return commands
+}
+
+// frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
+// `tunctl help all` shows the others.
+var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
