@@ -78,7 +78,7 @@ func (l *submissions) extendable() (api.Job, error) {
 	s.mu.Unlock()
 	switch {
 	case !hasJob:
-		return api.Job{}, s.onlyForwardsError()
+		return api.Job{}, onlyForwardsError(s.name)
 	case job == nil || job.State.Ended():
 		return api.Job{}, api.Errorf(api.CodeNotReady, "session %q has no running job to extend", s.name).
 			WithHint("`tunctl up %s` starts one", s.name)

@@ -83,7 +83,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	defer r.nodes.Close()
 	defer r.work.Wait()
 	defer cancel()
-	if text := r.session.containerNotice(); text != "" {
+	if text := containerNotice(r.session.agent.settings, r.session.config().WithAnswers(r.session.known().With)); text != "" {
 		r.nodes.AddNotice(text)
 	}
 	r.session.nodes.Store(r.nodes)

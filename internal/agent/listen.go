@@ -13,12 +13,13 @@ import (
 	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/tunnel"
 )
 
 // listen opens the session's listeners, once.
 func (s *session) listen(ctx context.Context) error {
 	rec := s.agent.store.Session(s.name)
-	specs, err := s.fixedSpecs(ctx)
+	specs, err := fixedSpecs(ctx, s.agent.pool, s.config())
 	if err != nil {
 		return err
 	}
@@ -121,11 +122,10 @@ func (s *session) forwardOptionsLocked() forwards.Options {
 	}
 }
 
-// fixedSpecs are the forwards of the config.
-func (s *session) fixedSpecs(ctx context.Context) ([]configs.ForwardSpec, error) {
-	cfg := s.config()
+// fixedSpecs are the forwards of a session's config.
+func fixedSpecs(ctx context.Context, pool *tunnel.Pool, cfg configs.Session) ([]configs.ForwardSpec, error) {
 	if cfg.ForwardSSHConfig {
-		settings, err := s.agent.pool.Settings(ctx, cfg.Host)
+		settings, err := pool.Settings(ctx, cfg.Host)
 		if err != nil {
 			return nil, err
 		}

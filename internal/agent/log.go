@@ -60,7 +60,7 @@ func (a *server) sessionLog(name string) (logs.Stream, error) {
 		return logs.Stream{}, err
 	}
 	if !s.hasJob() {
-		return logs.Stream{}, s.onlyForwardsError()
+		return logs.Stream{}, onlyForwardsError(s.name)
 	}
 	known := s.known()
 	job := cmp.Or(known.Job, a.store.Session(name).Current().Job)

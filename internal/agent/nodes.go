@@ -9,6 +9,7 @@ import (
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -60,15 +61,14 @@ func (s *session) notRunningLocked() *api.Error {
 	return s.facts.NotRunning(s.current, s.cfg, start, s.nodes.Load() != nil, time.Now())
 }
 
-// containerNotice says that programs inside the session's job are not in the container of its
+// containerNotice says that programs inside a session's job are not in the container of its
 // server; "": there is none.
-func (s *session) containerNotice() string {
-	cfg := s.config().WithAnswers(s.known().With)
+func containerNotice(known *settings.Settings, cfg *configs.Session) string {
 	if cfg.Builtin() == "" {
 		return ""
 	}
-	site, _ := s.agent.settings.Site(cfg.Host)
-	enter, ok := cfg.BuiltinJob(s.agent.settings.Config().Host(cfg.Host), site, site.Scheduler).Container()
+	site, _ := known.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(known.Config().Host(cfg.Host), site, site.Scheduler).Container()
 	switch {
 	case !ok:
 		return ""

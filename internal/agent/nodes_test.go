@@ -130,9 +130,8 @@ func TestAProgramInsideAJobIsToldThatItIsOutsideTheContainer(t *testing.T) {
 		"a script of the person's own": {"dfki", "~/job.sh", nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSession(a.shared, configs.Session{Name: "x", Host: tt.host, Submit: tt.submit, With: tt.config})
-			s.facts.With = tt.run
-			if got := s.containerNotice(); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+			cfg := configs.Session{Name: "x", Host: tt.host, Submit: tt.submit, With: tt.config}
+			if got := containerNotice(a.settings, cfg.WithAnswers(tt.run)); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("told %q", got)
 			}
 		})

@@ -118,9 +118,9 @@ func (s *session) findPage(name string) (main api.OpenResponse, other *probe.Pag
 	isMain := name == "" || other == nil && ep != nil && ep.App == name
 	switch {
 	case !s.hasJobLocked():
-		return main, nil, s.onlyForwardsError()
+		return main, nil, onlyForwardsError(s.name)
 	case !s.hasPageLocked(): // its log is not read
-		return main, nil, s.noPageError()
+		return main, nil, noPageError(s.name)
 	case isMain && s.facts.Link != "":
 		return api.OpenResponse{URL: s.facts.Link}, nil, nil
 	case isMain && ep != nil && s.pages.forwards != nil:
@@ -173,9 +173,9 @@ func (s *session) forwardOther(p *probe.Page) (local string, err error) {
 }
 
 // noPageError is the error for the page of a session that has none.
-func (s *session) noPageError() *api.Error {
-	return api.Errorf(api.CodeUsage, "session %s has no page: it is for work inside its job", s.name).
-		WithHint("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", s.name, s.name)
+func noPageError(session string) *api.Error {
+	return api.Errorf(api.CodeUsage, "session %s has no page: it is for work inside its job", session).
+		WithHint("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", session, session)
 }
 
 // verifyTimeout bounds the probe that an up waits for: the command waits for the agent

@@ -214,9 +214,9 @@ func (s *session) hasJob() bool {
 }
 
 // onlyForwardsError is the error for the job or the page of a session without them.
-func (s *session) onlyForwardsError() *api.Error {
-	return api.Errorf(api.CodeUsage, "session %s has only forwards: no job and no page", s.name).
-		WithHint("`tunctl status %s` shows where it listens", s.name)
+func onlyForwardsError(session string) *api.Error {
+	return api.Errorf(api.CodeUsage, "session %s has only forwards: no job and no page", session).
+		WithHint("`tunctl status %s` shows where it listens", session)
 }
 
 // stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved

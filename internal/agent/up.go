@@ -43,7 +43,7 @@ func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, e
 	if err := a.hosts.Allowed(ctx, s.host()); err != nil {
 		return api.UpResponse{}, err
 	}
-	if _, err := s.fixedSpecs(ctx); err != nil {
+	if _, err := fixedSpecs(ctx, s.agent.pool, s.config()); err != nil {
 		return api.UpResponse{}, err // before a login that would be useless
 	}
 	if err := s.submissions.choose(req.Job); err != nil {
