@@ -316,7 +316,7 @@ func (ch *channel) removeLocked() {
 	close(ch.gone)
 	close(ch.requests)
 	ch.changed.Broadcast()
-	ch.conn.room.Broadcast()
+	ch.conn.stream.changed.Broadcast()
 }
 
 // Read reads standard output, or what the connection's other side sent.
@@ -377,8 +377,8 @@ func (ch *channel) writeSome(p []byte) (int, error) {
 			return 0, io.EOF
 		case ch.window == 0:
 			ch.changed.Wait()
-		case len(c.out) >= outLimit:
-			c.room.Wait()
+		case c.stream.fullLocked():
+			c.stream.changed.Wait()
 		default:
 			n := min(len(p), ch.window, dataSize)
 			ch.window -= n
@@ -400,7 +400,7 @@ func (ch *channel) CloseWrite() error {
 		ch.conn.sendLocked(ch.number, kindEOF, nil)
 	}
 	ch.changed.Broadcast()
-	ch.conn.room.Broadcast()
+	ch.conn.stream.changed.Broadcast()
 	return nil
 }
 

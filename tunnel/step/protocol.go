@@ -27,10 +27,17 @@ import (
 //
 // A side may send windowSize bytes of data on a channel, and then what the other side
 // allows by kindWindow; standard output and standard error share a window.
+//
+// Both sides count the bytes of all frames, and keep what the other side has not
+// acknowledged by kindAck. If the way is lost, the client sends a connector to the node
+// instead of the relay, with a line of JSON (comeback). The connector joins its input and
+// output to the relay's socket; the relay answers with a line of JSON (continuation). Then
+// frames continue in both directions where the receiver's count ended, which may be within
+// one.
 const (
 	kindHello   byte = iota + 1 // relay: JSON (Info), the first frame
 	kindPing                    // client, and the relay's answer
-	kindEnd                     // client: end everything
+	kindEnd                     // client: end everything; relay: it ends
 	kindOpen                    // client: JSON (openRequest)
 	kindOpened                  // relay
 	kindRefused                 // relay: JSON (refusal)
@@ -44,6 +51,7 @@ const (
 	kindSignal                  // client: a name of RFC 4254, section 6.10
 	kindEOW                     // client: it reads no more (eow@openssh.com)
 	kindServer                  // client: uint32, the port of the job's server, which has changed; for no channel
+	kindAck                     // both: uint64, how many bytes were received
 )
 
 const (
@@ -52,6 +60,8 @@ const (
 	windowSize = 2 << 20
 	// dataSize is how much one frame of ours carries, so that channels take turns.
 	dataSize = 32 << 10
+	// bufferSize is how much is read at once.
+	bufferSize = 64 << 10
 )
 
 // hello tells the relay what to do.
@@ -60,6 +70,27 @@ type hello struct {
 	Job     string  `json:"job"`
 	Port    int     `json:"port"`
 	Silence float64 `json:"silence"` // seconds without a frame after which it ends
+	Hold    float64 `json:"hold"`    // the same for a relay inside the job, to which its client can come back
+	ticket
+}
+
+// ticket lets a client come back to its relay.
+type ticket struct {
+	Socket string `json:"socket,omitempty"` // the name of an abstract unix socket
+	Secret string `json:"secret,omitempty"`
+}
+
+// comeback tells a connector where the relay is, and the relay what the client has.
+type comeback struct {
+	Mark string `json:"mark"`
+	ticket
+	Received uint64 `json:"received"`
+}
+
+// continuation is the relay's answer, or the connector's.
+type continuation struct {
+	Received uint64 `json:"received"`
+	Gone     bool   `json:"gone"` // there is no relay
 }
 
 // openRequest opens a channel. Bytes are base64: commands and paths need not be UTF-8.
@@ -111,7 +142,7 @@ type frameReader struct {
 }
 
 func newFrameReader(r io.Reader) *frameReader {
-	return &frameReader{in: bufio.NewReaderSize(r, 64<<10)}
+	return &frameReader{in: bufio.NewReaderSize(r, bufferSize)}
 }
 
 // next reads a frame, whose payload is valid until the next call.
@@ -122,7 +153,7 @@ func (r *frameReader) next() (frame, error) {
 	}
 	f := frame{channel: binary.BigEndian.Uint32(header[:]), kind: header[4]}
 	length := binary.BigEndian.Uint32(header[5:])
-	if f.kind < kindHello || f.kind > kindServer || length > frameLimit {
+	if f.kind < kindHello || f.kind > kindAck || length > frameLimit {
 		return frame{}, fmt.Errorf("%w: %q", errNoFrame, header[:])
 	}
 	if cap(r.buf) < int(length) {
@@ -147,10 +178,10 @@ var (
 const mostBefore = 1 << 20
 
 // skipTo reads up to the end of the line that ends with mark.
-func (r *frameReader) skipTo(mark string) error {
+func skipTo(in *bufio.Reader, mark string) error {
 	last := ""
 	for left := mostBefore; ; {
-		line, err := api.ReadLine(r.in, left)
+		line, err := api.ReadLine(in, left)
 		switch {
 		case errors.Is(err, api.ErrLongLine):
 			return errMuch

@@ -18,7 +18,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame([]byte("mark\n"), 1, kindOpened, nil), 1, kindExit, []byte(`{"signal":"TERM"}`)))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		r := newFrameReader(bytes.NewReader(said))
-		if r.skipTo("mark") != nil {
+		if skipTo(r.in, "mark") != nil {
 			return
 		}
 		c, ch := offline()
@@ -46,7 +46,7 @@ func TestOutputThatIsNotFramesIsAClearError(t *testing.T) {
 		"mark\n\x00\x00\x00\x01\x07\x00\x00\x00\x04x": io.ErrUnexpectedEOF,
 	} {
 		r := newFrameReader(strings.NewReader(said))
-		err := r.skipTo("mark")
+		err := skipTo(r.in, "mark")
 		if err == nil {
 			_, err = r.next()
 		}
@@ -59,15 +59,17 @@ func TestOutputThatIsNotFramesIsAClearError(t *testing.T) {
 func TestARelayThatBreaksItsProtocolIsNotTrusted(t *testing.T) {
 	full := bytes.Repeat([]byte("x"), frameLimit)
 	for name, frames := range map[string][]frame{
-		"a channel that was never opened": {{2, kindData, nil}},
-		"data for no channel":             {{0, kindData, nil}},
-		"data before it is open":          {{1, kindData, []byte("x")}},
-		"opened twice":                    {{1, kindOpened, nil}, {1, kindOpened, nil}},
-		"a refusal that is not JSON":      {{1, kindRefused, []byte("no")}},
-		"a short window":                  {{1, kindOpened, nil}, {1, kindWindow, []byte{1}}},
-		"a large window":                  {{1, kindOpened, nil}, {1, kindWindow, []byte{0, 0, 0, 1}}},
-		"data after its end":              {{1, kindOpened, nil}, {1, kindEOF, nil}, {1, kindData, []byte("x")}},
-		"two exits":                       {{1, kindOpened, nil}, {1, kindExit, []byte("{}")}, {1, kindExit, []byte("{}")}},
+		"a channel that was never opened":          {{2, kindData, nil}},
+		"data for no channel":                      {{0, kindData, nil}},
+		"data before it is open":                   {{1, kindData, []byte("x")}},
+		"opened twice":                             {{1, kindOpened, nil}, {1, kindOpened, nil}},
+		"a refusal that is not JSON":               {{1, kindRefused, []byte("no")}},
+		"a short window":                           {{1, kindOpened, nil}, {1, kindWindow, []byte{1}}},
+		"a large window":                           {{1, kindOpened, nil}, {1, kindWindow, []byte{0, 0, 0, 1}}},
+		"data after its end":                       {{1, kindOpened, nil}, {1, kindEOF, nil}, {1, kindData, []byte("x")}},
+		"an acknowledgement of more than was sent": {{0, kindAck, []byte{0, 0, 0, 0, 0, 0, 0, 1}}},
+		"a short acknowledgement":                  {{0, kindAck, []byte{1}}},
+		"two exits":                                {{1, kindOpened, nil}, {1, kindExit, []byte("{}")}, {1, kindExit, []byte("{}")}},
 		"more than the window": append([]frame{{1, kindOpened, nil}},
 			slicesRepeat(frame{1, kindData, full}, windowSize/frameLimit+1)...),
 	} {
@@ -91,10 +93,7 @@ func slicesRepeat(f frame, n int) (frames []frame) {
 
 // offline is a connection without a relay, with a session that waits for its program.
 func offline() (*Conn, *channel) {
-	c := newConnection(struct {
-		io.Reader
-		io.WriteCloser
-	}{})
+	c := newConnection()
 	ch := c.add(true)
 	ch.opening = true
 	return c, ch

@@ -1,11 +1,12 @@
 """The relay: it runs programs and opens connections inside a job, for one client.
 
 It is sent to python3 on standard input, and speaks frames there and on standard output;
-protocol.go describes them. It needs Python 3.6 and nothing else.
+protocol.go describes them. It needs Python 3.6 and nothing else. If that way is lost, the
+client may come back by another, over a socket of the relay's own.
 
 One thread, and no call that may wait but the selector's: a slow program or client of one
 channel must not hold up the others. What may be buffered is bounded by windows for each
-channel, and by OUT_LIMIT on the way to the client.
+channel, and by OUT_LIMIT and KEPT_LIMIT on the way to the client.
 """
 import sys
 
@@ -30,16 +31,23 @@ import termios
 import time
 
 # As in protocol.go.
-HELLO, PING, END, OPEN, OPENED, REFUSED, DATA, STDERR, EOF, WINDOW, CLOSE, EXIT, RESIZE, SIGNAL, EOW, SERVER = range(1, 17)
+HELLO, PING, END, OPEN, OPENED, REFUSED, DATA, STDERR, EOF, WINDOW, CLOSE, EXIT, RESIZE, SIGNAL, EOW, SERVER, ACK = range(1, 18)
 WINDOW_SIZE = 2 << 20
 FRAME_LIMIT = 256 << 10
 HEADER = struct.Struct(">IBI")
 SIZE = struct.Struct(">HHHH")
 NUMBER = struct.Struct(">I")
+COUNT = struct.Struct(">Q")
 
 READ_SIZE = 64 << 10
 PIPE_SIZE = 256 << 10
-OUT_LIMIT = 256 << 10  # beyond this, programs and connections are not read
+OUT_LIMIT = 256 << 10  # beyond this, programs and connections are not read while the client takes something
+KEPT_LIMIT = 32 << 20  # beyond this, they are not read at all
+STUCK_AFTER = 1  # seconds in which a client took nothing
+ACK_EVERY = 256 << 10
+JOIN_LIMIT = 4 << 10
+PROOF_LIMIT = 4 << 10
+PROOF_TIMEOUT = 20  # seconds
 CONNECT_TIMEOUT = 20  # seconds
 KILL_AFTER = 2  # seconds from the hangup
 
@@ -49,11 +57,186 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 SIGNALS = ("ABRT", "ALRM", "FPE", "HUP", "ILL", "INT", "KILL", "PIPE", "QUIT", "SEGV", "TERM", "USR1", "USR2")
 
 
+class Way:
+    """The bytes to the client and from it, over one way after another.
+
+    Both sides count them. What the client has not acknowledged is kept: the way itself
+    acknowledges nothing, since srun takes bytes that nobody will get."""
+
+    def __init__(self):
+        self.source, self.sink = 0, 1  # -1: the way was lost
+        self.received = 0
+        self.told = 0  # how much of that the client knows of
+        self.unsent, self.unsent_size = collections.deque(), 0
+        self.sent, self.sent_size = collections.deque(), 0  # and not acknowledged
+        self.acked = 0
+        self.owed = 0  # up to where it ends what was sent on channels that this side closed
+        self.moved = time.monotonic()  # when the client took something
+
+    def add(self, number, kind, payload):
+        if not self.unsent_size:
+            self.moved = time.monotonic()
+        append(self.unsent, HEADER.pack(number, kind, len(payload)))
+        append(self.unsent, payload)
+        self.unsent_size += HEADER.size + len(payload)
+        if kind == CLOSE:
+            self.owed = self.acked + self.sent_size + self.unsent_size
+
+    def write(self):
+        """Sends what the way takes; false: it was lost."""
+        while self.unsent and self.sink >= 0:
+            try:
+                n = os.writev(self.sink, list(itertools.islice(self.unsent, 64)))
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                return False
+            self.moved = time.monotonic()
+            move(n, self.unsent, self.sent)
+            self.unsent_size -= n
+            self.sent_size += n
+        return True
+
+    def acknowledge(self, total):
+        """Forgets what the client has; false: it cannot have that."""
+        n = max(0, total - self.acked)  # an old one may come again over the next way
+        if n > self.sent_size:
+            return False
+        move(n, self.sent)
+        self.acked += n
+        self.sent_size -= n
+        return True
+
+    def close(self):
+        for fd in {self.source, self.sink} - {-1}:
+            release(fd)
+        self.source = self.sink = -1
+
+    def open(self, fd):
+        """Continues on another way, from the first byte that the client does not have."""
+        self.source = self.sink = fd
+        self.unsent.extendleft(reversed(self.sent))
+        self.unsent_size += self.sent_size
+        self.sent.clear()
+        self.sent_size = 0
+        self.told = self.received
+        self.moved = time.monotonic()
+
+    def busy(self):
+        """Whether nothing more should be read for the client."""
+        if self.unsent_size + self.sent_size > KEPT_LIMIT:
+            return True
+        return self.sink >= 0 and self.unsent_size > OUT_LIMIT and time.monotonic() < self.moved + STUCK_AFTER
+
+
+def move(n, source, to=None):
+    """Moves the first n bytes of a queue to the end of another, or drops them."""
+    while n:
+        data = source[0]
+        if n < len(data):
+            source[0] = memoryview(data)[n:]
+            data = memoryview(data)[:n]
+        else:
+            source.popleft()
+        if to is not None:
+            append(to, data)
+        n -= len(data)
+
+
+def append(queue, data):
+    """Appends bytes to a queue. Small ones are joined: each has a price in memory."""
+    if len(data) >= JOIN_LIMIT:
+        queue.append(data)
+    elif queue and type(queue[-1]) is bytearray and len(queue[-1]) < JOIN_LIMIT:
+        queue[-1] += data
+    elif data:
+        queue.append(bytearray(data))
+
+
+def release(fd):
+    """Closes a file descriptor; a standard one stays, as one that leads nowhere."""
+    if fd > 2:
+        os.close(fd)
+        return
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, fd)
+    os.close(null)
+
+
+class Entrance:
+    """The socket at which a client that lost its way comes back: one at a time, of the same
+    user, and only with the secret."""
+
+    def __init__(self, relay, name, secret):
+        self.relay = relay
+        self.secret = secret
+        self.client, self.proof = None, b""
+        self.deadline = 0
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind("\0" + name)
+        self.listener.listen(1)
+        self.listener.setblocking(False)
+        relay.watch_always(self.listener.fileno(), READ, self.accept)
+
+    def accept(self, *_):
+        try:
+            client, _ = self.listener.accept()
+        except OSError:
+            return
+        if self.client or peer(client) != os.getuid():
+            client.close()
+            return
+        client.setblocking(False)
+        self.client, self.proof = client, b""
+        self.deadline = time.monotonic() + PROOF_TIMEOUT
+        self.relay.watch_always(client.fileno(), READ, self.read)
+
+    def read(self, *_):
+        # Byte by byte at the end, so that no frame is read with the line.
+        try:
+            data = self.client.recv(PROOF_LIMIT, socket.MSG_PEEK)
+            data = self.client.recv(data.find(b"\n") + 1 or len(data))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self.proof += data
+        if not data or len(self.proof) > PROOF_LIMIT:
+            self.dismiss()
+        elif self.proof.endswith(b"\n"):
+            self.check()
+
+    def check(self):
+        try:
+            proof = json.loads(self.proof.decode())
+            if proof["secret"] != self.secret or not self.relay.way.acknowledge(proof["received"]):
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            self.dismiss()
+            return
+        client, self.client = self.client, None
+        self.relay.watch_always(client.fileno(), 0, None)
+        self.relay.come_back(client.detach())
+
+    def expire(self, now):
+        if self.client and now >= self.deadline:
+            self.dismiss()
+
+    def dismiss(self):
+        self.relay.watch_always(self.client.fileno(), 0, None)
+        self.client.close()
+        self.client = None
+
+
+def peer(client):
+    """The user at the other end of a socket."""
+    return struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+
+
 class Relay:
     """The frames' two ends and the loop."""
 
     def __init__(self, options):
-        self.silence = options["silence"]
         self.environment = Environment(options["job"], options["port"])
         self.inside = inside(options["job"])
         # Whatever a program leaves running ends with the step or the job, or is meant to
@@ -66,12 +249,13 @@ class Relay:
         self.connecting = set()
         self.owners = {}  # watched file descriptors: (events, callback)
         self.inbox = bytearray()
-        self.out = collections.deque()
-        self.out_size = 0
+        self.way = Way()
+        self.entrance = None
         self.heard = time.monotonic()
+        self.silence = options["silence"]  # how long it lives if it hears nothing
         self.ending = False
         self.all = selectors.DefaultSelector()
-        self.pipe = selectors.DefaultSelector()  # only the client's side
+        self.few = selectors.DefaultSelector()  # what is watched also if nothing more should be read for the client
         self.died, wake = os.pipe()
         os.set_blocking(self.died, False)
         os.set_blocking(wake, False)
@@ -79,26 +263,25 @@ class Relay:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(end, lambda *_: self.stop())
+        if options.get("socket"):
+            self.entrance = Entrance(self, options["socket"], options["secret"])
+            if self.inside:
+                self.silence = options["hold"]
 
     def run(self, mark):
         if self.chase or self.step:
             adopt_orphans()
         hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0]}
+        os.write(1, mark.encode() + b"\n")
         for fd in (0, 1):
             os.set_blocking(fd, False)
-        self.out.append(mark.encode() + b"\n")
         self.send(0, HELLO, json.dumps(hello).encode())
-        self.watch(0, READ, self.receive)
-        self.watch(self.died, READ, self.reap)
-        self.pipe.register(0, READ)
-        self.pipe.register(1, WRITE)
-        self.pipe.register(self.died, READ)
+        self.watch_always(0, READ, self.receive)
+        self.watch_always(self.died, READ, self.reap)
         try:
             while not self.ending:
                 self.flush()
-                # The client takes less than there is: read no more for it.
-                busy = self.out_size > OUT_LIMIT
-                ready = (self.pipe if busy else self.all).select(self.timeout())
+                ready = (self.few if self.way.busy() else self.all).select(self.timeout())
                 for fd, events, owner in [(key.fd, events, self.owners.get(key.fd)) for key, events in ready]:
                     # A callback may close a file descriptor, and open another of the same number.
                     if owner and self.owners.get(fd) is owner:
@@ -110,12 +293,19 @@ class Relay:
             self.hold()
 
     def timeout(self):
-        return max(0, min([c.deadline for c in self.connecting] + [self.heard + self.silence]) - time.monotonic())
+        deadlines = [c.deadline for c in self.connecting] + [self.heard + self.silence]
+        if self.entrance and self.entrance.client:
+            deadlines.append(self.entrance.deadline)
+        if self.way.busy():
+            deadlines.append(self.way.moved + STUCK_AFTER)
+        return max(0, min(deadlines) - time.monotonic())
 
     def expire(self):
         now = time.monotonic()
         if now > self.heard + self.silence:
             self.end()  # the client is gone, and nothing closed the pipe
+        if self.entrance:
+            self.entrance.expire(now)
         for c in [c for c in self.connecting if now >= c.deadline]:
             c.refuse(os.strerror(errno.ETIMEDOUT))
 
@@ -129,11 +319,19 @@ class Relay:
                 self.all.unregister(fd)
                 del self.owners[fd]
             return
-        if not before[0]:
-            self.all.register(fd, events)
-        elif before[0] != events:
-            self.all.modify(fd, events)
+        register(self.all, fd, events, before[0])
         self.owners[fd] = (events, callback)
+
+    def watch_always(self, fd, events, callback):
+        """As watch, also if nothing more should be read for the client."""
+        before = self.owners.get(fd, (0, None))
+        if before == (events, callback):
+            return
+        if events:
+            register(self.few, fd, events, before[0])
+        elif before[0]:
+            self.few.unregister(fd)
+        self.watch(fd, events, callback)
 
     def receive(self, fd, _):
         try:
@@ -143,9 +341,10 @@ class Relay:
         except OSError:
             data = b""
         if not data:
-            self.end()
+            self.lost()
             return
         self.heard = time.monotonic()
+        self.way.received += len(data)
         inbox, start = self.inbox, 0
         inbox += data
         while len(inbox) - start >= HEADER.size and not self.ending:
@@ -162,11 +361,43 @@ class Relay:
             start = after
             self.handle(number, kind, payload)
         del inbox[:start]
+        if self.way.received >= self.way.told + ACK_EVERY:
+            self.acknowledge()
+
+    def acknowledge(self):
+        self.way.told = self.way.received
+        self.send(0, ACK, COUNT.pack(self.way.received))
+
+    def lost(self):
+        """The way to the client was lost. What runs for it goes on, if it can come back."""
+        if not self.entrance or not self.channels and self.way.acked >= self.way.owed:
+            self.end()
+            return
+        self.leave()
+
+    def leave(self):
+        for fd in {self.way.source, self.way.sink} - {-1}:
+            self.watch_always(fd, 0, None)
+        self.way.close()
+
+    def come_back(self, fd):
+        """The client has come back, over a socket."""
+        self.heard = time.monotonic()
+        self.leave()
+        os.set_blocking(fd, False)
+        self.way.open(fd)
+        # A line before the frames, which do not count it; the socket's buffer has room.
+        os.write(fd, json.dumps({"received": self.way.received}).encode() + b"\n")
 
     def handle(self, number, kind, payload):
         channel = self.channels.get(number)
         if kind == PING:
             self.send(0, PING)
+            self.acknowledge()
+        elif kind == ACK:
+            if not self.way.acknowledge(COUNT.unpack(payload)[0]):
+                sys.stderr.write("the client acknowledged what it was not sent\n")
+                self.end()
         elif kind == END:
             self.end()
         elif kind == SERVER:
@@ -202,35 +433,24 @@ class Relay:
             self.send(number, REFUSED, json.dumps({"message": words(err), "errno": err.errno}).encode())
 
     def send(self, number, kind, payload=b""):
-        self.out.append(HEADER.pack(number, kind, len(payload)))
-        self.out_size += HEADER.size + len(payload)
-        if payload:
-            self.out.append(payload)
+        self.way.add(number, kind, payload)
 
     def flush(self):
-        out = self.out
-        while out:
-            try:
-                n = os.writev(1, list(itertools.islice(out, 64)))
-            except (BlockingIOError, InterruptedError):
-                break
-            except OSError:
-                self.end()
-                return
-            self.out_size -= n
-            while n:
-                if n < len(out[0]):
-                    out[0] = memoryview(out[0])[n:]
-                    break
-                n -= len(out.popleft())
-        if out:
-            self.watch(1, WRITE, self.writable)
+        if not self.way.write():
+            self.lost()
+        source, sink = self.way.source, self.way.sink
+        if sink < 0:
+            return
+        waits = WRITE if self.way.unsent else 0
+        if source == sink:
+            self.watch_always(sink, READ | waits, self.ready)
         else:
-            self.out_size = 0
-            self.watch(1, 0, None)
+            self.watch_always(sink, waits, self.ready)
 
-    def writable(self, *_):
-        self.flush()
+    def ready(self, fd, events):
+        """The way can be read from or written to; the loop writes."""
+        if events & READ:
+            self.receive(fd, events)
 
     def reap(self, fd, _):
         try:
@@ -257,10 +477,10 @@ class Relay:
 
     def finish(self):
         """Ends all programs: nothing of ours stays on the node."""
-        self.flush()
+        self.send(0, END)
+        self.way.write()
         doomed = self.running()
-        for fd in (0, 1):
-            os.close(fd)  # whoever waits for the relay's output need not wait longer
+        self.way.close()  # whoever waits for the relay's output need not wait longer
         for c in list(self.channels.values()):
             c.close_all()
         for p in doomed:
@@ -295,6 +515,13 @@ class Relay:
                 os.waitpid(-1, 0)
         except ChildProcessError:
             pass
+
+
+def register(selector, fd, events, before):
+    if before:
+        selector.modify(fd, events)
+    else:
+        selector.register(fd, events)
 
 
 class Channel:

@@ -106,9 +106,9 @@ func TestProgramsHaveTheEnvironmentOfTheJobsServer(t *testing.T) {
 		environ, out string
 		inside       bool
 	}{
-		{Options{job, port}, "server", "server/3///////dumb/" + user + "/xx", true},
-		{Options{job, 1}, "job", "batch script//0//" + tmp + "////dumb/" + user + "/xx", true},
-		{Options{"another", 0}, "step", "step////" + tmp + "/" + tmp + "///dumb/" + user + "/xx", false},
+		{Options{Job: job, Port: port}, "server", "server/3///////dumb/" + user + "/xx", true},
+		{Options{Job: job, Port: 1}, "job", "batch script//0//" + tmp + "////dumb/" + user + "/xx", true},
+		{Options{Job: "another"}, "step", "step////" + tmp + "/" + tmp + "///dumb/" + user + "/xx", false},
 	} {
 		c := newConn(t, test.options, own...)
 		info := c.Info()
@@ -499,13 +499,15 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 		}
 		end(t, server)
 		<-c.Done()
-		if !errors.Is(c.Err(), errEnded) {
-			t.Error(c.Err())
+		// An acknowledgement may be the first to notice.
+		why := c.Err()
+		if !errors.Is(why, errEnded) && !errors.Is(why, os.ErrClosed) {
+			t.Error(why)
 		}
-		if _, err := shell.Read(make([]byte, 1)); !errors.Is(err, errEnded) {
+		if _, err := shell.Read(make([]byte, 1)); !errors.Is(err, why) {
 			t.Error(err)
 		}
-		if _, err := c.Dial(t.Context(), "tcp", "127.0.0.1:1"); !errors.Is(err, errEnded) {
+		if _, err := c.Dial(t.Context(), "tcp", "127.0.0.1:1"); !errors.Is(err, why) {
 			t.Error(err)
 		}
 		_ = c.Close()
@@ -514,7 +516,7 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 
 func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
 	p := newProcess(t)
-	c, err := start(t.Context(), p, Options{}, time.Second)
+	c, err := start(t.Context(), p, Options{}, time.Second, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

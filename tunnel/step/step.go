@@ -6,6 +6,7 @@
 package step
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -18,8 +19,12 @@ import (
 	"time"
 )
 
-//go:embed relay.py
-var relay string
+var (
+	//go:embed relay.py
+	relay string
+	//go:embed connector.py
+	connector string
+)
 
 // Command is the command that starts the relay, for a POSIX shell: `srun … sh -c
 // '<Command>'`, or a login on the node. It contains no single quote. The program itself
@@ -37,6 +42,8 @@ func Command() string {
 type Options struct {
 	Job  string // the job's id; "": there is none, the environment is the process's own
 	Port int    // of the job's server, whose environment programs get; 0: unknown
+	// Resumable lets the relay outlive the way to it, so that [Conn.Resume] can continue.
+	Resumable bool
 }
 
 // Info is what the relay found out when it started.
@@ -52,12 +59,18 @@ const (
 	// that its srun was killed. A laptop may sleep for some minutes and keep its connection,
 	// and then its shells stay, too.
 	silence = 10 * time.Minute
+	// hold is the same for a relay inside the job to which its client can come back.
+	hold = 12 * time.Hour
 	// maxUnanswered is how many pings in a row may have no answer. That is two minutes, as
 	// long as the keepalive of an SSH connection waits: a stall that the connection survives
 	// must not end the shells.
 	maxUnanswered = 8
-	// outLimit is how many bytes may wait to be sent before writers wait.
-	outLimit = 128 << 10
+	// outLimit is how many bytes may wait to be sent before writers wait, and keptLimit how
+	// many may wait to be acknowledged.
+	outLimit  = 128 << 10
+	keptLimit = 32 << 20
+	// ackEvery is how many bytes are received before the relay is told.
+	ackEvery = 256 << 10
 	// endTimeout bounds how long Close waits for the relay.
 	endTimeout = 3 * time.Second
 )
@@ -65,20 +78,19 @@ const (
 // Conn is a running relay. Its channels are independent: a slow one does not hold up the
 // others.
 type Conn struct {
-	rw   io.ReadWriteCloser
-	in   *frameReader
-	info Info
-	done chan struct{}
-	wake chan struct{} // there are frames to send
-	wg   sync.WaitGroup
+	in       *frameReader
+	info     Info
+	ticket   ticket
+	resuming sync.Mutex // held by Resume
+	done     chan struct{}
+	wg       sync.WaitGroup
 
 	mu         sync.Mutex
+	stream     *stream
 	channels   map[uint32]*channel
-	port       int        // of the job's server, as the relay knows it
-	last       uint32     // the newest channel's number
-	out        []byte     // frames to send
-	room       *sync.Cond // out has become shorter, or never will
-	unanswered int        // pings
+	port       int    // of the job's server, as the relay knows it
+	last       uint32 // the newest channel's number
+	unanswered int    // pings
 	ended      bool
 	closing    bool
 	err        error
@@ -87,48 +99,80 @@ type Conn struct {
 // Start sends the relay to a process that runs [Command], and waits until it responds. It
 // closes rw if that fails; else Close does.
 func Start(ctx context.Context, rw io.ReadWriteCloser, o Options) (*Conn, error) {
-	return start(ctx, rw, o, silence)
+	return start(ctx, rw, o, silence, hold)
 }
 
-func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence time.Duration) (*Conn, error) {
-	c := newConnection(rw)
+func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold time.Duration) (*Conn, error) {
+	c := newConnection()
 	c.port = o.Port
+	h := hello{Mark: newMark(), Job: o.Job, Port: o.Port, Silence: silence.Seconds(), Hold: hold.Seconds()}
+	if o.Resumable {
+		c.ticket = ticket{Socket: "tunctl-" + rand.Text(), Secret: rand.Text()}
+		h.ticket = c.ticket
+	}
+	err := whileOpen(ctx, rw, func() error {
+		in, err := send(rw, relay, h.Mark, h)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.stream.openLocked(newWay(rw, in))
+		c.mu.Unlock()
+		return c.welcome()
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.stream.resumes = o.Resumable
+	c.mu.Unlock()
+	c.wg.Go(c.read)
+	c.wg.Go(c.keepAlive)
+	return c, nil
+}
+
+func newConnection() *Conn {
+	c := &Conn{done: make(chan struct{}), channels: map[uint32]*channel{}}
+	c.stream = newStream(&c.mu)
+	c.in = newFrameReader(c.stream)
+	return c
+}
+
+func newMark() string { return "tunctl-" + rand.Text() }
+
+// whileOpen closes rw when ctx ends, or if do fails.
+func whileOpen(ctx context.Context, rw io.Closer, do func() error) error {
 	stop := context.AfterFunc(ctx, func() { _ = rw.Close() })
-	err := c.greet(o, silence)
+	err := do()
 	if !stop() {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		_ = rw.Close()
+	}
+	return err
+}
+
+// send sends a program with its options to a process that runs [Command]. What it returns
+// begins after the program's mark.
+func send(rw io.ReadWriter, program, mark string, options any) (*bufio.Reader, error) {
+	line, err := json.Marshal(options)
+	if err != nil {
 		return nil, err
 	}
-	c.wg.Go(c.read)
-	c.wg.Go(c.write)
-	return c, nil
-}
-
-func newConnection(rw io.ReadWriteCloser) *Conn {
-	c := &Conn{
-		rw: rw, in: newFrameReader(rw), done: make(chan struct{}), wake: make(chan struct{}, 1), channels: map[uint32]*channel{},
-	}
-	c.room = sync.NewCond(&c.mu)
-	return c
-}
-
-// greet sends the relay and reads its first frame.
-func (c *Conn) greet(o Options, silence time.Duration) error {
-	h := hello{Mark: "tunctl-" + rand.Text(), Job: o.Job, Port: o.Port, Silence: silence.Seconds()}
-	line, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	_, sent := fmt.Fprintf(c.rw, "%d\n%s%s\n", len(relay), relay, line)
-	if err := c.in.skipTo(h.Mark); err != nil {
-		return err // it may say more than why sending failed
+	_, sent := fmt.Fprintf(rw, "%d\n%s%s\n", len(program), program, line)
+	in := bufio.NewReaderSize(rw, bufferSize)
+	if err := skipTo(in, mark); err != nil {
+		return nil, err // it may say more than why sending failed
 	}
 	if sent != nil {
-		return fmt.Errorf("%w: %w", errNoWelcome, sent)
+		return nil, fmt.Errorf("%w: %w", errNoWelcome, sent)
 	}
+	return in, nil
+}
+
+// welcome reads the relay's first frame.
+func (c *Conn) welcome() error {
 	f, err := c.in.next()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoWelcome, noEOF(err))
@@ -174,7 +218,11 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closing = true
 	c.sendLocked(0, kindEnd, nil)
+	lost := c.stream.way == nil
 	c.mu.Unlock()
+	if lost {
+		c.end(nil)
+	}
 	late := time.NewTimer(endTimeout)
 	defer late.Stop()
 	select {
@@ -201,10 +249,9 @@ func (c *Conn) end(why error) {
 		ch.err = c.downLocked()
 		ch.removeLocked()
 	}
-	c.room.Broadcast()
+	c.stream.endLocked(io.EOF)
 	c.mu.Unlock()
 	close(c.done)
-	_ = c.rw.Close()
 }
 
 // downLocked is what is wrong with a connection that has ended.
@@ -241,12 +288,12 @@ func (c *Conn) read() {
 func (c *Conn) handle(f frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Without channels the relay waits only for a client that has not got all.
+	if c.stream.received-c.stream.told >= ackEvery || f.kind == kindClose {
+		c.acknowledgeLocked()
+	}
 	if f.channel == 0 {
-		if f.kind != kindPing {
-			return fmt.Errorf("%w: kind %d for no channel", errBroken, f.kind)
-		}
-		c.unanswered = 0
-		return nil
+		return c.handleOwnLocked(f)
 	}
 	ch := c.channels[f.channel]
 	switch {
@@ -258,60 +305,62 @@ func (c *Conn) handle(f frame) error {
 	return nil // we have closed it meanwhile
 }
 
+// handleOwnLocked handles a frame for no channel.
+func (c *Conn) handleOwnLocked(f frame) error {
+	switch f.kind {
+	case kindPing:
+		c.unanswered = 0
+	case kindAck:
+		if len(f.payload) != 8 || !c.stream.acknowledgeLocked(binary.BigEndian.Uint64(f.payload)) {
+			return fmt.Errorf("%w: it acknowledged what it was not sent", errBroken)
+		}
+	case kindEnd:
+		return errEnded
+	default:
+		return fmt.Errorf("%w: kind %d for no channel", errBroken, f.kind)
+	}
+	return nil
+}
+
+// acknowledgeLocked tells the relay what need not be sent again.
+func (c *Conn) acknowledgeLocked() {
+	c.stream.told = c.stream.received
+	c.sendLocked(0, kindAck, binary.BigEndian.AppendUint64(nil, c.stream.received))
+}
+
 // sendLocked sends a frame without waiting.
 func (c *Conn) sendLocked(channel uint32, kind byte, payload []byte) {
 	if c.ended {
 		return
 	}
-	c.out = appendFrame(c.out, channel, kind, payload)
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.stream.kept = appendFrame(c.stream.kept, channel, kind, payload)
+	c.stream.changed.Broadcast()
 }
 
-// write sends frames and pings until the connection ends.
-func (c *Conn) write() {
-	ping := time.NewTicker(pingEvery)
-	defer ping.Stop()
-	var sending []byte
+// keepAlive sends pings until the connection ends.
+func (c *Conn) keepAlive() {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-c.done:
 			return
-		case <-ping.C:
+		case <-ticker.C:
 			c.ping()
-		case <-c.wake:
-		}
-		for {
-			if sending = c.take(sending); len(sending) == 0 {
-				break
-			}
-			if _, err := c.rw.Write(sending); err != nil {
-				c.end(fmt.Errorf("the way to the relay inside the job was lost: %w", noEOF(err)))
-				return
-			}
 		}
 	}
-}
-
-// take exchanges the frames to send for those that were sent.
-func (c *Conn) take(sent []byte) []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sending := c.out
-	c.out = sent[:0]
-	c.room.Broadcast()
-	return sending
 }
 
 func (c *Conn) ping() {
 	c.mu.Lock()
-	c.unanswered++
-	lost := c.unanswered > maxUnanswered
-	c.sendLocked(0, kindPing, nil)
-	c.mu.Unlock()
-	if lost {
-		c.end(errSilent)
+	defer c.mu.Unlock()
+	if c.stream.way == nil {
+		return
 	}
+	if c.unanswered++; c.unanswered > maxUnanswered {
+		c.stream.loseLocked(errSilent)
+		return
+	}
+	c.sendLocked(0, kindPing, nil)
+	c.acknowledgeLocked()
 }

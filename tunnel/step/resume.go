@@ -1,0 +1,97 @@
+package step
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"tunctl/internal/api"
+)
+
+// ErrGone is the error of [Conn.Resume] if the relay has ended meanwhile.
+var ErrGone = errors.New("the relay inside the job ended while there was no way to it")
+
+// errNoWayBack is that of a relay which must not outlive its way.
+var errNoWayBack = errors.New("the relay inside the job cannot be resumed")
+
+// longestAnswer bounds the relay's answer to a client that comes back.
+const longestAnswer = 4 << 10
+
+// Lost is closed when the way to the relay is lost. After Resume there is another.
+func (c *Conn) Lost() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream.way == nil {
+		return closed
+	}
+	return c.stream.way.lost
+}
+
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Resume continues over another way: rw is a process on the same node that runs
+// [Command]. The way before may still seem to work; it is given up. All channels continue;
+// nothing of what they carry is lost or comes twice. If Resume fails, it has closed rw, and
+// can be tried again, unless the error is [ErrGone]: then the connection has ended.
+func (c *Conn) Resume(ctx context.Context, rw io.ReadWriteCloser) error {
+	c.resuming.Lock()
+	defer c.resuming.Unlock()
+	c.mu.Lock()
+	resumes, ended := c.stream.resumes, c.ended
+	if resumes {
+		c.stream.loseLocked(nil) // from here on nothing is received
+	}
+	request := comeback{Mark: newMark(), ticket: c.ticket, Received: c.stream.received}
+	c.mu.Unlock()
+	if !resumes || ended {
+		_ = rw.Close()
+		if ended {
+			return c.down()
+		}
+		return errNoWayBack
+	}
+	err := whileOpen(ctx, rw, func() error {
+		in, err := send(rw, connector, request.Mark, request)
+		if err != nil {
+			return err
+		}
+		return c.continueOver(rw, in)
+	})
+	if errors.Is(err, ErrGone) || errors.Is(err, errBroken) {
+		c.end(err)
+	}
+	return err
+}
+
+// continueOver reads the relay's answer.
+func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
+	line, err := api.ReadLine(in, longestAnswer)
+	if err != nil {
+		return fmt.Errorf("the relay inside the job did not let its client come back: %w", noEOF(err))
+	}
+	var answer continuation
+	if json.Unmarshal([]byte(line), &answer) != nil {
+		return errBroken
+	}
+	if answer.Gone {
+		return ErrGone
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return c.downLocked()
+	}
+	if !c.stream.continueLocked(answer.Received) {
+		return fmt.Errorf("%w: it has what it was not sent", errBroken)
+	}
+	c.unanswered = 0
+	c.stream.openLocked(newWay(rw, in))
+	return nil
+}

@@ -1,0 +1,267 @@
+//go:build linux
+
+package step
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// resumable is a relay whose way can be cut.
+type resumable struct {
+	*Conn
+	relay *process
+	way   *process // the relay itself, or the connector
+}
+
+func newResumable(t *testing.T) *resumable {
+	t.Helper()
+	p := newProcess(t)
+	c, err := Start(t.Context(), p, Options{Resumable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &resumable{Conn: c, relay: p, way: p}
+	t.Cleanup(func() {
+		_ = c.Close()
+		if err := p.ended(); err != nil || p.stderr.Len() > 0 {
+			t.Errorf("the relay ended: %v, stderr %q", err, p.stderr)
+		}
+	})
+	return r
+}
+
+// cut ends the way, as the end of an SSH connection does.
+func (r *resumable) cut() {
+	_ = r.way.Close()
+	<-r.Lost()
+}
+
+// resume comes back over a new way. It needs no cut before it: nobody may report one.
+func (r *resumable) resume(t *testing.T) {
+	t.Helper()
+	p := newProcess(t)
+	t.Cleanup(func() { _ = r.Close() }) // while there is the way
+	if err := r.Resume(context.WithoutCancel(t.Context()), p); err != nil {
+		t.Fatalf("%v; stderr %q", err, p.stderr)
+	}
+	r.way = p
+}
+
+func TestAShellContinuesAfterTheWayWasLost(t *testing.T) {
+	c := newResumable(t)
+	shell := newSession(t, c.Conn)
+	shell.must(t, "pty-req", ptyRequest{Term: "xterm", Columns: 80, Rows: 24, Modes: "\x35\x00\x00\x00\x00\x00"})
+	shell.must(t, "exec", text{"x=kept; echo $$; while read line; do echo $x $line; done"})
+	pid := started(t, shell)
+	for _, way := range []string{"a cut that is seen", "a cut that nobody reports"} {
+		if strings.HasSuffix(way, "seen") {
+			c.cut()
+		}
+		if !alive(pid) {
+			t.Fatalf("after %s the shell has ended", way)
+		}
+		c.resume(t)
+		_, _ = io.WriteString(shell, way+"\n")
+		readUntil(t, shell, "kept "+way)
+	}
+	_ = shell.Close()
+	awaitEnd(t, pid)
+}
+
+// TestNothingIsLostOrComesTwice cuts the way in the middle of whatever passes.
+func TestNothingIsLostOrComesTwice(t *testing.T) {
+	c := newResumable(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed", seed)
+	random := mathrand.New(mathrand.NewPCG(seed, 0))
+	data := make([]byte, 12<<20)
+	_, _ = rand.Read(data)
+	echo := run(t, c.Conn, "cat")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = echo.Write(data)
+		_ = echo.CloseWrite()
+	})
+	var got bytes.Buffer
+	// The reader waits at each of these places for a cut and a new way.
+	for range 20 {
+		_, _ = io.CopyN(&got, echo, random.Int64N(1<<20))
+		if random.IntN(2) == 0 {
+			c.cut()
+		}
+		c.resume(t)
+	}
+	rest, _ := io.ReadAll(echo)
+	wg.Wait()
+	got.Write(rest)
+	if !bytes.Equal(got.Bytes(), data) {
+		t.Errorf("%d bytes came back, of %d, or others", got.Len(), len(data))
+	}
+	if exit := echo.exit(t); exit != "status 0" {
+		t.Error(exit)
+	}
+}
+
+func TestAProgramThatEndsDuringACutHasItsOutputAndExit(t *testing.T) {
+	c := newResumable(t)
+	signal := filepath.Join(t.TempDir(), "go")
+	p := run(t, c.Conn, "echo $$; until [ -e "+signal+" ]; do sleep 0.02; done; seq 50000; exit 7")
+	pid := started(t, p)
+	c.cut()
+	if err := os.WriteFile(signal, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, pid)
+	c.resume(t)
+	out, _ := p.all(t)
+	if lines := strings.Count(out, "\n"); lines != 50000 || !strings.HasSuffix(out, "\n50000\n") {
+		t.Errorf("%d lines, the last %q", lines, out[max(0, len(out)-10):])
+	}
+	if exit := p.exit(t); exit != "status 7" {
+		t.Error(exit)
+	}
+}
+
+// TestOneThatWritesMuchWaitsAndOthersGoOn: a channel may fill its window while nobody
+// takes anything, whatever the others do.
+func TestOneThatWritesMuchWaitsAndOthersGoOn(t *testing.T) {
+	c := newResumable(t)
+	much := run(t, c.Conn, "echo $$; read line; exec head -c 8000000 /dev/zero")
+	waits := started(t, much)
+	few := run(t, c.Conn, "echo $$; read line; head -c 1000000 /dev/zero")
+	ends := started(t, few)
+	c.cut()
+	for _, p := range []*program{much, few} {
+		_, _ = io.WriteString(p, "go\n") // it is kept, too
+	}
+	if !alive(waits) || !alive(ends) {
+		t.Fatal("a program has ended")
+	}
+	c.resume(t)
+	for p, want := range map[*program]int{much: 8000000, few: 1000000} {
+		if out, _ := p.all(t); len(out) != want {
+			t.Errorf("%d bytes, want %d", len(out), want)
+		}
+	}
+}
+
+func TestARelayThatIsGoneIsSaid(t *testing.T) {
+	c := newResumable(t)
+	sleeper := run(t, c.Conn, "sleep 600")
+	_ = c.relay.cmd.Process.Kill()
+	_ = c.relay.ended()
+	<-c.Lost()
+	if err := c.Resume(t.Context(), newProcess(t)); !errors.Is(err, ErrGone) {
+		t.Error(err)
+	}
+	<-c.Done()
+	if _, err := sleeper.Read(make([]byte, 1)); !errors.Is(err, ErrGone) {
+		t.Error(err)
+	}
+	if err := c.Resume(t.Context(), newProcess(t)); !errors.Is(err, ErrGone) {
+		t.Error(err)
+	}
+	c.relay.ended = func() error { return nil } // it was killed
+	c.relay.stderr.Reset()
+}
+
+func TestARelayIsResumedOnlyWithItsSecret(t *testing.T) {
+	c := newResumable(t)
+	shell := run(t, c.Conn, "echo $$; cat")
+	started(t, shell)
+	secret := c.ticket.Secret
+	for _, wrong := range []string{"", "another"} {
+		c.ticket.Secret = wrong
+		if err := c.Resume(t.Context(), newProcess(t)); err == nil || errors.Is(err, ErrGone) {
+			t.Errorf("with secret %q: %v", wrong, err)
+		}
+	}
+	c.ticket.Secret = secret
+	c.resume(t)
+	_, _ = io.WriteString(shell, "still there\n")
+	readUntil(t, shell, "still there")
+}
+
+func TestAnotherUserCannotResume(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	c := newResumable(t)
+	shell := run(t, c.Conn, "echo $$; cat")
+	started(t, shell)
+	// Its own connector would not even ask.
+	in, err := send(newShellAs(t, 65534), strings.Replace(connector, "uid == os.getuid()", "True", 1), "mark", comeback{Mark: "mark", ticket: c.ticket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest, _ := io.ReadAll(in); len(rest) > 0 {
+		t.Errorf("the relay answered another user: %q", rest)
+	}
+	_, _ = io.WriteString(shell, "still there\n")
+	readUntil(t, shell, "still there")
+}
+
+// answered waits for the answer to a ping.
+func (c *Conn) answered(t *testing.T) {
+	t.Helper()
+	c.ping()
+	waiting := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.unanswered > 0
+	}
+	for late := time.Now().Add(longest); waiting(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("no answer")
+		}
+	}
+}
+
+func newShellAs(t *testing.T, uid int) *process {
+	t.Helper()
+	return newShell(t, fmt.Sprintf("cd /; exec setpriv --reuid %d --regid %[1]d --clear-groups sh -c '%s'", uid, Command()))
+}
+
+func TestARelayWaitsForItsClientOnlySoLong(t *testing.T) {
+	p := newProcess(t)
+	c, err := start(t.Context(), p, Options{Resumable: true}, time.Second, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := started(t, run(t, c, "echo $$; sleep 600; true"))
+	_ = p.Close()
+	if err := p.ended(); err != nil { // outside of the job
+		t.Error(err)
+	}
+	awaitEnd(t, pid)
+	_ = c.Close()
+}
+
+func TestARelayThatNobodyUsesEndsWithItsWay(t *testing.T) {
+	p := newProcess(t)
+	c, err := Start(t.Context(), p, Options{Resumable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _, exit := output(t, c, "echo done"); out != "done\n" || exit != "status 0" {
+		t.Error(out, exit)
+	}
+	c.answered(t) // and that was acknowledged before
+	_ = p.Close()
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
+}
