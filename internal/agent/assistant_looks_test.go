@@ -16,7 +16,7 @@ import (
 func TestAThousandLooksInTenMinutesCostTheHostsNothing(t *testing.T) {
 	t.Setenv("PATH", "") // without the ssh program, which would run in real time
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuest(t)
+		g := newWorkday(t)
 		g.up()
 		g.until(8, 30)
 		synctest.Wait()
@@ -47,13 +47,13 @@ func TestAThousandLooksInTenMinutesCostTheHostsNothing(t *testing.T) {
 	})
 }
 
-func statusOf(g *guest) *api.Status {
+func statusOf(g *workday) *api.Status {
 	st := g.agent.server.status()
 	return &st
 }
 
 // asked is how often the hosts were used, in any way, so far.
-func (g *guest) asked() int {
+func (g *workday) asked() int {
 	sum := 0
 	for _, h := range g.hosts {
 		h.mu.Lock()

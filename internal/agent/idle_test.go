@@ -10,10 +10,10 @@ import (
 	"tunctl/internal/api"
 )
 
-// idleGuest is a guest with these sessions up, which have idle = "30m" and jobs that run.
-func idleGuest(t *testing.T, sessions ...string) *guest {
+// idleWorkday is a working day of a user with these sessions up, which have idle = "30m" and jobs that run.
+func idleWorkday(t *testing.T, sessions ...string) *workday {
 	t.Helper()
-	g := runningGuest(t)
+	g := runningWorkday(t)
 	for i := range g.agent.settings.Config().Sessions {
 		g.agent.settings.Config().Sessions[i].Idle = 30 * time.Minute
 	}
@@ -22,7 +22,7 @@ func idleGuest(t *testing.T, sessions ...string) *guest {
 }
 
 // idleNotices are the notices about idle jobs so far.
-func (g *guest) idleNotices() []string {
+func (g *workday) idleNotices() []string {
 	synctest.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,7 +36,7 @@ func (g *guest) idleNotices() []string {
 }
 
 // on changes what the jobs on a host do.
-func (g *guest) on(host string, change func(h *simHost)) {
+func (g *workday) on(host string, change func(h *simHost)) {
 	h := g.hosts[host]
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -44,7 +44,7 @@ func (g *guest) on(host string, change func(h *simHost)) {
 }
 
 // readings is how often jobs on a host were measured.
-func (g *guest) readings(host string) (n int) {
+func (g *workday) readings(host string) (n int) {
 	g.on(host, func(h *simHost) { n = h.readings })
 	return n
 }
@@ -52,7 +52,7 @@ func (g *guest) readings(host string) (n int) {
 func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := idleGuest(t, "alpha-0")
+		g := idleWorkday(t, "alpha-0")
 		g.until(8, 29)
 		if told := g.idleNotices(); len(told) != 0 {
 			t.Fatalf("too early: %q", told)
@@ -105,7 +105,7 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 func TestAJobInUseIsNotIdle(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := idleGuest(t, "alpha-0", "beta-0", "gamma-0", "mfa-0")
+		g := idleWorkday(t, "alpha-0", "beta-0", "gamma-0", "mfa-0")
 		g.until(8, 1)
 		g.on("alpha", func(h *simHost) { h.computes = true })
 		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
@@ -126,7 +126,7 @@ func TestAJobInUseIsNotIdle(t *testing.T) {
 func TestAJobThatCannotBeMeasuredIsNotCalledIdle(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := idleGuest(t, "alpha-0", "beta-0")
+		g := idleWorkday(t, "alpha-0", "beta-0")
 		g.until(8, 1)
 		g.hosts["alpha"].restart()
 		g.on("beta", func(h *simHost) { h.noSteps = true })
@@ -145,7 +145,7 @@ func TestAJobThatCannotBeMeasuredIsNotCalledIdle(t *testing.T) {
 func TestAJobThatIsMeasuredLateIsStillToldToBeIdle(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := idleGuest(t, "alpha-0")
+		g := idleWorkday(t, "alpha-0")
 		g.on("alpha", func(h *simHost) { h.noSteps = true })
 		g.until(8, 35)
 		synctest.Wait()
@@ -163,7 +163,7 @@ func TestAJobThatIsMeasuredLateIsStillToldToBeIdle(t *testing.T) {
 func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := runningGuest(t)
+		g := runningWorkday(t)
 		g.up("alpha-0", "beta-0")
 		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
 		g.until(8, 10)

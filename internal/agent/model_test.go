@@ -565,7 +565,7 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 			t.Setenv("TMPDIR", shm) // thousands of small files are written, and synced
 		}
 	}
-	keyFile, key := guestKey(t, t.TempDir())
+	keyFile, key := workdayKey(t, t.TempDir())
 	dialects := []modelDialect{modelSlurm{}, modelPBS{}, modelGridEngine{}}
 	first, n := modelSequences(t)
 	t.Logf("seeds %d to %d", first, first+n-1)
@@ -596,7 +596,7 @@ func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
 
 func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *modelLaptop)) {
 	t.Setenv("PATH", t.TempDir())
-	keyFile, key := guestKey(t, t.TempDir())
+	keyFile, key := workdayKey(t, t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1, dialect, keyFile, key)
 		m.cluster.skew, m.cluster.limit = 0, time.Hour

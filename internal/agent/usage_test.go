@@ -20,7 +20,7 @@ import (
 
 // look opens a stream of what jobs use. The function that it returns closes it, and
 // returns what came.
-func (g *guest) look(session string) func() []api.Usage {
+func (g *workday) look(session string) func() []api.Usage {
 	ctx, cancel := context.WithCancel(g.t.Context())
 	out := httptest.NewRecorder()
 	done := make(chan struct{})
@@ -43,12 +43,12 @@ func (g *guest) look(session string) func() []api.Usage {
 	}
 }
 
-// runningGuest is a guest whose jobs all run from the start, without random intervals.
-func runningGuest(t *testing.T) *guest {
+// runningWorkday is a working day of a user whose jobs all run from the start, without random intervals.
+func runningWorkday(t *testing.T) *workday {
 	t.Helper()
 	limits := DefaultLimits()
 	limits.Jobs.Jitter = 0
-	g := guestWith(t, limits)
+	g := workdayWith(t, limits)
 	for _, h := range g.hosts {
 		for i := range h.jobs {
 			h.jobs[i].start = g.since
@@ -58,7 +58,7 @@ func runningGuest(t *testing.T) *guest {
 }
 
 // hour is what the hosts saw in an hour of ten sessions, with that many streams open.
-func (g *guest) hour(streams int) map[string]map[string]int {
+func (g *workday) hour(streams int) map[string]map[string]int {
 	g.up()
 	g.until(8, 5)
 	var ends []func() []api.Usage
@@ -99,8 +99,8 @@ func (g *guest) hour(streams int) map[string]map[string]int {
 func TestLookingAtTenSessionsAsksTheSchedulerNothing(t *testing.T) {
 	t.Setenv("PATH", "") // without the ssh program, which would run in real time
 	var without, with map[string]map[string]int
-	synctest.Test(t, func(t *testing.T) { without = runningGuest(t).hour(0) })
-	synctest.Test(t, func(t *testing.T) { with = runningGuest(t).hour(2) })
+	synctest.Test(t, func(t *testing.T) { without = runningWorkday(t).hour(0) })
+	synctest.Test(t, func(t *testing.T) { with = runningWorkday(t).hour(2) })
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "AN HOUR OF TEN SESSIONS\t\tNOBODY LOOKS\tTWO LOOK\t")
 	for _, host := range slices.Sorted(maps.Keys(with)) {
@@ -125,7 +125,7 @@ func TestLookingAtTenSessionsAsksTheSchedulerNothing(t *testing.T) {
 func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := runningGuest(t)
+		g := runningWorkday(t)
 		g.up("alpha-0", "alpha-1")
 		g.until(8, 30)
 		alpha := g.hosts["alpha"]
@@ -169,7 +169,7 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 func TestWhatTheSchedulerCountsIsComparedWithItsOwnFigures(t *testing.T) {
 	t.Setenv("PATH", "")
 	synctest.Test(t, func(t *testing.T) {
-		g := runningGuest(t)
+		g := runningWorkday(t)
 		g.up("alpha-0", "beta-0")
 		for _, host := range []string{"alpha", "beta"} {
 			g.on(host, func(h *simHost) { h.counted, h.computes = true, true })

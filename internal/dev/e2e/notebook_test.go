@@ -40,7 +40,7 @@ func notebookNamed(name string) string {
 // blocker takes both nodes whole, so that whatever comes after it must wait.
 const blocker = "#!/bin/bash\n#SBATCH --exclusive --nodes=2 --time=10:00 --output=/dev/null\nsleep 600\n"
 
-func TestTheWorkshopsNotebookOnRealParts(t *testing.T) {
+func TestTheCoursesNotebookOnRealParts(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
 	t.Parallel()
 	l := newLaptop(t, notebookConfig)

@@ -113,7 +113,7 @@ func TestALoginIsPartOfTheJobWhereTheNodeAdoptsIt(t *testing.T) {
 	}
 }
 
-func TestSrunOfAnotherReleaseIsPlayed(t *testing.T) {
+func TestSrunOfAnotherReleaseIsFaked(t *testing.T) {
 	t.Parallel()
 	lab := Start(t)
 	id := lab.Submit("#!/bin/sh\nsleep 600\n", "--nodelist=cn01")

@@ -12,16 +12,16 @@ import (
 	"tunctl/internal/dev/real"
 )
 
-// workshop is where releases are made that more than one test looks at.
-var workshop string
+// shared is where releases are made that more than one test looks at.
+var shared string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "tunctl-workshop-")
+	dir, err := os.MkdirTemp("", "tunctl-shared-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	workshop = dir
+	shared = dir
 	code := m.Run()
 	if err := os.RemoveAll(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // between two builds because somebody saves a file.
 func source(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(workshop, "source")
+	dir := filepath.Join(shared, "source")
 	if _, err := os.Stat(dir); err == nil {
 		return dir
 	}
@@ -53,7 +53,7 @@ func source(t *testing.T) string {
 func newRelease(t *testing.T, version string) *release {
 	t.Helper()
 	return &release{
-		source: source(t), out: filepath.Join(workshop, version), version: version, commit: "0123456789abcdef",
+		source: source(t), out: filepath.Join(shared, version), version: version, commit: "0123456789abcdef",
 		date: time.Date(2026, 11, 15, 4, 0, 0, 0, time.UTC), platforms: []platform{{"linux", runtime.GOARCH}},
 		packages: real.Wanted(), maintainer: nobody, say: t.Logf,
 	}

@@ -30,10 +30,10 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// guest is a person with ten sessions on five login nodes, and their laptop: the real
+// workday is a person with ten sessions on five login nodes, and their laptop: the real
 // agent with the limits for real hosts, on a simulated clock and network. One of the login
 // nodes, "mfa", wants a one-time code.
-type guest struct {
+type workday struct {
 	t     *testing.T
 	agent *Agent
 	hosts map[string]*simHost
@@ -47,21 +47,21 @@ type guest struct {
 }
 
 const (
-	guestCode = "123456"
-	// guestBytes is how many bytes a host may see in an hour while nobody uses a page.
-	guestBytes = 1 << 20
+	oneTimeCode = "123456"
+	// quietBytes is how many bytes a host may see in an hour while nobody uses a page.
+	quietBytes = 1 << 20
 )
 
-func newGuest(t *testing.T) *guest {
+func newWorkday(t *testing.T) *workday {
 	t.Helper()
-	return guestWith(t, DefaultLimits())
+	return workdayWith(t, DefaultLimits())
 }
 
-func guestWith(t *testing.T, limits Limits) *guest {
+func workdayWith(t *testing.T, limits Limits) *workday {
 	t.Helper()
 	dir := t.TempDir()
-	keyFile, key := guestKey(t, dir)
-	g := &guest{t: t, hosts: map[string]*simHost{}, names: []string{"alpha", "beta", "gamma", "delta", "mfa"}, codes: map[int]int{}, since: time.Now(), hours: 5}
+	keyFile, key := workdayKey(t, dir)
+	g := &workday{t: t, hosts: map[string]*simHost{}, names: []string{"alpha", "beta", "gamma", "delta", "mfa"}, codes: map[int]int{}, since: time.Now(), hours: 5}
 	if os.Getenv("TUNCTL_WHOLE_DAY") != "" { // as in `make bench`
 		g.hours = 10
 	}
@@ -70,7 +70,7 @@ func guestWith(t *testing.T, limits Limits) *guest {
 	for _, name := range g.names {
 		code := ""
 		if name == "mfa" {
-			code = guestCode
+			code = oneTimeCode
 		}
 		h := newSimHost(t, name, key, code)
 		g.hosts[name] = h
@@ -98,7 +98,7 @@ func guestWith(t *testing.T, limits Limits) *guest {
 	return g
 }
 
-func guestKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
+func workdayKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -120,7 +120,7 @@ func guestKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
 }
 
 // start runs the agent without its socket, which would hold the simulated clock.
-func (g *guest) start(paths home.Paths, sshConfig string, limits Limits) {
+func (g *workday) start(paths home.Paths, sshConfig string, limits Limits) {
 	g.t.Helper()
 	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: limits, Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
 		Dial:   dialSim(g.hosts),
@@ -147,7 +147,7 @@ func (g *guest) start(paths home.Paths, sshConfig string, limits Limits) {
 }
 
 // answer enters a code for every question.
-func (g *guest) answer(person *events.Subscriber) {
+func (g *workday) answer(person *events.Subscriber) {
 	for e := range person.C {
 		if e.Type == api.EventNotice {
 			g.mu.Lock()
@@ -156,7 +156,7 @@ func (g *guest) answer(person *events.Subscriber) {
 		}
 		if e.Type == api.EventPrompt {
 			g.codes[g.hosts["mfa"].hour()]++
-			if err := g.agent.server.prompts.Answer(e.Prompt.ID, api.Answer{Text: guestCode}); err != nil {
+			if err := g.agent.server.prompts.Answer(e.Prompt.ID, api.Answer{Text: oneTimeCode}); err != nil {
 				g.t.Error(err)
 			}
 		}
@@ -165,7 +165,7 @@ func (g *guest) answer(person *events.Subscriber) {
 
 // up brings sessions up, by default all. Their listeners are open and not served: to wait for a client
 // would hold the simulated clock.
-func (g *guest) up(only ...string) {
+func (g *workday) up(only ...string) {
 	g.t.Helper()
 	for _, c := range g.agent.settings.Config().Sessions {
 		if len(only) > 0 && !slices.Contains(only, c.Name) {
@@ -194,7 +194,7 @@ func (g *guest) up(only ...string) {
 }
 
 // login is what the person does when a host waits for them.
-func (g *guest) login() {
+func (g *workday) login() {
 	for _, name := range g.names {
 		if g.agent.pool.Host(name).Status().State == api.HostNeedsLogin {
 			_, _ = g.agent.server.handleLogin(g.t.Context(), api.LoginRequest{Host: name}) // its result shows in the counts
@@ -203,12 +203,12 @@ func (g *guest) login() {
 }
 
 // until lets the time pass until an hour of the day, which begins at 8.
-func (g *guest) until(hour, minute int) {
+func (g *workday) until(hour, minute int) {
 	time.Sleep(time.Until(g.since.Add(time.Duration(hour-8)*time.Hour + time.Duration(minute)*time.Minute)))
 }
 
 // offline takes the network away for a while: the laptop sleeps, or its VPN is down.
-func (g *guest) offline(d time.Duration) {
+func (g *workday) offline(d time.Duration) {
 	for _, h := range g.hosts {
 		h.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
 	}
@@ -217,7 +217,7 @@ func (g *guest) offline(d time.Duration) {
 }
 
 // roam is another address: new connections work, old ones are silent.
-func (g *guest) roam() {
+func (g *workday) roam() {
 	for _, h := range g.hosts {
 		h.unreachable(nil)
 	}
@@ -225,7 +225,7 @@ func (g *guest) roam() {
 }
 
 // day is a working day.
-func (g *guest) day() {
+func (g *workday) day() {
 	g.up()
 	g.until(9, 10)
 	g.offline(30 * time.Minute) // the lid is closed on the way to the office
@@ -263,7 +263,7 @@ func (g *guest) day() {
 }
 
 // limit is the most of a use in an hour that docs/cluster.md allows.
-func (g *guest) limit(h *simHost, what string, hour int) int {
+func (g *workday) limit(h *simHost, what string, hour int) int {
 	l := DefaultLimits()
 	reconnects := h.uses[simUse{"logins", hour}]
 	sessions := 2
@@ -280,7 +280,7 @@ func (g *guest) limit(h *simHost, what string, hour int) int {
 		log := int(l.Jobs.StatSlowAfter/l.Jobs.Stat) + first + int(time.Hour/l.Jobs.LogSettled)
 		return g.limit(h, "queries", hour) + sessions*log + reconnects*(1+sessions*first)
 	case "bytes":
-		return guestBytes
+		return quietBytes
 	}
 	return 0
 }
@@ -290,7 +290,7 @@ func (g *guest) limit(h *simHost, what string, hour int) int {
 func TestAWorkingDayStaysWithinTheDocumentedLimits(t *testing.T) {
 	t.Setenv("PATH", "") // without the ssh program, which would run in real time
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuest(t)
+		g := newWorkday(t)
 		g.day()
 		synctest.Wait()
 		for _, s := range g.agent.server.status().Sessions {
@@ -306,7 +306,7 @@ func TestAWorkingDayStaysWithinTheDocumentedLimits(t *testing.T) {
 }
 
 // check compares what the hosts have seen with the limits.
-func (g *guest) check() {
+func (g *workday) check() {
 	l := DefaultLimits()
 	for _, name := range g.names {
 		h := g.hosts[name]
@@ -341,7 +341,7 @@ func apart(t *testing.T, what string, at []time.Time, least time.Duration) {
 }
 
 // print prints what each host has seen in each hour, beside the limit.
-func (g *guest) print() {
+func (g *workday) print() {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "A GUEST'S DAY\t\t")
 	for hour := range g.hours {
