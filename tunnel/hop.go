@@ -43,7 +43,7 @@ func newHop(login *Host, names []string) *Hop {
 	return &Hop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
 }
 
-// ErrTargetSilent: the node was reached, but the target does not respond.
+// ErrTargetSilent means that the node was reached, but the target does not respond.
 var ErrTargetSilent = errors.New("the node was reached, but nothing responded there")
 
 // Dial connects to an address as the node sees it. Its errors are those of [Host.Dial], or a

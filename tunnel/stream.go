@@ -122,8 +122,8 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// ReadLine reads a line of the command's output, which is not longer than max.
-func (s *Stream) ReadLine(max int) (string, error) { return api.ReadLine(s.out, max) }
+// ReadLine reads a line of the command's output, which is not longer than most.
+func (s *Stream) ReadLine(most int) (string, error) { return api.ReadLine(s.out, most) }
 
 // Exited is closed once the command has ended.
 func (s *Stream) Exited() <-chan struct{} { return s.exited }

@@ -12,11 +12,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// CompletionWord, as the last word of a command line and with =WORD, the word at the cursor,
-// requests completion. The words before it are only read: no command runs, whatever they are.
+// CompletionWord requests completion, as the last word of a command line and with =WORD, the
+// word at the cursor. The words before it are only read: no command runs, whatever they are.
 const CompletionWord = "--generate-bash-completion"
 
-// FilesToo, as the last line of the output, makes the shell offer local file names too.
+// FilesToo makes the shell offer local file names too, as the last line of the output.
 const FilesToo = ":files"
 
 // candidate is a word that may follow, with a short description.
@@ -28,6 +28,7 @@ type Candidates struct {
 	Files bool // and local file names
 }
 
+// Add adds a word.
 func (o *Candidates) Add(word, about string) { o.list = append(o.list, candidate{word, about}) }
 
 // Complete prints the candidates that begin with the word at the cursor, one per line.

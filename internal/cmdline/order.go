@@ -92,6 +92,7 @@ func (l level) below(c *cli.Command) level {
 // isRoot reports whether no command was typed yet.
 func (l level) isRoot() bool { return l.name == l.app.Name }
 
+// FindCommand returns the command of that name or alias; nil: there is none.
 func FindCommand(commands []*cli.Command, name string) *cli.Command {
 	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(name) })
 	if i < 0 {

@@ -63,7 +63,7 @@ func (st *setup) siteOf(ctx context.Context, host string) (configs.Site, error) 
 	if scheduler == "" && st.looks {
 		return configs.Site{Verified: true}, nil // known after the login
 	}
-	scheduler, err := st.asker.answer(ctx, schedulerQuestion(host), scheduler)
+	scheduler, err := st.answer(ctx, schedulerQuestion(host), scheduler)
 	if err != nil {
 		return configs.Site{}, err
 	}
@@ -117,7 +117,7 @@ func (st *setup) askHost(ctx context.Context, s configs.Site) (string, error) {
 			q.Default = u.Username
 		}
 	}
-	name, err := st.asker.answer(ctx, q, st.User)
+	name, err := st.answer(ctx, q, st.User)
 	return name + "@" + host, err
 }
 
@@ -132,7 +132,7 @@ func (st *setup) askEntrance(ctx context.Context, s configs.Site) (string, error
 			st.Say("tunctl knows the name of no login node of %s; its portal is %s", s.Title, s.Portal)
 		}
 		q := configs.Question{Name: "host", Kind: configs.AskWord, Required: true, Ask: "The address of the login node, or a host of your ssh config?"}
-		return st.asker.answer(ctx, q, "")
+		return st.answer(ctx, q, "")
 	}
 	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
@@ -141,7 +141,7 @@ func (st *setup) askEntrance(ctx context.Context, s configs.Site) (string, error
 			st.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
 		}
 	}
-	name, err := st.asker.answer(ctx, q, st.entrance)
+	name, err := st.answer(ctx, q, st.entrance)
 	if err != nil {
 		return "", err
 	}

@@ -51,7 +51,7 @@ func (st *setup) foundSite(ctx context.Context, scheduler string) (configs.Site,
 	known := st.Config.Host(st.plan.host)
 	if scheduler == "" && known.Site == "" {
 		var err error
-		if scheduler, err = st.asker.answer(ctx, schedulerQuestion(st.plan.host), ""); err != nil {
+		if scheduler, err = st.answer(ctx, schedulerQuestion(st.plan.host), ""); err != nil {
 			return configs.Site{}, err
 		}
 		st.Say("Set scheduler = %q in [host.%s] if it is not found later either: `tunctl config edit`", scheduler, st.plan.host)

@@ -90,6 +90,7 @@ func errorLines(res remote.Result) string {
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
 
+// RefusalHints makes hints of rows: a pattern of a refusal, without case, and what to do.
 func RefusalHints(rows [][2]string) []RefusalHint {
 	list := make([]RefusalHint, len(rows))
 	for i, row := range rows {
@@ -98,6 +99,7 @@ func RefusalHints(rows [][2]string) []RefusalHint {
 	return list
 }
 
+// Hints and patterns of several schedulers.
 const (
 	WindowsLines = "the script has Windows line endings: convert it with dos2unix"
 	DiskFull     = `quota|disk (?:space|full)|no space left`
@@ -123,6 +125,7 @@ type Reason struct {
 	Never bool
 }
 
+// Hint is what a person reads about it.
 func (r Reason) Hint() string {
 	if r.Never && !r.Held {
 		return api.HintNeverStarts + ": " + strings.Replace(r.Words, "the job asks", "it asks", 1)
@@ -149,8 +152,10 @@ func BestMatch(known []WaitReason, lines ...string) (WaitReason, string) {
 	return WaitReason{}, ""
 }
 
+// SuspendedHint is that of a suspended job.
 const SuspendedHint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
 
+// ExitHint is that of a job whose script failed.
 func ExitHint(status int) string {
 	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
 }

@@ -88,31 +88,55 @@ type Scheduler interface {
 // Basic is what a Scheduler does that only some schedulers can do otherwise.
 type Basic struct{}
 
+// WithName implements [Scheduler].
 func (Basic) WithName(_ context.Context, _ *remote.Shell, jobs []api.Job, _ string) ([]api.Job, error) {
 	return jobs, nil
 }
 
+// Details implements [Scheduler].
 func (Basic) Details(context.Context, *remote.Shell, []string) ([]api.Job, error) { return nil, nil }
-func (Basic) PerRound(int) int                                                    { return 0 }
-func (Basic) Demand(OptionSet) Demand                                             { return Demand{} }
-func (Basic) IDsIn(map[string]string) []string                                    { return nil }
-func (Basic) ReadDiscovery(*Discovery, *api.Look)                                 {}
-func (Basic) ExplainGone(*api.Job, bool) bool                                     { return false }
 
-func (Basic) TestStart(context.Context, *remote.Shell, Trial) (Start, error) { //nolint:unparam // what Slurm answers can fail
+// PerRound implements [Scheduler].
+func (Basic) PerRound(int) int { return 0 }
+
+// Demand implements [Scheduler].
+func (Basic) Demand(OptionSet) Demand { return Demand{} }
+
+// IDsIn implements [Scheduler].
+func (Basic) IDsIn(map[string]string) []string { return nil }
+
+// ReadDiscovery implements [Scheduler].
+func (Basic) ReadDiscovery(*Discovery, *api.Look) {}
+
+// ExplainGone implements [Scheduler].
+func (Basic) ExplainGone(*api.Job, bool) bool { return false }
+
+// TestStart implements [Scheduler].
+func (Basic) TestStart(context.Context, *remote.Shell, Trial) (Start, error) {
 	return Start{Words: "the scheduler does not tell when a job would start"}, nil
 }
 
-func (Basic) AddClusters([]string) bool                                       { return false }
-func (Basic) ArrayOf(id string) string                                        { return id }
-func (Basic) IsTaskRange(string) bool                                         { return false }
-func (Basic) TaskRef(job api.Job) string                                      { return job.Ref() }
+// AddClusters implements [Scheduler].
+func (Basic) AddClusters([]string) bool { return false }
+
+// ArrayOf implements [Scheduler].
+func (Basic) ArrayOf(id string) string { return id }
+
+// IsTaskRange implements [Scheduler].
+func (Basic) IsTaskRange(string) bool { return false }
+
+// TaskRef implements [Scheduler].
+func (Basic) TaskRef(job api.Job) string { return job.Ref() }
+
+// Processes implements [Scheduler].
 func (Basic) Processes(context.Context, *remote.Shell, string) ([]int, error) { return nil, nil }
 
+// StepOutput implements [Scheduler].
 func (Basic) StepOutput(context.Context, *remote.Shell, string) ([]byte, error) {
 	return nil, ErrNoSteps
 }
 
+// Usage implements [Scheduler].
 func (Basic) Usage(context.Context, *remote.Shell, string, int) (Usage, error) {
 	return Usage{}, ErrNoUsage
 }

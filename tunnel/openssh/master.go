@@ -66,7 +66,8 @@ func Prepare(ctx context.Context, c Command) (*Master, error) {
 	} else {
 		args = append(args, "-o", "BatchMode=yes")
 	}
-	m.cmd.Args = append(args, "--", c.Destination)
+	args = append(args, "--", c.Destination)
+	m.cmd.Args = args
 	return m, nil
 }
 

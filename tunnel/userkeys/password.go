@@ -26,13 +26,18 @@ type Passwords interface {
 // NoPasswords saves nothing.
 type NoPasswords struct{}
 
+// Password implements [Passwords].
 func (NoPasswords) Password(context.Context, string) (string, bool) { return "", false }
 
+// Keep implements [Passwords].
 func (NoPasswords) Keep(context.Context, string, string, api.Keep) error {
 	return fmt.Errorf("no password storage is available")
 }
 
-func (NoPasswords) SetRefused(string)       {}
+// SetRefused implements [Passwords].
+func (NoPasswords) SetRefused(string) {}
+
+// Refused implements [Passwords].
 func (NoPasswords) Refused(string) api.Keep { return api.KeepNot }
 
 // Password is the password of one login: the saved one, and what the user types.

@@ -28,6 +28,7 @@ type Subscriber struct {
 	gone chan struct{} // closed then, too
 }
 
+// NewHub returns a hub that nobody listens to yet.
 func NewHub() *Hub { return &Hub{subscribers: map[*Subscriber]bool{}} }
 
 // Subscribe adds a subscriber. It must read the status after this call, so that no change

@@ -18,6 +18,7 @@ type Prompts struct {
 	approvals approvals
 }
 
+// NewPrompts returns the questions that go to the clients of a hub.
 func NewPrompts(h *Hub) *Prompts { return &Prompts{hub: h} }
 
 // Prompt implements tunnel.Prompter. It asks through the client that caused the question,

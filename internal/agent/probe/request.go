@@ -101,7 +101,7 @@ func probeRequest(ctx context.Context, ep api.Endpoint) (*http.Request, error) {
 	if ep.App == "jupyter" {
 		u.Path = jupyterBase(u.Path) + "api/status"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil) //nolint:gosec // what the job announced is what is to be probed
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err == nil && ep.App == "jupyter" && !ep.Token.IsZero() {
 		req.Header.Set("Authorization", "token "+ep.Token.Reveal())
 	}

@@ -58,7 +58,7 @@ func foldersVersion(folders ...string) string {
 			version += err.Error()
 		}
 		for _, e := range entries {
-			info, err := os.Stat(filepath.Join(folder, e.Name())) //nolint:gosec // of the file behind a link, in the user's own folder
+			info, err := os.Stat(filepath.Join(folder, e.Name()))
 			if err != nil {
 				continue
 			}

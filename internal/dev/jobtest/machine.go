@@ -27,6 +27,7 @@ type Machine struct {
 	Scripts []string // the scripts, for counting
 }
 
+// NewMachine returns a machine with an empty home.
 func NewMachine(t *testing.T) *Machine {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
@@ -44,6 +45,7 @@ func NewMachine(t *testing.T) *Machine {
 	return m
 }
 
+// PathLine is the line of a start-up file that puts the machine's programs on the PATH.
 func (m *Machine) PathLine() string { return "PATH=" + posixsh.Quote(m.Bin) + ":$PATH\n" }
 
 // Program puts an sh script on the machine's PATH.
@@ -63,6 +65,7 @@ func (m *Machine) Write(t *testing.T, name, text string) {
 	}
 }
 
+// File is the path of a file; a relative name is in the home.
 func (m *Machine) File(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -70,6 +73,7 @@ func (m *Machine) File(name string) string {
 	return filepath.Join(m.Home, name)
 }
 
+// Read reads a file.
 func (m *Machine) Read(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(m.File(name))
@@ -79,6 +83,7 @@ func (m *Machine) Read(t *testing.T, name string) string {
 	return string(data)
 }
 
+// Command is a command as a login on the machine runs it.
 func (m *Machine) Command(ctx context.Context, command string) *exec.Cmd {
 	words := append(append([]string{}, m.Shell...), command)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
@@ -87,6 +92,7 @@ func (m *Machine) Command(ctx context.Context, command string) *exec.Cmd {
 	return cmd
 }
 
+// Run implements remote.Runner.
 func (m *Machine) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
 	m.mu.Lock()
 	m.Scripts = append(m.Scripts, string(stdin))

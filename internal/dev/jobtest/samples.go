@@ -360,6 +360,7 @@ func OnlyText(said string) func(name, want string) (string, bool, bool) {
 	}
 }
 
+// OnlyID compares the id of a job.
 func OnlyID(id string) func(name, want string) (string, bool, bool) {
 	return func(name, want string) (string, bool, bool) { return id, id == want, name == "id" }
 }

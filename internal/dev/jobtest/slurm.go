@@ -46,6 +46,7 @@ func Submitted(t *testing.T, m *Machine) []string {
 	return strings.Fields(strings.ReplaceAll(strings.TrimSpace(string(res.Stdout)), " ", "@"))
 }
 
+// QuickLimits are limits for tests.
 func QuickLimits() remote.Limits {
 	l := remote.PracticeLimits()
 	l.QueryMin = 10 * time.Millisecond

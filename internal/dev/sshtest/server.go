@@ -47,7 +47,7 @@ type serverConn struct {
 	ssh  *ssh.ServerConn // nil before the login
 }
 
-// newServer makes a server that accepts what configure sets.
+// NewServer makes a server that accepts what configure sets.
 func NewServer(t testing.TB, configure func(*ssh.ServerConfig)) *Server {
 	t.Helper()
 	s := &Server{Key: NewSigner(t), live: map[*serverConn]bool{}}
@@ -71,7 +71,7 @@ func NewServer(t testing.TB, configure func(*ssh.ServerConfig)) *Server {
 	return s
 }
 
-// acceptKey lets one key in.
+// AcceptKey lets one key in.
 func AcceptKey(key ssh.PublicKey) func(*ssh.ServerConfig) {
 	return func(c *ssh.ServerConfig) {
 		c.PublicKeyCallback = func(_ ssh.ConnMetadata, offered ssh.PublicKey) (*ssh.Permissions, error) {
@@ -83,7 +83,7 @@ func AcceptKey(key ssh.PublicKey) func(*ssh.ServerConfig) {
 	}
 }
 
-// dial is a Pool's dial that ends at this server.
+// Dial is a Pool's dial that ends at this server.
 func (s *Server) Dial(context.Context, *net.Dialer, string, string) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func acceptListeners(requests <-chan *ssh.Request) {
 	}
 }
 
-// stream has a stream arrive at a port of 127.0.0.1 at which each connection listens.
+// Stream has a stream arrive at a port of 127.0.0.1 at which each connection listens.
 func (s *Server) Stream(port uint32) {
 	at := ssh.Marshal(struct {
 		Host       string
@@ -266,7 +266,7 @@ func (s *Server) forward(nc ssh.NewChannel) {
 	}
 }
 
-// drop ends every connection.
+// Drop ends every connection.
 func (s *Server) Drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +275,7 @@ func (s *Server) Drop() {
 	}
 }
 
-// hangUp ends every connection as TCP does: what comes for it is taken for a while.
+// HangUp ends every connection as TCP does: what comes for it is taken for a while.
 func (s *Server) HangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +284,7 @@ func (s *Server) HangUp() {
 	}
 }
 
-// pause makes every connection, live and new, lose all bytes, with no end of either.
+// Pause makes every connection, live and new, lose all bytes, with no end of either.
 func (s *Server) Pause(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,7 +294,7 @@ func (s *Server) Pause(on bool) {
 	}
 }
 
-// stall makes the live connections lose all bytes, and returns what ends that. New ones
+// Stall makes the live connections lose all bytes, and returns what ends that. New ones
 // are not affected, as after a change that only a firewall on the way has forgotten.
 func (s *Server) Stall() (end func()) {
 	s.mu.Lock()
@@ -311,20 +311,21 @@ func (s *Server) Stall() (end func()) {
 	}
 }
 
-// connections is how many there are.
+// Connections is how many there are.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live)
 }
 
-// set changes the server's faults.
+// Set changes the server's faults.
 func (s *Server) Set(change func(*Server)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
 }
 
+// Counts are how often the server was dialed, logged in to, and opened a channel.
 func (s *Server) Counts() (dials, logins, accepted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,6 +348,7 @@ type linkEnd struct {
 	in, out int
 }
 
+// NewLink returns the two ends of a connection that can be paused and cut.
 func NewLink() (client, server net.Conn, l *link) {
 	l = &link{}
 	l.cond = sync.NewCond(&l.mu)
@@ -412,6 +414,7 @@ func (e *linkEnd) SetDeadline(time.Time) error      { return errors.ErrUnsupport
 func (e *linkEnd) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
 func (e *linkEnd) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
+// NewSigner returns a new key.
 func NewSigner(t testing.TB) ssh.Signer {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -425,7 +428,7 @@ func NewSigner(t testing.TB) ssh.Signer {
 	return s
 }
 
-// newKeyFile writes a new private key.
+// NewKeyFile writes a new private key.
 func NewKeyFile(t testing.TB) (path string, public ssh.PublicKey) {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
