@@ -58,10 +58,12 @@ func SchedulerChoice() string { return orList(Schedulers()) }
 
 // dialectOf is the dialect of a scheduler; that of noScheduler for one that is not known.
 func dialectOf(scheduler string) dialect {
-	if d, ok := find(dialects, func(d dialect) bool { return d.name == scheduler }); ok {
-		return d
+	for _, name := range []string{scheduler, noScheduler} {
+		if d, ok := find(dialects, func(d dialect) bool { return d.name == name }); ok {
+			return d
+		}
 	}
-	return dialects[len(dialects)-1]
+	panic("there is no row for hosts without a scheduler")
 }
 
 // SameJobName reports whether jobs of two names may have the same one after a scheduler has

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -215,7 +216,7 @@ func shellBody(text string) string {
 // first command, and none with a gap in it.
 func checkDirectives(t *testing.T, scheduler, text string) {
 	t.Helper()
-	prefix := map[string]string{"slurm": "#SBATCH ", "pbs": "#PBS ", "gridengine": "#$ ", "none": "#NONE "}[scheduler]
+	prefix := cmp.Or(dialectOf(scheduler).prefix, "#NONE ")
 	var found []string
 	commands := false
 	for line := range strings.Lines(text) {
