@@ -184,7 +184,9 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
-	s.facts.Remembered = remembered(s.name, s.agent.store.Session(s.name)).Job
+	rec := s.agent.store.Session(s.name)
+	s.facts.Remembered = remembered(s.name, rec).Job
+	s.facts.Served = who == byAgent && rec.Current().Served // clients wait for it, as after a lost connection
 	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
