@@ -18,6 +18,9 @@ const (
 	// downRetry is the pause before the next dial on a host that is not connected,
 	// in case nobody withdraws the target.
 	downRetry = 250 * time.Millisecond
+	// pageHoldFor is how long a person waits for a page before the waiting page tells why; a
+	// short break of the link passes unseen.
+	pageHoldFor = 3 * time.Second
 	// requestTimeout is how long a client that can only get its answer over HTTP may
 	// take to send a request.
 	requestTimeout = 3 * time.Second
@@ -103,6 +106,8 @@ func (c *clientConn) checkRequests() {
 func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
 	hold, cancel := context.WithTimeoutCause(ctx, c.holdFor, api.ErrDown)
 	defer cancel()
+	page, cancelPage := context.WithTimeoutCause(hold, pageHoldFor, api.ErrDown)
+	defer cancelPage()
 	for {
 		state := c.current()
 		target, err := c.connectTo(ctx, state)
@@ -118,14 +123,15 @@ func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
 		case !errors.Is(err, api.ErrDown):
 			return nil, err
 		}
-		if err := c.waitForTarget(hold, state); err != nil {
+		if err := c.waitForTarget(hold, page, state); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// waitForTarget waits until the state is replaced, or a moment if it has a target.
-func (c *clientConn) waitForTarget(hold context.Context, state *targetState) error {
+// waitForTarget waits until the state is replaced, or a moment if it has a target. A client
+// waits as long as hold, and one that requests a page as long as page.
+func (c *clientConn) waitForTarget(hold, page context.Context, state *targetState) error {
 	var retry <-chan time.Time
 	if state.target != nil {
 		t := time.NewTimer(downRetry)
@@ -136,8 +142,11 @@ func (c *clientConn) waitForTarget(hold context.Context, state *targetState) err
 	for {
 		sent, more := c.preread.peek()
 		request := classify(sent).http
-		poll := isPoll(request)
-		c.waiting(isNavigation(request) && !poll)
+		poll, end := isPoll(request), hold
+		if isNavigation(request) {
+			end = page
+		}
+		c.waiting(end == page && !poll)
 		if poll {
 			return api.ErrDown
 		}
@@ -152,8 +161,8 @@ func (c *clientConn) waitForTarget(hold context.Context, state *targetState) err
 				return errClientGone
 			}
 			ended = nil
-		case <-hold.Done():
-			return context.Cause(hold)
+		case <-end.Done():
+			return context.Cause(end)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func mustNameTags(t *testing.T, about, name string) {
 
 func TestTheWheelInstallsWithPipWorksUpgradesAndGoesWithoutATrace(t *testing.T) {
 	real.Need(t, "package", "ssh")
-	older, newer := packages(t, "whl")
+	older, newer := mustGlob(t, made(t, "v1.2.3"), "*.whl"), mustGlob(t, made(t, "v1.2.4"), "*.whl")
 	inNewSystem(t, "wheel.sh", []string{older, newer},
 		"Successfully installed tunctl-agent-1.2.3", "No broken requirements found.", "tunctl v1.2.3 (commit", "200 OK",
 		"/tmp/home/env/share/man/man1/tunctl-up.1",
