@@ -59,22 +59,6 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 	}
 }
 
-func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
-	w := newWorld(t)
-	w.cluster.Slow(50 * time.Millisecond) // so that the answer is still under way
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("submitting", func(s api.Session) bool {
-		return s.State == api.SessionSubmitting && strings.HasPrefix(s.Cause, "submitting ")
-	})
-	w.cluster.DropAll()
-	w.until("ready", ready)
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("there are %d jobs", n)
-	}
-}
-
 func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Slow(100 * time.Millisecond) // so that the answer is still under way
