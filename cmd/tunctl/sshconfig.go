@@ -34,7 +34,7 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 				Action: invoke(t, sshConfigInstall),
 			},
 			{
-				Name: "remove", Usage: "remove the Include line and the included file",
+				Name: "remove", Aliases: []string{"uninstall"}, Usage: "remove the Include line and the included file",
 				Action: invoke(t, sshConfigRemove),
 			},
 		},
