@@ -46,8 +46,6 @@ var endless = map[string]string{
 	"tunctl status --watch jupyter": "jupyter",
 	"tunctl logs -f":                "http://",
 	"tunctl demo":                   "http://localhost:",
-	"tunctl dashboard":              "opened the dashboard",
-	"tunctl dashboard --print":      "http://127.0.0.1:",
 }
 
 // TestEveryCommandInTheDocumentationRuns is a reader who tries what the pages show, in
