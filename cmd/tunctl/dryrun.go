@@ -67,7 +67,7 @@ func (d *dryRun) run(ctx context.Context) error {
 		list = append(list, p)
 		d.Draw("")
 		if d.Bool("json") {
-			_ = d.PrintJSON(p)
+			_ = d.PrintJSON(p) // an error ends ctx
 		}
 		d.progress(len(list))
 	})

@@ -65,7 +65,7 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 		if text := chunk.Bytes(); len(text) > 0 {
 			silence.Stop()
 			shown = true
-			_, _ = out.Write(text) // the reader is gone: Ctrl-C or the end follows
+			_, _ = out.Write(text) // an error ends ctx
 		}
 	})
 	if api.HasCode(err, api.CodeNotReady) && hintOf(err) == "" {

@@ -317,3 +317,17 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("status never said %q", args)
 	}
 }
+
+// writeFiles writes texts to files below a folder; some are programs.
+func writeFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := testprogram.Write(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

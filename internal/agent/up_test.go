@@ -96,9 +96,10 @@ func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	}
 }
 
-func TestAReconnectSubmitsNothing(t *testing.T) {
+func TestAReconnectSubmitsNothingAndAnOpenTabComesBack(t *testing.T) {
 	w := newWorld(t)
 	before := w.up()
+	w.fetch() // in a tab
 	reconnect := func(meanwhile func()) {
 		t.Helper()
 		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
@@ -109,9 +110,16 @@ func TestAReconnectSubmitsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reconnect(func() {})
-	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
-		t.Errorf("connected to job %s, not %s", after.Job.ID, before.Job.ID)
+	reconnect(func() {
+		if got := w.get(before.Local, nil); !strings.Contains(got, "jupyter is disconnected") || !strings.Contains(got, "tunctl up jupyter") {
+			t.Errorf("the tab shows %.200q", got)
+		}
+		if now := w.session(); now.Local != "" || len(now.Forwards) > 0 {
+			t.Errorf("a session that is down listens: %+v", now)
+		}
+	})
+	if after := w.until("ready", ready); after.Job.ID != before.Job.ID || after.Local != before.Local {
+		t.Errorf("connected to job %s at %s, not %s at %s", after.Job.ID, after.Local, before.Job.ID, before.Local)
 	}
 	reconnect(func() {
 		if err := w.cluster.KillJob(before.Job.ID); err != nil {
