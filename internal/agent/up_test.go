@@ -216,8 +216,8 @@ func TestBetweenTwoJobsOfANameThatRunAPersonChooses(t *testing.T) {
 	if !strings.Contains(s.Hint, "tunctl attach practice "+ids[1]) {
 		t.Errorf("hint %q", s.Hint)
 	}
-	if jobs, err := w.client.Jobs(t.Context(), "practice", false); err != nil || len(jobs) != 2 {
-		t.Errorf("%d jobs, %v", len(jobs), err)
+	if list, err := w.client.Jobs(t.Context(), "practice", false); err != nil || len(list.Jobs) != 2 {
+		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := w.client.Cancel(t.Context(), "practice", ids[0]); err != nil {
 		t.Fatal(err)
