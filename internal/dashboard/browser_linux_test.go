@@ -28,7 +28,7 @@ func leaves(t *testing.T, port int) (end func()) {
 		if r.URL.Path == "/worker.js" {
 			w.Header().Set("Content-Type", "text/javascript")
 			fmt.Fprint(w, `oninstall = () => skipWaiting(); onactivate = (e) => e.waitUntil(clients.claim());
-				onfetch = (e) => e.respondWith(new Response("<title>theirs</title>", {headers: {"Content-Type": "text/html"}}));`)
+				onfetch = (e) => { if (new URL(e.request.url).host === location.host) e.respondWith(new Response("<title>theirs</title>", {headers: {"Content-Type": "text/html"}})); };`)
 			return
 		}
 		http.SetCookie(w, &http.Cookie{Name: "theirs", Value: "1", Domain: "localhost", MaxAge: 3600})
