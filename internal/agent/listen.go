@@ -41,7 +41,10 @@ func (s *session) holdPort() error {
 	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
 		return nil
 	}
-	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: s.hasJobLocked(), Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting}}
+	s.facts = facts.Facts{
+		Name: s.name, Wanted: true, NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
+		Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting},
+	}
 	return s.listenLocked(s.cfg.Forward, rec)
 }
 
@@ -117,6 +120,7 @@ func (s *session) forwardOptionsLocked() forwards.Options {
 		Name: s.name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
 		Listen:  s.agent.pool.Host(s.cfg.Host).Listen,
 		Waiting: func(person bool) { s.agent.pool.Host(s.host()).Waiting(person) },
+		Kept:    &s.agent.kept,
 		Changed: func() { s.change(func(*facts.Facts) {}) },
 		Log:     s.agent.log,
 	}

@@ -11,7 +11,7 @@
 #   browser     Chromium
 #   desktop     a bus, a display, a panel, notifications, a keyring
 #   wine        Wine, and binutils for Windows
-#   package     what looks at our packages: lintian, rpm, groff, pip, and ruby for the formula of Homebrew
+#   package     what looks at our packages: lintian, rpm, rpmlint, groff, pip, and ruby for the formula of Homebrew
 set -eu
 
 packages() {
@@ -28,7 +28,7 @@ packages() {
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
 	wine) echo wine wine64 binutils-mingw-w64-x86-64 ;;
-	package) echo lintian rpm groff-base man-db ruby python3-venv ;;
+	package) echo lintian rpm rpmlint cpio groff-base man-db ruby python3-venv ;;
 	*) die "unknown group \"$1\"; one of: $groups" ;;
 	esac
 }

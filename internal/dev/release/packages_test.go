@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -71,13 +74,36 @@ func TestTheRPMInstallsWorksUpgradesAndGoesWithoutATrace(t *testing.T) {
 		"scripts: none", "needs: nothing", "tunctl v1.2.3 (commit", "200 OK", "tunctl v1.2.4 (commit", "nothing is left")
 }
 
-func TestLintianFindsNoErrorInThePackage(t *testing.T) {
-	older, _ := packages(t, "deb")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "lintian", "--allow-root", "--fail-on", "error", older).CombinedOutput()
-	t.Logf("%s", out)
+func TestTheLintersFindNoErrorInThePackages(t *testing.T) {
+	for kind, linter := range map[string][]string{
+		"deb": {"lintian", "--allow-root", "--fail-on", "error"},
+		"rpm": {"rpmlint", "--config", filepath.Join(source(t), "packaging", "rpmlint.toml")},
+	} {
+		path, _ := packages(t, kind)
+		out, err := exec.CommandContext(t.Context(), linter[0], append(linter[1:], path)...).CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Errorf("%s: %v", linter[0], err)
+		}
+	}
+}
+
+// An ordinary user has no rpm to install with, and unpacks it into a folder.
+func TestAnOrdinaryUserCanUnpackTheRPM(t *testing.T) {
+	path, _ := packages(t, "rpm")
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	unpack := exec.CommandContext(t.Context(), "sh", "-c", "rpm2cpio | setpriv --reuid=65534 --clear-groups cpio -idm --quiet && usr/bin/tunctl version")
+	unpack.Dir = dir
+	data, err := os.Open(path)
 	if err != nil {
-		t.Errorf("lintian: %v", err)
+		t.Fatal(err)
+	}
+	defer func() { _ = data.Close() }()
+	unpack.Stdin = data
+	if out, err := unpack.CombinedOutput(); err != nil || !strings.Contains(string(out), "tunctl v1.2.3") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
