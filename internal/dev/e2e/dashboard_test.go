@@ -439,26 +439,6 @@ func TestADashboardThatIsDeadLooksDead(t *testing.T) {
 	}
 }
 
-func TestReconnectInTheDashboardSubmitsNothing(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "browser")
-	t.Parallel()
-	l := newQuietLaptop(t, notebookNamed("reconnected"))
-	v := openDashboard(t, l)
-	l.run("up", "jupyter", "--no-open")
-	job := l.status().Job.ID
-	l.run("down", "jupyter")
-	l.lab.Cancel(job) // by another than tunctl
-	l.lab.WaitJob(job, "CANCELLED", "")
-	v.click("Reconnect jupyter")
-	v.shows("#rest .state", "Ended")
-	v.shows("#rest", "job "+job)
-	v.click("Start jupyter")
-	v.shows("#cards .state", "Ready")
-	if s := l.status(); s.Job.ID == job {
-		t.Errorf("the session has job %s, which was cancelled", job)
-	}
-}
-
 func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "browser")
 	t.Parallel()
