@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"encoding/base64"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
