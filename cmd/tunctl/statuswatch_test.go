@@ -177,6 +177,7 @@ func TestEveryKeyOfTheWatchReachesTheAgent(t *testing.T) {
 	k.Type("1d")
 	k.ExpectScreen("keeps running")
 	k.Type("u")
+	k.ExpectScreen("jupyter is ") // what came of it; "ready" may be from before
 	k.ExpectScreen("ready")
 	k.Type("cn")
 	k.ExpectScreen("nothing was cancelled")
