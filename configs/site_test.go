@@ -9,22 +9,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"tunctl/internal/api"
 )
 
-// builtins are the sites that come with tunctl, read once.
-var builtins = sync.OnceValues(func() (Sites, error) { return LoadSites("") })
-
 func builtinSites(t *testing.T) Sites {
 	t.Helper()
-	sites, err := builtins()
+	sites, err := LoadSites("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.Clone(sites)
+	return sites
 }
 
 // otherSchedulers are the sites with a scheduler that tunctl does not drive: it is left out,
