@@ -30,7 +30,7 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 			config, and keeps a backup of the file.`,
 		Subcommands: []*cli.Command{
 			{
-				Name: "install", Usage: "add the Include line, and write the file that it includes",
+				Name: "install", Usage: "add the Include line, and write what it includes",
 				Action: invoke(t, sshConfigInstall),
 			},
 			{

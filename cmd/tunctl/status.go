@@ -29,7 +29,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; on a terminal, with keys: ? lists them, q quits"},
+			&cli.BoolFlag{Name: "watch", Usage: "show every change; on a terminal, ? lists the keys"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},

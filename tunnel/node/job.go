@@ -134,8 +134,10 @@ func (j *jobAccess) found(r *route, noStep error) {
 	switch r.name {
 	case outsideRoute:
 		j.settle(r, time.Now().Add(outsideFor))
-		j.tell(noticeOutside, fmt.Sprintf("shells and files are on %s, but outside job %s, since no job step starts: %v",
-			j.node.names[0], j.job, noStep))
+		if e, ok := errors.AsType[*failure.RouteError](noStep); ok {
+			noStep = e.Err
+		}
+		j.tell(noticeOutside, fmt.Sprintf("shells run on %s outside job %s: no job step could be started (%v)", j.node.names[0], j.job, noStep))
 		return
 	case stepRoute:
 		j.onHop.end() // it only showed that it is not part of the job
