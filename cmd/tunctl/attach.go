@@ -24,9 +24,10 @@ func attachCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
-		ArgsUsage: "HOST [JOB|NODE:PORT]",
+		ArgsUsage: "[HOST [JOB|NODE:PORT]]",
 		Description: `Finds the server's address in the job's log, forwards its port and opens the page. Without JOB: your only
-			running job, or the only one with a server. HOST is as for ssh. With NODE:PORT, the address that a server
+			running job, or the only one with a server. HOST is as for ssh; without it: the only host in the config.
+			With NODE:PORT, the address that a server
 			printed, no scheduler is needed.
 
 			''tunctl down'' stops forwarding and forgets the job, which keeps running. --save adds a session to the
@@ -41,12 +42,16 @@ func attachCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: invokeInterruptible(t, takes(1, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
+		Action: invokeInterruptible(t, takes(0, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
 	}
 }
 
 func attach(ctx context.Context, inv *invocation) error {
-	host, job, save := inv.Args().Get(0), inv.Args().Get(1), inv.String("save")
+	host, err := inv.hostOrOnly()
+	if err != nil {
+		return err
+	}
+	job, save := inv.Args().Get(1), inv.String("save")
 	if isAddress(job) {
 		return attachAddress(ctx, inv, host, job)
 	}
@@ -104,11 +109,9 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	}
 	session, err := u.bringUp(ctx)
 	local := net.JoinHostPort("localhost", port)
-	if err == nil {
-		if err = request(ctx, local); err != nil {
-			err = api.Errorf(api.CodeUnreachable, "nothing responds at %s, as seen from %s", address, host).Because(err).
-				WithHint("check the address that the server printed; the forward stays until `tunctl down %s`", u.name)
-		}
+	if err == nil && request(ctx, local) != nil {
+		err = api.Errorf(api.CodeUnreachable, "nothing responds at %s, as seen from %s", address, host).
+			WithHint("check the address that the server printed; the forward stays until `tunctl down %s`", u.name)
 	}
 	if u.json {
 		return u.printResult(session, err)

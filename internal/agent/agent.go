@@ -134,6 +134,7 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	for _, s := range a.sessions.live() { // the next agent needs their ports
 		s.closeForwards()
 	}
+	a.kept.Close()
 	a.hub.Close()
 	if err == nil {
 		err = a.store.ClearCrashes()

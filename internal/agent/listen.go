@@ -120,6 +120,7 @@ func (s *session) forwardOptionsLocked() forwards.Options {
 		Name: s.name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
 		Listen:  s.agent.pool.Host(s.cfg.Host).Listen,
 		Waiting: func(person bool) { s.agent.pool.Host(s.host()).Waiting(person) },
+		Kept:    &s.agent.kept,
 		Changed: func() { s.change(func(*facts.Facts) {}) },
 		Log:     s.agent.log,
 	}

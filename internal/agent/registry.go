@@ -189,6 +189,7 @@ func (r *registry) unregister(s *session) {
 	if configured {
 		return // saved meanwhile: it is down, but still exists
 	}
+	r.kept.Release(s.name)
 	gone := s.status()
 	r.hub.Publish(api.Event{Type: api.EventSessionGone, Session: &gone})
 }

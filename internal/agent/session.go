@@ -86,7 +86,7 @@ func (s *session) status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
-	st.Forwards = s.pages.forwards.Status()
+	st.Forwards, st.Websockets = s.pages.forwards.Status(), s.websocketsLocked()
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
@@ -252,19 +252,19 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	return now, err
 }
 
-// halt ends the attempt in progress and closes the listeners.
+// halt ends the attempt in progress and closes the listeners, except for an open tab of its page.
 func (s *session) halt() {
 	s.mu.Lock()
 	s.facts.Wanted = false
 	s.enterLocked()
-	r, open := s.attempt, s.pages.forwards
+	r, open, options := s.attempt, s.pages.forwards, s.forwardOptionsLocked()
 	s.attempt, s.pages.forwards = nil, nil
 	s.mu.Unlock()
 	if r != nil {
 		r.cancel()
 		<-r.done // every wait of the attempt has its ctx
 	}
-	open.Close()
+	s.agent.kept.Keep(s.agent.ctx, open, options)
 }
 
 // known are the facts as they are now.
@@ -342,7 +342,10 @@ func (s *session) enterLocked() {
 	to := s.targetsLocked(v.State == api.SessionReady)
 	to.Why = s.facts.Reason(v, next.Since, now)
 	s.pages.forwards.Lead(to)
-	next.Endpoints = s.pages.endpoints()
+	if s.pages.forwards == nil {
+		s.agent.kept.Explain(s.name, to.Why)
+	}
+	next.Endpoints, next.Websockets = s.pages.endpoints(), s.websocketsLocked()
 	page := s.pages.forwards.OfPage("")
 	switch {
 	case s.facts.Link != "":

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tunctl/internal/agent/events"
+	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
@@ -27,6 +28,7 @@ type shared struct {
 	hosts    *hosts.Hosts
 	pool     *tunnel.Pool // of hosts
 	sessions *registry
+	kept     forwards.Kept // the pages of sessions that are down
 
 	ctx       context.Context // of Serve; sessions end with it
 	work      sync.WaitGroup

@@ -59,22 +59,6 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 	}
 }
 
-func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
-	w := newWorld(t)
-	w.cluster.Slow(50 * time.Millisecond) // so that the answer is still under way
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("submitting", func(s api.Session) bool {
-		return s.State == api.SessionSubmitting && strings.HasPrefix(s.Cause, "submitting ")
-	})
-	w.cluster.DropAll()
-	w.until("ready", ready)
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("there are %d jobs", n)
-	}
-}
-
 func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Slow(100 * time.Millisecond) // so that the answer is still under way
@@ -96,9 +80,10 @@ func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	}
 }
 
-func TestAReconnectSubmitsNothing(t *testing.T) {
+func TestAReconnectSubmitsNothingAndAnOpenTabComesBack(t *testing.T) {
 	w := newWorld(t)
 	before := w.up()
+	w.fetch() // in a tab
 	reconnect := func(meanwhile func()) {
 		t.Helper()
 		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
@@ -109,9 +94,16 @@ func TestAReconnectSubmitsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reconnect(func() {})
-	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
-		t.Errorf("connected to job %s, not %s", after.Job.ID, before.Job.ID)
+	reconnect(func() {
+		if got := w.get(before.Local, nil); !strings.Contains(got, "jupyter is disconnected") || !strings.Contains(got, "tunctl up jupyter") {
+			t.Errorf("the tab shows %.200q", got)
+		}
+		if now := w.session(); now.Local != "" || len(now.Forwards) > 0 {
+			t.Errorf("a session that is down listens: %+v", now)
+		}
+	})
+	if after := w.until("ready", ready); after.Job.ID != before.Job.ID || after.Local != before.Local {
+		t.Errorf("connected to job %s at %s, not %s at %s", after.Job.ID, after.Local, before.Job.ID, before.Local)
 	}
 	reconnect(func() {
 		if err := w.cluster.KillJob(before.Job.ID); err != nil {

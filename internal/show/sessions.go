@@ -114,6 +114,9 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, "! "+f.Error)
 		}
 	}
+	if w := s.Websockets; w != nil && !w.Continue {
+		notes = append(notes, "! kernels and terminals of the page have to reconnect after a lost connection: "+w.Why)
+	}
 	if s.Cause != "" {
 		notes = append(notes, s.Cause)
 	}

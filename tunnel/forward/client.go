@@ -18,6 +18,9 @@ const (
 	// downRetry is the pause before the next dial on a host that is not connected,
 	// in case nobody withdraws the target.
 	downRetry = 250 * time.Millisecond
+	// pageHoldFor is how long a person waits for a page before the waiting page tells why; a
+	// short break of the link passes unseen.
+	pageHoldFor = 3 * time.Second
 	// requestTimeout is how long a client that can only get its answer over HTTP may
 	// take to send a request.
 	requestTimeout = 3 * time.Second
@@ -103,6 +106,8 @@ func (c *clientConn) checkRequests() {
 func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
 	hold, cancel := context.WithTimeoutCause(ctx, c.holdFor, api.ErrDown)
 	defer cancel()
+	page, cancelPage := context.WithTimeoutCause(hold, pageHoldFor, api.ErrDown)
+	defer cancelPage()
 	for {
 		state := c.current()
 		target, err := c.connectTo(ctx, state)
@@ -118,14 +123,15 @@ func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
 		case !errors.Is(err, api.ErrDown):
 			return nil, err
 		}
-		if err := c.waitForTarget(hold, state); err != nil {
+		if err := c.waitForTarget(hold, page, state); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// waitForTarget waits until the state is replaced, or a moment if it has a target.
-func (c *clientConn) waitForTarget(hold context.Context, state *targetState) error {
+// waitForTarget waits until the state is replaced, or a moment if it has a target. A client
+// waits as long as hold, and one that requests a page as long as page.
+func (c *clientConn) waitForTarget(hold, page context.Context, state *targetState) error {
 	var retry <-chan time.Time
 	if state.target != nil {
 		t := time.NewTimer(downRetry)
@@ -136,8 +142,11 @@ func (c *clientConn) waitForTarget(hold context.Context, state *targetState) err
 	for {
 		sent, more := c.preread.peek()
 		request := classify(sent).http
-		poll := isPoll(request)
-		c.waiting(isNavigation(request) && !poll)
+		poll, end := isPoll(request), hold
+		if isNavigation(request) {
+			end = page
+		}
+		c.waiting(end == page && !poll)
 		if poll {
 			return api.ErrDown
 		}
@@ -152,8 +161,8 @@ func (c *clientConn) waitForTarget(hold context.Context, state *targetState) err
 				return errClientGone
 			}
 			ended = nil
-		case <-hold.Done():
-			return context.Cause(hold)
+		case <-end.Done():
+			return context.Cause(end)
 		}
 	}
 }
@@ -168,8 +177,10 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 		return nil, errNoTarget
 	case !t.HasToken && !c.checked:
 		return nil, errUnchecked
+	case t.HTTP && t.Upgrades != nil && c.firstRequest(ctx).isUpgrade():
+		return c.dial(ctx, state, t.Upgrades)
 	case state.warm == nil:
-		return c.dial(ctx, state)
+		return c.dial(ctx, state, t.Dialer)
 	}
 	target := c.useWarm(ctx, state.warm)
 	if target == nil {
@@ -178,7 +189,7 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 			return nil, errClientGone
 		}
 		var err error
-		if target, err = c.dial(ctx, state); err != nil {
+		if target, err = c.dial(ctx, state, t.Dialer); err != nil {
 			return nil, err
 		}
 	}
@@ -186,9 +197,16 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 	return target, nil
 }
 
+// firstRequest is the client's first request, or what it has sent of it in time.
+func (c *clientConn) firstRequest(ctx context.Context) firstRequest {
+	ctx, cancel := context.WithTimeout(ctx, firstRequestTimeout)
+	defer cancel()
+	return c.preread.request(ctx)
+}
+
 // dial opens a new connection to the target of a state. It gives up when the state is
 // replaced: the next target may be faster.
-func (c *clientConn) dial(ctx context.Context, state *targetState) (*relayConn, error) {
+func (c *clientConn) dial(ctx context.Context, state *targetState, by Dialer) (*relayConn, error) {
 	network, address := state.target.Network, state.target.Address
 	if c.address != "" {
 		network, address = "tcp", c.address
@@ -197,7 +215,7 @@ func (c *clientConn) dial(ctx context.Context, state *targetState) (*relayConn, 
 	defer cancel()
 	defer context.AfterFunc(state.ctx, cancel)()
 	start := time.Now()
-	conn, err := state.target.Dialer.Dial(dialCtx, network, address)
+	conn, err := by.Dial(dialCtx, network, address)
 	if err == nil {
 		c.counters.dialed(time.Since(start))
 		return &relayConn{Conn: conn}, nil

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel/forward"
 )
@@ -51,9 +52,9 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 			r.Title = page + " has failed"
 		}
 	default:
-		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.Name+" ▸ "+api.MenuStart
-		if f.Job != nil && !f.Job.State.Ended() {
-			r.Tray = f.Name + " ▸ " + api.MenuReconnect
+		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is not running", f.Name+" ▸ "+api.MenuStart
+		if IsLive(f.Job) && f.Job.State != api.JobCompleting && !f.Submissions.As(state.RoleJob).Cancel {
+			r.Title, r.Tray = page+" is disconnected", f.Name+" ▸ "+api.MenuReconnect
 		}
 		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.Name))
 	}

@@ -84,7 +84,7 @@ func TestTheWaitingPageNamesEveryStateInWords(t *testing.T) {
 		"blocked":      {forward.ReasonTrouble, "Cannot connect to narval", "See what went wrong…"},
 		"ended":        {forward.ReasonAttention, "Your notebook has ended", "jupyter ▸ Start"},
 		"failed":       {forward.ReasonTrouble, "Your notebook could not start", "See what went wrong…"},
-		"down":         {forward.ReasonAttention, "jupyter is disconnected", "jupyter ▸ Start"},
+		"down":         {forward.ReasonAttention, "jupyter is not running", "jupyter ▸ Start"},
 	}
 	for name, f := range pageFacts(now) {
 		r := f.Reason(f.Derive(now), now, now)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ import (
 // options are those of a session without a host.
 func options(t *testing.T) forwards.Options {
 	return forwards.Options{
-		Name: "nb", Waiting: func(bool) {}, Changed: func() {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Name: "nb", Kept: &forwards.Kept{}, Waiting: func(bool) {}, Changed: func() {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Listen: func(context.Context, string, string) (net.Listener, error) { return nil, api.ErrDown },
 	}
 }
@@ -107,20 +108,7 @@ func TestAForwardThatLeadsNowhereShowsWhy(t *testing.T) {
 	if err := set.Open([]*forwards.Forward{{IsPage: true}, {IsPage: true, Page: "tensorboard"}}, forwards.Ports{}, options(t)); err != nil {
 		t.Fatal(err)
 	}
-	shows := func(page string) string {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+set.OfPage(page).Local.Addr().String()+"/", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept", "text/html")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = res.Body.Close() }()
-		body, _ := io.ReadAll(res.Body)
-		return string(body)
-	}
+	shows := func(page string) string { return shownAt(t, set.OfPage(page).Local.Addr()) }
 	why := forward.Reason{Title: "Waiting in the queue"}
 	set.Lead(forwards.Targets{Why: why})
 	if got := shows(""); !strings.Contains(got, why.Title) {
@@ -130,6 +118,56 @@ func TestAForwardThatLeadsNowhereShowsWhy(t *testing.T) {
 	set.Lead(forwards.Targets{Main: main, Announced: true, Why: why})
 	if got := shows("tensorboard"); !strings.Contains(got, "Waiting for tensorboard") {
 		t.Errorf("a page that is not announced shows %.200q", got)
+	}
+}
+
+// shownAt is the page at a local address, "" if nobody listens there.
+func shownAt(t *testing.T, at netip.AddrPort) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.String()+"/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html")
+	browser := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := browser.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, _ := io.ReadAll(res.Body)
+	return string(body)
+}
+
+func TestThePageOfASessionThatIsDownIsKeptForItsTab(t *testing.T) {
+	for name, used := range map[string]bool{"a tab is open": true, "no browser was there": false} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			defer o.Kept.Close()
+			open := func(o forwards.Options) (*forwards.Set, netip.AddrPort) {
+				set := forwards.New(t.Context())
+				if err := set.Open([]*forwards.Forward{{IsPage: true}}, forwards.Ports{}, o); err != nil {
+					t.Fatal(err)
+				}
+				return set, set.OfPage("").Local.Addr()
+			}
+			set, at := open(o)
+			set.Lead(forwards.Targets{Why: forward.Reason{Title: "Waiting in the queue"}})
+			if used {
+				shownAt(t, at)
+			}
+			o.Kept.Keep(t.Context(), set, o)
+			o.Kept.Explain(o.Name, forward.Reason{Title: "nb is not running"})
+			if got := shownAt(t, at); strings.Contains(got, "nb is not running") != used {
+				t.Errorf("the page is %.200q", got)
+			}
+			o.Name, o.Local = "another session", int(at.Port())
+			if set, now := open(o); now != at {
+				t.Errorf("a session that wants port %d got %d", at.Port(), now.Port())
+			} else {
+				set.Close()
+			}
+		})
 	}
 }
 

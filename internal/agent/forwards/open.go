@@ -24,6 +24,7 @@ type Options struct {
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	// Waiting is called while a client waits for a target: with true for a person.
 	Waiting func(person bool)
+	Kept    *Kept // frees the ports that are wanted
 	// Changed is called when a forward listens on the host, no longer listens, or was refused.
 	Changed func()
 	Log     *slog.Logger
@@ -98,6 +99,7 @@ func (f *Set) open(x *Forward, last Ports, o Options) (err error) {
 
 // listen opens a listener with the session's settings.
 func (f *Set) listen(at forward.ListenOptions, o Options) (*forward.Forward, error) {
+	o.Kept.releaseFor(o.Name, at.Port, at.Last)
 	at.Name, at.Shared, at.Hosts, at.Ports, at.Waiting, at.Log = o.Name, o.Shared, o.Hosts, f.localPorts, o.Waiting, o.Log
 	return forward.Listen(at)
 }

@@ -82,7 +82,7 @@ var imports = map[string][]string{
 	"jobwatch/detect":     {"internal/api"},
 
 	// Leaves.
-	"configs":             {"internal/api", "internal/posixsh", "internal/suggest"},
+	"configs":             {"internal/api", "internal/atomicfile", "internal/posixsh", "internal/suggest"},
 	"internal/api":        {},
 	"internal/home":       {"internal/atomicfile"},
 	"internal/peer":       {},

@@ -436,26 +436,6 @@ func TestAPageOfTheDashboardThatTunctlDidNotOpenSaysHowToGetOne(t *testing.T) {
 	}
 }
 
-func TestReconnectInTheDashboardSubmitsNothing(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "browser")
-	t.Parallel()
-	l := newQuietLaptop(t, notebookNamed("reconnected"))
-	v := openDashboard(t, l, withoutTerminal(t))
-	l.run("up", "jupyter", "--no-open")
-	job := l.status().Job.ID
-	l.run("down", "jupyter")
-	l.lab.Cancel(job) // by another than tunctl
-	l.lab.WaitJob(job, "CANCELLED", "")
-	v.click("Reconnect jupyter")
-	v.shows("#cards .state", "Ended")
-	v.shows("#cards", "job "+job)
-	v.click("Start jupyter")
-	v.shows("#cards .state", "Ready")
-	if s := l.status(); s.Job.ID == job {
-		t.Errorf("the session has job %s, which was cancelled", job)
-	}
-}
-
 func TestALoginCausedByTheDashboardIsAskedInItsTerminal(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "browser")
 	t.Parallel()
