@@ -6,6 +6,7 @@ PREFIX      ?= /usr/local
 SHARE       := $(DESTDIR)$(PREFIX)/share
 BIN         := bin/tunctl
 PROGRAM     := $(CURDIR)/bin/test/tunctl
+REPORT      := $(CURDIR)/bin/test/testreport
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT      := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X main.stamped=$(VERSION) -X main.commit=$(COMMIT)
@@ -22,7 +23,7 @@ RACEFLAG     = $(if $(CI)$(REAL)$(COMPILER),-race)
 
 # How tests are run: less garbage is collected, since compilers, tests and programs are
 # many and live short, and nothing for debuggers is linked, which halves the time of it.
-GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(GO) run ./internal/dev/testreport $(GO) test -vet=off -ldflags='-s -w'
+GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 $(REPORT) $(GO) test -vet=off -ldflags='-s -w'
 
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
@@ -46,7 +47,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: app install-parts check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: app install-parts testreport check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -87,23 +88,27 @@ check-style:
 
 # Without cgo and without paths, as the program is shipped: the release test and `make
 # build` then find compiled what this compiled.
-check-tests:
+check-tests: testreport
 	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
 
 # The programs that the tests run are built as they are shipped, and compiled for the
 # release test anyway.
-test: install-parts ## run all tests; as root on Debian also those on real parts, whose packages it installs; RACE=all has the race detector in the program, too
+test: install-parts testreport ## run all tests; as root on Debian also those on real parts, whose packages it installs; RACE=all has the race detector in the program, too
 	GOGC=400 $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
 	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) TUNCTL_ARTIFACTS=$(ARTIFACTS) \
 	  $(GOTEST) $(RACEFLAG) -count=1 -p $(PACKAGES) -timeout 40m $(LONGEST) ./...
+
+# Compiled as the program is, it shares with it what both use.
+testreport:
+	@CGO_ENABLED=0 GOGC=400 $(GO) build -trimpath -ldflags='-s -w' -o $(REPORT) ./internal/dev/testreport
 
 install-parts:
 	@$(if $(REAL),,echo "Tests on real parts are skipped: they need root on Debian.")
 	@internal/dev/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
 	@$(if $(RACEFLAG),,echo "The tests run without the race detector: there is no C compiler.")
 
-wine: ## run the Windows program under Wine; as root on Debian, whose packages it installs; RUNS=20 repeats the whole run
+wine: testreport ## run the Windows program under Wine; as root on Debian, whose packages it installs; RUNS=20 repeats the whole run
 	@internal/dev/install.sh wine ssh slurm jupyter
 	TUNCTL_REAL=1 TUNCTL_WINE=1 TUNCTL_WINE_RUNS=$(RUNS) $(GOTEST) -count=1 -timeout 20m ./internal/dev/winetest
 
@@ -119,11 +124,13 @@ lab-status: ## show what runs in the lab
 lab-shell: ## open a shell on the lab's login node, or as root on NODE=cn01
 	$(LABCTL) shell $(NODE)
 
-lint: ## run the linters on all platforms, and look for known vulnerabilities
+lint: ## run the linters on all platforms and shellcheck on the jobs of all sites, and look for known vulnerabilities
 	$(GO) run $(GOLANGCI) run ./...
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
 	$(GO) run $(ACTIONLINT)
+	@command -v shellcheck >/dev/null || internal/dev/install.sh build
+	TUNCTL_SHELLCHECK=1 $(GO) test -run Shellcheck ./configs
 	$(MAKE) vuln
 
 vuln: ## look for known vulnerabilities in the dependencies
@@ -152,7 +159,7 @@ screenshots: install-parts ## pictures of every menu, notification, dialog and p
 
 campaign: ## run every fault against a session on real parts and write docs/faults.md; 10,000 random sequences of the model; needs root
 	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run TestEveryChargedJobIsKnown ./internal/agent
-	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 30m -run 'TestTheSessionOutlivesEveryFault|TestWhatALostWiFiCosts' ./internal/dev/e2e -update
+	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts' ./internal/dev/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
 	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/dev/soak
@@ -176,8 +183,10 @@ cover: ## measure test coverage of the main packages; fails below 80 %
 release: ## build a release in dist/; set URL=… for the manifests and MAINTAINER='NAME <ADDRESS>' for the packages
 	$(GO) run ./internal/dev/release $(RELEASEFLAGS)
 
-release-check: ## build the release twice, the second time elsewhere with an empty cache, and compare every byte
+release-check: testreport ## build the release twice, the second time elsewhere with an empty cache, and compare every byte; as root on Debian also install, upgrade and remove its packages
 	$(GO) run ./internal/dev/release -again $(RELEASEFLAGS)
+	@$(if $(REAL),internal/dev/install.sh ssh package)
+	TUNCTL_RELEASE=1 TUNCTL_REAL=$(REAL) $(GOTEST) -count=1 -timeout 30m ./internal/dev/release
 
 clean: ## remove the build output
 	rm -rf bin dist artifacts cover

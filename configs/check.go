@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,8 +25,8 @@ type CheckOptions struct {
 }
 
 // Check reads the config file at path as Load does, and also reports unknown sites,
-// answers that do not fit the site's job, and hosts that are probably misspelt. Load
-// ignores these, since other sessions still work.
+// answers that do not fit the site's job, missing scripts, and hosts that are probably
+// misspelt. Load ignores these, since other sessions still work.
 func Check(path string, with CheckOptions) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -39,6 +41,7 @@ func Check(path string, with CheckOptions) (*Config, error) {
 	for _, s := range l.config.Sessions {
 		l.checkHost(s, with)
 		l.checkJob(s, with)
+		l.checkScript(s)
 	}
 	return l.result()
 }
@@ -65,8 +68,7 @@ func (l *loader) correctedHost(host string, with CheckOptions) string {
 	return host
 }
 
-// checkJob reports why the script of a session's job cannot be written. If the site is only
-// known once the host is connected, it checks the names of the answers.
+// checkJob reports why the script of a session's job cannot be written.
 func (l *loader) checkJob(s Session, with CheckOptions) {
 	t := l.session(s.Name)
 	host := l.config.Host(l.correctedHost(s.Host, with))
@@ -74,7 +76,7 @@ func (l *loader) checkJob(s Session, with CheckOptions) {
 		return
 	}
 	if host.Site == "" && host.Scheduler == "" {
-		l.checkAnswerNames(s, with.Sites)
+		l.checkAnswers(s, with.Sites)
 		return
 	}
 	site, err := with.Sites.ForHost(host, host.Scheduler)
@@ -94,22 +96,56 @@ func (l *loader) checkJob(s Session, with CheckOptions) {
 	}
 }
 
-// checkAnswerNames reports the answers of a session that its job has with no scheduler.
-func (l *loader) checkAnswerNames(s Session, sites Sites) {
-	var questions []Question
+// checkAnswers reports the answers of a session whose scheduler is not known, unless they fit
+// one. The scheduler that is probably meant has the fewest unknown names.
+func (l *loader) checkAnswers(s Session, sites Sites) {
+	var reported []answerProblem
+	fewest := len(s.With) + 1
 	for _, scheduler := range Schedulers() {
 		site, err := sites.ForHost(Host{}, scheduler)
 		if err != nil {
 			return // a broken file, which `tunctl sites` reports
 		}
-		for _, q := range s.RunQuestions(site) {
-			questions = put(questions, q, func(x Question) bool { return x.Name == q.Name })
+		problems, unknown := answerProblems(s.With, s.RunQuestions(site))
+		if len(problems) == 0 {
+			return
+		}
+		if unknown < fewest {
+			reported, fewest = problems, unknown
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.With)) {
-		if _, ok := questionNamed(questions, name); !ok {
-			l.src.wrapError(placeOf(l.session(s.Name), name), unknownChoice(name, questions))
+	for _, p := range reported {
+		l.src.wrapError(placeOf(l.session(s.Name), p.answer), p.err)
+	}
+}
+
+// answerProblems are the answers that are wrong, and how many of them answer no question.
+func answerProblems(answers map[string]string, questions []Question) (problems []answerProblem, unknown int) {
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		q, ok := questionNamed(questions, name)
+		_, err := q.Check(answers[name])
+		if !ok {
+			unknown++
+			err = unknownChoice(name, questions)
 		}
+		if err != nil {
+			problems = append(problems, answerProblem{name, err})
+		}
+	}
+	return problems, unknown
+}
+
+// checkScript reports a script on this computer that cannot be read.
+func (l *loader) checkScript(s Session) {
+	path, ok := strings.CutPrefix(s.Submit, LocalPrefix)
+	if !ok {
+		return
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(l.config.Path), path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		l.src.addError(l.session(s.Name).get("submit").at, "a relative path after local: starts at the folder of the config file", "cannot read the script: %v", err)
 	}
 }
 

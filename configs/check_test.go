@@ -84,6 +84,19 @@ config.toml:4:10: "hors" is nothing that can be chosen for this session
   4 | with = { hors = 3, hours = 1 }
     |          ^^^^^^^^
   did you mean "hours"? available: `},
+		{"answers that fit no scheduler", "[session.a]\nhost = \"beluga\"\nsubmit = \"builtin:jupyter\"\nwith = { hours = \"two\", gpu = 1 }\n", `
+config.toml:4:10: "hours" must be a number of hours, such as 2 or 0.5, not "two"
+  4 | with = { hours = "two", gpu = 1 }
+    |          ^^^^^^^^^^^^^
+config.toml:4:25: "gpu" is nothing that can be chosen for this session
+  4 | with = { hours = "two", gpu = 1 }
+    |                         ^^^^^^^
+  did you mean "gpus"? available: `},
+		{"a wrong answer for PBS", "[session.a]\nhost = \"beluga\"\nsubmit = \"builtin:jupyter\"\nwith = { queue = \"long\", hours = \"two\" }\n", `
+config.toml:4:26: "hours" must be a number of hours, such as 2 or 0.5, not "two"
+`},
+		{"a script that is not there", "[session.a]\nhost = \"beluga\"\nsubmit = \"local:./nothere.sh\"\n", `
+config.toml:3:10: cannot read the script: stat `},
 		{"a mistyped alias", "[session.a]\nhost = \"beluha\"\njob = \"x\"\n", `
 config.toml:2:8: host "beluha" is neither in this file nor in your ssh config
   2 | host = "beluha"
@@ -110,6 +123,14 @@ func TestAHostThatIsWrittenSomewhereOrInFullIsNoSlip(t *testing.T) {
 	for _, host := range []string{"narval", "beluga", "belugb", "cluster", "narval.example.org", "ann@narva"} {
 		if got := checked(t, narval+"[session.a]\nhost = \""+host+"\"\njob = \"x\"\n"); got != "" {
 			t.Errorf("%s: %s", host, got)
+		}
+	}
+}
+
+func TestAnswersForOneOfTheSchedulersAreValid(t *testing.T) {
+	for _, with := range []string{`partition = "a", hours = 2`, `queue = "a"`, `gpu = "0,1"`, `venv = "~/x"`} {
+		if got := checked(t, "[session.a]\nhost = \"beluga\"\nsubmit = \"builtin:jupyter\"\nwith = { "+with+" }\n"); got != "" {
+			t.Errorf("%s: %s", with, got)
 		}
 	}
 }

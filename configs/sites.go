@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"tunctl/internal/api"
@@ -46,19 +47,37 @@ type siteText struct {
 	data []byte
 }
 
-// newSiteLoader collects the files of all sites.
+// newSiteLoader collects the files of all sites. Those that come with tunctl are parsed once,
+// unless a file replaces one of them: others may be based on it.
 func newSiteLoader(own string, installed []string) *siteLoader {
 	l := &siteLoader{texts: map[string]siteText{}, read: map[string]Site{}}
-	l.collect("", false)
-	for _, folder := range append(slices.Clone(installed), own) {
+	for _, folder := range slices.Backward(append(slices.Clone(installed), own)) {
 		if folder != "" {
 			l.collect(folder, slices.Contains(installed, folder))
 		}
 	}
+	builtin := parseBuiltin()
+	for name := range l.texts {
+		if _, replaced := builtin.read[name]; replaced {
+			l.collect("", false)
+			return l
+		}
+	}
+	l.read = maps.Clone(builtin.read)
+	l.errs = append(l.errs, builtin.errs...)
 	return l
 }
 
-// collect collects the files of a folder; "" are those that come with tunctl.
+// parseBuiltin reads the sites that come with tunctl.
+var parseBuiltin = sync.OnceValue(func() *siteLoader {
+	l := &siteLoader{texts: map[string]siteText{}, read: map[string]Site{}}
+	l.collect("", false)
+	l.all()
+	return l
+})
+
+// collect collects the files of a folder, but not those of a site that it has already; "" are
+// those that come with tunctl.
 func (l *siteLoader) collect(folder string, installed bool) {
 	fsys, _ := fs.Sub(siteFiles, "sites") // it is there
 	if folder != "" {
@@ -85,7 +104,9 @@ func (l *siteLoader) collect(folder string, installed bool) {
 			l.errs = append(l.errs, fmt.Errorf("reading a site: %w", err))
 			continue
 		}
-		l.texts[name] = siteText{path, folder != "", data}
+		if _, found := l.texts[name]; !found {
+			l.texts[name] = siteText{path, folder != "", data}
+		}
 	}
 }
 

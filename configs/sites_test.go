@@ -29,6 +29,7 @@ func TestAPersonsSiteCountsMoreThanAnAdministratorsAndThatMoreThanOurs(t *testin
 	writeSite(t, installed, "ours", "like = \"mine\"\n") // a person's own may be its base
 	writeSite(t, own, "narval", "like = \"slurm\"\ntitle = \"my Narval\"\n")
 	writeSite(t, own, "mine", "like = \"fir\"\ntitle = \"mine\"\n")
+	writeSite(t, own, "frontier", "like = \"slurm\"\ntitle = \"my Frontier\"\ncountry = \"Nowhere\"\n")
 	sites, err := LoadSites(own, installed)
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +38,9 @@ func TestAPersonsSiteCountsMoreThanAnAdministratorsAndThatMoreThanOurs(t *testin
 		if s, err := sites.Find(name); err != nil || s.Title != want {
 			t.Errorf("%s is %q, %v; want %q", name, s.Title, err, want)
 		}
+	}
+	if s, err := sites.Find("andes"); err != nil || s.Country != "Nowhere" { // it is like frontier
+		t.Errorf("andes is in %q, %v", s.Country, err)
 	}
 }
 

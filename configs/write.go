@@ -1,14 +1,17 @@
 package configs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
 )
 
 // Create writes the example where there is no config file yet.
@@ -16,42 +19,77 @@ func Create(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	return write(path, os.O_EXCL, example)
+	return Replace(path, nil, []byte(example))
 }
 
-// Append adds text at the end of the config file at path. The text before it stays as it
-// is, to the byte; an addition that would make the file invalid is not made.
-func Append(path, text string) error {
-	before, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	addition := text
+// Appended is a config with text at its end. What is before it stays as it is, to the byte.
+func Appended(config []byte, text string) []byte {
 	switch {
-	case len(before) == 0:
-	case strings.HasSuffix(string(before), "\n"):
-		addition = "\n" + text
+	case len(config) == 0:
+	case bytes.HasSuffix(config, []byte("\n")):
+		text = "\n" + text
 	default:
-		addition = "\n\n" + text
+		text = "\n\n" + text
 	}
-	if _, err := Parse(path, append(before, addition...)); err != nil {
-		return api.Errorf(api.CodeConfig, "nothing was added, because the config would become invalid: %w", err).
-			WithHint("fix the file, then try again; `tunctl config check` checks it")
-	}
-	return write(path, os.O_APPEND, addition)
+	return slices.Concat(config, []byte(text))
 }
 
-// write writes text to a file, and creates it and its folder if needed.
-func write(path string, flag int, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
+// Changed is a config in which a key of the section [kind.name] has another value, which is
+// written as TOML. The rest stays as it is, to the byte.
+func Changed(config []byte, kind, name, key, value string) ([]byte, error) {
+	src := newSource("", config)
+	section := parseTree(src).get(kind).get(name)
+	old := section.get(key)
+	at := old.at
+	switch {
+	case section.origin != header, old.key != "" && old.origin != valued:
+		return nil, api.Errorf(api.CodeConfig, "cannot change %s of [%s]: it is not on a line of its own there", key, dottedKey(kind, name)).
+			WithHint("`tunctl config edit` opens the file")
+	case old.key == "":
+		_, line := src.line(section.at.end)
+		at, value = span{line.end, line.end}, "\n"+key+" = "+value
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flag, 0o600)
+	mark := config[:len(config)-len(src.data)] // of Windows editors
+	return slices.Concat(mark, src.data[:at.start], []byte(value), src.data[at.end:]), nil
+}
+
+// Replace writes a config file that has not changed since it was read as old; nil is a file
+// that does not exist. A config with errors is not written.
+func Replace(path string, old, config []byte) error {
+	file, mode, err := target(path)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	now, err := os.ReadFile(file)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case !bytes.Equal(now, old):
+		return api.Errorf(api.CodeConfig, "%s was changed by another program meanwhile, so it is left as it is", path).WithHint("run the command again")
+	case config == nil:
+		return atomicfile.Remove(file)
+	}
+	if _, err := Parse(path, config); err != nil {
+		return api.Errorf(api.CodeConfig, "nothing was written, because the config would become invalid: %w", err).
+			WithHint("fix the file, then try again; `tunctl config check` checks it")
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(file, config, mode)
+}
+
+// target is the file that a path leads to, over symbolic links, and its mode.
+func target(path string) (file string, mode fs.FileMode, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, 0o600, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	file, err = filepath.EvalSymlinks(path)
+	return file, info.Mode().Perm(), err
 }
 
 // Quote writes text as a TOML string: what JSON escapes, TOML escapes so, too, and DEL besides.

@@ -53,6 +53,19 @@ func (p *poll) fresh() bool {
 	return !p.stale && !p.isEarlyLocked() && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
 }
 
+// recentAnswer is when the last list was requested, if the next one would have to wait, and the
+// list can lack no job that we submitted.
+func (p *poll) recentAnswer() (at time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.submitted {
+		if !s.at.Before(p.jobsAt) {
+			return time.Time{}, false
+		}
+	}
+	return p.jobsAt, !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
+}
+
 // waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A
 // person who wants the list does not wait because of a query for the watched jobs alone.
 func (p *poll) waitQueryMin(ctx context.Context, jobs scope) error {

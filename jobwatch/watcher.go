@@ -89,6 +89,32 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	return w.poll.lastJobs(), nil
 }
 
+// JobsAtOnce is Jobs for a person who does not wait until the scheduler may be asked again: the
+// jobs are then those of the last answer, but for what was cancelled since, and at is when that was
+// requested. A job that was submitted since is waited for.
+func (w *Watcher) JobsAtOnce(ctx context.Context) (jobs []api.Job, at time.Time, err error) {
+	if at, ok := w.poll.recentAnswer(); ok && !w.poll.fresh() {
+		return w.poll.lastJobs(), at, nil
+	}
+	jobs, err = w.Jobs(ctx)
+	return jobs, time.Time{}, err
+}
+
+// CompareJobs orders jobs for people: those that run, those that wait and those that are over, each
+// by number.
+func CompareJobs(a, b api.Job) int {
+	group := func(j api.Job) int {
+		switch {
+		case j.State.Ended():
+			return 2
+		case j.State.Waiting():
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(group(a), group(b)), sched.CompareIDs(a.ID, b.ID))
+}
+
 // LastJobs returns the jobs of the last answer, however old, without a query.
 func (w *Watcher) LastJobs() []api.Job { return w.poll.lastJobs() }
 

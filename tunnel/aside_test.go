@@ -149,6 +149,28 @@ func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
 	})
 }
 
+func TestAfterARoamALoginAsksAsSoonAsAPersonWantsTheHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		w := newWiFi(b, s)
+		h, _ := betweenKeepalives(t, b)
+		time.Sleep(time.Hour) // nobody is there
+		b.memory.SetSilent("login", false)
+		w.roam()
+		time.Sleep(10 * time.Second) // it may respond, and save a login
+		if st := h.Status(); st.State != api.HostUp || st.NotRespondingSince.IsZero() {
+			t.Errorf("after the roam: %+v", st)
+		}
+		w.gone.Store(false)
+		began := time.Now()
+		h.Up()
+		awaitHost(t, h, time.Minute, func() bool { _, logins, _ := s.Counts(); return logins == 2 })
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("the login began after %v", took)
+		}
+	})
+}
+
 // acceptLate has a login with a key take some time.
 func acceptLate(d time.Duration, f func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error)) func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
 	return func(c ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {

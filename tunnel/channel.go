@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -42,7 +43,7 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return &channelConn{Conn: nc, link: c, traffic: t}, nil
+	return &channelConn{trafficConn{nc, t}, c}, nil
 }
 
 // dialHop is dial for another SSH connection inside this one, which is not paced: the
@@ -50,55 +51,83 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 func (c *conn) dialHop(ctx context.Context, network, address string) (net.Conn, error) {
 	nc, err := c.dial(ctx, network, address)
 	if through, ok := nc.(*channelConn); ok {
-		through.in, through.out = pace.Stream{}, pace.Stream{}
+		share := through.share.Load()
+		share.in, share.out = pace.Stream{}, pace.Stream{}
 	}
 	return nc, err
 }
 
 // traffic is what passes through a client's channel.
 type traffic struct {
+	share   atomic.Pointer[share] // another after move
+	release func()                // called once at the end of the channel; nil: nothing is
+}
+
+// share is what a channel's traffic is to the connection that carries it.
+type share struct {
 	wait    channelWait
 	in, out pace.Stream
-	release func() // called once at the end of the channel; nil: nothing is
 }
 
 func (c *conn) newTraffic() *traffic {
-	return &traffic{wait: channelWait{all: &c.clients}, in: c.meter.In(), out: c.meter.Out()}
+	t := &traffic{}
+	t.share.Store(c.newShare())
+	return t
+}
+
+func (c *conn) newShare() *share {
+	return &share{wait: channelWait{all: &c.clients}, in: c.meter.In(), out: c.meter.Out()}
 }
 
 // openForClient has open open a channel for a client, and returns the channel's traffic.
 func (c *conn) openForClient(open func() error) (*traffic, error) {
 	t := c.newTraffic()
-	start := time.Now()
-	t.wait.sent()
-	err := open()
-	t.wait.answered()
-	if err != nil {
+	if err := t.open(c, open); err != nil {
 		return nil, err
 	}
-	c.meter.NoteRoundTrip(time.Since(start))
-	t.wait.opened()
+	t.share.Load().wait.opened()
 	return t, nil
 }
 
+// open has open open the channel over a connection.
+func (t *traffic) open(c *conn, open func() error) error {
+	s, start := t.share.Load(), time.Now()
+	s.wait.sent()
+	err := open()
+	s.wait.answered()
+	if err == nil {
+		c.meter.NoteRoundTrip(time.Since(start))
+	}
+	return err
+}
+
+// move has an open channel count for another connection.
+func (t *traffic) move(to *conn) {
+	next := to.newShare()
+	next.wait.opened()
+	t.share.Swap(next).wait.ended()
+}
+
 func (t *traffic) read(r io.Reader, p []byte) (int, error) {
-	n, err := r.Read(p[:t.in.Wait(len(p))])
-	t.wait.answered()
-	t.in.Add(n)
+	n, err := r.Read(p[:t.share.Load().in.Wait(len(p))])
+	s := t.share.Load()
+	s.wait.answered()
+	s.in.Add(n)
 	return n, err
 }
 
 func (t *traffic) write(w io.Writer, p []byte) (int, error) {
-	t.wait.sent()
-	n, err := t.out.Write(w, p)
+	s := t.share.Load()
+	s.wait.sent()
+	n, err := s.out.Write(w, p)
 	if err != nil {
-		t.wait.answered() // nothing will come
+		s.wait.answered() // nothing will come
 	}
 	return n, err
 }
 
 func (t *traffic) end() {
-	t.wait.ended()
+	t.share.Load().wait.ended()
 	if t.release != nil {
 		t.release()
 	}
@@ -143,36 +172,44 @@ func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)
 
 func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 
-// channelConn is a connection through the host, from here or from there. When the link is lost, x/crypto ends
-// channels with io.EOF, as if the other side had sent everything; here such a read fails
-// with api.ErrDown.
-type channelConn struct {
+// trafficConn is a connection of a client.
+type trafficConn struct {
 	net.Conn
-	link *conn
 	*traffic
 }
 
 // Read implements net.Conn.
-func (c *channelConn) Read(p []byte) (int, error) {
-	n, err := c.read(c.Conn, p)
-	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
-		err = c.link.downError()
-	}
-	return n, err
-}
+func (c *trafficConn) Read(p []byte) (int, error) { return c.read(c.Conn, p) }
 
 // Write implements net.Conn.
-func (c *channelConn) Write(p []byte) (int, error) { return c.write(c.Conn, p) }
+func (c *trafficConn) Write(p []byte) (int, error) { return c.write(c.Conn, p) }
 
 // Close implements net.Conn.
-func (c *channelConn) Close() error {
+func (c *trafficConn) Close() error {
 	defer c.end()
 	return c.Conn.Close()
 }
 
 // CloseWrite half-closes the connection.
-func (c *channelConn) CloseWrite() error {
+func (c *trafficConn) CloseWrite() error {
 	return c.Conn.(interface{ CloseWrite() error }).CloseWrite()
+}
+
+// channelConn is a connection through the host, from here or from there. When the link is lost, x/crypto ends
+// channels with io.EOF, as if the other side had sent everything; here such a read fails
+// with api.ErrDown.
+type channelConn struct {
+	trafficConn
+	link *conn
+}
+
+// Read implements net.Conn.
+func (c *channelConn) Read(p []byte) (int, error) {
+	n, err := c.trafficConn.Read(p)
+	if err == io.EOF && c.link.ended() { //nolint:errorlint // x/crypto's own end
+		err = c.link.downError()
+	}
+	return n, err
 }
 
 // dialError classifies a failed dial by the reason codes of RFC 4254, section 5.1.
@@ -225,8 +262,8 @@ func (l *channelListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &channelConn{Conn: nc, link: l.link, traffic: l.link.newTraffic()}
-	c.wait.opened()
+	c := &channelConn{trafficConn{nc, l.link.newTraffic()}, l.link}
+	c.share.Load().wait.opened()
 	return c, nil
 }
 

@@ -78,6 +78,9 @@ func (h *Host) attendLocked(client string) {
 	f := &h.facts
 	f.wanted, f.client, f.failure = true, client, nil
 	f.tries.Attend(time.Now())
+	if f.live != nil && !h.view.NotRespondingSince.IsZero() {
+		notify(f.live.network) // whether it will respond is decided sooner
+	}
 	h.handshake.shortenBanner(h.pool.o.Limits.BannerTimeout)
 	h.enterLocked()
 	h.wake()

@@ -152,28 +152,6 @@ func TestAnAuthoritysOwnKeyIsNoHostKey(t *testing.T) {
 	})
 }
 
-func TestAKeyOfAnotherTypeIsNeverAddedWithoutAPerson(t *testing.T) {
-	for _, mode := range strictModes {
-		t.Run(mode, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-				known := "login " + rsaKey + "\n"
-				b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = mode }, "yes")
-				asked := b.person.questions()
-				if mode == "ask" {
-					if err != nil || len(asked) != 1 || !strings.Contains(asked[0].Text, "other types") || !strings.Contains(asked[0].Text, "RSA SHA256:") || !strings.Contains(asked[0].Text, "known_hosts:1") {
-						t.Errorf("%v, asked %+v", err, asked)
-					}
-					return
-				}
-				if codeOf(err) != api.CodeHostKey || len(asked) > 0 || text != known || !strings.Contains(err.Error(), "RSA SHA256:") {
-					t.Errorf("%v, asked %+v, known_hosts is %q", err, asked, text)
-				}
-			})
-		})
-	}
-}
-
 func TestTheQuestionAboutANewHostSpeaksOfNoOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })

@@ -1,7 +1,6 @@
 package tunnel
 
 import (
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
@@ -177,33 +175,6 @@ func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testin
 				}
 				if added := text != known; added != (test.code == "") {
 					t.Errorf("known_hosts is now %q", text)
-				}
-			})
-		})
-	}
-}
-
-func TestAHostCertificateCountsByItsAuthority(t *testing.T) {
-	for name, valid := range map[string]time.Duration{"valid": time.Hour, "expired": -time.Second} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ca := sshtest.NewSigner(t)
-				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-				cert := &ssh.Certificate{
-					Key: s.Key.PublicKey(), CertType: ssh.HostCert, ValidPrincipals: []string{"login"},
-					ValidAfter: uint64(time.Now().Add(-time.Hour).Unix()), ValidBefore: uint64(time.Now().Add(valid).Unix()),
-				}
-				if err := cert.SignCert(rand.Reader, ca); err != nil {
-					t.Fatal(err)
-				}
-				signer, err := ssh.NewCertSigner(cert, s.Key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.Config.AddHostKey(signer)
-				_, _, err = connectWith(t, "@cert-authority *gin "+authorized(ca.PublicKey())+"\n", s, nil)
-				if valid > 0 && err != nil || valid < 0 && codeOf(err) != api.CodeHostKey {
-					t.Errorf("Await: %v", err)
 				}
 			})
 		})

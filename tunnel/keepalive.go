@@ -67,14 +67,15 @@ func (k *keepalive) keep(ctx context.Context) {
 	}
 }
 
-// checkNetwork is called after a network change. A connection whose address is gone
+// checkNetwork is called after a network change, and when a person asks for a host that does
+// not respond: a login may then ask them at once. A connection whose address is gone
 // cannot reply: it is not asked, so that TCP need not wait before it sends again.
 func (k *keepalive) checkNetwork() {
 	gone, limits := !k.c.hasAddress(), &k.host.pool.o.Limits
 	switch {
 	case k.doubted:
 		k.sendRequest()
-	case !k.host.restoredSilently() || k.host.onlyLeased():
+	case k.host.onlyLeased() || !k.host.restoredSilently() && !k.host.attended():
 		k.probe(limits.WakeGrace, gone)
 	case gone:
 		k.doubt(errAddressGone)
@@ -95,6 +96,13 @@ func (h *Host) restoredSilently() bool {
 		}
 	}
 	return true
+}
+
+// attended reports whether a person may be asked now.
+func (h *Host) attended() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.facts.tries.IsAttended(time.Now())
 }
 
 func (h *Host) refresh() {
@@ -174,7 +182,7 @@ func (k *keepalive) stop() {
 
 // probe requires a reply within limit. While the address is gone, none can come.
 func (k *keepalive) probe(limit time.Duration, gone bool) {
-	if k.probing > 0 && !k.gone {
+	if k.probing > 0 && limit >= k.probing && !k.gone {
 		k.probeAgain = true // a reply may be older than this change
 		return
 	}

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
@@ -42,38 +41,6 @@ func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshtest.Ser
 	}), s
 }
 
-func TestASiteKeepsAutomaticLoginsFurtherApart(t *testing.T) {
-	const spacing = 20 * time.Minute
-	synctest.Test(t, func(t *testing.T) {
-		b, s := strictly(t, func(x *sshconfig.Settings) { x.LoginSpacing = spacing })
-		var at []time.Time
-		s.Config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
-			if method == "none" {
-				at = append(at, time.Now())
-			}
-		}
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
-		for range 30 {
-			time.Sleep(time.Minute)
-			s.Drop()
-			b.NetworkChanged()
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if h.Status().State != api.HostUp || len(at) < 2 {
-			t.Errorf("%d logins; now %+v", len(at), h.Status())
-		}
-		for i := 1; i < len(at); i++ {
-			if gap := at[i].Sub(at[i-1]); gap < spacing {
-				t.Errorf("two logins %v apart", gap)
-			}
-		}
-	})
-}
-
 func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
 	const retry = 10 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -89,22 +56,6 @@ func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
 		}
 		if dials, _, _ := s.Counts(); dials < 2 || dials > 7 {
 			t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
-		}
-	})
-}
-
-func TestASiteThatLocksAccountsSoonSeesOneRefusedLogin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := strictly(t, func(x *sshconfig.Settings) { x.Refusals = 1 })
-		b.memory.SetSilent("login", true)
-		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		_ = h.Await(t.Context())
-		day(b, s)
-		if _, logins, _ := s.Counts(); logins != 1 || h.Status().State != api.HostBlocked {
-			t.Errorf("%d login attempts; %+v", logins, h.Status())
 		}
 	})
 }

@@ -22,6 +22,9 @@ func (l Link) Limits() *Limits { return &l.host.pool.o.Limits }
 // Log is the host's log.
 func (l Link) Log() *slog.Logger { return l.host.log }
 
+// Changed is closed at the next change of the host's state: its connection may be another.
+func (l Link) Changed() <-chan struct{} { return l.host.Changed() }
+
 // Start starts a command on the host that carries a connection, and sends it its first
 // line. Its error is a *failure.RouteError if the host carries no streams.
 func (l Link) Start(ctx context.Context, command, line string) (*Stream, error) {

@@ -228,19 +228,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 	if os.Getenv("OS") == "Windows_NT" {
 		t.Skip("needs unix sockets")
 	}
-	ring := agent.NewKeyring()
-	path, public := sshtest.NewKeyFile(t)
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.ParseRawPrivateKey(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
-		t.Fatal(err)
-	}
+	ring, public := ringOf(t)
 	first := serveAgent(t, ring)
 	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
 	b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityAgent = "" })

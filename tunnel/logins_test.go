@@ -3,7 +3,6 @@ package tunnel
 import (
 	"errors"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,66 +112,6 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 	})
 }
 
-func TestARestartDoesNotShortenASuspectedBan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		accept := refuse(s)
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
-		s.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
-		_ = h.Await(t.Context())
-		said := h.Status().Cause
-		dials, _, _ := s.Counts()
-		time.Sleep(20 * time.Minute)
-		b = b.restarted(t)
-		h = b.Host("login")
-		h.Want()
-		synctest.Wait()
-		if st := h.Status(); st.State != api.HostBlocked || st.Cause != said {
-			t.Errorf("before the restart: %s\nafter: %+v", said, st)
-		}
-		b.NetworkChanged()
-		time.Sleep(39 * time.Minute)
-		if now, _, _ := s.Counts(); now != dials {
-			t.Errorf("%d dials during the ban", now-dials)
-		}
-		accept()
-		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
-		time.Sleep(2 * time.Minute)
-		if h.Status().State != api.HostUp {
-			t.Errorf("after the ban: %+v", h.Status())
-		}
-	})
-}
-
-func TestASuspectedBanThatEndedBeforeTheRestartBlocksNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		accept := refuse(s)
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostWaiting })
-		s.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
-		_ = h.Await(t.Context())
-		b.end()
-		accept()
-		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
-		time.Sleep(12 * time.Hour) // the laptop is off for the night
-		b = b.restarted(t)
-		h = b.Host("login")
-		h.Want()
-		time.Sleep(time.Minute)
-		if st := h.Status(); st.State != api.HostUp {
-			t.Errorf("in the morning: %+v", st)
-		}
-	})
-}
-
 func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
@@ -194,22 +133,6 @@ func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
 		}
 		if _, logins, _ := s.Counts(); logins != 1 {
 			t.Errorf("%d refused logins", logins)
-		}
-	})
-}
-
-func TestAClockThatWasSetBackLengthensNoWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := keyed(t)
-		b.memory.SetSilent("login", true)
-		nextYear := time.Now().AddDate(1, 0, 0)
-		b.memory.SetLogins("login", api.Logins{Last: nextYear, BannedUntil: nextYear, Refusals: 1})
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		time.Sleep(62 * time.Minute)
-		if h.Status().State != api.HostUp {
-			t.Errorf("after the longest wait: %+v", h.Status())
 		}
 	})
 }

@@ -133,29 +133,6 @@ func TestAServerThatDropsEveryLoginSeesFewOfThem(t *testing.T) {
 	})
 }
 
-func TestTwoRefusalsStopUntilAPersonActs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		accept := s.Config.PublicKeyCallback
-		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		err := h.Await(t.Context())
-		if codeOf(err) != api.CodeAuth || h.Status().State != api.HostBlocked {
-			t.Errorf("Await: %v, %+v", err, h.Status())
-		}
-		day(b, s)
-		if _, logins, _ := s.Counts(); logins != 2 {
-			t.Errorf("%d login attempts", logins)
-		}
-		s.Config.PublicKeyCallback = accept
-		h.Up()
-		mustConnect(t, h)
-	})
-}
-
 func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
@@ -190,71 +167,6 @@ func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 		mustConnect(t, h)
 		if q := b.person.questions(); len(q) != 2 || q[0].Kind != api.PromptConfirm {
 			t.Errorf("asked %+v", q)
-		}
-	})
-}
-
-func TestAPenaltyOfTheServerIsWaitedOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		s.Set(func(s *sshtest.Server) { s.Greeting = "Not allowed at this time\r\n" })
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		if err := h.Await(t.Context()); h.Status().State != api.HostBlocked {
-			t.Errorf("Await: %v, %+v", err, h.Status())
-		}
-		time.Sleep(30 * time.Minute)
-		s.Set(func(s *sshtest.Server) { s.Greeting = "" })
-		if dials, _, _ := s.Counts(); dials != 1 {
-			t.Errorf("%d dials", dials)
-		}
-		time.Sleep(31 * time.Minute)
-		mustConnect(t, h)
-	})
-}
-
-func TestAnAgentThatRestartsLogsInOnlyWhereThatIsSilent(t *testing.T) {
-	for _, silent := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			b, s := keyed(t)
-			b.memory.SetSilent("login", silent)
-			b.serve(t)
-			h := b.Host("login")
-			h.Want()
-			time.Sleep(24 * time.Hour)
-			dials, _, _ := s.Counts()
-			if up := h.Status().State == api.HostUp; up != silent || dials > 1 {
-				t.Errorf("silent %v: %+v after %d dials", silent, h.Status(), dials)
-			}
-		})
-	}
-}
-
-func TestTriesBackOffAndANewNetworkStartsThemOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		time.Sleep(24 * time.Hour)
-		dials, _, _ := s.Counts()
-		if dials < 24*4 || dials > 24*6+10 {
-			t.Errorf("%d dials in a day", dials)
-		}
-		b.NetworkChanged()
-		synctest.Wait()
-		if after, _, _ := s.Counts(); after != dials+1 {
-			t.Errorf("%d dials at once after a network change", after-dials)
-		}
-		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
-		b.NetworkChanged()
-		synctest.Wait()
-		if h.Status().State != api.HostUp {
-			t.Errorf("%+v", h.Status())
 		}
 	})
 }
@@ -295,24 +207,6 @@ func TestALinkThatNeedsAPersonIsGivenTimeAfterAWake(t *testing.T) {
 		time.Sleep(time.Minute)
 		if h.Status().State != api.HostUp {
 			t.Errorf("%+v", h.Status())
-		}
-	})
-}
-
-func TestALoginThatWeCutOffCountsAsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
-			<-t.Context().Done() // as where a directory service hangs
-			return nil, errors.New("no")
-		}
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		day(b, s)
-		if _, logins, _ := s.Counts(); logins != b.o.Limits.Refusals || h.Status().State != api.HostBlocked {
-			t.Errorf("%d logins, %+v", logins, h.Status())
 		}
 	})
 }
@@ -382,55 +276,6 @@ func TestWhileSomebodyWaitsAReturnIsFoundWithinSeconds(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestDialsAreFrequentForHalfAnHourAfterThePersonsLastSign(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		h, _ := connected(t, b)
-		dials, _ := unreachable(b)
-		began := time.Now()
-		s.Drop()
-		wait(t, h, false)
-		time.Sleep(3 * time.Hour)
-		at := dials()
-		for i := 1; i < len(at); i++ {
-			gap, since := at[i].Sub(at[i-1]), at[i-1].Sub(began)
-			switch {
-			case gap < 4*time.Second, i > 2 && gap < 8*time.Second:
-				t.Errorf("%v after the loss: %v between two dials", since, gap)
-			case since < 28*time.Minute && gap > time.Minute:
-				t.Errorf("%v after the loss, while somebody waits: %v between two dials", since, gap)
-			case since > 31*time.Minute && gap < 11*time.Minute:
-				t.Errorf("%v after the loss, without a person: %v between two dials", since, gap)
-			}
-		}
-		t.Logf("%d dials in three hours", len(at))
-	})
-}
-
-func TestNobodyWaitingMeansTheUsualPauses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		h, _ := connected(t, b)
-		dials, _ := unreachable(b)
-		s.Drop()
-		time.Sleep(time.Hour)
-		if n := len(dials()); n > 12 {
-			t.Errorf("%d dials in an hour", n)
-		}
-		// Who opens a page then waits for seconds, not minutes. A try that has just failed is not
-		// repeated at once.
-		for all := dials(); time.Since(all[len(all)-1]) < time.Minute; all = dials() {
-			time.Sleep(time.Minute)
-		}
-		before := len(dials())
-		h.Waiting(true)
-		synctest.Wait()
-		if n := len(dials()); n != before+1 {
-			t.Errorf("%d dials at once", n-before)
-		}
-	})
 }
 
 func TestAnAnsweredDialIsUsedForTheLoginHoweverLateItsBanner(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -168,32 +168,11 @@ func (s *Stream) Check() error {
 	return nil
 }
 
+// LastHeard is when something last came over the connection that the stream is on.
+func (s *Stream) LastHeard() time.Time {
+	last, _ := s.conn.wire.heard()
+	return last
+}
+
 // CountAsClient counts the stream among the channels of clients until it is closed.
 func (s *Stream) CountAsClient() { s.wait.opened() }
-
-// OpenConn has open connect over the stream, for a client. The connection is paced and
-// watched as those of the host are; release is called once at its end.
-func (s *Stream) OpenConn(open func() (net.Conn, error), release func()) (c net.Conn, err error) {
-	t, err := s.conn.openForClient(func() (err error) {
-		c, err = open()
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	t.release = release
-	return &channelConn{Conn: c, link: s.conn, traffic: t}, nil
-}
-
-// OpenChannel is OpenConn for a channel.
-func (s *Stream) OpenChannel(open func() (ssh.Channel, <-chan *ssh.Request, error), release func()) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
-	t, err := s.conn.openForClient(func() (err error) {
-		ch, requests, err = open()
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	t.release = release
-	return &clientChannel{ch, t}, requests, nil
-}

@@ -142,32 +142,52 @@ func agentStop(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
+// agentRestart restarts the agent, which logs in at once where that needs nobody: a person asked
+// for the restart, so the last login may have been a moment ago.
 func agentRestart(ctx context.Context, inv *invocation) error {
-	if err := warnAboutLogins(ctx, inv); err != nil {
+	silent, interactive, err := connectedHosts(ctx, inv)
+	if err != nil {
+		return err
+	}
+	if err := confirmLogins(ctx, inv, interactive); err != nil {
 		return err
 	}
 	if err := agentStop(ctx, inv); err != nil {
 		return err
 	}
-	return agentStart(ctx, inv)
-}
-
-// warnAboutLogins names the hosts that need an interactive login again after a restart,
-// and asks for confirmation on a terminal.
-func warnAboutLogins(ctx context.Context, inv *invocation) error {
-	st, err := inv.anyAgent().Status(ctx)
-	if errors.Is(err, client.ErrNotRunning) {
-		return nil // nothing runs that could lose a login
-	}
-	if err != nil {
+	if err := agentStart(ctx, inv); err != nil {
 		return err
 	}
-	var hosts []string
-	for _, h := range st.Hosts {
-		if h.State == api.HostUp && h.Auth != "publickey" && h.Auth != "hostbased" {
-			hosts = append(hosts, h.Alias)
+	for _, host := range silent {
+		if _, err := inv.client.Login(ctx, host); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// connectedHosts are the hosts that the agent is connected to, by whether a login there needs
+// nobody.
+func connectedHosts(ctx context.Context, inv *invocation) (silent, interactive []string, err error) {
+	st, err := inv.anyAgent().Status(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return nil, nil, nil
+	}
+	for _, h := range st.Hosts {
+		switch {
+		case h.State != api.HostUp:
+		case h.Auth == "publickey" || h.Auth == "hostbased":
+			silent = append(silent, h.Alias)
+		default:
+			interactive = append(interactive, h.Alias)
+		}
+	}
+	return silent, interactive, err
+}
+
+// confirmLogins names the hosts that need an interactive login again after a restart,
+// and asks for confirmation on a terminal.
+func confirmLogins(ctx context.Context, inv *invocation, hosts []string) error {
 	if len(hosts) == 0 {
 		return nil
 	}

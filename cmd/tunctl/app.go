@@ -42,7 +42,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 }
 
 // runApp runs a command, or completes its line for a shell.
-func runApp(app *cli.App, args []string) error {
+func runApp(ctx context.Context, app *cli.App, args []string) error {
 	if at, ok := cmdline.ParsePartial(app, args); ok {
 		return completeLine(app.Writer, at)
 	}
@@ -50,7 +50,7 @@ func runApp(app *cli.App, args []string) error {
 	if err != nil {
 		return err
 	}
-	return app.RunContext(context.Background(), args)
+	return app.RunContext(ctx, args)
 }
 
 // freeMainThread unlocks the main thread. The tray's library locks the main goroutine to it

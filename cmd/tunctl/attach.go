@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,15 +17,17 @@ import (
 	"tunctl/internal/home"
 	"tunctl/internal/setup"
 	"tunctl/internal/term"
+	"tunctl/tunnel/forward"
 )
 
 func attachCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
-		ArgsUsage: "HOST [JOB|NODE:PORT]",
+		ArgsUsage: "[HOST [JOB|NODE:PORT]]",
 		Description: `Finds the server's address in the job's log, forwards its port and opens the page. Without JOB: your only
-			running job, or the only one with a server. HOST is as for ssh. With NODE:PORT, the address that a server
+			running job, or the only one with a server. HOST is as for ssh; without it: the only host in the config.
+			With NODE:PORT, the address that a server
 			printed, no scheduler is needed.
 
 			''tunctl down'' stops forwarding and forgets the job, which keeps running. --save adds a session to the
@@ -39,12 +42,16 @@ func attachCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: invokeInterruptible(t, takes(1, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
+		Action: invokeInterruptible(t, takes(0, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
 	}
 }
 
 func attach(ctx context.Context, inv *invocation) error {
-	host, job, save := inv.Args().Get(0), inv.Args().Get(1), inv.String("save")
+	host, err := inv.hostOrOnly()
+	if err != nil {
+		return err
+	}
+	job, save := inv.Args().Get(1), inv.String("save")
 	if isAddress(job) {
 		return attachAddress(ctx, inv, host, job)
 	}
@@ -62,6 +69,9 @@ func attach(ctx context.Context, inv *invocation) error {
 	if err := u.start(ctx, !inv.Bool("no-open") && !u.json); err != nil {
 		return err
 	}
+	if other := sessionOfJob(ctx, inv, u.ready); other != "" {
+		inv.Say("session %s has job %s, too: `tunctl open %s` opens the same page", other, u.ready.Job.ID, other)
+	}
 	if save != "" {
 		return saveSession(ctx, inv, host, save, u.ready)
 	}
@@ -71,8 +81,22 @@ func attach(ctx context.Context, inv *invocation) error {
 	return nil
 }
 
-// attachAddress forwards to a server at an address beyond the host and opens its page. What
-// serves there is not known, so there is no token to add.
+// sessionOfJob is another session that is up and has the job of one; "" if there is none.
+func sessionOfJob(ctx context.Context, inv *invocation, s api.Session) string {
+	st, err := inv.client.Status(ctx)
+	if err != nil || s.Job == nil {
+		return ""
+	}
+	for _, other := range st.Sessions {
+		if other.Name != s.Name && other.Host == s.Host && other.State != api.SessionDown && other.RunsJob() && other.Job.Ref() == s.Job.Ref() {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+// attachAddress forwards to a server at an address beyond the host and opens its page, once that
+// has responded. What serves there is not known, so there is no token to add.
 func attachAddress(ctx context.Context, inv *invocation, host, address string) error {
 	if inv.String("save") != "" {
 		return usagef("--save needs a job; to keep this forward, set forward = [\"…\"] in a session: see `tunctl forward --help`")
@@ -83,10 +107,22 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 		r, err := u.client.Forward(ctx, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
 		return r.UpResponse, err
 	}
-	if err := u.start(ctx, false); err != nil || u.json {
+	session, err := u.bringUp(ctx)
+	local := net.JoinHostPort("localhost", port)
+	if err == nil {
+		if err = request(ctx, local); err != nil {
+			err = api.Errorf(api.CodeUnreachable, "nothing responds at %s, as seen from %s", address, host).Because(err).
+				WithHint("check the address that the server printed; the forward stays until `tunctl down %s`", u.name)
+		}
+	}
+	if u.json {
+		return u.printResult(session, err)
+	}
+	if err != nil {
 		return err
 	}
-	page := "http://" + net.JoinHostPort("localhost", port) + "/"
+	u.announce(session)
+	page := "http://" + local + "/"
 	inv.Say("the page is at %s; if it asks for a token, the server printed one; `tunctl down %s` stops forwarding", page, u.name)
 	if inv.Bool("no-open") {
 		return nil
@@ -96,6 +132,26 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	}
 	return nil
 }
+
+// request requests a page of a server on this machine, which may answer anything.
+func request(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	conn, err := forward.DialLocal(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", address); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
+// answerTimeout is how long a server may take to answer.
+const answerTimeout = 15 * time.Second
 
 // checkSave refuses a name that is invalid or taken, before anything is done.
 func checkSave(p home.Paths, name string) error {

@@ -8,19 +8,23 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/action"
+	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
 
 func cancelCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "cancel",
-		Usage:     "end a running or queued job on a host",
-		ArgsUsage: "HOST JOB",
-		Description: `JOB is a job id as ''tunctl jobs HOST'' lists it. On a terminal, tunctl asks for confirmation.
+		Usage:     "end a running or queued job",
+		ArgsUsage: "SESSION|[HOST] JOB",
+		Description: `JOB is a job id as ''tunctl jobs HOST'' lists it; without HOST, it is on the only host in the config. With
+			SESSION, it is the job of that session, as with ''tunctl down SESSION --cancel''. On a terminal, tunctl asks
+			for confirmation.
 
+			  tunctl cancel jupyter
 			  tunctl cancel narval 4711`,
 		Flags:  []cli.Flag{yesFlag()},
-		Action: invokeInterruptible(t, takes(2, 2, "cancel takes a host and a job: `tunctl cancel HOST JOB`", cancelJob)),
+		Action: invokeInterruptible(t, takes(1, 2, "cancel takes a session, or a host and a job: `tunctl cancel HOST JOB`", cancel)),
 	}
 }
 
@@ -28,12 +32,33 @@ func yesFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask for confirmation"}
 }
 
-func cancelJob(ctx context.Context, inv *invocation) error {
-	host := inv.Args().First()
+func cancel(ctx context.Context, inv *invocation) error {
+	if inv.NArg() == 2 {
+		return cancelJob(ctx, inv, inv.Args().First(), inv.Args().Get(1))
+	}
+	st, err := inv.ensureAgent(ctx)
+	if err != nil {
+		return err
+	}
+	name := inv.Args().First()
+	if _, ok := st.Session(name); ok {
+		return takeDown(ctx, inv, st, []api.DownRequest{{Session: name, Cancel: true}})
+	}
+	if inv.isHost(name) {
+		return usagef("cancel takes a session, or a host and a job: `tunctl cancel HOST JOB`")
+	}
+	host, err := inv.onlyHost()
+	if err != nil {
+		return err
+	}
+	return cancelJob(ctx, inv, host, name)
+}
+
+func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
 	if err := inv.connectHostQuietly(ctx, host); err != nil {
 		return err
 	}
-	job, err := inv.client.Job(ctx, host, inv.Args().Get(1))
+	job, err := inv.client.Job(ctx, host, id)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,43 +174,6 @@ func (s fishShell) press(line string) string {
 }
 
 var shells = []string{"bash", "zsh", "fish"}
-
-func TestTabInAShellRunsNoCommand(t *testing.T) {
-	t.Parallel()
-	u := newShellUser(t)
-	before, err := u.agent.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range shells {
-		t.Run(name, func(t *testing.T) {
-			s := u.startShell(t, name)
-			for _, line := range []string{
-				"tunctl ssh practice mkdir made -- ", "tunctl ssh practice -- mkdir made ", "tunctl ssh practice mkdir made ",
-				"tunctl submit practice train.sh -- ", "tunctl submit practice train.sh -- -", "tunctl agent stop -- ", "tunctl agent stop ",
-				"tunctl logout practice -- ", "tunctl cancel practice " + u.job + " -- ", "tunctl cancel --yes practice -- " + u.job + " ",
-				"tunctl cp practice:'results/$(touch here)' . -- ", "tunctl cp practice:results/", "tunctl cp practice:results/\\$", "tunctl up -- ", "tunctl -- ",
-			} {
-				s.press(line)
-			}
-		})
-	}
-	for _, file := range []string{filepath.Join(u.cluster.Home(), "made"), filepath.Join(u.cluster.Home(), "here"), filepath.Join(u.dir, "here")} {
-		if _, err := os.Stat(file); err == nil {
-			t.Errorf("%s was made", file)
-		}
-	}
-	if jobs := u.cluster.Jobs(); len(jobs) != 1 || jobs[0].Over() {
-		t.Errorf("the jobs are %+v", jobs)
-	}
-	if files, err := fs.Glob(os.DirFS(u.dir), "*"); err != nil || len(files) != 2 {
-		t.Errorf("there are %q, %v", files, err)
-	}
-	after, err := u.agent.Status(t.Context())
-	if err != nil || after.Agent.PID != before.Agent.PID || u.cluster.Logins() != 1 {
-		t.Errorf("agent %+v, %v; %d logins", after.Agent, err, u.cluster.Logins())
-	}
-}
 
 func TestTabCompletesWhatMayFollow(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
 		} {
 			for _, ask := range []string{cmdline.CompletionWord, cmdline.CompletionWord + "=", cmdline.CompletionWord + "=a", cmdline.CompletionWord + "=-"} {
 				line := slices.Concat([]string{"tunctl"}, words, rest, []string{ask})
-				if err := runApp(app, line); err != nil || len(ran) > 0 {
+				if err := runApp(t.Context(), app, line); err != nil || len(ran) > 0 {
 					t.Errorf("%q ran %q, %v", line, ran, err)
 				}
 				ran = nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -111,60 +110,6 @@ func (s *sandbox) live() []lab.Job {
 		}
 	}
 	return live
-}
-
-func TestAnAgentKilledAtAnyMomentLeavesOneJob(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("twenty rounds take a while")
-	}
-	rounds := 1 // enough to notice; the whole run is part of the tests on real parts
-	if os.Getenv("TUNCTL_REAL") == "1" || os.Getenv("CI") == "true" {
-		rounds = 5
-	}
-	for i := range 4 { // in parallel: a round mostly waits for a job
-		t.Run(fmt.Sprint("agent ", i+1), func(t *testing.T) {
-			t.Parallel()
-			killedAgentsLeaveOneJob(t, rounds)
-		})
-	}
-}
-
-// killedAgentsLeaveOneJob kills an agent at a moment of each round's `up`.
-func killedAgentsLeaveOneJob(t *testing.T, rounds int) {
-	t.Helper()
-	s := newSandbox(t)
-	for round := range rounds {
-		s.run("agent", "start")
-		pid := s.agentPID()
-		up := s.command("up", "--no-open")
-		if err := up.Start(); err != nil {
-			t.Fatal(err)
-		}
-		moment := rand.N(800 * time.Millisecond)
-		<-time.After(moment)
-		agent, err := os.FindProcess(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := agent.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = up.Wait() // it fails when the agent dies
-		before := len(s.cluster.Jobs())
-		s.run("up", "--no-open")
-		if live := s.live(); len(live) != 1 {
-			t.Fatalf("round %d, killed after %v: %d jobs are alive, want 1: %+v", round, moment, len(live), live)
-		}
-		t.Logf("round %2d: killed after %4d ms, %d submitted before, ready again", round, moment.Milliseconds(), before)
-		s.run("down", "--cancel")
-		if live := s.live(); len(live) != 0 {
-			t.Fatalf("round %d: down --cancel left %+v", round, live)
-		}
-	}
-	if got := len(s.cluster.Jobs()); got != rounds {
-		t.Errorf("%d jobs were submitted in %d rounds", got, rounds)
-	}
 }
 
 // supervise plays systemd's part with the agent's unit: an agent that did not end by

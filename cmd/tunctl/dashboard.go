@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,29 +12,27 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/client"
-	"tunctl/internal/ctxtime"
 	"tunctl/internal/dashboard"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 )
 
-// promptsRetry is how long after the end of an agent its successor is looked for.
-const promptsRetry = 2 * time.Second
-
 func dashboardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "dashboard",
 		Usage: "show sessions, jobs, use, logs and history in the browser",
-		Description: "The page is live, and has a button for everything: open, start, extend, disconnect, end the job.\n" +
-			"It is served on this computer, for you alone, while it is open: the command ends a minute after\n" +
-			"you closed the page, or with Ctrl-C. Sessions and jobs are not affected.\n\n" +
-			"Each address of the page works once. If a host asks for a password or a code, you answer in this\n" +
-			"terminal.\n\n" +
-			"  tunctl dashboard\n" +
-			"  tunctl dashboard --print",
+		Description: `The page is live, and has a button for everything: open, start, extend, disconnect, end the job.
+It is served on this computer, for you alone, until the agent ends. Each address of the page
+works once; the bookmark that this command prints opens a new one.
+
+If a host asks for a password or a code, the tray asks you or, without it, a terminal window.
+
+  tunctl dashboard
+  tunctl dashboard --print`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "print the address, which works once, instead of opening it"},
+			&cli.BoolFlag{Name: "serve", Hidden: true, Usage: "be the process that serves the page"},
 		},
 		Action: invoke(t, showDashboard),
 	}
@@ -48,82 +44,55 @@ func showDashboard(ctx context.Context, inv *invocation) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	if inv.Bool("serve") {
+		return dashboard.Run(ctx, dashboard.Options{
+			Paths: inv.paths, Version: version(), Client: inv.client, LoginWindow: loginInWindow, Desktop: action.OwnDesktop,
+		})
+	}
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	asks := ""
-	if inv.Interactive {
-		asks = "in the terminal that runs tunctl dashboard"
-	}
-	server, err := dashboard.Listen(ctx, viewerAgent{inv.client, inv.paths}.dashboardOptions(asks))
+	process, err := dashboard.Ensure(ctx, inv.paths, dashboardLauncher(inv.paths))
 	if err != nil {
 		return err
 	}
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx) }()
-	var asking sync.WaitGroup
-	asking.Go(func() { inv.answerPrompts(ctx) })
-	err = inv.offerDashboard(ctx, server)
-	if err != nil {
-		end()
+	if inv.Bool("print") {
+		link, err := process.Link(ctx)
+		if err == nil {
+			fmt.Fprintln(inv.Out, link.URL)
+		}
+		return err
 	}
-	err = errors.Join(err, <-served)
-	if ctx.Err() == nil {
-		inv.Say("the page was closed: the dashboard has ended")
-	}
-	end()
-	asking.Wait()
-	return err
+	return inv.openDashboard(ctx, process)
 }
 
-// offerDashboard opens the page, or prints its address.
-func (inv *invocation) offerDashboard(ctx context.Context, server *dashboard.Server) error {
-	if inv.Bool("print") {
-		fmt.Fprintln(inv.Out, server.Link())
-		return nil
-	}
-	err := server.OpenPage(ctx)
-	if ctx.Err() != nil { // Ctrl-C
-		return nil //nolint:nilerr // nothing failed
-	}
+// openDashboard opens a page, or prints its address where no browser is found.
+func (inv *invocation) openDashboard(ctx context.Context, process *dashboard.Process) error {
+	link, err := process.Open(ctx, desktop.Open)
 	switch {
+	case ctx.Err() != nil: // Ctrl-C
+		return nil //nolint:nilerr // nothing failed
 	case errors.Is(err, desktop.ErrNoBrowser):
-		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", server.Link())
+		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", link.URL)
+		return nil
 	case err != nil:
 		return action.OpenError(err, "tunctl dashboard")
-	default:
-		inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
 	}
-	inv.Say("it ends %s after you closed the page, or with Ctrl-C", api.DurationText(dashboard.Linger))
+	inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
+	if link.Bookmark != "" {
+		inv.Say("to bookmark: %s", link.Bookmark)
+	}
 	return nil
 }
 
-// dashboardOptions are those of a dashboard. Where its questions can be answered, asks says so.
-func (a viewerAgent) dashboardOptions(asks string) dashboard.Options {
-	o := dashboard.Options{Client: a.Client, Desktop: action.OwnDesktop, StartAgent: a.start, Login: loginInWindow, Prompts: "in the terminal window that opens"}
-	if asks != "" {
-		o.Prompts = asks
-		o.Login = func(ctx context.Context, host string) error {
-			_, err := a.Login(ctx, host)
-			return err
+// dashboardLauncher starts the dashboard's process.
+func dashboardLauncher(p home.Paths) client.Launcher {
+	return func(ctx context.Context) (<-chan error, error) {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
 		}
-	}
-	return o
-}
-
-// answerPrompts puts the questions that the dashboard's actions cause to the person at this
-// terminal, if there is one, until ctx ends.
-func (inv *invocation) answerPrompts(ctx context.Context) {
-	if !inv.Interactive {
-		return
-	}
-	q := &promptReader{term: inv.Terminal, client: inv.client}
-	defer q.wait()
-	for ctx.Err() == nil {
-		_ = inv.client.Watch(ctx, api.AnswersTerminal, "", func(e api.Event) { q.handle(ctx, e) }) // the page says when the agent is gone
-		_ = ctxtime.Sleep(ctx, promptsRetry)                                                       // the loop looks at the context
+		return client.Detached(p, self, "--config", p.Config, "dashboard", "--serve")(ctx)
 	}
 }
 
@@ -141,23 +110,7 @@ func loginInWindow(ctx context.Context, host string) error {
 	return err
 }
 
-// trayDashboard opens dashboards for the tray, each of which ends after its page was closed.
-type trayDashboard struct {
-	ctx     context.Context // of the tray
-	options dashboard.Options
-	serving sync.WaitGroup
-}
-
-func (d *trayDashboard) open(ctx context.Context) error {
-	server, err := dashboard.Listen(d.ctx, d.options)
-	if err != nil {
-		return err
-	}
-	d.serving.Go(func() { _ = server.Serve(d.ctx) }) // a page that is cut off says so
-	return server.OpenPage(ctx)
-}
-
-// viewerAgent is the agent as the tray and the dashboard see it.
+// viewerAgent is the agent as the tray sees it.
 type viewerAgent struct {
 	*client.Client
 	paths home.Paths
@@ -166,6 +119,27 @@ type viewerAgent struct {
 // start starts the agent if none is running.
 func (a viewerAgent) start(ctx context.Context) error {
 	_, err := a.Ensure(ctx, launcher(a.paths))
+	return err
+}
+
+// openDashboard opens a page of the dashboard, and starts what that needs.
+func (a viewerAgent) openDashboard(ctx context.Context) error {
+	if err := a.start(ctx); err != nil {
+		return err
+	}
+	process, err := dashboard.Ensure(ctx, a.paths, dashboardLauncher(a.paths))
+	if err == nil {
+		_, err = process.Open(ctx, desktop.Open)
+	}
+	return err
+}
+
+// logIn logs in to a host: in dialogs, or in a terminal window where there are none.
+func (a viewerAgent) logIn(ctx context.Context, host string) error {
+	if !desktop.CanAsk() {
+		return loginInWindow(ctx, host)
+	}
+	_, err := a.Login(ctx, host)
 	return err
 }
 

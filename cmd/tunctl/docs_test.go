@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -140,19 +141,24 @@ var placeholder = regexp.MustCompile(`^\[?[A-Z]+\]?$|^…$`)
 // understood follows a command's words through the definitions.
 func understood(app *cli.App, words []string) error {
 	commands, flags := app.Commands, app.Flags
-	value := false
+	wants := "" // the flag whose value comes next
 	for _, word := range words {
 		word = strings.Trim(word, "[]'\",;.)")
 		switch {
-		case value:
-			value = false
+		case wants != "":
+			if err := setFlag(flags, wants, word); err != nil {
+				return err
+			}
+			wants = ""
 		case word == "" || word == "--" || strings.ContainsAny(word, "|>&") && !strings.Contains(word, `\|`) && commands == nil:
 			return nil
 		case strings.HasPrefix(word, "-") && len(word) > 1:
 			if !known(flags, word) {
 				return fmt.Errorf("no flag %s", word)
 			}
-			value = cmdline.TakesValue(flags, word)
+			if cmdline.TakesValue(flags, word) {
+				wants = word
+			}
 		case placeholder.MatchString(word):
 			commands = nil
 		case word == "help" && len(commands) == len(app.Commands):
@@ -182,6 +188,20 @@ func understood(app *cli.App, words []string) error {
 func known(flags []cli.Flag, word string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	return name == "help" || name == "h" || slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+}
+
+// setFlag sets a flag to a value, as the command line would.
+func setFlag(flags []cli.Flag, word, value string) error {
+	if placeholder.MatchString(value) {
+		return nil
+	}
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	for _, f := range flags {
+		if err := f.Apply(set); err != nil {
+			return err
+		}
+	}
+	return set.Set(strings.TrimLeft(word, "-"), value)
 }
 
 // TestEveryDependencyIsInTheReadmeWithItsReason holds for those that go.mod calls direct.

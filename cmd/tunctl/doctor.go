@@ -29,8 +29,8 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 		Name:      "doctor",
 		Usage:     "diagnose problems and suggest fixes",
 		ArgsUsage: "[HOST|SESSION]",
-		Description: `Each line is a check: ✓ OK, ✗ failed, ? could not be checked; → suggests a fix. Without a name, doctor
-			checks everything in the config.
+		Description: `Each line is a problem: ✗ failed, ? could not be checked; → suggests a fix. --all also lists what is OK.
+			Without a name, doctor checks everything in the config.
 
 			It never logs in, so it cannot cause a failed login. If you are connected to a host, it also checks the
 			scheduler, your disk space, the job, its log and its page.
@@ -41,6 +41,7 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			  tunctl doctor narval
 			  tunctl doctor --bundle report.zip`,
 		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "list the checks that are OK, too"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
@@ -54,18 +55,16 @@ func diagnose(ctx context.Context, inv *invocation) error {
 	}
 	cfg := readConfig(inv.paths) // the config's own check says why it cannot be read
 	checks := []api.Check{}
-	show := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out)}
+	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out)}
 	doctor.Examine(ctx, newEnvironment(inv.paths, cfg), subjects(cfg, inv.Args().First()), func(x api.Check) {
 		checks = append(checks, x)
-		if !inv.Bool("json") {
-			show.check(x)
+		if !inv.Bool("json") && (inv.Bool("all") || x.Result != api.CheckOK) {
+			list.check(x)
 		}
 	})
 	inv.Draw("")
-	if inv.Bool("json") {
-		if err := inv.PrintIndentedJSON(checks); err != nil {
-			return err
-		}
+	if err := list.end(inv, checks); err != nil {
+		return err
 	}
 	if file := inv.String("bundle"); file != "" {
 		if err := writeBundle(ctx, inv, cfg, checks, file); err != nil {
@@ -171,6 +170,28 @@ type checkList struct {
 
 // checkName is the width of a check's name.
 const checkName = 11
+
+// end prints all checks as JSON, or how many of them are not listed.
+func (l *checkList) end(inv *invocation, checks []api.Check) error {
+	if inv.Bool("json") {
+		return inv.PrintIndentedJSON(checks)
+	}
+	problems := 0
+	for _, x := range checks {
+		if x.Result != api.CheckOK {
+			problems++
+		}
+	}
+	var err error
+	switch ok := show.Count(len(checks)-problems, "check"); {
+	case inv.Bool("all"):
+	case problems == 0:
+		_, err = fmt.Fprintf(inv.Out, "%s no problems: %s OK (--all lists them)\n", l.layout.Paint(term.Green, "✓"), ok)
+	default:
+		_, err = fmt.Fprintf(inv.Out, "\n%s OK (--all lists them)\n", ok)
+	}
+	return err
+}
 
 func (l *checkList) check(x api.Check) {
 	l.term.Draw("")

@@ -45,6 +45,11 @@ func down(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	return takeDown(ctx, inv, before, requests)
+}
+
+// takeDown disconnects sessions, and ends the jobs of those that say so, once the person agrees.
+func takeDown(ctx context.Context, inv *invocation, before api.Status, requests []api.DownRequest) error {
 	if err := confirmCancel(ctx, inv, before, requests); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (d *dryRun) run(ctx context.Context) error {
 		list = append(list, p)
 		d.Draw("")
 		if d.Bool("json") {
-			_ = d.PrintJSON(p)
+			_ = d.PrintJSON(p) // an error ends ctx
 		}
 		d.progress(len(list))
 	})
@@ -80,22 +80,29 @@ func (d *dryRun) run(ctx context.Context) error {
 	case d.Bool("json"):
 	case len(list) == 1:
 		show.Preview(d.Out, list[0], time.Now())
+		d.Say("`tunctl script %s` prints the job script", d.session)
 	default:
 		show.Previews(d.Out, list, time.Now())
 	}
 	return refusal(list)
 }
 
-// progress says which variant is asked about: several take their time.
+// variantTakes is how long the answer about one of several variants takes: a scheduler is asked
+// once in ten seconds.
+const variantTakes = 12 * time.Second
+
+// progress says which variant is asked about, and first how long all will take.
 func (d *dryRun) progress(done int) {
+	n := len(d.variants)
+	if n > 1 && done == 0 {
+		d.Say("… asking the scheduler about %d variants, one after the other: up to %s", n, show.Stopwatch(time.Duration(n)*variantTakes))
+	}
 	switch {
-	case done >= len(d.variants):
-	case len(d.variants) == 1:
+	case done >= n:
+	case n == 1:
 		d.Draw("asking the scheduler…")
-	case !d.Live && done == 0:
-		d.Say("… asking the scheduler about %d variants, one after the other", len(d.variants))
 	default:
-		d.Draw(fmt.Sprintf("asking the scheduler about variant %d of %d (%s), one every ten seconds or so…", done+1, len(d.variants), d.variants[done]))
+		d.Draw(fmt.Sprintf("asking about variant %d of %d (%s)…", done+1, n, d.variants[done]))
 	}
 }
 

@@ -117,7 +117,7 @@ func TestHelpIsNoArgumentOfACommand(t *testing.T) {
 		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
 		var got []string
 		cmdline.FindCommand(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
-		if err := runApp(app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
+		if err := runApp(t.Context(), app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
 			t.Errorf("login %s gets %q, %v", name, got, err)
 		}
 	}

@@ -17,7 +17,7 @@ func TestStatusAndHostsSayThatALiveConnectionsSettingsChanged(t *testing.T) {
 	}{
 		"status": {
 			func(t *term.Terminal) error {
-				return printStatus(t, api.Status{Agent: &api.Agent{}, Hosts: []api.Host{live}, Sessions: []api.Session{{Name: "jupyter", Host: "narval"}}})
+				return printStatus(t, api.Status{Agent: &api.Agent{}, Hosts: []api.Host{live}, Sessions: []api.Session{{Name: "jupyter", Host: "narval"}}}, false)
 			},
 			"warning: narval: the settings of narval changed",
 		},

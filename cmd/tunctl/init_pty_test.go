@@ -76,7 +76,6 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Answer("1")
 	k.Expect("Which login node? [main]")
 	k.Answer("")
-	k.Expect("[host.ours] added to")
 	k.Expect("connected to ours")
 	k.Expect("Which account is charged?")
 	k.Answer("def ann")
@@ -116,7 +115,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	}
 }
 
-func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
+func TestInitWritesNoHostThatItCannotLogInTo(t *testing.T) {
 	t.Parallel()
 	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
 	if err != nil {
@@ -124,31 +123,53 @@ func TestAnyHostCanBeNamedInTheInterview(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	env, config := personAt(t, c)
-	k := startTalk(t, env, "init")
+	k := startTalk(t, env, "init", "--app", "shell")
 	k.Expect("Which cluster?")
 	k.Answer("elsewhere")
 	k.Expect("Your user name on the cluster?")
 	k.Answer("ann")
-	k.Expect("The login failed, but the config was written: `tunctl init elsewhere` tries again.")
-	k.Expect("error: ")
-	if code, _ := k.End(); code == 0 {
-		t.Error("a login that failed is a success")
+	k.Expect("(elsewhere) is not part of it")
+	k.Expect("or type another USER@HOST")
+	if _, err := os.Stat(config); err == nil {
+		t.Error("there is a config")
 	}
-	text, err := os.ReadFile(config)
-	if err != nil || !strings.Contains(string(text), "[host.elsewhere]\nssh  = \"ann@elsewhere\"\n") {
-		t.Errorf("%v\n%s", err, text)
-	}
-
-	// The host is known now; without a look, its scheduler is asked for.
-	k = startTalk(t, env, "init", "elsewhere", "--no-look")
-	k.Expect("Which scheduler does elsewhere use: slurm, pbs, gridengine or none? [slurm]")
-	k.Answer("none")
-	k.Expect("[host.elsewhere] is already in the config (ann@elsewhere)")
+	k.Answer("practice")
+	k.Expect("connected to practice")
 	k.Expect("press Enter to continue")
 	k.Answer("")
-	k.Expect("The login failed, but the config was written: `tunctl login elsewhere` tries again.")
-	if code, _ := k.End(); code == 0 {
-		t.Error("a login that failed is a success")
+	k.Expect("Next: tunctl up shell")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	before, err := os.ReadFile(config)
+	if err != nil || strings.Contains(string(before), "elsewhere") || !strings.HasPrefix(string(before), "[host.practice]\n\n") {
+		t.Errorf("%v\n%s", err, before)
+	}
+
+	// The host is known now, and stays as it is where another cannot be logged in to.
+	k = startTalk(t, env, "init", "practice", "--no-look", "--app", "shell")
+	k.Expect("Which scheduler does practice use: slurm, pbs, gridengine or none? [slurm]")
+	k.Answer("")
+	k.Expect("[host.practice] is already in the config: practice")
+	k.Answer("ann@elsewhere")
+	k.Expect("1) change shell")
+	k.Answer("2")
+	k.Expect("Which account")
+	k.Answer("")
+	k.Expect("How many hours")
+	k.Answer("")
+	k.Expect("How many GPUs")
+	k.Answer("")
+	k.Expect("press Enter to continue")
+	k.Answer("")
+	k.Expect("or type another USER@HOST")
+	k.Type("\x03")
+	k.Expect("stopped")
+	if code, _ := k.End(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	if after, err := os.ReadFile(config); err != nil || string(after) != string(before) {
+		t.Errorf("%v\n%s", err, after)
 	}
 }
 
@@ -363,13 +384,28 @@ func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 		t.Errorf("up: exit code %d", code)
 	}
 
-	// The session's own job is found the next time, and the installation is not repeated.
+	// The second time it can be changed.
 	k = startTalk(t, env, "init", "practice")
-	k.Expect("[host.practice] is already in the config")
-	k.Expect("job 1001")
-	k.Expect("jupyter, which serves jupyter now; nothing is submitted when it ends (your jobs)")
-	k.Type("\x03")
-	k.Expect("stopped")
+	k.Expect("[host.practice] is already in the config: practice")
+	k.Answer("")
+	k.Expect("1) change jupyter       queue=normal hours=1 venv=~/envs/lab")
+	k.Expect("2) add another session")
+	k.Answer("")
+	k.Expect("Settings: queue=normal hours=1 cpus=2 memory=8gb gpus=0 venv=~/envs/lab.")
+	k.Answer("queue=nosuch")
+	k.Expect(`there is no queue "nosuch"; there are: normal`)
+	k.Answer("hours=3")
+	k.Expect("press Enter to continue: ")
+	k.Answer("")
+	k.Expect("changed in")
+	k.Expect("Next: tunctl up jupyter")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	changed, err := os.ReadFile(config)
+	if want := strings.Replace(string(text), "hours = 1,", "hours = 3,", 1); err != nil || string(changed) != want {
+		t.Errorf("%v\n%s, want\n%s", err, changed, want)
+	}
 }
 
 func TestInitSaysHowToInstallJupyterWhereThereIsNone(t *testing.T) {
@@ -382,12 +418,11 @@ func TestInitSaysHowToInstallJupyterWhereThereIsNone(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	env, config := personAt(t, c)
 	k := startTalk(t, env, "init", "practice")
-	k.Expect("no Jupyter was found on practice. These commands install it there; tunctl runs none of them:")
-	k.Expect("python3 -m venv ~/jupyter")
-	k.Expect("~/jupyter/bin/pip install jupyterlab")
+	k.Expect("no Jupyter was found on practice.")
 	k.Expect("press Enter to continue: ")
 	k.Answer("")
-	k.Expect("Next: tunctl up jupyter")
+	k.Expect("Next: install Jupyter on practice, once; then start it:")
+	k.Expect("  tunctl ssh practice 'python3 -m venv ~/jupyter && ~/jupyter/bin/pip install jupyterlab'\r\n  tunctl up jupyter\r\n")
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

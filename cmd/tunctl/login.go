@@ -18,8 +18,9 @@ func loginCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "login",
 		Usage:     "log in to a host: password, one-time code or host key",
-		ArgsUsage: "HOST",
-		Description: `HOST is an alias from ~/.ssh/config, a host from tunctl's config, or user@address.
+		ArgsUsage: "[HOST]",
+		Description: `HOST is an alias from ~/.ssh/config, a host from tunctl's config, or user@address. Without HOST: the only
+			host in the config.
 
 			You answer the host's prompts in this terminal. Without a terminal, and without the tray, the command
 			fails with exit status 3.
@@ -32,11 +33,15 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: invokeInterruptible(t, takes(1, 1, "login takes one HOST, as named in your ssh config", logIn)),
+		Action: invokeInterruptible(t, takes(0, 1, "login takes one HOST, as named in your ssh config", logIn)),
 	}
 }
 
 func logIn(ctx context.Context, inv *invocation) error {
+	host, err := inv.hostOrOnly()
+	if err != nil {
+		return err
+	}
 	keep := api.KeepNot
 	switch {
 	case inv.Bool("save"):
@@ -47,7 +52,7 @@ func logIn(ctx context.Context, inv *invocation) error {
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	return inv.login(ctx, inv.Args().First(), keep)
+	return inv.login(ctx, host, keep)
 }
 
 func logoutCommand(t *term.Terminal) *cli.Command {

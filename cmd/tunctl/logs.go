@@ -21,11 +21,11 @@ func logsCommand(t *term.Terminal) *cli.Command {
 			everything.
 
 			  tunctl logs jupyter           what the job has written so far
-			  tunctl logs -f                keep showing new lines until Ctrl-C
+			  tunctl logs -f                keep showing new lines until the job ends
 			  tunctl logs narval 4711       a job without a session
 			  tunctl logs jupyter > job.log`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until Ctrl-C"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until the job ends"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
 		Action: invokeInterruptible(t, logs),
@@ -62,10 +62,13 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 		if chunk.Restarted {
 			inv.Say("— %s was started again —", chunk.Path)
 		}
+		if chunk.Ended != "" {
+			inv.Say("— %s: the log is complete —", chunk.Ended)
+		}
 		if text := chunk.Bytes(); len(text) > 0 {
 			silence.Stop()
 			shown = true
-			_, _ = out.Write(text) // the reader is gone: Ctrl-C or the end follows
+			_, _ = out.Write(text) // an error ends ctx
 		}
 	})
 	if api.HasCode(err, api.CodeNotReady) && hintOf(err) == "" {

@@ -38,9 +38,15 @@ func askpass(socket string, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// runProgram is the whole program without its process.
+// runProgram is the whole program without its process. A command whose output cannot be
+// written ends, and fails with that error.
 func runProgram(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	err := runApp(newApp(stdin, stdout, stderr), args)
+	ctx, fail := context.WithCancelCause(context.Background())
+	defer fail(nil)
+	err := runApp(ctx, newApp(stdin, term.NewOutput(stdout, fail), stderr), args)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		printError(term.New(stdin, stdout, stderr), err)
 	}
@@ -59,7 +65,7 @@ func startedAsApp(t *term.Terminal, args []string) bool {
 // runAsApp shows the tray. Nobody sees what an application prints, so an error is shown
 // in a dialog.
 func runAsApp(t *term.Terminal) int {
-	err := runApp(newApp(t.In, t.Out, t.Err), []string{"tunctl", "tray"})
+	err := runApp(context.Background(), newApp(t.In, t.Out, t.Err), []string{"tunctl", "tray"})
 	if err != nil {
 		printError(t, err)
 		showError(context.Background(), err)

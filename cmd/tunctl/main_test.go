@@ -191,7 +191,7 @@ func beside(c *lab.Cluster, name string) string {
 	return filepath.Join(filepath.Dir(c.SSHConfig()), name)
 }
 
-// fault does something to the cluster: fault drop|refuse|accept|kill|requeue|controller-down|…
+// fault does something to the cluster: fault drop|refuse|accept|kill|controller-down|…
 func fault(ts *testscript.TestScript, _ bool, args []string) {
 	c := clusterOf(ts)
 	switch args[0] {
@@ -203,8 +203,6 @@ func fault(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(c.Refuse(false))
 	case "kill":
 		ts.Check(c.KillJob(lastJob(ts, c)))
-	case "requeue":
-		ts.Check(c.Requeue(lastJob(ts, c)))
 	case "controller":
 		c.Controller(args[1] == "up")
 	case "extend":
@@ -315,5 +313,19 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	_ = cmd.Wait() // killed by us
 	if !seen {
 		ts.Fatalf("status never said %q", args)
+	}
+}
+
+// writeFiles writes texts to files below a folder; some are programs.
+func writeFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := testprogram.Write(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -23,7 +23,7 @@ func openCommand(t *term.Terminal) *cli.Command {
 		Usage:     "open a session's page in the browser",
 		ArgsUsage: "[SESSION]",
 		Description: "Without SESSION: the session that is up. The browser gets a link that works once, so that the\n" +
-			"page's token is in no process list. --print shows the full address, token included: anyone who\n" +
+			"page's token is in no process list. --print shows the full address, with its token: anyone who\n" +
 			"has it can use your notebook. If the job's log has a password for the page, it is shown, too.\n\n" +
 			"--which opens another page of the same job, such as the Dask dashboard or TensorBoard, if the job's\n" +
 			"log announces it: `tunctl status SESSION` lists them. It is forwarded from then on.\n\n" +
@@ -32,7 +32,7 @@ func openCommand(t *term.Terminal) *cli.Command {
 			"  tunctl open jupyter --which dask",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "which", Usage: "open this other `ENDPOINT` of the job, such as dask or tensorboard"},
-			&cli.BoolFlag{Name: "print", Usage: "print the full address, token included, instead of opening it"},
+			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token if it has one, instead of opening it"},
 		},
 		Action: invokeInterruptible(t, openSession),
 	}
@@ -120,7 +120,7 @@ func notOpened(ctx context.Context, t *term.Terminal, command, page string, err 
 		t.Say("no viewer for %s found; open that address with yours", withoutToken(page))
 		return nil
 	case errors.Is(err, desktop.ErrNoBrowser):
-		t.Say("no browser found; `%s` shows the full address, token included", command+" --print")
+		t.Say("no browser found; `%s` shows the full address", command+" --print")
 		return nil
 	}
 	return action.OpenError(err, command)

@@ -146,6 +146,19 @@ func onlySession(p home.Paths) (string, error) {
 		WithHint("available: %s", strings.Join(configuredSessions(cfg), ", "))
 }
 
+// hostOrOnly is the host that was named or, without one, the only host in the config.
+func (inv *invocation) hostOrOnly() (string, error) {
+	if inv.NArg() > 0 {
+		return inv.Args().First(), nil
+	}
+	return inv.onlyHost()
+}
+
+// isHost reports whether the config or the ssh config has a host of that name.
+func (inv *invocation) isHost(name string) bool {
+	return slices.Contains(knownHosts(readConfig(inv.paths)), name)
+}
+
 // onlyHost is the only host in the config; it is an error where there are none or several.
 func (inv *invocation) onlyHost() (string, error) {
 	hosts, name := readConfig(inv.paths).HostNames(), inv.Command.Name

@@ -34,7 +34,7 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 				Action: invoke(t, sshConfigInstall),
 			},
 			{
-				Name: "remove", Usage: "remove the Include line and the included file",
+				Name: "remove", Aliases: []string{"uninstall"}, Usage: "remove the Include line and the included file",
 				Action: invoke(t, sshConfigRemove),
 			},
 		},
@@ -70,17 +70,26 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	done := inv.Paint(term.Green, "✓")
+	inv.Say("%s `ssh HOST%s` shares the connection of tunctl%s", done, aliasSuffix, examples(hosts))
+	inv.Say("%s `ssh SESSION%s` is inside the job of a session, while it runs%s", done, aliasSuffix, examples(names[len(hosts):]))
 	if backup != "" {
 		inv.Say("the backup of %s is %s", file, backup)
 	}
-	for _, h := range hosts {
-		inv.Say("%s `ssh %s%s` shares the connection of tunctl", inv.Paint(term.Green, "✓"), h, aliasSuffix)
-	}
-	for _, s := range sessions {
-		inv.Say("%s `ssh %s%s` is inside the job of session %s, while it runs", inv.Paint(term.Green, "✓"), s.Name, aliasSuffix, s.Name)
-	}
-	inv.Say("any host of your ssh config works as HOST%s, and its compute nodes as NODE.HOST%s", aliasSuffix, aliasSuffix)
 	return nil
+}
+
+// examples are the first of some names, as ssh takes them.
+func examples(names []string) string {
+	const most = 3
+	text := ""
+	for i, name := range names[:min(most, len(names))] {
+		text += []string{": ", ", "}[min(i, 1)] + name + aliasSuffix
+	}
+	if len(names) > most {
+		text += ", …"
+	}
+	return text
 }
 
 func sshConfigRemove(_ context.Context, inv *invocation) error {

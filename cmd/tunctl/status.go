@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,8 +19,8 @@ func statusCommand(t *term.Terminal) *cli.Command {
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
 		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
-			"--refresh asks now. With the name of a session, it also measures for a moment what the job uses;\n" +
-			"--json does so only with --refresh. Without an agent, jobs are shown as they were last seen.\n\n" +
+			"--refresh asks now. With the name of a session, it shows all about it, such as the end of the log of\n" +
+			"a job that failed, and measures for a moment what the job uses; --json does so only with --refresh. Without an agent, jobs are shown as they were last seen.\n\n" +
 			"--watch on a terminal is a screen with the sessions, jobs, use, hosts and a job's log (keys 1 to 5).\n" +
 			"j and k choose a row, Enter shows all about it, o opens its page, u starts and d disconnects it, e asks\n" +
 			"for more time, c ends the job, L logs in. ? lists all keys, q quits and changes nothing. Elsewhere\n" +
@@ -58,10 +59,10 @@ func showStatus(inv *invocation, st api.Status) error {
 	case inv.Bool("json"):
 		return inv.PrintIndentedJSON(st)
 	}
-	return printStatus(inv.Terminal, st)
+	return printStatus(inv.Terminal, st, inv.NArg() > 0)
 }
 
-func printStatus(t *term.Terminal, st api.Status) error {
+func printStatus(t *term.Terminal, st api.Status, named bool) error {
 	switch {
 	case st.Agent == nil && len(st.Sessions) > 0:
 		t.Say(noAgent)
@@ -77,8 +78,17 @@ func printStatus(t *term.Terminal, st api.Status) error {
 		t.Say("no sessions yet: `tunctl init` adds one, `tunctl demo` needs none")
 		return nil
 	}
-	_, err := fmt.Fprint(t.Out, show.Status(term.LayoutFor(t.Out), st, time.Now()))
-	return err
+	draw := show.Status
+	if named {
+		draw = show.DetailedStatus
+	}
+	if _, err := fmt.Fprint(t.Out, draw(term.LayoutFor(t.Out), st, time.Now())); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(st.Sessions, show.IsCut); i >= 0 && !named {
+		t.Say("`tunctl status %s` shows more about it", st.Sessions[i].Name)
+	}
+	return nil
 }
 
 const (

@@ -23,7 +23,10 @@ func watchStatus(ctx context.Context, inv *invocation, st api.Status) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	err := watchui.Follow(ctx, inv.client, rand.Text(), 0, func(st api.Status) error { return showStatus(inv, st) }, nil)
+	err := watchui.Follow(ctx, inv.client, rand.Text(), 0, watchui.Viewer{
+		Show: func(st api.Status) error { return showStatus(inv, st) },
+		Lost: func() { inv.Say(watchui.AgentLost) },
+	})
 	if ctx.Err() != nil {
 		return exitError(exitInterrupted)
 	}

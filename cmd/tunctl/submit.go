@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +24,10 @@ func submitCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "submit a job script on a host, exactly once",
-		ArgsUsage: "HOST SCRIPT [-- OPTIONS...]",
+		ArgsUsage: "[HOST] SCRIPT [-- OPTIONS...]",
 		Description: `SCRIPT is a path on the host, such as ~/train.sh. local:./train.sh is a script on this machine, which
-			tunctl uploads first. Everything after -- is passed to sbatch or qsub:
+			tunctl uploads first. Without HOST: the only host in the config. Everything after -- is passed to sbatch or
+			qsub:
 
 			   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1
 
@@ -38,23 +40,28 @@ func submitCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
-func submitRequest(c *cli.Context) (api.SubmitRequest, error) {
-	words := c.Args().Slice()
-	if len(words) < 2 || words[1] == "--" {
-		return api.SubmitRequest{}, usagef("submit takes a host and a script: `tunctl submit HOST SCRIPT`")
+// submitRequest reads the arguments. A script alone is for the only host.
+func submitRequest(inv *invocation) (host string, req api.SubmitRequest, err error) {
+	words, options := inv.Args().Slice(), []string(nil)
+	if i := slices.Index(words, "--"); i >= 0 {
+		words, options = words[:i], words[i+1:]
 	}
-	req := api.SubmitRequest{Script: words[1], Workdir: c.String("workdir")}
-	if len(words) > 2 {
-		if words[2] != "--" {
-			return req, usagef("options for the scheduler go after --: `tunctl submit %s %s -- %s`", words[0], words[1], strings.Join(words[2:], " "))
+	switch {
+	case len(words) == 0, len(words) == 1 && inv.isHost(words[0]):
+		return "", req, usagef("submit takes a host and a script: `tunctl submit HOST SCRIPT`")
+	case len(words) == 1:
+		if host, err = inv.onlyHost(); err != nil {
+			return "", req, err
 		}
-		req.Args = words[3:]
+		words = []string{host, words[0]}
+	case len(words) > 2:
+		return "", req, usagef("options for the scheduler go after --: `tunctl submit %s %s -- %s`", words[0], words[1], strings.Join(words[2:], " "))
 	}
-	var err error
-	if req.Script, err = findScript(req.Script); err != nil {
+	script, err := findScript(words[1])
+	if err != nil {
 		err = api.ReplaceHint(err, "for a script on %s, leave out %q", words[0], localPrefix)
 	}
-	return req, err
+	return words[0], api.SubmitRequest{Script: script, Workdir: inv.String("workdir"), Args: options}, err
 }
 
 // findScript is a script as it is submitted: a file of this machine with its whole path, since
@@ -75,11 +82,10 @@ func findScript(script string) (string, error) {
 }
 
 func submit(ctx context.Context, inv *invocation) error {
-	req, err := submitRequest(inv.Context)
+	host, req, err := submitRequest(inv)
 	if err != nil {
 		return err
 	}
-	host := inv.Args().First()
 	if err := inv.connectHostQuietly(ctx, host); err != nil {
 		return err
 	}

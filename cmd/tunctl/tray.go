@@ -11,7 +11,6 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/configs"
-	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/tray"
@@ -46,15 +45,8 @@ func showTray(ctx context.Context, inv *invocation) error {
 	updateAutostart(ctx, p, log)
 
 	a := viewerAgent{inv.client, p}
-	asks := ""
-	if desktop.CanAsk() {
-		asks = "in the dialog on your desktop"
-	}
-	page := &trayDashboard{ctx: ctx, options: a.dashboardOptions(asks)}
-	defer page.serving.Wait()
-	defer stop() // ends the dashboard
 	o := tray.Options{
-		Agent: a, StartAgent: a.start, Login: page.options.Login, Logout: a.Logout, Dashboard: page.open,
+		Agent: a, StartAgent: a.start, Login: a.logIn, Logout: a.Logout, Dashboard: a.openDashboard,
 		ConfigPath: p.Config, Notify: notifyFilter(p, log),
 		Tell: func(message string) { inv.Say("tunctl: %s", message) },
 		Log:  log,

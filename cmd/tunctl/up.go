@@ -52,8 +52,9 @@ func upCommand(t *term.Terminal) *cli.Command {
 			  tunctl up jupyter --again          with the last choices
 			  tunctl up jupyter --as jupyter2    a second job beside the first
 
-			--dry-run submits nothing. It shows the job's script, the command, its cost, on Slurm when it would start, and how
-			long earlier ones waited; with several values, up to four variants as a table.
+			--dry-run submits nothing. It shows the command, its cost, on Slurm when it would start, and how long
+			earlier ones waited; with several values, up to four variants as a table. ''tunctl script'' prints the job's
+			script.
 
 			  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8`,
 		Flags: []cli.Flag{

@@ -90,10 +90,10 @@ func OpenError(err error, command string) error {
 	switch {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
 		return api.Errorf(api.CodeFailed, "no browser found").Because(err).
-			WithHint("`%s --print` shows the full address, token included", command)
+			WithHint("`%s --print` shows the full address", command)
 	case errors.Is(err, desktop.ErrNotOpened):
 		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).
-			WithHint("`%s` tries again; --print shows the full address, token included", command)
+			WithHint("`%s` tries again; --print shows the full address", command)
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func (d Desktop) CopyAddress(ctx context.Context, a Agent, p Page) (string, erro
 	switch err := d.Copy(ctx, page.URL); {
 	case errors.Is(err, desktop.ErrUnavailable):
 		return "", api.Errorf(api.CodeFailed, "no clipboard program found (%v)", err).Because(err).
-			WithHint("`%s --print` shows the full address, token included", p.Command("tunctl"))
+			WithHint("`%s --print` shows the full address", p.Command("tunctl"))
 	case err != nil:
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -182,13 +183,22 @@ func TestThePortIsOpenBeforeARestartedAgentAnswersOrConnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.Close()
-	w.until("connecting", func(s api.Session) bool { return s.State == api.SessionConnecting && s.Local == before.Local })
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "GET /api HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", before.Local); err != nil {
+		t.Fatal(err)
+	}
+	w.until("reconnecting", func(s api.Session) bool {
+		return s.State == api.SessionReconnecting && s.Local == before.Local
+	})
 	if err := w.cluster.Refuse(false); err != nil {
 		t.Fatal(err)
 	}
 	w.until("ready", ready)
-	if code := w.fetch(); code != http.StatusOK {
-		t.Errorf("the page answers %d", code)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil) // it waited, as after a lost connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("the page answers %d", res.StatusCode)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
 // submitTimeout is how long a submission may wait for a lost connection or a scheduler
@@ -29,8 +30,7 @@ func (a *server) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, er
 		return api.JobsResponse{}, err
 	}
 	a.sessions.observeAll() // the host may have been connected just now
-	list, err := a.hosts.Jobs(r.Context(), host, r.URL.Query().Get("ended") != "")
-	return api.JobsResponse{Jobs: list}, err
+	return a.hosts.Jobs(r.Context(), host, r.URL.Query().Get("ended") != "")
 }
 
 // handleLastJobs lists the jobs that a host's scheduler reported last and those of its
@@ -46,7 +46,9 @@ func (a *server) handleLastJobs(r *http.Request, _ api.None) (api.JobsResponse, 
 	for _, job := range a.hosts.LastJobs(host) {
 		byRef[job.Ref()] = job
 	}
-	all := slices.SortedFunc(maps.Values(byRef), func(a, b api.Job) int { return cmp.Compare(a.Ref(), b.Ref()) })
+	all := slices.SortedFunc(maps.Values(byRef), func(a, b api.Job) int {
+		return cmp.Or(jobwatch.CompareJobs(a, b), cmp.Compare(a.Ref(), b.Ref()))
+	})
 	return api.JobsResponse{Jobs: all}, nil
 }
 

@@ -356,6 +356,7 @@ func (r *jobRun) handleProbe(p probe.Result) {
 // forward there once the session is ready.
 func (s *session) openPage(proven *probe.Route) {
 	remember := func(r *state.Session) {
+		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Served = true })
 		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
 			r.Reach = proven.Endpoint.Reach
 		}

@@ -41,7 +41,10 @@ func (s *session) holdPort() error {
 	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
 		return nil
 	}
-	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: s.hasJobLocked(), Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting}}
+	s.facts = facts.Facts{
+		Name: s.name, Wanted: true, NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
+		Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting},
+	}
 	return s.listenLocked(s.cfg.Forward, rec)
 }
 

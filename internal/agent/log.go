@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/logs"
@@ -33,7 +35,26 @@ func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, erro
 		return logs.Stream{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
 			WithHint("%s", job.Hint)
 	}
-	return logs.Stream{Reader: hosts.Runner{Host: a.pool.Host(host)}, Path: path}, nil
+	return logs.Stream{Reader: hosts.Runner{Host: a.pool.Host(host)}, Path: path, End: a.endOf(host, job)}, nil
+}
+
+// endOf waits for the end of a job, and says how it ended. It has the scheduler queried meanwhile.
+func (a *server) endOf(host string, job api.Job) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		if !job.State.Ended() {
+			watch := a.hosts.Watcher(host).Watch(job.Ref())
+			defer watch.Close()
+			for !job.State.Ended() {
+				select {
+				case report := <-watch.C():
+					job = report.Job
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			}
+		}
+		return facts.EndText(&job, time.Now()), nil
+	}
 }
 
 // handleLog streams the log of a session's job, or of any job of the person, redacted unless
@@ -69,7 +90,7 @@ func (a *server) sessionLog(name string) (logs.Stream, error) {
 			WithHint("`tunctl up %s` starts it", name)
 	}
 	log := s.log()
-	src := logs.Stream{Reader: log.Reader(), Path: log.Path(*job)}
+	src := logs.Stream{Reader: log.Reader(), Path: log.Path(*job), End: a.endOf(s.host(), *job)}
 	if known.Endpoint != nil {
 		src.Known = known.Endpoint.Secrets()
 	}

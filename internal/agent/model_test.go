@@ -553,7 +553,7 @@ func modelSequences(t *testing.T) (first, n uint64) {
 		}
 		return otherwise
 	}
-	return read("TUNCTL_SEED", 1), read("TUNCTL_SEQUENCES", 300)
+	return read("TUNCTL_SEED", 1), read("TUNCTL_SEQUENCES", 90)
 }
 
 // TestEveryChargedJobIsKnown does random things to two laptops and a cluster. TUNCTL_SEED and

@@ -81,7 +81,7 @@ func (p *pages) targets() map[string]*forward.Target {
 	for _, x := range p.others {
 		// Connections in advance would be sent to a page that nobody looks at.
 		ep := x.Endpoint()
-		list[x.Name] = &forward.Target{Dialer: x, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Limited: true}
+		list[x.Name] = &forward.Target{Dialer: x, Upgrades: probe.PageUpgrades{Page: x}, Network: "tcp", Address: ep.Address(), HTTP: true, HasToken: !ep.Token.IsZero(), Limited: true}
 	}
 	return list
 }
@@ -170,6 +170,18 @@ func (s *session) forwardOther(p *probe.Page) (local string, err error) {
 		r.KeepPorts(0, picked)
 	}, nil)
 	return x.Local.URLHost(), nil
+}
+
+// websocketsLocked says what becomes of the page's open WebSockets when the connection is lost.
+func (s *session) websocketsLocked() *api.Websockets {
+	r := s.pages.route
+	if r == nil || r.Upgrades == nil {
+		return nil
+	}
+	if err := r.Upgrades.Failure(); err != nil {
+		return &api.Websockets{Why: s.redactLocked(err.Error())}
+	}
+	return &api.Websockets{Continue: true}
 }
 
 // noPageError is the error for the page of a session that has none.

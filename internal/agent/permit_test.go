@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
 	"tunctl/internal/api"
 )
 
@@ -96,33 +95,6 @@ func TestALoginAfterItsCommandEndedSubmitsNothing(t *testing.T) {
 	if n := len(w.cluster.Jobs()); n != 1 {
 		t.Errorf("jobs: %q", states(w.cluster.Jobs()))
 	}
-}
-
-func TestAClickPermitsASubmissionForItsTimeOnly(t *testing.T) {
-	w := newWorld(t)
-	w.restart(config, func(l *agent.Limits) { l.Permit = time.Second })
-	known := w.unknownHost()
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("in need of a login", needsLogin)
-	known()
-	w.loginSubmitsNothing()
-}
-
-func TestALoginWhileItsCommandWaitsSubmitsItsJob(t *testing.T) {
-	w := newWorld(t)
-	known := w.unknownHost()
-	w.wait("here")
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Waiter: "here"}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("in need of a login", needsLogin)
-	known()
-	if _, err := w.client.Login(t.Context(), "practice"); err != nil {
-		t.Fatal(err)
-	}
-	w.until("ready", ready)
 }
 
 func TestOneCommandsEndLeavesTheOthersPermission(t *testing.T) {

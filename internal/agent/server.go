@@ -184,6 +184,7 @@ func (a *server) waiterLeft(name string) {
 func (a *server) status() api.Status {
 	agent := a.about
 	agent.Paused = a.sessions.pause.why()
+	agent.Desktop = a.hub.HasDesktop()
 	st := api.Status{
 		Version:  api.Version,
 		Agent:    &agent,

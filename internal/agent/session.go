@@ -86,7 +86,7 @@ func (s *session) status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
-	st.Forwards = s.pages.forwards.Status()
+	st.Forwards, st.Websockets = s.pages.forwards.Status(), s.websocketsLocked()
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
@@ -184,7 +184,9 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
-	s.facts.Remembered = remembered(s.name, s.agent.store.Session(s.name)).Job
+	rec := s.agent.store.Session(s.name)
+	s.facts.Remembered = remembered(s.name, rec).Job
+	s.facts.Served = who == byAgent && rec.Current().Served // clients wait for it, as after a lost connection
 	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
@@ -343,7 +345,7 @@ func (s *session) enterLocked() {
 	if s.pages.forwards == nil {
 		s.agent.kept.Explain(s.name, to.Why)
 	}
-	next.Endpoints = s.pages.endpoints()
+	next.Endpoints, next.Websockets = s.pages.endpoints(), s.websocketsLocked()
 	page := s.pages.forwards.OfPage("")
 	switch {
 	case s.facts.Link != "":

@@ -44,32 +44,3 @@ func TestASessionWithoutAPageIsReadyInEveryRunOfItsJob(t *testing.T) {
 		})
 	}
 }
-
-func TestForwardsOfASessionWithoutAPageFollowItsJob(t *testing.T) {
-	w := newWorld(t)
-	port := board(t, "the board")
-	w.edit("[session.jupyter]\nhost = \"practice\"\napp = \"shell\"\nsubmit = \"~/jupyter.sh\"\nforward = [\"0:" + port + "\"]\n")
-	s := w.idleJob("out.log")
-	at := w.session().Forwards[0].Listen
-	shows := func(when string) {
-		t.Helper()
-		if got := w.get(at, nil); got != "the board" { // it waits until the job is found
-			t.Errorf("%s the forward leads to %.200q", when, got)
-		}
-	}
-	shows("at first")
-	if err := w.cluster.Requeue(s.Job.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.until("ready on another node", func(now api.Session) bool { return ready(now) && now.Job.Node != s.Job.Node })
-	shows("after a move of the job")
-	w.stop()
-	w.start()
-	shows("after a restart of the agent")
-	if now := w.until("ready again", ready); len(now.Forwards) != 1 || now.Forwards[0].Listen != at || now.Local != "" {
-		t.Errorf("after a restart of the agent it listens at %+v", now.Forwards)
-	}
-	if now, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil || len(w.session().Forwards) > 0 {
-		t.Errorf("after its down: %+v, %v", now, err)
-	}
-}

@@ -36,23 +36,12 @@ func TestASessionForAJobIsCalledAfterHostAndJob(t *testing.T) {
 	}
 }
 
-// strictSite has what a site can ask for besides its job.
+// strictSite has names of its own for nodes.
 const strictSite = `title = "Strict"
 scheduler = "slurm"
-query = "10m"
-private = "/work/{group}/.tunctl"
 dial = ["{node}-nmn", "{node}.hsn.example.org"]
-[limits]
-sessions = 1
-login_spacing = "5m"
-retry = "2m"
-refusals = 1
-[certificate]
-file = "~/.ssh/strict-cert.pub"
 [entrance.main]
 host = "login.strict.example"
-port = 2222
-jump = "gate.strict.example"
 `
 
 // strictAgent is an agent whose host "strict" has that site.

@@ -43,8 +43,8 @@ func TestAJobWithoutWhatItsSiteRequiresIsRefusedBeforeItIsSubmitted(t *testing.T
 	refused(`"--constraint=gpu", "-l filesystems=home"`, "submit = \"~/constrained.sh\"\n", "without -l filesystems=home", `args = ["-l", "filesystems=home"]`)
 	refused(`"--constraint=gpu"`, "submit = \"builtin:jupyter\"\n", "without --constraint=gpu", "[session.jupyter]")
 	refused(`"--account=PROJECT"`, "submit = \"builtin:jupyter\"\n", "without --account=PROJECT", "set account in with = { … } of [session.jupyter]")
-	if jobs, err := w.client.Jobs(t.Context(), "practice", true); err != nil || len(jobs) != 0 {
-		t.Errorf("%+v, %v", jobs, err)
+	if list, err := w.client.Jobs(t.Context(), "practice", true); err != nil || len(list.Jobs) != 0 {
+		t.Errorf("%+v, %v", list, err)
 	}
 	w.site("require = [\"--constraint=gpu\"]\n", "submit = \"~/constrained.sh\"\n")
 	w.up()

@@ -59,22 +59,6 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 	}
 }
 
-func TestALinkLostWhileSubmittingMakesOneJob(t *testing.T) {
-	w := newWorld(t)
-	w.cluster.Slow(50 * time.Millisecond) // so that the answer is still under way
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("submitting", func(s api.Session) bool {
-		return s.State == api.SessionSubmitting && strings.HasPrefix(s.Cause, "submitting ")
-	})
-	w.cluster.DropAll()
-	w.until("ready", ready)
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("there are %d jobs", n)
-	}
-}
-
 func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Slow(100 * time.Millisecond) // so that the answer is still under way
@@ -232,8 +216,8 @@ func TestBetweenTwoJobsOfANameThatRunAPersonChooses(t *testing.T) {
 	if !strings.Contains(s.Hint, "tunctl attach practice "+ids[1]) {
 		t.Errorf("hint %q", s.Hint)
 	}
-	if jobs, err := w.client.Jobs(t.Context(), "practice", false); err != nil || len(jobs) != 2 {
-		t.Errorf("%d jobs, %v", len(jobs), err)
+	if list, err := w.client.Jobs(t.Context(), "practice", false); err != nil || len(list.Jobs) != 2 {
+		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := w.client.Cancel(t.Context(), "practice", ids[0]); err != nil {
 		t.Fatal(err)

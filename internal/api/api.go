@@ -31,6 +31,8 @@ type Agent struct {
 	Log     string    `json:"log,omitempty"`
 	// Paused says that the agent restores no connection until a person acts, and why.
 	Paused *Problem `json:"paused,omitempty"`
+	// Desktop says that a tray watches which shows the questions of hosts in dialogs.
+	Desktop bool `json:"desktop,omitempty"`
 }
 
 // Problem is a lasting problem, such as a config file with errors.

@@ -89,6 +89,8 @@ type LogChunk struct {
 	Base64 []byte `json:"base64,omitempty"`
 	// Restarted says that the log starts again: it was replaced or truncated.
 	Restarted bool `json:"restarted,omitempty"`
+	// Ended says how the job ended: nothing is added to the log any more.
+	Ended string `json:"ended,omitempty"`
 }
 
 // SetBytes sets the content.
@@ -240,6 +242,8 @@ type CommandReport struct {
 // JobsResponse lists a person's jobs on a host.
 type JobsResponse struct {
 	Jobs []Job `json:"jobs"`
+	// At is when the list was requested, if the scheduler could not be asked again yet.
+	At time.Time `json:"at,omitzero"`
 }
 
 // SchedulerResponse names the scheduler of a host, as in the config: "slurm", "none".

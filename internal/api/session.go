@@ -74,13 +74,21 @@ type Session struct {
 	Local     string          `json:"local,omitempty"`
 	URL       string          `json:"url,omitempty"`
 	Forwards  []Forward       `json:"forwards"`
-	Usage     *Usage          `json:"usage,omitempty"` // of `tunctl status SESSION`
+	// Websockets is nil while there is no page, and for a page that is not reached through a job.
+	Websockets *Websockets `json:"websockets,omitempty"`
+	Usage      *Usage      `json:"usage,omitempty"` // of `tunctl status SESSION`
 
 	// Recent are the choices of earlier runs, the newest first, at most five.
 	Recent []Choices `json:"recent,omitempty"`
 
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
+}
+
+// Websockets says what becomes of a page's open WebSockets when the connection to the host is lost.
+type Websockets struct {
+	Continue bool   `json:"continue"`
+	Why      string `json:"why,omitempty"` // they end
 }
 
 // IsUp reports whether the session is up, or coming up.

@@ -154,13 +154,12 @@ func (c *Client) Reload(ctx context.Context) error {
 }
 
 // Jobs lists the person's jobs on a host; with ended, those of the last day too.
-func (c *Client) Jobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
+func (c *Client) Jobs(ctx context.Context, host string, ended bool) (api.JobsResponse, error) {
 	q := url.Values{}
 	if ended {
 		q.Set("ended", "1")
 	}
-	r, err := call(ctx, c.slowClient(), api.CallJobs, q, host)
-	return r.Jobs, err
+	return call(ctx, c.slowClient(), api.CallJobs, q, host)
 }
 
 // LastJobs lists the jobs that a host's scheduler reported last, without a new query.

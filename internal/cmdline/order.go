@@ -183,8 +183,17 @@ func unknownCommand(parent *cli.Command, root bool, typed string) error {
 			names = append(names, c.Names()...)
 		}
 	}
+	if meant := otherWords[typed]; root && meant != "" {
+		e.Message += fmt.Sprintf("; did you mean %s?", meant)
+		return e
+	}
 	e.Message += suggest.DidYouMean(typed, names)
 	return e
+}
+
+// otherWords are the commands of other programs, and tunctl's for the same.
+var otherWords = map[string]string{
+	"start": "up", "run": "up", "stop": "down", "list": "status", "ls": "status", "kill": "cancel", "shell": "ssh",
 }
 
 // unknownFlag is the error for an option that the command does not have.

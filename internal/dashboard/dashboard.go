@@ -1,17 +1,17 @@
 // Package dashboard serves tunctl's page in the browser: sessions, the queue, logs, hosts,
-// balances and history, live, with what a person can do about them.
+// balances and history, live, with what a person can do about them. It is a client of the
+// agent like any other, in a process of its own that ends with the agent.
 //
-// It is a client of the agent like any other, and serves on loopback while a page is open.
-// It gives nothing away: neither the page nor its scripts contain a secret, and every
-// request for data carries a bearer value that a page gets once, for the one-time value in
-// the address that it was opened with. Tokens of notebooks stay on this side: a page is
-// opened, and its address copied, by this process.
+// It gives nothing away. At its port, which stays the same, is a page without data, with one
+// button: tunctl then opens the dashboard itself, at an origin that never existed before, so
+// that nothing which other servers left in the browser applies to it. Every request for data
+// carries a bearer value that this page gets once, for the one-time value in its link. Tokens
+// of notebooks stay on this side: a page is opened, and its address copied, by this process.
 package dashboard
 
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net"
@@ -23,125 +23,122 @@ import (
 	"tunctl/internal/action"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
+	"tunctl/internal/freeport"
+	"tunctl/internal/home"
 )
 
 const (
-	// linkFor is how long an address works that nobody has opened, and how long the server
-	// waits for its first page.
-	linkFor = 10 * time.Minute
-	// Linger is how long the server stays after its last page was closed: a reload, or a
-	// browser that restarts, takes less.
-	Linger = time.Minute
-
 	headerTimeout = 5 * time.Second
 	drainTimeout  = 2 * time.Second
 )
 
 // Options configure a server.
 type Options struct {
-	Client     *client.Client
-	StartAgent func(ctx context.Context) error
-	Login      func(ctx context.Context, host string) error
-	// Prompts says where a host's questions are asked: "in the terminal that runs …".
-	Prompts string
-	Desktop action.Desktop // for the pages of sessions, and for the dashboard's own
+	Paths   home.Paths
+	Version string // of the agent that the server belongs to
+	Client  *client.Client
+	// LoginWindow logs in to a host in a terminal window, for want of a tray.
+	LoginWindow func(ctx context.Context, host string) error
+	Desktop     action.Desktop // for the pages of sessions, and for the dashboard's own
 }
 
 // Server serves the dashboard on a port of loopback.
 type Server struct {
 	Options
-	listener net.Listener
-	host     string // of its address; the only Host header that it accepts
+	http      *http.Server
+	serving   sync.WaitGroup
+	listeners []net.Listener
+	port      string
+	door      string // the Host header of the page with the button
+	id        string // tells the server's own pages that it is still the same
+	arriveFor time.Duration
 
 	mu      sync.Mutex
-	links   map[digest]time.Time // the one-time values that nobody has used, with their ends
-	bearers map[digest]bool
-	pages   int         // that are open
-	idle    *time.Timer // until the end without a page; nil until Serve
+	pages   map[string]*page // by their Host headers
+	pressed time.Time        // when the button was used last
 }
 
-// digest stands for a secret value, so that the time of a comparison says nothing about it.
-type digest [sha256.Size]byte
-
-// Listen makes a server on a free port. Serve must follow.
+// Listen makes a server on the port of its home or, if another program has that, on any other.
+// Serve must follow.
 func Listen(ctx context.Context, o Options) (*Server, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	listeners, err := listenPair(ctx, o.Paths.DashboardPort())
+	if err != nil {
+		listeners, err = listenPair(ctx, 0)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	return &Server{
-		Options: o, listener: l, host: net.JoinHostPort(desktop.LoopbackName(), port),
-		links: map[digest]time.Time{}, bearers: map[digest]bool{},
-	}, nil
-}
-
-// Link returns a new address of the page, which works once and for ten minutes: the server
-// waits so long for it. The value in its fragment is never sent with a request for the page
-// itself.
-func (s *Server) Link() string {
-	once := rand.Text()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.links[digestOf(once)] = time.Now().Add(linkFor)
-	if s.idle != nil && s.pages == 0 {
-		s.idle.Reset(linkFor)
+	port := strconv.Itoa(portOf(listeners[0]))
+	s := &Server{
+		Options: o, listeners: listeners, port: port, door: net.JoinHostPort(desktop.LoopbackName(), port),
+		id: rand.Text(), arriveFor: arriveFor, pages: map[string]*page{},
 	}
-	return "http://" + s.host + "/#" + once
-}
-
-// OpenPage opens a page in the browser.
-func (s *Server) OpenPage(ctx context.Context) error { return s.Desktop.Open(ctx, s.Link()) }
-
-// Serve serves until ctx ends, or no page has been open for a while.
-func (s *Server) Serve(ctx context.Context) error {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	srv := &http.Server{
-		Handler:           s.guard(s.routes()),
+	s.http = &http.Server{
+		Handler:           s.guard(),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	s.mu.Lock()
-	s.idle = time.AfterFunc(linkFor, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.pages == 0 { // else one was opened at the last moment
-			end()
-		}
-	})
-	s.mu.Unlock()
-	defer s.idle.Stop()
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(s.listener) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done(): // and with it the streams
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	if srv.Shutdown(drain) != nil {
-		_ = srv.Close()
-	}
-	<-served // always http.ErrServerClosed
-	return nil
+	return s, nil
 }
 
-// pageOpened counts a page until closed is called.
-func (s *Server) pageOpened() (closed func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pages++
-	s.idle.Stop()
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.pages--; s.pages == 0 {
-			s.idle.Reset(Linger)
+// listenPair listens on a port of both loopback addresses: a browser may take either for a
+// name, and must not find another user's program there.
+func listenPair(ctx context.Context, port int) ([]net.Listener, error) {
+	const picks = 5
+	for try := 1; ; try++ {
+		v4, err := listen(ctx, "127.0.0.1", port)
+		if err != nil {
+			return nil, err
+		}
+		v6, err := listen(ctx, "::1", portOf(v4))
+		if err == nil {
+			return []net.Listener{v4, v6}, nil
+		}
+		if probe, without := listen(ctx, "::1", 0); without != nil {
+			return []net.Listener{v4}, nil // this computer has no IPv6
+		} else if err := freeport.Close(probe); err != nil {
+			return nil, err
+		}
+		_ = freeport.Close(v4)
+		if port != 0 || try == picks {
+			return nil, err
 		}
 	}
+}
+
+func listen(ctx context.Context, host string, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+// Bookmark is the address of the page with the button; "" if it will be another next time.
+func (s *Server) Bookmark() string {
+	if s.port != strconv.Itoa(s.Paths.DashboardPort()) {
+		return ""
+	}
+	return "http://" + s.door + "/"
+}
+
+// Serve serves until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	serving, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s.http.BaseContext = func(net.Listener) context.Context { return serving } // which ends the streams
+	for _, l := range s.listeners {
+		s.serving.Go(func() { end(s.http.Serve(l)) })
+	}
+	<-serving.Done()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if s.http.Shutdown(drain) != nil {
+		_ = s.http.Close()
+	}
+	s.serving.Wait()
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was to end
+	}
+	return context.Cause(serving)
 }

@@ -2,103 +2,148 @@ package dashboard
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tunctl/internal/action"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
 )
 
-// silent is a listener that nobody connects to.
-type silent chan struct{}
-
-func (l silent) Accept() (net.Conn, error) {
-	<-l
-	return nil, net.ErrClosed
+// openings are the links that a desktop was told to open, and what its browser does with each.
+type openings struct {
+	mu    sync.Mutex
+	links []string
+	visit func(link string) error
 }
 
-func (l silent) Close() error {
-	select {
-	case <-l:
-	default:
-		close(l)
+func (o *openings) open(_ context.Context, link string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.links = append(o.links, link)
+	return o.visit(link)
+}
+
+// get is a browser that loads a link's page.
+func get(link string) error {
+	res, err := onLoopback.Get("http://" + hostOf(link) + "/")
+	if err == nil {
+		err = res.Body.Close()
 	}
-	return nil
+	return err
 }
 
-func (l silent) Addr() net.Addr { return &net.TCPAddr{} }
-
-func TestTheServerEndsAWhileAfterItsLastPageWasClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Server{listener: make(silent), links: map[digest]time.Time{}}
-		served := make(chan error, 1)
-		go func() { served <- s.Serve(context.Background()) }()
-		ended := func() bool {
-			synctest.Wait()
-			return len(served) == 1
+func TestTheButtonOpensANewPageAndTellsNothing(t *testing.T) {
+	o := &openings{visit: get}
+	s, _ := serveWith(t, Options{Client: client.New(home.In(t.TempDir())), Desktop: action.Desktop{Open: o.open}})
+	for _, c := range []struct {
+		who     string
+		headers map[string]string
+		status  int
+		opened  int
+		notice  string
+	}{
+		{"a foreign page", map[string]string{"Origin": "http://127.0.0.1:8888"}, http.StatusForbidden, 0, ""},
+		{"a program without an origin", map[string]string{"Origin": ""}, http.StatusForbidden, 0, ""},
+		{"another name of loopback", map[string]string{"Host": "localhost:" + s.port}, http.StatusMisdirectedRequest, 0, ""},
+		{"the button", nil, http.StatusSeeOther, 1, "/?opened"},
+		{"the button at once again", nil, http.StatusSeeOther, 1, "/?soon"},
+	} {
+		status, h, text := fetch(t, s.door, http.MethodPost, "/open", "", c.headers)
+		if status != c.status || len(o.links) != c.opened || h.Get("Location") != c.notice {
+			t.Errorf("%s: %d, to %q, with %d pages", c.who, status, h.Get("Location"), len(o.links))
 		}
-		time.Sleep(linkFor - time.Second)
-		first, second := s.pageOpened(), s.pageOpened()
-		first()
-		time.Sleep(24 * time.Hour)
-		if ended() {
-			t.Fatal("it ended while a page was open")
+		for _, link := range o.links {
+			if host, _, _ := strings.Cut(hostOf(link), ":"); strings.Contains(fmt.Sprint(h, text), host) {
+				t.Errorf("%s is told the address: %v %s", c.who, h, text)
+			}
 		}
-		second()
-		time.Sleep(Linger - time.Second)
-		reloaded := s.pageOpened()
-		time.Sleep(time.Hour)
-		if ended() {
-			t.Fatal("it ended although the page was loaded again")
-		}
-		reloaded()
-		time.Sleep(Linger + time.Second)
-		if !ended() {
-			t.Fatal("it still serves without a page")
-		}
-	})
+	}
+	s.mu.Lock()
+	s.pressed = s.pressed.Add(-pressEvery)
+	s.mu.Unlock()
+	fetch(t, s.door, http.MethodPost, "/open", "", nil)
+	if len(o.links) != 2 || hostOf(o.links[0]) == hostOf(o.links[1]) || !strings.HasSuffix(hostOf(o.links[1]), ".localhost:"+s.port) {
+		t.Errorf("opened %q", o.links)
+	}
 }
 
-func TestTheServerEndsIfNoPageIsEverOpened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Server{listener: make(silent), links: map[digest]time.Time{}}
-		began := time.Now()
-		if err := s.Serve(context.Background()); err != nil || time.Since(began) != linkFor {
-			t.Errorf("it ended after %v: %v", time.Since(began), err)
+func TestABrowserThatFindsNoNamesIsSentToAFreePort(t *testing.T) {
+	o := &openings{visit: func(link string) error {
+		if strings.Contains(link, ".localhost") {
+			return nil // it shows that there is no such name
 		}
-	})
+		return get(link)
+	}}
+	s, _ := serveWith(t, Options{Client: client.New(home.In(t.TempDir())), Desktop: action.Desktop{Open: o.open}})
+	s.arriveFor = time.Millisecond
+	if err := s.OpenPage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.links) != 2 || !strings.HasPrefix(o.links[1], "http://127.0.0.1:") || strings.Contains(o.links[1], ":"+s.port+"/") {
+		t.Fatalf("opened %q", o.links)
+	}
+	if status, bearer := enterAs(t, o.links[1]); status != http.StatusOK || bearer == "" {
+		t.Errorf("the page at the free port: %d, %q", status, bearer)
+	}
 }
 
-func TestTheServerWaitsForAPageThatIsJustBeingOpened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		opened := 0
-		s := &Server{
-			listener: make(silent), links: map[digest]time.Time{},
-			Options: Options{Desktop: action.Desktop{Open: func(context.Context, string) error { opened++; return nil }}},
+func TestAnotherProgramOnThePortIsNeverTakenForTheDashboard(t *testing.T) {
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		paths := home.In(t.TempDir())
+		foreign, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(paths.DashboardPort())))
+		if err != nil {
+			t.Skipf("no port at %s: %v", address, err)
 		}
-		served := make(chan error, 1)
-		go func() { served <- s.Serve(context.Background()) }()
-		synctest.Wait()
-		s.pageOpened()()
-		time.Sleep(Linger - time.Second)
-		if err := s.OpenPage(t.Context()); err != nil || opened != 1 {
-			t.Fatalf("%d opened, %v", opened, err)
+		t.Run(address, func(t *testing.T) {
+			s, link := serveWith(t, Options{Paths: paths})
+			if s.Bookmark() != "" || s.port == strconv.Itoa(paths.DashboardPort()) {
+				t.Errorf("the dashboard is at %s, its bookmark %q", s.door, s.Bookmark())
+			}
+			if status, _ := enterAs(t, link); status != http.StatusOK {
+				t.Errorf("a page elsewhere: %d", status)
+			}
+		})
+		if err := foreign.Close(); err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(linkFor - time.Second) // a browser may take long to start
-		synctest.Wait()
-		if len(served) > 0 {
-			t.Fatal("it ended before the page was opened")
+		t.Run("after "+address, func(t *testing.T) {
+			s, _ := serveWith(t, Options{Paths: paths})
+			if want := fmt.Sprintf("http://127.0.0.1:%d/", paths.DashboardPort()); s.Bookmark() != want {
+				t.Errorf("the bookmark is %q, want %q", s.Bookmark(), want)
+			}
+		})
+	}
+}
+
+func TestATabOfAnEarlierServerLeadsToTheButton(t *testing.T) {
+	s, link := serve(t)
+	for _, host := range []string{"abcdefghijklmnopqrstuvwxyz.localhost:" + s.port, hostOf(link)} {
+		path := "/"
+		if host == hostOf(link) {
+			path = "/locked" // where a page goes whose link was used
 		}
-		if err := <-served; err != nil {
-			t.Error(err)
+		if status, h, _ := fetch(t, host, http.MethodGet, path, "", nil); status != http.StatusSeeOther || h.Get("Location") != "http://"+s.door+"/?locked" {
+			t.Errorf("%s: %d to %q", host, status, h.Get("Location"))
 		}
-	})
+	}
+	_, _, text := fetch(t, s.door, http.MethodGet, "/?locked", "", nil)
+	for _, want := range []string{"This page needs a new address", "<code>tunctl dashboard</code>", `aria-label="Copy tunctl dashboard"`, `action="open"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the locked page lacks %q: %s", want, text)
+		}
+	}
+	if _, _, text := fetch(t, s.door, http.MethodGet, "/?<b>", "", nil); strings.Contains(text, "<b>") || strings.Count(text, "<button") != 1 {
+		t.Errorf("the page with the button: %s", text)
+	}
 }
 
 // maxWeight is what the page and all its files may weigh together.
@@ -156,19 +201,16 @@ func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestThePageIsServedWithoutABearerValueAndHasNoneInIt(t *testing.T) {
+func TestThePageHasNoSecretInIt(t *testing.T) {
 	s, link := serve(t)
 	_, once, _ := strings.Cut(link, "#")
-	res, err := http.Get("http://" + s.host + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(text), "<title>tunctl dashboard</title>") {
-		t.Fatalf("%s, %v: %.100s", res.Status, err, text)
-	}
-	if strings.Contains(string(text), once) {
-		t.Error("the page has the one-time value in it")
+	for _, host := range []string{hostOf(link), s.door} {
+		status, _, text := fetch(t, host, http.MethodGet, "/", "", nil)
+		if status != http.StatusOK || !strings.Contains(text, "<title>tunctl dashboard</title>") {
+			t.Errorf("%s: %d %.100s", host, status, text)
+		}
+		if strings.Contains(text, once) || strings.Contains(text, s.id) || strings.Contains(text, ".localhost") {
+			t.Errorf("%s has a secret in it: %s", host, text)
+		}
 	}
 }

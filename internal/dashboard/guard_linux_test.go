@@ -12,7 +12,11 @@ import (
 	"tunctl/internal/dev/testprogram"
 )
 
-const strangerURL, strangerBearer = "DASHBOARD_STRANGER_URL", "DASHBOARD_STRANGER_BEARER"
+const (
+	strangerURL    = "DASHBOARD_STRANGER_URL"
+	strangerHost   = "DASHBOARD_STRANGER_HOST"
+	strangerBearer = "DASHBOARD_STRANGER_BEARER"
+)
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(strangerURL); url != "" {
@@ -26,6 +30,7 @@ func TestMain(m *testing.M) {
 func printStatus(url string) {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err == nil {
+		req.Host = os.Getenv(strangerHost)
 		req.Header.Set("Authorization", "Bearer "+os.Getenv(strangerBearer))
 		var res *http.Response
 		if res, err = http.DefaultClient.Do(req); err == nil {
@@ -42,7 +47,7 @@ func TestAnotherUserIsRefusedEvenWithTheBearerValue(t *testing.T) {
 		t.Skip("only root can become another user")
 	}
 	s, link := serve(t)
-	_, bearer := enterAs(t, s, link)
+	_, bearer := enterAs(t, link)
 	dir, err := os.MkdirTemp("", "stranger") // a stranger cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
@@ -61,15 +66,22 @@ func TestAnotherUserIsRefusedEvenWithTheBearerValue(t *testing.T) {
 	}
 	for _, c := range []struct {
 		uid  uint32
+		host string
 		path string
 		want string
-	}{{0, "/", "200"}, {0, "/api/jobs", "502"}, {65534, "/", "403"}, {65534, "/api/jobs", "403"}} {
+	}{
+		{0, s.door, "/", "200"},
+		{0, hostOf(link), "/api/jobs", "502"},
+		{65534, s.door, "/", "403"},
+		{65534, hostOf(link), "/", "403"},
+		{65534, hostOf(link), "/api/jobs", "403"},
+	} {
 		cmd := exec.CommandContext(t.Context(), program)
 		cmd.Dir = dir
-		cmd.Env = []string{strangerURL + "=http://" + s.host + c.path, strangerBearer + "=" + bearer, "GORACE=atexit_sleep_ms=0"}
+		cmd.Env = []string{strangerURL + "=http://" + s.door + c.path, strangerHost + "=" + c.host, strangerBearer + "=" + bearer, "GORACE=atexit_sleep_ms=0"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.uid, Gid: c.uid}}
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != c.want {
-			t.Errorf("user %d got %q of %s, want %s: %v", c.uid, out, c.path, c.want, err)
+			t.Errorf("user %d got %q of %s%s, want %s: %v", c.uid, out, c.host, c.path, c.want, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"slices"
 	"time"
 
 	"tunctl/internal/action"
@@ -26,6 +27,7 @@ func (s *Server) routes() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /locked", http.RedirectHandler(s.lockedURL(), http.StatusSeeOther))
 	mux.HandleFunc("POST "+enterPath, s.enter)
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /api/log", s.log)
@@ -42,7 +44,6 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /api/hosts/{name}/login", act(s.login))
 	mux.HandleFunc("POST /api/hosts/{name}/logout", act(s.logout))
 	mux.HandleFunc("POST /api/hosts/{name}/jobs/{id}/end", act(s.endJob))
-	mux.HandleFunc("POST /api/agent/start", act(s.startAgent))
 	return mux
 }
 
@@ -126,16 +127,28 @@ func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 	return show.Sentence(action.CancelledText(job)), err
 }
 
+// login connects to a host. What only a person can answer is asked by the tray if it runs, else in
+// a terminal window.
 func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
-	return "", s.Login(r.Context(), r.PathValue("name"))
+	host := r.PathValue("name")
+	st, err := s.Client.Status(r.Context())
+	if err != nil {
+		return "", err
+	}
+	asks := slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostNeedsLogin })
+	switch {
+	case !asks:
+		_, err = s.Client.Login(r.Context(), host)
+		return "", err
+	case st.Agent != nil && st.Agent.Desktop:
+		_, err = s.Client.Login(r.Context(), host)
+		return "Answer in the dialog on your desktop.", err
+	}
+	return "Log in in the terminal window that opens.", s.LoginWindow(r.Context(), host)
 }
 
 func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
 	return "", s.Client.Logout(r.Context(), r.PathValue("name"))
-}
-
-func (s *Server) startAgent(r *http.Request, _ actRequest) (string, error) {
-	return "", s.StartAgent(r.Context())
 }
 
 func (s *Server) choices(r *http.Request) (any, error) {

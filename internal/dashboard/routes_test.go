@@ -49,7 +49,7 @@ func (h *handed) press(t *testing.T, verb string, page api.OpenResponse) (int, s
 	t.Helper()
 	routes := http.NewServeMux()
 	routes.HandleFunc("POST /v1/sessions/{name}/open", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(page) })
-	s, link := serveWith(t, Options{
+	_, link := serveWith(t, Options{
 		Client: agentWith(t, routes),
 		Desktop: action.Desktop{
 			Open: func(_ context.Context, url string) error {
@@ -64,8 +64,8 @@ func (h *handed) press(t *testing.T, verb string, page api.OpenResponse) (int, s
 			},
 		},
 	})
-	_, bearer := enterAs(t, s, link)
-	status, _, text := fetch(t, s, http.MethodPost, "/api/sessions/work/"+verb, "{}", map[string]string{"Authorization": "Bearer " + bearer})
+	_, bearer := enterAs(t, link)
+	status, _, text := fetch(t, hostOf(link), http.MethodPost, "/api/sessions/work/"+verb, "{}", map[string]string{"Authorization": "Bearer " + bearer})
 	return status, text
 }
 
@@ -106,12 +106,12 @@ func TestACopiedAddressIsSaidToHaveATokenOnlyIfItHasOne(t *testing.T) {
 
 func TestThePageReadsTheLogsOfSessionsOnlyAndWithoutTheirSecrets(t *testing.T) {
 	asked := make(chan string, 10)
-	s, link := serveWith(t, Options{Client: agentWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, link := serveWith(t, Options{Client: agentWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.URL.RequestURI()
 		w.WriteHeader(http.StatusNotFound)
 	}))})
-	_, bearer := enterAs(t, s, link)
-	fetch(t, s, http.MethodGet, "/api/log?session=work&host=alpha&job=7&secrets=1", "", map[string]string{"Authorization": "Bearer " + bearer})
+	_, bearer := enterAs(t, link)
+	fetch(t, hostOf(link), http.MethodGet, "/api/log?session=work&host=alpha&job=7&secrets=1", "", map[string]string{"Authorization": "Bearer " + bearer})
 	if got := <-asked; got != "/v1/sessions/work/log?follow=1&tail=1000" {
 		t.Errorf("the agent is asked for %s", got)
 	}

@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,19 +88,89 @@ func pictureUsage(session string, cpus int, memory, limit int64, gpus ...float64
 	return list
 }
 
-// pictureAgent is an agent that tells what the picture shows.
-func pictureAgent() http.Handler {
-	answer := func(v any) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(v) }
+// pictureHistory are the jobs of the last weeks: of each outcome, from seconds to hours.
+func pictureHistory() (runs []api.Run) {
+	states := []api.JobState{api.JobFinished, api.JobFinished, api.JobCancelled, api.JobFailed, api.JobTimeout, api.JobFinished, api.JobOOM}
+	for i := range 40 {
+		end := ago(time.Duration(40-i) * 31 * time.Hour)
+		start := end.Add(-time.Duration(1+i*i%17) * 20 * time.Minute)
+		runs = append(runs, api.Run{
+			Session: []string{"jupyter", "training"}[i%2], Host: "mycluster", Noted: end, Idle: int64(i%4) * 900,
+			Job: api.Job{ID: strconv.Itoa(47000 + 13*i), State: states[i%len(states)], Submitted: start.Add(-time.Duration(i%9) * 4 * time.Minute), Start: start, End: end},
+		})
+	}
+	return append(runs, api.Run{
+		Session: "rstudio", Host: "mycluster", Noted: ago(time.Hour),
+		Job: api.Job{ID: "48200", State: api.JobFailed, Submitted: ago(time.Hour + 5*time.Second), Start: ago(time.Hour + 2*time.Second), End: ago(time.Hour)},
+	})
+}
+
+// pictureOf is what an agent with so many sessions tells: one that is ready, one of each kind, or a
+// whole course, with many jobs.
+func pictureOf(sessions int) (st api.Status, jobs []api.Job) {
+	st = pictureStatus
+	st.Sessions = slices.Clone(st.Sessions[:min(sessions, len(st.Sessions))])
+	for _, s := range st.Sessions {
+		if s.Job != nil {
+			jobs = append(jobs, *s.Job)
+		}
+	}
+	if sessions > 4 {
+		st.Sessions = append(st.Sessions, api.Session{
+			Name: "assimilation", Host: "mycluster", State: api.SessionFailed, Since: ago(20 * time.Minute), Code: api.CodeFailed, Forwards: []api.Forward{},
+			Cause: "job 48229 ended before its server answered; its log ends with:\nModuleNotFoundError: No module named 'jupyterlab'\nsrun: error: cpu014: task 0: Exited with exit code 1",
+			Hint:  "install it in the environment, or set `with` in the session's section; then `tunctl up assimilation`",
+			Job:   &api.Job{ID: "48229", State: api.JobFailed, Queue: "cpu", Node: "cpu014", Start: ago(22 * time.Minute), End: ago(20 * time.Minute)},
+		})
+	}
+	if sessions > 5 {
+		st.Hosts = append(slices.Clone(st.Hosts), api.Host{
+			Alias: "teaching", State: api.HostNeedsLogin, Cause: "the login needs your password and a one-time code", Hint: "run `tunctl login teaching`",
+			Since: ago(4 * time.Minute), IdentityFiles: []string{}, Via: []string{},
+		}, api.Host{Alias: "far.example.org", State: api.HostWaiting, Cause: "no network; next attempt in 40 s", IdentityFiles: []string{}, Via: []string{}})
+		st.Sessions = append(st.Sessions, api.Session{Name: "course", Host: "teaching", State: api.SessionNeedsLogin, Cause: "teaching needs your login", Hint: "run `tunctl login teaching`", Forwards: []api.Forward{}})
+		for i := range 200 {
+			job := api.Job{ID: strconv.Itoa(49000 + i), Name: "sweep", State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", Submitted: ago(time.Duration(i) * time.Minute)}
+			if i < 12 {
+				job.State, job.Node, job.Start = api.JobRunning, fmt.Sprintf("cpu%03d", 100+i), ago(time.Duration(i)*time.Minute)
+			}
+			jobs = append(jobs, job)
+		}
+	}
+	for i := len(st.Sessions); i < sessions; i++ {
+		st.Sessions = append(st.Sessions, api.Session{Name: fmt.Sprintf("exercise-%02d-with-a-long-name", i), Host: "mycluster", State: api.SessionDown, Forwards: []api.Forward{}})
+	}
+	return st, jobs
+}
+
+// pictureAgent is an agent with so many sessions. It ends, but for its socket, with stop.
+func pictureAgent(sessions int, stop <-chan struct{}) http.Handler {
+	stopped := func() bool {
+		select {
+		case <-stop:
+			return true
+		default:
+			return false
+		}
 	}
 	stream := func(lines ...any) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
+			if stopped() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
 			for _, line := range lines {
 				_ = json.NewEncoder(w).Encode(line)
 			}
 			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
+			select {
+			case <-stop:
+			case <-r.Context().Done():
+			}
 		}
+	}
+	answer := func(v any) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(v) }
 	}
 	var usage []any
 	for _, list := range [][]api.Usage{
@@ -107,12 +180,28 @@ func pictureAgent() http.Handler {
 			usage = append(usage, u)
 		}
 	}
+	st, jobs := pictureOf(sessions)
 	routes := http.NewServeMux()
-	routes.Handle("GET /v1/status", answer(pictureStatus))
-	routes.Handle("GET /v1/watch", stream(api.Event{Type: api.EventStatus, Time: pictured, Status: &pictureStatus}))
+	routes.Handle("GET /v1/status", answer(st))
+	routes.Handle("GET /v1/watch", stream(api.Event{Type: api.EventStatus, Time: pictured, Status: &st}))
 	routes.Handle("GET /v1/usage", stream(usage...))
-	routes.Handle("GET /v1/history", answer(api.HistoryResponse{}))
-	routes.Handle("GET /v1/hosts/mycluster/last-jobs", answer(api.JobsResponse{}))
+	routes.Handle("GET /v1/history", answer(api.HistoryResponse{Runs: pictureHistory()}))
+	routes.Handle("GET /v1/hosts/mycluster/last-jobs", answer(api.JobsResponse{Jobs: jobs}))
+	routes.Handle("GET /v1/hosts/{name}/last-jobs", answer(api.JobsResponse{}))
+	routes.Handle("GET /v1/sessions/{name}/log", stream(api.LogChunk{Text: strings.Repeat("step 120: loss 0.0417, 3.1 it/s\n", 60)}))
+	routes.Handle("GET /v1/sessions/{name}/choices", answer(api.ChoicesResponse{
+		Options: []api.Option{
+			{Name: "hours", Ask: "How many hours should the job last?", Value: "4"},
+			{Name: "gpus", Ask: "How many GPUs?"},
+			{Name: "cpus", Ask: "How many CPU cores?"},
+			{Name: "memory", Ask: "How much memory?"},
+			{Name: "nodes", Ask: "How many nodes?"},
+			{Name: "account", Ask: "Which account is charged?"},
+			{Name: "partition", Ask: "Which partition?"},
+			{Name: "qos", Ask: "Which QoS?"},
+		},
+		Recent: []api.Choices{{"hours": "8", "gpus": "2"}},
+	}))
 	routes.Handle("GET /v1/balances", answer([]api.HostBalances{{Host: "mycluster", At: ago(20 * time.Minute), Balances: []api.Balance{
 		{Name: "def-alice", Used: 1234.5, Total: 2000, Unit: "GPU-hours"},
 		{Name: "/home", Used: 46.9, Total: 50, Unit: "GB"},
@@ -128,61 +217,188 @@ const fixedClock = `globalThis.Date = class extends Date {
 	constructor(...parts) { super(...(parts.length ? parts : [Date.at])); }
 }`
 
-// TestTheDashboardOfTheReadmeInARealBrowser draws the page for the README: several
-// sessions with their use, the host and the balance. The agent is made up and the clock
-// stands still, so that the picture changes only with the page.
-func TestTheDashboardOfTheReadmeInARealBrowser(t *testing.T) {
+// painter draws pages of the dashboard in a browser whose clock stands still.
+type painter struct {
+	t    *testing.T
+	ctx  context.Context
+	page *chromium.Page
+}
+
+func newPainter(t *testing.T) *painter {
+	t.Helper()
 	if os.Getenv("TUNCTL_SCREENSHOTS") != "1" {
 		t.Skip("pictures are taken by `make screenshots`")
 	}
 	real.Need(t, "browser")
-	_, link := serveWith(t, Options{Client: agentWith(t, pictureAgent())})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	t.Cleanup(cancel)
+	p := &painter{t: t, ctx: ctx}
 	b, err := chromium.Start()
-	must(err)
-	defer func() {
+	p.must(err)
+	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
-	page, err := b.NewPage(ctx)
-	must(err)
-	must(page.Size(ctx, 1200, 900))
-	must(page.Call(ctx, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
-		{"name": "prefers-color-scheme", "value": "light"}, {"name": "prefers-reduced-motion", "value": "reduce"},
+	})
+	p.page, err = b.NewPage(ctx)
+	p.must(err)
+	p.look("light", 1280)
+	p.must(p.page.Call(ctx, "Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil))
+	p.must(p.page.Call(ctx, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(fixedClock, pictured.Format(time.RFC3339))}, nil))
+	return p
+}
+
+func (p *painter) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// look sets the colours and the width of the window.
+func (p *painter) look(scheme string, width int) {
+	p.t.Helper()
+	p.must(p.page.Size(p.ctx, width, map[int]int{360: 780, 1280: 900, 3840: 2160}[width]))
+	p.must(p.page.Call(p.ctx, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
+		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"},
 	}}, nil))
-	must(page.Call(ctx, "Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil))
-	must(page.Call(ctx, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(fixedClock, pictured.Format(time.RFC3339))}, nil))
-	must(page.Navigate(ctx, link))
+}
+
+// shows waits until an element contains a text.
+func (p *painter) shows(selector, text string) {
+	p.t.Helper()
+	p.must(p.page.Until(p.ctx, fmt.Sprintf(`[...document.querySelectorAll(%q)].some((e) => e.checkVisibility() && e.textContent.includes(%q))`, selector, text)))
+}
+
+// run evaluates a script in the page.
+func (p *painter) run(script string) {
+	p.t.Helper()
+	p.must(p.page.Evaluate(p.ctx, script, nil))
+}
+
+func (p *painter) picture(path string) {
+	p.t.Helper()
+	png, err := p.page.Picture(p.ctx)
+	p.must(err)
+	p.must(os.WriteFile(path, png, 0o644))
+}
+
+// pictures draws what the page shows at each width, light and dark, and looks for barriers with
+// axe-core.
+func (p *painter) pictures(name string) {
+	p.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int{360, 1280, 3840} {
+			p.look(scheme, width)
+			p.run(`scrollTo(0, 0)`)
+			var wider int
+			p.must(p.page.Evaluate(p.ctx, `document.documentElement.scrollWidth - innerWidth`, &wider))
+			if wider > 0 {
+				p.t.Errorf("%s, %d: the page is %d pixels wider than the window", name, width, wider)
+			}
+			p.picture(filepath.Join(os.Getenv("TUNCTL_ARTIFACTS"), fmt.Sprintf("dashboard-%s-%d-%s.png", name, width, scheme)))
+			if width == 1280 || width == 360 && scheme == "light" { // where only the colours differ, once is enough
+				p.examine(fmt.Sprintf("%s, %d, %s", name, width, scheme))
+			}
+		}
+	}
+}
+
+func (p *painter) examine(what string) {
+	p.t.Helper()
+	axe, err := os.ReadFile("../dev/e2e/testdata/axe-core/axe.min.js")
+	p.must(err)
+	p.must(p.page.Evaluate(p.ctx, string(axe)+"; true", nil))
+	var found []struct {
+		ID, Help string
+		Nodes    []struct{ HTML, FailureSummary string }
+	}
+	p.must(p.page.Evaluate(p.ctx, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations)`, &found))
+	for _, f := range found {
+		p.t.Errorf("%s: %s (%s)", what, f.Help, f.ID)
+		for _, n := range f.Nodes[:1] {
+			p.t.Logf("%.300s\n%s", n.HTML, n.FailureSummary)
+		}
+	}
+}
+
+func TestEveryViewOfTheDashboardInARealBrowser(t *testing.T) {
+	p := newPainter(t)
+	for _, sessions := range []int{1, 5, 31} {
+		stop := make(chan struct{})
+		s, link := serveWith(t, Options{Client: agentWith(t, pictureAgent(sessions, stop))})
+		p.must(p.page.Navigate(p.ctx, link))
+		p.shows("#link", "Live")
+		p.shows("#cards .spark figcaption", "CPU")
+		p.shows("#hosts", "def-alice")
+		for _, view := range []string{"overview", "jobs", "logs", "history"} {
+			p.run(`location.hash = "` + view + `"`)
+			p.shows("#"+view+" h2", "")
+			if view == "logs" {
+				p.shows("#log", "step 120")
+			}
+			p.pictures(fmt.Sprintf("%s-%d", view, sessions))
+		}
+		if sessions == 5 {
+			p.run(`location.hash = "overview"`)
+			p.run(`document.querySelector("[data-session=jupyter] .more > button").click()`)
+			p.pictures("menu")
+			p.run(`document.querySelector("[data-session=rstudio] [aria-label^='Start with']").click()`)
+			p.shows("#dialog", "Start rstudio with")
+			p.pictures("start-with")
+			p.run(`document.getElementById("dialog-no").click()`)
+		}
+		if sessions == 31 {
+			p.run(`location.hash = "jobs"`)
+			p.run(`document.querySelector(".group input").click(), document.querySelector(".fold").click()`)
+			p.shows("#jobs-end", "End 200 jobs")
+			p.pictures("jobs-selected")
+		}
+		p.run(`location.hash = "overview"`)
+		close(stop)
+		p.shows("#needs", "The agent has stopped")
+		p.shows("#link", "last known 14:44")
+		p.pictures(fmt.Sprintf("dead-%d", sessions))
+		if problems := p.page.Problems(); len(problems) > 0 {
+			t.Errorf("the page has problems: %q", problems)
+		}
+		for name, query := range map[string]string{"button": "", "locked": "?locked", "no-browser": "?browser"} {
+			if sessions == 1 {
+				p.must(p.page.Navigate(p.ctx, "http://"+s.door+"/"+query))
+				p.shows("button.main", "Open the dashboard")
+				p.pictures(name)
+			}
+		}
+	}
+}
+
+// TestTheDashboardOfTheReadmeInARealBrowser draws the page for the README. The agent is made up and
+// the clock stands still, so that the picture changes only with the page.
+func TestTheDashboardOfTheReadmeInARealBrowser(t *testing.T) {
+	p := newPainter(t)
+	_, link := serveWith(t, Options{Client: agentWith(t, pictureAgent(4, nil))})
+	p.must(p.page.Size(p.ctx, 1200, 900))
+	p.must(p.page.Navigate(p.ctx, link))
 	for selector, texts := range map[string][]string{
 		"#link":                    {"Live"},
-		"#cards .state":            {"Ready", "In the queue", "Not running"},
+		"#cards .state":            {"Ready", "In the queue"},
+		"#rest .state":             {"Not running"},
 		"#cards .bar .text":        {"1 h 21 min left, ends 16:05", "Memory 21 GB of 64 GB"},
 		"#cards .spark figcaption": {"CPU", "GPU", "Traffic"},
 		"#cards .cause":            {"waiting for free nodes"},
-		"#cards dl":                {"http://localhost:8888/lab", "GPU memory", "tunctl ssh training"},
-		"#hosts":                   {"Connected", "SSH key", "3 of 8 SSH sessions in use"},
-		"#balances":                {"def-alice: 1,234.5 of 2,000 GPU-hours used"},
+		"#cards a":                 {"http://localhost:8888/lab"},
+		"#hosts":                   {"Connected", "def-alice: 1,234.5 of 2,000 GPU-hours used"},
 	} {
 		for _, text := range texts {
-			must(page.Until(ctx, fmt.Sprintf(`[...document.querySelectorAll(%q)].some((e) => e.checkVisibility() && e.textContent.includes(%q))`, selector, text)))
+			p.shows(selector, text)
 		}
 	}
-	if problems := page.Problems(); len(problems) > 0 {
+	if problems := p.page.Problems(); len(problems) > 0 {
 		t.Fatalf("the page has problems: %q", problems)
 	}
 	// The picture ends below the sessions.
 	var height int
-	must(page.Evaluate(ctx, `Math.ceil(document.getElementById("cards").getBoundingClientRect().bottom) + 16`, &height))
-	must(page.Size(ctx, 1200, height))
-	png, err := page.Picture(ctx)
-	must(err)
-	must(os.WriteFile(filepath.Join("..", "..", "docs", "images", "dashboard.png"), png, 0o644))
+	p.must(p.page.Evaluate(p.ctx, `Math.ceil(document.getElementById("rest").getBoundingClientRect().bottom) + 16`, &height))
+	p.must(p.page.Size(p.ctx, 1200, height))
+	p.picture(filepath.Join("..", "..", "docs", "images", "dashboard.png"))
 }

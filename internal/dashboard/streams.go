@@ -14,34 +14,34 @@ import (
 const (
 	writeTimeout = 10 * time.Second // for one line; a page that reads nothing for so long is gone
 	agentRetry   = 2 * time.Second  // between looks for an agent that is not running
+	beatEvery    = 5 * time.Second  // between signs of life for a page that somebody looks at
 )
 
 // The types of lines that are not events of the agent.
 const (
 	lineHello     = "hello"      // the first line
 	lineAgentGone = "agent-gone" // the agent is not running, or cannot be reached
+	lineBeat      = "beat"       // the agent responds
 	lineUsage     = "usage"      // the use of a session's job
 	lineError     = "error"      // the last line of a log that could not be read further
 )
 
 // line is a line that is not an event of the agent.
 type line struct {
-	Type    string     `json:"type"`
-	Prompts string     `json:"prompts,omitempty"` // where a host's questions are asked
-	Usage   *api.Usage `json:"usage,omitempty"`
-	Error   *api.Error `json:"error,omitempty"`
+	Type   string     `json:"type"`
+	Server string     `json:"server,omitempty"` // of hello: proves that the server is the page's own
+	Usage  *api.Usage `json:"usage,omitempty"`
+	Error  *api.Error `json:"error,omitempty"`
 }
 
-// events streams what the agent tells its watchers, a JSON value per line. A page that has
-// this stream open counts as open. With ?usage=1 somebody looks at it: then the agent also
+// events streams what the agent tells its watchers, a JSON value per line. With ?usage=1 somebody looks at it: then the agent also
 // measures, and its figures are in the same stream, since a browser opens only six
 // connections to an address.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	defer s.pageOpened()()
 	looking := r.URL.Query().Get("usage") == "1"
 	out := newLines(w, r)
 	defer out.close()
-	out.send(line{Type: lineHello, Prompts: s.Prompts})
+	out.send(line{Type: lineHello, Server: s.id})
 	for out.ctx.Err() == nil {
 		err := s.watch(out, looking)
 		gone := line{Type: lineAgentGone, Error: api.Errorf(api.CodeAgent, "the agent has stopped")}
@@ -53,18 +53,33 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch sends the agent's events, and its figures if somebody looks, until one of both ends.
+// watch sends the agent's events until it ends. If somebody looks, it also sends figures and signs
+// of life, and ends when the agent does not respond any more.
 func (s *Server) watch(out *lines, looking bool) error {
-	ctx, end := context.WithCancel(out.ctx)
-	var measuring sync.WaitGroup
-	defer measuring.Wait()
-	defer end()
+	ctx, end := context.WithCancelCause(out.ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer end(nil)
 	if looking {
-		measuring.Go(func() {
+		beside.Go(func() {
 			_ = s.Client.Usage(ctx, "", false, func(u api.Usage) { out.send(line{Type: lineUsage, Usage: &u}) })
 		})
+		beside.Go(func() { end(s.beat(ctx, out)) })
 	}
 	return s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(event{e, titles(e)}) })
+}
+
+// beat sends signs of life until the agent does not respond.
+func (s *Server) beat(ctx context.Context, out *lines) error {
+	for {
+		if err := ctxtime.Sleep(ctx, beatEvery); err != nil {
+			return err
+		}
+		if _, err := s.Client.Status(ctx); err != nil {
+			return err
+		}
+		out.send(line{Type: lineBeat})
+	}
 }
 
 // event is an event of the agent, with what a person calls the further pages in it.

@@ -11,7 +11,7 @@
 #   browser     Chromium
 #   desktop     a bus, a display, a panel, notifications, a keyring
 #   wine        Wine, and binutils for Windows
-#   package     what looks at our packages: lintian, rpm, groff, pip, and ruby for the formula of Homebrew
+#   package     what looks at our packages: lintian, rpm, rpmlint, groff, pip, and ruby for the formula of Homebrew
 set -eu
 
 packages() {
@@ -28,7 +28,7 @@ packages() {
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
 	wine) echo wine wine64 binutils-mingw-w64-x86-64 ;;
-	package) echo lintian rpm groff-base man-db ruby python3-venv ;;
+	package) echo lintian rpm rpmlint cpio groff-base man-db ruby python3-venv ;;
 	*) die "unknown group \"$1\"; one of: $groups" ;;
 	esac
 }
@@ -83,5 +83,24 @@ forbid_daemons
 case " $todo " in *gridengine*) keep_unconfigured ;; esac
 export DEBIAN_FRONTEND=noninteractive
 apt="apt-get -qq -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0"
+echo "Reading the package lists"
 $apt update || echo "install.sh: the package lists could not all be refreshed; going on" >&2
-$apt install -y --no-install-recommends $todo
+
+# apt says on descriptor 3 how far it is ("dlstatus:0:12.5:Retrieving file 3 of 24"): a line
+# for every tenth is shown. What it and dpkg print goes to a file, and is shown if it fails.
+log=$(mktemp)
+{
+	code=0
+	$apt -o APT::Status-Fd=3 install -y --no-install-recommends $todo 3>&1 >"$log" 2>&1 || code=$?
+	echo "exit:$code"
+} | awk -F: '
+	/^dlstatus:/ { doing = "fetched" }
+	/^pmstatus:/ { doing = "installed" }
+	/^..status:/ && doing " " int($3 / 10) != last { last = doing " " int($3 / 10); printf "  %s %d %%: %s\n", doing, $3, $4; fflush() }
+	/^exit:/ { code = $2 }
+	END { exit code }' || {
+	cat "$log" >&2
+	rm -f "$log"
+	die "the packages were not installed; why stands above"
+}
+rm -f "$log"

@@ -117,9 +117,11 @@ func (e *examination) session(ctx context.Context, s Subject) {
 	}
 	switch {
 	case !known || now.State == api.SessionDown:
-		e.unknown("session", "the session is down", fmt.Sprintf("`tunctl up %s` starts it", s.Session))
-	case now.State == api.SessionReady:
+		e.ok("session", "down: `tunctl up %s` starts it", s.Session)
+	case now.State == api.SessionReady && now.Local != "":
 		e.ok("session", "ready at %s", now.Local)
+	case now.State == api.SessionReady: // it has no page
+		e.ok("session", "ready")
 	default:
 		report("session", text, now.Hint)
 	}

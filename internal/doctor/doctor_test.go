@@ -114,12 +114,6 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		"the state folder is a file": {func(t *testing.T, w *Environment) {
 			write(t, w.State, "", 0o600)
 		}, "state", api.CheckBad, "cannot create", "TUNCTL_HOME"},
-		"the agent does not run": {
-			func(_ *testing.T, w *Environment) {
-				w.Status = func(context.Context) (api.Status, error) { return api.Status{}, nil }
-			},
-			"agent", api.CheckUnknown, "not running", "tunctl up",
-		},
 		"the agent is stuck": {
 			func(_ *testing.T, w *Environment) {
 				w.Status = func(context.Context) (api.Status, error) {

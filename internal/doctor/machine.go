@@ -85,7 +85,7 @@ func (e *examination) agent(ctx context.Context) {
 	case err != nil:
 		e.failed("agent", err, "`tunctl agent log` shows what the agent last did; `tunctl agent restart` restarts it")
 	case st.Agent == nil:
-		e.unknown("agent", "the agent is not running: nothing is up", "`tunctl up` starts it")
+		e.ok("agent", "not running, so nothing is up: `tunctl up` starts it")
 	case st.Agent.Version != e.Version:
 		e.bad("agent", fmt.Sprintf("the running agent is version %s, this program is %s", st.Agent.Version, e.Version), "`tunctl agent restart` starts this version")
 	case st.Config != nil:

@@ -5,6 +5,7 @@ package home
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -46,6 +47,28 @@ func (p Paths) Lock() string { return filepath.Join(p.State, "agent.lock") }
 // SpareSocket is where an agent listens that cannot listen at Socket: in the state
 // folder, which does not depend on the environment.
 func (p Paths) SpareSocket() string { return shortSocket(filepath.Join(p.State, "run", "agent.sock")) }
+
+// DashboardLock is the file that the dashboard's process has locked, from its start to its end.
+func (p Paths) DashboardLock() string { return filepath.Join(p.State, "dashboard.lock") }
+
+// DashboardSocket is where commands ask the dashboard's process for pages: in the state folder,
+// which does not depend on the environment. Its name is no longer than the agent's.
+func (p Paths) DashboardSocket() string {
+	return filepath.Join(filepath.Dir(p.SpareSocket()), "page.sock")
+}
+
+// The ports of dashboards. Forwards that may listen on any port get higher ones, and so do the
+// connections of all programs.
+const (
+	firstDashboardPort = 27000
+	dashboardPorts     = 1000
+)
+
+// DashboardPort is the port of this home's dashboard, the same at each start.
+func (p Paths) DashboardPort() int {
+	sum := sha256.Sum256([]byte(p.State))
+	return firstDashboardPort + int(binary.BigEndian.Uint32(sum[:]))%dashboardPorts
+}
 
 // Find returns the paths that the environment asks for: TUNCTL_HOME moves all of them,
 // TUNCTL_CONFIG only the config file. The defaults follow each system's conventions.

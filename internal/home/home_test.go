@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestTunctlHomeMovesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{p.Config, p.State, p.StateFile(), p.Log(), p.Lock()} {
+	for _, path := range []string{p.Config, p.State, p.StateFile(), p.Log(), p.Lock(), p.DashboardLock()} {
 		if !strings.HasPrefix(path, dir+string(filepath.Separator)) {
 			t.Errorf("%q lies outside TUNCTL_HOME %q", path, dir)
 		}
@@ -69,6 +70,21 @@ func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", long+"y")
 	if other, _ := Find(); other.Socket == p.Socket {
 		t.Error("two homes share one socket")
+	}
+}
+
+func TestADashboardHasItsOwnPortBelowThoseOfSessions(t *testing.T) {
+	ports := map[int]bool{}
+	for i := range 50 {
+		p := In(filepath.Join("home", strconv.Itoa(i)))
+		port := p.DashboardPort()
+		if port != p.DashboardPort() || port < 27000 || port > 27999 {
+			t.Errorf("the dashboard of %s has port %d", p.State, port)
+		}
+		ports[port] = true
+	}
+	if len(ports) < 40 {
+		t.Errorf("50 homes share %d ports", len(ports))
 	}
 }
 

@@ -119,7 +119,6 @@ type batch struct {
 	failRC     int
 	extendable bool
 	noHistory  bool          // PBS: keeps no history
-	connected  int           // PBS: how many connections its programs have made
 	freed      chan struct{} // closed and replaced when a node has a free slot again
 }
 
@@ -320,13 +319,6 @@ func (b *batch) stop(id string, why stopReason) error {
 	default:
 	}
 	return nil
-}
-
-// connect counts the connections that a program makes to the server: one at least.
-func (b *batch) connect(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.connected += max(n, 1)
 }
 
 func (b *batch) keepsHistory() bool {

@@ -78,11 +78,3 @@ func (c *Cluster) Controller(up bool) { c.batch.controller(up) }
 func (c *Cluster) History(keep bool) {
 	c.batch.update(func() { c.batch.noHistory = !keep })
 }
-
-// Connections is how many connections PBS's programs have made to their server: one
-// for a list, and one for every job that they were asked about by its id.
-func (c *Cluster) Connections() int {
-	c.batch.mu.Lock()
-	defer c.batch.mu.Unlock()
-	return c.batch.connected
-}

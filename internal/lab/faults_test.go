@@ -4,7 +4,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -46,54 +45,6 @@ func keepalive(client *ssh.Client, wait time.Duration) error {
 	}
 }
 
-func TestAPausedClusterKeepsItsConnectionsAndAnswersNothing(t *testing.T) {
-	c := practice(t, Options{})
-	client := dial(t, c)
-	c.Pause()
-	if err := keepalive(client, 50*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a paused cluster answered a keepalive: %v", err)
-	}
-	conn, err := net.Dial("tcp", c.Addr())
-	if err != nil {
-		t.Fatalf("a paused cluster refused a connection: %v", err)
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a paused cluster sent its banner: %d bytes, %v", n, err)
-	}
-	c.Resume()
-	if err := keepalive(client, patience); err != nil {
-		t.Errorf("after Resume: %v", err)
-	}
-}
-
-func TestDropAllCutsConnectionsAndANewOneIsAccepted(t *testing.T) {
-	c := practice(t, Options{})
-	client := dial(t, c)
-	c.DropAll()
-	_ = client.Wait() // returns only because the connection ended
-	dial(t, c)
-}
-
-func TestARefusedPortOpensAgainAtTheSameAddress(t *testing.T) {
-	c := practice(t, Options{})
-	client := dial(t, c)
-	if err := c.Refuse(true); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := net.Dial("tcp", c.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("dialling a refused port: %v", err)
-	}
-	if err := keepalive(client, patience); err != nil {
-		t.Errorf("the open connection did not stay: %v", err)
-	}
-	if err := c.Refuse(false); err != nil {
-		t.Fatal(err)
-	}
-	dial(t, c)
-}
-
 func TestASlowClusterDelaysBothDirections(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
@@ -133,46 +84,9 @@ func TestACommandOutlivesItsConnection(t *testing.T) {
 	until(t, "the command's job", func() bool { return len(c.Jobs()) == 1 })
 }
 
-func TestARequeuedJobRunsAgainOnAnotherNode(t *testing.T) {
-	c := practice(t, Options{})
-	client := dial(t, c)
-	id := strings.TrimSpace(run(t, client, "sbatch --parsable -o log --open-mode=append", "#!/bin/sh\nhostname\nexec sleep 60\n").stdout)
-	log := filepath.Join(c.Home(), "log")
-	until(t, "the first run", func() bool { return fileContains(log, "cn01\n") })
-	if err := c.Requeue(id); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the second run", func() bool { return fileContains(log, "cn02\n") })
-	if job := c.Jobs()[0]; job.Restarts != 1 || job.Node != "cn02" || job.State != stateRunning {
-		t.Errorf("after the requeue the job is %+v", job)
-	}
-	if text := readFile(t, log); !strings.Contains(text, "*** JOB "+id+" ON cn01 CANCELLED AT") || !strings.Contains(text, "DUE TO JOB REQUEUE") {
-		t.Errorf("the log does not tell of the requeue: %q", text)
-	}
-	if a := run(t, client, "squeue -h -O RestartCnt:,NodeList:", ""); a.stdout != "1cn02\n" {
-		t.Errorf("squeue says %q", a.stdout)
-	}
-}
-
 func fileContains(path, text string) bool {
 	data, _ := os.ReadFile(path)
 	return strings.Contains(string(data), text)
-}
-
-func TestAKilledJobFailsAndLeavesNoProcess(t *testing.T) {
-	c := practice(t, Options{})
-	client := dial(t, c)
-	id := strings.TrimSpace(run(t, client, "sbatch --parsable", "#!/bin/sh\nsleep 60 &\necho $! >pid\nwait\n").stdout)
-	pidFile := filepath.Join(c.Home(), "pid")
-	until(t, "the job's pid", func() bool { return fileContains(pidFile, "\n") })
-	if err := c.KillJob(id); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the job's end", func() bool { return c.Jobs()[0].Over() })
-	if job := c.Jobs()[0]; job.State != stateFailed || job.Signal != int(syscall.SIGKILL) {
-		t.Errorf("the job is %+v", job)
-	}
-	until(t, "the end of its process", func() bool { return !alive(t, pidFile) })
 }
 
 // alive reports whether the process whose id is in a file runs; a dead one that
@@ -206,19 +120,6 @@ func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
 	}
 	for _, file := range pids {
 		until(t, "the end of "+filepath.Base(file), func() bool { return !alive(t, file) })
-	}
-}
-
-func TestSubmissionsFailAsAskedFor(t *testing.T) {
-	c := practice(t, Options{})
-	client := dial(t, c)
-	c.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
-	if a := run(t, client, "sbatch --wrap true", ""); a.status != 1 || !strings.Contains(a.stderr, "QOS policy") || len(c.Jobs()) != 0 {
-		t.Errorf("a failing submission: %+v, %d jobs", a, len(c.Jobs()))
-	}
-	c.FailSubmit("", 0)
-	if a := run(t, client, "sbatch --wrap true", ""); a.status != 0 || len(c.Jobs()) != 1 {
-		t.Errorf("a submission after that: %+v, %d jobs", a, len(c.Jobs()))
 	}
 }
 

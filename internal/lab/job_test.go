@@ -16,38 +16,6 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-var pageURL = regexp.MustCompile(`http://(cn\d+):(\d+)(/lab\?token=\S+)`)
-
-func TestTheBuiltInJobServesItsPageThroughTheLoginNode(t *testing.T) {
-	t.Parallel()
-	for _, dialect := range []string{Slurm, PBS} {
-		for _, place := range []string{"in its own process", "in this process"} {
-			t.Run(dialect+" "+place, func(t *testing.T) {
-				o := Options{Dialect: dialect}
-				if place == "in its own process" {
-					o = withPage(t, o)
-				}
-				c := practice(t, o)
-				client := dial(t, c)
-				id := submitPage(t, c, client)
-				log := filepath.Join(c.Home(), "jupyterlab."+id+".log")
-				url := waitForURL(t, log)
-
-				if line := "JupyterLab will listen on: " + url[1] + ":" + url[2] + "\n"; !strings.HasPrefix(readFile(t, log), line) {
-					t.Errorf("the log starts with %q, want %q", readFile(t, log), line)
-				}
-				if status, _ := get(t, client, url, "/api/status"); status != http.StatusForbidden {
-					t.Errorf("without the token: status %d, want 403", status)
-				}
-				status, body := get(t, client, url, url[3])
-				if want := "This page came from a practice job on <code>" + url[1]; status != 200 || !strings.Contains(body, want) {
-					t.Errorf("got %d and a page without %q:\n%s", status, want, body)
-				}
-			})
-		}
-	}
-}
-
 func TestTheBuiltInJobServesJupyterWhereThereIsOne(t *testing.T) {
 	t.Parallel()
 	if testing.Short() || !slices.ContainsFunc([]string{"lab", "notebook", "server"}, func(app string) bool {
@@ -83,17 +51,6 @@ func submitPage(t *testing.T, c *Cluster, client *ssh.Client) string {
 		t.Fatalf("%s: %+v", command, a)
 	}
 	return strings.TrimSpace(a.stdout)
-}
-
-func waitForURL(t *testing.T, log string) []string {
-	t.Helper()
-	var url []string
-	until(t, "the page's URL in the log", func() bool {
-		text, _ := os.ReadFile(log)
-		url = pageURL.FindStringSubmatch(string(text))
-		return url != nil
-	})
-	return url
 }
 
 func readFile(t *testing.T, path string) string {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -151,26 +150,6 @@ func TestALoginShellReadsTheStudentsProfileOnceAndItsJobsDoNot(t *testing.T) {
 	}
 	if a := run(t, client, "bash -lc 'sbatch --wait -o log --wrap \"bash -c env\"' >/dev/null; grep -c Welcome log; grep SITE= log", ""); a.stdout != "0\nSITE=yes\n" {
 		t.Errorf("the job: %+v", a)
-	}
-}
-
-func TestFilesTravelOverSFTP(t *testing.T) {
-	c := practice(t, Options{})
-	client, err := sftp.NewClient(dial(t, c))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
-	f, err := client.Create("note.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write([]byte("hello")); err != nil {
-		t.Fatal(err)
-	}
-	_ = f.Close()
-	if text := readFile(t, filepath.Join(c.Home(), "note.txt")); text != "hello" {
-		t.Errorf("the student's home has %q", text)
 	}
 }
 

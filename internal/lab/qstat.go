@@ -23,7 +23,6 @@ func qstat(_ context.Context, c *call) int {
 	if err != nil {
 		return c.failf(2, "qstat: %v", err)
 	}
-	c.c.batch.connect(len(ids)) // one for every job that it is asked about
 	if c.c.batch.isDown() {
 		return c.failf(255, pbsNoReach, "qstat")
 	}
@@ -96,7 +95,6 @@ func qselect(_ context.Context, c *call) int {
 	if err != nil {
 		return c.failf(2, "qselect: %v", err)
 	}
-	c.c.batch.connect(1)
 	if c.c.batch.isDown() {
 		return c.failf(255, pbsNoReach, "qselect")
 	}

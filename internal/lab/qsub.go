@@ -84,7 +84,6 @@ func qsub(ctx context.Context, c *call) int {
 	if text, rc, refused := c.c.batch.refusal(); refused {
 		return c.failf(rc, "%s", text)
 	}
-	c.c.batch.connect(1)
 	if c.c.batch.isDown() {
 		return c.failf(pbsNoServer, pbsNoReach, "qsub")
 	}
@@ -235,7 +234,6 @@ func qdel(_ context.Context, c *call) int {
 	if err != nil || len(ids) == 0 {
 		return c.failf(2, "usage:\n\tqdel [-W force|suppress_email=X] [-x] job_identifier...\n\tqdel --version")
 	}
-	c.c.batch.connect(len(ids))
 	if c.c.batch.isDown() {
 		return c.failf(pbsNoServer, "Connection refused\nCouldn't connect to cluster: %s", pbsServer)
 	}

@@ -82,6 +82,38 @@ func (st *setup) inConfig(host string) bool {
 	return slices.ContainsFunc(st.Config.Hosts, func(h configs.Host) bool { return h.Name == host })
 }
 
+// knownHost is the host of the config that is meant: by its name or address, or as the only one
+// of the site.
+func (st *setup) knownHost(site configs.Site) (configs.Host, bool) {
+	if st.User != "" || st.entrance != "" {
+		return configs.Host{}, false // it may be another
+	}
+	hosts := slices.DeleteFunc(slices.Clone(st.Config.Hosts), func(h configs.Host) bool {
+		if st.address != "" {
+			return h.Name != st.address && h.SSH != st.address
+		}
+		return h.Site == "" || h.Site != site.Name
+	})
+	if len(hosts) != 1 {
+		return configs.Host{}, false
+	}
+	return hosts[0], true
+}
+
+// askSameHost lets the user change the destination of a host that the config has.
+func (st *setup) askSameHost(ctx context.Context) error {
+	p := &st.plan
+	st.Say("[host.%s] is already in the config: %s", p.host, p.configured)
+	q := configs.Question{Ask: "Press Enter to use it, or type another USER@HOST to change it:"}
+	return st.ask(ctx, q, "--user", nil, func(text string) error {
+		if strings.ContainsAny(text, " \t") {
+			return fmt.Errorf("%q is not a host: write NAME or USER@NAME, without spaces", text)
+		}
+		p.ssh = cmp.Or(text, p.configured)
+		return nil
+	})
+}
+
 // askHost finds the login node and the user's login there.
 func (st *setup) askHost(ctx context.Context, s configs.Site) (string, error) {
 	host, err := st.askEntrance(ctx, s)

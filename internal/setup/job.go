@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -18,14 +19,20 @@ import (
 type jobQuestions struct {
 	*asker
 	plan   *plan
-	looked bool     // on the host
-	found  api.Look // empty if it did not look
+	looked bool // on the host
 }
 
 // askAll asks the site's questions, in their order. One with a single offer is not asked, and
 // neither is a quiet one without: most people keep its default. After a look at a host of no
-// known site, all without offers are quiet.
+// known site, all without offers are quiet. A session that is changed has its answers.
 func (j *jobQuestions) askAll(ctx context.Context) error {
+	if j.plan.changes {
+		if err := j.askChanges(ctx, true); err != nil {
+			return err
+		}
+		_, err := j.plan.job.Script()
+		return err
+	}
 	if j.looked {
 		if err := j.askSoftware(ctx); err != nil || j.plan.ownsJob() {
 			return err // a script of the user's own has its answers
@@ -79,7 +86,7 @@ func (j *jobQuestions) askSetting(ctx context.Context, q configs.Question, offer
 		if text == "" && !q.Required {
 			return nil
 		}
-		return j.plan.job.Answer(q, text)
+		return j.answerSetting(q, text)
 	})
 }
 
@@ -98,21 +105,31 @@ func (j *jobQuestions) askChanges(ctx context.Context, brief bool) error {
 	})
 }
 
-// showSettings shows the settings in one line, and how to change them.
+// showSettings shows the settings in one line, and how to change them. The account and the
+// partition are those that were just chosen, unless a session is changed.
 func (j *jobQuestions) showSettings(how string) {
+	answers := map[string]string{}
+	questions := slices.DeleteFunc(j.plan.job.Questions(), func(q configs.Question) bool {
+		return !j.plan.changes && (isAccount(q) || isPartition(q))
+	})
+	for _, q := range questions {
+		answers[q.Name] = q.Default
+	}
+	maps.Copy(answers, j.plan.job.Answers)
+	if text := answersText(questions, answers); text != "" {
+		j.Say("Settings: %s.%s", text, how)
+	}
+}
+
+// answersText are answers in the order of the questions.
+func answersText(questions []configs.Question, answers map[string]string) string {
 	var list []string
-	for _, q := range j.plan.job.Questions() {
-		value, given := j.plan.job.Answers[q.Name]
-		if !given {
-			value = q.Default
-		}
-		if value != "" && !isAccount(q) && !isPartition(q) {
+	for _, q := range questions {
+		if value := answers[q.Name]; value != "" {
 			list = append(list, q.Name+"="+value)
 		}
 	}
-	if len(list) > 0 {
-		j.Say("Settings: %s.%s", strings.Join(list, " "), how)
-	}
+	return strings.Join(list, " ")
 }
 
 // listSettings explains the quiet questions without an answer, and reports whether there are any.

@@ -8,20 +8,8 @@ import (
 	"tunctl/internal/term"
 )
 
-// look logs in, and finds out what the host has. For that the agent needs the host in the
-// config; the session follows at the end.
+// look finds out what the host has.
 func (st *setup) look(ctx context.Context) error {
-	if !st.plan.hostExists {
-		if err := Append(ctx, st.Client, st.Config.Path, st.plan.hostText()); err != nil {
-			return err
-		}
-		st.plan.hostExists = true
-		st.Say("%s [host.%s] added to %s", st.Paint(term.Green, "✓"), st.plan.host, st.Config.Path)
-	}
-	if err := st.login(ctx, "init"); err != nil {
-		return err
-	}
-	st.plan.loggedIn = true
 	if st.plan.ownsJob() {
 		return nil // nothing is left to ask
 	}
@@ -40,6 +28,7 @@ func (st *setup) look(ctx context.Context) error {
 		st.Say("%s %s: no answer in time", st.Paint(term.Yellow, "!"), problem)
 	}
 	if st.plan.job.Site.Name == "" {
+		st.plan.siteFound = true
 		st.plan.job.Site, err = st.foundSite(ctx, found.Scheduler)
 	}
 	return err

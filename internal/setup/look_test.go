@@ -26,7 +26,7 @@ func askedAt(t *testing.T, scheduler string, found api.Look, typed string) *jobQ
 	}
 	terminal := &term.Terminal{In: strings.NewReader(typed), Out: io.Discard, Err: io.Discard, Interactive: true}
 	p := &plan{session: "jupyter", job: configs.Job{App: "jupyter", Name: "jupyter", Site: site, Answers: map[string]string{}}}
-	return &jobQuestions{asker: &asker{Terminal: terminal, job: &p.job}, plan: p, looked: true, found: found}
+	return &jobQuestions{asker: &asker{Terminal: terminal, job: &p.job, found: found}, plan: p, looked: true}
 }
 
 // clusterFound is a cluster with two accounts and four partitions.
@@ -55,7 +55,7 @@ func TestTheAnswersOfALookFitEachOther(t *testing.T) {
 		{"2\ngpus=2\nhours=1\n2\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1", "gpus": "2", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
 		{"a b\n9\nother\n", map[string]string{"account": "other", "partition": "batch", "venv": "~/envs/lab"}, nil},
 		{"hour=8\nphys\n\n", map[string]string{"account": "phys", "partition": "batch", "venv": "~/envs/lab"}, nil}, // a misspelled setting is no account
-		{"\nhours=x\n\tunlisted\n", map[string]string{"account": "proj", "partition": "unlisted", "venv": "~/envs/lab"}, nil},
+		{"\nhours=x\n\tunlisted\npartition=unlisted\nteach,unlisted\nteach,batch\n", map[string]string{"account": "proj", "partition": "teach,batch", "venv": "~/envs/lab"}, nil},
 	} {
 		j := askedAt(t, "slurm", clusterFound(), c.typed)
 		if err := j.askAll(t.Context()); err != nil || !maps.Equal(j.plan.job.Answers, c.with) || !slices.Equal(j.plan.args, c.args) {

@@ -14,14 +14,17 @@ import (
 type plan struct {
 	job        configs.Job // the site's, of an app and with the answers
 	host       string      // the [host.NAME]
-	hostExists bool        // the config has it already
+	configured string      // its ssh in the config; "": the config does not have the host
 	ssh        string
 	session    string
+	changes    bool // the config has the session, and its answers change
 	jobName    string
 	submit     string   // a job script of the user's; "" for a builtin job
 	adopts     bool     // the session uses jobs of that name that the user starts
 	workdir    string   // where to submit from
 	args       []string // for the scheduler
+	siteFound  bool     // the site is that of the scheduler, which is found again
+	install    string   // the folder where Jupyter is to be installed first
 	loggedIn   bool
 }
 
@@ -75,6 +78,9 @@ func jobName(cfg *configs.Config, site configs.Site, host, session string) strin
 func (p plan) hostText() string {
 	var b strings.Builder
 	site := p.job.Site
+	if p.siteFound {
+		site = configs.Site{}
+	}
 	if site.Name != "" {
 		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", show.Capitalize(site.Title), site.Name)
 	}
@@ -95,15 +101,75 @@ func (p plan) hostText() string {
 	return b.String()
 }
 
-// text is the section for the config, with comments.
+// changesHost reports whether the config has the host with another destination.
+func (p plan) changesHost() bool { return p.configured != "" && p.configured != p.ssh }
+
+// withHost is a config with the host.
+func (p plan) withHost(config []byte) ([]byte, error) {
+	switch {
+	case p.configured == "":
+		return configs.Appended(config, p.hostText()), nil
+	case p.changesHost():
+		return configs.Changed(config, "host", p.host, "ssh", configs.Quote(p.ssh))
+	}
+	return config, nil
+}
+
+// config is a config with the host and the session.
+func (p plan) config(config []byte) ([]byte, error) {
+	config, err := p.withHost(config)
+	if err != nil {
+		return nil, err
+	}
+	if p.changes {
+		return configs.Changed(config, "session", p.session, "with", p.with())
+	}
+	return configs.Appended(config, p.sessionText()), nil
+}
+
+// text is what is new in the config.
 func (p plan) text() (string, error) {
+	var b strings.Builder
+	switch {
+	case p.configured == "":
+		b.WriteString(p.hostText() + "\n")
+	case p.changesHost():
+		fmt.Fprintf(&b, "[host.%s]\nssh = %s\n\n", p.host, configs.Quote(p.ssh))
+	}
+	if p.changes {
+		fmt.Fprintf(&b, "[session.%s]\nwith = %s\n", p.session, p.with())
+		return b.String(), nil
+	}
+	b.WriteString(p.sessionText())
+	_, err := configs.Parse("the new section", []byte(b.String()))
+	return b.String(), err
+}
+
+// nextStep is what the user does next, and why if the scheduler refused the job.
+func (p plan) nextStep(refused string) string {
+	up := "tunctl up " + p.session
+	switch {
+	case refused != "" && p.ownsJob():
+		return fmt.Sprintf("Next: change the script, then ask the scheduler again: %s --dry-run", up)
+	case refused != "":
+		return fmt.Sprintf("Next: change what the scheduler refuses: tunctl init %s", p.host)
+	case p.install != "" && p.job.Answers["venv"] == p.install:
+		return fmt.Sprintf("Next: install Jupyter on %s, once; then start it:\n\n  %s\n  %s", p.host, p.installCommand(), up)
+	}
+	return "Next: " + up
+}
+
+// installCommand installs Jupyter on the host.
+func (p plan) installCommand() string {
+	return fmt.Sprintf("tunctl ssh %[1]s 'python3 -m venv %[2]s && %[2]s/bin/pip install jupyterlab'", p.host, p.install)
+}
+
+// sessionText is the section of the session, with comments.
+func (p plan) sessionText() string {
 	var b strings.Builder
 	set := func(key, value string) { fmt.Fprintf(&b, "%-6s = %s\n", key, value) }
 	commented := func(key, value, comment string) {
 		set(key, configs.Quote(value)+strings.Repeat(" ", max(2, 20-len(value)))+"# "+comment)
-	}
-	if !p.hostExists {
-		b.WriteString(p.hostText() + "\n")
 	}
 	fmt.Fprintf(&b, "%s[session.%s]\n", p.comment(), p.session)
 	set("host", configs.Quote(p.host))
@@ -131,11 +197,10 @@ func (p plan) text() (string, error) {
 		}
 		set("args", "["+strings.Join(quoted, ", ")+"]")
 	}
-	if answers := p.with(); answers != "" {
-		set("with", "{ "+answers+" }")
+	if with := p.with(); with != "{}" {
+		set("with", with)
 	}
-	_, err := configs.Parse("the new section", []byte(b.String()))
-	return b.String(), err
+	return b.String()
 }
 
 // comment says what the session does.
@@ -155,7 +220,7 @@ func (p plan) comment() string {
 // with writes the answers in the order of the questions.
 func (p plan) with() string {
 	if p.ownsJob() {
-		return ""
+		return "{}"
 	}
 	var list []string
 	for _, q := range p.job.Questions() {
@@ -168,5 +233,8 @@ func (p plan) with() string {
 			list = append(list, q.Name+" = "+configs.Quote(text))
 		}
 	}
-	return strings.Join(slices.Compact(list), ", ")
+	if len(list) == 0 {
+		return "{}"
+	}
+	return "{ " + strings.Join(slices.Compact(list), ", ") + " }"
 }

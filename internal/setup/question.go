@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,8 @@ import (
 // asker puts questions to the user at the terminal, if there is one.
 type asker struct {
 	*term.Terminal
-	job *configs.Job // whose settings NAME=VALUE changes, at any question
+	job   *configs.Job // whose settings NAME=VALUE changes, at any question
+	found api.Look     // on the host; empty if it did not look
 }
 
 // assignment matches NAME=VALUE, which is neither an account, a partition nor a path.
@@ -36,12 +38,26 @@ func (a *asker) changeSetting(text string) bool {
 			names = append(names, q.Name)
 		}
 		a.Say("%q is not a setting of the job; the settings are: %s", text, strings.Join(names, ", "))
-	} else if err := a.job.Answer(q, words[2]); err != nil {
+	} else if err := a.answerSetting(q, words[2]); err != nil {
 		a.Say("%v", err)
 	} else {
 		a.Say("%s = %s", q.Name, a.job.Answers[q.Name])
 	}
 	return true
+}
+
+// answerSetting answers a question of the job, if the host has what the answer names.
+func (a *asker) answerSetting(q configs.Question, text string) error {
+	var names []string
+	for _, p := range a.found.Partitions {
+		names = append(names, p.Name)
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		if isPartition(q) && name != "" && len(names) > 0 && !slices.Contains(names, strings.TrimSpace(name)) {
+			return fmt.Errorf("there is no %s %q; there are: %s", q.Name, name, strings.Join(names, ", "))
+		}
+	}
+	return a.job.Answer(q, text)
 }
 
 // offer is a numbered answer.
@@ -135,7 +151,8 @@ func (a *asker) showOffers(offers []offer) {
 		if o.source != "" {
 			about = strings.TrimLeft(about+" ("+o.source+")", " ")
 		}
-		a.sayWrapped(fmt.Sprintf("%3d) %s  %s", n+1, term.Pad(cmp.Or(o.label, o.value), width), about), 7)
+		line := fmt.Sprintf("%3d) %s  %s", n+1, term.Pad(cmp.Or(o.label, o.value), width), about)
+		a.sayWrapped(strings.TrimRight(line, " "), 7)
 	}
 	if more := len(offers) - len(shown); more > 0 {
 		a.Say("     and %d more", more)

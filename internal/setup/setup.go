@@ -1,5 +1,5 @@
 // Package setup is `tunctl init`: it asks which cluster the user means, logs in, looks for accounts,
-// partitions and environments there, asks what is left to choose, and adds a section to the config.
+// partitions and environments there, asks what is left to choose, and adds to the config what worked.
 // What a look finds is the agent's; what a site's job needs is in package configs.
 package setup
 
@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"strings"
 	"time"
 
 	"tunctl/configs"
@@ -48,54 +50,41 @@ type setup struct {
 	*asker
 	plan     plan
 	hosts    *sshHosts
+	file     configFile
 	address  string // of the login node, or its ssh alias
 	entrance string
+	logsIn   bool
 	probes   bool
 	looks    bool // logs in first, and looks for answers on the host
 	looked   bool // and found is the result
-	found    api.Look
 }
 
-// Run asks the user, adds to the config and tries to log in.
+// Run asks the user, logs in and adds to the config what worked.
 func Run(ctx context.Context, t *term.Terminal, o Options) error {
-	st := newSetup(t, o)
-	if err := st.askAll(ctx); err != nil {
-		return err
-	}
-	text, err := st.plan.text()
+	st, err := newSetup(t, o)
 	if err != nil {
 		return err
 	}
-	if o.Print {
-		_, err := io.WriteString(t.Out, text)
-		return err
+	err = st.run(ctx)
+	if err == nil {
+		return nil
 	}
-	if err := Append(ctx, o.Client, o.Config.Path, text); err != nil {
-		return err
+	if failed := st.undo(ctx); failed != nil {
+		return errors.Join(err, failed)
 	}
-	t.Say("%s added to %s:", t.Paint(term.Green, "✓"), o.Config.Path)
-	fmt.Fprintf(t.Err, "\n%s\n", text) // as it is in the file, with long lines
-	if !o.NoLogin && !st.plan.loggedIn {
-		if err := st.login(ctx, "login"); err != nil {
-			return err
-		}
-	}
-	if st.plan.loggedIn && (st.plan.submit != "" || !st.plan.adopts) {
-		st.checkJob(ctx)
-	}
-	t.Say("Next: tunctl up %s", st.plan.session)
-	return nil
+	return err
 }
 
-func newSetup(t *term.Terminal, o Options) *setup {
+func newSetup(t *term.Terminal, o Options) (*setup, error) {
 	st := &setup{
 		Options: o, address: o.Host, entrance: o.Entrance,
 		plan: plan{
 			job:     configs.Job{App: o.App, Name: o.App, Answers: o.With},
 			session: cmp.Or(o.Session, o.App), submit: o.Submit, jobName: o.Job, adopts: o.Job != "",
 		},
-		probes: t.Interactive && !o.NoLogin && !o.Print,
+		logsIn: !o.NoLogin && !o.Print,
 	}
+	st.probes = t.Interactive && st.logsIn
 	st.looks = st.probes && !o.NoLook
 	st.asker = &asker{Terminal: t, job: &st.plan.job}
 	hosts, err := newSSHHosts(o.SSHConfig, o.Sites)
@@ -103,68 +92,148 @@ func newSetup(t *term.Terminal, o Options) *setup {
 		t.Say("tunctl: %v", err)
 	}
 	st.hosts = hosts
-	return st
+	st.file, err = readConfigFile(o.Config.Path, o.Client)
+	return st, err
 }
 
-// askAll asks everything.
-func (st *setup) askAll(ctx context.Context) error {
+// run asks everything. With a look, the login comes before the questions that it answers;
+// otherwise after them, so that a missing answer costs no login.
+func (st *setup) run(ctx context.Context) error {
+	if err := st.askCluster(ctx); err != nil {
+		return err
+	}
+	if st.looks {
+		if err := st.logIn(ctx); err != nil {
+			return err
+		}
+		if err := st.look(ctx); err != nil {
+			return err
+		}
+	}
+	if err := st.askJob(ctx); err != nil {
+		return err
+	}
+	if st.Print {
+		text, err := st.plan.text()
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(st.Out, text)
+		return err
+	}
+	if st.logsIn && !st.looks {
+		if err := st.logIn(ctx); err != nil {
+			return err
+		}
+	}
+	return st.addSession(ctx)
+}
+
+// askCluster asks for the site and for the host, which the config may have already.
+func (st *setup) askCluster(ctx context.Context) error {
 	p := &st.plan
 	var err error
 	if p.job.Site, err = st.askSite(ctx); err != nil {
 		return err
 	}
+	known, found := st.knownHost(p.job.Site)
+	if found {
+		p.host, p.configured = known.Name, known.SSH
+		return st.askSameHost(ctx)
+	}
 	if p.ssh, err = st.askHost(ctx, p.job.Site); err != nil {
 		return err
 	}
-	p.host = hostName(st.Config, st.Argument, p.job.Site, p.ssh)
+	st.nameHost()
+	return nil
+}
+
+// nameHost names the host in the config by its destination.
+func (st *setup) nameHost() {
+	p := &st.plan
+	p.host, p.configured = hostName(st.Config, st.Argument, p.job.Site, p.ssh), ""
 	if st.inConfig(p.host) {
-		st.Say("[host.%s] is already in the config (%s) and stays as it is", p.host, st.Config.Host(p.host).SSH)
-		p.hostExists = true
+		p.configured = st.Config.Host(p.host).SSH
 	}
-	if st.looks {
-		if err := st.look(ctx); err != nil {
-			return err
-		}
-	}
-	if p.session, err = st.askSession(ctx); err != nil {
+}
+
+// askJob asks for the session and its job.
+func (st *setup) askJob(ctx context.Context) error {
+	p := &st.plan
+	if err := st.askSession(ctx); err != nil {
 		return err
 	}
-	p.jobName = cmp.Or(p.jobName, jobName(st.Config, p.job.Site, p.host, p.session))
 	if p.ownsJob() {
 		if len(p.job.Answers) > 0 {
 			return api.Errorf(api.CodeUsage, "--with is for the jobs that come with tunctl, not for your own: leave it out, or leave out --submit and --job")
 		}
 		return nil
 	}
-	return (&jobQuestions{asker: st.asker, plan: p, looked: st.looked, found: st.found}).askAll(ctx)
+	return st.jobQuestions().askAll(ctx)
 }
 
-// askSession finds an unused name.
-func (st *setup) askSession(ctx context.Context) (string, error) {
+func (st *setup) jobQuestions() *jobQuestions {
+	return &jobQuestions{asker: st.asker, plan: &st.plan, looked: st.looked}
+}
+
+// askSession finds the session to change, or a name that no session has.
+func (st *setup) askSession(ctx context.Context) error {
+	p := &st.plan
+	defer func() { p.jobName = cmp.Or(p.jobName, jobName(st.Config, p.job.Site, p.host, p.session)) }()
 	taken := func(name string) bool { _, ok := st.Config.Session(name); return ok }
-	wanted := st.plan.session
+	if changed, err := st.askChange(ctx); changed || err != nil {
+		return err
+	}
+	wanted := p.session
 	switch {
 	case !taken(wanted):
-		return wanted, nil
+		return nil
 	case st.Session == "":
-		name := wanted + "-" + st.plan.host
-		for n := 2; taken(name); n++ {
-			name = fmt.Sprintf("%s-%s-%d", wanted, st.plan.host, n)
+		p.session = wanted + "-" + p.host
+		for n := 2; taken(p.session); n++ {
+			p.session = fmt.Sprintf("%s-%s-%d", wanted, p.host, n)
 		}
-		st.Say("[session.%s] already exists, so this one is called %s. To change the first: `tunctl config edit`", wanted, name)
-		return name, nil
+		st.Say("[session.%s] already exists, so this one is called %s. To change the first: `tunctl config edit`", wanted, p.session)
+		return nil
 	case !st.Interactive:
-		return "", api.Errorf(api.CodeUsage, "session %q already exists in %s", wanted, st.Config.Path)
+		return api.Errorf(api.CodeUsage, "session %q already exists in %s", wanted, st.Config.Path)
 	}
-	var name string
 	q := configs.Question{Ask: fmt.Sprintf("Session %q already exists. Another name:", wanted)}
-	err := st.ask(ctx, q, "--session", nil, func(text string) error {
-		if name = text; taken(name) {
-			return api.Errorf(api.CodeUsage, "session %q already exists", name)
+	return st.ask(ctx, q, "--session", nil, func(text string) error {
+		if taken(text) {
+			return api.Errorf(api.CodeUsage, "session %q already exists", text)
 		}
-		return CheckSessionName(name)
+		p.session = text
+		return CheckSessionName(text)
 	})
-	return name, err
+}
+
+// askChange offers to change a session that the host has for the app, and reports whether the
+// user wants that.
+func (st *setup) askChange(ctx context.Context) (bool, error) {
+	p := &st.plan
+	var offers []offer
+	for _, s := range st.Config.Sessions {
+		if s.Host == p.host && s.Builtin() == p.job.App && (st.Session == "" || st.Session == s.Name) {
+			offers = append(offers, offer{value: s.Name, label: "change " + s.Name, about: answersText(p.job.Questions(), s.With)})
+		}
+	}
+	if len(offers) == 0 || !st.Interactive || p.ownsJob() {
+		return false, nil
+	}
+	offers = append(offers, offer{label: "add another session"})
+	q := configs.Question{Ask: fmt.Sprintf("%s is set up already. What should be done?", p.host)}
+	err := st.ask(ctx, q, "--session", offers, func(text string) error {
+		s, ok := st.Config.Session(text)
+		if !ok {
+			return nil
+		}
+		answers := maps.Clone(s.With)
+		maps.Copy(answers, p.job.Answers)
+		p.session, p.jobName, p.job.Answers, p.changes = s.Name, s.Job, answers, true
+		return nil
+	})
+	return p.changes, err
 }
 
 // CheckSessionName refuses a name that would need quotes after [session.
@@ -175,31 +244,137 @@ func CheckSessionName(name string) error {
 	return nil
 }
 
-// Append adds text at the end of the config file. A running agent has read it when this returns.
-func Append(ctx context.Context, cl *client.Client, config, text string) error {
-	if err := configs.Append(config, text); err != nil {
-		return err
+// logIn writes the host to the config, since the agent knows hosts by that, and logs in. A
+// host that cannot be logged in to does not stay there: the user may correct its address.
+func (st *setup) logIn(ctx context.Context) error {
+	for {
+		err := st.tryLogin(ctx)
+		if err == nil {
+			return nil
+		}
+		if failed := st.undo(ctx); failed != nil {
+			return errors.Join(err, failed)
+		}
+		if !st.Interactive || ctx.Err() != nil {
+			return withoutLogin(err)
+		}
+		text, _, _ := strings.Cut(err.Error(), "; next try at") // nobody tries again
+		st.Say("%s %s", st.Paint(term.Red, "✗"), text)
+		if hint := api.HintOf(err); hint != "" {
+			st.Say("  %s", hint)
+		}
+		answer, err := st.readLine(ctx, "Press Enter to try again, or type another USER@HOST (nothing is written yet): ")
+		if err != nil {
+			return err
+		}
+		if answer != "" {
+			st.plan.ssh = answer
+			if st.plan.configured == "" {
+				st.nameHost()
+			}
+		}
 	}
-	if err := cl.Reload(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
-		return err
-	}
-	return nil
 }
 
-// login logs in as `tunctl up` would. If that fails, the config stays, and the command again
-// tries again.
-func (st *setup) login(ctx context.Context, again string) error {
-	err := st.Login(ctx, st.plan.host)
-	if err == nil || ctx.Err() != nil {
+// withoutLogin is the error of a login that failed where nobody can be asked.
+func withoutLogin(err error) error {
+	hint := api.HintOf(err)
+	if api.HasCode(err, api.CodeNeedsPerson) {
+		hint = "run it in a terminal"
+	}
+	const instead = "nothing was written: --no-login writes it without logging in"
+	if hint == "" {
+		return api.ReplaceHint(err, instead)
+	}
+	return api.ReplaceHint(err, "%s; %s", hint, instead)
+}
+
+func (st *setup) tryLogin(ctx context.Context) error {
+	p := &st.plan
+	text, err := p.withHost(st.file.before)
+	if err != nil {
 		return err
 	}
-	st.Say("The login failed, but the config was written: `tunctl %s %s` tries again.\n`tunctl config edit` changes or removes it.", again, st.plan.host)
+	if err := st.file.write(ctx, text); err != nil {
+		return err
+	}
+	if p.changesHost() { // else the old connection would count
+		if err := st.Client.Logout(ctx, p.host); err != nil && !errors.Is(err, client.ErrNotRunning) && !api.HasCode(err, api.CodeUnknownHost) {
+			return err
+		}
+	}
+	err = st.Login(ctx, p.host)
+	p.loggedIn = err == nil
 	return err
 }
 
+// undo restores the config, and ends the connection to a host that is no longer in it.
+func (st *setup) undo(ctx context.Context) error {
+	if !st.file.changed() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if st.plan.configured == "" {
+		_ = st.Client.Logout(ctx, st.plan.host) // the agent may not know it
+	}
+	return st.file.write(ctx, st.file.before)
+}
+
+// undoTimeout is how long the agent may take to forget a host.
+const undoTimeout = 10 * time.Second
+
+// addSession adds the session to the config, or changes it, until the scheduler accepts its
+// job or the user keeps it as it is, and says what comes next.
+func (st *setup) addSession(ctx context.Context) error {
+	p := &st.plan
+	var refused string
+	for {
+		text, err := p.config(st.file.before)
+		if err != nil {
+			return err
+		}
+		if err := st.file.write(ctx, text); err != nil {
+			return err
+		}
+		if p.loggedIn && (p.submit != "" || !p.adopts) {
+			refused = st.checkJob(ctx)
+		}
+		if refused == "" || p.ownsJob() || ctx.Err() != nil {
+			break
+		}
+		if !st.Interactive {
+			return api.Errorf(api.CodeFailed, "the scheduler refuses the job, so nothing was written: %s", refused).
+				WithHint("change it by --with, or write it without a login: --no-login")
+		}
+		tried := maps.Clone(p.job.Answers)
+		if err := st.jobQuestions().askChanges(ctx, true); err != nil {
+			return err
+		}
+		if maps.Equal(tried, p.job.Answers) {
+			break
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	text, err := p.text()
+	if err != nil {
+		return err
+	}
+	done := "added to"
+	if p.changes {
+		done = "changed in"
+	}
+	st.Say("%s %s %s:", st.Paint(term.Green, "✓"), done, st.Config.Path)
+	fmt.Fprintf(st.Err, "\n%s\n", text) // as it is in the file, with long lines
+	st.Say("%s", p.nextStep(refused))
+	return nil
+}
+
 // checkJob asks the scheduler whether it would accept the session's job, which is not
-// submitted.
-func (st *setup) checkJob(ctx context.Context) {
+// submitted, and returns why not.
+func (st *setup) checkJob(ctx context.Context) (refused string) {
 	st.Draw("asking the scheduler whether it accepts the job …")
 	var preview api.Preview
 	err := st.Client.Preview(ctx, api.PreviewRequest{Session: st.plan.session, With: []api.Choices{{}}}, func(p api.Preview) { preview = p })
@@ -209,10 +384,12 @@ func (st *setup) checkJob(ctx context.Context) {
 	case err != nil:
 		st.Say("%s could not check the job: %v", st.Paint(term.Yellow, "!"), err)
 	case preview.Refused != "":
-		st.Say("%s %s\n`tunctl config edit` changes its answers", st.Paint(term.Yellow, "!"), api.Sanitize(preview.Refused))
+		refused = api.Sanitize(preview.Refused)
+		st.Say("%s the scheduler refuses the job: %s", st.Paint(term.Red, "✗"), refused)
 	case preview.Start.IsZero() && preview.Why != "": // perhaps that the job was submitted, and is cancelled
 		st.Say("%s", api.Sanitize(preview.Why))
 	case !preview.Start.IsZero():
 		st.Say("%s the scheduler would accept the job; start: %s", st.Paint(term.Green, "✓"), api.Sanitize(show.Start(preview, time.Now())))
 	}
+	return refused
 }

@@ -34,7 +34,7 @@ func (j *jobQuestions) askSoftware(ctx context.Context) error {
 	})
 	switch {
 	case len(all) == 0 && j.plan.job.Site.Generic():
-		j.showInstall()
+		j.planInstall()
 		return nil
 	case len(all) == 0:
 		return nil
@@ -148,15 +148,14 @@ func typedSoftware(text string) software {
 	return s
 }
 
-// showInstall says how to make an environment where no Jupyter was found, and has the session
-// use it.
-func (j *jobQuestions) showInstall() {
-	const folder = "~/jupyter"
-	j.Say("%s no Jupyter was found on %s. These commands install it there; tunctl runs none of them:\n\n"+
-		"  tunctl ssh %s\n  python3 -m venv %s\n  %s/bin/pip install jupyterlab\n\n"+
-		"If python3 is missing or old there, look for a module of it first: module avail python",
-		j.Paint(term.Yellow, "!"), j.plan.host, j.plan.host, folder, folder)
-	j.set("venv", folder, "as in these commands")
+// planInstall has the session use an environment that the user is to make, where no Jupyter
+// was found. The command for that is the next step.
+func (j *jobQuestions) planInstall() {
+	j.plan.install = "~/jupyter"
+	j.Say("%s no Jupyter was found on %s. The last lines below say how to install it there.\n"+
+		"If it is in another place, type that: venv=FOLDER, conda=NAME or modules=NAME.",
+		j.Paint(term.Yellow, "!"), j.plan.host)
+	j.set("venv", j.plan.install, "where it will be installed")
 }
 
 // tilde is a path on the host as a user writes it.

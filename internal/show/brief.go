@@ -18,6 +18,9 @@ func SessionState(s api.Session, now time.Time) string {
 	case api.SessionNeedsLogin:
 		return "login needed"
 	case api.SessionSubmitting:
+		if !s.MaySubmit {
+			return "looking for the job"
+		}
 		return "submitting the job"
 	case api.SessionQueued:
 		return "in the queue" + queueText(s, now)
@@ -98,7 +101,7 @@ func HostState(h api.Host, shown map[string]bool) string {
 		return "connecting"
 	case h.State == api.HostNeedsLogin:
 		return "login needed"
-	case h.State == api.HostUp && !h.NotRespondingSince.IsZero():
+	case stalled(h):
 		return "not responding"
 	case h.State == api.HostUp:
 		return "connected"

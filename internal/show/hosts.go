@@ -24,8 +24,8 @@ func Hosts(list []api.Host, said map[string]bool, now time.Time) *term.Table {
 		if near := certificateNote(h, now); near != "" {
 			notes = append(notes, near)
 		}
-		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
-			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h.RTTMs)})
+		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: hostStateText(h), Colour: hostColour(h)},
+			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h)})
 	}
 	return hosts
 }
@@ -45,8 +45,8 @@ func HostList(l term.Layout, list []api.Host, now time.Time) string {
 		if len(h.Inside) > 0 {
 			notes = append(notes, "inside jobs: "+strings.Join(h.Inside, ", "))
 		}
-		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: string(h.State), Colour: hostColour(h)},
-			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: Account(h)}, term.Cell{Text: rttText(h.RTTMs)}, term.Cell{Text: h.Source})
+		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: hostStateText(h), Colour: hostColour(h)},
+			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: Account(h)}, term.Cell{Text: rttText(h)}, term.Cell{Text: h.Source})
 	}
 	return all.Draw(l)
 }
@@ -54,7 +54,7 @@ func HostList(l term.Layout, list []api.Host, now time.Time) string {
 // HostPage draws everything known about one host.
 func HostPage(l term.Layout, h api.Host, now time.Time) string {
 	var out strings.Builder
-	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h), string(h.State)))
+	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h), hostStateText(h)))
 	if !h.Since.IsZero() {
 		out.WriteString(" since " + sinceText(h.Since, now))
 	}
@@ -92,7 +92,7 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 		{"via", cmp.Or(via, h.ProxyCommand)},
 		{"login node", h.LoginNode},
 		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
-		{"round trip", strings.Trim(rttText(h.RTTMs), "-")},
+		{"round trip", strings.Trim(rttText(h), "-")},
 		{"sessions", channelsText(h)},
 		{"transport", transportText(h)},
 		{"certificate", certificateEndText(h.CertificateEnds, now)},
@@ -157,12 +157,30 @@ func loginText(h api.Host) string {
 	return orDash(strings.Trim(text, "@"))
 }
 
+// hostStateText is the state of a host. One that does not respond is not said to be up.
+func hostStateText(h api.Host) string {
+	if stalled(h) {
+		return "not responding"
+	}
+	return string(h.State)
+}
+
+// rttText is the round trip of a connection that responds.
+func rttText(h api.Host) string {
+	if h.RTTMs == 0 || stalled(h) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f ms", h.RTTMs)
+}
+
+func stalled(h api.Host) bool { return h.State == api.HostUp && !h.NotRespondingSince.IsZero() }
+
 var hostColours = map[api.HostState]string{
 	api.HostUp: term.Green, api.HostBlocked: term.Red, api.HostDown: term.Grey, api.HostNeedsLogin: term.Yellow, api.HostWaiting: term.Yellow,
 }
 
 func hostColour(h api.Host) string {
-	if h.State == api.HostUp && !h.NotRespondingSince.IsZero() {
+	if stalled(h) {
 		return term.Yellow
 	}
 	return hostColours[h.State]

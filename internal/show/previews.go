@@ -10,9 +10,8 @@ import (
 	"tunctl/internal/term"
 )
 
-// Preview prints everything about one job.
+// Preview prints what is known about one job, without its script.
 func Preview(w io.Writer, p api.Preview, now time.Time) {
-	fmt.Fprintf(w, "%s\n\n", strings.TrimRight(api.Sanitize(p.Script), "\n"))
 	fact := func(what, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "%-8s %s\n", what, api.Sanitize(text))

@@ -135,7 +135,7 @@ func (s *Progress) stepText(x api.Session) string {
 		return "opening the forwards"
 	case x.State == api.SessionStarting && x.App == api.AppShell:
 		return "waiting for a command to run inside the job"
-	case x.State == api.SessionStarting && (x.App == "" || x.App == "jupyter"):
+	case x.State == api.SessionStarting && x.App == "jupyter":
 		return "waiting for the notebook to respond"
 	case x.State == api.SessionStarting:
 		return "waiting for the page to respond"

@@ -10,7 +10,16 @@ import (
 
 // Status draws sessions with their notes, and hosts.
 func Status(l term.Layout, st api.Status, now time.Time) string {
-	text := Sessions(st.Sessions, now).Draw(l)
+	return withHosts(l, Sessions(st.Sessions, now), st, now)
+}
+
+// DetailedStatus is Status with all that is known of sessions that have failed.
+func DetailedStatus(l term.Layout, st api.Status, now time.Time) string {
+	return withHosts(l, sessionTable(st.Sessions, sessionNotes, now), st, now)
+}
+
+func withHosts(l term.Layout, sessions *term.Table, st api.Status, now time.Time) string {
+	text := sessions.Draw(l)
 	if len(st.Hosts) == 0 {
 		return text
 	}
@@ -21,18 +30,47 @@ func Status(l term.Layout, st api.Status, now time.Time) string {
 	return text + "\n" + Hosts(st.Hosts, said, now).Draw(l)
 }
 
-// Sessions has a row per session.
+// Sessions has a row per session, and one line about one that is over.
 func Sessions(list []api.Session, now time.Time) *term.Table {
+	return sessionTable(list, briefNotes, now)
+}
+
+func sessionTable(list []api.Session, notes func(api.Session, time.Time) []string, now time.Time) *term.Table {
 	sessions := &term.Table{
 		Header: []string{"SESSION", "HOST", "STATE", "JOB", "LEFT", "TRAFFIC"},
 		Whole:  []string{"STATE", "JOB", "LEFT", "TRAFFIC"}, Optional: []string{"TRAFFIC", "HOST"},
 	}
 	for _, s := range list {
-		sessions.Add(sessionNotes(s, now),
-			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: string(s.State), Colour: sessionColours[s.State]},
+		sessions.Add(notes(s, now),
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: stateText(s), Colour: sessionColours[s.State]},
 			term.Cell{Text: jobText(s.Job)}, leftCell(s, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
 	}
 	return sessions
+}
+
+// stateText is the state of a session. One that may submit nothing only looks for its job.
+func stateText(s api.Session) string {
+	if s.State == api.SessionSubmitting && !s.MaySubmit {
+		return "finding job"
+	}
+	return string(s.State)
+}
+
+// noteWidth is how much of a cause fits a line of 80 columns.
+const noteWidth = 76
+
+// briefNotes are sessionNotes, or one line for a session that has failed or ended.
+func briefNotes(s api.Session, now time.Time) []string {
+	if s.Cause != "" && IsCut(s) {
+		return []string{Shorten(WithoutCommands(s.Cause), noteWidth)}
+	}
+	return sessionNotes(s, now)
+}
+
+// IsCut reports whether Status shows less of a session than is known.
+func IsCut(s api.Session) bool {
+	over := s.State == api.SessionFailed || s.State == api.SessionEnded
+	return over && (s.Hint != "" || Shorten(s.Cause, noteWidth) != s.Cause)
 }
 
 // sessionNotes are the lines under a session.
@@ -75,6 +113,9 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		if f.Error != "" && !strings.Contains(s.Cause, f.Error) {
 			notes = append(notes, "! "+f.Error)
 		}
+	}
+	if w := s.Websockets; w != nil && !w.Continue {
+		notes = append(notes, "! kernels and terminals of the page have to reconnect after a lost connection: "+w.Why)
 	}
 	if s.Cause != "" {
 		notes = append(notes, s.Cause)
@@ -146,7 +187,7 @@ var sessionColours = map[api.SessionState]string{
 
 // SessionPage draws everything known about one session and its job.
 func SessionPage(l term.Layout, s api.Session, now time.Time) string {
-	text := Sessions([]api.Session{s}, now).Draw(l)
+	text := sessionTable([]api.Session{s}, sessionNotes, now).Draw(l)
 	if s.Job != nil {
 		text += "\n" + factsText(l, jobFacts(*s.Job, s.Host, now))
 	}

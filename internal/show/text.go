@@ -61,13 +61,6 @@ func Stopwatch(d time.Duration) string {
 	return api.DurationText(d)
 }
 
-func rttText(ms float64) string {
-	if ms == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f ms", ms)
-}
-
 // Bytes is a size.
 func Bytes(n int64) string {
 	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}

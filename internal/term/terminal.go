@@ -44,10 +44,7 @@ func New(in io.Reader, out, err io.Writer) *Terminal {
 }
 
 // IsTerminal reports whether a reader or writer is a terminal.
-func IsTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && xterm.IsTerminal(int(f.Fd()))
-}
+func IsTerminal(stream any) bool { return xterm.IsTerminal(fd(stream)) }
 
 func hasColours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
 
@@ -173,7 +170,7 @@ func MakeRaw(stream any) (restore func(), err error) {
 
 // fd is the descriptor of a stream, -1 where it has none.
 func fd(stream any) int {
-	f, ok := stream.(*os.File)
+	f, ok := stream.(interface{ Fd() uintptr })
 	if !ok {
 		return -1
 	}

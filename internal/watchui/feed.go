@@ -1,6 +1,7 @@
 package watchui
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/term"
 )
 
@@ -37,6 +39,7 @@ type (
 		err    error
 	}
 	noticeMsg string
+	lostMsg   struct{} // the agent has stopped
 	endMsg    struct{ err error }
 )
 
@@ -76,20 +79,32 @@ func (f *feed) run(ctx context.Context, t *term.Terminal, m tea.Model) (tea.Mode
 	return last, err
 }
 
-// watch sends the status at every event and once a second, until the agent or ctx ends.
+// watch sends the status at every event and once a second, until ctx ends.
 func (f *feed) watch() {
-	err := Follow(f.ctx, f.client, f.options.Waiter, tick,
-		func(st api.Status) error { f.send(statusMsg{st, time.Now()}); return nil },
-		func(n api.Notice) { f.send(noticeMsg(n.Text)) })
+	err := Follow(f.ctx, f.client, f.options.Waiter, tick, Viewer{
+		Show:   func(st api.Status) error { f.send(statusMsg{st, time.Now()}); return nil },
+		Notice: func(n api.Notice) { f.send(noticeMsg(n.Text)) },
+		Lost:   func() { f.send(lostMsg{}) },
+	})
 	if f.ctx.Err() == nil {
 		f.send(endMsg{err})
 	}
 }
 
-// Follow calls show with the status at every change, and each tick if that is not zero, until
-// show fails, or the agent or ctx ends. Waiter is the name by which this command waits, see
-// client.Watch; notice may be nil.
-func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Duration, show func(api.Status) error, notice func(api.Notice)) error {
+// Viewer is who sees what the agent reports.
+type Viewer struct {
+	Show   func(api.Status) error
+	Notice func(api.Notice) // may be nil
+	Lost   func()           // the agent has stopped; the next status is that of another one
+}
+
+// AgentLost is what to say then.
+const AgentLost = "the agent has stopped; waiting for the next one (`tunctl agent start` starts it)"
+
+// Follow shows the status at every change, and each tick if that is not zero, until the viewer
+// fails or ctx ends. It fails if no agent runs at the beginning; later it waits for another one.
+// Waiter is the name by which this command waits, see client.Watch.
+func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Duration, v Viewer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var listening sync.WaitGroup
 	defer listening.Wait()
@@ -99,8 +114,8 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 		gone <- cl.Watch(ctx, api.AnswersNone, waiter, func(e api.Event) {
 			switch e.Type {
 			case api.EventNotice:
-				if e.Notice != nil && notice != nil {
-					notice(*e.Notice)
+				if e.Notice != nil && v.Notice != nil {
+					v.Notice(*e.Notice)
 				}
 			case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
 				select {
@@ -110,7 +125,6 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 			}
 		})
 	}
-	opened := time.Now()
 	listening.Go(listen)
 	var ticks <-chan time.Time
 	if tick > 0 {
@@ -118,29 +132,49 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 		defer ticker.Stop()
 		ticks = ticker.C
 	}
+	seen := false
 	for {
 		select {
 		case <-events:
 		case <-ticks:
 		case err := <-gone:
-			// The agent drops who does not read, such as a screen that was suspended.
-			if _, down := cl.Status(ctx); down == nil && err == nil && time.Since(opened) > time.Second {
-				opened = time.Now()
-				listening.Go(listen)
-				continue
+			if !seen {
+				return cmp.Or(err, error(api.Errorf(api.CodeAgent, "the agent has stopped")))
 			}
-			if err == nil {
-				err = api.Errorf(api.CodeAgent, "the agent has stopped").WithHint("`tunctl agent start` starts it again")
+			if err := awaitAgent(ctx, cl, v.Lost); err != nil {
+				return err
 			}
-			return err
+			listening.Go(listen)
+			continue
 		}
 		if st, err := cl.Status(ctx); err == nil { // the end of the stream says why not
-			if err := show(st); err != nil {
+			seen = true
+			if err := v.Show(st); err != nil {
 				return err
 			}
 		}
 	}
 }
+
+// awaitAgent waits until an agent runs. The agent also drops who does not read, such as a screen
+// that was suspended: then it is not lost.
+func awaitAgent(ctx context.Context, cl *client.Client, lost func()) error {
+	_, err := cl.Status(ctx)
+	if err != nil && ctx.Err() == nil {
+		lost()
+	}
+	for {
+		if err := ctxtime.Sleep(ctx, agentRetry); err != nil {
+			return err
+		}
+		if _, err := cl.Status(ctx); err == nil {
+			return nil
+		}
+	}
+}
+
+// agentRetry is how often another agent is looked for.
+const agentRetry = time.Second
 
 // follow opens a stream in place of the one that is open.
 func (f *feed) follow(s stream) {

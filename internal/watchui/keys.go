@@ -29,7 +29,7 @@ var (
 	keyStop    = binding("d", "disconnect; the job keeps running", "d")
 	keyCancel  = binding("c", "end the job; asks first", "c")
 	keyLogin   = binding("L", "log in to the host", "L")
-	keyCopy    = binding("y", "copy the address of the page, token included", "y")
+	keyCopy    = binding("y", "copy the full address of the page", "y")
 	keyHelp    = binding("?", "show or hide this list", "?")
 	keyBack    = binding("Esc", "back", "esc")
 	keyQuit    = binding("q", "quit; sessions stay up", "q", "Q")
@@ -79,7 +79,7 @@ func hinted(keys ...string) []key.Binding {
 
 // viewKeys are the keys in the last line of a view.
 var viewKeys = map[viewKind][]key.Binding{
-	sessionsView: hinted("?", "q", "o", "u", "d", "l", "e", "c", "L", "y", "/", "Enter"),
+	sessionsView: hinted("?", "q", "o", "u", "d", "l", "c", "Enter"), // what fits 80 columns
 	jobsView:     hinted("?", "q", "c", "l", "/", "Enter"),
 	useView:      hinted("?", "q", "e", "c", "/", "Enter"),
 	hostsView:    hinted("?", "q", "L", "/", "Enter"),

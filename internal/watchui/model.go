@@ -29,6 +29,7 @@ type model struct {
 	now           time.Time
 
 	status api.Status
+	lost   bool // the agent has stopped, and the status is its last
 	jobs   []api.HostJob
 	jobsAt time.Time // when they were requested
 	usage  map[string][]api.Usage
@@ -40,6 +41,7 @@ type model struct {
 	view    viewKind
 	from    viewKind               // the view that the log was opened from
 	chosen  [len(viewNames)]string // the key of the chosen row
+	first   [len(viewNames)]int    // the first row that is shown
 	logOf   target
 	filter  string
 	details bool // of the chosen row are shown
@@ -100,7 +102,10 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case statusMsg:
-		m.now = msg.now
+		if m.lost {
+			m.say("the agent runs again")
+		}
+		m.now, m.lost = msg.now, false
 		m.setStatus(msg.status)
 		m.again()
 	case jobsMsg:
@@ -119,6 +124,8 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.of == m.open {
 			m.ended, m.lastAt = msg, m.now
 		}
+	case lostMsg:
+		m.lost = true
 	case noticeMsg:
 		m.say("! " + string(msg))
 	case actedMsg:
@@ -134,6 +141,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.press(msg)
 	}
 	m.follow()
+	m.scroll()
 	return m, cmd
 }
 
@@ -410,6 +418,9 @@ func (m *model) setTyped(text string) {
 }
 
 func (m *model) act(t task, meanwhile string) {
+	if m.lost {
+		return // nobody could do it, as the screen says
+	}
 	m.say(meanwhile)
 	m.do.act(t)
 }

@@ -140,7 +140,7 @@ var screens = []struct {
 	{"a confirmation", func(b *bench) { b.press("c") }},
 	{"a filter", func(b *bench) { b.press("/tra") }},
 	{"an error", func(b *bench) {
-		b.press("o").send(actedMsg{err: &api.Error{Message: "the browser started, but did not request the page", Hint: "`tunctl open jupyter` tries again; --print shows the full address, token included"}})
+		b.press("o").send(actedMsg{err: &api.Error{Message: "the browser started, but did not request the page", Hint: "`tunctl open jupyter` tries again; --print shows the full address"}})
 	}},
 	{"help", func(b *bench) { b.press("?") }},
 }
@@ -305,6 +305,30 @@ func TestTheChosenRowStaysWhenOthersCome(t *testing.T) {
 	b.send(statusMsg{st, noon}).press("u")
 	if b.tasks[0].session != "train" {
 		t.Errorf("%s was started", b.tasks[0].session)
+	}
+}
+
+func TestRowsStayWhereTheyAreWhileAnotherIsChosen(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("2").send(manyJobs(203))
+	rowOf := func(name string) int {
+		for i, line := range strings.Split(b.screen(), "\n") {
+			if strings.Contains(line, name) {
+				return i
+			}
+		}
+		return -1
+	}
+	before := rowOf("sweep-09")
+	b.press("jjjjj")
+	if at := rowOf("sweep-09"); at != before {
+		t.Errorf("it moved from line %d to %d:\n%s", before, at, b.screen())
+	}
+	if screen := b.press("jjjjjj").screen(); !strings.Contains(screen, "12/203") || rowOf("sweep-11") < 0 {
+		t.Errorf("which row is chosen?\n%s", screen)
+	}
+	if keys := newBench(t, Options{Status: three()}).model; strings.Contains(keys.keyLine(), "…") {
+		t.Errorf("the keys do not fit 80 columns: %s", keys.keyLine())
 	}
 }
 

@@ -44,7 +44,7 @@ func fill(lines []string, n int) []string {
 	return lines[:n]
 }
 
-// tabs is the first line: the views, and the time of what is shown.
+// tabs is the first line: the views, which row is chosen, and the time of what is shown.
 func (m *model) tabs() string {
 	var tabs []string
 	for i, name := range viewNames {
@@ -57,9 +57,12 @@ func (m *model) tabs() string {
 		}
 		tabs = append(tabs, text)
 	}
-	line, clock := strings.Join(tabs, ""), m.now.Format("15:04:05")
-	if room := m.width - term.TextWidth(line) - len(clock); room > 0 {
-		line += strings.Repeat(" ", room) + m.paint(term.Grey, clock)
+	line, right := strings.Join(tabs, ""), m.now.Format("15:04:05")
+	if n := len(m.rows()); n > 0 && !m.onPage() {
+		right = fmt.Sprintf("%d/%d  %s", m.row()+1, n, right)
+	}
+	if room := m.width - term.TextWidth(line) - len(right); room > 0 {
+		line += strings.Repeat(" ", room) + m.paint(term.Grey, right)
 	}
 	return line
 }
@@ -70,6 +73,8 @@ func (m *model) foot() []string {
 	switch {
 	case m.asking != nil:
 		text = m.asking.text + m.asking.typed
+	case m.lost:
+		text, colour = AgentLost, term.Yellow
 	case m.message == "":
 		text, colour = m.stateText()
 	case m.failed:
@@ -128,35 +133,68 @@ func (m *model) body() []string {
 	if len(rows) == 0 {
 		return []string{"", m.emptyText()}
 	}
-	layout := term.Layout{Width: max(1, m.width-markWidth), Colours: m.colours}
-	header, lines := table(m.view, m.listed(), m.now).Lines(layout)
+	header, lines := m.table()
 	at := m.row()
 	lines[at][0] = ansi.Strip(lines[at][0]) // the chosen row has one colour
-	return append([]string{"  " + header}, m.window(lines, at, m.bodyHeight()-1)...)
+	return append([]string{"  " + header}, m.window(lines, at)...)
 }
 
-// window is the part of the rows around the chosen one that fits. Where not all notes fit,
-// only those of the chosen row are shown.
-func (m *model) window(rows [][]string, chosen, height int) []string {
-	total := 0
-	for _, row := range rows {
-		total += len(row)
-	}
+// table is the list as it is laid out: the header, and each row with its notes.
+func (m *model) table() (header string, rows [][]string) {
+	layout := term.Layout{Width: max(1, m.width-markWidth), Colours: m.colours}
+	return table(m.view, m.listed(), m.now).Lines(layout)
+}
+
+// window is the part of the rows that fits. Where not all notes fit, those of the chosen row are
+// shown below the rows, which stay where they are.
+func (m *model) window(rows [][]string, chosen int) []string {
+	shown, notes := m.split(rows)
 	var lines []string
-	from, to := 0, 0 // the lines of the chosen row
-	for i, row := range rows {
-		if total > height && i != chosen {
+	for i := m.first[m.view]; i < min(len(rows), m.first[m.view]+shown); i++ {
+		row := rows[i]
+		if notes > 0 {
 			row = row[:1]
-		}
-		if i == chosen {
-			from, to = len(lines), len(lines)+len(row)
 		}
 		for n, line := range row {
 			lines = append(lines, m.rowLine(line, i == chosen && n == 0))
 		}
 	}
-	top := min((from+to-height)/2, len(lines)-height, from)
-	return lines[max(0, top):]
+	if notes == 0 {
+		return lines
+	}
+	lines = append(fill(lines, shown), "")
+	for _, line := range rows[chosen][1:min(len(rows[chosen]), notes)] {
+		lines = append(lines, m.rowLine(line, false))
+	}
+	return lines
+}
+
+// split is how many rows are shown, and how many lines are left below them for the notes of the
+// chosen one, with an empty line; 0: each row has its notes, if there are any.
+func (m *model) split(rows [][]string) (shown, notes int) {
+	height, total, most := m.bodyHeight()-1, 0, 0
+	for _, row := range rows {
+		total += len(row)
+		most = max(most, len(row))
+	}
+	if total <= height {
+		return len(rows), 0
+	}
+	if most > 1 {
+		notes = min(most, height/2)
+	}
+	return height - notes, notes
+}
+
+// scroll moves the rows only as far as the chosen one needs it.
+func (m *model) scroll() {
+	if m.onPage() || len(m.rows()) == 0 {
+		return
+	}
+	_, rows := m.table()
+	shown, _ := m.split(rows)
+	first, at := &m.first[m.view], m.row()
+	*first = min(max(*first, at-shown+1, 0), at, len(rows)-min(shown, len(rows)))
 }
 
 func (m *model) rowLine(line string, chosen bool) string {

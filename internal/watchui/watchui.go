@@ -53,8 +53,8 @@ var ErrInterrupted = errors.New("interrupted")
 // late the first picture is. Nothing is written unless the picture has changed.
 const framesPerSecond = 30
 
-// Run shows the screen until q. Ctrl-C or the end of ctx ends it with ErrInterrupted, the
-// end of the agent with its error. However it ends, the terminal is as it was.
+// Run shows the screen until q, also while the agent is restarted. Ctrl-C or the end of ctx ends it
+// with ErrInterrupted. However it ends, the terminal is as it was.
 func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) error {
 	m := newModel(o, term.LayoutFor(t.Out).Colours, time.Now())
 	f := &feed{client: cl, options: o}

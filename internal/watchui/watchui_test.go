@@ -220,18 +220,6 @@ func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheAgentIsTheScreensEnd(t *testing.T) {
-	a, cl := newFakeAgent(t)
-	x := newTerminal(t)
-	wait := x.run(t.Context(), cl, Options{})
-	x.expect("jupyter")
-	a.await(t, &a.requests, 1) // the watch is open
-	a.stop()
-	if e, ok := errors.AsType[*api.Error](wait()); !ok || e.Message != "the agent has stopped" {
-		t.Errorf("ended with %v", e)
-	}
-}
-
 func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)

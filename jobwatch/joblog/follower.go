@@ -72,6 +72,7 @@ type Follower struct {
 	expect  time.Time // when the job is expected to start
 	seen    bool      // a file exists
 	settled bool
+	ended   bool
 }
 
 // source is one of the files followed.
@@ -105,7 +106,7 @@ func NewFollower(r remote.Runner, o FollowOptions) *Follower {
 	return f
 }
 
-// Serve reads until ctx ends, and passes each new chunk to sink.
+// Serve reads until ctx ends, or once more after Finish, and passes each new chunk to sink.
 func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	f.mu.Lock()
 	f.began = time.Now()
@@ -113,8 +114,13 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	stop := f.watchFolders()
 	defer stop()
 	for {
-		if err := f.read(ctx, sink); err != nil && ctx.Err() == nil {
+		last := f.isFinished()
+		err := f.read(ctx, sink)
+		if err != nil && ctx.Err() == nil {
 			f.log.Debug("cannot read the log", "err", err)
+		}
+		if last && err == nil {
+			return nil
 		}
 		if err := f.pause(ctx); err != nil {
 			return err
@@ -144,6 +150,20 @@ func (f *Follower) Settled() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.settled, f.often = true, time.Time{}
+}
+
+// Finish says that the job has ended: what it has written is read once more.
+func (f *Follower) Finish() {
+	f.mu.Lock()
+	f.ended = true
+	f.mu.Unlock()
+	f.wakeUp()
+}
+
+func (f *Follower) isFinished() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended
 }
 
 // Expect says when the job is expected to start. Its log is checked more often around then.

@@ -101,7 +101,7 @@ func reasonFor(word string) sched.Reason {
 var reasons = map[string]sched.Reason{
 	"Resources":                   {Words: "waiting for free nodes"},
 	"Priority":                    {Words: "other jobs have a higher priority"},
-	"BeginTime":                   {Words: "the start time is not reached yet; a requeued job waits two minutes"},
+	"BeginTime":                   {Words: "the start time is not reached yet"},
 	"Dependency":                  {Words: "waiting for another job to end"},
 	"DependencyNeverSatisfied":    {Words: "the job that this job depends on did not end as required: cancel this job and submit it again", Never: true},
 	"JobHeldUser":                 {Words: "held by you: release it with scontrol release", Held: true, Never: true},

@@ -22,6 +22,9 @@ func setState(job *api.Job, state string) {
 			job.State = api.JobHeld
 		}
 		job.Hint = r.Hint()
+		if job.Reason == "BeginTime" && job.Restarts > 0 {
+			job.Hint += "; a requeued job waits two minutes"
+		}
 	case word == revoked:
 		job.Reason = word
 		job.Hint = "another cluster of the federation runs the job, and tunctl does not follow it there: log in to that cluster, or choose one with -M"

@@ -177,8 +177,10 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 		return nil, errNoTarget
 	case !t.HasToken && !c.checked:
 		return nil, errUnchecked
+	case t.HTTP && t.Upgrades != nil && c.firstRequest(ctx).isUpgrade():
+		return c.dial(ctx, state, t.Upgrades)
 	case state.warm == nil:
-		return c.dial(ctx, state)
+		return c.dial(ctx, state, t.Dialer)
 	}
 	target := c.useWarm(ctx, state.warm)
 	if target == nil {
@@ -187,7 +189,7 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 			return nil, errClientGone
 		}
 		var err error
-		if target, err = c.dial(ctx, state); err != nil {
+		if target, err = c.dial(ctx, state, t.Dialer); err != nil {
 			return nil, err
 		}
 	}
@@ -195,9 +197,16 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 	return target, nil
 }
 
+// firstRequest is the client's first request, or what it has sent of it in time.
+func (c *clientConn) firstRequest(ctx context.Context) firstRequest {
+	ctx, cancel := context.WithTimeout(ctx, firstRequestTimeout)
+	defer cancel()
+	return c.preread.request(ctx)
+}
+
 // dial opens a new connection to the target of a state. It gives up when the state is
 // replaced: the next target may be faster.
-func (c *clientConn) dial(ctx context.Context, state *targetState) (*relayConn, error) {
+func (c *clientConn) dial(ctx context.Context, state *targetState, by Dialer) (*relayConn, error) {
 	network, address := state.target.Network, state.target.Address
 	if c.address != "" {
 		network, address = "tcp", c.address
@@ -206,7 +215,7 @@ func (c *clientConn) dial(ctx context.Context, state *targetState) (*relayConn, 
 	defer cancel()
 	defer context.AfterFunc(state.ctx, cancel)()
 	start := time.Now()
-	conn, err := state.target.Dialer.Dial(dialCtx, network, address)
+	conn, err := by.Dial(dialCtx, network, address)
 	if err == nil {
 		c.counters.dialed(time.Since(start))
 		return &relayConn{Conn: conn}, nil

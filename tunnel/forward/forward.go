@@ -29,6 +29,10 @@ type Target struct {
 	Dialer  Dialer
 	Network string // "tcp" or "unix"; the clients of a dynamic forward name their own
 	Address string
+	// Upgrades, if set, connects clients whose first request asks for another protocol, such as
+	// WebSocket. It is used only with HTTP. An upgrade later on a connection stays on the
+	// connection; browsers open one of its own for each WebSocket.
+	Upgrades Dialer
 	// HTTP is set if browsers connect to the target and the client sends first: a
 	// failed dial is answered with a page, and connections are opened in advance.
 	HTTP bool

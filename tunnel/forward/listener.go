@@ -24,7 +24,7 @@ const nearbyPorts = 20
 
 // A forward that may listen on any port tries a few of these first. Systems give higher
 // ports to the connections of all programs, so that one of those may be in use when the
-// forward is opened again, and its address would change.
+// forward is opened again, and its address would change. 27000 to 27999 are the ports of dashboards.
 const (
 	firstOwnPort = 28100
 	ownPorts     = 1900

@@ -136,6 +136,9 @@ type firstRequest struct {
 	http *http.Request // nil if it is not HTTP
 }
 
+// isUpgrade reports whether the request asks for another protocol (RFC 9110, section 7.8).
+func (r firstRequest) isUpgrade() bool { return r.http != nil && r.http.Header.Get("Upgrade") != "" }
+
 // classify classifies the bytes that a client has sent first.
 func classify(b []byte) firstRequest {
 	const tlsHandshake = 0x16

@@ -246,9 +246,7 @@ func (c *clientConn) useWarm(ctx context.Context, pool *warmPool) *relayConn {
 	if !pool.ready() {
 		return nil
 	}
-	wait, cancel := context.WithTimeout(ctx, firstRequestTimeout)
-	defer cancel()
-	if c.preread.request(wait).kind != repeatable {
+	if c.firstRequest(ctx).kind != repeatable {
 		return nil
 	}
 	conn := pool.get()

@@ -181,6 +181,52 @@ func TestTheSecondRequestFindsAnOpenChannel(t *testing.T) {
 	})
 }
 
+func TestOnlyAConnectionThatBeginsWithAnUpgradeGoesItsWay(t *testing.T) {
+	const head, upgrade = "GET /ws HTTP/1.1\r\nHost: localhost\r\n", "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n"
+	by := func(name string) Dialer {
+		return pipeTo(func(c net.Conn) {
+			for in := bufio.NewReader(c); ; {
+				req, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				say(c, name+" "+req.Header.Get("Upgrade")+"\n")
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name    string
+		http    bool
+		upgrade Dialer
+		sent    []string
+		want    []string
+	}{
+		{"an upgrade", true, by("apart"), []string{head + upgrade}, []string{"apart websocket"}},
+		{"an upgrade in pieces", true, by("apart"), []string{head, upgrade}, []string{"apart websocket"}},
+		{"a page", true, by("apart"), []string{head + "\r\n"}, []string{"direct "}},
+		{"an upgrade after a page", true, by("apart"), []string{head + "\r\n", head + upgrade}, []string{"direct ", "direct websocket"}},
+		{"an upgrade without a way of its own", true, nil, []string{head + upgrade}, []string{"direct websocket"}},
+		{"an upgrade to what is no page", false, by("apart"), []string{head + upgrade}, []string{"direct websocket"}},
+	} {
+		bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
+			f.Open(Target{Dialer: by("direct"), Upgrades: tt.upgrade, Network: "tcp", Address: "x:1", HTTP: tt.http})
+			c := l.dial()
+			defer closing(c)
+			lines := bufio.NewScanner(c)
+			answers := len(tt.sent) - len(tt.want) // the request is not complete before
+			for i, text := range tt.sent {
+				say(c, text)
+				if i < answers {
+					continue
+				}
+				if lines.Scan(); lines.Text() != tt.want[i-answers] {
+					t.Errorf("%s: %q, want %q", tt.name, lines.Text(), tt.want[i-answers])
+				}
+			}
+		})
+	}
+}
+
 func TestARequestThatMayNotBeRepeatedGetsAFreshChannel(t *testing.T) {
 	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
 		d := &countingDialer{took: 100 * time.Millisecond, serve: hello}

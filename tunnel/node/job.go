@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/step"
 )
@@ -29,13 +30,14 @@ import (
 //	The hop although it is not a part of the job, if no step starts. A person is told.
 type jobAccess struct {
 	routeFinder
-	node   *Node
-	job    string // of Slurm
-	pbsJob string
-	steps  *jobSteps // nil: it is no job of Slurm
-	onHop  *sharedRelay
-	notice func(string)
-	port   atomic.Int32 // of the job's server; 0: not known
+	node    *Node
+	job     string // of Slurm
+	pbsJob  string
+	steps   *jobSteps // nil: it is no job of Slurm
+	onHop   *sharedRelay
+	notice  func(string)
+	port    atomic.Int32 // of the job's server; 0: not known
+	resumes bool         // what runs inside the job outlives a connection
 
 	telling sync.Mutex
 	told    map[noticeKind]bool
@@ -62,18 +64,17 @@ const (
 var errNotAdopted = errors.New("logins on the node are not part of the job")
 
 func newJobAccess(n *Node, o Options) *jobAccess {
-	j := &jobAccess{node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice, told: map[noticeKind]bool{}}
+	j := &jobAccess{node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice, resumes: !o.NoResume, told: map[noticeKind]bool{}}
 	j.routeFinder = newRouteFinder("cannot get into the job on "+o.Names[0], n.limits, n.log,
 		&route{name: "a login on the node", ready: j.hopReady, open: j.openOnHop})
-	j.onHop = newSharedRelay(n.limits, n.log, j.server, j.startOnHop)
+	relay := relayOptions{start: j.startOnHop, options: j.options, changed: n.login.Changed, limits: n.limits, log: n.log}
+	j.onHop = newSharedRelay(relay)
 	if o.Job == "" {
 		return j
 	}
 	j.steps = &jobSteps{link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork}
-	j.steps.relay = newSharedRelay(n.limits, n.log, j.server, func(ctx context.Context) (*runningRelay, error) {
-		return j.steps.start(ctx, j.options())
-	})
-	j.steps.relay.replaced = j.tellEnded
+	relay.start, relay.replaced = j.steps.start, j.tellEnded
+	j.steps.relay = newSharedRelay(relay)
 	j.routes = append(j.routes,
 		&route{name: stepRoute, ready: j.stepReady, open: j.steps.relay.openChannel},
 		&route{name: outsideRoute, ready: j.outsideReady, open: j.openOnHop})
@@ -153,20 +154,17 @@ func (j *jobAccess) noteEnd(err error) error {
 	return err
 }
 
-// server is the port of the job's server; 0: not known.
-func (j *jobAccess) server() int { return int(j.port.Load()) }
-
 func (j *jobAccess) options() step.Options {
-	return step.Options{Job: cmp.Or(j.job, j.pbsJob), Port: j.server()}
+	return step.Options{Job: cmp.Or(j.job, j.pbsJob), Port: int(j.port.Load()), Resumable: j.resumes}
 }
 
-// startOnHop starts a relay in a login on the node.
-func (j *jobAccess) startOnHop(ctx context.Context) (*runningRelay, error) {
+// startOnHop starts a relay in a login on the node, or the way to one.
+func (j *jobAccess) startOnHop(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
 	s, err := j.node.hop.Start(ctx, posixsh.LoginLine, j.hopCommand())
 	if err != nil {
 		return nil, err
 	}
-	return startRelay(ctx, s, j.options(), stepTimeout, "a login on the node", j.job)
+	return s, joinRelay(ctx, s, join, stepTimeout, "a login on the node", j.job)
 }
 
 // hopCommand starts the relay in a login. On PBS, pbs_attach makes it a part of the job

@@ -243,30 +243,6 @@ func TestAllThatGoesIntoAJobSharesOneStep(t *testing.T) {
 	awaitEnd(t, f)
 }
 
-func TestAShellInsideAJobOutlivesTheReplacementOfItsConnection(t *testing.T) {
-	f := newFakeSlurm(t, "")
-	var login *sshtest.Server
-	n, _, outer := insideJob(t, f, "refused", func(l *tunnel.Limits) {
-		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
-	}, func(servers map[string]*sshtest.Server) { login = servers["outer"] })
-	shell, err := start(t, n, "cat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closing(shell)
-	stillEchoes(t, shell)
-	resume := login.Stall()
-	outer.pool.NetworkChanged()
-	eventually(t, func() bool { return outer.Status().State != api.HostUp })
-	mustConnect(t, outer)
-	mustPrint(t, n, "echo two", "two")
-	resume()
-	stillEchoes(t, shell)
-	if got := len(f.lines("runs")); got != 2 {
-		t.Errorf("%d steps", got)
-	}
-}
-
 // awaitEnd waits until no step runs.
 func awaitEnd(t *testing.T, f *fakeSlurm) {
 	t.Helper()
@@ -294,12 +270,15 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 		limits := tunnel.DefaultLimits()
 		outer, servers := behind(t, limits)
 		onHost(servers["outer"], nil, relayEcho)
-		r := newSharedRelay(&limits, slog.New(slog.DiscardHandler), func() int { return 0 }, func(ctx context.Context) (*runningRelay, error) {
-			s, err := outer.Link().Start(ctx, posixsh.LoginLine, "")
-			if err != nil {
-				return nil, err
-			}
-			return startRelay(ctx, s, step.Options{}, limits.StepStart, "srun", "7")
+		r := newSharedRelay(relayOptions{
+			options: func() step.Options { return step.Options{} }, changed: outer.Changed, limits: &limits, log: slog.New(slog.DiscardHandler),
+			start: func(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
+				s, err := outer.Link().Start(ctx, posixsh.LoginLine, "")
+				if err != nil {
+					return nil, err
+				}
+				return s, joinRelay(ctx, s, join, limits.StepStart, "srun", "7")
+			},
 		})
 		defer r.close()
 		use := func() *runningRelay {
@@ -344,15 +323,15 @@ func TestAStepThatTheSiteEndsIsStartedAgainAndSaidOnce(t *testing.T) {
 		pids := f.lines("pids")
 		pid, _ := strconv.Atoi(pids[len(pids)-1])
 		_ = syscall.Kill(pid, syscall.SIGKILL)
-		if _, err := io.ReadAll(o); err == nil && <-o.status == 0 {
-			t.Error("a shell whose step was killed seems to have ended well")
+		if _, err := io.ReadAll(o); !errors.Is(err, step.ErrGone) {
+			t.Errorf("a shell whose step was killed: %v", err)
 		}
 		_ = o.Close()
 		eventually(t, func() bool { // with pauses
 			got, err := output(t, n, "echo again")
 			return err == nil && got == "again"
 		})
-		if got := len(f.lines("runs")); got != i+2 {
+		if got := len(f.lines("runs")); got != 2*i+3 { // one each to look whether it still runs
 			t.Errorf("%d steps after %d were killed", got, i+1)
 		}
 	}

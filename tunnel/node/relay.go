@@ -3,8 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"sync"
 	"time"
@@ -18,32 +18,44 @@ import (
 
 // sharedRelay is the relay of package step on one node, over one route. It is started when
 // first needed, for all who need it at that moment, and ends some time after its last
-// channel. One that ended early is started again, but not in a loop.
+// channel. One that lost its way is resumed while it has users (resume.go). One that ended
+// early is started again, but not in a loop.
 type sharedRelay struct {
-	start    func(ctx context.Context) (*runningRelay, error)
-	replaced func(lived time.Duration) // one that ended by itself was replaced
-	server   func() int                // the port of the job's server; 0: not known
-	limits   *tunnel.Limits
-	log      *slog.Logger
-	ctx      context.Context //nolint:containedctx // ends with the relay's owner
-	cancel   context.CancelFunc
-	wg       sync.WaitGroup
+	relayOptions
+	ctx    context.Context //nolint:containedctx // ends with the relay's owner
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
 	running  *runningRelay
-	old      map[*runningRelay]bool // over connections that were replaced
 	starting *relayStart
 	lived    time.Duration // of one that ended by itself and was not replaced yet
 	pause    pause
 	final    error // the job has ended, or the node has no Python: no more are started
 }
 
+// relayOptions are what a sharedRelay needs.
+type relayOptions struct {
+	// start starts a process on the node that runs [step.Command], and has join make a relay
+	// of it, or the way to one.
+	start    func(ctx context.Context, join joinFunc) (*tunnel.Stream, error)
+	options  func() step.Options
+	changed  func() <-chan struct{}    // closed at the next change of the link
+	replaced func(lived time.Duration) // one that ended by itself was replaced; nil: nobody is told
+	limits   *tunnel.Limits
+	log      *slog.Logger
+}
+
+// joinFunc closes the process if it fails.
+type joinFunc func(ctx context.Context, process io.ReadWriteCloser) error
+
 // runningRelay is a relay that was started.
 type runningRelay struct {
 	*step.Conn
-	stream *tunnel.Stream // that it runs over
-	began  time.Time
+	traffic *tunnel.RelayTraffic
+	resumes bool
+	began   time.Time
 
 	// Guarded by the sharedRelay.
 	refCount int
@@ -51,7 +63,7 @@ type runningRelay struct {
 	idle     *time.Timer // ends it some time after that
 }
 
-// relayStart is a start under way.
+// relayStart is a start or a resumption under way.
 type relayStart struct {
 	done chan struct{} // closed at its end
 	err  error
@@ -59,8 +71,8 @@ type relayStart struct {
 
 var errNodeClosed = errors.New("the connection to the node was closed")
 
-func newSharedRelay(limits *tunnel.Limits, log *slog.Logger, server func() int, start func(context.Context) (*runningRelay, error)) *sharedRelay {
-	r := &sharedRelay{old: map[*runningRelay]bool{}, start: start, replaced: func(time.Duration) {}, server: server, limits: limits, log: log}
+func newSharedRelay(o relayOptions) *sharedRelay {
+	r := &sharedRelay{relayOptions: o}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -98,11 +110,13 @@ func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run := r.running; run != nil {
-		switch err := run.stream.Check(); {
+		switch err := run.check(); {
 		case run.over():
 			r.endedLocked(run)
 		case errors.Is(err, tunnel.ErrReplaced):
-			r.old[run], r.running = true, nil // its channels continue
+			if !run.resumes {
+				r.running = nil // its channels continue
+			}
 		case err != nil:
 			return nil, nil, err
 		default:
@@ -111,26 +125,46 @@ func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 			return run, nil, nil
 		}
 	}
-	switch {
-	case r.closed:
-		return nil, nil, errNodeClosed
-	case r.final != nil:
-		return nil, nil, r.final
-	case r.starting != nil:
-	case time.Now().Before(r.pause.until):
-		return nil, nil, r.pause.err
-	default:
-		s := &relayStart{done: make(chan struct{})}
-		r.starting = s
-		r.wg.Go(func() { r.begin(s) })
-	}
-	return nil, r.starting, nil
+	start, err := r.startLocked()
+	return nil, start, err
 }
 
-// begin starts a relay. It does so for itself: the caller that needed it first may give
-// up before others do.
-func (r *sharedRelay) begin(s *relayStart) {
-	run, err := r.start(r.ctx)
+// check says why nothing new is opened over the relay: its stream does not respond now, or
+// the relay needs another one (tunnel.ErrReplaced).
+func (r *runningRelay) check() error {
+	if r.resumes && isClosed(r.Lost()) {
+		return tunnel.ErrReplaced
+	}
+	return r.traffic.Stream().Check()
+}
+
+// startLocked starts a relay, or resumes the running one, unless that is under way.
+func (r *sharedRelay) startLocked() (*relayStart, error) {
+	switch {
+	case r.closed:
+		return nil, errNodeClosed
+	case r.final != nil:
+		return nil, r.final
+	case r.starting != nil:
+	case time.Now().Before(r.pause.until):
+		return nil, r.pause.err
+	default:
+		s, lost := &relayStart{done: make(chan struct{})}, r.running
+		r.starting = s
+		r.wg.Go(func() { r.begin(s, lost) })
+	}
+	return r.starting, nil
+}
+
+// begin starts a relay, or resumes one that lost its way. It does so for itself: the caller
+// that needed it first may give up before others do.
+func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
+	defer close(s.done)
+	if lost != nil {
+		s.err = r.resume(lost)
+		return
+	}
+	run, err := r.startNew()
 	r.mu.Lock()
 	r.starting, s.err = nil, err
 	var lived time.Duration
@@ -142,40 +176,53 @@ func (r *sharedRelay) begin(s *relayStart) {
 		run.unused = time.Now() // whoever needed it may be gone
 		r.running = run
 		lived, r.lived = r.lived, 0
-		r.wg.Go(func() {
-			<-run.Done()
-			r.mu.Lock()
-			r.endedLocked(run)
-			run.idle.Stop()
-			r.mu.Unlock()
-			_ = run.Close()
-		})
-	case jobEnded(err) || errors.Is(err, errNoPython):
-		r.final = err
-	case !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil:
-		r.pause.failed(err, r.limits)
+		r.wg.Go(func() { r.keep(run) })
+	default:
+		r.failedLocked(err)
 	}
 	r.mu.Unlock()
 	if err == nil && s.err != nil {
 		_ = run.Close()
 	}
-	close(s.done)
-	if lived > 0 {
+	if lived > 0 && r.replaced != nil {
 		r.replaced(lived)
+	}
+}
+
+// startNew starts a relay.
+func (r *sharedRelay) startNew() (*runningRelay, error) {
+	var c *step.Conn
+	o := r.options()
+	stream, err := r.start(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
+		c, err = step.Start(ctx, process, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &runningRelay{Conn: c, traffic: tunnel.NewRelayTraffic(stream), resumes: o.Resumable, began: time.Now()}, nil
+}
+
+// failedLocked takes in why no relay was started or resumed.
+func (r *sharedRelay) failedLocked(err error) {
+	switch {
+	case jobEnded(err) || errors.Is(err, errNoPython):
+		r.final = err
+	case !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil:
+		r.pause.failed(err, r.limits)
 	}
 }
 
 // endedLocked takes in that a relay has ended. After the first that ended early, the next
 // one is started at once; after more, with pauses.
 func (r *sharedRelay) endedLocked(run *runningRelay) {
-	delete(r.old, run)
 	if r.running != run {
 		return
 	}
 	r.running = nil
 	lived, err := time.Since(run.began), run.Err()
 	switch {
-	case run.stream.Lost() != nil:
+	case !run.resumes && run.traffic.Stream().Lost() != nil:
 	case err == nil:
 		r.pause = pause{}
 	case lived >= r.limits.StableAfter:
@@ -216,14 +263,10 @@ func (r *sharedRelay) endUnused(run *runningRelay) {
 // end ends the relay, which is started again if it is needed.
 func (r *sharedRelay) end() {
 	r.mu.Lock()
-	all := maps.Clone(r.old)
-	if r.running != nil {
-		all[r.running] = true
-	}
+	run := r.running
 	r.running = nil
-	clear(r.old)
 	r.mu.Unlock()
-	for run := range all {
+	if run != nil {
 		_ = run.Close()
 	}
 }
@@ -234,7 +277,6 @@ func (r *sharedRelay) close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.cancel()
-	r.end()
 	r.wg.Wait()
 }
 
@@ -259,8 +301,8 @@ func (r *sharedRelay) use(ctx context.Context, open func(run *runningRelay, rele
 // openChannel opens a channel of the relay.
 func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []byte) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
 	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
-		ch, requests, err = run.stream.OpenChannel(func() (ssh.Channel, <-chan *ssh.Request, error) {
-			run.SetServer(r.server()) // it may have been found since the relay started
+		ch, requests, err = run.traffic.OpenChannel(func() (ssh.Channel, <-chan *ssh.Request, error) {
+			run.SetServer(r.options().Port) // it may have been found since the relay started
 			return run.OpenChannel(ctx, kind, payload)
 		}, release)
 		return err
@@ -271,7 +313,7 @@ func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []by
 // dial connects through the relay.
 func (r *sharedRelay) dial(ctx context.Context, network, address string) (c net.Conn, err error) {
 	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
-		c, err = run.stream.OpenConn(func() (net.Conn, error) { return run.Dial(ctx, network, address) }, release)
+		c, err = run.traffic.OpenConn(func() (net.Conn, error) { return run.Dial(ctx, network, address) }, release)
 		return err
 	})
 	return c, err

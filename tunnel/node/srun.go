@@ -110,7 +110,7 @@ func (j *jobSteps) clusters() []string {
 
 // start starts the step that all channels share. srun 20.11 to 21.08 shares only CPUs
 // under --overlap, so that a step waits for memory that the job's server has.
-func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, error) {
+func (j *jobSteps) start(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 		if j.options.allMemory && !j.otherRoute() {
 			limit = stepTimeout
 		}
-		run, err := j.startOnce(ctx, o, limit)
+		s, err := j.startOnce(ctx, join, limit)
 		switch {
 		case errors.Is(err, errNoOverlap) && !j.options.noOverlap:
 			j.options.noOverlap = true
@@ -134,7 +134,7 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 			if err == nil {
 				j.learned.srun.set(j.options)
 			}
-			return run, err
+			return s, err
 		}
 		j.link.Log().Debug("the job step is tried again", "job", j.job, "err", err)
 	}
@@ -147,36 +147,40 @@ func (j *jobSteps) start(ctx context.Context, o step.Options) (*runningRelay, er
 // shell's number may belong to another process, so srun is known by the relay's name too.
 const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$ -f tunctl-relay) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
 
-func (j *jobSteps) startOnce(ctx context.Context, o step.Options, limit time.Duration) (*runningRelay, error) {
+func (j *jobSteps) startOnce(ctx context.Context, join joinFunc, limit time.Duration) (*tunnel.Stream, error) {
 	s, err := j.link.Start(ctx, posixsh.LoginLine, leaveStep+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
 	if err != nil {
 		return nil, err
 	}
-	return startRelay(ctx, s, o, limit, "srun", j.job)
+	return s, joinRelay(ctx, s, join, limit, "srun", j.job)
 }
 
-// startRelay starts a relay in a command, which takes no longer than limit.
-func startRelay(ctx context.Context, s *tunnel.Stream, o step.Options, limit time.Duration, route, job string) (*runningRelay, error) {
+// joinRelay has join make a relay of a command, or the way to one, which takes no longer than
+// limit.
+func joinRelay(ctx context.Context, s *tunnel.Stream, join joinFunc, limit time.Duration, route, job string) error {
 	starting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c, err := step.Start(starting, s, o)
+	err := join(starting, s)
 	if err == nil {
-		return &runningRelay{Conn: c, stream: s, began: time.Now()}, nil
+		return nil
 	}
 	_ = s.Close()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, step.ErrGone):
+		return err
 	}
 	slow := starting.Err() != nil
 	if !slow {
 		select {
 		case <-s.Exited():
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-starting.Done():
 		}
 	}
-	return nil, relayFailure(s, err, slow, route, job)
+	return relayFailure(s, err, slow, route, job)
 }
 
 // relayFailure says why a relay did not start.

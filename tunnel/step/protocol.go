@@ -70,12 +70,12 @@ type hello struct {
 	Job     string  `json:"job"`
 	Port    int     `json:"port"`
 	Silence float64 `json:"silence"` // seconds without a frame after which it ends
-	Hold    float64 `json:"hold"`    // the same for a relay inside the job, to which its client can come back
-	ticket
+	Hold    float64 `json:"hold"`    // the same inside the job while something waits for a client that can come back
+	Ticket
 }
 
-// ticket lets a client come back to its relay.
-type ticket struct {
+// Ticket lets a client come back to its relay. Whoever has it can use the relay.
+type Ticket struct {
 	Socket string `json:"socket,omitempty"` // the name of an abstract unix socket
 	Secret string `json:"secret,omitempty"`
 }
@@ -83,8 +83,9 @@ type ticket struct {
 // comeback tells a connector where the relay is, and the relay what the client has.
 type comeback struct {
 	Mark string `json:"mark"`
-	ticket
+	Ticket
 	Received uint64 `json:"received"`
+	End      bool   `json:"end"` // the relay is to end
 }
 
 // continuation is the relay's answer, or the connector's.

@@ -214,6 +214,10 @@ class Entrance:
         except (ValueError, KeyError, TypeError):
             self.dismiss()
             return
+        if proof.get("end"):
+            self.client.send(b"{}\n")
+            self.relay.end()
+            return
         client, self.client = self.client, None
         self.relay.watch_always(client.fileno(), 0, None)
         self.relay.come_back(client.detach())
@@ -221,6 +225,13 @@ class Entrance:
     def expire(self, now):
         if self.client and now >= self.deadline:
             self.dismiss()
+
+    def close(self):
+        """No client can come back any more, not even while something in the background runs on."""
+        if self.client:
+            self.dismiss()
+        self.relay.watch_always(self.listener.fileno(), 0, None)
+        self.listener.close()
 
     def dismiss(self):
         self.relay.watch_always(self.client.fileno(), 0, None)
@@ -253,6 +264,7 @@ class Relay:
         self.entrance = None
         self.heard = time.monotonic()
         self.silence = options["silence"]  # how long it lives if it hears nothing
+        self.hold = self.silence  # the same while something waits for the client
         self.ending = False
         self.all = selectors.DefaultSelector()
         self.few = selectors.DefaultSelector()  # what is watched also if nothing more should be read for the client
@@ -266,7 +278,7 @@ class Relay:
         if options.get("socket"):
             self.entrance = Entrance(self, options["socket"], options["secret"])
             if self.inside:
-                self.silence = options["hold"]
+                self.hold = options["hold"]
 
     def run(self, mark):
         if self.chase or self.step:
@@ -290,19 +302,27 @@ class Relay:
         finally:
             self.finish()
         if self.step and not self.stopped:
-            self.hold()
+            self.await_background()
 
     def timeout(self):
-        deadlines = [c.deadline for c in self.connecting] + [self.heard + self.silence]
+        deadlines = [c.deadline for c in self.connecting] + [self.gone_at()]
         if self.entrance and self.entrance.client:
             deadlines.append(self.entrance.deadline)
         if self.way.busy():
             deadlines.append(self.way.moved + STUCK_AFTER)
         return max(0, min(deadlines) - time.monotonic())
 
+    def gone_at(self):
+        """When a client that sends nothing more counts as gone."""
+        return self.heard + (self.hold if self.needed() else self.silence)
+
+    def needed(self):
+        """Whether something waits for the client: a channel, or the end of one."""
+        return self.channels or self.way.acked < self.way.owed
+
     def expire(self):
         now = time.monotonic()
-        if now > self.heard + self.silence:
+        if now > self.gone_at():
             self.end()  # the client is gone, and nothing closed the pipe
         if self.entrance:
             self.entrance.expire(now)
@@ -370,10 +390,10 @@ class Relay:
 
     def lost(self):
         """The way to the client was lost. What runs for it goes on, if it can come back."""
-        if not self.entrance or not self.channels and self.way.acked >= self.way.owed:
+        if self.entrance and self.needed():
+            self.leave()
+        else:
             self.end()
-            return
-        self.leave()
 
     def leave(self):
         for fd in {self.way.source, self.way.sink} - {-1}:
@@ -477,6 +497,8 @@ class Relay:
 
     def finish(self):
         """Ends all programs: nothing of ours stays on the node."""
+        if self.entrance:
+            self.entrance.close()
         self.send(0, END)
         self.way.write()
         doomed = self.running()
@@ -502,7 +524,7 @@ class Relay:
         ends = set(self.programs.values()) | set(self.channels.values())
         return {p for c in ends for p in c.tied(found)}
 
-    def hold(self):
+    def await_background(self):
         """Waits for what was put in the background: Slurm would end it with the first process of the step."""
         signal.set_wakeup_fd(-1)
         for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -14,11 +14,32 @@ import (
 // ErrGone is the error of [Conn.Resume] if the relay has ended meanwhile.
 var ErrGone = errors.New("the relay inside the job ended while there was no way to it")
 
+// ErrNotTold is the error of [Conn.Close] if the relay may still run.
+var ErrNotTold = errors.New("the relay inside the job could not be told to end")
+
 // errNoWayBack is that of a relay which must not outlive its way.
 var errNoWayBack = errors.New("the relay inside the job cannot be resumed")
 
 // longestAnswer bounds the relay's answer to a client that comes back.
 const longestAnswer = 4 << 10
+
+// Ticket is what a later client needs to end the relay; it is empty if the relay ends with
+// its way.
+func (c *Conn) Ticket() Ticket { return c.ticket }
+
+// Held is how many channels there are, and how many bytes the relay has not acknowledged yet.
+func (c *Conn) Held() (channels, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.channels), len(c.stream.kept)
+}
+
+// isGone reports whether the relay is known to have ended.
+func (c *Conn) isGone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.farewell || errors.Is(c.err, ErrGone)
+}
 
 // Lost is closed when the way to the relay is lost. After Resume there is another.
 func (c *Conn) Lost() <-chan struct{} {
@@ -48,7 +69,7 @@ func (c *Conn) Resume(ctx context.Context, rw io.ReadWriteCloser) error {
 	if resumes {
 		c.stream.loseLocked(nil) // from here on nothing is received
 	}
-	request := comeback{Mark: newMark(), ticket: c.ticket, Received: c.stream.received}
+	request := comeback{Mark: newMark(), Ticket: c.ticket, Received: c.stream.received}
 	c.mu.Unlock()
 	if !resumes || ended {
 		_ = rw.Close()
@@ -70,15 +91,23 @@ func (c *Conn) Resume(ctx context.Context, rw io.ReadWriteCloser) error {
 	return err
 }
 
-// continueOver reads the relay's answer.
-func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
+// readAnswer reads the relay's answer to a client that came back.
+func readAnswer(in *bufio.Reader) (answer continuation, err error) {
 	line, err := api.ReadLine(in, longestAnswer)
 	if err != nil {
-		return fmt.Errorf("the relay inside the job did not let its client come back: %w", noEOF(err))
+		return answer, fmt.Errorf("the relay inside the job did not let its client come back: %w", noEOF(err))
 	}
-	var answer continuation
 	if json.Unmarshal([]byte(line), &answer) != nil {
-		return errBroken
+		return answer, errBroken
+	}
+	return answer, nil
+}
+
+// continueOver reads what the relay has, and continues.
+func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
+	answer, err := readAnswer(in)
+	if err != nil {
+		return err
 	}
 	if answer.Gone {
 		return ErrGone
@@ -94,4 +123,19 @@ func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
 	c.unanswered = 0
 	c.stream.openLocked(newWay(rw, in))
 	return nil
+}
+
+// End ends a relay whose client is gone, and everything that it runs: rw is a process on the
+// same node that runs [Command]. It closes rw. A relay that is gone is no error.
+func End(ctx context.Context, rw io.ReadWriteCloser, t Ticket) error {
+	defer func() { _ = rw.Close() }()
+	request := comeback{Mark: newMark(), Ticket: t, End: true}
+	return whileOpen(ctx, rw, func() error {
+		in, err := send(rw, connector, request.Mark, request)
+		if err != nil {
+			return err
+		}
+		_, err = readAnswer(in)
+		return err
+	})
 }

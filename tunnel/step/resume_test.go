@@ -202,7 +202,7 @@ func TestAnotherUserCannotResume(t *testing.T) {
 	shell := run(t, c.Conn, "echo $$; cat")
 	started(t, shell)
 	// Its own connector would not even ask.
-	in, err := send(newShellAs(t, 65534), strings.Replace(connector, "uid == os.getuid()", "True", 1), "mark", comeback{Mark: "mark", ticket: c.ticket})
+	in, err := send(newShellAs(t, 65534), strings.Replace(connector, "uid == os.getuid()", "True", 1), "mark", comeback{Mark: "mark", Ticket: c.ticket})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,6 +247,35 @@ func TestARelayWaitsForItsClientOnlySoLong(t *testing.T) {
 	}
 	awaitEnd(t, pid)
 	_ = c.Close()
+}
+
+func TestALaterClientEndsARelay(t *testing.T) {
+	p := newProcess(t)
+	c, err := Start(t.Context(), p, Options{Resumable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := started(t, run(t, c, "echo $$; sleep 600; true"))
+	_ = p.Close()
+	<-c.Lost()
+	if err := c.Close(); !errors.Is(err, ErrNotTold) {
+		t.Error(err)
+	}
+	if err := End(t.Context(), newProcess(t), Ticket{Socket: c.Ticket().Socket, Secret: "another"}); err == nil {
+		t.Error("another secret ended it")
+	}
+	if !alive(pid) {
+		t.Fatal("the program has ended")
+	}
+	for range 2 { // the second time it is gone
+		if err := End(t.Context(), newProcess(t), c.Ticket()); err != nil {
+			t.Error(err)
+		}
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+	}
+	awaitEnd(t, pid)
 }
 
 func TestARelayThatNobodyUsesEndsWithItsWay(t *testing.T) {

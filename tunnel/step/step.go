@@ -59,7 +59,7 @@ const (
 	// that its srun was killed. A laptop may sleep for some minutes and keep its connection,
 	// and then its shells stay, too.
 	silence = 10 * time.Minute
-	// hold is the same for a relay inside the job to which its client can come back.
+	// hold is the same inside the job while something waits for a client that can come back.
 	hold = 12 * time.Hour
 	// maxUnanswered is how many pings in a row may have no answer. That is two minutes, as
 	// long as the keepalive of an SSH connection waits: a stall that the connection survives
@@ -69,6 +69,8 @@ const (
 	// many may wait to be acknowledged.
 	outLimit  = 128 << 10
 	keptLimit = 32 << 20
+	// mostKept ends the connection: what a relay can make us send grew beyond reason.
+	mostKept = 2 * keptLimit
 	// ackEvery is how many bytes are received before the relay is told.
 	ackEvery = 256 << 10
 	// endTimeout bounds how long Close waits for the relay.
@@ -80,7 +82,7 @@ const (
 type Conn struct {
 	in       *frameReader
 	info     Info
-	ticket   ticket
+	ticket   Ticket
 	resuming sync.Mutex // held by Resume
 	done     chan struct{}
 	wg       sync.WaitGroup
@@ -94,6 +96,7 @@ type Conn struct {
 	ended      bool
 	closing    bool
 	err        error
+	farewell   bool // the relay said that it ends
 }
 
 // Start sends the relay to a process that runs [Command], and waits until it responds. It
@@ -107,8 +110,8 @@ func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold 
 	c.port = o.Port
 	h := hello{Mark: newMark(), Job: o.Job, Port: o.Port, Silence: silence.Seconds(), Hold: hold.Seconds()}
 	if o.Resumable {
-		c.ticket = ticket{Socket: "tunctl-" + rand.Text(), Secret: rand.Text()}
-		h.ticket = c.ticket
+		c.ticket = Ticket{Socket: "tunctl-" + rand.Text(), Secret: rand.Text()}
+		h.Ticket = c.ticket
 	}
 	err := whileOpen(ctx, rw, func() error {
 		in, err := send(rw, relay, h.Mark, h)
@@ -213,7 +216,8 @@ var (
 	errSilent = errors.New("the relay inside the job does not respond")
 )
 
-// Close ends the relay and everything that it runs.
+// Close ends the relay and everything that it runs. The error is [ErrNotTold] if a relay that
+// may be resumed could not be told: [End] can do that later.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closing = true
@@ -231,8 +235,14 @@ func (c *Conn) Close() error {
 		c.end(nil)
 	}
 	c.wg.Wait()
+	if c.ticket.Secret != "" && !c.isGone() {
+		return ErrNotTold
+	}
 	return nil
 }
+
+// Fail ends the connection, whose channels fail with why: nobody will come back to the relay.
+func (c *Conn) Fail(why error) { c.end(why) }
 
 // end ends the connection, once.
 func (c *Conn) end(why error) {
@@ -288,14 +298,14 @@ func (c *Conn) read() {
 func (c *Conn) handle(f frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ch := c.channels[f.channel]
 	// Without channels the relay waits only for a client that has not got all.
-	if c.stream.received-c.stream.told >= ackEvery || f.kind == kindClose {
+	if c.stream.received-c.stream.told >= ackEvery || f.kind == kindClose && ch != nil {
 		c.acknowledgeLocked()
 	}
 	if f.channel == 0 {
 		return c.handleOwnLocked(f)
 	}
-	ch := c.channels[f.channel]
 	switch {
 	case ch != nil:
 		return ch.handleLocked(f)
@@ -315,6 +325,7 @@ func (c *Conn) handleOwnLocked(f frame) error {
 			return fmt.Errorf("%w: it acknowledged what it was not sent", errBroken)
 		}
 	case kindEnd:
+		c.farewell = true
 		return errEnded
 	default:
 		return fmt.Errorf("%w: kind %d for no channel", errBroken, f.kind)
@@ -335,6 +346,9 @@ func (c *Conn) sendLocked(channel uint32, kind byte, payload []byte) {
 	}
 	c.stream.kept = appendFrame(c.stream.kept, channel, kind, payload)
 	c.stream.changed.Broadcast()
+	if len(c.stream.kept) > mostKept {
+		c.stream.endLocked(fmt.Errorf("%w: it acknowledges nothing", errBroken))
+	}
 }
 
 // keepAlive sends pings until the connection ends.

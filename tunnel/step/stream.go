@@ -155,7 +155,9 @@ func (s *stream) acknowledgeLocked(total uint64) bool {
 		return false
 	}
 	total = max(total, s.acked) // an old one may come again over the next way
-	s.kept = s.kept[total-s.acked:]
+	if s.kept = s.kept[total-s.acked:]; len(s.kept) == 0 {
+		s.kept = nil // it may have been much
+	}
 	s.acked = total
 	s.changed.Broadcast()
 	return true

@@ -84,17 +84,6 @@ func ringOf(t *testing.T) (agent.Agent, ssh.PublicKey) {
 	return ring, public
 }
 
-func TestAPuttyKeyIsExplained(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "id.ppk")
-	if err := os.WriteFile(path, []byte("PuTTY-User-Key-File-3: ssh-ed25519\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := loadKey(path, &Keyring{}, nil)
-	if err == nil || !strings.Contains(err.Error(), "puttygen") || !strings.Contains(err.Error(), "-O private-openssh") {
-		t.Errorf("loadKey: %v", err)
-	}
-}
-
 func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
 	path, _ := sshtest.NewKeyFile(t)
 	if err := os.Chmod(path, 0o644); err != nil {

@@ -56,6 +56,18 @@ func (h *Hub) dropLocked(w *Subscriber) {
 	}
 }
 
+// HasDesktop reports whether a subscriber can show questions in dialogs.
+func (h *Hub) HasDesktop() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.subscribers {
+		if w.answers == api.AnswersDesktop {
+			return true
+		}
+	}
+	return false
+}
+
 // Close drops all subscribers.
 func (h *Hub) Close() {
 	h.mu.Lock()

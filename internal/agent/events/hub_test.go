@@ -33,7 +33,14 @@ func TestASlowWatcherIsDroppedAndBlocksNobody(t *testing.T) {
 
 func TestAPromptGoesToATerminalBeforeADesktop(t *testing.T) {
 	h := NewHub()
-	desktop, terminal, plain := h.Subscribe("", api.AnswersDesktop), h.Subscribe("", api.AnswersTerminal), h.Subscribe("", api.AnswersNone)
+	terminal, plain := h.Subscribe("", api.AnswersTerminal), h.Subscribe("", api.AnswersNone)
+	if h.HasDesktop() {
+		t.Error("a terminal passes for a desktop")
+	}
+	desktop := h.Subscribe("", api.AnswersDesktop)
+	if !h.HasDesktop() {
+		t.Error("the desktop is not seen")
+	}
 	if len(h.publishPrompt(api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{}})) == 0 {
 		t.Fatal("nobody was asked")
 	}

@@ -25,8 +25,8 @@ type Facts struct {
 	// candidates are the jobs of the session's name among which a person has to choose.
 	Candidates []api.Job
 	Host       api.Host
-	// served says that the session was ready since the person asked for it: a lost
-	// connection means reconnecting, not connecting.
+	// served says that the session was ready since the person asked for it, maybe in the last
+	// agent: a lost connection means reconnecting, not connecting.
 	Served     bool
 	NeedsJob   bool
 	Submitting bool

@@ -29,7 +29,10 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 	case api.SessionNeedsLogin:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, "Log in to continue", api.MenuLogin(host)
 	case api.SessionSubmitting:
-		r.Title, r.Transient = "Submitting the job", true
+		r.Title, r.Transient = "Looking for the job", true
+		if f.Submitting {
+			r.Title = "Submitting the job"
+		}
 	case api.SessionQueued:
 		r = f.queued(r, host, now)
 	case api.SessionStarting:

@@ -22,17 +22,19 @@ const (
 )
 
 // Jobs lists the user's jobs on a connected host, with those that have ended if wanted.
-func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) ([]api.Job, error) {
+func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) (api.JobsResponse, error) {
 	jobs, err := h.ConnectedWatcher(host)
 	if err != nil {
-		return nil, err
+		return api.JobsResponse{}, err
 	}
-	list, err := jobs.Jobs(ctx)
-	over := []api.Job{}
+	list, at, err := jobs.JobsAtOnce(ctx)
 	if err == nil && ended {
+		var over []api.Job
 		over, err = jobs.Recent(ctx)
+		list = append(list, over...)
 	}
-	return append(over, list...), SchedulerError(host, err)
+	slices.SortStableFunc(list, jobwatch.CompareJobs)
+	return api.JobsResponse{Jobs: append([]api.Job{}, list...), At: at}, SchedulerError(host, err)
 }
 
 // LastJobs are the jobs that a host's scheduler reported last. It queries no scheduler and makes

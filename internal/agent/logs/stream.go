@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
@@ -15,9 +16,11 @@ import (
 
 // Stream is a log for a client, and which secrets to hide in it.
 type Stream struct {
-	Reader  remote.Runner
-	Path    string
-	Known   []api.Secret
+	Reader remote.Runner
+	Path   string
+	Known  []api.Secret
+	// End waits until the job has ended, and says how.
+	End     func(context.Context) (string, error)
 	secrets bool // are shown
 }
 
@@ -55,7 +58,7 @@ func (s Stream) sendTail(ctx context.Context, out *localapi.Lines, n int) error 
 }
 
 // send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
-// what is appended, until ctx ends or nobody reads.
+// what is appended, until the job or ctx ends or nobody reads.
 func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail int, limits remote.Limits) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -80,7 +83,20 @@ func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail
 	}
 	f := joblog.NewFollower(s.Reader, o)
 	f.ReadOften() // a person asked
-	return f.Serve(ctx, each)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel(nil)
+	ended := ""
+	waiting.Go(func() {
+		if how, err := s.End(ctx); err == nil {
+			ended = how
+			f.Finish()
+		}
+	})
+	if err := f.Serve(ctx, each); err != nil {
+		return err
+	}
+	return errors.Join(to.flush(), out.Send(api.LogChunk{Path: s.Path, Ended: ended}))
 }
 
 // sink sends the chunks of a log.

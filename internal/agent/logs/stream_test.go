@@ -77,8 +77,16 @@ func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
 	}
 }
 
-func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
-	src := Stream{Path: filepath.Join(t.TempDir(), "log"), Reader: remote.Local{}}
+func TestAFollowedLogMayBeginWithItsLastLinesAndEndsWithItsJob(t *testing.T) {
+	var over context.Context // the end of the job
+	src := Stream{Path: filepath.Join(t.TempDir(), "log"), Reader: remote.Local{}, End: func(ctx context.Context) (string, error) {
+		select {
+		case <-over.Done():
+			return "job 1 finished", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}}
 	if err := os.WriteFile(src.Path, []byte("one\ntwo?token=0123456789abcdef\nthree\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +95,9 @@ func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
 	}))
 	defer server.Close()
 	for tail, want := range map[string]string{"0": "one\ntwo?token=•••\nthree\n", "2": "two?token=•••\nthree\n"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"?follow=1&tail="+tail, nil)
+		var end context.CancelFunc
+		over, end = context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"?follow=1&tail="+tail, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +116,11 @@ func TestAFollowedLogMayBeginWithItsLastLines(t *testing.T) {
 		if got != want {
 			t.Errorf("the last %s lines: %q, want %q", tail, got, want)
 		}
-		cancel()
+		end()
+		var last api.LogChunk
+		if err := dec.Decode(&last); err != nil || last.Ended != "job 1 finished" || dec.More() {
+			t.Errorf("after the job's end: %+v, %v", last, err)
+		}
 		_ = res.Body.Close()
 	}
 }

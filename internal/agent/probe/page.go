@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -9,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/tunnel/forward"
 )
 
 // Page is a page that the session's job announces besides its main one, such as a
@@ -49,12 +51,24 @@ func (p *Page) Endpoint() api.Endpoint {
 
 // Dial implements forward.Dialer.
 func (p *Page) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return p.dial(ctx, func(t *forward.Target) forward.Dialer { return t.Dialer })
+}
+
+// PageUpgrades is the dialer for clients of a page that ask for another protocol.
+type PageUpgrades struct{ *Page }
+
+// Dial implements forward.Dialer.
+func (p PageUpgrades) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return p.dial(ctx, func(t *forward.Target) forward.Dialer { return cmp.Or(t.Upgrades, t.Dialer) })
+}
+
+func (p *Page) dial(ctx context.Context, by func(*forward.Target) forward.Dialer) (net.Conn, error) {
 	r, err := p.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := r.Target()
-	conn, err := r.Dialer.Dial(ctx, t.Network, t.Address)
+	conn, err := by(t).Dial(ctx, t.Network, t.Address)
 	if errors.Is(err, api.ErrRefused) || errors.Is(err, api.ErrProhibited) {
 		p.settle(nil, nil) // the next caller looks for another way
 	}

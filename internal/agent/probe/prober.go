@@ -49,6 +49,8 @@ type Node interface {
 	forward.Dialer
 	// Limited reports whether a connection takes a session of the host.
 	Limited() bool
+	// DialInside connects from inside the job, where a connection outlives the one to the host.
+	DialInside(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Limits bound how long and how often is probed.
@@ -108,7 +110,8 @@ type Prober struct {
 	results chan Result
 	refused chan struct{} // receives when a person's connection was refused
 
-	// Of Serve alone:
+	// Of Serve or Prove alone:
+	last            *Upgrades // of the page that answered last
 	incompleteSince time.Time // when a server first answered whose token or path is not known yet
 }
 
@@ -232,6 +235,7 @@ func (p *Prober) Prove(ctx context.Context, t *Target, since time.Time) Result {
 	switch {
 	case works != nil:
 		p.findExposure(ctx, t, &works.Endpoint)
+		works.Upgrades = p.upgrades(ctx, t, ep, *works)
 		return Result{Target: t, Route: works}
 	case err == nil:
 		return p.unproven(t, ep, errNoNode)

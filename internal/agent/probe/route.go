@@ -19,6 +19,8 @@ type Route struct {
 	Dialer   forward.Dialer
 	Limited  func() bool     // whether a connection takes a session of the host; nil: it does not
 	Refused  chan<- struct{} // has the prober probe the endpoint again; nil: it does not
+	// Upgrades dials for clients that ask for another protocol; nil: the Dialer does.
+	Upgrades *Upgrades
 	// Inside runs a command inside the job; nil: there is an endpoint.
 	Inside func(context.Context) error
 }
@@ -60,6 +62,9 @@ func (r *Route) Target() *forward.Target {
 	}
 	if r.Endpoint.Socket != "" {
 		t.Network = "unix"
+	}
+	if r.Upgrades != nil {
+		t.Upgrades = r.Upgrades
 	}
 	return t
 }

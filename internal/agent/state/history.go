@@ -136,6 +136,9 @@ func earlierWaits(runs []api.Run, host, session, job string) string {
 	if low == high {
 		return fmt.Sprintf("earlier jobs like this waited %s (%d runs)", low, len(waits))
 	}
+	if slices.Min(waits) < time.Minute {
+		return fmt.Sprintf("earlier jobs like this waited up to %s (%d runs)", high, len(waits))
+	}
 	if minutes, ok := strings.CutSuffix(low, " min"); ok && strings.HasSuffix(high, " min") && !strings.Contains(high, "h") {
 		low = minutes
 	}

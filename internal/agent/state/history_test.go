@@ -78,6 +78,7 @@ func TestEarlierWaitsAreThoseOfJobsLikeThisOne(t *testing.T) {
 		"one":            {[]api.Run{run("nb", "narval", "", 3*time.Minute)}, "an earlier job like this waited 3 min"},
 		"the same name":  {[]api.Run{run("attached", "narval", "lab", 26*time.Hour)}, "an earlier job like this waited 1 d 2 h 00 min"},
 		"all alike":      {[]api.Run{run("nb", "narval", "lab", time.Second), run("nb", "narval", "lab", time.Minute/2)}, "earlier jobs like this waited less than 1 min (2 runs)"},
+		"hardly":         {[]api.Run{run("nb", "narval", "lab", time.Second), run("nb", "narval", "lab", time.Minute)}, "earlier jobs like this waited up to 1 min (2 runs)"},
 		"the newest ten": {many, "earlier jobs like this waited 2 to 11 min (10 runs)"},
 		"hours":          {[]api.Run{run("nb", "narval", "lab", 2*time.Minute), run("nb", "narval", "lab", 3*time.Hour+10*time.Minute)}, "earlier jobs like this waited 2 min to 3 h 00 min (2 runs)"},
 		"days":           {[]api.Run{run("nb", "narval", "lab", 72*time.Hour)}, "an earlier job like this waited 3 d 0 h 00 min"},

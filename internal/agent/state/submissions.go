@@ -40,6 +40,8 @@ type Submission struct {
 	Account string `json:"account,omitempty"`
 	// With are a person's choices.
 	With api.Choices `json:"with,omitempty"`
+	// Served says that what the job serves has answered.
+	Served bool `json:"served,omitempty"`
 	// Cancel says that a person wants the job ended, also if it appears later.
 	Cancel bool `json:"cancel,omitempty"`
 }

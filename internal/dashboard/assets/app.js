@@ -1,50 +1,50 @@
 // The page: it gets in, keeps the stream of events open, and shows one view at a time.
 
-import { act, complain, say } from "./dialogs.js";
-import { byId, el, setText, show, sync } from "./dom.js";
+import "./copy.js";
+import { clear, report } from "./dialogs.js";
+import { byId, el, setText, show, sync, withCommands } from "./dom.js";
 import { drawHistory } from "./history.js";
 import { drawHosts } from "./hosts.js";
+import { drawJobs, startJobs } from "./jobs.js";
 import { closeLogs, drawLogs, openLogs, startLogs } from "./logs.js";
-import { apply, changed, model, onChange } from "./model.js";
-import { drawQueue } from "./queue.js";
-import { enter, forget, lines, Refused, request } from "./server.js";
+import { apply, changed, model, onChange, stopped } from "./model.js";
+import { enter, isOwnServer, lines, Refused, request } from "./server.js";
 import { drawSessions } from "./sessions.js";
+import { clock } from "./words.js";
 
 const retry = 2000; // ms between attempts to reach the dashboard's server
-const tick = 10_000; // ms between drawings of what changes with time
+const tick = 5000; // ms between drawings of what changes with time
+const silence = 16_000; // ms without a sign of life after which the server counts as dead
 const lists = 15_000; // ms between readings of the lists that have no events
-const views = ["overview", "logs", "history"];
+const views = ["overview", "jobs", "logs", "history"];
 
 let events = null; // ends the stream of events
-let locked = false;
+let lost = false; // the server that knew this page has ended
 
 async function main() {
   startLogs();
-  for (const draw of [drawLink, drawNotices, drawSessions, drawQueue, drawHosts, drawLogs, drawHistory]) onChange(draw);
+  startJobs();
+  for (const draw of [drawAlive, drawNeeds, drawSessions, drawJobs, drawHosts, drawLogs, drawHistory]) onChange(draw);
   try {
-    if (!(await enter())) return lock("It was opened without one.");
-  } catch (error) {
-    return lock(`${error.message}.`);
+    if (!(await enter())) return location.replace("/locked");
+  } catch {
+    return location.replace("/locked"); // the address was used already
   }
   route(false);
   addEventListener("hashchange", () => route(true));
   document.addEventListener("visibilitychange", watch);
-  setInterval(changed, tick);
+  setInterval(beat, tick);
   setInterval(() => readLists(false), lists);
   watch();
 }
 
-// lock says that this page cannot be used, and how to get one that can.
-function lock(why) {
-  locked = true;
-  forget();
-  events?.abort();
-  closeLogs();
-  for (const view of views) show(byId(view), false);
-  setText(byId("locked-why"), why.charAt(0).toUpperCase() + why.slice(1));
-  setText(byId("link"), "");
-  show(byId("locked"), true);
-  byId("locked-title").focus();
+// beat draws what changes with time, and looks whether the server is still there.
+function beat() {
+  if (model.live && !document.hidden && Date.now() - model.seen > silence) {
+    stopped("dashboard");
+    watch();
+  }
+  changed();
 }
 
 // watch keeps the stream of events. While the page is hidden, nobody looks: the stream then
@@ -53,18 +53,15 @@ async function watch() {
   events?.abort();
   if (document.hidden) closeLogs();
   const own = (events = new AbortController());
-  readLists(true);
-  while (!own.signal.aborted && !locked) {
+  while (!own.signal.aborted && !lost) {
     try {
       await lines(document.hidden ? "/api/events" : "/api/events?usage=1", own.signal, take);
     } catch (error) {
       if (own.signal.aborted) return;
-      if (error instanceof Refused && error.status === 401) return lock(`${error.message}.`);
+      lost = error instanceof Refused && [401, 421].includes(error.status); // by a server that is another
     }
     if (own.signal.aborted) return;
-    model.reached = false;
-    model.why = "dashboard";
-    changed();
+    stopped("dashboard");
     await new Promise((resolve) => setTimeout(resolve, retry));
   }
 }
@@ -74,8 +71,9 @@ const slow = ["status", "session", "session-gone"];
 let reading = 0;
 
 function take(line) {
+  if (line.type === "hello" && !isOwnServer(line.server)) throw new Refused(421);
   const notice = apply(line);
-  if (notice) say(notice);
+  if (notice) report(null, "", notice);
   if (slow.includes(line.type)) {
     reading ||= setTimeout(() => { reading = 0; readLists(true); }, 300);
   }
@@ -84,55 +82,51 @@ function take(line) {
 // readLists reads what has no events; the history changes only when a session does. Nothing
 // is asked of a host.
 async function readLists(all) {
-  if (document.hidden || locked) return;
+  if (document.hidden || !model.live) return;
   const read = async (name, path, list = (answer) => answer) => {
     try {
       model[name] = list(await request(path)) ?? [];
-    } catch (error) {
-      if (error instanceof Refused && error.status === 401) lock(`${error.message}.`);
+    } catch {
+      // the stream of events says whether the agent is gone
     }
   };
   await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), all && read("runs", "/api/history", (answer) => answer.runs)]);
   changed();
 }
 
-function drawLink() {
-  if (locked) return;
-  if (model.reached) setText(byId("link"), "Live");
-  else if (model.why === "dashboard") setText(byId("link"), "The dashboard was closed; this page reconnects if it returns");
-  else setText(byId("link"), model.why ? "The agent is not running" : "Connecting…");
-  byId("link").dataset.kind = model.reached ? "good" : "attention";
+// drawAlive turns the page grey and its buttons off when what it shows may no longer be true.
+function drawAlive() {
+  const dead = !model.live && !!model.gone;
+  const link = byId("link");
+  setText(link, model.live ? "Live" : !dead ? "Connecting…" : model.seen ? `Stopped, last known ${clock(model.seen)}` : "Stopped");
+  link.dataset.kind = model.live ? "good" : "attention";
+  document.title = dead ? "Stopped · tunctl dashboard" : "tunctl dashboard";
+  byId("alive").disabled = dead;
 }
 
-// drawNotices shows what needs the person, above everything else.
-function drawNotices() {
-  if (locked) return;
+// drawNeeds shows what needs the person, above everything else.
+function drawNeeds() {
   const list = [];
-  if (!model.reached && model.why && model.why !== "dashboard") list.push({ id: "agent", text: "The background agent is not running. Jobs keep running without it.", label: "Start tunctl", path: "/api/agent/start" });
-  if (model.reached && model.config) list.push({ id: "config", text: `The config file has errors; changes take effect once they are fixed: ${model.config.message}` });
-  if (model.reached && model.paused) list.push({ id: "paused", text: `${model.paused.message}. Starting a session connects again.` });
-  for (const h of model.reached ? model.hosts.values() : []) {
-    if (h.asking) list.push({ id: `asks ${h.alias}`, text: `${h.alias} waits for your login. Answer ${model.prompts || "in the window that asks"}.` });
+  if (!model.live && model.gone) {
+    const what = model.gone === "agent" ? "The agent has stopped" : "The dashboard has stopped";
+    list.push({ id: "gone", text: `${what}: this is what was last known. Jobs keep running. To open the dashboard again, choose Dashboard in the tray menu, or run this in a terminal:`, command: "tunctl dashboard" });
   }
-  sync(needs, list, (n) => n.id, need);
+  if (model.live && model.config) list.push({ id: "config", text: `The config file has errors; changes take effect once they are fixed: ${model.config.message}` });
+  if (model.live && model.paused) list.push({ id: "paused", text: `${model.paused.message}. Starting a session connects again.` });
+  sync(byId("needs"), list, (n) => n.id, need);
 }
-
-const needs = el("div", { role: "status", class: "needs" });
-byId("notices").before(needs);
 
 function need(n) {
   const text = el("p");
   const root = el("div", { class: "notice attention" }, text);
-  if (n.path) {
-    const button = el("button", { type: "button", class: "main", onclick: () => act(button, "start tunctl", n.path) }, n.label);
-    root.append(button);
+  if (n.command) {
+    root.append(el("span", { class: "command" }, el("code", {}, n.command), el("button", { type: "button", class: "copy", "aria-label": `Copy ${n.command}` }, "Copy")));
   }
-  return { root, update: (now) => setText(text, now.text) };
+  return { root, update: (now) => withCommands(text, now.text) };
 }
 
 // route shows the view that the address names.
 function route(focus) {
-  if (locked) return;
   const [view, ...name] = location.hash.slice(1).split("/");
   const chosen = views.includes(view) ? view : focus && view ? null : "overview";
   if (!chosen) return; // a link within the page
@@ -142,7 +136,7 @@ function route(focus) {
     else a.removeAttribute("aria-current");
   }
   if (focus) {
-    byId("notices").replaceChildren();
+    clear();
     document.querySelector(`#${chosen} h2`).focus();
   }
   if (chosen === "logs") openLogs(decodeURIComponent(name.join("/")));
@@ -150,4 +144,4 @@ function route(focus) {
   changed();
 }
 
-main().catch((error) => complain("The page does not work", error));
+main().catch((error) => report(null, "trouble", `The page does not work: ${error.message}`));

@@ -4,7 +4,8 @@ import { byId, el, withCommands } from "./dom.js";
 import { request } from "./server.js";
 
 // ask shows a question and resolves to the values of its fields, or to null if the person
-// declines. A field is { name, label, value, choices }: with choices a list, else a line.
+// declines. A field is { name, label, value, choices, suggestions, placeholder, rare }: with
+// choices a list, else a line; rare ones are folded.
 export function ask({ title, text, yes, no = "Cancel", danger = false, fields = [], presets = [] }) {
   const dialog = byId("dialog"), form = dialog.querySelector("form");
   byId("dialog-title").textContent = title;
@@ -14,15 +15,19 @@ export function ask({ title, text, yes, no = "Cancel", danger = false, fields = 
   byId("dialog-yes").className = danger ? "danger" : "main";
   byId("dialog-no").textContent = no;
   const inputs = new Map(fields.map((f) => [f.name, input(f)]));
+  const label = (f) => el("label", {}, el("span", {}, f.label), inputs.get(f.name));
+  const rare = fields.filter((f) => f.rare);
   byId("dialog-fields").replaceChildren(
     ...(presets.length ? [presetButtons(presets, inputs)] : []),
-    ...fields.map((f) => el("label", {}, el("span", {}, f.label), inputs.get(f.name))),
+    ...fields.filter((f) => !f.rare).map(label),
+    ...(rare.length ? [el("details", {}, el("summary", {}, "More"), ...rare.map(label))] : []),
+    ...fields.filter((f) => f.suggestions?.length).map((f) => el("datalist", { id: `of-${f.name}` }, ...f.suggestions.map((value) => el("option", { value })))),
   );
   dialog.showModal();
   (inputs.size ? [...inputs.values()][0] : byId("dialog-no")).focus(); // nothing is ended by a stray Enter
   return new Promise((resolve) => {
     const done = (answer) => {
-      form.onsubmit = dialog.onclose = byId("dialog-no").onclick = null;
+      form.onsubmit = form.onkeydown = dialog.onclose = byId("dialog-no").onclick = null;
       dialog.close();
       resolve(answer);
     };
@@ -30,13 +35,20 @@ export function ask({ title, text, yes, no = "Cancel", danger = false, fields = 
       event.preventDefault();
       done(Object.fromEntries([...inputs].map(([name, node]) => [name, node.value.trim()])));
     };
+    form.onkeydown = (event) => {
+      if (event.key !== "Enter" || event.target.tagName !== "SELECT") return;
+      event.preventDefault();
+      form.requestSubmit();
+    };
     byId("dialog-no").onclick = () => done(null);
     dialog.onclose = () => done(null); // by Escape
   });
 }
 
-function input({ value = "", choices = [] }) {
-  if (!choices.length) return el("input", { value, autocomplete: "off", spellcheck: "false" });
+function input({ name, value = "", choices = [], suggestions = [], placeholder }) {
+  if (!choices.length) {
+    return el("input", { value, placeholder, autocomplete: "off", spellcheck: "false", list: suggestions.length ? `of-${name}` : undefined });
+  }
   const options = choices.map((c) => (Array.isArray(c) ? c : [c, c]));
   if (!options.some(([v]) => v === value)) options.unshift([value, value || "as the site has it"]);
   return el("select", {}, ...options.map(([v, label]) => el("option", { value: v, selected: v === value }, label)));
@@ -52,40 +64,47 @@ function presetButtons(presets, inputs) {
     ...presets.map((p) => el("button", { type: "button", onclick: () => fill(p) }, words(p))));
 }
 
-// say shows a message until the next one.
-export function say(text) {
-  message(byId("notices"), "notice", text);
+// clear removes what was told of the last action.
+export function clear() {
+  for (const node of document.querySelectorAll(".result")) node.remove();
 }
 
-// complain shows an error with its way out.
-export function complain(what, error) {
-  message(byId("errors"), "notice trouble", `${what}: ${error.message}`, error.hint);
-}
-
-function message(place, kind, text, hint) {
+// report tells the result of an action in the card of its button or, with none, above the
+// view. It stays until the next action.
+export function report(button, kind, text, hint = "") {
+  clear();
+  const place = button?.closest(".card, .row") ?? byId("toast");
   const words = el("p");
   withCommands(words, text);
-  const node = el("div", { class: kind }, words);
+  const node = el("div", { class: `result ${kind}` }, words);
   if (hint) {
     const more = el("p", { class: "hint" });
     withCommands(more, hint);
     node.append(more);
   }
   node.append(el("button", { type: "button", class: "close", "aria-label": "Close this message", onclick: () => node.remove() }, "×"));
-  place.replaceChildren(node);
+  place.append(node);
+  byId("told").textContent = `${text} ${hint}`.replaceAll("`", "");
+}
+
+// complain reports an error with its way out. What could not be done is said once.
+export function complain(button, what, error) {
+  const said = error.message.toLowerCase().startsWith("could not ");
+  const text = said ? error.message : `could not ${what}: ${error.message}`;
+  report(button, "trouble", text.charAt(0).toUpperCase() + text.slice(1), error.hint);
 }
 
 // act sends an action and shows its answer. The button is disabled meanwhile.
 export async function act(button, what, path, body = {}) {
   if (button.getAttribute("aria-disabled") === "true") return;
+  clear();
   button.setAttribute("aria-disabled", "true"); // it keeps the focus
   try {
     const { text } = await request(path, body);
-    byId("errors").replaceChildren();
-    if (text) say(text);
+    if (text) report(button, "", text);
     return true;
   } catch (error) {
-    complain(`Could not ${what}`, error);
+    complain(button, what, error);
     return false;
   } finally {
     button.removeAttribute("aria-disabled");

@@ -29,8 +29,8 @@ const rowsOf = new WeakMap();
 
 // sync makes the children of parent those of items, in their order. A row stays the same
 // element for as long as an item has its key, so that focus and selection survive.
-// create returns a row: { root, update }.
-export function sync(parent, items, keyOf, create) {
+// create returns a row: { root, update(item, more) }.
+export function sync(parent, items, keyOf, create, more) {
   const old = rowsOf.get(parent) ?? new Map();
   const rows = new Map();
   for (const item of items) rows.set(keyOf(item), null);
@@ -40,7 +40,7 @@ export function sync(parent, items, keyOf, create) {
     const key = keyOf(item);
     const row = old.get(key) ?? create(item);
     rows.set(key, row);
-    row.update(item);
+    row.update(item, more);
     if (row.root === place) place = place.nextElementSibling;
     else parent.insertBefore(row.root, place);
   }
@@ -52,4 +52,25 @@ export function withCommands(node, text) {
   if (node.dataset.text === text) return;
   node.dataset.text = text;
   node.replaceChildren(...text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part)));
+}
+
+// fact is a row of a list of terms: [term, text].
+export function fact([term]) {
+  const value = el("dd");
+  return { root: el("div", {}, el("dt", {}, term), value), update: ([, text]) => setText(value, text) };
+}
+
+let menus = 0;
+
+// moreMenu is a button that shows further buttons below it.
+export function moreMenu(label, ...items) {
+  const menu = el("div", { popover: "", class: "menu", id: `menu-${++menus}`, role: "group", "aria-label": label, onclick: () => menu.hidePopover() }, ...items);
+  const button = el("button", { type: "button", "aria-label": label, popovertarget: menu.id }, "⋯");
+  menu.addEventListener("beforetoggle", (event) => {
+    if (event.newState !== "open") return;
+    const { bottom, right } = button.getBoundingClientRect();
+    menu.style.top = `${bottom + scrollY}px`;
+    menu.style.right = `${document.documentElement.clientWidth - right}px`;
+  });
+  return el("span", { class: "more" }, button, menu);
 }

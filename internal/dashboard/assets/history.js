@@ -1,26 +1,35 @@
-// Past jobs as a chart: what they waited, ran, and ran idle.
+// Past jobs as charts: what they waited, ran, and ran idle, and how they ended.
 
-import { byId, el, setText, show, sync } from "./dom.js";
+import { byId, el, setAttribute, setText, show, sync } from "./dom.js";
 import { model } from "./model.js";
 import { clock, duration, hostLabel, jobState } from "./words.js";
 
-const week = 7 * 24 * 3600_000;
+const hour = 3600_000, week = 7 * 24 * hour;
 const weeksShown = 12, runsShown = 100;
 
 export function drawHistory(now) {
   if (byId("history").hidden) return;
   const runs = model.runs.map(times).filter((r) => r.at);
   show(byId("history-empty"), !runs.length);
-  show(byId("legend"), runs.length > 0);
+  show(byId("history-charts"), runs.length > 0);
+  if (!runs.length) return;
   const weeks = perWeek(runs, now);
-  const most = Math.max(1, ...weeks.map(total));
-  sync(byId("weeks"), runs.length ? weeks : [], (w) => w.begin, () => column(most));
+  setText(byId("totals"), [["this week", weeks.at(-1)], ["last week", weeks.at(-2)]].map(([when, w]) => `${hours(w.used + w.idle)} ${when}${w.idle ? `, ${hours(w.idle)} idle` : ""}`).join("; "));
+  const top = roundUp(Math.max(...weeks.map((w) => w.used + w.idle)));
+  setText(byId("weeks-top"), hours(top));
+  setText(byId("weeks-half"), hours(top / 2));
+  sync(byId("weeks"), weeks, (w) => w.begin, column, top);
   const newest = runs.slice(-runsShown).reverse();
-  const longest = Math.max(1, ...newest.map(total));
-  sync(byId("runs"), newest, (r) => `${r.run.host} ${r.run.job.id} ${r.at}`, () => bars(longest));
+  const longest = roundUp(Math.max(...newest.map((r) => r.waited + r.used + r.idle)));
+  setText(byId("runs-half"), duration(longest / 2));
+  setText(byId("runs-end"), duration(longest));
+  sync(byId("runs"), newest, (r) => `${r.run.host} ${r.run.job.id} ${r.at}`, bars, longest);
 }
 
-const total = (t) => t.waited + t.used + t.idle;
+// roundUp is the end of an axis on which the longest span fits.
+const roundUp = (ms) => [60_000, 300_000, 600_000, 1800_000, ...[1, 2, 4, 6, 12, 24, 48, 100, 168, 200, 400, 1000, 2000, 5000, 10_000].map((h) => h * hour)].find((end) => ms <= end) ?? ms;
+
+const hours = (ms) => `${(ms / hour).toLocaleString("en", { maximumFractionDigits: ms < 10 * hour ? 1 : 0 })} h`;
 
 // times are the spans of a run, in milliseconds. How long a requeued job waited is not known.
 function times(run) {
@@ -39,52 +48,53 @@ function perWeek(runs, now) {
   const weeks = Array.from({ length: weeksShown }, (_, i) => {
     const begin = new Date(monday);
     begin.setDate(begin.getDate() - 7 * (weeksShown - 1 - i));
-    return { begin: begin.getTime(), waited: 0, used: 0, idle: 0, jobs: 0 };
+    return { begin: begin.getTime(), used: 0, idle: 0, jobs: 0 };
   });
   for (const r of runs) {
-    const w = weeks.findLast((x) => x.begin <= r.at && r.at < x.begin + week + 3600_000);
+    const w = weeks.findLast((x) => x.begin <= r.at && r.at < x.begin + week + hour);
     if (!w) continue;
     w.jobs++;
-    for (const part of ["waited", "used", "idle"]) w[part] += r[part];
+    w.used += r.used;
+    w.idle += r.idle;
   }
   return weeks;
 }
 
-const words = (t) => [["waited", t.waited], ["ran", t.used + t.idle], ["idle", t.idle]].filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
+const part = (name) => el("span", { class: name, "aria-hidden": "true" });
 
-const parts = () => ["waited", "used", "idle"].map((name) => el("span", { class: name, "aria-hidden": "true" }));
-
-function column(most) {
-  const [waited, used, idle] = parts();
-  const spans = { waited, used, idle };
+function column() {
+  const used = part("used"), idle = part("idle");
   const label = el("span", { class: "day", "aria-hidden": "true" });
   const hear = el("span", { class: "hear" });
-  const root = el("div", { role: "listitem" }, hear, el("span", { class: "stack", "aria-hidden": "true" }, waited, idle, used), label);
+  const root = el("div", { role: "listitem" }, hear, el("span", { class: "stack", "aria-hidden": "true" }, idle, used), label);
   return {
     root,
-    update(w) {
+    update(w, top) {
       const day = new Date(w.begin).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-      const text = `Week of ${day}: ${w.jobs} ${w.jobs === 1 ? "job" : "jobs"}${w.jobs ? `, ${words(w)}` : ""}`;
+      const text = `Week of ${day}: ${w.jobs} ${w.jobs === 1 ? "job" : "jobs"}${w.jobs ? `, ${hours(w.used + w.idle)}${w.idle ? `, ${hours(w.idle)} idle` : ""}` : ""}`;
       setText(label, day);
       setText(hear, text);
-      root.title = text;
-      for (const [name, span] of Object.entries(spans)) span.style.height = `${(100 * w[name]) / most}%`;
+      setAttribute(root, "title", text);
+      used.style.height = `${(100 * w.used) / top}%`;
+      idle.style.height = `${(100 * w.idle) / top}%`;
     },
   };
 }
 
-function bars(longest) {
-  const [waited, used, idle] = parts();
-  const spans = { waited, used, idle };
+function bars() {
+  const spans = { waited: part("waited"), used: part("used"), idle: part("idle") };
   const title = el("b"), about = el("span", { class: "about" }), text = el("span", { class: "text" });
-  const root = el("li", {}, el("span", { class: "who" }, title, " ", about), el("span", { class: "track", "aria-hidden": "true" }, waited, used, idle), text);
+  const root = el("li", {}, el("span", { class: "who" }, title, " ", about), el("span", { class: "track", "aria-hidden": "true" }, ...Object.values(spans)), text);
   return {
     root,
-    update(r) {
+    update(r, longest) {
       const { run } = r;
+      const [kind, outcome] = jobState(run.job);
+      setAttribute(root, "data-kind", run.job.state === "finished" ? "good" : kind === "attention" ? "quiet" : kind);
       setText(title, run.session || run.job.name || run.job.id);
       setText(about, `job ${run.job.id} on ${hostLabel(run.host)}, ${clock(r.at)}`);
-      setText(text, [jobState(run.job)[1], words(r)].filter(Boolean).join(": "));
+      const told = [["waited", r.waited], ["ran", r.used + r.idle], ["idle", r.idle]].filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
+      setText(text, [outcome, told].filter(Boolean).join(": "));
       for (const [name, span] of Object.entries(spans)) span.style.width = `${(100 * r[name]) / longest}%`;
     },
   };

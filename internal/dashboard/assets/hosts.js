@@ -1,61 +1,79 @@
-// The hosts, with balances and quotas.
+// The hosts, each with its balances and quotas.
 
 import { bar } from "./charts.js";
 import { act } from "./dialogs.js";
-import { byId, el, setAttribute, setText, show, sync, withCommands } from "./dom.js";
+import { byId, el, fact, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
-import { clock, duration, hostLabel, hostState, loginKind, number, question } from "./words.js";
+import { clock, duration, hostLabel, hostState, jobEnded, jobWaits, loginKind, number, question } from "./words.js";
 
-export function drawHosts() {
+export function drawHosts(now) {
   const hosts = [...model.hosts.values()];
   show(byId("hosts-empty"), !hosts.length);
-  sync(byId("hosts"), hosts, (h) => h.alias, card);
-  const balances = model.balances.filter((b) => b.balances?.length);
-  show(byId("balances-section"), balances.length > 0);
-  sync(byId("balances"), balances, (b) => b.host, balanceCard);
+  sync(byId("hosts"), hosts, (h) => h.alias, card, now);
 }
+
+// connectWords are what the button says that connects to a host in a state.
+const connectWords = { "needs-login": "Log in…", waiting: "Try now" };
 
 function card({ alias }) {
   const state = el("p", { class: "state" });
   const cause = el("p", { class: "cause" });
-  const asks = el("p", { class: "cause" });
   const hint = el("p", { class: "hint" });
+  const jobs = el("a", { href: "#jobs" });
+  const bars = el("div", { class: "bars" });
+  const at = el("p", { class: "about" });
   const facts = el("dl");
   const channels = bar();
+  const details = el("details", {}, el("summary", { "aria-label": `Details of ${hostLabel(alias)}` }, "Details"), facts, channels.root);
   const button = (label, what, verb) => {
     const node = el("button", { type: "button", "aria-label": `${what} ${alias}`, onclick: () => act(node, `${what.toLowerCase()} ${alias}`, `/api/hosts/${encodeURIComponent(alias)}/${verb}`) }, label);
     return node;
   };
-  const login = button("Log in…", "Log in to", "login"), logout = button("Log out", "Log out of", "logout");
+  const login = button("Connect", "Log in to", "login"), logout = button("Log out", "Log out of", "logout");
   login.className = "main";
   const root = el("article", { class: "card host", "aria-label": hostLabel(alias) },
-    el("header", {}, el("h3", {}, hostLabel(alias)), state), cause, asks, hint, facts, channels.root, el("div", { class: "actions" }, login, logout));
+    el("header", {}, el("h3", {}, hostLabel(alias)), state), cause, hint, jobs, bars, at, details, el("div", { class: "actions" }, login, logout));
   return {
     root,
-    update(h) {
+    update(h, now) {
       const [kind, words] = hostState(h);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
-      const told = h.state !== "up" && h.state !== "down" && !h.asking ? h.cause ?? "" : "";
+      const told = h.asking ? `It asks for ${question(h.asking)}. Answer in the window that asks.` : h.state !== "up" && h.state !== "down" ? h.cause ?? "" : "";
       withCommands(cause, told);
       show(cause, !!told);
-      setText(asks, h.asking ? `It asks for ${question(h.asking)}. Answer ${model.prompts || "in the window that asks"}.` : "");
-      show(asks, !!h.asking);
       withCommands(hint, h.hint ?? "");
       show(hint, !!h.hint);
-      sync(facts, factsOf(h), ([term]) => term, fact);
+      const counted = countJobs(alias);
+      setText(jobs, counted);
+      show(jobs, !!counted);
+      const known = model.balances.find((b) => b.host === alias && b.balances?.length);
+      sync(bars, known?.balances ?? [], (x) => `${x.name} ${x.unit ?? ""}`, balanceBar);
+      setText(at, known ? `As of ${clock(known.at)}` : "");
+      show(at, !!known);
+      const list = factsOf(h, now);
+      sync(facts, list, ([term]) => term, fact);
+      show(details, list.length > 0);
       show(channels.root, h.state === "up" && !!h.maxChannels);
       if (h.maxChannels) {
         channels.update(`${h.channels ?? 0} of ${h.maxChannels} SSH sessions in use`, (h.channels ?? 0) / h.maxChannels, h.channels >= h.maxChannels ? "attention" : "");
       }
+      setText(login, connectWords[h.state] ?? "Connect");
+      setAttribute(login, "aria-label", `${h.state === "needs-login" ? "Log in to" : connectWords[h.state] ?? "Connect"} ${alias}`);
       show(login, h.state !== "up" && h.state !== "connecting");
       show(logout, h.state !== "down" && h.state !== undefined);
     },
   };
 }
 
-function factsOf(h) {
-  const now = Date.now();
+function countJobs(alias) {
+  const jobs = model.jobs.filter((h) => h.host === alias).flatMap((h) => h.jobs).filter((j) => !jobEnded(j));
+  const waiting = jobs.filter(jobWaits).length;
+  const parts = [[jobs.length - waiting, "running"], [waiting, "waiting"]].filter(([n]) => n > 0).map(([n, what]) => `${n} ${what}`);
+  return parts.length ? `Jobs: ${parts.join(", ")}` : "";
+}
+
+function factsOf(h, now) {
   const list = [];
   if (h.loginNode) list.push(["Login node", h.loginNode]);
   if (h.auth) list.push(["Login by", loginKind(h.auth)]);
@@ -67,24 +85,6 @@ function factsOf(h) {
   if (h.via?.length) list.push(["Through", h.via.join(", ")]);
   if (h.since) list.push(["Since", clock(h.since)]);
   return list;
-}
-
-function fact([term]) {
-  const value = el("dd");
-  return { root: el("div", {}, el("dt", {}, term), value), update: ([, text]) => setText(value, text) };
-}
-
-function balanceCard({ host }) {
-  const at = el("p", { class: "about" });
-  const bars = el("div", { class: "bars" });
-  const root = el("article", { class: "card", "aria-label": `Balance and quota of ${hostLabel(host)}` }, el("h3", {}, hostLabel(host)), bars, at);
-  return {
-    root,
-    update(b) {
-      setText(at, `As of ${clock(b.at)}`);
-      sync(bars, b.balances, (x) => `${x.name} ${x.unit ?? ""}`, balanceBar);
-    },
-  };
 }
 
 function balanceBar() {

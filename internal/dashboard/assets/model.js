@@ -4,9 +4,9 @@
 const hour = 3600_000;
 
 export const model = {
-  reached: false, // whether the agent answers
-  why: "", // why it does not
-  prompts: "", // where a host's questions are asked
+  live: false, // whether the agent's events arrive
+  gone: "", // what has stopped: "agent" or "dashboard"; "" before the first event
+  seen: 0, // when the last event arrived
   config: null, // a problem of the config file
   paused: null, // why the agent connects to nothing
   sessions: new Map(),
@@ -24,6 +24,9 @@ let scheduled = false;
 // onChange adds a function that draws from the model.
 export const onChange = (draw) => views.push(draw);
 
+// now is the time that the page shows: it stands still with what is known.
+export const now = () => (model.live || !model.seen ? Date.now() : model.seen);
+
 // changed draws everything in the next frame. A hidden page has no frames, and draws when
 // it is shown again.
 export function changed() {
@@ -31,22 +34,30 @@ export function changed() {
   scheduled = true;
   requestAnimationFrame(() => {
     scheduled = false;
-    const now = Date.now();
-    for (const draw of views) draw(now);
+    for (const draw of views) draw(now());
   });
+}
+
+// stopped notes that no more events arrive.
+export function stopped(what) {
+  model.live = false;
+  model.gone = what;
+  changed();
 }
 
 // apply changes the model by a line of the event stream. It returns a notice to show, if
 // the line is one.
 export function apply(line) {
   for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
+  if (line.type !== "hello" && line.type !== "agent-gone") model.seen = Date.now();
   switch (line.type) {
     case "hello":
-      model.prompts = line.prompts ?? "";
       model.usage.clear(); // the stream begins with those of the last hour
-      break;
+      return;
+    case "beat":
+      return;
     case "status":
-      model.reached = true;
+      model.live = true;
       model.config = line.status.config ?? null;
       model.paused = line.status.agent?.paused ?? null;
       model.sessions = new Map(line.status.sessions.map((s) => [s.name, s]));
@@ -66,8 +77,7 @@ export function apply(line) {
       addUsage(line.usage);
       break;
     case "agent-gone":
-      model.reached = false;
-      model.why = line.error?.message ?? "";
+      stopped("agent");
       break;
     case "notice":
       return line.notice.text;

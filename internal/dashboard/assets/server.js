@@ -1,7 +1,7 @@
 // Requests to the process that serves this page. The bearer value is in sessionStorage and
 // in a header: cookies would also go to the notebooks on other ports of this computer.
 
-const key = "tunctl-bearer";
+const bearerKey = "tunctl-bearer", serverKey = "tunctl-server";
 
 export class Refused extends Error {
   constructor(status, body) {
@@ -16,18 +16,21 @@ export async function enter() {
   const once = location.hash.slice(1);
   if (/^[A-Z2-7]{26}$/.test(once)) {
     history.replaceState(null, "", "/");
-    const { bearer } = await request("/api/enter", { once });
-    sessionStorage.setItem(key, bearer);
+    const { bearer, server } = await request("/api/enter", { once });
+    sessionStorage.setItem(bearerKey, bearer);
+    sessionStorage.setItem(serverKey, server);
   }
-  return sessionStorage.getItem(key) !== null;
+  return sessionStorage.getItem(bearerKey) !== null;
 }
 
-export const forget = () => sessionStorage.removeItem(key);
+// isOwnServer reports whether the server is the one that this page entered: another program may
+// have its port since.
+export const isOwnServer = (name) => name === sessionStorage.getItem(serverKey);
 
 async function send(path, options) {
   const response = await fetch(path, {
     ...options, cache: "no-store", credentials: "omit",
-    headers: { Authorization: `Bearer ${sessionStorage.getItem(key) ?? ""}`, "Content-Type": "application/json" },
+    headers: { Authorization: `Bearer ${sessionStorage.getItem(bearerKey) ?? ""}`, "Content-Type": "application/json" },
   });
   if (response.ok) return response;
   throw new Refused(response.status, await response.json().catch(() => null));

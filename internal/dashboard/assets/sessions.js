@@ -1,25 +1,46 @@
-// The sessions as cards.
+// The sessions: those that need somebody, failed or run as cards, the rest as rows.
 
 import { bar, sparkline } from "./charts.js";
-import { act, ask, complain, endJob } from "./dialogs.js";
-import { byId, el, setAttribute, setText, show, sync, withCommands } from "./dom.js";
+import { act, endJob } from "./dialogs.js";
+import { byId, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
-import { request } from "./server.js";
+import { extendJob, sessionPath, startJob, startWith } from "./start.js";
 import { bytes, clock, duration, hostLabel, jobAlive, jobWaits, sessionState } from "./words.js";
 
-export function drawSessions() {
+export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
-  show(byId("sessions-empty"), model.reached && !sessions.length);
-  sync(byId("cards"), sessions, (s) => s.name, (s) => card(s.name));
+  const cards = sessions.filter((s) => rank(s, now) < resting).sort((a, b) => rank(a, now) - rank(b, now));
+  const rest = sessions.filter((s) => rank(s, now) === resting);
+  show(byId("sessions-empty"), model.live && !sessions.length);
+  show(byId("sessions-idle"), sessions.length > 0 && !cards.length);
+  show(byId("rest-section"), rest.length > 0);
+  setText(byId("rest-title"), `Not running (${rest.length})`);
+  const focused = document.activeElement?.closest("[data-session]")?.dataset.session;
+  sync(byId("cards"), cards, (s) => s.name, (s) => card(s.name), now);
+  sync(byId("rest"), rest, (s) => s.name, (s) => row(s.name), now);
+  if (focused && document.activeElement === document.body) {
+    document.querySelector(`[data-session="${CSS.escape(focused)}"] :is(h3, b)`)?.focus(); // a row that became a card, or the reverse
+  }
 }
 
-const path = (name, verb) => `/api/sessions/${encodeURIComponent(name)}/${verb}`;
+const resting = 4;
+
+// rank orders the sessions: what needs somebody, what failed, what runs unwatched, what runs.
+function rank(s, now) {
+  if (s.state === "needs-login" || model.hosts.get(s.host)?.asking) return 0;
+  if (s.state === "failed") return 1;
+  if (s.state === "down" && jobAlive(s, now)) return 2;
+  return ["down", "ended"].includes(s.state) ? resting : 3;
+}
 
 function card(name) {
-  const title = el("h3", { id: `session-${name}` }, name);
+  const title = el("h3", { id: `session-${name}`, tabindex: "-1" }, name);
   const state = el("p", { class: "state" });
   const cause = el("p", { class: "cause" });
+  const output = el("pre", { class: "output", tabindex: "0", role: "region", "aria-label": `Output of ${name}` });
   const hint = el("p", { class: "hint" });
+  const where = el("p", { class: "about" });
+  const address = el("a", { target: "_blank", rel: "noreferrer" });
   const left = bar();
   const memory = bar();
   const cpu = sparkline("CPU"), gpu = sparkline("GPU"), traffic = sparkline("Traffic");
@@ -27,32 +48,67 @@ function card(name) {
   const problem = el("p", { class: "about" });
   const facts = el("dl");
   const forwards = el("ul", { class: "forwards", "aria-label": `Forwards of ${name}` });
+  const details = el("details", {}, el("summary", { "aria-label": `Details of ${name}` }, "Details"), facts, forwards);
   const buttons = makeButtons(name);
-  const pages = el("span", { class: "pages" });
-  const actions = el("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` }, buttons.open, pages, ...buttons.rest);
-  const root = el("article", { class: "card", "aria-labelledby": title.id },
-    el("header", {}, title, state), cause, hint, left.root, memory.root, sparks, problem, facts, forwards, actions);
+  const root = el("article", { class: "card", "data-session": name, "aria-labelledby": title.id },
+    el("header", {}, title, state), cause, output, hint, where, address, left.root, memory.root, sparks, problem, details, buttons.root);
   return {
     root,
-    update(s) {
-      const now = Date.now();
+    update(s, now) {
       const [kind, words] = sessionState(s, now);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
-      const why = model.hosts.get(s.host)?.asking ? "waiting for your login" : s.cause ?? "";
+      const [why, ...lines] = causeOf(s).split("\n");
       withCommands(cause, why);
       show(cause, !!why);
+      setText(output, lines.join("\n"));
+      show(output, lines.length > 0);
       withCommands(hint, s.hint ?? "");
       show(hint, !!s.hint);
+      setText(where, whereOf(s, now));
+      setText(address, s.url ?? "");
+      if (s.url) setAttribute(address, "href", s.url);
+      show(address, !!s.url);
       drawTimeLeft(left, s, now);
       drawUsage(s, now, { cpu, gpu, traffic, memory, sparks, problem });
-      sync(facts, factsOf(s, now), ([term]) => term, fact);
+      const list = factsOf(s, now);
+      sync(facts, list, ([term]) => term, fact);
       sync(forwards, s.forwards ?? [], (f) => f.kind + f.listen, forward);
       show(forwards, !!s.forwards?.length);
-      sync(pages, s.endpoints ?? [], (e) => e.name, (e) => endpoint(name, e));
+      show(details, list.length > 0 || !!s.forwards?.length);
       buttons.update(s, now);
     },
   };
+}
+
+function row(name) {
+  const title = el("b", { tabindex: "-1" }, name);
+  const state = el("span", { class: "state" });
+  const about = el("span", { class: "about" });
+  const buttons = makeButtons(name);
+  const root = el("li", { class: "row", "data-session": name }, title, state, about, buttons.root);
+  return {
+    root,
+    update(s, now) {
+      const [kind, words] = sessionState(s, now);
+      setAttribute(root, "data-kind", kind);
+      setText(state, words);
+      const text = [hostLabel(s.host), causeOf(s).split("\n")[0].replaceAll("`", "")].filter(Boolean).join(": ");
+      setText(about, text);
+      setAttribute(about, "title", text);
+      buttons.update(s, now);
+    },
+  };
+}
+
+const causeOf = (s) => (model.hosts.get(s.host)?.asking ? "waiting for your login: answer in the window that asks" : s.cause ?? "");
+
+function whereOf(s, now) {
+  const parts = [hostLabel(s.host)];
+  if (s.job) parts.push(`job ${s.job.id}${s.job.node ? ` on ${s.job.nodes || s.job.node}` : ""}`);
+  if (s.job && jobWaits(s.job) && Date.parse(s.job.expectedStart) > now) parts.push(`expected to start ${clock(s.job.expectedStart)}`);
+  if (s.app === "shell" && s.state === "ready") parts.push(`tunctl ssh ${s.name}`);
+  return parts.join(" · ");
 }
 
 function drawTimeLeft(left, s, now) {
@@ -109,15 +165,9 @@ function rate(before, after) {
 const idleShown = 60_000; // ms: a pause is not yet idle time
 
 function factsOf(s, now) {
-  const list = [["Host", hostLabel(s.host)]];
-  if (s.job) {
-    list.push(["Job", `${s.job.id}${s.job.queue ? ` in ${s.job.queue}` : ""}`]);
-    if (s.job.node) list.push(["Node", s.job.nodes || s.job.node]);
-    if (jobWaits(s.job) && Date.parse(s.job.expectedStart) > now) list.push(["Expected start", clock(s.job.expectedStart)]);
-  }
+  const list = [];
+  if (s.job?.queue) list.push(["Queue", s.job.queue]);
   if (s.next) list.push(["Next job", `${s.next.id} follows`]);
-  if (s.url) list.push(["Address", s.url]);
-  else if (s.app === "shell" && s.state === "ready") list.push(["Shell", `tunctl ssh ${s.name}`]);
   const choices = Object.entries(s.with ?? {});
   if (choices.length) list.push(["Chosen", choices.map(([k, v]) => `${k} ${v}`).join(", ")]);
   const last = model.usage.get(s.name)?.at(-1);
@@ -127,11 +177,6 @@ function factsOf(s, now) {
   if (idle && jobAlive(s, now) && now - Date.parse(idle) >= idleShown) list.push(["Idle since", `${clock(idle)}, for ${duration(now - Date.parse(idle))}`]);
   else if (s.since) list.push(["Since", clock(s.since)]);
   return list;
-}
-
-function fact([term]) {
-  const value = el("dd");
-  return { root: el("div", {}, el("dt", {}, term), value), update: ([, text]) => setText(value, text) };
 }
 
 function forward() {
@@ -147,98 +192,59 @@ function forward() {
   };
 }
 
-function endpoint(session, e) {
-  const title = model.titles.get(`${session}/${e.name}`) ?? e.name;
-  const button = el("button", { type: "button", onclick: () => act(button, `open ${title}`, path(session, "open"), { endpoint: e.name }) }, `Open ${title}`);
-  return { root: button, update() {} };
-}
-
+// makeButtons are the main button, Log, and a menu with the rest.
 function makeButtons(name) {
   const make = (label, what, run) => {
     const button = el("button", { type: "button", onclick: () => run(button) }, label);
     button.setAttribute("aria-label", `${what} ${name}`);
     return button;
   };
-  const simple = (label, what, verb) => make(label, what, (b) => act(b, `${what.toLowerCase()} ${name}`, path(name, verb)));
+  const simple = (label, what, verb) => make(label, what, (b) => act(b, `${what.toLowerCase()} ${name}`, sessionPath(name, verb)));
   const session = () => model.sessions.get(name);
-  const open = simple("Open", "Open", "open");
-  open.className = "main";
   let reconnects = false; // what the button says: it never submits a job that the user did not ask for
+  const open = simple("Open", "Open", "open");
   const start = make("Start", "Start", (b) => startJob(b, session(), reconnects));
-  start.className = "main";
   const login = make("Log in…", "Log in for", (b) => act(b, `log in to ${session().host}`, `/api/hosts/${encodeURIComponent(session().host)}/login`));
-  login.className = "main";
-  const choose = make("Start with…", "Start with other choices:", (b) => startWith(b, name));
-  const copy = simple("Copy address", "Copy address of", "copy");
+  for (const button of [open, start, login]) button.className = "main";
   const log = make("Log", "Show the log of", () => { location.hash = `logs/${encodeURIComponent(name)}`; });
+  const pages = el("div", { class: "pages" });
+  const copy = simple("Copy address", "Copy address of", "copy");
+  const choose = make("Start with…", "Start with other choices:", (b) => startWith(b, session()));
   const extend = make("Extend…", "Extend", (b) => extendJob(b, session()));
+  const dismiss = simple("Dismiss", "Dismiss the failure of", "disconnect");
   const disconnect = simple("Disconnect", "Disconnect", "disconnect");
-  const end = make("End the job…", "End the job of", (b) => endJob(b, session().job, name, path(name, "end")));
+  const end = make("End the job…", "End the job of", (b) => endJob(b, session().job, name, sessionPath(name, "end")));
   end.className = "danger";
+  const more = moreMenu(`More for ${name}`, pages, copy, choose, extend, disconnect, end);
   return {
-    open,
-    rest: [login, start, choose, copy, log, extend, disconnect, end],
+    root: el("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` }, open, login, start, log, dismiss, more),
     update(s, now) {
       const settled = ["down", "ended", "failed"].includes(s.state);
       const alive = jobAlive(s, now);
       const page = s.state === "ready" && !!s.url;
-      show(open, page);
-      show(copy, page);
-      show(login, s.state === "needs-login");
-      show(start, settled);
       reconnects = s.state === "down" && alive;
       const word = reconnects ? "Reconnect" : "Start";
       setText(start, word);
       setAttribute(start, "aria-label", `${word} ${name}`);
-      show(choose, settled && !reconnects);
+      setAttribute(disconnect, "title", !alive ? "" : jobWaits(s.job) ? "The job stays in the queue" : "The job keeps running");
+      sync(pages, s.endpoints ?? [], (e) => e.name, (e) => endpoint(name, e));
+      show(open, page);
+      show(login, s.state === "needs-login");
+      show(start, settled);
       show(log, !!s.job);
+      show(dismiss, s.state === "failed" && !alive);
+      show(copy, page);
+      show(choose, settled && !reconnects);
       show(extend, alive && s.job.state === "running" && !!s.job.end);
       show(disconnect, !settled);
-      setAttribute(disconnect, "title", !alive ? "" : jobWaits(s.job) ? "The job stays in the queue" : "The job keeps running");
       show(end, alive);
+      show(more, page || settled && !reconnects || !settled || alive || !!s.endpoints?.length);
     },
   };
 }
 
-// startJob asks which job is meant, if several run under the session's name.
-async function startJob(button, s, adopt) {
-  const candidates = (s.candidates ?? []).map((j) => [j.id, `${j.id}${j.node ? ` on ${j.node}` : ""}${j.start ? `, since ${clock(j.start)}` : ""}`]);
-  let answer = {};
-  if (candidates.length) {
-    answer = await ask({
-      title: `Which job is ${s.name}?`, text: "Several jobs have its name.", yes: "Connect",
-      fields: [{ name: "job", label: "Job", value: candidates[0][0], choices: candidates }],
-    });
-  }
-  if (answer) await act(button, `${adopt ? "reconnect to" : "start"} ${s.name}`, path(s.name, "start"), { ...answer, adopt });
-}
-
-async function startWith(button, name) {
-  let choices;
-  try {
-    choices = await request(path(name, "choices"));
-  } catch (error) {
-    complain(`Could not read the choices for ${name}`, error);
-    return;
-  }
-  if (!choices.options?.length) {
-    complain(`Nothing can be chosen for ${name}`, new Error("its job script has no questions; change its section of the config instead"));
-    return;
-  }
-  const answers = await ask({
-    title: `Start ${name} with`, text: "These apply to this run only. What you leave as it is stays as in the config or the job script.", yes: "Start", presets: choices.recent ?? [],
-    fields: choices.options.map((o) => ({ name: o.name, label: o.ask || o.name, value: o.value ?? "", choices: o.choices ?? [] })),
-  });
-  if (!answers) return;
-  const changed = choices.options.filter((o) => answers[o.name] !== (o.value ?? ""));
-  await act(button, `start ${name}`, path(name, "start"), { with: Object.fromEntries(changed.map((o) => [o.name, answers[o.name]])) });
-}
-
-async function extendJob(button, s) {
-  const spans = [["1800", "30 min"], ["3600", "1 h"], ["7200", "2 h"], ["14400", "4 h"], ["28800", "8 h"], ["86400", "1 d"]];
-  const answer = await ask({
-    title: `Extend job ${s.job.id}`, text: `It ends ${clock(s.job.end)}. Many sites let only their staff extend a running job.`,
-    yes: "Ask the scheduler", fields: [{ name: "seconds", label: "How much longer?", value: "3600", choices: spans }],
-  });
-  if (answer) await act(button, `extend ${s.name}`, path(s.name, "extend"), { seconds: Number(answer.seconds) });
+function endpoint(session, e) {
+  const title = model.titles.get(`${session}/${e.name}`) ?? e.name;
+  const button = el("button", { type: "button", onclick: () => act(button, `open ${title}`, sessionPath(session, "open"), { endpoint: e.name }) }, `Open ${title}`);
+  return { root: button, update() {} };
 }

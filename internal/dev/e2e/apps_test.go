@@ -23,7 +23,7 @@ args   = ["--mem=800M", "--cpus-per-task=1", "--time=20:00"]
 // TestTheBuiltinJobsServeTheirPagesOnRealParts brings each builtin job that can run here from
 // `up` to a page in the browser, and looks at what it leaves.
 func TestTheBuiltinJobsServeTheirPagesOnRealParts(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "jupyter", "apps", "browser")
+	real.Need(t, "ssh", "slurm", "apps", "browser")
 	t.Parallel()
 	t.Run("desktop", func(t *testing.T) {
 		t.Parallel()
@@ -81,24 +81,6 @@ shinyApp(fluidPage(titlePanel("Shiny in a job"), textInput("name", "Name", "ann"
 		if s := l.status(); s.Endpoint.Exposure != api.ExposureNetwork || !strings.Contains(talk, "everyone on the cluster's network can reach it") {
 			t.Errorf("the page is at %+v, and up said:\n%s", *s.Endpoint, talk)
 		}
-		l.run("down", "--cancel")
-	})
-	t.Run("jupyter with prepare", func(t *testing.T) {
-		t.Parallel()
-		l := newQuietLaptop(t, appConfig("jupyter", `prepare = """
-mkdir -p "/tmp/env.$SLURM_JOB_ID" && cd "/tmp/env.$SLURM_JOB_ID"
-export OF_PREPARE="it's here"
-"""`))
-		l.run("up", "--no-open")
-		s := l.status()
-		base, token := l.page()
-		base = base.JoinPath("jupyter")
-		if said := kernelSays(t, base, token, `import os; print(os.environ["OF_PREPARE"], os.getcwd())`); said != "it's here /tmp/env."+s.Job.ID+"\n" {
-			t.Errorf("the kernel says %q", said)
-		}
-		tab := openTab(t)
-		tab.untilLoaded(base.JoinPath("tree").String()+"?token="+token, "the notebook's page is drawn", `document.body.innerText.includes("Running")`)
-		tab.picture(artifact(t, "jupyter-prepare.png"))
 		l.run("down", "--cancel")
 	})
 }

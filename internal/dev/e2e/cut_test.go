@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,60 +22,54 @@ import (
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
 
-	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 )
 
 const (
-	printEvery = 20 * time.Millisecond // between two lines of a cell
-	beforeCut  = 2 * time.Second       // a cell prints before the link is cut
-	afterCut   = 4 * time.Second       // and after it is back
+	cellLines = 600             // that a cell prints
+	beforeCut = 2 * time.Second // a cell prints before the connection is lost
+	afterCut  = 4 * time.Second // and after it is back
 )
 
-// countingCell is a cell that prints numbered lines, and what came of them. Its client
-// reconnects as JupyterLab's does.
+// countingCell is a cell that prints numbered lines, and what came of them in one tab. Its
+// client reconnects as JupyterLab's does.
 type countingCell struct {
-	total   int
-	printed chan struct{} // closed when the first line has come
+	channels *url.URL
+	printed  chan struct{} // closed when the first line has come
 
-	mu   sync.Mutex
-	seen map[int]time.Time // when each line came
-	lost int               // websockets that ended before the cell
-	idle bool              // the kernel says that the cell has ended
+	mu      sync.Mutex
+	session string // the tab's, for the server
+	conn    *websocket.Conn
+	rest    string            // of a line that has not come whole
+	seen    map[int]time.Time // when each line came
+	twice   int               // lines that came again
+	late    int               // lines that came after a later one
+	last    int
+	lost    int  // websockets that ended before the cell
+	idle    bool // the kernel says that the cell has ended
 }
 
-// runCountingCell prints lines in a new kernel until ctx ends or all that is to come has
-// come.
-func runCountingCell(ctx context.Context, t *testing.T, base *url.URL, token string, lasts time.Duration) (cell *countingCell, wait func()) {
+// runCountingCell prints lines of a size in a new kernel for a while, and counts them in some
+// tabs until ctx ends or all that is to come has come.
+func runCountingCell(ctx context.Context, t *testing.T, base *url.URL, token string, lasts time.Duration, size, tabs int) (cells []*countingCell, wait func()) {
 	t.Helper()
-	c := &countingCell{total: int(lasts / printEvery), printed: make(chan struct{}), seen: map[int]time.Time{}}
 	kernel := base.JoinPath("api/kernels", startKernel(ctx, t, base, token))
 	u := kernel.JoinPath("channels")
-	u.Scheme, u.RawQuery = "ws", "session_id=count&token="+token
+	u.Scheme, u.RawQuery = "ws", "token="+token
 	var reading sync.WaitGroup
-	first, err := c.connect(ctx, u, patience) // it waits for the kernel's start
-	if err != nil {
-		t.Fatal(err)
-	}
-	code := fmt.Sprintf("import time\nfor i in range(%d):\n    print(i, flush=True)\n    time.sleep(%f)\n", c.total, printEvery.Seconds())
-	if err := wsjson.Write(ctx, first, executeRequest("count", code)); err != nil {
-		t.Fatal(err)
-	}
-	reading.Go(func() {
-		for conn := first; ctx.Err() == nil; {
-			if conn != nil && c.read(ctx, conn) {
-				return
-			}
-			conn, _ = c.connect(ctx, u, 10*time.Second)
-			if conn == nil {
-				select {
-				case <-time.After(200 * time.Millisecond):
-				case <-ctx.Done():
-				}
-			}
+	for i := range tabs {
+		c := &countingCell{channels: u, session: fmt.Sprintf("tab%d", i), printed: make(chan struct{}), seen: map[int]time.Time{}, last: -1}
+		if err := c.connect(ctx, patience); err != nil { // it waits for the kernel's start
+			t.Fatal(err)
 		}
-	})
-	return c, func() {
+		cells = append(cells, c)
+		reading.Go(func() { c.readAll(ctx) })
+	}
+	code := fmt.Sprintf("import time\nfor i in range(%d):\n    print(str(i) + ' ' * %d, flush=True)\n    time.sleep(%f)\n", cellLines, size, lasts.Seconds()/cellLines)
+	if err := wsjson.Write(ctx, cells[0].conn, executeRequest("count", code)); err != nil {
+		t.Fatal(err)
+	}
+	return cells, func() {
 		reading.Wait()
 		endKernel(t, kernel, token)
 	}
@@ -96,19 +91,49 @@ func endKernel(t *testing.T, kernel *url.URL, token string) {
 	}
 }
 
-func (c *countingCell) connect(ctx context.Context, u *url.URL, limit time.Duration) (*websocket.Conn, error) {
+func (c *countingCell) connect(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	c.mu.Lock()
+	u := *c.channels
+	u.RawQuery += "&session_id=" + c.session
+	c.mu.Unlock()
 	conn, _, err := websocket.Dial(ctx, u.String(), nil) //nolint:bodyclose // the library closes it
 	if err != nil {
-		return nil, err
+		return err
 	}
-	conn.SetReadLimit(1 << 20)
-	return conn, nil
+	conn.SetReadLimit(4 << 20)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn, c.rest = conn, ""
+	return nil
+}
+
+// reload ends the tab's websocket as a person does who loads the page again.
+func (c *countingCell) reload() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session += "-reloaded"
+	_ = c.conn.CloseNow()
+}
+
+// readAll counts the lines of one websocket after another until the cell has ended.
+func (c *countingCell) readAll(ctx context.Context) {
+	for ctx.Err() == nil && !c.read(ctx) {
+		for c.connect(ctx, 10*time.Second) != nil && ctx.Err() == nil {
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
 }
 
 // read counts the lines of one websocket, and reports whether the cell has ended.
-func (c *countingCell) read(ctx context.Context, conn *websocket.Conn) bool {
+func (c *countingCell) read(ctx context.Context) bool {
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
 	defer func() { _ = conn.CloseNow() }()
 	for {
 		var msg struct {
@@ -140,33 +165,57 @@ func (c *countingCell) read(ctx context.Context, conn *websocket.Conn) bool {
 }
 
 func (c *countingCell) countLocked(text string) {
+	text, c.rest = c.rest+text, ""
 	for line := range strings.Lines(text) {
-		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
-			if len(c.seen) == 0 {
-				close(c.printed)
-			}
-			c.seen[n] = time.Now()
+		if !strings.HasSuffix(line, "\n") {
+			c.rest = line
+			return
 		}
+		n, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			continue
+		}
+		if len(c.seen) == 0 {
+			close(c.printed)
+		}
+		if _, again := c.seen[n]; again {
+			c.twice++
+		}
+		if n < c.last {
+			c.late++
+		}
+		c.seen[n], c.last = time.Now(), max(n, c.last)
 	}
 }
 
-// cutResult is what one client has received across a cut.
+// cutResult is what one tab has received of a cell during which the connection was lost.
 type cutResult struct {
-	lines, total int
-	websockets   int           // that ended
-	resumed      time.Duration // from the link's return to the next line; negative: none came
+	missing, twice, late int           // lines
+	websockets           int           // that ended
+	resumed              time.Duration // from the return to the next line; negative: none came
 }
 
 func (c *countingCell) result(restored time.Time) cutResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := cutResult{lines: len(c.seen), total: c.total, websockets: c.lost, resumed: -1}
+	r := cutResult{missing: cellLines - len(c.seen), twice: c.twice, late: c.late, websockets: c.lost, resumed: -1}
 	for _, at := range c.seen {
 		if d := at.Sub(restored); d >= 0 && (r.resumed < 0 || d < r.resumed) {
 			r.resumed = d
 		}
 	}
 	return r
+}
+
+// exact reports whether every line came, in order, once.
+func (r cutResult) exact() bool { return r.missing+r.twice+r.late == 0 }
+
+func (r cutResult) String() string {
+	next := "none"
+	if r.resumed >= 0 {
+		next = seconds(r.resumed)
+	}
+	return fmt.Sprintf("%d | %d | %d | %d | %s", r.missing, r.twice, r.late, r.websockets, next)
 }
 
 // cutter is a notebook on a laptop that is reached by tunctl and, beside that, by
@@ -177,15 +226,22 @@ type cutter struct {
 	token       string
 }
 
-func newCutter(t *testing.T) *cutter {
+func newCutter(t *testing.T, host string) *cutter {
 	t.Helper()
-	c := &cutter{laptop: newLaptop(t, notebookConfig)}
+	c := &cutter{laptop: newLaptop(t, strings.Replace(notebookConfig, "lab-login", host, 1))}
+	if host == codeHost {
+		c.loginWithCode(host)
+	}
 	c.run("up", "--no-open")
 	c.base, c.token = c.page()
 	return c
 }
 
-// startPlain starts `ssh -N -L`.
+// codeHost is the server that asks for a one-time code.
+const codeHost = "lab-otp"
+
+// startPlain starts `ssh -N -L` as people do who want to keep it: it notices a dead
+// connection, and is started again when it has ended.
 func (c *cutter) startPlain() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -195,12 +251,19 @@ func (c *cutter) startPlain() {
 	local := l.Addr().String()
 	_ = l.Close()
 	at := c.status().Endpoint
-	cmd := exec.CommandContext(c.t.Context(), "ssh", "-F", c.lab.SSHConfig(), "-N", "-o", "ExitOnForwardFailure=yes",
-		"-L", fmt.Sprintf("%s:%s:%d", local, at.Host, at.Port), "lab-login")
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			_ = exec.CommandContext(ctx, "ssh", "-F", c.lab.SSHConfig(), "-N", "-o", "ExitOnForwardFailure=yes", "-o", "ConnectTimeout=10",
+				"-o", "ServerAliveInterval=15", "-L", fmt.Sprintf("%s:%s:%d", local, at.Host, at.Port), "lab-login").Run()
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	})
+	c.t.Cleanup(func() { cancel(); running.Wait() })
 	c.plain = &url.URL{Scheme: "http", Host: local, Path: "/"}
 	for began := time.Now(); fetch(c.plain, c.token, patience) != nil; pause(c.t, 100*time.Millisecond) {
 		if time.Since(began) > patience {
@@ -209,23 +272,43 @@ func (c *cutter) startPlain() {
 	}
 }
 
-// cut takes the Wi-Fi away for a while, during a cell that prints all the time. With
-// roam, the laptop has another address afterwards.
-func (c *cutter) cut(off time.Duration, roam bool) (by map[string]cutResult) {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), off+patience)
-	defer cancel()
+// outage is how the connection is lost while a cell prints, and what the cell prints.
+type outage struct {
+	name   string
+	happen func(c *cutter, tabs []*countingCell) // from the loss to the return
+	off    time.Duration                         // how long it takes, about
+	host   string                                // another than lab-login
+	size   int                                   // of a line, besides its number
+	tabs   int                                   // more than one
+}
+
+// ways are how the page is reached.
+func (c *cutter) ways() map[string]*url.URL {
 	ways := map[string]*url.URL{"tunctl": c.base}
-	if !roam {
+	if c.plain != nil {
 		ways["ssh -L"] = c.plain
 	}
-	cells, waits := map[string]*countingCell{}, []func(){}
-	for name, at := range ways {
-		cell, wait := runCountingCell(ctx, c.t, at, c.token, beforeCut+off+afterCut)
-		cells[name] = cell
-		waits = append(waits, wait)
+	return ways
+}
+
+// lose lets an outage happen during a cell that prints all the time.
+func (c *cutter) lose(o outage) (by map[string]cutResult) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), o.off+patience)
+	defer cancel()
+	all, waits := map[string]*countingCell{}, []func(){}
+	var tabs []*countingCell
+	for way, at := range c.ways() {
+		cells, wait := runCountingCell(ctx, c.t, at, c.token, beforeCut+o.off+afterCut, o.size, max(1, o.tabs))
+		for i, cell := range cells {
+			if i > 0 {
+				way += ", second tab"
+			}
+			all[way] = cell
+		}
+		tabs, waits = append(tabs, cells...), append(waits, wait)
 	}
-	for _, cell := range cells {
+	for _, cell := range tabs {
 		select {
 		case <-cell.printed:
 		case <-ctx.Done():
@@ -233,99 +316,127 @@ func (c *cutter) cut(off time.Duration, roam bool) (by map[string]cutResult) {
 		}
 	}
 	pause(c.t, beforeCut)
-	if roam {
-		c.lab.Roam()
-	}
-	c.lab.Cut("wifi")
-	pause(c.t, off)
-	c.lab.Restore("wifi")
+	o.happen(c, tabs)
 	restored := time.Now()
 	for _, wait := range waits {
 		wait()
 	}
 	by = map[string]cutResult{}
-	for name, cell := range cells {
-		by[name] = cell.result(restored)
+	for way, cell := range all {
+		by[way] = cell.result(restored)
 	}
 	return by
+}
+
+// cut is an outage of the network, for a time.
+func cut(what string, off time.Duration) func(*cutter, []*countingCell) {
+	return func(c *cutter, _ []*countingCell) {
+		c.lab.Cut(what)
+		pause(c.t, off)
+		c.lab.Restore(what)
+	}
+}
+
+// roam is a lost Wi-Fi after which the laptop has another address.
+func roam(off time.Duration) func(*cutter, []*countingCell) {
+	return func(c *cutter, _ []*countingCell) {
+		c.lab.Cut("wifi")
+		pause(c.t, off)
+		c.lab.Restore("wifi")
+		c.lab.Roam()
+	}
 }
 
 func TestALostWiFiLosesNoOutput(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
 	t.Parallel()
-	c := newCutter(t)
-	c.startPlain()
-	for name, r := range c.cut(10*time.Second, false) {
-		t.Logf("%s: %d of %d lines, the next one %v after the link was back", name, r.lines, r.total, r.resumed)
-		if r.lines < r.total || r.websockets > 0 {
-			t.Errorf("%s received %d of %d lines and lost %d websockets", name, r.lines, r.total, r.websockets)
+	c := newCutter(t, "lab-login")
+	for way, r := range c.lose(outage{happen: cut("wifi", 5*time.Second), off: 5 * time.Second}) {
+		t.Logf("%s: lines missing, twice, late | websockets lost | next line: %v", way, r)
+		if !r.exact() || r.websockets > 0 {
+			t.Errorf("%s: %+v", way, r)
 		}
 	}
 }
 
-// TestWhatALostWiFiCosts measures what a notebook's page receives when the Wi-Fi goes for
-// a while. TUNCTL_CUTS says how often each is repeated.
-func TestWhatALostWiFiCosts(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "jupyter")
-	runs, _ := strconv.Atoi(os.Getenv("TUNCTL_CUTS"))
-	if runs == 0 {
-		t.Skip("measures for an hour with TUNCTL_CUTS=10")
+// outages are those of the campaign.
+func outages() []outage {
+	var list []outage
+	for _, off := range []time.Duration{5 * time.Second, 20 * time.Second, 80 * time.Second, 2 * time.Minute, 10 * time.Minute} {
+		list = append(list,
+			outage{name: "the Wi-Fi is off for " + short(off), happen: cut("wifi", off), off: off},
+			outage{name: "the network is silent for " + short(off), happen: cut("silent", off), off: off},
+			outage{name: "another address after " + short(off), happen: roam(off), off: off})
 	}
+	const long = 2 * time.Minute
+	return append(list,
+		outage{name: "20 times another address in a row", off: 100 * time.Second, happen: func(c *cutter, _ []*countingCell) {
+			for range 20 {
+				roam(time.Second)(c, nil)
+				pause(c.t, 4*time.Second)
+			}
+		}},
+		outage{name: "the login node is frozen for 1m", off: time.Minute, happen: func(c *cutter, _ []*countingCell) {
+			c.lab.FreezeListener("lab-login")
+			c.lab.FreezeConns("lab-login")
+			pause(c.t, time.Minute)
+			c.lab.ContListener("lab-login")
+			c.lab.ContConns("lab-login")
+		}},
+		outage{name: "sshd is restarted, and its connections end", off: time.Second, happen: func(c *cutter, _ []*countingCell) {
+			c.lab.StopSSHD("lab-login")
+			c.lab.KillConns("lab-login")
+			pause(c.t, time.Second)
+			c.lab.StartSSHD("lab-login")
+		}},
+		outage{name: "a one-time code is needed, and comes after 20s", host: codeHost, off: 20 * time.Second, happen: func(c *cutter, _ []*countingCell) {
+			c.lab.KillConns(codeHost)
+			pause(c.t, 20*time.Second)
+			c.loginWithCode(codeHost)
+		}},
+		outage{name: "20 MB are printed, another address after 2m", size: 34_000, happen: roam(long), off: long},
+		outage{name: "two tabs, another address after 20s", tabs: 2, happen: roam(20 * time.Second), off: 20 * time.Second},
+		outage{name: "two tabs, another address after 2m", tabs: 2, happen: roam(long), off: long},
+		outage{name: "the page is loaded again during 20s, another address", off: 20 * time.Second, happen: func(c *cutter, tabs []*countingCell) {
+			c.lab.Cut("wifi")
+			pause(c.t, 10*time.Second)
+			for _, tab := range tabs {
+				tab.reload()
+			}
+			pause(c.t, 10*time.Second)
+			c.lab.Restore("wifi")
+			c.lab.Roam()
+		}})
+}
+
+// TestWhatALostConnectionCosts measures what a notebook's page receives of a cell when the
+// connection is lost, and writes a table of it.
+func TestWhatALostConnectionCosts(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	if os.Getenv("TUNCTL_CUTS") == "" {
+		t.Skip("measures for half an hour with TUNCTL_CUTS=1")
+	}
+	list := outages()
+	rows := make([]string, len(list))
 	t.Run("measure", func(t *testing.T) {
-		for name, roam := range map[string]bool{"the same address": false, "another address": true} {
-			t.Run(name, func(t *testing.T) {
+		for i, o := range list {
+			t.Run(o.name, func(t *testing.T) {
 				t.Parallel()
-				c := newCutter(t)
-				if !roam {
+				c := newCutter(t, cmp.Or(o.host, "lab-login"))
+				if o.host == "" {
 					c.startPlain()
 				}
-				offs := []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, time.Minute}
-				all := map[string][]cutResult{}
-				for range runs {
-					for _, off := range offs {
-						for way, r := range c.cut(off, roam) {
-							key := fmt.Sprintf("| %s | %4s | %s |", name, short(off), way)
-							t.Logf("%s %+v", key, r)
-							all[key] = append(all[key], r)
-						}
-						c.until("ready", is(api.SessionReady))
-					}
-					text := cutTable(all) // so far
-					t.Logf("\n%s", text)
-					if err := os.WriteFile(artifact(t, "cuts "+name+".md"), []byte(text), 0o644); err != nil {
-						t.Error(err)
-					}
+				by := c.lose(o)
+				for _, way := range slices.Sorted(maps.Keys(by)) {
+					rows[i] += fmt.Sprintf("| %s | %s | %v |\n", o.name, way, by[way])
 				}
+				t.Logf("\n%s", rows[i])
 			})
 		}
 	})
-}
-
-// cutTable is what came of cuts by network, length and way, in Markdown.
-func cutTable(all map[string][]cutResult) string {
-	table := "| afterwards | off | way | runs | complete | lines | websockets lost | next line: median | slowest |\n|---|---|---|---|---|---|---|---|---|\n"
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		table += key + cutCells(all[key]) + "\n"
+	text := "| what happened | way | lines missing | twice | late | websockets lost | next line |\n|---|---|---|---|---|---|---|\n" + strings.Join(rows, "")
+	t.Logf("\n%s", text)
+	if err := os.WriteFile(artifact(t, "cuts.md"), []byte(text), 0o644); err != nil {
+		t.Error(err)
 	}
-	return table
-}
-
-func cutCells(results []cutResult) string {
-	var got, total, complete, websockets int
-	var resumed []time.Duration
-	for _, r := range results {
-		got, total, websockets = got+r.lines, total+r.total, websockets+r.websockets
-		if r.lines == r.total {
-			complete++
-		}
-		if r.resumed >= 0 {
-			resumed = append(resumed, r.resumed)
-		}
-	}
-	slices.Sort(resumed)
-	median, slowest := "–", "–"
-	if n := len(resumed); n > 0 {
-		median, slowest = seconds(resumed[n/2]), seconds(resumed[n-1])
-	}
-	return fmt.Sprintf(" %d | %d | %d of %d | %d | %s | %s |", len(results), complete, got, total, websockets, median, slowest)
 }

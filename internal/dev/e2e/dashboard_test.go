@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,50 +27,29 @@ type view struct {
 	ctx     context.Context
 	l       *laptop
 	dir     string
-	address string // of the dashboard, "http://127.0.0.1:40123/"
+	address string // of the first page, "http://NAME.localhost:27123/"
 	browser *chromium.Browser
 	page    *chromium.Page
 	opened  int // how many pages the program has opened
 }
 
-// withoutTerminal runs `tunctl dashboard` as a desktop does. Its end is a Ctrl-C.
-func withoutTerminal(t *testing.T) func(cmd *exec.Cmd) (end func()) {
-	return func(cmd *exec.Cmd) func() {
-		said := &bytes.Buffer{}
-		cmd.Stderr = said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return func() {
-			_ = cmd.Process.Signal(os.Interrupt)
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("tunctl dashboard: %v\n%s", err, said)
-			}
-		}
-	}
-}
-
 // openDashboard runs `tunctl dashboard`, whose browser is a script that notes each address,
 // and opens what that got in a browser which takes evil.example for this computer.
-func openDashboard(t *testing.T, l *laptop, start func(cmd *exec.Cmd) (end func())) *view {
+func openDashboard(t *testing.T, l *laptop) *view {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience) // the test's own ends before its cleanups
+	t.Cleanup(cancel)
 	v := &view{t: t, ctx: ctx, l: l, dir: t.TempDir()}
 	for name, script := range map[string]string{
-		"browser": "#!/bin/sh\necho \"$1\" >>'%s/links'\n",
-		"xclip":   "#!/bin/sh\ncat >'%s/clipboard'\n",
+		"browser": "#!/bin/sh\necho \"$1\" >>'%[1]s/links'\n",
+		"xclip":   "#!/bin/sh\ncat >'%[1]s/clipboard'\n",
+		// A terminal window of the desktop: it runs what it is given in a terminal that the test has.
+		"x-terminal-emulator": "#!/bin/sh\necho \"$@\" >>'%[1]s/windows'\n",
 	} {
 		if err := testprogram.Write(filepath.Join(v.dir, name), fmt.Appendf(nil, script, v.dir)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := l.commandIn(ctx, "dashboard")
-	cmd.Env = append(slices.Clone(l.env), "BROWSER="+filepath.Join(v.dir, "browser"), "DISPLAY=:none", "PATH="+v.dir+":"+os.Getenv("PATH"))
-	end := start(cmd)
-	t.Cleanup(func() {
-		end()
-		cancel()
-	})
 	var err error
 	if v.browser, err = chromium.Start("--host-resolver-rules=MAP evil.example 127.0.0.1"); err != nil {
 		t.Fatal(err)
@@ -81,13 +59,28 @@ func openDashboard(t *testing.T, l *laptop, start func(cmd *exec.Cmd) (end func(
 			t.Error(err)
 		}
 	})
-	v.page = v.newTab(v.nextLink())
-	v.until(live)
+	v.page = v.openPage()
 	v.must(v.page.Evaluate(ctx, `location.href`, &v.address))
 	if strings.Contains(v.address, "#") {
 		t.Errorf("the one-time value stays in the address: %s", v.address)
 	}
 	return v
+}
+
+// openPage runs `tunctl dashboard`, which ends once its page is in the browser.
+func (v *view) openPage() *chromium.Page {
+	v.t.Helper()
+	cmd := v.l.commandIn(v.ctx, "dashboard")
+	cmd.Env = append(slices.Clone(v.l.env), "BROWSER="+filepath.Join(v.dir, "browser"), "DISPLAY=:none", "PATH="+v.dir+":"+os.Getenv("PATH"))
+	said := &bytes.Buffer{}
+	cmd.Stderr = said
+	v.must(cmd.Start())
+	page := v.newTab(v.nextLink())
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "opened the dashboard") {
+		v.t.Errorf("tunctl dashboard: %v\n%s", err, said)
+	}
+	v.must(page.Until(v.ctx, live))
+	return page
 }
 
 // live says that the page has the agent's events.
@@ -132,9 +125,9 @@ func (v *view) until(condition string) {
 	v.must(v.page.Until(v.ctx, condition))
 }
 
-// button is the visible button with this accessible name.
+// button is the button with this accessible name, visible or in a menu that is closed.
 func button(name string) string {
-	return fmt.Sprintf(`[...document.querySelectorAll("button")].find((b) => (b.getAttribute("aria-label") ?? b.textContent) === %q && b.checkVisibility())`, name)
+	return fmt.Sprintf(`[...document.querySelectorAll("button")].find((b) => (b.getAttribute("aria-label") ?? b.textContent) === %q && (b.checkVisibility() || b.closest("[popover]") && !b.hidden))`, name)
 }
 
 // click presses a button as soon as it is there.
@@ -202,27 +195,29 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
 	t.Parallel()
 	l := newQuietLaptop(t, notebookNamed("on-the-dashboard"))
-	v := openDashboard(t, l, withoutTerminal(t))
+	v := openDashboard(t, l)
 	v.loadAxe()
-	v.shows("#cards .state", "Not running")
+	v.shows("#rest .state", "Not running")
 	v.examine("before the start")
-	v.tabsThrough("Skip to the content", "Overview", "Logs", "History", "Start jupyter", "Start with other choices: jupyter")
+	v.tabsThrough("Skip to the content", "Overview", "Jobs", "Logs", "History", "Start jupyter", "More for jupyter")
 
 	// Start with another choice, by the keyboard.
+	v.must(v.page.Press(v.ctx, "Enter"))
+	v.tabsThrough("Start with other choices: jupyter")
 	v.must(v.page.Press(v.ctx, "Enter"))
 	v.until(`document.getElementById("dialog").open`)
 	v.examine("the dialog of choices")
 	v.picture("dashboard-choices.png")
 	v.must(v.page.Evaluate(v.ctx, `[...document.querySelectorAll("#dialog-fields label")].find((l) => l.textContent.toLowerCase().includes("hour")).querySelector("input, select").value = "1"`, nil))
-	v.click("Start")
+	v.must(v.page.Press(v.ctx, "Enter"))
 	v.shows("#cards .state", "Ready")
 	s := l.status()
 	if s.With["hours"] != "1" {
 		t.Errorf("the session was started with %v", s.With)
 	}
-	v.shows("#cards dl", s.Job.Node)
+	v.shows("#cards .about", s.Job.Node)
 	v.shows("#cards .bar .text", "left, ends")
-	v.shows("#jobs", s.Job.ID)
+	v.must(v.page.Evaluate(v.ctx, `document.querySelectorAll("details").forEach((d) => { d.open = true; })`, nil))
 	v.shows("#hosts", "SSH key")
 	v.shows("#cards .spark figcaption", "CPU")
 	v.examine("a ready session")
@@ -244,9 +239,9 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	notebook := v.newTab(v.nextLink())
 	v.must(notebook.Until(v.ctx, `document.readyState === "complete" && (document.title.includes("Home") || document.title.includes("Jupyter"))`))
 	v.must(v.page.Front(v.ctx))
-	v.shows("#notices", "Opened jupyter")
+	v.shows("[data-session=jupyter] .result", "Opened jupyter")
 	v.click("Copy address of jupyter")
-	v.shows("#notices", "Copied the address of jupyter")
+	v.shows("[data-session=jupyter] .result", "Copied the address of jupyter")
 	copied, err := os.ReadFile(filepath.Join(v.dir, "clipboard"))
 	if err != nil || !strings.Contains(string(copied), token) {
 		t.Errorf("copied is %q, %v", copied, err)
@@ -274,7 +269,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	v.click("Extend jupyter")
 	v.examine("the dialog of an extension")
 	v.click("Ask the scheduler")
-	v.shows("#errors", "Could not extend jupyter")
+	v.shows("[data-session=jupyter] .result", "Could not extend job "+s.Job.ID)
 	v.examine("an error")
 
 	v.click("Disconnect jupyter")
@@ -296,7 +291,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	}
 	v.click("End the job of jupyter")
 	v.click("End the job")
-	v.shows("#cards .state", "Not running")
+	v.shows("#rest .state", "Not running")
 	l.lab.WaitJob(s.Job.ID, "CANCELLED", "")
 
 	v.must(v.page.Evaluate(v.ctx, `location.hash = "history"`, nil))
@@ -334,8 +329,8 @@ func (v *view) showsWhatTheLabLacks() {
 	v.shows("#cards dl", ", for 12 min")
 	v.shows("#hosts", "3 of 8 SSH sessions in use")
 	v.shows("#hosts", "in 1 h 35 min")
-	v.shows("#balances .attention", "/home: 48.7 of 50 GB used")
-	v.shows("#balances", "/scratch: 1,200 files used")
+	v.shows("#hosts .attention", "/home: 48.7 of 50 GB used")
+	v.shows("#hosts", "/scratch: 1,200 files used")
 	v.examine("GPUs, balances and a certificate")
 	v.shows("#cards .spark figcaption", "80 %, 95 · 65")
 	v.picture("dashboard-gpus.png")
@@ -379,10 +374,16 @@ func (v *view) refusesTheNotebook(notebook *chromium.Page) {
 	}
 }
 
+// reboundAddress is the dashboard's port by a foreign name.
+func reboundAddress(address string) string {
+	_, port, _ := strings.Cut(strings.TrimPrefix(address, "http://"), ":")
+	return "http://evil.example:" + port
+}
+
 // refusesARebindingName loads the dashboard by a foreign name that leads to this computer.
 func (v *view) refusesARebindingName() {
 	v.t.Helper()
-	rebound := v.newTab(strings.Replace(v.address, "127.0.0.1", "evil.example", 1))
+	rebound := v.newTab(reboundAddress(v.address))
 	var text string
 	v.must(rebound.Until(v.ctx, `document.readyState === "complete"`))
 	v.must(rebound.Evaluate(v.ctx, `document.body.innerText`, &text))
@@ -409,82 +410,60 @@ func (v *view) hidesBehind(other *chromium.Page) {
 	v.until(`window.requested.includes("/api/events?usage=1")`)
 }
 
-func TestAPageOfTheDashboardThatTunctlDidNotOpenSaysHowToGetOne(t *testing.T) {
+func TestADashboardThatIsDeadLooksDead(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "browser")
 	t.Parallel()
-	v := openDashboard(t, newQuietLaptop(t, notebookConfig), withoutTerminal(t))
-	first := v.page
-	v.page = v.newTab(v.address) // in a tab of its own, as a person types it
-	v.shows("#locked", "tunctl dashboard")
-	v.loadAxe()
-	v.examine("a locked page")
-	v.picture("dashboard-locked.png")
-	v.page = v.newTab(v.address + "#ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	v.shows("#locked", "was used already or is too old")
-	v.page = first
+	v := openDashboard(t, newQuietLaptop(t, notebookConfig))
+	used := v.newTab(v.address) // in a tab of its own, as a person types it
+	v.must(used.Until(v.ctx, `document.body.textContent.includes("This page needs a new address")`))
 	v.must(v.page.Front(v.ctx))
 	v.must(v.page.Evaluate(v.ctx, `location.reload()`, nil))
 	v.until(live)
 
-	// Without the agent, the page says so and can start one.
 	v.l.run("agent", "stop")
-	v.shows("#link", "The agent is not running")
-	v.click("Start tunctl")
-	v.until(live)
+	v.shows("#needs", "has stopped")
+	v.shows("#link", "Stopped, last known ")
+	v.until(`document.querySelector("[aria-label='Start jupyter']").matches(":disabled")`)
+	v.loadAxe()
+	v.examine("a dead page")
+	first := v.page
+	v.page = v.openPage() // another server: the first page stays as it is
+	v.must(v.page.Evaluate(v.ctx, `fetch("/").then((r) => r.status)`, nil))
+	v.page = first
+	v.must(v.page.Front(v.ctx))
+	v.shows("#needs", "The dashboard has stopped")
+	v.must(v.page.Evaluate(v.ctx, `location.reload()`, nil))
+	v.shows("h1", "This page needs a new address")
 	if problems := v.page.Problems(); len(problems) > 0 {
 		t.Errorf("the page has problems: %q", problems)
 	}
 }
 
-func TestReconnectInTheDashboardSubmitsNothing(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "browser")
-	t.Parallel()
-	l := newQuietLaptop(t, notebookNamed("reconnected"))
-	v := openDashboard(t, l, withoutTerminal(t))
-	l.run("up", "jupyter", "--no-open")
-	job := l.status().Job.ID
-	l.run("down", "jupyter")
-	l.lab.Cancel(job) // by another than tunctl
-	l.lab.WaitJob(job, "CANCELLED", "")
-	v.click("Reconnect jupyter")
-	v.shows("#cards .state", "Ended")
-	v.shows("#cards", "job "+job)
-	v.click("Start jupyter")
-	v.shows("#cards .state", "Ready")
-	if s := l.status(); s.Job.ID == job {
-		t.Errorf("the session has job %s, which was cancelled", job)
-	}
-}
-
-func TestALoginCausedByTheDashboardIsAskedInItsTerminal(t *testing.T) {
+func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "browser")
 	t.Parallel()
 	l := newQuietLaptop(t, "[session.jupyter]\nhost = \"lab-pass\"\nforward = [\"PORT:login1:22\"]\n")
-	var k *ptytest.Program
-	v := openDashboard(t, l, func(cmd *exec.Cmd) func() {
-		k = ptytest.Start(t, cmd)
-		return func() {
-			k.Type("\x03")
-			if code, out := k.End(); code != 0 {
-				t.Errorf("tunctl dashboard ended with %d:\n%s", code, out)
-			}
-		}
-	})
+	v := openDashboard(t, l)
 	v.click("Start jupyter")
-	v.shows(".needs", "Answer in the terminal that runs tunctl dashboard")
-	v.shows("#hosts", "It asks for your password")
+	v.shows("#cards .state", "Login needed")
 	v.loadAxe()
 	v.examine("a login")
 	v.picture("dashboard-login.png")
+	v.click("Log in for jupyter")
+	v.shows("[data-session=jupyter] .result", "terminal window")
+	window, err := os.ReadFile(filepath.Join(v.dir, "windows"))
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(window)), "login lab-pass") {
+		t.Fatalf("the window runs %q, %v", window, err)
+	}
+	k := ptytest.Start(t, l.commandIn(v.ctx, "login", "lab-pass")) // as the window does
 	k.Expect("lab-pass")
 	k.AnswerHidden(real.Password)
 	v.shows("#cards .state", "Ready")
+	if code, out := k.End(); code != 0 {
+		t.Errorf("tunctl login ended with %d:\n%s", code, out)
+	}
 	v.click("Log out of lab-pass")
 	v.shows("#cards .state", "Login needed")
-	v.click("Log in to lab-pass")
-	k.Expect("lab-pass")
-	k.AnswerHidden(real.Password)
-	v.shows("#cards .state", "Ready")
 	if all := v.text(`document.documentElement.outerHTML`); strings.Contains(all, real.Password) {
 		t.Error("the page has the password")
 	}

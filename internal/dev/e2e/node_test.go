@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -134,38 +133,4 @@ func prefix(a, b []byte) int {
 		}
 	}
 	return min(len(a), len(b))
-}
-
-const loopbackConfig = `
-[session.jupyter]
-host   = "lab-login"
-job    = "jupyter-loopback"
-submit = "~/jupyter-loopback.sh"
-local  = PORT
-`
-
-func TestANotebookOnItsNodesLoopbackIsReached(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "jupyter")
-	t.Parallel()
-	l := newLaptop(t, loopbackConfig)
-	_, talk := l.run("up", "--no-open")
-	t.Logf("what a person sees:\n%s", talk)
-	s := l.status()
-	if s.Endpoint == nil || s.Endpoint.Reach != api.ReachNode {
-		t.Fatalf("status: %+v", s)
-	}
-	base, token := l.page()
-	answersWithToken(t, base, token)
-	kernelRuns(t, base, token)
-
-	l.lab.Cut("wifi")
-	l.until("reconnecting", is(api.SessionReconnecting))
-	l.lab.Restore("wifi")
-	if err := fetch(base, token, patience); err != nil {
-		t.Errorf("after the link was cut: %v", err)
-	}
-	l.run("down", "--cancel")
-	if log := l.agentLog(); !strings.Contains(log, "connected to the node") {
-		t.Error("the agent did not get onto the node")
-	}
 }

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,7 +39,7 @@ func notebookNamed(name string) string {
 const blocker = "#!/bin/bash\n#SBATCH --exclusive --nodes=2 --time=10:00 --output=/dev/null\nsleep 600\n"
 
 func TestTheCoursesNotebookOnRealParts(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "jupyter", "browser")
+	real.Need(t, "ssh", "slurm", "jupyter")
 	t.Parallel()
 	l := newLaptop(t, notebookConfig)
 	first := l.lab.Submit(blocker)
@@ -72,7 +70,7 @@ func TestTheCoursesNotebookOnRealParts(t *testing.T) {
 	base, token := l.page()
 	answersWithToken(t, base, token)
 	kernelRuns(t, base, token)
-	browserOpens(t, base, token)
+	l.bundleIsClean()
 
 	l.lab.Cancel(s.Job.ID)
 	ended, _ := l.until("ended", is(api.SessionEnded))
@@ -200,44 +198,6 @@ func startKernel(ctx context.Context, t *testing.T, base *url.URL, token string)
 		t.Fatalf("no kernel: %s, %v", res.Status, err)
 	}
 	return kernel.ID
-}
-
-// browserOpens opens the page in Chromium and keeps a picture of it.
-func browserOpens(t *testing.T, base *url.URL, token string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	u := *base
-	u.RawQuery = "token=" + token
-	chromium := func(args ...string) []byte {
-		cmd := exec.CommandContext(ctx, "chromium", append([]string{
-			"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-			"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + t.TempDir(),
-			"--window-size=1000,700", "--virtual-time-budget=8000", u.String(),
-		}, args...)...)
-		cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("chromium: %v\n%s", err, said.Bytes())
-		}
-		return out
-	}
-	dom := chromium("--dump-dom")
-	if !bytes.Contains(dom, []byte("jupyterlab")) && !bytes.Contains(dom, []byte("notebook_list")) {
-		t.Errorf("the page in the browser is no notebook:\n%.600s", dom)
-	}
-	// Chromium takes the picture when its virtual time is over, painted or not.
-	picture := artifact(t, "notebook.png")
-	for painted := false; !painted; {
-		chromium("--screenshot=" + picture)
-		info, err := os.Stat(picture)
-		if err != nil {
-			t.Fatalf("no picture of the page: %v", err)
-		}
-		painted = info.Size() >= 5000
-	}
 }
 
 // nothingLeft checks that a session that was taken down with its job is gone.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -75,34 +74,6 @@ func siteConfig(site string, answers ...string) string {
 	}
 	return "[host.lab-login]\nsite = \"" + site + "\"\n\n[session.jupyter]\nhost = \"lab-login\"\nlocal = PORT\nsubmit = \"builtin:jupyter\"\n" +
 		"args = [" + strings.Join(words, ", ") + "]\nwith = { " + strings.Join(answers, ", ") + " }\n"
-}
-
-func TestTheJobsOfSitesServeARealNotebook(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "jupyter")
-	t.Parallel()
-	for _, x := range []struct{ site, config string }{
-		{"narval", siteConfig("narval", `account = "proj1"`, `modules = ""`)},
-		{"sdumont", siteConfig("sdumont", `folder = "/home/hpcuser"`, `partition = "normal"`)},
-		{"m3", siteConfig("m3", `account = "proj1"`, `gpus = 0`)},
-		{"slurm", siteConfig("slurm", `hours = 1`)},
-	} {
-		t.Run(x.site, func(t *testing.T) {
-			l := newQuietLaptop(t, x.config)
-			out, talk := l.run("up", "--no-open")
-			t.Logf("what a person sees:\n%s%s", talk, out)
-			if got := strings.TrimSpace(out); !strings.HasPrefix(got, fmt.Sprintf("http://localhost:%d/jupyter/", l.port)) {
-				t.Errorf("up printed %q: not the session's own base", got)
-			}
-			s := l.status()
-			base, token := l.page()
-			base = base.JoinPath("jupyter")
-			answersWithToken(t, base, token)
-			kernelRuns(t, base, token)
-			tokenIsPrivate(t, l, s.Job.ID, token)
-			l.run("down", "--cancel")
-			l.lab.WaitJob(s.Job.ID, "CANCELLED", "COMPLETED", "")
-		})
-	}
 }
 
 // tokenIsPrivate looks for the token where others could see it.

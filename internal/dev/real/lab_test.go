@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,9 @@ import (
 
 	"go.uber.org/goleak"
 )
+
+// patience bounds the waits for what must come; none is meant to take it.
+const patience = 2 * time.Minute
 
 // holdLab makes a process of this test binary one that starts a lab of this name,
 // says how that went, and waits to be killed.
@@ -147,8 +151,23 @@ func TestLabLeavesNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lab := &Lab{t, c}
+	isClosed(t, lab)
 	_, submitted := c.Submit("#!/bin/sh\nsleep 600\n")
-	if err := cmp.Or(submitted, c.Delay(10*time.Millisecond, 0), c.Cut("silent"), c.Crash("cn01"), c.Boot("cn01")); err != nil {
+	const rtt = 300 * time.Millisecond
+	if err := cmp.Or(submitted, c.Delay(rtt, 0)); err != nil {
+		t.Error(err)
+	}
+	began := time.Now()
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(lab.NodeAddr("login1"), "22"), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if took := time.Since(began); took < rtt {
+		t.Errorf("a connection took %v with a round trip of %v", took, rtt)
+	}
+	if err := cmp.Or(c.Cut("silent"), c.Crash("cn01"), c.Boot("cn01")); err != nil {
 		t.Error(err)
 	}
 	f := footprintOf(t, "leaves-nothing")
@@ -163,9 +182,32 @@ func TestLabLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// isClosed checks that a laptop gets no further than to the login nodes, and a jump host to
+// where it leads.
+func isClosed(t *testing.T, lab *Lab) {
+	t.Helper()
+	for _, node := range []string{"cn01", "cn02", "ctl"} {
+		addr := net.JoinHostPort(lab.NodeAddr(node), "22")
+		if conn, err := net.DialTimeout("tcp", addr, 500*time.Millisecond); err == nil {
+			_ = conn.Close()
+			t.Errorf("the laptop reaches %s at %s", node, addr)
+		}
+	}
+	out, err := run("", "ssh", "-F", lab.SSHConfig(), "-W", lab.NodeAddr("login1")+":22", "lab-jump")
+	if err == nil || !strings.Contains(err.Error(), "administratively prohibited") {
+		t.Errorf("forwarding through lab-jump to elsewhere: %q, %v", out, err)
+	}
+}
+
 func TestKilledOwnerTakesTheLabAlong(t *testing.T) {
 	Need(t, "ssh", "slurm")
 	owner, f := hold(t, "killed-owner")
+	if c, err := Up("killed-owner", false, Options{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second lab of the same name: %v", err)
+		if err == nil {
+			_ = c.Down()
+		}
+	}
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -197,39 +239,4 @@ func TestNextLabClearsWhatAKilledKeeperLeft(t *testing.T) {
 	if left := f.left(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-}
-
-func TestTwoLabsStandSideBySide(t *testing.T) {
-	t.Parallel()
-	one := Start(t)
-	two, err := Up("side-by-side", false, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := two.Down(); err != nil {
-			t.Error(err)
-		}
-	}()
-	for _, lab := range []*Lab{one, {t, two}} {
-		id := lab.Submit("#!/bin/sh\nsleep 600\n")
-		lab.WaitJob(id, "RUNNING")
-		connect(t, lab, "lab-login")
-	}
-	if one.NodeAddr("login1") == two.plan.main(nodes[1]).String() {
-		t.Error("both have the same addresses")
-	}
-}
-
-func TestLabOfANameIsStartedOnce(t *testing.T) {
-	Need(t, "ssh", "slurm")
-	t.Parallel()
-	owner, _ := hold(t, "only-once")
-	if c, err := Up("only-once", false, Options{}); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a second lab of the same name: %v", err)
-		if err == nil {
-			_ = c.Down()
-		}
-	}
-	_ = owner.Process.Kill()
 }

@@ -4,7 +4,6 @@ package realjobs
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,44 +11,6 @@ import (
 	"tunctl/internal/dev/real"
 	"tunctl/jobwatch"
 )
-
-func TestEndsAreToldWithoutAccountingUnderARealSlurm(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	failed := f.watch(f.submit("exit 7\n").ID)
-	if job := f.awaitState(failed, api.JobFailed); job.Exit == nil || *job.Exit != 7 || !strings.Contains(job.Hint, "status 7") {
-		t.Errorf("failed %+v", job)
-	}
-	noFolder := f.watch(f.submit("true\n", "--output=/nowhere/at/all.log").ID)
-	if job := f.awaitState(noFolder, api.JobFailed); !strings.Contains(job.Hint, "output file") {
-		t.Errorf("without a folder for its log %+v", job)
-	}
-	finished := f.submit("true\n")
-	f.awaitState(f.watch(finished.ID), api.JobFinished)
-	recent, err := f.Recent(t.Context())
-	if err != nil || !contains(recent, finished.ID, api.JobFinished) {
-		t.Errorf("recent %+v, %v", recent, err)
-	}
-}
-
-func TestARequeuedJobIsSeenOnItsOtherNodeUnderARealSlurm(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	job := f.submit("sleep 600\n", "--requeue")
-	x := f.watch(job.ID)
-	first := f.awaitState(x, api.JobRunning)
-	if _, err := f.lab.As("hpcuser", "scontrol", "requeue", job.ID); err != nil {
-		t.Fatal(err)
-	}
-	f.await(x, "requeued", func(j api.Job) bool { return j.Restarts == 1 && j.State.Waiting() })
-	// Slurm delays a requeued job by two minutes, unless StartTime is set.
-	if _, err := f.lab.Exec("ctl", "scontrol", "update", "JobId="+job.ID, "ExcNodeList="+first.Node, "StartTime=now"); err != nil {
-		t.Fatal(err)
-	}
-	f.await(x, "running elsewhere", func(j api.Job) bool {
-		return j.State == api.JobRunning && j.Restarts == 1 && j.Node != first.Node && j.Node != ""
-	})
-}
 
 // TestARealSlurmWithAccounting has the tests that need the accounting database. They share one
 // lab, one after the other, because its start takes longer than they do.

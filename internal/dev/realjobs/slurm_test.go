@@ -57,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 
 func fixtureOf(t *testing.T, lab *real.Lab) *fixture {
 	t.Helper()
-	return fixtureOver(t, lab, labLogin(lab))
+	return fixtureOver(t, lab, sharedLogin(t, lab))
 }
 
 func fixtureOver(t *testing.T, lab *real.Lab, l login) *fixture {
@@ -172,43 +172,6 @@ func TestReasonsAndEndsUnderARealSlurm(t *testing.T) {
 	}
 }
 
-func TestARequeuedJobAndAnArrayUnderARealSlurm(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	job := f.submit("sleep 600\n", "--requeue")
-	x := f.watch(job.ID)
-	f.awaitState(x, api.JobRunning)
-	if _, err := f.lab.As("hpcuser", "scontrol", "requeue", job.ID); err != nil {
-		t.Fatal(err)
-	}
-	f.await(x, "requeued", func(j api.Job) bool { return j.Restarts == 1 && j.State.Waiting() })
-
-	array := f.submit("#SBATCH --output=arr.%A.%a.log\nsleep 600\n", "--array=0-3%1")
-	y := f.watch(array.ID)
-	task := f.awaitState(y, api.JobRunning)
-	if task.ID != array.ID || task.Node == "" || !strings.HasSuffix(task.Log, "/arr."+array.ID+".0.log") {
-		t.Errorf("the array's task is %+v", task)
-	}
-}
-
-func TestAControllerThatIsAwayOrStuckUnderARealSlurm(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	job := f.submit("sleep 600\n")
-	x := f.watch(job.ID)
-	before := f.awaitState(x, api.JobRunning)
-	f.lab.StopController()
-	if away := f.awaitState(x, api.JobUnknown); away.Node != before.Node || away.Hint == "" {
-		t.Errorf("away %+v", away)
-	}
-	if _, err := f.Jobs(t.Context()); !errors.Is(err, remote.ErrNoAnswer) {
-		t.Errorf("Jobs: %v", err)
-	}
-	f.lab.StartController()
-	f.QuerySoon()
-	f.awaitState(x, api.JobRunning)
-}
-
 func TestAStuckControllerMakesOneJobUnderARealSlurm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -237,26 +200,6 @@ func TestAStuckControllerMakesOneJobUnderARealSlurm(t *testing.T) {
 	}
 	if err != nil || n != 1 {
 		t.Errorf("%d jobs of one tag: %+v, %v", n, jobs, err)
-	}
-}
-
-func TestThreeHundredJobsAreOneQueryUnderARealSlurm(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	out, err := f.lab.As("hpcuser", "bash", "-c", "seq 300 | xargs -P 8 -I{} sbatch --parsable --hold --job-name=many --wrap=true | sort -n | tail -n 1")
-	if err != nil {
-		t.Fatal(err, out)
-	}
-	t.Cleanup(func() { _, _ = f.lab.As("hpcuser", "scancel", "--name=many") })
-	began := time.Now()
-	jobs, err := f.Jobs(t.Context())
-	if err != nil || len(jobs) < 300 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
-	}
-	t.Logf("300 jobs in %s", time.Since(began))
-	job, ok, err := f.Find(t.Context(), jobwatch.Query{Name: "many"})
-	if err != nil || !ok || job.ID != strings.TrimSpace(out) || !strings.Contains(job.Hint, "newest of 300") && job.State != api.JobHeld {
-		t.Errorf("found %+v, %v, %v", job, ok, err)
 	}
 }
 

@@ -97,18 +97,6 @@ func TestACodeIsAskedForAtTheTerminalOnce(t *testing.T) {
 	}
 }
 
-func TestUpAsksForPasswordAndCodeAtTheTerminal(t *testing.T) {
-	d := newDesk(t, tunnelTo(t, "lab-pwotp"), nil)
-	k := d.run("up", "tunnel", "--no-open")
-	k.Expect("lab-pwotp: Password:")
-	k.AnswerHidden(real.Password)
-	k.Expect("One-time password")
-	k.AnswerHidden(d.lab.Code())
-	if status, said := k.End(); status != 0 || strings.Contains(said, real.Password) {
-		t.Errorf("exit code %d:\n%s", status, said)
-	}
-}
-
 func TestAnUnknownHostIsAskedAboutWithItsFingerprint(t *testing.T) {
 	known := writeFile(t, "known_hosts", "")
 	d := newDesk(t, "", func(text string) string {
@@ -130,16 +118,6 @@ func TestAnUnknownHostIsAskedAboutWithItsFingerprint(t *testing.T) {
 	}
 	if text, err := os.ReadFile(known); err != nil || !strings.Contains(string(text), "ssh-ed25519 ") {
 		t.Errorf("known_hosts is %q, %v", text, err)
-	}
-}
-
-func TestWithoutATerminalALoginThatAsksEndsWithThree(t *testing.T) {
-	d := newDesk(t, "", nil)
-	cmd := exec.CommandContext(t.Context(), testprogram.Path(), "login", "lab-otp")
-	cmd.Env = d.env
-	out, _ := cmd.CombinedOutput() // the exit code is what counts
-	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "no terminal or desktop to ask for a code") {
-		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }
 
@@ -165,24 +143,6 @@ func TestAQuestionIsAskedInTheTerminalThatCausedIt(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForALoginTakesItOverAfterCtrlC(t *testing.T) {
-	d := newDesk(t, "", nil)
-	one := d.run("login", "lab-pass")
-	one.Expect("password:")
-	two := d.run("login", "lab-pass")
-	two.Expect("waiting for the login in another window")
-	one.Type("\x03")
-	if status, said := one.End(); status != 130 {
-		t.Errorf("after Ctrl-C: exit code %d:\n%s", status, said)
-	}
-	two.Expect("password:")
-	two.AnswerHidden(real.Password)
-	two.Expect("connected to lab-pass")
-	if status, said := two.End(); status != 0 {
-		t.Errorf("exit code %d:\n%s", status, said)
-	}
-}
-
 func TestAQuestionThatIsNotNeededAnyMoreDisappears(t *testing.T) {
 	d := newDesk(t, tunnelTo(t, "lab-pass"), nil)
 	up := d.run("up", "tunnel", "--no-open")
@@ -195,36 +155,6 @@ func TestAQuestionThatIsNotNeededAnyMoreDisappears(t *testing.T) {
 	}
 	up.Expect("you logged out of lab-pass") // without another key
 	if status, said := up.End(); status != 3 {
-		t.Errorf("exit code %d:\n%s", status, said)
-	}
-}
-
-func TestWithoutATerminalNoOtherTerminalIsAsked(t *testing.T) {
-	d := newDesk(t, "", nil)
-	open := d.run("login", "lab-otp")
-	open.Expect("One-time password")
-	cmd := exec.CommandContext(t.Context(), testprogram.Path(), "login", "lab-pass")
-	cmd.Env = d.env
-	out, _ := cmd.CombinedOutput() // the exit code is what counts
-	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "there is no terminal or desktop to ask") {
-		t.Errorf("exit code %d:\n%s", code, out)
-	}
-	open.AnswerHidden(d.lab.Code())
-	open.Expect("connected to lab-otp")
-	if status, said := open.End(); status != 0 || strings.Contains(said, "lab-pass") {
-		t.Errorf("exit code %d, or asked for another's login:\n%s", status, said)
-	}
-}
-
-func TestAPasswordThatIsRefusedIsNotAnsweredWithAdviceOnKeys(t *testing.T) {
-	d := newDesk(t, "", nil)
-	k := d.run("login", "lab-pass")
-	for range 3 {
-		k.Expect("password:")
-		k.AnswerHidden("wrong")
-	}
-	if status, said := k.End(); status != 1 || strings.Contains(said, "public key") || !strings.Contains(said, "and the password") ||
-		!strings.Contains(said, "that was not right; 1 more try before tunctl stops") {
 		t.Errorf("exit code %d:\n%s", status, said)
 	}
 }

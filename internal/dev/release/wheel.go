@@ -97,7 +97,7 @@ func (r *release) makeWheel(p platform, programs []archivedFile, stage string) e
 // installed are the files of a wheel that pip puts into an environment: the programs beside
 // python, and the man pages where `man` looks for those of a program on the PATH.
 func (r *release) installed(p platform, name string, programs []archivedFile, stage string) ([]archivedFile, error) {
-	files := []archivedFile{{path: filepath.Join(r.source, "LICENSE"), name: name + ".dist-info/licenses/LICENSE", mode: 0o644}}
+	files := []archivedFile{{path: filepath.Join(r.source, "LICENSE"), name: name + ".dist-info/LICENSE", mode: 0o644}}
 	for _, f := range programs {
 		f.name = name + ".data/scripts/" + f.name
 		files = append(files, f)

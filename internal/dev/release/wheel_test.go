@@ -114,7 +114,7 @@ func TestAWheelIsWhatPipAndPyPIAskFor(t *testing.T) {
 			if strings.HasPrefix(platform, "windows/") {
 				want = []string{data + "scripts/tunctl.exe", data + "scripts/tunctlw.exe"}
 			}
-			want = append(want, info+"METADATA", info+"RECORD", info+"WHEEL", info+"licenses/LICENSE")
+			want = append(want, info+"LICENSE", info+"METADATA", info+"RECORD", info+"WHEEL")
 			if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, want) {
 				t.Errorf("it holds\n%q, want\n%q", got, want)
 			}
@@ -129,7 +129,7 @@ func TestAWheelIsWhatPipAndPyPIAskFor(t *testing.T) {
 			}
 			mustMatchRecord(t, files, info+"RECORD")
 			mustNameTags(t, string(files[info+"WHEEL"]), filepath.Base(path))
-			for _, line := range []string{"Name: tunctl-agent\n", "Version: 1.2.3\n", "License-Expression: Apache-2.0\n", "Project-URL: Download, https://example.org/v1.2.3\n"} {
+			for _, line := range []string{"Name: tunctl-agent\n", "Version: 1.2.3\n", "License: Apache-2.0\n", "Requires-Python: >=3.6\n", "Project-URL: Download, https://example.org/v1.2.3\n"} {
 				header, _, _ := strings.Cut(string(files[info+"METADATA"]), "\n\n")
 				if !strings.Contains(header+"\n", "\n"+line) {
 					t.Errorf("METADATA has no %q:\n%s", line, header)
@@ -181,7 +181,7 @@ func mustNameTags(t *testing.T, about, name string) {
 
 func TestTheWheelInstallsWithPipWorksUpgradesAndGoesWithoutATrace(t *testing.T) {
 	real.Need(t, "package", "ssh")
-	older, newer := packages(t, "whl")
+	older, newer := mustGlob(t, made(t, "v1.2.3"), "*.whl"), mustGlob(t, made(t, "v1.2.4"), "*.whl")
 	inNewSystem(t, "wheel.sh", []string{older, newer},
 		"Successfully installed tunctl-agent-1.2.3", "No broken requirements found.", "tunctl v1.2.3 (commit", "200 OK",
 		"/tmp/home/env/share/man/man1/tunctl-up.1",

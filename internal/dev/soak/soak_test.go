@@ -26,11 +26,13 @@ import (
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/node"
 	"tunctl/tunnel/sshconfig"
 )
 
 const (
 	clients  = 12
+	relayed  = 4               // through a job
 	senders  = 4               // on the host
 	maxBytes = 2 << 20         // of one stream
 	patience = 2 * time.Minute // with one stream
@@ -77,12 +79,15 @@ func soakOver(t *testing.T, transport string) {
 		defer cancel()
 		_ = ctxtime.Sleep(ctx, length)
 		// A busy machine may take longer for a first stream.
-		for late := time.Now().Add(patience); ctx.Err() == nil && (s.whole.Load() == 0 || s.counted.Load() == 0) && time.Now().Before(late); {
+		for late := time.Now().Add(patience); ctx.Err() == nil && (s.direct.whole.Load() == 0 || s.counted.Load() == 0) && time.Now().Before(late); {
 			_ = ctxtime.Sleep(ctx, 20*time.Millisecond)
 		}
 	})
 	for i := range clients {
-		wg.Go(func() { s.use(ctx, byte(i)) })
+		wg.Go(func() { s.use(ctx, byte(i), &s.direct) })
+	}
+	for i := range relayed {
+		wg.Go(func() { s.use(ctx, byte(clients+i), &s.relayed) })
 	}
 	for i := range senders {
 		wg.Go(func() { s.sendBack(ctx, uint64(i)) })
@@ -91,13 +96,16 @@ func soakOver(t *testing.T, transport string) {
 	wg.Wait()
 	s.recovers(t)
 	s.stop(t)
-	t.Logf("%v over %s: %d faults (the ssh program died %d times), %d logins; L: %d streams whole, %d cut; R: %d whole, %d cut; %d MB compared; %d wrong or falsely complete",
-		length, transport, s.faults, s.kills, s.logins, s.whole.Load(), s.cut.Load(), s.counted.Load(), s.uncounted.Load(), s.compared.Load()>>20, len(s.wrong))
+	t.Logf("%v over %s: %d faults (the ssh program died %d times), %d logins; L: %v; through a job: %v; R: %d whole, %d cut; %d MB compared; %d wrong or falsely complete",
+		length, transport, s.faults, s.kills, s.logins, &s.direct, &s.relayed, s.counted.Load(), s.uncounted.Load(), s.compared.Load()>>20, len(s.wrong))
 	for _, err := range s.wrong {
 		t.Error(err)
 	}
-	if s.whole.Load() == 0 || s.counted.Load() == 0 || s.faults > 2 && s.cut.Load() == 0 {
+	if s.direct.whole.Load() == 0 || s.counted.Load() == 0 || s.faults > 2 && s.direct.cut.Load() == 0 {
 		t.Error("the soak proved nothing: no stream was whole, or none was cut")
+	}
+	if s.relayed.whole.Load() == 0 || s.relayed.cut.Load() > 0 {
+		t.Errorf("streams through a job should have continued: %v", &s.relayed)
 	}
 	if err := goleak.Find(before); err != nil {
 		t.Error(err)
@@ -112,8 +120,9 @@ func soakOver(t *testing.T, transport string) {
 // soak is a forward in use, and the cluster at its other end.
 type soak struct {
 	cluster *lab.Cluster
-	forward *forward.Forward
-	back    string // where the host listens for the remote forward
+	direct  streams
+	relayed streams // through a job, where they outlive the connection
+	back    string  // where the host listens for the remote forward
 	host    *tunnel.Host
 	ssh     bool // an ssh program of ours has the connection
 	stop    func(*testing.T)
@@ -121,11 +130,21 @@ type soak struct {
 	kills   int // of the ssh program
 	logins  int
 
-	whole, cut, compared atomic.Int64
-	counted, uncounted   atomic.Int64 // streams of the remote forward
+	compared           atomic.Int64
+	counted, uncounted atomic.Int64 // streams of the remote forward
 
 	mu    sync.Mutex
 	wrong []error
+}
+
+// streams are those of one forward to an echo.
+type streams struct {
+	forward    *forward.Forward
+	whole, cut atomic.Int64
+}
+
+func (s *streams) String() string {
+	return fmt.Sprintf("%d streams whole, %d cut", s.whole.Load(), s.cut.Load())
 }
 
 func start(t *testing.T, transport string) *soak {
@@ -148,15 +167,18 @@ func start(t *testing.T, transport string) *soak {
 		Preset: func(_ string, s *sshconfig.Settings) { s.Transport = transport },
 	})
 	s.host = pool.Host(cluster.Alias())
-	if s.forward, err = forward.Listen(forward.ListenOptions{Name: "soak"}); err != nil {
-		t.Fatal(err)
+	for _, to := range []*streams{&s.direct, &s.relayed} {
+		if to.forward, err = forward.Listen(forward.ListenOptions{Name: "soak"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	remote := forward.NewRemote(forward.RemoteOptions{
 		Name: "back", Listen: s.host.Listen, Network: "tcp", Address: s.back, LocalNetwork: "tcp", LocalAddress: counter.Addr().String(),
 	})
+	var inside insideJob
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for _, serve := range []func(context.Context) error{pool.Serve, s.forward.Serve, remote.Serve, s.retries(remote)} {
+	for _, serve := range []func(context.Context) error{pool.Serve, s.direct.forward.Serve, s.relayed.forward.Serve, remote.Serve, s.retries(remote)} {
 		wg.Go(func() { _ = serve(ctx) }) // until ctx ends
 	}
 	wg.Go(func() { serveEcho(echo) })
@@ -164,6 +186,7 @@ func start(t *testing.T, transport string) *soak {
 	s.stop = func(t *testing.T) {
 		t.Helper()
 		s.logins = cluster.Logins()
+		inside.Close()
 		cancel()
 		_ = echo.Close()
 		_ = counter.Close()
@@ -176,8 +199,29 @@ func start(t *testing.T, transport string) *soak {
 	if err := s.host.Await(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.forward.Open(forward.Target{Dialer: s.host, Network: "tcp", Address: echo.Addr().String()})
+	target := forward.Target{Dialer: s.host, Network: "tcp", Address: echo.Addr().String()}
+	s.direct.forward.Open(target)
+	inside = s.job(t)
+	target.Dialer = inside
+	s.relayed.forward.Open(target)
 	return s
+}
+
+// insideJob dials from inside a job.
+type insideJob struct{ *node.Node }
+
+func (n insideJob) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return n.DialInside(ctx, network, address)
+}
+
+// job starts a job.
+func (s *soak) job(t *testing.T) insideJob {
+	t.Helper()
+	res, err := s.host.Run(t.Context(), "sbatch --parsable --time=1:00:00 --wrap 'sleep 3600'", nil)
+	if err != nil || res.Exit != 0 {
+		t.Fatalf("no job: %v, %s", err, res.Stderr)
+	}
+	return insideJob{node.New(s.host.Link(), node.Options{Names: []string{"cn01"}, Job: strings.TrimSpace(string(res.Stdout))})}
 }
 
 func serveEcho(l net.Listener) {
@@ -229,13 +273,13 @@ func (s *soak) breakLink(ctx context.Context) {
 }
 
 // use sends one stream after another through the forward, of all sizes and manners.
-func (s *soak) use(ctx context.Context, seed byte) {
+func (s *soak) use(ctx context.Context, seed byte, by *streams) {
 	noise := rand.NewChaCha8([32]byte{seed})
 	dice := rand.New(noise)
 	for ctx.Err() == nil {
 		sent := make([]byte, 1+dice.IntN(maxBytes))
 		_, _ = noise.Read(sent)
-		got, err := s.exchange(sent, dice)
+		got, err := by.exchange(sent, dice)
 		s.compared.Add(int64(len(got)))
 		switch {
 		case len(got) > len(sent) || !bytes.Equal(got, sent[:len(got)]):
@@ -243,16 +287,16 @@ func (s *soak) use(ctx context.Context, seed byte) {
 		case err == nil && len(got) < len(sent):
 			s.fail(fmt.Errorf("a stream of %d bytes ended after %d as if that were all", len(sent), len(got)))
 		case err == nil:
-			s.whole.Add(1)
+			by.whole.Add(1)
 		default:
-			s.cut.Add(1)
+			by.cut.Add(1)
 			_ = ctxtime.Sleep(ctx, 20*time.Millisecond)
 		}
 	}
 }
 
 // exchange sends bytes, ends its side, and returns what came back.
-func (s *soak) exchange(sent []byte, dice *rand.Rand) ([]byte, error) {
+func (s *streams) exchange(sent []byte, dice *rand.Rand) ([]byte, error) {
 	c, err := net.DialTimeout("tcp", s.forward.Addr().String(), patience)
 	if err != nil {
 		return nil, err
@@ -425,15 +469,17 @@ func (s *soak) recovers(t *testing.T) {
 		}
 	}
 	sent := []byte("as good as new")
-	got, err := s.exchange(sent, rand.New(rand.NewPCG(1, 1)))
-	if err != nil || !bytes.Equal(got, sent) {
-		t.Errorf("after it all: %q, %v", got, err)
-	}
-	for s.forward.Status().Conns > 0 && ctxtime.Sleep(ctx, 5*time.Millisecond) == nil {
-		continue // those that just ended
-	}
-	if conns := s.forward.Status().Conns; conns > 0 {
-		t.Errorf("%d connections are left", conns)
+	for _, by := range []*streams{&s.direct, &s.relayed} {
+		got, err := by.exchange(sent, rand.New(rand.NewPCG(1, 1)))
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("after it all: %q, %v", got, err)
+		}
+		for by.forward.Status().Conns > 0 && ctxtime.Sleep(ctx, 5*time.Millisecond) == nil {
+			continue // those that just ended
+		}
+		if conns := by.forward.Status().Conns; conns > 0 {
+			t.Errorf("%d connections are left", conns)
+		}
 	}
 }
 

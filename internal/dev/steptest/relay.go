@@ -1,5 +1,5 @@
 // Package steptest is a relay of package step that needs no Python, for tests of what is
-// above it. Its windows are endless.
+// above it. Its windows are endless. It ends with the way to it.
 package steptest
 
 import (
@@ -74,9 +74,16 @@ func (r *relay) greet(in *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	var options struct{ Mark string }
+	var options struct {
+		Mark     string
+		Received *uint64 // of a client that comes back
+	}
 	if err := json.Unmarshal([]byte(line), &options); err != nil {
 		return err
+	}
+	if options.Received != nil {
+		_, _ = io.WriteString(r.out, options.Mark+"\n{\"gone\": true}\n")
+		return io.EOF
 	}
 	if _, err := io.WriteString(r.out, options.Mark+"\n"); err != nil {
 		return err

@@ -51,20 +51,17 @@ func Run(needed bool, tests func() int) int {
 	return tests()
 }
 
-// Build builds the program, with the race detector where the tests have it: a race in
-// the agent is then found by whatever test provokes it, and what was compiled for the
-// tests serves this, too. Nothing for debuggers is linked, which halves the time of it.
-// The stamp, if any, is its version.
+// Build builds the program as it is shipped, which `make test` does first: what that
+// compiled serves this, too. The stamp, if any, is its version.
 func Build(ctx context.Context, out, stamp string) error {
-	words := []string{"build", "-o", out, "-ldflags", "-s -w -X main.stamped=" + stamp}
-	if raceEnabled {
-		words = append(words, "-race")
-	}
+	words := []string{"build", "-trimpath", "-o", out, "-ldflags", "-s -w -X main.stamped=" + stamp}
 	if os.Getenv(CoverDir) != "" { // without the main package Go writes nothing down
 		words = append(words, "-cover", "-coverpkg=tunctl/cmd/tunctl,tunctl/tunnel,tunctl/jobwatch,tunctl/configs,tunctl/internal/agent")
 	}
 	words = append(words, "tunctl/cmd/tunctl")
-	if text, err := exec.CommandContext(ctx, "go", words...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "go", words...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build tunctl: %w\n%s", err, text)
 	}
 	return nil

@@ -69,7 +69,7 @@ func run(argv []string, out io.Writer) (failed failures, code int, err error) {
 		}
 	}
 	err = cmd.Wait()
-	r.end(time.Since(began), err == nil)
+	r.end(time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), err == nil)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return r.failures, exit.ExitCode(), nil
 	}

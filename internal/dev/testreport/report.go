@@ -140,12 +140,12 @@ func (r *report) packageOver(e event) {
 	}
 }
 
-// end tells of all packages together.
-func (r *report) end(wall time.Duration, good bool) {
+// end tells of all packages together: how long it took, and how long processors were busy.
+func (r *report) end(wall, busy time.Duration, good bool) {
 	r.tellSlowest()
 	r.tellSkipped()
-	fmt.Fprintf(r.out, "\n%d tests and parts of tests passed, %d failed, %d were not run; %v\n",
-		r.counts["pass"], r.counts["fail"], r.counts["skip"], wall.Round(time.Second))
+	fmt.Fprintf(r.out, "\n%d tests and parts of tests passed, %d failed, %d were not run; %v, and %v of processors\n",
+		r.counts["pass"], r.counts["fail"], r.counts["skip"], wall.Round(time.Second), busy.Round(time.Second))
 	if !good {
 		fmt.Fprintln(r.out, "FAIL")
 	}

@@ -19,7 +19,7 @@ func told(t *testing.T, good bool, events ...event) string {
 		}
 		r.line(append(text, '\n'))
 	}
-	r.end(90*time.Second, good)
+	r.end(90*time.Second, 3*time.Minute, good)
 	return out.String()
 }
 
@@ -32,7 +32,7 @@ func TestAPackageThatPassesIsOneLineAndWhatItSaidIsNotShown(t *testing.T) {
 		event{Action: "output", Package: "p", Output: "ok  \tp\t1.30s\n"},
 		event{Action: "pass", Package: "p", Elapsed: 1.3},
 	)
-	want := "ok  \tp\t1.30s\n\nThe slowest tests:\n     1.2 s  p TestA\n\n1 tests and parts of tests passed, 0 failed, 0 were not run; 1m30s\n"
+	want := "ok  \tp\t1.30s\n\nThe slowest tests:\n     1.2 s  p TestA\n\n1 tests and parts of tests passed, 0 failed, 0 were not run; 1m30s, and 3m0s of processors\n"
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
@@ -52,7 +52,7 @@ func TestWhatFailedIsShownInFullAndWhatPassedBesideItIsNot(t *testing.T) {
 	if !strings.HasPrefix(got, "    p_test.go:3: wrong\n--- FAIL: TestBad (0.00s)\nFAIL\nFAIL\tp\t0.10s\n") {
 		t.Errorf("got:\n%s", got)
 	}
-	if strings.Contains(got, "all is well") || !strings.HasSuffix(got, "1 tests and parts of tests passed, 1 failed, 0 were not run; 1m30s\nFAIL\n") {
+	if strings.Contains(got, "all is well") || !strings.HasSuffix(got, "1 tests and parts of tests passed, 1 failed, 0 were not run; 1m30s, and 3m0s of processors\nFAIL\n") {
 		t.Errorf("got:\n%s", got)
 	}
 }
@@ -87,7 +87,7 @@ Not run:
   1      tunctl/lab TestC  no PBS
   2      tunctl/e2e        real parts: not root
 
-0 tests and parts of tests passed, 0 failed, 3 were not run; 1m30s
+0 tests and parts of tests passed, 0 failed, 3 were not run; 1m30s, and 3m0s of processors
 `
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)

@@ -3,14 +3,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"tunctl/internal/lab"
 )
@@ -29,11 +27,10 @@ const sweep = "#!/bin/sh\n#SBATCH --job-name=sweep --time=1:00:00 --output=/dev/
 
 // field is what this bench stands on: a practice cluster with many jobs, and a dashboard.
 type field struct {
-	dir       string
-	tunctl    string
-	cluster   *lab.Cluster
-	dashboard *exec.Cmd
-	link      string // the address of the page
+	dir     string
+	tunctl  string
+	cluster *lab.Cluster
+	link    string // the address of the page
 }
 
 func newField(ctx context.Context, program string) (_ *field, err error) {
@@ -67,17 +64,8 @@ func newField(ctx context.Context, program string) (_ *field, err error) {
 			return nil, fmt.Errorf("tunctl %s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	f.dashboard = f.command(ctx, "dashboard", "--print")
-	f.dashboard.Stderr = os.Stderr
-	out, err := f.dashboard.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := f.dashboard.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	f.link = strings.TrimSpace(line)
+	out, err := f.command(ctx, "dashboard", "--print").Output()
+	f.link = strings.TrimSpace(string(out))
 	return f, err
 }
 
@@ -90,10 +78,6 @@ func (f *field) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 func (f *field) close() {
-	if f.dashboard != nil && f.dashboard.Process != nil {
-		_ = f.dashboard.Process.Signal(syscall.SIGINT)
-		_ = f.dashboard.Wait()
-	}
 	if f.cluster != nil {
 		_ = f.command(context.Background(), "agent", "stop").Run() // where there is none, nothing is to be done
 		if err := f.cluster.Close(); err != nil {

@@ -1,0 +1,162 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+	"tunctl/tunnel/forward"
+)
+
+const (
+	// insideTimeout is how long a page that is about to be ready, and later each client, waits
+	// for a connection from inside the job.
+	insideTimeout = 5 * time.Second
+	// insideRest is how long clients do not wait after one could not be opened.
+	insideRest = time.Minute
+)
+
+// Upgrades dials for the clients of a page that ask for another protocol, such as WebSocket.
+// From inside the job their connections outlive the one to the host; where that does not
+// work they go the way of the page.
+type Upgrades struct {
+	node    Node
+	page    api.Endpoint   // as the other clients reach it
+	direct  forward.Dialer // how they do
+	choices []api.Endpoint // the page as the node may dial it
+	log     *slog.Logger
+	search  ctxtime.Mutex // held while a caller looks for the address
+
+	mu      sync.Mutex
+	proven  *api.Endpoint // of the choices, the one that answered; nil: none has
+	failure error         // of the last attempt
+	restTo  time.Time
+}
+
+// upgrades are those of a page that was announced as ep and answers over r; nil: TLS shows
+// no upgrade, and what runs on the host itself has no job to go through. Clients of a new page
+// find the way open. A page that answers again has the ones it had.
+func (p *Prober) upgrades(ctx context.Context, t *Target, ep api.Endpoint, r Route) *Upgrades {
+	if ep.Scheme != "http" || t.Node == "" || p.Job.SameAsHost(t.Node) {
+		return nil
+	}
+	node, err := p.Job.Node(ctx, t.Node)
+	if err != nil {
+		return nil // the run is over
+	}
+	if u := p.last; u != nil && u.node == node && u.page == r.Endpoint {
+		return u
+	}
+	u := &Upgrades{node: node, page: r.Endpoint, direct: r.Target().Dialer, log: p.Log.With("session", p.Session), search: ctxtime.NewMutex()}
+	hosts := addressesOnNode(ep.Host)
+	if ep.Socket != "" {
+		hosts = []string{""}
+	}
+	for _, host := range hosts {
+		ep.Host = host
+		u.choices = append(u.choices, ep)
+	}
+	p.last = u
+	u.prepare(ctx)
+	return u
+}
+
+// Dial implements forward.Dialer.
+func (u *Upgrades) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := u.dialInside(ctx, network)
+	if err == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	return u.direct.Dial(ctx, network, address)
+}
+
+func (u *Upgrades) dialInside(ctx context.Context, network string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, insideTimeout)
+	defer cancel()
+	ep, err := u.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := u.node.DialInside(ctx, network, ep.Address())
+	u.settle(ep, err)
+	return conn, err
+}
+
+// prepare opens the way from inside the job before the first client needs it.
+func (u *Upgrades) prepare(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, insideTimeout)
+	defer cancel()
+	_, _ = u.find(ctx) // Failure has the error
+}
+
+// Failure is why connections end with the one to the host; nil: they outlive it.
+func (u *Upgrades) Failure() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.failure
+}
+
+// find returns the page as the node dials it. By a wrong address the token would be sent to
+// another server, so each is probed first. After a failure callers get its error for a while.
+func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
+	if err := u.search.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer u.search.Unlock()
+	u.mu.Lock()
+	proven, failure, resting := u.proven, u.failure, time.Now().Before(u.restTo)
+	u.mu.Unlock()
+	switch {
+	case failure != nil && resting:
+		return nil, failure
+	case proven != nil:
+		return proven, nil
+	}
+	var failures []error
+	for _, ep := range u.choices {
+		err := Once(ctx, insideDialer{u.node}, ep)
+		if err == nil || isIncomplete(err) {
+			u.settle(&ep, nil)
+			return &ep, nil
+		}
+		if failures = append(failures, err); ctx.Err() != nil {
+			break
+		}
+	}
+	err := errors.Join(failures...)
+	u.settle(nil, err)
+	return nil, err
+}
+
+// settle takes in what came of an attempt. A host that is not connected says nothing about
+// the way inside.
+func (u *Upgrades) settle(ep *api.Endpoint, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case errors.Is(err, api.ErrDown), errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("nothing inside the job connected within %s", api.DurationText(insideTimeout))
+	case err == nil:
+		u.proven = ep
+	}
+	if err != nil && u.failure == nil {
+		u.log.Info("websockets of the page end with the connection", "err", err)
+	}
+	u.failure, u.restTo = err, time.Now().Add(insideRest)
+}
+
+// insideDialer dials from inside the job.
+type insideDialer struct{ node Node }
+
+// Dial implements forward.Dialer.
+func (d insideDialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.node.DialInside(ctx, network, address)
+}

@@ -1,0 +1,148 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// jobOnNode is a job whose page the login node reaches, too.
+type jobOnNode struct {
+	Job    // what is not asked
+	inside func(ctx context.Context, address string) (net.Conn, error)
+}
+
+func (j *jobOnNode) SameAsHost(node string) bool                { return node == "login1" }
+func (j *jobOnNode) Node(context.Context, string) (Node, error) { return j, nil }
+func (j *jobOnNode) Limited() bool                              { return false }
+func (j *jobOnNode) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("nobody asks for this")
+}
+
+func (j *jobOnNode) DialInside(ctx context.Context, _, address string) (net.Conn, error) {
+	return j.inside(ctx, address)
+}
+
+// dialerFunc is a forward.Dialer.
+type dialerFunc func(ctx context.Context, address string) (net.Conn, error)
+
+func (d dialerFunc) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return d(ctx, address)
+}
+
+// server answers each connection, and keeps the addresses that were dialled.
+type server struct{ dialled []string }
+
+func (s *server) dial(_ context.Context, address string) (net.Conn, error) {
+	s.dialled = append(s.dialled, address)
+	here, there := net.Pipe()
+	go func() {
+		defer func() { _ = there.Close() }()
+		if _, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
+			_, _ = io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	}()
+	return here, nil
+}
+
+// upgradesOf are those of a page at cn01:8888, and how long it took to have them.
+func upgradesOf(t *testing.T, direct *server, inside func(context.Context, string) (net.Conn, error)) (u *Upgrades, took time.Duration) {
+	t.Helper()
+	p := New(Options{Job: &jobOnNode{inside: inside}, Log: slog.New(slog.DiscardHandler)})
+	ep := api.Endpoint{Scheme: "http", Host: "cn01", Port: 8888}
+	began := time.Now()
+	u = p.upgrades(t.Context(), &Target{Node: "cn01"}, ep, Route{Endpoint: ep, Dialer: dialerFunc(direct.dial)})
+	took = time.Since(began)
+	if again := p.upgrades(t.Context(), &Target{Node: "cn01"}, ep, Route{Endpoint: ep, Dialer: dialerFunc(direct.dial)}); again != u {
+		t.Error("a page that answers again has others")
+	}
+	return u, took
+}
+
+func upgrade(t *testing.T, u *Upgrades) {
+	t.Helper()
+	conn, err := u.Dial(t.Context(), "tcp", "cn01:8888")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+}
+
+func TestAnUpgradeGoesThroughTheJobToTheAddressThatAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var direct, inside server
+		u, _ := upgradesOf(t, &direct, func(ctx context.Context, address string) (net.Conn, error) {
+			if address != "127.0.0.1:8888" {
+				return nil, api.ErrRefused
+			}
+			return inside.dial(ctx, address)
+		})
+		upgrade(t, u)
+		if want := []string{"127.0.0.1:8888", "127.0.0.1:8888"}; !slices.Equal(inside.dialled, want) || direct.dialled != nil || u.Failure() != nil {
+			t.Errorf("dialled inside %q, directly %q, failure %v", inside.dialled, direct.dialled, u.Failure())
+		}
+	})
+}
+
+func TestAnUpgradeGoesTheWayOfThePageWhileTheJobHasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var direct, inside server
+		starts := false
+		u, took := upgradesOf(t, &direct, func(ctx context.Context, address string) (net.Conn, error) {
+			if starts {
+				return inside.dial(ctx, address)
+			}
+			select { // net/http dials on for later requests
+			case <-ctx.Done():
+			case <-t.Context().Done():
+			}
+			return nil, context.DeadlineExceeded
+		})
+		if took != insideTimeout || u.Failure() == nil {
+			t.Errorf("the page waited for %v, failure %v", took, u.Failure())
+		}
+		starts = true
+		began := time.Now()
+		upgrade(t, u)
+		if time.Since(began) > 0 || len(direct.dialled) != 1 || len(inside.dialled) != 0 {
+			t.Errorf("after %v dialled inside %q, directly %q", time.Since(began), inside.dialled, direct.dialled)
+		}
+		time.Sleep(insideRest)
+		upgrade(t, u)
+		if len(direct.dialled) != 1 || len(inside.dialled) != 2 || u.Failure() != nil {
+			t.Errorf("dialled inside %q, directly %q, failure %v", inside.dialled, direct.dialled, u.Failure())
+		}
+	})
+}
+
+func TestALostLinkSaysNothingAboutTheWayThroughTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var direct, inside server
+		dial := inside.dial
+		u, _ := upgradesOf(t, &direct, func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, address) })
+		dial = func(context.Context, string) (net.Conn, error) { return nil, api.ErrDown }
+		upgrade(t, u) // in truth the page is down, too
+		if u.Failure() != nil {
+			t.Errorf("failure %v", u.Failure())
+		}
+	})
+}
+
+func TestOnlyPagesOfAJobWithoutTLSHaveUpgrades(t *testing.T) {
+	p := New(Options{Job: &jobOnNode{}})
+	for _, tt := range []struct{ scheme, node string }{{"https", "cn01"}, {"vnc", "cn01"}, {"http", ""}, {"http", "login1"}} {
+		if u := p.upgrades(t.Context(), &Target{Node: tt.node}, api.Endpoint{Scheme: tt.scheme}, Route{}); u != nil {
+			t.Errorf("%+v has upgrades", tt)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+// The buttons that copy the command beside them.
+
+document.addEventListener("click", async ({ target }) => {
+  if (!target.matches?.("button.copy")) return;
+  try {
+    await navigator.clipboard.writeText(target.previousElementSibling.textContent);
+    target.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(target.previousElementSibling);
+    target.textContent = "Press Ctrl-C";
+  }
+});

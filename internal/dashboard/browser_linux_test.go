@@ -1,0 +1,108 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/client"
+	"tunctl/internal/dev/chromium"
+	"tunctl/internal/dev/real"
+	"tunctl/internal/home"
+)
+
+// leaves is a server that leaves everything in a browser that it can: a cookie, stored values, and a
+// service worker that answers for every address of its origin.
+func leaves(t *testing.T, port int) (end func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/worker.js" {
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, `oninstall = () => skipWaiting(); onactivate = (e) => e.waitUntil(clients.claim());
+				onfetch = (e) => { if (new URL(e.request.url).host === location.host) e.respondWith(new Response("<title>theirs</title>", {headers: {"Content-Type": "text/html"}})); };`)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "theirs", Value: "1", Domain: "localhost", MaxAge: 3600})
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<title>before</title><script>localStorage.setItem("tunctl-bearer", "theirs"); navigator.serviceWorker.register("/worker.js").then(() => navigator.serviceWorker.ready).then(() => { document.title = "left"; })</script>`)
+	})}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	return func() {
+		_ = srv.Close()
+		<-served
+	}
+}
+
+func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
+	real.Need(t, "browser")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := chromium.Start()
+	must(err)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	page, err := b.NewPage(ctx)
+	must(err)
+
+	// Another program has the port while the dashboard is down.
+	paths := home.In(t.TempDir())
+	end := leaves(t, paths.DashboardPort())
+	must(page.Navigate(ctx, fmt.Sprintf("http://127.0.0.1:%d/", paths.DashboardPort())))
+	must(page.Until(ctx, `document.title === "left"`))
+	end()
+
+	s, link := serveWith(t, Options{Paths: paths, Client: client.New(paths)})
+	must(page.Navigate(ctx, "http://"+s.door+"/"))
+	must(page.Until(ctx, `document.title === "theirs"`)) // the worker answers at the port itself
+	var answer string
+	must(page.Evaluate(ctx, fmt.Sprintf(`Promise.allSettled(["/", "/app.js", "/api/jobs"].map((path) => fetch("http://%s" + path))).then((all) => all.map((r) => r.status).join(" "))`, hostOf(link)), &answer))
+	if answer != "rejected rejected rejected" {
+		t.Errorf("what was left reads from the page: %s", answer)
+	}
+	must(page.Evaluate(ctx, fmt.Sprintf(`new Promise((done) => {
+		const f = document.createElement("iframe");
+		f.onload = done;
+		f.src = "http://%s/";
+		document.body.append(f);
+	}).then(() => "")`, hostOf(link)), nil))
+	if problems := fmt.Sprint(page.Problems()); !strings.Contains(problems, "frame-ancestors") {
+		t.Errorf("the page is in a frame: %s", problems)
+	}
+
+	must(page.Navigate(ctx, link))
+	must(page.Until(ctx, `document.getElementById("needs")?.textContent.includes("The agent has stopped")`)) // it is in, and says what it is told
+	must(page.Evaluate(ctx, `[navigator.serviceWorker.controller, document.cookie, localStorage.length, sessionStorage.length, location.hash].join()`, &answer))
+	if answer != ",,0,2," {
+		t.Errorf("worker, cookies, stored values and fragment are %q", answer)
+	}
+
+	// Another program takes the port of a dashboard that has ended, and answers as one.
+	must(page.Evaluate(ctx, `(() => {
+		window.fetch = async (path) => new Response('{"type":"hello","server":"theirs"}\n{"type":"status","status":{"sessions":[],"hosts":[]}}\n', {status: 200});
+		document.dispatchEvent(new Event("visibilitychange")); // which begins another stream of events
+	})()`, nil))
+	must(page.Until(ctx, `document.getElementById("needs").textContent.includes("The dashboard has stopped")`))
+	must(page.Evaluate(ctx, `document.getElementById("link").textContent`, &answer))
+	if answer == "Live" {
+		t.Error("the page takes another server for its own")
+	}
+}

@@ -1,0 +1,184 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/ctxtime"
+	"tunctl/internal/home"
+	"tunctl/internal/localsocket"
+)
+
+const (
+	startTimeout = 15 * time.Second
+	startPoll    = 20 * time.Millisecond
+	// requestTimeout is for requests of commands; the longest waits for a browser.
+	requestTimeout = arriveFor + 5*time.Second
+	// returnFor is how soon an agent that crashed is started again by the system, or never.
+	returnFor = 10 * time.Second
+)
+
+// Run serves the dashboard as a process of its own, until ctx or the agent ends. If another
+// process of this home does already, it returns at once.
+func Run(ctx context.Context, o Options) error {
+	lock := flock.New(o.Paths.DashboardLock())
+	defer func() { _ = lock.Close() }()
+	if locked, err := lock.TryLock(); err != nil || !locked {
+		return err
+	}
+	s, err := Listen(ctx, o)
+	if err != nil {
+		return err
+	}
+	commands, err := localsocket.Listen(ctx, o.Paths.DashboardSocket())
+	if err != nil {
+		return err
+	}
+	requests := &http.Server{
+		Handler: s.commandRoutes(), ReadHeaderTimeout: headerTimeout,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
+	ctx, end := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- requests.Serve(commands) }()
+	go func() {
+		defer end()
+		s.untilAgentEnds(ctx)
+	}()
+	err = s.Serve(ctx)
+	end()
+	_ = requests.Close()
+	<-served // always http.ErrServerClosed
+	return err
+}
+
+// untilAgentEnds returns when the agent was stopped, or has crashed and does not return soon.
+func (s *Server) untilAgentEnds(ctx context.Context) {
+	for {
+		_ = s.Client.Watch(ctx, api.AnswersNone, "", func(api.Event) {}) // why it ended is seen below
+		if !s.agentReturns(ctx) {
+			return
+		}
+	}
+}
+
+// agentReturns waits for an agent that crashed. One of another version has another page.
+func (s *Server) agentReturns(ctx context.Context) bool {
+	if last, _ := s.Paths.Running(); last.PID == 0 {
+		return false // an agent that ends in order leaves no trace
+	}
+	ctx, cancel := context.WithTimeout(ctx, returnFor)
+	defer cancel()
+	for {
+		if st, err := s.Client.Status(ctx); err == nil {
+			return st.Agent != nil && st.Agent.Version == s.Version
+		}
+		if ctxtime.Sleep(ctx, startPoll) != nil {
+			return false
+		}
+	}
+}
+
+// Link is an address of a new page.
+type Link struct {
+	URL      string `json:"url"`
+	Bookmark string `json:"bookmark,omitempty"` // see [Server.Bookmark]
+}
+
+// commandRoutes serve the commands of the same user.
+func (s *Server) commandRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /link", answer(func(*http.Request) (any, error) { return Link{s.newLink(), s.Bookmark()}, nil }))
+	mux.HandleFunc("POST /fallback", func(w http.ResponseWriter, r *http.Request) {
+		var link Link
+		if !readJSON(w, r, &link) {
+			return
+		}
+		answer(func(r *http.Request) (any, error) {
+			other, err := s.fallbackFor(r.Context(), link.URL)
+			return Link{URL: other}, err
+		})(w, r)
+	})
+	return mux
+}
+
+// Process is the dashboard's process as commands and the tray see it.
+type Process struct{ http *http.Client }
+
+// Ensure returns the dashboard's process of a home, and starts it with launch if it does not
+// run. Of several that are started at the same time, one stays.
+func Ensure(ctx context.Context, paths home.Paths, launch client.Launcher) (*Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	dial := func(ctx context.Context) (net.Conn, error) { return localsocket.Dial(ctx, paths.DashboardSocket()) }
+	p := &Process{&http.Client{Timeout: requestTimeout, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }, DisableKeepAlives: true,
+	}}}
+	var failed <-chan error
+	for started := false; ; {
+		conn, err := dial(ctx)
+		if err == nil {
+			return p, conn.Close()
+		}
+		if !started {
+			if failed, err = launch(ctx); err != nil {
+				return nil, fmt.Errorf("cannot start the dashboard: %w", err)
+			}
+			started = true
+		}
+		select {
+		case err := <-failed:
+			return nil, fmt.Errorf("the dashboard failed to start: %w", err)
+		case <-ctx.Done():
+			return nil, api.Errorf(api.CodeFailed, "the dashboard was started but does not respond").Because(err).
+				WithHint("`tunctl agent log` shows why")
+		case <-time.After(startPoll):
+		}
+	}
+}
+
+// Link returns an address of a new page, which works once and for ten minutes.
+func (p *Process) Link(ctx context.Context) (Link, error) { return p.request(ctx, "/link", Link{}) }
+
+// Open opens a new page in the browser.
+func (p *Process) Open(ctx context.Context, open func(ctx context.Context, url string) error) (Link, error) {
+	link, err := p.Link(ctx)
+	if err != nil {
+		return link, err
+	}
+	return link, openPage(ctx, link.URL, func(ctx context.Context, url string) (string, error) {
+		other, err := p.request(ctx, "/fallback", Link{URL: url})
+		return other.URL, err
+	}, open)
+}
+
+func (p *Process) request(ctx context.Context, path string, in Link) (out Link, err error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return out, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://dashboard"+path, bytes.NewReader(body))
+	if err != nil {
+		return out, err
+	}
+	res, err := p.http.Do(req)
+	if err != nil {
+		return out, fmt.Errorf("the dashboard does not respond: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return out, errors.New("the dashboard answered with " + res.Status)
+	}
+	return out, json.NewDecoder(res.Body).Decode(&out)
+}

@@ -1,0 +1,69 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+)
+
+// launched is a launcher that runs the dashboard in this process; ended gets its result.
+func launched(t *testing.T, o Options, ended chan<- error) client.Launcher {
+	return func(context.Context) (<-chan error, error) {
+		ctx := context.WithoutCancel(t.Context()) // it outlives the command
+		go func() { ended <- Run(ctx, o) }()
+		return nil, nil
+	}
+}
+
+func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
+	stop := make(chan struct{})
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.Event{Type: api.EventStatus, Status: &api.Status{}})
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-stop:
+		case <-r.Context().Done():
+		}
+	})
+	o := Options{Paths: home.In(t.TempDir()), Client: agentWith(t, routes)}
+	if err := home.MakePrivate(o.Paths.State); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	p, err := Ensure(t.Context(), o.Paths, launched(t, o, ended))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	if again, err := launched(t, o, second)(t.Context()); again != nil || err != nil || <-second != nil {
+		t.Error("a second process does not end at once")
+	}
+	none := func(context.Context) (<-chan error, error) { t.Error("a second process is started"); return nil, nil }
+	if _, err := Ensure(t.Context(), o.Paths, none); err != nil {
+		t.Error(err)
+	}
+	var opened []string
+	link, err := p.Open(t.Context(), func(_ context.Context, url string) error {
+		opened = append(opened, url)
+		return get(url)
+	})
+	if err != nil || len(opened) != 1 || opened[0] != link.URL || link.Bookmark == "" {
+		t.Errorf("opened %q, told %+v: %v", opened, link, err)
+	}
+	if status, bearer := enterAs(t, link.URL); status != http.StatusOK || bearer == "" {
+		t.Errorf("the page that a command opened: %d, %q", status, bearer)
+	}
+	close(stop) // as an agent ends in order: it has removed what says that it runs
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if get(link.URL) == nil {
+		t.Error("the dashboard outlives the agent")
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package testprogram
-
-const raceEnabled = false

@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
+)
+
+// keep looks after a relay until it has ended. While it has users, it is resumed over another
+// stream when its own was lost, or the host has another connection.
+func (r *sharedRelay) keep(run *runningRelay) {
+	for !run.over() && r.ctx.Err() == nil {
+		changed, lost := r.changed(), run.Lost()
+		var again <-chan time.Time
+		if run.resumes && errors.Is(run.check(), tunnel.ErrReplaced) {
+			lost, again = nil, r.comeBack(run)
+		}
+		select {
+		case <-run.Done():
+		case <-r.ctx.Done():
+		case <-lost:
+		case <-changed:
+		case <-again:
+		}
+	}
+	r.mu.Lock()
+	r.endedLocked(run)
+	run.idle.Stop()
+	r.mu.Unlock()
+	_ = run.Close()
+}
+
+// comeBack tries once to resume a relay, or ends one that nobody uses. It returns when to try
+// again; nil: when the link has changed.
+func (r *sharedRelay) comeBack(run *runningRelay) <-chan time.Time {
+	r.mu.Lock()
+	switch {
+	case r.running != run: // it was ended
+		r.mu.Unlock()
+		return nil
+	case run.refCount == 0:
+		r.endedLocked(run)
+		r.mu.Unlock()
+		_ = run.Close()
+		return nil
+	}
+	start, err := r.startLocked()
+	r.mu.Unlock()
+	if start != nil {
+		<-start.done
+		err = start.err
+	}
+	if err == nil || errors.Is(err, api.ErrDown) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.After(time.Until(r.pause.until))
+}
+
+// resume has a relay continue over another stream. The error says why it does not yet; a relay
+// to which there is no way any more has ended.
+func (r *sharedRelay) resume(run *runningRelay) error {
+	stream, err := r.start(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) error {
+		return run.Resume(ctx, process)
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starting = nil
+	switch {
+	case err == nil:
+		run.traffic.Move(stream)
+		r.pause = pause{}
+		r.log.Info("the relay on the node continues over another connection")
+	case run.over():
+		err = nil // it is gone; the next one is started if it is needed
+	default:
+		r.failedLocked(err)
+		if r.final != nil || failure.Of(err).IsFinal() {
+			run.Fail(err)
+		}
+	}
+	return err
+}

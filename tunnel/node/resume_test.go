@@ -1,0 +1,180 @@
+//go:build linux
+
+package node
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
+	"tunctl/tunnel"
+)
+
+// newDetachedSlurm makes an srun as the real one is: the step is not its child, and outlives it.
+func newDetachedSlurm(t *testing.T, hook string) *fakeSlurm {
+	t.Helper()
+	f := newFakeSlurm(t, hook)
+	f.program(t, "srun", `echo "$*" >> $FAKE/runs
+`+hook+`
+while :; do
+  case $1 in --jobid=*) job=${1#*=} ;; -*) ;; *) break ;; esac
+  shift
+done
+mkfifo $FAKE/in.$$ $FAKE/out.$$
+SLURM_JOB_ID=$job setsid -f sh -c 'echo $$ >> $FAKE/pids; exec "$@"' step "$@" <$FAKE/in.$$ >$FAKE/out.$$ &
+exec 3<&0
+cat <&3 >$FAKE/in.$$ & exec 3<&-; cat <$FAKE/out.$$
+`)
+	t.Cleanup(func() {
+		for _, pid := range f.steps() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return f
+}
+
+// steps are the process ids of the steps, the oldest first.
+func (f *fakeSlurm) steps() (pids []int) {
+	for _, line := range f.lines("pids") {
+		if pid, err := strconv.Atoi(line); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// cutJob is a node of a job whose connection can be cut, with an open shell.
+type cutJob struct {
+	*Node
+	*fakeSlurm
+	told  *notices
+	login *login
+	host  *sshtest.Server
+	shell *opened
+}
+
+func newCutJob(t *testing.T, hook string, change func(*Options)) *cutJob {
+	t.Helper()
+	c := &cutJob{fakeSlurm: newDetachedSlurm(t, hook), told: &notices{}}
+	_, _, c.login = insideJob(t, c.fakeSlurm, "refused", func(l *tunnel.Limits) {
+		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
+	}, func(servers map[string]*sshtest.Server) { c.host = servers["outer"] })
+	o := Options{Names: []string{"refused"}, Job: "7", Notice: c.told.add}
+	if change != nil {
+		change(&o)
+	}
+	c.Node = c.login.node(o)
+	t.Cleanup(c.Close)
+	shell, err := start(t, c.Node, "echo $$; cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.shell = shell
+	t.Cleanup(func() { _ = shell.Close() })
+	first := make([]byte, 1)
+	for first[0] != '\n' {
+		if _, err := shell.Read(first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stillEchoes(t, shell)
+	return c
+}
+
+func TestAShellInsideAJobContinuesAfterTheConnectionWasLost(t *testing.T) {
+	c := newCutJob(t, "", nil)
+	host, port := echoOf(t, len("still there?"))
+	page, err := c.Dial(t.Context(), "tcp", host+":"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(page)
+	for range 2 {
+		c.host.Drop()
+		stillEchoes(t, c.shell)
+	}
+	stillEchoes(t, page)
+	if _, err := page.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // a regular end
+		t.Error("the end of the page:", err)
+	}
+	mustPrint(t, c.Node, "echo $SLURM_JOB_ID", "7")
+	if runs := c.lines("runs"); len(runs) != 3 || c.told.String() != "" {
+		t.Errorf("%d steps for two cuts; told %q", len(runs), c.told)
+	}
+}
+
+func TestAShellInsideAJobContinuesWhenNobodyReportsTheCut(t *testing.T) {
+	c := newCutJob(t, "", nil)
+	end := c.host.Stall()
+	c.login.pool.NetworkChanged()
+	stillEchoes(t, c.shell)
+	end()
+	eventually(t, func() bool { return c.host.Connections() == 1 }) // nothing keeps the old one
+	stillEchoes(t, c.shell)
+}
+
+func TestAJobThatEndedDuringTheCutIsSaid(t *testing.T) {
+	c := newCutJob(t, `if [ -e $FAKE/over ]; then echo "srun: error: Slurm job 7 has expired" >&2; exit 1; fi`, nil)
+	if err := os.WriteFile(filepath.Join(c.dir, "over"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.host.Drop()
+	_, err := io.ReadAll(c.shell)
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeJobEnded {
+		t.Error(err)
+	}
+	if _, err := output(t, c.Node, "true"); !jobEnded(err) {
+		t.Error(err)
+	}
+}
+
+func TestARelayIsTriedAgainWhileNoStepStarts(t *testing.T) {
+	c := newCutJob(t, `if [ -e $FAKE/busy ]; then rm $FAKE/busy; echo "srun: error: Unable to create step" >&2; exit 1; fi`, nil)
+	if err := os.WriteFile(filepath.Join(c.dir, "busy"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.host.Drop()
+	stillEchoes(t, c.shell)
+}
+
+func TestWithoutResumeAShellEndsWithItsConnection(t *testing.T) {
+	c := newCutJob(t, "", func(o *Options) { o.NoResume = true })
+	pid := c.steps()[0]
+	c.host.Drop()
+	if _, err := io.ReadAll(c.shell); err == nil {
+		t.Error("it seems to have ended well")
+	}
+	eventually(t, func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	eventually(t, func() bool {
+		got, err := output(t, c.Node, "echo again")
+		return err == nil && got == "again"
+	})
+}
+
+func TestARelayThatNobodyUsesIsNotResumed(t *testing.T) {
+	c := newCutJob(t, "", nil)
+	_ = c.shell.CloseWrite()
+	_, _ = io.ReadAll(c.shell)
+	_ = c.shell.Close()
+	c.host.Drop()
+	pid := c.steps()[0]
+	eventually(t, func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	mustConnect(t, c.login)
+	if runs := c.lines("runs"); len(runs) != 1 {
+		t.Errorf("%d steps", len(runs))
+	}
+}
