@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 )
 
@@ -19,6 +20,30 @@ type Held struct {
 
 // IsOver reports whether nothing waits any more.
 func (h Held) IsOver() bool { return h.Streams == 0 || !h.Until.IsZero() }
+
+// OverText says how it ended; "": it has not.
+func (h Held) OverText() string {
+	after := DurationText(h.Until.Sub(h.Since).Round(time.Second))
+	switch {
+	case h.Until.IsZero():
+		return ""
+	case h.Lost > 0:
+		return fmt.Sprintf("%s inside the job ended after %s without a connection: %s", streamsText(h.Lost), after, h.Cause)
+	}
+	return fmt.Sprintf("continued after %s; nothing was lost", after)
+}
+
+// HeldText says what waits, with its size in words.
+func (h Held) HeldText(size func(int64) string) string {
+	return fmt.Sprintf("held: %s, %s waiting", streamsText(h.Streams), size(int64(h.Waiting)))
+}
+
+func streamsText(n int) string {
+	if n == 1 {
+		return "1 stream"
+	}
+	return fmt.Sprintf("%d streams", n)
+}
 
 // Merge is what both say together. What waits now comes before what is over, and what is
 // over before what was over earlier.
