@@ -52,7 +52,7 @@ var pictureStatus = api.Status{
 		},
 		{
 			Name: "evaluation", Host: "mycluster", State: api.SessionQueued, Since: ago(12 * time.Minute),
-			Cause: "waiting for free nodes (Resources); earlier jobs like this waited 4 to 25 min (3 runs)",
+			Cause: "waiting for free nodes; earlier jobs like this waited 4 to 25 min (3 runs)",
 			Job: &api.Job{
 				ID: "48231", Name: "evaluation", State: api.JobQueued, Queue: "gpu", Reason: "Resources", Hint: "waiting for free nodes",
 				Submitted: ago(12 * time.Minute), ExpectedStart: ago(-9 * time.Minute),
@@ -341,8 +341,13 @@ func TestEveryViewOfTheDashboardInARealBrowser(t *testing.T) {
 		}
 		if sessions == 5 {
 			p.run(`location.hash = "overview"`)
-			p.run(`document.querySelector("[data-session=jupyter] .more > button").click()`)
-			p.pictures("menu")
+			for _, scheme := range []string{"light", "dark"} {
+				p.look(scheme, 1280)
+				p.run(`document.querySelector("[data-session=jupyter] .more > button").click()`)
+				p.picture(filepath.Join(os.Getenv("TUNCTL_ARTIFACTS"), "dashboard-menu-1280-"+scheme+".png"))
+				p.examine("the menu, " + scheme)
+				p.run(`document.querySelector("[data-session=jupyter] .menu").hidePopover()`)
+			}
 			p.run(`document.querySelector("[data-session=rstudio] [aria-label^='Start with']").click()`)
 			p.shows("#dialog", "Start rstudio with")
 			p.pictures("start-with")

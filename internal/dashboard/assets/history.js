@@ -95,7 +95,7 @@ function bars() {
       setText(about, `job ${run.job.id} on ${hostLabel(run.host)}, ${clock(r.at)}`);
       const told = [["waited", r.waited], ["ran", r.used + r.idle], ["idle", r.idle]].filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
       setText(text, [outcome, told].filter(Boolean).join(": "));
-      for (const [name, span] of Object.entries(spans)) span.style.width = `${(100 * r[name]) / longest}%`;
+      for (const [name, span] of Object.entries(spans)) span.style.width = r[name] ? `max(2px, ${(100 * r[name]) / longest}%)` : "0";
     },
   };
 }

@@ -61,7 +61,10 @@ function card({ alias }) {
       setText(login, connectWords[h.state] ?? "Connect");
       setAttribute(login, "aria-label", `${h.state === "needs-login" ? "Log in to" : connectWords[h.state] ?? "Connect"} ${alias}`);
       show(login, h.state !== "up" && h.state !== "connecting");
-      show(logout, h.state !== "down" && h.state !== undefined);
+      const leave = h.state === "up" ? "Log out" : "Stop trying";
+      setText(logout, leave);
+      setAttribute(logout, "aria-label", h.state === "up" ? `Log out of ${alias}` : `Stop trying ${alias}`);
+      show(logout, ["up", "waiting", "connecting"].includes(h.state));
     },
   };
 }
