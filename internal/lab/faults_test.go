@@ -45,6 +45,14 @@ func keepalive(client *ssh.Client, wait time.Duration) error {
 	}
 }
 
+func TestDropAllCutsConnectionsAndANewOneIsAccepted(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	c.DropAll()
+	_ = client.Wait() // returns only because the connection ended
+	dial(t, c)
+}
+
 func TestASlowClusterDelaysBothDirections(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
