@@ -104,7 +104,7 @@ test-packages:
 # The race detector sees in some random sequences what it sees in all, and takes five times as
 # long for each. Compiled as the program is, the test shares with it what both use.
 test-model:
-	@$(if $(RACEFLAG),CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -ldflags='-s -w' -count=1 -run '^TestEveryChargedJobIsKnown$$' ./internal/agent)
+	@$(if $(RACEFLAG),TUNCTL_SEQUENCES=300 CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -ldflags='-s -w' -count=1 -run '^TestEveryChargedJobIsKnown$$' ./internal/agent)
 
 # Compiled as the program is, it shares with it what both use.
 testreport:
@@ -194,8 +194,8 @@ release: ## build a release in dist/; set URL=… for the manifests and MAINTAIN
 	$(GO) run ./internal/dev/release $(RELEASEFLAGS)
 
 release-check: testreport ## build the release twice, the second time elsewhere with an empty cache, and compare every byte; as root on Debian also install, upgrade and remove its packages
-	$(GO) run ./internal/dev/release -again $(RELEASEFLAGS)
 	@$(if $(REAL),internal/dev/install.sh ssh package)
+	$(GO) run ./internal/dev/release -again $(RELEASEFLAGS)
 	TUNCTL_RELEASE=1 TUNCTL_REAL=$(REAL) $(GOTEST) -count=1 -timeout 30m ./internal/dev/release
 
 clean: ## remove the build output

@@ -85,8 +85,8 @@ func printStatus(t *term.Terminal, st api.Status, named bool) error {
 	if _, err := fmt.Fprint(t.Out, draw(term.LayoutFor(t.Out), st, time.Now())); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(st.Sessions, show.IsCut); i >= 0 && !named {
-		t.Say("`tunctl status %s` shows more about it", st.Sessions[i].Name)
+	if !named && slices.ContainsFunc(st.Sessions, show.IsCut) {
+		t.Say("`tunctl status SESSION` shows all about one that failed")
 	}
 	return nil
 }
