@@ -167,7 +167,8 @@ func TestCondaIsFoundWhereTheEnvironmentLies(t *testing.T) {
 
 func TestAVirtualEnvironmentThatIsNotThereIsTheAnswerToChange(t *testing.T) {
 	out := scripted(t, siteJob(t, "slurm", map[string]string{"venv": "/no/such/venv"}), nil)
-	wantAll(t, out, "tunctl: no virtual environment in /no/such/venv: set venv in the session's with = { … }")
+	wantAll(t, out, "tunctl: no virtual environment in /no/such/venv: set venv in the session's with = { … }, or make it on the login node:",
+		"tunctl: python3 -m venv /no/such/venv && /no/such/venv/bin/pip install jupyterlab")
 }
 
 func TestAJobToWorkInKeepsItsNodeAndEndsCleanly(t *testing.T) {

@@ -214,7 +214,7 @@ func TestEveryDependencyIsInTheReadmeWithItsReason(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(text, -1) {
 		required = append(required, string(m[1]))
 	}
-	_, table, _ := strings.Cut(pages(t)["README.md"], "## Dependencies")
+	_, table, _ := strings.Cut(pages(t)["CONTRIBUTING.md"], "## Dependencies")
 	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| [^|]+ \|$`).FindAllStringSubmatch(table, -1) {
 		explained = append(explained, strings.Split(m[1], ", ")...)
 	}
