@@ -53,9 +53,9 @@ func (p *poll) fresh() bool {
 	return !p.stale && !p.isEarlyLocked() && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
 }
 
-// recentAnswer is when the last list was requested, if the next one would have to wait, and the
-// list can lack no job that we submitted.
-func (p *poll) recentAnswer() (at time.Time, ok bool) {
+// beforeCancel is when the last list was requested, if the next one would have to wait, and we have
+// only cancelled jobs since.
+func (p *poll) beforeCancel() (at time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.submitted {
@@ -63,7 +63,10 @@ func (p *poll) recentAnswer() (at time.Time, ok bool) {
 			return time.Time{}, false
 		}
 	}
-	return p.jobsAt, !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
+	for _, cancelled := range p.cancelled {
+		ok = ok || cancelled.After(p.jobsAt)
+	}
+	return p.jobsAt, ok && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
 }
 
 // waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A

@@ -89,11 +89,11 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	return w.poll.lastJobs(), nil
 }
 
-// JobsAtOnce is Jobs for a person who does not wait until the scheduler may be asked again: the
-// jobs are then those of the last answer, but for what was cancelled since, and at is when that was
-// requested. A job that was submitted since is waited for.
+// JobsAtOnce is Jobs for a person who has cancelled a job, and does not wait until the scheduler may
+// be asked again: the jobs are then those of the last answer, with that one as completing, and at is
+// when the answer was requested.
 func (w *Watcher) JobsAtOnce(ctx context.Context) (jobs []api.Job, at time.Time, err error) {
-	if at, ok := w.poll.recentAnswer(); ok && !w.poll.fresh() {
+	if at, ok := w.poll.beforeCancel(); ok {
 		return w.poll.lastJobs(), at, nil
 	}
 	jobs, err = w.Jobs(ctx)
