@@ -13,6 +13,7 @@ type Host struct {
 	BeforeLogin string // a command to run before each login
 	Transfer    string // the host for copying files, or "none"; by default the site's
 	Private     string // the folder for tunctl's files there; by default the site's; see Site.PrivateFolder
+	Resume      *bool  // see Site.Resumes; nil: as the site says
 }
 
 // noTransfer says that files are copied by the login node, whatever the site has.
@@ -27,6 +28,7 @@ func (h *Host) fields() []field {
 		{"before_login", `"step ssh login"`, text(&h.BeforeLogin)},
 		{"transfer", `"alice@dtn.example.org"`, text(&h.Transfer, validHost)},
 		{"private", `"/work/z19/alice/.tunctl"`, text(&h.Private, validPrivate)},
+		{"resume", `true`, choice(&h.Resume)},
 	}
 }
 

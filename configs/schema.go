@@ -130,6 +130,14 @@ func boolean(into *bool) func(*input) {
 	}
 }
 
+// choice makes the reader of true or false where neither is the default.
+func choice(into **bool) func(*input) {
+	return func(in *input) {
+		*into = new(bool)
+		boolean(*into)(in)
+	}
+}
+
 // word makes the reader of one word of a set.
 func word[W ~string](into *W, words ...W) func(*input) {
 	list := each(words, func(w W) string { return string(w) })

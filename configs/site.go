@@ -35,6 +35,7 @@ type Site struct {
 	Limits    SiteLimits      `json:"limits,omitzero"`
 	Require   []string        `json:"require,omitempty"` // directives without which a job is refused, with an example of their value
 	Private   string          `json:"private,omitempty"` // the folder for tunctl's files, if not in the home folder
+	Resume    *bool           `json:"resume,omitempty"`  // see Resumes; nil: it does
 	Balance   []string        `json:"balance,omitempty"`
 	Readers   []BalanceReader `json:"readers,omitempty"`
 	Charge    Charge          `json:"charge,omitzero"` // how jobs are charged, if that is documented
@@ -65,6 +66,16 @@ func (s *Site) Label() string {
 		return s.Title + " (not verified)"
 	}
 	return s.Title
+}
+
+// Resumes reports whether what runs inside jobs on a host of the site outlives the connection.
+func (s Site) Resumes(own Host) bool {
+	for _, says := range []*bool{own.Resume, s.Resume} {
+		if says != nil {
+			return *says
+		}
+	}
+	return true
 }
 
 // AccessHint says what to do if a host of the site cannot be reached: what SSH requires
@@ -134,6 +145,7 @@ func (s *Site) fields() []field {
 		{"limits", "", table(s.Limits.fields())},
 		{"require", `["-l filesystems=home:eagle"]`, texts(&s.Require, validRequirement)},
 		{"private", `"/work/{group}/{user}/.tunctl"`, text(&s.Private, validPrivate)},
+		{"resume", `false`, choice(&s.Resume)},
 		{"certificate", "", table(s.Certificate.fields())},
 		{"balance", `["sshare -U"]`, texts(&s.Balance)},
 		{"charge", "", table(s.Charge.fields())},

@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/show"
 )
 
-// extendBy is how much more time a notification's button asks for.
+// extendBy is how much more time the menu and a notification's button ask for.
 const extendBy = time.Hour
 
 // act does what an entry says, in a goroutine, so that a slow host does not block the
@@ -119,6 +119,10 @@ func (c *controller) actionFor(verb, name string) func(ctx context.Context) erro
 		p, _ := c.details.Load(name)
 		failed, _ := p.(detailsPage)
 		return c.showPage(failed)
+	case verbAnswer:
+		if c.dialog != nil {
+			c.dialog.hide() // and it is shown again, above other windows
+		}
 	case verbLogin:
 		return on(name, c.Login)
 	case verbAsk:
@@ -148,7 +152,7 @@ func (c *controller) actionFor(verb, name string) func(ctx context.Context) erro
 func (c *controller) openPage(ctx context.Context, p action.Page) error {
 	text, err := c.desk.OpenPage(ctx, c.Agent, p)
 	if text != "" {
-		c.announce(notification{title: headline("", p.Session, " is ready"), body: text})
+		c.announce(notification{icon: iconReady, title: headline("", p.Session, " is ready"), body: text})
 	}
 	return err
 }
@@ -157,7 +161,7 @@ func (c *controller) openPage(ctx context.Context, p action.Page) error {
 func (c *controller) extend(ctx context.Context, session string) error {
 	text, err := action.Extend(ctx, c.Agent, session, extendBy)
 	if err == nil {
-		c.announce(notification{title: headline("", session, " was extended"), body: text})
+		c.announce(notification{icon: iconReady, title: headline("", session, " was extended"), body: text})
 	}
 	return err
 }
@@ -185,12 +189,13 @@ func (c *controller) reportFailure(id string, err error) {
 	case verbEnd:
 		name = splitPage(name).Session
 	}
-	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[verb].attempt+" "+name), Text: api.Redact(err.Error())}
+	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[verb].attempt+" "+name), Text: action.Cause(err)}
+	n := notification{icon: iconTrouble, title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}}
 	if hint := api.HintOf(err); hint != "" {
 		p.Hint = hint
 	} else if command := equivalentCommand(verb, name); command != "" {
-		p.Hint = "`" + command + "` does the same in a terminal"
+		p.Hint, n.instead = "`"+command+"` does the same", "In a terminal: "+command
 	}
 	c.details.Store(id, p)
-	c.announce(notification{title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}})
+	c.announce(n)
 }

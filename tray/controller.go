@@ -162,7 +162,7 @@ func put[T any](list []T, x T, name func(T) string) []T {
 
 // redraw shows the menu if it changed.
 func (c *controller) redraw(now time.Time) {
-	c.view.Now = now
+	c.view.Now, c.view.Asking = now, c.asking()
 	if m := menuFor(c.view); !reflect.DeepEqual(m, c.shown) {
 		c.shown = m
 		c.display.Show(m)

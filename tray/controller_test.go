@@ -318,6 +318,7 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 			"up-with:nb?hours=9":    nil, // no longer there
 			"down:jupyter":          {"down jupyter"},
 			"cancel:jupyter":        {"cancel jupyter"},
+			"extend:jupyter":        {"extend jupyter 1h0m0s"},
 			"login:narval":          {"login narval"},
 			"logout:narval":         {"logout narval"},
 			"start-agent":           {"start"},
@@ -493,7 +494,7 @@ func TestWhatFailsIsSaidAndAPageSaysMore(t *testing.T) {
 		}{
 			{
 				errors.New("no page at http://localhost:8888/?token=s3cr3t"), "open:jupyter",
-				"Could not open jupyter", "No page at http://localhost:8888/?token=•••.", "<code>tunctl open jupyter</code> does the same",
+				"Could not open jupyter", "No page at http://localhost:8888/?token=•••. In a terminal: tunctl open jupyter", "<code>tunctl open jupyter</code> does the same",
 			},
 			{
 				&api.Error{Message: "narval is blocked", Hint: "wait an hour, then `tunctl login narval`"}, "top-up:jupyter",

@@ -17,6 +17,7 @@ type iconKind string
 // The kinds of the icon.
 const (
 	iconIdle     iconKind = "idle"      // nothing is up: a grey ring
+	iconCharged  iconKind = "charged"   // a job runs without its session: a violet ring around a dot
 	iconWorking  iconKind = "working"   // in progress: a blue ring, open, with two dots
 	iconReady    iconKind = "ready"     // a green disc with a tick
 	iconNeedsYou iconKind = "needs-you" // an amber triangle with a stroke and a dot
@@ -26,6 +27,7 @@ const (
 // The colours stand out from white panels and from black ones; a test measures it.
 var iconColours = map[iconKind]color.NRGBA{
 	iconIdle:     {0x80, 0x84, 0x88, 0xff},
+	iconCharged:  {0x95, 0x5a, 0xd6, 0xff},
 	iconWorking:  {0x2f, 0x80, 0xed, 0xff},
 	iconReady:    {0x1e, 0x96, 0x4b, 0xff},
 	iconNeedsYou: {0xd0, 0x6f, 0x00, 0xff},
@@ -51,6 +53,8 @@ func inkAt(kind iconKind, p point) ink {
 	switch kind {
 	case iconIdle:
 		body = r < 0.9 && r > 0.56
+	case iconCharged:
+		body = r < 0.95 && r > 0.7 || r < 0.45
 	case iconWorking:
 		gap := p.x > 0 && p.y < 0 // the open quarter, where the dot is
 		body = r < 0.9 && r > 0.56 && !gap || near(p, point{0.52, -0.52}, point{0.52, -0.52}, 0.26) || r < 0.24

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var iconKinds = []iconKind{iconIdle, iconWorking, iconReady, iconNeedsYou, iconTrouble}
+var iconKinds = []iconKind{iconIdle, iconCharged, iconWorking, iconReady, iconNeedsYou, iconTrouble}
 
 // luminance and contrast are as WCAG 2 defines them.
 func luminance(c color.NRGBA) float64 {
@@ -111,8 +111,8 @@ func TestIconSheet(t *testing.T) {
 	if dir == "" {
 		t.Skip("TUNCTL_ARTIFACTS names no folder for pictures")
 	}
-	sheet := image.NewNRGBA(image.Rect(0, 0, 400, 280))
-	for y := range 280 {
+	sheet := image.NewNRGBA(image.Rect(0, 0, 400, 336))
+	for y := range 336 {
 		for x := range 400 {
 			sheet.SetNRGBA(x, y, map[bool]color.NRGBA{true: {255, 255, 255, 255}, false: {30, 30, 30, 255}}[x < 200])
 		}

@@ -14,9 +14,10 @@ import (
 // view is everything the menu is drawn from.
 type view struct {
 	Status       api.Status
-	Reached      bool // the agent answers
-	CanAutostart bool // start at login can be switched
-	Autostart    bool // and is on
+	Reached      bool     // the agent answers
+	CanAutostart bool     // start at login can be switched
+	Autostart    bool     // and is on
+	Asking       []string // who waits for the answer to a dialog: hosts, or "" for an assistant
 	Now          time.Time
 }
 
@@ -91,7 +92,9 @@ func firstItems(v view) []menuItem {
 	if !v.Reached {
 		return []menuItem{entry(verbStartAgent, "", "Start tunctl", true)}
 	}
-	items := append(loginItems(v), openItems(v)...)
+	items := answerItems(v)
+	items = append(items, loginItems(v)...)
+	items = append(items, openItems(v)...)
 	items = append(items, resumeItems(v)...)
 	items = append(items, troubleItems(v)...)
 	if len(items) == 0 {
@@ -103,12 +106,20 @@ func firstItems(v view) []menuItem {
 	return items
 }
 
+// answerItems raise the dialog that waits for an answer: other windows may hide it.
+func answerItems(v view) []menuItem {
+	if len(v.Asking) == 0 {
+		return nil
+	}
+	return []menuItem{entry(verbAnswer, "", "Answer "+cmp.Or(brief(v.Asking[0]), "the assistant")+"…", true)}
+}
+
 // loginItems are the hosts that sessions wait for a login to.
 func loginItems(v view) []menuItem {
 	var items []menuItem
 	for _, s := range v.Status.Sessions {
-		item := entry(atTop+verbLogin, s.Host, api.MenuLogin(s.Host), true)
-		if s.State == api.SessionNeedsLogin && !slices.ContainsFunc(items, func(i menuItem) bool { return i.ID == item.ID }) {
+		item := entry(atTop+verbLogin, s.Host, api.MenuLogin(brief(s.Host)), true)
+		if s.State == api.SessionNeedsLogin && !slices.Contains(v.Asking, s.Host) && !slices.ContainsFunc(items, func(i menuItem) bool { return i.ID == item.ID }) {
 			items = append(items, item)
 		}
 	}
@@ -126,7 +137,7 @@ func openItems(v view) []menuItem {
 	}
 	choice := menuItem{ID: "choice", Title: openTitle, Enabled: true}
 	for _, s := range ready {
-		choice.Children = append(choice.Children, entry(verbPick, s.Name, s.Name, true))
+		choice.Children = append(choice.Children, entry(verbPick, s.Name, brief(s.Name), true))
 	}
 	return []menuItem{choice}
 }
@@ -134,7 +145,7 @@ func openItems(v view) []menuItem {
 // pageName is how the menu names what a session serves: most serve a notebook.
 func pageName(s api.Session) string {
 	if s.App == api.AppShell || s.Endpoint != nil && s.Endpoint.App != "" && s.Endpoint.App != "jupyter" {
-		return s.Name
+		return brief(s.Name)
 	}
 	return "my notebook"
 }
@@ -158,19 +169,20 @@ func troubleItems(v view) []menuItem {
 	if isPaused(v) {
 		return nil
 	}
-	var items []menuItem
+	failed := menuItem{ID: "trouble", Title: api.MenuTrouble, Enabled: true}
 	for _, s := range v.Status.Sessions {
 		if s.State == api.SessionFailed {
-			items = append(items, entry(atTop+verbTrouble, s.Name, api.MenuTrouble, true))
+			failed.Children = append(failed.Children, entry(atTop+verbTrouble, s.Name, brief(s.Name), true))
 		}
 	}
-	if len(items) > 1 {
-		for i, it := range items {
-			_, name, _ := strings.Cut(it.ID, ":")
-			items[i].Title = name + ": " + strings.ToLower(api.MenuTrouble[:1]) + api.MenuTrouble[1:]
-		}
+	switch len(failed.Children) {
+	case 0:
+		return nil
+	case 1:
+		failed.Children[0].Title = api.MenuTrouble
+		return failed.Children
 	}
-	return items
+	return []menuItem{failed}
 }
 
 // startItem is the first entry if nothing is ready, waits for a login or failed.
@@ -188,7 +200,7 @@ func startItem(v view) menuItem {
 	case len(v.Status.Sessions) == 0:
 		return entry(verbSetup, "", "Set up my first notebook…", true)
 	case len(working) == 1 && working[0].App == api.AppShell:
-		return text("status", working[0].Name+" is not ready yet")
+		return text("status", brief(working[0].Name)+" is not ready yet")
 	case len(working) > 0:
 		return text(verbOpen, openTitle+" (not ready yet)")
 	case len(idle) == 0:
@@ -200,7 +212,7 @@ func startItem(v view) menuItem {
 	choice := menuItem{ID: "choice", Title: api.MenuStart + "…", Enabled: true}
 	for _, s := range idle {
 		verb, title := startVerb(s, v.Now, "", "Reconnect to ")
-		choice.Children = append(choice.Children, entry(atTop+verb, s.Name, title+s.Name, true))
+		choice.Children = append(choice.Children, entry(atTop+verb, s.Name, title+brief(s.Name), true))
 	}
 	return choice
 }
@@ -223,8 +235,30 @@ func readyPages(st api.Status) []api.Session {
 // openable reports whether a session has a page to open now.
 func openable(s api.Session) bool { return s.State == api.SessionReady && s.URL != "" }
 
-// sessionItems are the sessions, each with what can be done about it.
+// listMost is how many sessions or hosts are in the menu itself, so that its end stays on the screen.
+const listMost = 8
+
+// sessionItems are the sessions, each with what can be done about it. Of many, those that do
+// nothing now are in a submenu.
 func sessionItems(v view) []menuItem {
+	items, rest := []menuItem{}, menuItem{ID: "other-sessions", Title: "Other sessions", Enabled: true}
+	for _, item := range allSessionItems(v) {
+		_, name, _ := strings.Cut(item.ID, ":")
+		s, _ := v.Status.Session(name)
+		resting := !s.MayHaveLiveJob(v.Now) && (s.State == api.SessionDown || s.State == api.SessionEnded)
+		if len(v.Status.Sessions) > listMost && (resting || len(items) == listMost) {
+			rest.Children = append(rest.Children, item)
+		} else {
+			items = append(items, item)
+		}
+	}
+	if len(rest.Children) > 0 {
+		items = append(items, rest)
+	}
+	return items
+}
+
+func allSessionItems(v view) []menuItem {
 	var items []menuItem
 	for _, s := range v.Status.Sessions {
 		up := s.IsUp()
@@ -246,7 +280,8 @@ func sessionItems(v view) []menuItem {
 		)
 		children = append(children, startWithItems(s, !up && !s.MayHaveLiveJob(v.Now))...)
 		children = append(children,
-			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up),
+			entry(verbExtend, s.Name, verbs[verbExtend].button, s.Job != nil && s.Job.State == api.JobRunning && !s.Job.End.IsZero() && s.Next == nil && up),
+			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up || isOver(s)),
 			cancelItem(s, v.Now),
 		)
 		items = append(items, menuItem{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
@@ -266,9 +301,14 @@ func startWithItems(s api.Session, enabled bool) []menuItem {
 	return []menuItem{item}
 }
 
+// isOver reports whether a session has failed or ended, which can be dismissed.
+func isOver(s api.Session) bool { return s.State == api.SessionFailed || s.State == api.SessionEnded }
+
 // disconnectTitle says what happens to the job.
 func disconnectTitle(s api.Session, now time.Time) string {
 	switch {
+	case isOver(s):
+		return "Dismiss"
 	case !s.MayHaveLiveJob(now):
 		return "Disconnect"
 	case s.Job.State.Waiting():
@@ -281,7 +321,10 @@ func disconnectTitle(s api.Session, now time.Time) string {
 func cancelItem(s api.Session, now time.Time) menuItem {
 	alive := s.MayHaveLiveJob(now)
 	title := "Yes, end the job"
-	if alive {
+	switch {
+	case alive && s.Job.State.Waiting():
+		title = fmt.Sprintf("Yes, remove job %s from the queue", s.Job.ID)
+	case alive:
 		title = fmt.Sprintf("Yes, end job %s (unsaved work is lost)", s.Job.ID)
 	}
 	return menuItem{
@@ -298,13 +341,21 @@ func hostItems(v view) []menuItem {
 	}
 	var items []menuItem
 	for _, h := range v.Status.Hosts {
+		login := api.MenuHostLogin
+		if h.State == api.HostWaiting { // for the network, or its next try
+			login = "Try now"
+		}
 		items = append(items, menuItem{
-			ID: "host:" + h.Alias, Title: api.HostLabel(h.Alias) + ": " + show.HostState(h, shown), Enabled: true,
+			ID: "host:" + h.Alias, Title: brief(api.HostLabel(h.Alias)) + ": " + show.HostState(h, shown), Enabled: true,
 			Children: []menuItem{
-				entry(verbLogin, h.Alias, "Log in…", h.State != api.HostUp && h.State != api.HostConnecting),
+				entry(verbLogin, h.Alias, login, h.State != api.HostUp && h.State != api.HostConnecting),
 				entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown),
 			},
 		})
+	}
+	if len(items) > listMost {
+		rest := menuItem{ID: "other-hosts", Title: "Other hosts", Enabled: true, Children: items[listMost:]}
+		items = append(items[:listMost:listMost], rest)
 	}
 	return items
 }
@@ -321,7 +372,7 @@ func quitTitle(v view) string {
 	case 0:
 		return "Quit"
 	case 1:
-		return "Quit (" + up[0] + " stays connected)"
+		return "Quit (" + brief(up[0]) + " stays connected)"
 	}
 	return fmt.Sprintf("Quit (%d sessions stay connected)", len(up))
 }
@@ -346,14 +397,15 @@ func iconFor(v view) iconKind {
 		return iconIdle
 	}
 	has := map[api.SessionState]bool{}
-	working := false
-	for _, s := range v.Status.Sessions {
+	working, charged := false, false
+	for _, s := range news(v) {
 		has[s.State] = true
 		working = working || !s.State.Settled()
+		charged = charged || s.State == api.SessionDown && s.MayHaveLiveJob(v.Now)
 	}
 	blocked := slices.ContainsFunc(v.Status.Hosts, func(h api.Host) bool { return h.State == api.HostBlocked })
 	switch {
-	case has[api.SessionNeedsLogin]:
+	case has[api.SessionNeedsLogin], len(v.Asking) > 0:
 		return iconNeedsYou
 	case has[api.SessionFailed], blocked, v.Status.Config != nil, isPaused(v):
 		return iconTrouble
@@ -361,8 +413,27 @@ func iconFor(v view) iconKind {
 		return iconReady
 	case working:
 		return iconWorking
+	case charged:
+		return iconCharged
 	}
 	return iconIdle
+}
+
+// newsFor is how long a failure matters more than a session that is ready.
+const newsFor = time.Hour
+
+// news are the sessions without old failures, if one is ready: those from before it was ready,
+// and those of more than an hour ago.
+func news(v view) []api.Session {
+	var ready time.Time
+	for _, s := range v.Status.Sessions {
+		if s.State == api.SessionReady && s.Since.After(ready) {
+			ready = s.Since
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(v.Status.Sessions), func(s api.Session) bool {
+		return s.State == api.SessionFailed && !ready.IsZero() && (s.Since.Before(ready) || v.Now.Sub(s.Since) > newsFor)
+	})
 }
 
 // statusLine is the most important state in a few words.
@@ -374,11 +445,16 @@ func statusLine(v view) string {
 		return "no session is set up yet"
 	case isPaused(v):
 		return "not connecting" + show.BriefCause("the agent crashed several times")
+	case len(v.Asking) > 0:
+		return cmp.Or(brief(v.Asking[0]), "an assistant") + " waits for your answer"
 	}
-	return sessionLine(mostImportant(v.Status.Sessions), v.Now)
+	return sessionLine(mostImportant(news(v)), v.Now)
 }
 
 // sessionLine is the state of a session with its name.
 func sessionLine(s api.Session, now time.Time) string {
-	return s.Name + ": " + show.SessionState(s, now)
+	return brief(s.Name) + ": " + show.SessionState(s, now)
 }
+
+// brief is a name as the menu has it: a long one is cut.
+func brief(name string) string { return show.Shorten(name, 30) }

@@ -99,6 +99,20 @@ var statuses = map[string]view{
 	"several-failed": reached(narval(api.HostBlocked, "narval refused the login twice"),
 		session("jupyter", api.SessionFailed, dueTo("narval refused the login twice")),
 		session("db", api.SessionFailed, dueTo("forward 5432:db.int:5432 was refused"))),
+	"old-failure": reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page),
+		session("db", api.SessionFailed, dueTo("forward 5432:db.int:5432 was refused"), func(s *api.Session) { s.Since = noon.Add(-2 * time.Hour) })),
+	"asking": func() view {
+		v := reached([]api.Host{{Alias: "lab-pass", State: api.HostConnecting}}, session("jupyter", api.SessionConnecting))
+		v.Asking = []string{"lab-pass"}
+		return v
+	}(),
+	"many": func() view {
+		v := reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page), session("a-name-of-more-than-thirty-letters", api.SessionStarting))
+		for i := range 29 {
+			v.Status.Sessions = append(v.Status.Sessions, session(fmt.Sprintf("course-%02d", i), api.SessionDown))
+		}
+		return v
+	}(),
 	"bad-config": func() view {
 		v := reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page))
 		v.Status.Config = &api.Problem{Message: "config.toml:3:1: unknown key \"hots\""}
@@ -169,7 +183,7 @@ func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
 		"no-agent": "Start tunctl", "no-session": "Set up my first notebook…", "down": "Start my notebook",
 		"down-charged": "Reconnect to my notebook", "several-down": "Start…", "ended": "Start my notebook",
 		"needs-login": "Log in to narval…", "ready": "Open my notebook", "several-ready": "Open my notebook",
-		"failed": "See what went wrong…", "several-failed": "jupyter: see what went wrong…", "paused": "Reconnect: the agent crashed several times", "bad-config": "Open my notebook",
+		"failed": "See what went wrong…", "several-failed": "See what went wrong…", "asking": "Answer lab-pass…", "old-failure": "Open my notebook", "paused": "Reconnect: the agent crashed several times", "bad-config": "Open my notebook",
 	} {
 		v := statuses[name]
 		v.Now = noon

@@ -36,6 +36,7 @@ const (
 type notification struct {
 	kind        string
 	title, body string
+	icon        iconKind // "": none of a state
 	urgent      bool
 	soon        bool      // a login will be needed, but is not yet
 	limit       time.Time // the time limit of the job that this is about
@@ -43,7 +44,7 @@ type notification struct {
 	idle        bool      // until the job is used again
 	name        string    // the session or host that this is about
 	verbs       []string  // what a person can do about it, the most likely first
-	instead     string    // how to do that without buttons
+	instead     string    // the same in words, with where else it can be done
 }
 
 // tag identifies the subject: a later one of the same subject replaces it.
@@ -211,7 +212,7 @@ func (t *trackedSession) linkLost(s api.Session, before api.SessionState, now ti
 		return nil
 	}
 	t.lostShown = true
-	n := notification{kind: kindLink, title: headline("No connection to ", s.Host, ""), name: s.Name, body: "tunctl reconnects automatically."}
+	n := notification{kind: kindLink, icon: iconWorking, title: headline("No connection to ", s.Host, ""), name: s.Name, body: "tunctl reconnects automatically."}
 	if s.MayHaveLiveJob(now) {
 		n.body = "The job of " + s.Name + " keeps running. " + n.body
 	}
@@ -219,12 +220,12 @@ func (t *trackedSession) linkLost(s api.Session, before api.SessionState, now ti
 }
 
 func backNotification(s api.Session) notification {
-	n := notification{kind: kindLink, title: headline("", s.Name, " is connected again"), name: s.Name}
+	n := notification{kind: kindLink, icon: iconReady, title: headline("", s.Name, " is connected again"), name: s.Name}
 	return n.withOpen(s)
 }
 
 func readyNotification(s api.Session, now time.Time) notification {
-	n := notification{kind: kindReady, title: headline("", s.Name, " is ready"), name: s.Name}
+	n := notification{kind: kindReady, icon: iconReady, title: headline("", s.Name, " is ready"), name: s.Name}
 	if s.Job != nil && s.Job.End.After(now) {
 		n.body = "It runs until " + api.ClockText(s.Job.End, now) + " (" + show.TimeLeft(s, now) + ")."
 	}
@@ -242,7 +243,7 @@ func (n notification) withOpen(s api.Session) notification {
 func endedNotification(s api.Session) notification {
 	n := notification{kind: kindEnded, name: s.Name, body: noteBody(s.Cause, s.Name, s.Host)}
 	if s.State == api.SessionFailed {
-		n.title, n.verbs, n.instead = headline("", s.Name, " failed"), []string{verbTrouble}, "The tray menu shows what went wrong."
+		n.icon, n.title, n.verbs, n.instead = iconTrouble, headline("", s.Name, " failed"), []string{verbTrouble}, "The tray menu shows what went wrong."
 		return n
 	}
 	n.title, n.verbs, n.instead = headline("", s.Name, " has ended"), []string{verbUp}, "Start it again from the tray menu."
@@ -266,16 +267,17 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 	s, found := st.Session(n.Session)
 	switch {
 	case n.Kind == api.NoticeNeedsLogin:
-		told.soon, told.urgent = true, true
+		told.icon, told.soon, told.urgent = iconNeedsYou, true, true
 	case n.Kind == api.NoticeTimeLimit && found && s.Job != nil:
-		told.urgent, told.limit = true, s.Job.End
+		told.icon, told.urgent, told.limit = iconNeedsYou, true, s.Job.End
 		if s.Next == nil && s.Job.State == api.JobRunning {
-			told.verbs = []string{verbExtend}
+			told.verbs, told.instead = []string{verbExtend}, "Extend it from the tray menu, if the site allows that."
 		}
 	case n.Kind == api.NoticeIdle && found && s.Job != nil:
-		told.idle, told.job = s.Idle, s.Job.ID
+		told.title, told.icon, told.idle, told.job = headline("", s.Name, " is idle"), iconCharged, s.Idle, s.Job.ID
 		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
 	case told.name == "": // of the config
+		told.icon = iconTrouble
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
 			told.title, told.body = headline("", show.Capitalize(first), ""), noteBody(rest)
 		}
@@ -287,8 +289,9 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 // endQuestion asks whether a session's job is to be ended.
 func endQuestion(s api.Session) notification {
 	return notification{
-		kind: kindIdle, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
+		kind: kindIdle, icon: iconCharged, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
 		body: fmt.Sprintf("Job %s ends at once. What is not saved is lost.", s.Job.ID), verbs: []string{verbKeep, verbEnd},
+		instead: "The tray menu ends it, too.",
 	}
 }
 
@@ -322,7 +325,7 @@ func loginNotification(s api.Session) notification {
 	}
 	why = noteBody(why, s.Host)
 	return notification{
-		kind: kindNeedsLogin, title: headline("Log in to ", s.Host, ""), urgent: true,
+		kind: kindNeedsLogin, icon: iconNeedsYou, title: headline("Log in to ", s.Host, ""), urgent: true,
 		body: strings.TrimSpace(why + " " + s.Name + " waits for it."),
 		name: s.Host, verbs: []string{verbLogin}, instead: "Log in from the tray menu.",
 	}

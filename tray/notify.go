@@ -1,10 +1,15 @@
 package tray
 
 import (
+	"cmp"
 	"context"
+	"strings"
 
 	"tunctl/internal/desktop"
 )
+
+// noteIconSize is the size of a notification's icon, in pixels.
+const noteIconSize = 96
 
 // outboxSize is how many notifications may wait for a slow desktop.
 const outboxSize = 32
@@ -20,7 +25,9 @@ type request func(ctx context.Context) error
 
 // announce shows a notification, with buttons for what a person can do about it.
 func (c *controller) announce(n notification) {
-	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: n.body, Urgent: n.urgent, Instead: n.instead}
+	// Few desktops show buttons at once, and some show none: the body says what to do, too.
+	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: strings.TrimSpace(n.body + " " + n.instead), Urgent: n.urgent}
+	note.Icon = drawIcon(cmp.Or(n.icon, iconIdle), noteIconSize)
 	for _, verb := range n.verbs {
 		id := verb + ":" + n.name
 		if verb == verbEnd {

@@ -26,6 +26,14 @@ type openPrompt struct {
 
 func (q *openPrompt) isLogin() bool { return q.prompt.Kind != api.PromptApproval }
 
+// who is the host whose login asks; "" for an assistant.
+func (q *openPrompt) who() string {
+	if q.isLogin() {
+		return q.prompt.Host
+	}
+	return ""
+}
+
 // queuePrompt shows a prompt of the agent in a dialog, after those that came before.
 func (c *controller) queuePrompt(ctx context.Context, p api.Prompt) {
 	asking, cancel := context.WithCancel(ctx)
@@ -55,6 +63,21 @@ func (c *controller) showNext() {
 		defer hide()
 		c.dialogDone <- c.showDialog(shown, q)
 	})
+}
+
+// asking lists who waits for the answer to a dialog: hosts, or "" for an assistant.
+func (c *controller) asking() []string {
+	var names []string
+	for _, q := range c.queue {
+		switch {
+		case q.ctx.Err() != nil:
+		case q == c.dialog: // it comes first
+			names = slices.Insert(names, 0, q.who())
+		default:
+			names = append(names, q.who())
+		}
+	}
+	return names
 }
 
 func (c *controller) dialogEnded(done bool) {
@@ -90,20 +113,25 @@ func (c *controller) showDialog(ctx context.Context, q *openPrompt) (done bool) 
 	switch {
 	case failed && p.Kind == api.PromptApproval: // nobody has said no, and a terminal may be asking, too
 		c.announce(notification{
-			title: "An assistant asks for your approval", body: "No window could be opened to ask you. `tunctl mcp approve` asks in a terminal.", urgent: true,
+			icon: iconNeedsYou, title: "An assistant asks for your approval", urgent: true,
+			body: noWindow(err), instead: "`tunctl mcp approve` asks in a terminal.",
 		})
 		return true
 	case failed:
 		c.announce(notification{
-			kind: kindNeedsLogin, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
-			body:  "No window could be opened to ask you. A terminal can.",
-			verbs: []string{verbAsk}, instead: "Log in from a terminal.",
+			kind: kindNeedsLogin, icon: iconNeedsYou, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
+			body: noWindow(err), verbs: []string{verbAsk}, instead: "Log in from a terminal.",
 		})
 	}
 	if err := c.Agent.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil {
 		c.Log.Warn("could not answer", "host", p.Host, "err", err)
 	}
 	return true
+}
+
+// noWindow says that no dialog could be shown, and why.
+func noWindow(err error) string {
+	return noteBody("no window could be opened to ask you: " + err.Error())
 }
 
 // offerPage opens the page of a login, if it may be opened and the person agrees, or shows

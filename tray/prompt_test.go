@@ -64,6 +64,27 @@ func TestALoginIsAskedBeforeAnAssistantsQuestion(t *testing.T) {
 	})
 }
 
+func TestTheMenuRaisesADialogThatWaits(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
+		if menu := s.shown(); !strings.HasPrefix(menu, "icon: needs-you\ntooltip: tunctl · narval waits for your answer\n\n  Answer narval…") {
+			t.Errorf("the menu is %s", menu)
+		}
+		s.click(verbAnswer)
+		if n := len(s.dialogs.asked); n != 2 {
+			t.Errorf("%d dialogs were shown", n)
+		}
+		s.answer("hunter2")
+		if got := s.heard(); !slices.Equal(got, []string{"answer 1 hunter2"}) {
+			t.Errorf("did %q", got)
+		}
+		if menu := s.shown(); !strings.HasPrefix(menu, "icon: idle") {
+			t.Errorf("the menu is %s", menu)
+		}
+	})
+}
+
 func TestADialogGoesWhenItsPromptDoes(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
@@ -246,7 +267,7 @@ func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
 		}}
 		synctest.Wait()
 		n := s.told(t)
-		if n.Title != "jupyter ends in 10 min, at 12:10" || n.Body != "Save your work." || !n.Urgent || len(n.Actions) != 1 {
+		if n.Title != "jupyter ends in 10 min, at 12:10" || n.Body != "Save your work. Extend it from the tray menu, if the site allows that." || !n.Urgent || len(n.Actions) != 1 {
 			t.Fatalf("told %+v", n)
 		}
 		n.Actions[0].Do()
@@ -271,7 +292,7 @@ func TestTheNoticeOfAnIdleJobIsWithdrawnWhenItIsUsedAgain(t *testing.T) {
 		s.status(reached(nil, idle))
 		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job"}}
 		synctest.Wait()
-		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "jupyter" {
+		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "jupyter is idle" {
 			t.Fatalf("told %+v", n)
 		}
 		s.status(reached(nil, idle)) // nothing has changed
@@ -293,7 +314,7 @@ func TestAnIdleJobIsEndedOnlyAfterAQuestion(t *testing.T) {
 		}}
 		synctest.Wait()
 		n := s.told(t)
-		if n.Title != "jupyter" || n.Body != "Idle for 30 min, 3.2 GPU-hours left in this job." || len(n.Actions) != 2 || n.Urgent {
+		if n.Title != "jupyter is idle" || n.Body != "Idle for 30 min, 3.2 GPU-hours left in this job. End the job from the tray menu." || len(n.Actions) != 2 || n.Urgent {
 			t.Fatalf("told %+v", n)
 		}
 		if keep, end := n.Actions[0].Label, n.Actions[1].Label; keep != "Keep" || end != "End the job…" {

@@ -19,7 +19,8 @@ const (
 	verbUpWith     = "up-with"   // with earlier choices: SESSION?NAME=VALUE, …
 	verbDown       = "down"
 	verbCancel     = "cancel"
-	verbExtend     = "extend"  // from a notification
+	verbAnswer     = "answer" // raise the dialog that waits
+	verbExtend     = "extend"
 	verbKeep       = "keep"    // leave an idle job as it is, from a notification
 	verbAskEnd     = "ask-end" // ask whether an idle job is to be ended, from a notification
 	verbEnd        = "end"     // end that job: SESSION/JOB, from that question
@@ -59,7 +60,7 @@ var verbs = map[string]verbTexts{
 	verbAskEnd:     {"", "End the job…", ""},
 	verbEnd:        {"end the job of", "End the job", ""},
 	verbExtend:     {"extend", "Extend by 1 h", "extend"},
-	verbLogin:      {"log in to", "Log in…", ""},
+	verbLogin:      {"log in to", api.MenuHostLogin, ""},
 	verbAsk:        {"log in to", "Open a terminal…", ""},
 	verbLogout:     {"log out of", "", ""},
 	verbStartAgent: {"start tunctl", "", "agent start"},

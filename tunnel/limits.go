@@ -92,7 +92,7 @@ type Limits struct {
 	// WatchedRetryFor is how long after the last sign of a person somebody counts as waiting.
 	WatchedRetryFor time.Duration
 	// WakeGrace is ProbeTimeout for a connection that only a person can restore, before they
-	// are asked to log in.
+	// are asked to log in, unless they want the host just then.
 	WakeGrace time.Duration
 	// SettingsTimeout bounds one run of `ssh -G`, which runs Match exec commands.
 	SettingsTimeout time.Duration

@@ -288,7 +288,7 @@ func (l *login) giveUp() error {
 	case len(l.passed) > 0 && interactive:
 		return l.try.ask.deny("the server asks for more than a key", nil)
 	case interactive && l.tried[methodKey] > 0:
-		return l.try.ask.deny("the server accepted no key and asks for "+strings.Join(l.allowed, " or "), nil)
+		return l.try.ask.deny("the server accepted no key and asks for "+methodsText(l.allowed), nil)
 	case l.tried[methodKey] == 0:
 		return l.try.ask.deny("no key is available: is the ssh-agent running, and the key loaded?", nil)
 	}
@@ -301,6 +301,18 @@ func (l *login) methods() string {
 		return "none"
 	}
 	return strings.Join(append(slices.Clone(l.passed), l.last), "+")
+}
+
+// methodsText are login methods in words.
+func methodsText(methods []string) string {
+	words := map[string]string{methodKey: "a key", methodPassword: "a password or code", methodInteractive: "a password or code", "gssapi-with-mic": "Kerberos"}
+	var list []string
+	for _, m := range methods {
+		if w := cmp.Or(words[m], m); !slices.Contains(list, w) {
+			list = append(list, w)
+		}
+	}
+	return strings.Join(list, " or ")
 }
 
 // silent reports whether the same login would succeed without a person.
@@ -327,19 +339,24 @@ func (l *login) refused(err error) *api.Error {
 			did = append(did, m)
 		}
 	}
-	if len(did) == 0 {
-		e.Message += ": neither a key nor a password was offered"
-	} else {
-		e.Message += ": tried " + strings.Join(did, ", ")
+	var what []string
+	if slices.Contains(did, methodKey) && !slices.Contains(l.passed, methodKey) {
+		what = append(what, "no key was accepted ("+l.keys.Describe()+")")
 	}
-	if slices.Contains(did, methodKey) {
-		e.Message += " (" + l.keys.Describe() + ")"
+	if slices.Contains(did, methodInteractive) || slices.Contains(did, methodPassword) {
+		what = append(what, "the password or code was not accepted")
+	}
+	if len(did) == 0 {
+		what = append(what, "neither a key nor a password was offered")
 	}
 	if l.keys.SignFailure != "" {
-		e.Message += "; " + l.keys.SignFailure
+		what = append(what, l.keys.SignFailure)
 	}
-	if len(l.allowed) > 0 {
-		e.Message += "; the server accepts " + strings.Join(l.allowed, ", ")
+	if others := slices.DeleteFunc(slices.Clone(l.allowed), func(m string) bool { return slices.Contains(did, m) }); len(others) > 0 {
+		what = append(what, "the server accepts "+methodsText(others))
+	}
+	if len(what) > 0 {
+		e.Message += ": " + strings.Join(what, "; ")
 	}
 	if text, ok := disconnectText(err); ok {
 		e.Message += "; the server said: " + text.String()

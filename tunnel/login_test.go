@@ -83,7 +83,7 @@ func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 		if codeOf(err) != api.CodeAuth {
 			t.Fatalf("Await: %v", err)
 		}
-		for _, want := range []string{"publickey", "password", "SHA256:", "login:22"} {
+		for _, want := range []string{"no key was accepted (ED25519 SHA256:", "; the password or code was not accepted", "login:22"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q lacks %q", err, want)
 			}

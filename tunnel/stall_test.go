@@ -140,7 +140,10 @@ func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
 		h, c := connected(t, b)
 		defer s.Stall()()
 		say(c, "anybody?")
-		awaitHost(t, h, 25*time.Second, func() bool { return h.Status().State != api.HostUp })
+		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		if kept := awaitHost(t, h, 25*time.Second, func() bool { return h.Status().State != api.HostUp }); kept < b.o.Limits.ReplaceUnanswered-time.Second {
+			t.Errorf("it was replaced after %v", kept)
+		}
 		mustConnect(t, h)
 		echoThrough(t, h)
 		if _, logins, _ := s.Counts(); logins != 2 {

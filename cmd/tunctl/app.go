@@ -24,8 +24,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`,
 		HideHelpCommand: true, // helpCommand replaces it
 		Reader:          stdin,
-		Writer:          stdout,
-		ErrWriter:       stderr,
+		Writer:          t.Out,
+		ErrWriter:       t.Err,
 		ExitErrHandler:  func(*cli.Context, error) {}, // runProgram prints the error, once
 		Before:          freeMainThread,
 		Flags: []cli.Flag{

@@ -109,11 +109,9 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	}
 	session, err := u.bringUp(ctx)
 	local := net.JoinHostPort("localhost", port)
-	if err == nil {
-		if err = request(ctx, local); err != nil {
-			err = api.Errorf(api.CodeUnreachable, "nothing responds at %s, as seen from %s", address, host).Because(err).
-				WithHint("check the address that the server printed; the forward stays until `tunctl down %s`", u.name)
-		}
+	if err == nil && request(ctx, local) != nil {
+		err = api.Errorf(api.CodeUnreachable, "nothing responds at %s, as seen from %s", address, host).
+			WithHint("check the address that the server printed; the forward stays until `tunctl down %s`", u.name)
 	}
 	if u.json {
 		return u.printResult(session, err)

@@ -36,7 +36,7 @@ func codeCommand(t *term.Terminal) *cli.Command {
 			  tunctl code jupyter
 			  tunctl code jupyter project --editor cursor`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "editor", Usage: "use `EDITOR`: " + editor.Names() + " or a path", EnvVars: []string{"TUNCTL_EDITOR"}},
+			&cli.StringFlag{Name: "editor", Usage: "`EDITOR`: " + editor.Names(), EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
 		Action: invokeInterruptible(t, takes(1, 2, "code takes a session and, optionally, a folder or a file", openCode)),

@@ -80,7 +80,9 @@ func (d *dryRun) run(ctx context.Context) error {
 	case d.Bool("json"):
 	case len(list) == 1:
 		show.Preview(d.Out, list[0], time.Now())
-		d.Say("`tunctl script %s` prints the job script", d.session)
+		if s, _ := readConfig(d.paths).Session(d.session); s.Builtin() != "" {
+			d.Say("`tunctl script %s` prints the job script", d.session)
+		}
 	default:
 		show.Previews(d.Out, list, time.Now())
 	}

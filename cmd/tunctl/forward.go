@@ -18,16 +18,16 @@ import (
 func forwardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "forward",
-		Usage:     "forward ports through a host, or to a session's job, temporarily",
+		Usage:     "forward ports through a host or to a job, temporarily",
 		ArgsUsage: "HOST|SESSION SPEC...",
 		Description: `SPEC is written as for ssh -L, -R and -D, with the letter in front:
 
-			    6006                     port 6006 here goes to port 6006 there
-			    0:6006                   a free port here goes to port 6006 there
-			    5432:db.int:5432         port 5432 here goes to db.int:5432, as seen from there
-			    8080:/run/app.sock       … to a unix socket there; a path before : is a socket here
-			    R:9000:localhost:9000    port 9000 on the host goes to port 9000 here
-			    D:1080                   a SOCKS5 proxy here; connections leave from there
+			  6006                   port 6006 here goes to port 6006 there
+			  0:6006                 a free port here goes to port 6006 there
+			  5432:db.int:5432       port 5432 here goes to db.int:5432, as seen there
+			  8080:/run/app.sock     … to a unix socket there (or here: before the colon)
+			  R:9000:localhost:9000  port 9000 on the host goes to port 9000 here
+			  D:1080                 a SOCKS5 proxy here; connections leave from there
 
 			There is the host or, for a session, the node that its job runs on. A host of the config has priority over
 			a session of the same name.

@@ -21,7 +21,7 @@ const (
 func historyCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "history",
-		Usage:     "list past jobs: how long they waited and ran, and why they ended",
+		Usage:     "list past jobs: how long they waited and ran, why they ended",
 		ArgsUsage: "[SESSION]",
 		Description: "The newest is last. The agent records each job that it sees end, on this machine; the oldest\n" +
 			"entries are dropped.\n\n" +

@@ -31,8 +31,8 @@ func openCommand(t *term.Terminal) *cli.Command {
 			"  tunctl open jupyter --print\n" +
 			"  tunctl open jupyter --which dask",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "which", Usage: "open this other `ENDPOINT` of the job, such as dask or tensorboard"},
-			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token if it has one, instead of opening it"},
+			&cli.StringFlag{Name: "which", Usage: "open another `ENDPOINT` of the job, such as dask"},
+			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token, and open nothing"},
 		},
 		Action: invokeInterruptible(t, openSession),
 	}

@@ -26,7 +26,7 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 			"  tunctl quota narval --raw        everything as it was printed\n" +
 			"  tunctl quota narval --json",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "refresh", Usage: "run the commands now, also if the last answer is less than an hour old"},
+			&cli.BoolFlag{Name: "refresh", Usage: "run the commands now, not once an hour"},
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},

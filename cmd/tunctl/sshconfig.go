@@ -30,7 +30,7 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 			config, and keeps a backup of the file.`,
 		Subcommands: []*cli.Command{
 			{
-				Name: "install", Usage: "add the Include line, and write the file that it includes",
+				Name: "install", Usage: "add the Include line, and write what it includes",
 				Action: invoke(t, sshConfigInstall),
 			},
 			{
@@ -81,12 +81,12 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 
 // examples are the first of some names, as ssh takes them.
 func examples(names []string) string {
-	const most = 3
-	text := ""
-	for i, name := range names[:min(most, len(names))] {
-		text += []string{": ", ", "}[min(i, 1)] + name + aliasSuffix
+	if len(names) == 0 {
+		return ""
 	}
-	if len(names) > most {
+	shown := names[:min(3, len(names))]
+	text := ": " + strings.Join(shown, aliasSuffix+", ") + aliasSuffix
+	if len(shown) < len(names) {
 		text += ", …"
 	}
 	return text

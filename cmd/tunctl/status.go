@@ -29,7 +29,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			"  tunctl status jupyter --json\n" +
 			"  tunctl status --watch",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "watch", Usage: "keep showing every change; on a terminal, with keys: ? lists them, q quits"},
+			&cli.BoolFlag{Name: "watch", Usage: "show every change; on a terminal, ? lists the keys"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
@@ -85,8 +85,8 @@ func printStatus(t *term.Terminal, st api.Status, named bool) error {
 	if _, err := fmt.Fprint(t.Out, draw(term.LayoutFor(t.Out), st, time.Now())); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(st.Sessions, show.IsCut); i >= 0 && !named {
-		t.Say("`tunctl status %s` shows more about it", st.Sessions[i].Name)
+	if !named && slices.ContainsFunc(st.Sessions, show.IsCut) {
+		t.Say("`tunctl status SESSION` shows all about one that failed")
 	}
 	return nil
 }

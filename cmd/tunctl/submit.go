@@ -33,7 +33,7 @@ func submitCommand(t *term.Terminal) *cli.Command {
 
 			A lost connection is waited for, and never leads to a second job. Prints the job id.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: your home folder)"},
+			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: home)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		},
 		Action: invokeInterruptible(t, submit),

@@ -54,11 +54,8 @@ func showTray(ctx context.Context, inv *invocation) error {
 	if p.Moved {
 		o.Instance = p.State
 	}
-	if auto, err := newAutostart(); err == nil {
-		o.Autostart = auto
-		if !p.Moved {
-			o.RestartAgent = a.restartCrashed(auto)
-		}
+	if auto, err := newAutostart(); err == nil && !p.Moved { // it starts the default home's
+		o.Autostart, o.RestartAgent = auto, a.restartCrashed(auto)
 	}
 	return tray.Run(ctx, o)
 }

@@ -24,7 +24,7 @@ const waitWithoutTerminal = 30 * time.Minute
 
 // waitFlag is --wait of the commands that wait for a session.
 func waitFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, like 2h", DefaultText: "none on a terminal, else 30m"}
+	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, like 2h; in scripts 30m"}
 }
 
 func upCommand(t *term.Terminal) *cli.Command {
@@ -53,8 +53,8 @@ func upCommand(t *term.Terminal) *cli.Command {
 			  tunctl up jupyter --as jupyter2    a second job beside the first
 
 			--dry-run submits nothing. It shows the command, its cost, on Slurm when it would start, and how long
-			earlier ones waited; with several values, up to four variants as a table. ''tunctl script'' prints the job's
-			script.
+			earlier ones waited; with several values, up to four variants as a table. ''tunctl script'' prints the script
+			of a builtin job.
 
 			  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8`,
 		Flags: []cli.Flag{

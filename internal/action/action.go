@@ -74,6 +74,16 @@ func (d Desktop) OpenPage(ctx context.Context, a Agent, p Page) (string, error) 
 	return text, nil
 }
 
+// Cause is why something could not be done, for who reads that it could not: the error without
+// its own "could not …" before the cause.
+func Cause(err error) string {
+	text := api.Redact(err.Error())
+	if before, after, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(before, "could not ") && !strings.Contains(before, "\n") {
+		return after
+	}
+	return text
+}
+
 // OpenError is an error of [desktop.Open] with what a person can do: the command opens the same
 // page.
 func OpenError(err error, command string) error {
@@ -96,7 +106,7 @@ func (d Desktop) CopyAddress(ctx context.Context, a Agent, p Page) (string, erro
 	}
 	switch err := d.Copy(ctx, page.URL); {
 	case errors.Is(err, desktop.ErrUnavailable):
-		return "", api.Errorf(api.CodeFailed, "no clipboard program found").Because(err).
+		return "", api.Errorf(api.CodeFailed, "no clipboard program found (%v)", err).Because(err).
 			WithHint("`%s --print` shows the full address", p.Command("tunctl"))
 	case err != nil:
 		return "", err

@@ -1,6 +1,7 @@
 package action
 
 import (
+	"errors"
 	"testing"
 
 	"tunctl/internal/api"
@@ -14,6 +15,18 @@ func TestWhoCopiesAnAddressIsToldWhatItIsWorth(t *testing.T) {
 	} {
 		if got := copiedText(Page{Session: "nb"}, page); got != want {
 			t.Errorf("%+v: %q, want %q", page, got, want)
+		}
+	}
+}
+
+func TestTheCauseOfAFailureDoesNotRepeatIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"could not extend job 1: the site does not allow it": "the site does not allow it",
+		"the site does not allow it":                         "the site does not allow it",
+		"narval: could not connect":                          "narval: could not connect",
+	} {
+		if got := Cause(errors.New(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func New(o Options) (*Agent, error) {
 		about: api.Agent{PID: os.Getpid(), Version: o.Version, Since: a.since, Log: o.Paths.Log()},
 	}
 	a.hosts = hosts.New(hosts.Options{
-		Settings: a.settings, Store: st, Prompter: a.server.prompts, Log: o.Log, Changed: a.hostChanged, Practice: o.Practice, Network: o.network,
+		Settings: a.settings, Store: st, Relays: o.Paths.Relays(), Prompter: a.server.prompts, Log: o.Log, Changed: a.hostChanged, Practice: o.Practice, Network: o.network,
 		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.Probe.Every, Quota: o.Limits.Quota,
 	})
 	a.pool = a.hosts.Pool
@@ -162,6 +162,7 @@ func (a *Agent) hostChanged(h api.Host) {
 	}
 	if h.State == api.HostUp {
 		a.sessions.observeAll()
+		a.hosts.EndLeftRelays(h)
 		signal(a.unsettled)
 	}
 }

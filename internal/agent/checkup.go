@@ -39,7 +39,7 @@ func (a *server) handleCheck(ctx context.Context, req api.CheckRequest) (api.Che
 	}
 	if req.Session == "" {
 		h := c.host.Status()
-		c.ok("login", "logged in by %s%s, round trip %.1f ms", h.Auth, onNode(h.LoginNode), h.RTTMs)
+		c.ok("login", "logged in by %s%s, round trip %.1f ms", h.LoginMethods(), onNode(h.LoginNode), h.RTTMs)
 		c.scheduler(ctx)
 		c.disk(ctx)
 		c.forwarding(ctx)

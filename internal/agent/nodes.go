@@ -27,7 +27,24 @@ func newNodes(s *session, host *tunnel.Host, jobs *jobwatch.Watcher) *jobnode.Ru
 			defer s.mu.Unlock()
 			return s.pages.reaches(node)
 		},
+		Held: s.heldChanged,
 	})
+}
+
+// heldNotice is how long what runs inside a job must have waited to be worth a notice.
+const heldNotice = time.Minute
+
+// heldChanged shows that what runs inside the job waits for a connection, has continued or was lost.
+func (s *session) heldChanged() {
+	s.change(func(*facts.Facts) {})
+	nodes := s.nodes.Load()
+	if nodes == nil {
+		return
+	}
+	h := nodes.Held()
+	if h != nil && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
+		s.notify("", s.name+": "+h.OverText())
+	}
 }
 
 // jobMachine returns a node of the session's running job, as [jobnode.Run.Machine] does. It never

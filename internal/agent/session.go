@@ -87,6 +87,9 @@ func (s *session) status() api.Session {
 	defer s.mu.Unlock()
 	st := s.current
 	st.Forwards, st.Websockets = s.pages.forwards.Status(), s.websocketsLocked()
+	if nodes := s.nodes.Load(); nodes != nil {
+		st.Held = nodes.Held() // what waits changes all the time
+	}
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
@@ -338,6 +341,9 @@ func (s *session) enterLocked() {
 	}
 	if v.State == api.SessionReconnecting || v.State == api.SessionConnecting {
 		next.NotRespondingSince = s.facts.Host.NotRespondingSince
+	}
+	if nodes := s.nodes.Load(); nodes != nil {
+		next.Held = nodes.Held()
 	}
 	to := s.targetsLocked(v.State == api.SessionReady)
 	to.Why = s.facts.Reason(v, next.Since, now)

@@ -265,7 +265,7 @@ func TestANewAgentThatCannotConnectKnowsTheJob(t *testing.T) {
 	}
 	w.start()
 	now := w.until("waiting for the host", func(s api.Session) bool {
-		return s.State == api.SessionConnecting && strings.Contains(s.Cause, "next try")
+		return s.State == api.SessionReconnecting && strings.Contains(s.Cause, "next try")
 	})
 	if now.Job == nil || now.Job.ID != before.Job.ID {
 		t.Errorf("before %+v, after %+v", before.Job, now.Job)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -96,4 +97,14 @@ type Algorithms struct {
 	HostKey     string `json:"hostKey,omitempty"`
 	Cipher      string `json:"cipher,omitempty"`
 	MAC         string `json:"mac,omitempty"` // none if the cipher authenticates
+}
+
+// LoginMethods is how the login was done, in words.
+func (h Host) LoginMethods() string {
+	words := map[string]string{"publickey": "key", "keyboard-interactive": "prompt", "gssapi-with-mic": "Kerberos", "hostbased": "this computer's key"}
+	list := strings.Split(h.Auth, "+")
+	for i, method := range list {
+		list[i] = cmp.Or(words[method], method)
+	}
+	return strings.Join(list, ", then ")
 }

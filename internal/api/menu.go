@@ -5,6 +5,7 @@ const (
 	MenuStart     = "Start"
 	MenuReconnect = "Reconnect" // if the job runs already: it submits nothing
 	MenuLog       = "Show log"
+	MenuHostLogin = "Log in…" // of a host
 	MenuTrouble   = "See what went wrong…"
 )
 

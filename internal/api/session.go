@@ -81,6 +81,9 @@ type Session struct {
 	// Recent are the choices of earlier runs, the newest first, at most five.
 	Recent []Choices `json:"recent,omitempty"`
 
+	// Held is what the last lost connection meant for what runs inside the job; nil: none was lost.
+	Held *Held `json:"held,omitempty"`
+
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }

@@ -52,7 +52,7 @@ var pictureStatus = api.Status{
 		},
 		{
 			Name: "evaluation", Host: "mycluster", State: api.SessionQueued, Since: ago(12 * time.Minute),
-			Cause: "waiting for free nodes (Resources); earlier jobs like this waited 4 to 25 min (3 runs)",
+			Cause: "waiting for free nodes; earlier jobs like this waited 4 to 25 min (3 runs)",
 			Job: &api.Job{
 				ID: "48231", Name: "evaluation", State: api.JobQueued, Queue: "gpu", Reason: "Resources", Hint: "waiting for free nodes",
 				Submitted: ago(12 * time.Minute), ExpectedStart: ago(-9 * time.Minute),

@@ -2,7 +2,6 @@ package desktop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,8 +14,9 @@ import (
 func Copy(ctx context.Context, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	failures := []error{ErrUnavailable}
-	for _, argv := range clipboardPrograms(runtime.GOOS) {
+	var failures []error
+	programs := clipboardPrograms(runtime.GOOS)
+	for _, argv := range programs {
 		cmd := command(ctx, argv)
 		cmd.Stdin = strings.NewReader(text)
 		err := cmd.Run()
@@ -25,7 +25,7 @@ func Copy(ctx context.Context, text string) error {
 		}
 		failures = append(failures, fmt.Errorf("%s: %w", argv[0], err))
 	}
-	return errors.Join(failures...)
+	return unavailable(programs, failures)
 }
 
 // clipboardPrograms lists the command lines that copy their input to the clipboard.

@@ -69,8 +69,10 @@ func CanAsk() bool {
 // error that wraps ErrUnavailable if this desktop has no program that can ask.
 func Ask(ctx context.Context, q Question) (string, error) {
 	q.Title, q.Text, q.Value = printable(q.Title), printable(q.Text), printable(q.Value)
-	failures := []error{ErrUnavailable}
+	var failures []error
+	var programs [][]string
 	for _, d := range dialogs(runtime.GOOS, q) {
+		programs = append(programs, d.argv)
 		answer, err := d.show(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -82,7 +84,7 @@ func Ask(ctx context.Context, q Question) (string, error) {
 		}
 		failures = append(failures, err)
 	}
-	return "", errors.Join(failures...)
+	return "", unavailable(programs, failures)
 }
 
 // dialogs lists the programs that can ask on a system, the best first.

@@ -1,6 +1,6 @@
 package desktop
 
-import "strings"
+import "image"
 
 // Note is a notification.
 type Note struct {
@@ -9,18 +9,9 @@ type Note struct {
 	Tag     string
 	Title   string
 	Body    string
-	Urgent  bool     // stays until the person reacts
-	Actions []Action // buttons, if the desktop has them; the first is also a click on the note
-	Instead string   // how to do it on a desktop without buttons
-}
-
-// withoutButtons is the note for a desktop that has none.
-func (n Note) withoutButtons() Note {
-	if len(n.Actions) > 0 && n.Instead != "" {
-		n.Body = strings.TrimSpace(n.Body + "\n" + n.Instead)
-	}
-	n.Actions = nil
-	return n
+	Icon    *image.NRGBA // nil: none
+	Urgent  bool         // stays until the person reacts
+	Actions []Action     // buttons, if the desktop has them; the first is also a click on the note
 }
 
 // Action is what a person can do from a notification.

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"html"
+	"image"
 	"maps"
 	"slices"
 	"strconv"
@@ -78,7 +79,7 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 		return fmt.Errorf("%w: no notification service responds: %w", ErrUnavailable, err)
 	}
 	if !slices.Contains(able, "actions") {
-		note = note.withoutButtons()
+		note.Actions = nil
 	}
 	body := note.Body
 	if slices.Contains(able, "body-markup") {
@@ -90,6 +91,9 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 		urgency = 2
 	}
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(urgency)}
+	if note.Icon != nil {
+		hints["image-data"] = dbus.MakeVariant(imageData(note.Icon))
+	}
 	var id uint32
 	err := server.CallWithContext(ctx, notifyName+".Notify", 0,
 		"tunctl", n.tagged(note.Tag), "", note.Title, body, buttons, hints, int32(-1)).Store(&id)
@@ -109,6 +113,20 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 		n.tags[note.Tag] = id
 	}
 	return nil
+}
+
+// pixels is a picture as the bus wants it.
+type pixels struct {
+	Width, Height, Stride int32
+	HasAlpha              bool
+	BitsPerSample         int32
+	Channels              int32
+	Data                  []byte
+}
+
+func imageData(img *image.NRGBA) pixels {
+	size := img.Bounds().Size()
+	return pixels{int32(size.X), int32(size.Y), int32(img.Stride), true, 8, 4, img.Pix} //nolint:gosec // an icon is small
 }
 
 // tagged is the desktop's id of the note of a tag, 0 for none.

@@ -23,7 +23,7 @@ func (*Notifier) Close() {}
 
 // Notify shows note.
 func (*Notifier) Notify(ctx context.Context, note Note) error {
-	argv, env := noteProgram(runtime.GOOS, note.withoutButtons())
+	argv, env := noteProgram(runtime.GOOS, note)
 	return run(ctx, argv, env)
 }
 

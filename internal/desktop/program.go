@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 	"unicode/utf16"
+
+	"tunctl/internal/api"
 )
 
 // failWithin is how long a program that reports nothing is watched for failing at once.
@@ -44,7 +47,7 @@ func start(argv []string) (<-chan error, error) {
 
 // startFirst starts the first of the programs that does not fail at once.
 func startFirst(ctx context.Context, programs [][]string) error {
-	failures := []error{ErrUnavailable}
+	var failures []error
 	for _, argv := range programs {
 		ended, err := start(argv)
 		if err == nil {
@@ -55,7 +58,27 @@ func startFirst(ctx context.Context, programs [][]string) error {
 		}
 		failures = append(failures, err)
 	}
-	return errors.Join(failures...)
+	return unavailable(programs, failures)
+}
+
+// unavailable says why none of the programs does what the desktop should: that they are not
+// installed, or how one that is has failed. Its error wraps ErrUnavailable.
+func unavailable(programs [][]string, failures []error) error {
+	names := make([]string, len(programs))
+	for i, argv := range programs {
+		names[i] = argv[0]
+	}
+	why := "none of these programs is installed: " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		why = "neither DISPLAY nor WAYLAND_DISPLAY is set"
+	}
+	for _, err := range failures {
+		if !errors.Is(err, exec.ErrNotFound) {
+			why = err.Error()
+			break
+		}
+	}
+	return api.Errorf(api.CodeFailed, "%s", why).Because(ErrUnavailable)
 }
 
 // awaitFailure returns nil once a program ended well, or ran for longer than failWithin.

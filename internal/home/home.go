@@ -38,6 +38,9 @@ func (p Paths) Log() string { return filepath.Join(p.State, "agent.log") }
 // History has the jobs that ran, one on each line.
 func (p Paths) History() string { return filepath.Join(p.State, "history.jsonl") }
 
+// Relays has the relays inside jobs that may outlive the agent, and the secrets that end them.
+func (p Paths) Relays() string { return filepath.Join(p.State, "relays.json") }
+
 // Gateway is the folder of the gateway's host key and its known_hosts file.
 func (p Paths) Gateway() string { return filepath.Join(p.State, "gateway") }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 )
@@ -16,9 +15,7 @@ func (c *Cluster) killLeftovers() {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		env, err := os.ReadFile(file)
-		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(pair []byte) bool {
-			return string(pair) == c.mark()
-		}) {
+		if err != nil || !bytes.Contains(env, []byte(c.mark()+"\x00")) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))

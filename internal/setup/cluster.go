@@ -231,7 +231,7 @@ func (c *clusterQuestion) ask(ctx context.Context) (string, error) {
 	}
 	c.showHints()
 	for {
-		question := fmt.Sprintf("Which cluster? Its name, a word to search for, or any ssh host; ? lists all %d", len(c.sites))
+		question := "Which cluster? Its name, a word to search for, or any ssh host; ? lists all"
 		if c.likely != "" {
 			question += " [" + c.likely + "]"
 		}

@@ -91,7 +91,7 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 		{"account", Account(h)},
 		{"via", cmp.Or(via, h.ProxyCommand)},
 		{"login node", h.LoginNode},
-		{"login method", strings.ReplaceAll(h.Auth, "+", ", then ")},
+		{"login method", h.LoginMethods()},
 		{"round trip", strings.Trim(rttText(h), "-")},
 		{"sessions", channelsText(h)},
 		{"transport", transportText(h)},
@@ -152,7 +152,7 @@ func loginText(h api.Host) string {
 		text = h.User + "@" + h.LoginNode
 	}
 	if h.Auth != "" && h.State == api.HostUp {
-		text += " by " + h.Auth
+		text += " by " + h.LoginMethods()
 	}
 	return orDash(strings.Trim(text, "@"))
 }

@@ -39,7 +39,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   account        alice@narval.example.org:22
   via            gate, then jump
   login node     narval3
-  login method   publickey, then keyboard-interactive
+  login method   key, then prompt
   round trip     24.1 ms
   key exchange   mlkem768x25519-sha256
   host key       ssh-ed25519
@@ -52,7 +52,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   account        alice@narval.example.org:22
   via            gate, then jump
   login node     narval3
-  login method   publickey, then keyboard-interactive
+  login method   key, then prompt
   round trip     24.1 ms
   transport      the ssh program: the host wants Kerberos
   key files      ` + key + `

@@ -63,11 +63,11 @@ func whenText(j api.Job, now time.Time) string {
 	return "-"
 }
 
-// Why says why a job waits or how it ended, with the scheduler's own word.
+// Why says why a job waits or how it ended: in words or, without any, in the scheduler's own.
 func Why(j api.Job) string {
 	switch {
-	case j.Hint != "" && j.Reason != "" && j.Reason != j.Hint:
-		return fmt.Sprintf("%s (%s)", j.Hint, j.Reason)
+	case j.State == api.JobFailed && j.Exit != nil && *j.Exit != 0:
+		return strings.TrimSuffix(fmt.Sprintf("exit status %d; %s", *j.Exit, j.Hint), "; ")
 	case j.Hint != "":
 		return j.Hint
 	case j.State == api.JobRunning:

@@ -23,7 +23,7 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"12345678.pbs101", "x1000c0s2b0n0", "until ", "12345679_[0-99%5]", "since ", "waiting for free nodes (Resources)", "ended 5 Nov"} {
+	for _, want := range []string{"12345678.pbs101", "x1000c0s2b0n0", "until ", "12345679_[0-99%5]", "since ", "waiting for free nodes", "ended 5 Nov"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -73,6 +73,21 @@ func IsCut(s api.Session) bool {
 	return over && (s.Hint != "" || Shorten(s.Cause, noteWidth) != s.Cause)
 }
 
+// heldShown is how long the end of an interruption is worth a line.
+const heldShown = time.Hour
+
+// heldNotes say what waits inside the job for a connection, or how that ended.
+func heldNotes(h *api.Held, now time.Time) []string {
+	switch {
+	case h == nil:
+	case !h.IsOver():
+		return []string{h.HeldText(Bytes)}
+	case now.Sub(h.Until) < heldShown && h.OverText() != "":
+		return []string{h.OverText()}
+	}
+	return nil
+}
+
 // sessionNotes are the lines under a session.
 func sessionNotes(s api.Session, now time.Time) []string {
 	var notes []string
@@ -102,6 +117,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, e.Name+": `"+OpenCommand("tunctl", s.Name, e.Name)+"`")
 		}
 	}
+	notes = append(notes, heldNotes(s.Held, now)...)
 	notes = append(notes, usageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {
 		if f.Note != "" {

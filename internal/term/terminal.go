@@ -36,6 +36,10 @@ type Terminal struct {
 
 // New returns the terminal of three streams, any of which may be a file or a pipe.
 func New(in io.Reader, out, err io.Writer) *Terminal {
+	if IsTerminal(out) { // else it may be data, as of `tunctl ssh HOST cat FILE`
+		out = inLocale(out)
+	}
+	err = inLocale(err)
 	return &Terminal{
 		In: in, Out: out, Err: err,
 		Live:        IsTerminal(err) && hasColours(),

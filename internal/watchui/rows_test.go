@@ -67,7 +67,7 @@ func TestTheDetailsOfAJobAreAllThatIsKnown(t *testing.T) {
 		Submitted: now.Add(-time.Hour), ExpectedStart: now.Add(time.Hour),
 	}}}}
 	got := details(term.Layout{}, queued, now)
-	for _, want := range []string{"other jobs have a higher priority (Priority)", "gpu", "2026-03-02 11:00", "expected start  2026-03-02 13:00"} {
+	for _, want := range []string{"other jobs have a higher priority", "gpu", "2026-03-02 11:00", "expected start  2026-03-02 13:00"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

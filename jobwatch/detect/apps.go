@@ -219,7 +219,7 @@ func readBuiltinJob(r *reader, l logLine) {
 	}
 	addr, _ := l.match(builtinJob)
 	app, file := appsByRank[appRank(m[1])], m[3]
-	s := statement{at: l.at, app: app, addr: addr, desc: "the job's announcement", open: file == ""}
+	s := statement{at: l.at, app: app, addr: addr, desc: "the job's address", open: file == ""}
 	if srv := r.ev.servers[app]; srv != nil && srv.ended == nil && len(srv.own) > 0 && srv.own[0].addr.port != addr.port {
 		r.ev.addEnd(statement{at: l.at, app: app, desc: "the job starts the server on another port"})
 	}

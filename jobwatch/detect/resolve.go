@@ -327,7 +327,7 @@ func unknownHost(s *statement, madeUp bool) string {
 	case s.addr.kind() == noHost:
 		return fmt.Sprintf("%q in %s is not a host name: the node comes from the scheduler", s.addr.host, s.source())
 	}
-	return fmt.Sprintf("%q in %s means the node itself: its name comes from the scheduler", s.addr.host, s.source())
+	return fmt.Sprintf("the log says %s: the server listens on its own node, whose name comes from the scheduler", s.addr.host)
 }
 
 // locatePort decides on the port when the server's own URLs have no usable host.

@@ -101,14 +101,18 @@ func TestScontrolIsReadWhateverAJobIsCalled(t *testing.T) {
 }
 
 func TestSacctIsReadWithPipesInTheName(t *testing.T) {
-	jobs := parseSacct("7|CANCELLED by 2001|0:15|1794702600|1794702650|1794702700|cn01|gpu|a|b\n8|COMPLETED|0:0|1794702600|1794702650|1794702700|None assigned|cpu|ok\nshort|line\n")
-	if len(jobs) != 2 {
+	jobs := parseSacct("7|CANCELLED by 2001|0:15|1794702600|1794702650|1794702700|cn01|gpu|a|b\n8|COMPLETED|0:0|1794702600|1794702650|1794702700|None assigned|cpu|ok\nshort|line\n" +
+		"9|FAILED|0:53|1794702600|1794702650|1794702700|cn01|cpu|no folder for its log\n")
+	if len(jobs) != 3 {
 		t.Fatalf("%d jobs", len(jobs))
 	}
 	if j := jobs[0]; j.State != api.JobCancelled || j.Name != "a|b" || j.Reason != "CANCELLED by 2001" || j.End != at(1794702700) || *j.Exit != 143 {
 		t.Errorf("got %+v", j)
 	}
 	if j := jobs[1]; j.State != api.JobFinished || j.Node != "" || *j.Exit != 0 {
+		t.Errorf("got %+v", j)
+	}
+	if j := jobs[2]; j.State != api.JobFailed || !strings.Contains(j.Hint, "could not open the output file") {
 		t.Errorf("got %+v", j)
 	}
 }

@@ -51,6 +51,7 @@ type Reason struct {
 	// Text explains it. Its first line is a sentence; the other lines are the output
 	// of a program. Text in backticks, here and in Hint, is a command.
 	Text  string
+	Steps []Step // on the way to the target
 	Facts []Fact // what else is known
 	Hint  string // what to do about it in a terminal
 	Tray  string // where the tray's menu does the same
@@ -72,6 +73,24 @@ const (
 
 // Fact is a named value that a waiting page shows.
 type Fact struct{ Name, Value string }
+
+// Step is a step on the way to a target.
+type Step struct {
+	Text  string
+	State StepState
+	Since time.Time     // of the current one
+	Took  time.Duration // of one that is done; 0: not known
+}
+
+// StepState says where a step is. The values are classes of the page's style.
+type StepState string
+
+// The states of steps.
+const (
+	StepComing  StepState = "coming"
+	StepCurrent StepState = "current"
+	StepDone    StepState = "done"
+)
 
 // ListenOptions describe the local side of a forward.
 type ListenOptions struct {

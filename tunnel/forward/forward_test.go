@@ -495,10 +495,10 @@ func TestAWaitingClientIsToldWhenTheReasonBecomesLasting(t *testing.T) {
 		c := l.dial()
 		defer closing(c)
 		say(c, navigation)
-		time.Sleep(3 * time.Second)
+		time.Sleep(2 * time.Second)
 		f.Withdraw(Reason{Title: "narval needs a login"})
 		got, _ := io.ReadAll(c)
-		if !strings.Contains(string(got), "narval needs a login") || time.Since(start) != 3*time.Second {
+		if !strings.Contains(string(got), "narval needs a login") || time.Since(start) != 2*time.Second {
 			t.Errorf("after %v: %q", time.Since(start), got)
 		}
 	})

@@ -57,22 +57,42 @@ type waitPage struct {
 // state changes with what the page says, so that the page can notice a change.
 func (p *waitPage) state() string {
 	r := p.Reason
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%q\n%q\n%q\n%d", p.Status, r.Kind, r.Title, r.Text, r.Facts, r.Hint, r.Tray, r.Since.Unix()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%q\n%v\n%q\n%q\n%d", p.Status, r.Kind, r.Title, r.Text, r.Facts, r.Steps, r.Hint, r.Tray, r.Since.Unix()))
 	return hex.EncodeToString(sum[:6])
 }
 
 // waitData is the data of the page's template.
 type waitData struct {
-	State, Name, Kind, Title, Tray, Since, Stamp string
-	Text                                         []api.Span
-	Hint                                         [][]api.Span
-	Output                                       string
-	Facts                                        []Fact
-	Commands                                     bool // the hint has some
-	Continues                                    bool // without a person's help
-	Retry                                        int
-	Style                                        template.CSS
-	Script                                       template.JS
+	State, Name, Kind, Title, Tray, Since string
+	Lasts                                 *lasting
+	Steps                                 []waitStep
+	Text                                  []api.Span
+	Hint                                  [][]api.Span
+	Output                                string
+	Facts                                 []Fact
+	Commands                              bool // the hint is one, or several
+	Continues                             bool // without a person's help
+	Retry                                 int
+	Style                                 template.CSS
+	Script                                template.JS
+}
+
+// waitStep is a step as the page shows it.
+type waitStep struct {
+	Class StepState
+	Text  string
+	Took  string
+	Lasts *lasting
+}
+
+// lasting is a duration that the page counts on.
+type lasting struct{ Stamp, Text string }
+
+func lastingSince(since, now time.Time) *lasting {
+	if since.IsZero() {
+		return nil
+	}
+	return &lasting{since.Format(time.RFC3339), api.DurationText(now.Sub(since))}
 }
 
 // body renders the page. It contains nothing of the request, so it cannot contain a
@@ -88,7 +108,7 @@ func (p *waitPage) body(now time.Time) []byte {
 		Text:      api.Spans(text),
 		Output:    output,
 		Hint:      api.Clauses(api.Redact(r.Hint)),
-		Commands:  strings.Contains(r.Hint, "`"),
+		Commands:  strings.HasPrefix(r.Hint, "`"),
 		Tray:      r.Tray,
 		Continues: r.Kind == ReasonProgress,
 		Retry:     waitRetry,
@@ -98,8 +118,15 @@ func (p *waitPage) body(now time.Time) []byte {
 	for _, f := range r.Facts {
 		data.Facts = append(data.Facts, Fact{f.Name, api.Redact(f.Value)})
 	}
-	if since := r.Since; !since.IsZero() {
-		data.Since, data.Stamp = timeText(since, now), since.Format(time.RFC3339)
+	for _, s := range r.Steps {
+		step := waitStep{Class: s.State, Text: api.Redact(s.Text), Lasts: lastingSince(s.Since, now)}
+		if s.Took >= time.Second {
+			step.Took = api.DurationText(s.Took)
+		}
+		data.Steps = append(data.Steps, step)
+	}
+	if !r.Since.IsZero() && r.Steps == nil { // else the current step tells
+		data.Since, data.Lasts = timeText(r.Since, now), lastingSince(r.Since, now)
 	}
 	var b bytes.Buffer
 	if err := waitTemplate.Execute(&b, data); err != nil {

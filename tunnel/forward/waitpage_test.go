@@ -20,6 +20,12 @@ func queued() *waitPage {
 	return &waitPage{Status: http.StatusServiceUnavailable, Name: "jupyter", Reason: Reason{
 		Title: "Waiting in the queue",
 		Text:  "narval starts the job when it is its turn.",
+		Steps: []Step{
+			{Text: "Connected to narval", State: StepDone},
+			{Text: "Job 4242", State: StepDone, Took: 90 * time.Second},
+			{Text: "Waiting in the queue", State: StepCurrent, Since: time.Date(2026, 3, 2, 13, 20, 0, 0, time.UTC)},
+			{Text: "Start", State: StepComing},
+		},
 		Facts: []Fact{{"Why", "Waits for nodes <to become> free"}, {"Expected start", "14:05, in 15 min"}},
 		Hint:  "`tunctl down jupyter --cancel` gives up; <b> is no markup",
 		Since: time.Date(2026, 3, 2, 13, 20, 0, 0, time.UTC),
@@ -153,6 +159,7 @@ func TestAPollLearnsWhenTheWordsChange(t *testing.T) {
 	for name, change := range map[string]func(*Reason){
 		"text": func(r *Reason) { r.Text = "Priority" },
 		"fact": func(r *Reason) { r.Facts = []Fact{{"Why", "Priority"}} },
+		"step": func(r *Reason) { r.Steps[2].State = StepDone },
 		"kind": func(r *Reason) { r.Kind = ReasonTrouble },
 		"tray": func(r *Reason) { r.Tray = "Start" },
 	} {

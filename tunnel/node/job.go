@@ -30,14 +30,11 @@ import (
 //	The hop although it is not a part of the job, if no step starts. A person is told.
 type jobAccess struct {
 	routeFinder
-	node    *Node
-	job     string // of Slurm
-	pbsJob  string
-	steps   *jobSteps // nil: it is no job of Slurm
-	onHop   *sharedRelay
-	notice  func(string)
-	port    atomic.Int32 // of the job's server; 0: not known
-	resumes bool         // what runs inside the job outlives a connection
+	node  *Node
+	o     Options
+	steps *jobSteps // nil: it is no job of Slurm
+	onHop *sharedRelay
+	port  atomic.Int32 // of the job's server; 0: not known
 
 	telling sync.Mutex
 	told    map[noticeKind]bool
@@ -64,16 +61,22 @@ const (
 var errNotAdopted = errors.New("logins on the node are not part of the job")
 
 func newJobAccess(n *Node, o Options) *jobAccess {
-	j := &jobAccess{node: n, job: o.Job, pbsJob: o.PBSJob, notice: o.Notice, resumes: !o.NoResume, told: map[noticeKind]bool{}}
+	j := &jobAccess{node: n, o: o, told: map[noticeKind]bool{}}
 	j.routeFinder = newRouteFinder("cannot get into the job on "+o.Names[0], n.limits, n.log,
 		&route{name: "a login on the node", ready: j.hopReady, open: j.openOnHop})
-	relay := relayOptions{start: j.startOnHop, options: j.options, changed: n.login.Changed, limits: n.limits, log: n.log}
+	relay := relayOptions{
+		start: j.startOnHop, options: j.options, changed: n.login.Changed, records: cmp.Or[Records](o.Records, noRecords{}), record: o.record(true),
+		told: o.Held, limits: n.limits, log: n.log,
+	}
+	if relay.told == nil {
+		relay.told = func() {}
+	}
 	j.onHop = newSharedRelay(relay)
 	if o.Job == "" {
 		return j
 	}
 	j.steps = &jobSteps{link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork}
-	relay.start, relay.replaced = j.steps.start, j.tellEnded
+	relay.start, relay.record, relay.replaced = j.steps.start, o.record(false), j.tellEnded
 	j.steps.relay = newSharedRelay(relay)
 	j.routes = append(j.routes,
 		&route{name: stepRoute, ready: j.stepReady, open: j.steps.relay.openChannel},
@@ -134,8 +137,10 @@ func (j *jobAccess) found(r *route, noStep error) {
 	switch r.name {
 	case outsideRoute:
 		j.settle(r, time.Now().Add(outsideFor))
-		j.tell(noticeOutside, fmt.Sprintf("shells and files are on %s, but outside job %s, since no job step starts: %v",
-			j.node.names[0], j.job, noStep))
+		if e, ok := errors.AsType[*failure.RouteError](noStep); ok {
+			noStep = e.Err
+		}
+		j.tell(noticeOutside, fmt.Sprintf("shells run on %s outside job %s: no job step could be started (%v)", j.node.names[0], j.o.Job, noStep))
 		return
 	case stepRoute:
 		j.onHop.end() // it only showed that it is not part of the job
@@ -155,7 +160,7 @@ func (j *jobAccess) noteEnd(err error) error {
 }
 
 func (j *jobAccess) options() step.Options {
-	return step.Options{Job: cmp.Or(j.job, j.pbsJob), Port: int(j.port.Load()), Resumable: j.resumes}
+	return step.Options{Job: cmp.Or(j.o.Job, j.o.PBSJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume}
 }
 
 // startOnHop starts a relay in a login on the node, or the way to one.
@@ -164,16 +169,16 @@ func (j *jobAccess) startOnHop(ctx context.Context, join joinFunc) (*tunnel.Stre
 	if err != nil {
 		return nil, err
 	}
-	return s, joinRelay(ctx, s, join, stepTimeout, "a login on the node", j.job)
+	return s, joinRelay(ctx, s, join, stepTimeout, "a login on the node", j.o.Job)
 }
 
 // hopCommand starts the relay in a login. On PBS, pbs_attach makes it a part of the job
 // where that program exists and works. It was tried on a live OpenPBS only.
 func (j *jobAccess) hopCommand() string {
-	if j.pbsJob == "" || !posixsh.IsWord(j.pbsJob) {
+	if j.o.PBSJob == "" || !posixsh.IsWord(j.o.PBSJob) {
 		return step.Command()
 	}
-	attach := "pbs_attach -j " + j.pbsJob + " "
+	attach := "pbs_attach -j " + j.o.PBSJob + " "
 	return attach + "true >/dev/null 2>&1 </dev/null && exec " + attach + "sh -c " + posixsh.Quote(step.Command()) + "; " + step.Command()
 }
 
@@ -182,7 +187,7 @@ func (j *jobAccess) hopCommand() string {
 func (j *jobAccess) hopReady(ctx context.Context) error {
 	info, err := j.onHop.ready(ctx)
 	switch {
-	case j.job == "":
+	case j.o.Job == "":
 		return noPythonIsFine(err)
 	case err == nil && !info.Inside:
 		return j.node.hop.Failure(errNotAdopted)
@@ -233,7 +238,7 @@ func (j *jobAccess) openSFTP(ctx context.Context) (ssh.Channel, <-chan *ssh.Requ
 // tellEnded tells that the step ended by itself although the job runs.
 func (j *jobAccess) tellEnded(lived time.Duration) {
 	j.tell(noticeEnded, fmt.Sprintf("the connection into job %s ended after %s, and with it the shells there; the job still runs. "+
-		"Some sites end long processes on login nodes, where srun waits", j.job, api.DurationText(lived.Round(time.Second))))
+		"Some sites end long processes on login nodes, where srun waits", j.o.Job, api.DurationText(lived.Round(time.Second))))
 }
 
 // tell tells a person something, once for each kind.
@@ -244,8 +249,8 @@ func (j *jobAccess) tell(kind noticeKind, text string) {
 	j.telling.Unlock()
 	if !known {
 		j.log.Info("notice about the job's node", "text", text)
-		if j.notice != nil {
-			j.notice(text)
+		if j.o.Notice != nil {
+			j.o.Notice(text)
 		}
 	}
 }

@@ -271,7 +271,7 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 		outer, servers := behind(t, limits)
 		onHost(servers["outer"], nil, relayEcho)
 		r := newSharedRelay(relayOptions{
-			options: func() step.Options { return step.Options{} }, changed: outer.Changed, limits: &limits, log: slog.New(slog.DiscardHandler),
+			options: func() step.Options { return step.Options{} }, changed: outer.Changed, told: func() {}, limits: &limits, log: slog.New(slog.DiscardHandler),
 			start: func(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
 				s, err := outer.Link().Start(ctx, posixsh.LoginLine, "")
 				if err != nil {

@@ -57,6 +57,10 @@ type Options struct {
 	// Notice is given what a person should know about the route into the job, each kind of
 	// text at most once; nil: nobody is told.
 	Notice func(text string)
+	// Records remember the relays that may outlive this program; nil: nobody does.
+	Records Records
+	// Held is called when what [Node.Held] returns has changed; nil: nobody is told.
+	Held func()
 	// Learned is what was learnt on other nodes of the host; nil: nothing.
 	Learned *Learned
 }

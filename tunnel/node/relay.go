@@ -33,6 +33,7 @@ type sharedRelay struct {
 	lived    time.Duration // of one that ended by itself and was not replaced yet
 	pause    pause
 	final    error // the job has ended, or the node has no Python: no more are started
+	held     held
 }
 
 // relayOptions are what a sharedRelay needs.
@@ -43,6 +44,9 @@ type relayOptions struct {
 	options  func() step.Options
 	changed  func() <-chan struct{}    // closed at the next change of the link
 	replaced func(lived time.Duration) // one that ended by itself was replaced; nil: nobody is told
+	records  Records
+	record   func(step.Ticket) Record
+	told     func() // lastHeld has changed
 	limits   *tunnel.Limits
 	log      *slog.Logger
 }
@@ -165,6 +169,9 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 		return
 	}
 	run, err := r.startNew()
+	if err == nil && run.resumes {
+		r.records.Add(r.record(run.Ticket()))
+	}
 	r.mu.Lock()
 	r.starting, s.err = nil, err
 	var lived time.Duration
@@ -182,7 +189,7 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 	}
 	r.mu.Unlock()
 	if err == nil && s.err != nil {
-		_ = run.Close()
+		r.forget(run, false)
 	}
 	if lived > 0 && r.replaced != nil {
 		r.replaced(lived)

@@ -8,7 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel"
-	"tunctl/tunnel/failure"
+	"tunctl/tunnel/step"
 )
 
 // keep looks after a relay until it has ended. While it has users, it is resumed over another
@@ -29,10 +29,20 @@ func (r *sharedRelay) keep(run *runningRelay) {
 		}
 	}
 	r.mu.Lock()
+	used := run.refCount > 0
 	r.endedLocked(run)
 	run.idle.Stop()
 	r.mu.Unlock()
-	_ = run.Close()
+	r.forget(run, used)
+}
+
+// forget ends a relay, and removes its record. One that nobody used ends by itself if it cannot
+// be told.
+func (r *sharedRelay) forget(run *runningRelay, used bool) {
+	err := run.Close()
+	if run.resumes {
+		r.records.Remove(r.record(run.Ticket()), used && errors.Is(err, step.ErrNotTold) && !isOver(run.Err()))
+	}
 }
 
 // comeBack tries once to resume a relay, or ends one that nobody uses. It returns when to try
@@ -49,8 +59,12 @@ func (r *sharedRelay) comeBack(run *runningRelay) <-chan time.Time {
 		_ = run.Close()
 		return nil
 	}
+	news := r.held.begin(run)
 	start, err := r.startLocked()
 	r.mu.Unlock()
+	if news {
+		r.told()
+	}
 	if start != nil {
 		<-start.done
 		err = start.err
@@ -70,20 +84,27 @@ func (r *sharedRelay) resume(run *runningRelay) error {
 		return run.Resume(ctx, process)
 	})
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.starting = nil
+	news := false
 	switch {
 	case err == nil:
 		run.traffic.Move(stream)
 		r.pause = pause{}
+		news = r.held.end(nil)
 		r.log.Info("the relay on the node continues over another connection")
-	case run.over():
-		err = nil // it is gone; the next one is started if it is needed
+	case run.over(): // it is gone; the next one is started if it is needed
+		news = r.held.end(run.Err())
+		err = nil
 	default:
 		r.failedLocked(err)
-		if r.final != nil || failure.Of(err).IsFinal() {
+		if r.final != nil || isOver(err) {
+			news = r.held.end(err)
 			run.Fail(err)
 		}
+	}
+	r.mu.Unlock()
+	if news {
+		r.told()
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -105,6 +106,9 @@ func TestAShellInsideAJobContinuesAfterTheConnectionWasLost(t *testing.T) {
 	if _, err := page.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // a regular end
 		t.Error("the end of the page:", err)
 	}
+	if h := c.Held(); h.Streams != 2 || h.Lost != 0 || h.Until.IsZero() || !h.Since.Before(h.Until) {
+		t.Errorf("held: %+v", h)
+	}
 	mustPrint(t, c.Node, "echo $SLURM_JOB_ID", "7")
 	if runs := c.lines("runs"); len(runs) != 3 || c.told.String() != "" {
 		t.Errorf("%d steps for two cuts; told %q", len(runs), c.told)
@@ -134,6 +138,56 @@ func TestAJobThatEndedDuringTheCutIsSaid(t *testing.T) {
 	if _, err := output(t, c.Node, "true"); !jobEnded(err) {
 		t.Error(err)
 	}
+	if h := c.Held(); h.Lost != 1 || h.Cause != "job 7 has ended" {
+		t.Errorf("held: %+v", h)
+	}
+}
+
+// fewRecords remember one relay.
+type fewRecords struct {
+	mu     sync.Mutex
+	record Record
+	left   bool
+}
+
+func (f *fewRecords) Add(r Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.record = r
+}
+
+func (f *fewRecords) Remove(_ Record, left bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = left
+}
+
+func TestARelayThatWasLeftIsEndedLater(t *testing.T) {
+	records := &fewRecords{}
+	c := newCutJob(t, "", func(o *Options) { o.Records = records })
+	pid := c.steps()[0]
+	c.login.Down()
+	eventually(t, func() bool { return c.login.Status().State == api.HostDown })
+	c.Close()
+	if !records.left || isGone(pid) {
+		t.Fatalf("left %v, gone %v", records.left, isGone(pid))
+	}
+	c.login.Up()
+	mustConnect(t, c.login)
+	next := c.login.node(records.record.Options())
+	defer next.Close()
+	for range 2 { // the second time it is gone
+		if err := next.EndRelay(t.Context(), records.record); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() bool { return isGone(pid) })
+	}
+}
+
+// isGone reports whether a process has ended.
+func isGone(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
 func TestARelayIsTriedAgainWhileNoStepStarts(t *testing.T) {
@@ -152,10 +206,7 @@ func TestWithoutResumeAShellEndsWithItsConnection(t *testing.T) {
 	if _, err := io.ReadAll(c.shell); err == nil {
 		t.Error("it seems to have ended well")
 	}
-	eventually(t, func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	eventually(t, func() bool { return isGone(pid) })
 	eventually(t, func() bool {
 		got, err := output(t, c.Node, "echo again")
 		return err == nil && got == "again"
@@ -169,10 +220,7 @@ func TestARelayThatNobodyUsesIsNotResumed(t *testing.T) {
 	_ = c.shell.Close()
 	c.host.Drop()
 	pid := c.steps()[0]
-	eventually(t, func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	eventually(t, func() bool { return isGone(pid) })
 	mustConnect(t, c.login)
 	if runs := c.lines("runs"); len(runs) != 1 {
 		t.Errorf("%d steps", len(runs))

@@ -266,12 +266,9 @@ func (f *Facts) unconnected(now time.Time) Derived {
 }
 
 // queuedCause says why a job waits, when it will probably start and how long earlier
-// jobs waited: in words, followed by the scheduler's own word.
+// jobs waited.
 func queuedCause(j *api.Job, waits string, now time.Time) string {
 	cause := cmp.Or(j.Hint, j.Reason, "waiting in the queue")
-	if j.Hint != "" && j.Reason != "" {
-		cause += " (" + j.Reason + ")"
-	}
 	if j.State == api.JobConfiguring {
 		cause = "the node is being prepared"
 	}

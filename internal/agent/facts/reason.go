@@ -20,7 +20,7 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 	if !f.NeedsJob || f.Endpoint != nil && f.Endpoint.App != "" && f.Endpoint.App != "jupyter" {
 		page = f.Name
 	}
-	r := forward.Reason{Text: f.sentence(v.Cause), Hint: f.capital(v.Hint), Since: since}
+	r := forward.Reason{Text: f.sentence(v.Cause), Hint: f.capital(v.Hint), Since: since, Steps: f.steps(v.State, since)}
 	switch v.State {
 	case api.SessionConnecting:
 		r.Title, r.Transient = "Connecting to "+host, true
@@ -36,7 +36,7 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 	case api.SessionQueued:
 		r = f.queued(r, host, now)
 	case api.SessionStarting:
-		r.Title, r.Facts = page+" is starting", f.jobFacts()
+		r.Title = page + " is starting"
 	case api.SessionEnded:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" has ended", f.Name+" ▸ "+api.MenuStart
 	case api.SessionFailed:
@@ -44,10 +44,10 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 			r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.Name+" ▸ "+api.MenuStart
 			break
 		}
-		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, page+" could not start", api.MenuTrouble
+		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, page+" could not start", f.Name+" ▸ "+api.MenuStart
 		switch {
 		case f.Failure == nil && f.Host.State != api.HostUp:
-			r.Title = "Cannot connect to " + host
+			r.Title, r.Tray = "Cannot connect to "+host, host+" ▸ "+api.MenuHostLogin
 		case f.Served:
 			r.Title = page + " has failed"
 		}
@@ -92,12 +92,11 @@ func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Rea
 	j := f.Job
 	if j.State == api.JobHeld {
 		r.Kind, r.Title, r.Text, r.Hint = forward.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
-		r.Facts = f.jobFacts()
 		return r
 	}
 	r.Title = "Waiting in the queue"
 	if neverStarts(j) {
-		r.Kind, r.Title, r.Facts = forward.ReasonAttention, "The job will not start", f.jobFacts()
+		r.Kind, r.Title = forward.ReasonAttention, "The job will not start"
 		return r
 	}
 	r.Text = fmt.Sprintf("%s starts the job when it is its turn. You may close this page: the job keeps its place.", host)
@@ -118,20 +117,7 @@ func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Rea
 	}
 	add("Expected start", expected)
 	add("Earlier waits", capital(f.Waits))
-	r.Facts = append(r.Facts, f.jobFacts()...)
 	return r
-}
-
-// jobFacts say which job it is, and on which node.
-func (f *Facts) jobFacts() []forward.Fact {
-	if f.Job == nil || f.Job.ID == "" {
-		return nil
-	}
-	job := f.Job.ID
-	if f.Job.Node != "" && !f.Job.State.Waiting() {
-		job += " on " + f.Job.Node
-	}
-	return []forward.Fact{{Name: "Job", Value: job}}
 }
 
 // sentence makes a sentence of a cause, whose first line is tunctl's own.

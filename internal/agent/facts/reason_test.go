@@ -16,7 +16,8 @@ func pageFacts(now time.Time) map[string]Facts {
 	job := func(state api.JobState) *api.Job {
 		return &api.Job{ID: "4242", State: state, Node: "nc10", Submitted: now.Add(-25 * time.Minute)}
 	}
-	queued, never, held := job(api.JobQueued), job(api.JobQueued), job(api.JobHeld)
+	queued, never, held, starting := job(api.JobQueued), job(api.JobQueued), job(api.JobHeld), job(api.JobRunning)
+	starting.Start = now.Add(-time.Minute)
 	never.Hint = api.HintNeverStarts + ": it asks for too much"
 	queued.Reason, queued.Hint, queued.ExpectedStart = "Priority", "other jobs come first", now.Add(95*time.Minute)
 	held.Reason, held.Hint = "JobHeldUser", "held by yourself: release it with scontrol release"
@@ -31,7 +32,7 @@ func pageFacts(now time.Time) map[string]Facts {
 		"queued":       {Host: up, NeedsJob: true, Job: queued, Waits: "earlier jobs like this waited 5 to 40 min here (8 runs)"},
 		"never":        {Host: up, NeedsJob: true, Job: never},
 		"held":         {Host: up, NeedsJob: true, Job: held},
-		"starting":     {Host: up, NeedsJob: true, Job: job(api.JobRunning), Doing: "waiting for the server's address in the log"},
+		"starting":     {Host: up, NeedsJob: true, Job: starting, Doing: "waiting for the server's address in the log"},
 		"silent":       {Host: up, NeedsJob: true, Served: true, Job: job(api.JobRunning), Doing: "asking the server"},
 		"lapsed":       {Host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}, NeedsJob: true, Lapsed: true},
 		"reconnecting": {Host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, NeedsJob: true, Served: true, Job: job(api.JobRunning)},
@@ -81,15 +82,51 @@ func TestTheWaitingPageNamesEveryStateInWords(t *testing.T) {
 		"stalled":      {forward.ReasonProgress, "narval is not responding", ""},
 		"silent":       {forward.ReasonProgress, "Reconnecting to your notebook", ""},
 		"lapsed":       {forward.ReasonAttention, "Start your notebook to continue", "jupyter ▸ Start"},
-		"blocked":      {forward.ReasonTrouble, "Cannot connect to narval", "See what went wrong…"},
+		"blocked":      {forward.ReasonTrouble, "Cannot connect to narval", "narval ▸ Log in…"},
 		"ended":        {forward.ReasonAttention, "Your notebook has ended", "jupyter ▸ Start"},
-		"failed":       {forward.ReasonTrouble, "Your notebook could not start", "See what went wrong…"},
+		"failed":       {forward.ReasonTrouble, "Your notebook could not start", "jupyter ▸ Start"},
 		"down":         {forward.ReasonAttention, "jupyter is not running", "jupyter ▸ Start"},
 	}
 	for name, f := range pageFacts(now) {
 		r := f.Reason(f.Derive(now), now, now)
 		if w := want[name]; r.Kind != w.kind || r.Title != w.title || r.Tray != w.tray {
 			t.Errorf("%s: %q %q %q, want %+v", name, r.Kind, r.Title, r.Tray, w)
+		}
+	}
+}
+
+func TestTheWaitingPageShowsTheStepsToThePage(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-12 * time.Second)
+	for name, want := range map[string]string{
+		"submitting":   "✓ Connected to narval, … Submitting the job 12 s, Queue, Start",
+		"queued":       "✓ Connected to narval, ✓ Job 4242, … Waiting in the queue 25 min, Start",
+		"held":         "✓ Connected to narval, ✓ Job 4242, … Waiting in the queue 25 min, Start",
+		"starting":     "✓ Connected to narval, ✓ Job 4242, ✓ Queue 24 min, … Starting on nc10 1 min",
+		"needs-login":  "… Login to narval 12 s, Job, Queue, Start",
+		"reconnecting": "",
+		"failed":       "",
+	} {
+		f := pageFacts(now)[name]
+		if name == "needs-login" {
+			f.NeedsJob = true
+		}
+		var got []string
+		for _, s := range f.Reason(f.Derive(now), since, now).Steps {
+			switch s.State {
+			case forward.StepDone:
+				s.Text = "✓ " + s.Text
+				if s.Took > 0 {
+					s.Text += " " + api.DurationText(s.Took)
+				}
+			case forward.StepCurrent:
+				s.Text = "… " + s.Text + " " + api.DurationText(now.Sub(s.Since))
+			case forward.StepComing:
+			}
+			got = append(got, s.Text)
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %q, want %q", name, text, want)
 		}
 	}
 }
@@ -103,7 +140,7 @@ func TestTheQueuesPageSaysWhyAndHowLong(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Why": "Other jobs come first", "Expected start": ", in 1 h 35 min",
-		"Earlier waits": "Earlier jobs like this waited 5 to 40 min here (8 runs)", "Job": "4242",
+		"Earlier waits": "Earlier jobs like this waited 5 to 40 min here (8 runs)",
 	} {
 		if !strings.HasSuffix(facts[name], want) {
 			t.Errorf("%s: %q, want %q", name, facts[name], want)

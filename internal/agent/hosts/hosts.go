@@ -24,6 +24,7 @@ import (
 type Options struct {
 	Settings *settings.Settings
 	Store    *state.Store
+	Relays   string // the file of the relays that may outlive the agent; "": none
 	Prompter tunnel.Prompter
 	Log      *slog.Logger
 	// Changed gets each new state of a host.
@@ -55,11 +56,13 @@ type Hosts struct {
 	watchers watchers
 	quotas   quotas
 	nodes    nodes
+	relays   *relays
 }
 
 // New returns the hosts. Nothing is connected before Start.
 func New(o Options) *Hosts {
-	h := &Hosts{opt: o, settings: o.Settings, store: o.Store, log: o.Log}
+	h := &Hosts{opt: o, settings: o.Settings, store: o.Store, log: o.Log, relays: &relays{file: o.Relays, log: o.Log}}
+	h.relays.open()
 	self, err := os.Executable()
 	if err != nil {
 		h.log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)

@@ -25,5 +25,9 @@ func (h *Hosts) Node(host *tunnel.Host, o node.Options) *node.Node {
 		h.nodes.learned[host] = &node.Learned{}
 	}
 	o.Learned = h.nodes.learned[host]
+	name := host.Status().Alias
+	site, _ := h.settings.Site(name)
+	o.NoResume = !site.Resumes(h.settings.Config().Host(name))
+	o.Records = relaysOf{name, h.relays}
 	return node.New(host.Link(), o)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -45,7 +46,9 @@ type Options struct {
 	Site func() (configs.Site, bool)
 	// Reached reports whether the login node connects to the job's page by that name of a node.
 	Reached func(node string) bool
-	Log     *slog.Logger
+	// Held is called when what Run.Held returns has changed.
+	Held func()
+	Log  *slog.Logger
 }
 
 // Run is one run of a job on its nodes.
@@ -156,7 +159,7 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	if n.Reached(name) {
 		since = time.Now() // this one is enough
 	}
-	o := node.Options{Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice}
+	o := node.Options{Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice, Held: n.Options.Held}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
@@ -200,6 +203,21 @@ func (n *Run) Close() {
 	for _, node := range open {
 		node.Close()
 	}
+}
+
+// Held is what the last lost connection meant for what runs inside the job; nil: none was lost.
+func (n *Run) Held() *api.Held {
+	n.mu.Lock()
+	open := slices.Collect(maps.Values(n.open))
+	n.mu.Unlock()
+	var all api.Held
+	for _, node := range open {
+		all = all.Merge(node.Held())
+	}
+	if all.Since.IsZero() {
+		return nil
+	}
+	return &all
 }
 
 // Context is done when the run is over.

@@ -134,7 +134,7 @@ var faults = []fault{
 	{
 		name:    "the job is requeued on the other node",
 		inflict: (*campaign).requeue,
-		state:   api.SessionQueued, cause: "the start time is not reached yet; a requeued job waits two minutes (BeginTime), expected start …", within: asked,
+		state:   api.SessionQueued, cause: "the start time is not reached yet; a requeued job waits two minutes, expected start …", within: asked,
 		repair: (*campaign).startElsewhere, again: plus(30*time.Second, asked),
 		moved: func(was, now api.Session) bool { return now.Job.Node != was.Job.Node },
 	},

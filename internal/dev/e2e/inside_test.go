@@ -71,6 +71,9 @@ func TestEveryToolWorksInsideAJobOnRealSlurm(t *testing.T) {
 	if out := g.ssh("1."+host, "echo $SLURM_JOB_ID $(hostname)"); out != job+" cn02\n" {
 		t.Errorf("the other node: %q", out)
 	}
+	if out := g.ssh("cn02.lab-login.tun", "hostname"); out != "cn02\n" {
+		t.Errorf("the other node by its own name: %q", out)
+	}
 	binary := make([]byte, 1<<20)
 	_, _ = rand.Read(binary)
 	cat := g.program("ssh", "-F", g.sshConfig, host, "cat")

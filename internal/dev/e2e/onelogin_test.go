@@ -409,18 +409,3 @@ func randomFile(t *testing.T, name string, size int64) string {
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
-
-func TestASessionsNameLeadsToItsComputeNode(t *testing.T) {
-	real.Need(t, "ssh", "slurm", "jupyter")
-	t.Parallel()
-	g := newGuest(t, notebookConfig)
-	g.run("up", "--no-open")
-	node := g.status().Job.Node
-	if out, _ := g.run("ssh", "jupyter", "hostname"); strings.TrimSpace(out) != node {
-		t.Errorf("tunctl ssh jupyter is on %q, want %q", out, node)
-	}
-	if out := g.ssh(node+".lab-login.tun", "hostname"); strings.TrimSpace(out) != node {
-		t.Errorf("ssh %s.lab-login.tun is on %q", node, out)
-	}
-	g.run("down", "--cancel")
-}

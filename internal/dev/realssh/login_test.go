@@ -59,10 +59,10 @@ func TestARefusedLoginSaysWhatWasTried(t *testing.T) {
 		config     func(string) string
 		says       string
 	}{
-		{name: "stranger's key", host: "lab-login", config: withKey(lab, "id_stranger"), says: "tried publickey (ED25519 SHA256:"},
+		{name: "stranger's key", host: "lab-login", config: withKey(lab, "id_stranger"), says: "no key was accepted (ED25519 SHA256:"},
 		{name: "expired certificate", host: "lab-cert", config: withKey(lab, "id_expired"), says: "the server accepts publickey"},
 		{name: "wrong passwords", host: "lab-pass", answers: []string{"no", "no", "no"}, says: "tried password"},
-		{name: "code used before", host: "lab-otp", answers: []string{used, used, used}, says: "tried keyboard-interactive"},
+		{name: "code used before", host: "lab-otp", answers: []string{used, used, used}, says: "the password or code was not accepted"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			l := newLaptop(t, options{answers: x.answers, config: x.config})

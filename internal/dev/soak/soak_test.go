@@ -48,10 +48,7 @@ func span(t *testing.T) time.Duration {
 		}
 		return d
 	}
-	if os.Getenv("TUNCTL_REAL") == "1" || os.Getenv("CI") == "true" {
-		return 15 * time.Second
-	}
-	return 2 * time.Second
+	return 4 * time.Second
 }
 
 func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {

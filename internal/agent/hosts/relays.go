@@ -1,0 +1,138 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
+	"tunctl/tunnel/node"
+)
+
+// relays are those inside jobs that may outlive this agent. They are in a file of their own,
+// since its secrets are nobody else's. An agent that finds some there ends them: their clients
+// were those of an agent that is gone.
+type relays struct {
+	file string // "": they are not saved
+	log  *slog.Logger
+
+	mu   sync.Mutex
+	list []relay
+}
+
+// relay is one of them.
+type relay struct {
+	Host   string      `json:"host"`
+	Record node.Record `json:"relay"`
+
+	left  bool      // nobody here uses it
+	tried time.Time // the connection over which it could not be ended
+}
+
+// open reads the file. Everything in it was left.
+func (r *relays) open() {
+	data, err := os.ReadFile(r.file)
+	if err == nil {
+		err = json.Unmarshal(data, &r.list)
+	}
+	if err != nil && r.file != "" && !errors.Is(err, fs.ErrNotExist) {
+		r.log.Warn("cannot read which relays were left", "err", err)
+	}
+	for i := range r.list {
+		r.list[i].left = true
+	}
+}
+
+// change changes the list, and saves it.
+func (r *relays) change(apply func([]relay) []relay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = apply(r.list)
+	if r.file == "" {
+		return
+	}
+	data, err := json.Marshal(r.list)
+	if err == nil {
+		err = atomicfile.Write(r.file, data, 0o600)
+	}
+	if err != nil {
+		r.log.Warn("cannot save the relays", "err", err)
+	}
+}
+
+// left are the relays of a host that nobody uses, and that were not tried over its connection
+// since then.
+func (r *relays) left(host string, since time.Time) (list []node.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.list {
+		if x := &r.list[i]; x.left && x.Host == host && !x.tried.Equal(since) {
+			x.tried = since
+			list = append(list, x.Record)
+		}
+	}
+	return list
+}
+
+// relaysOf are the relays of one host.
+type relaysOf struct {
+	host string
+	all  *relays
+}
+
+// Add implements node.Records.
+func (r relaysOf) Add(record node.Record) {
+	r.all.change(func(list []relay) []relay { return append(list, relay{Host: r.host, Record: record}) })
+}
+
+// Remove implements node.Records.
+func (r relaysOf) Remove(record node.Record, left bool) {
+	same := func(x relay) bool { return x.Host == r.host && reflect.DeepEqual(x.Record, record) }
+	r.all.change(func(list []relay) []relay {
+		if i := slices.IndexFunc(list, same); left && i >= 0 {
+			list[i].left = true
+			return list
+		}
+		return slices.DeleteFunc(list, same)
+	})
+}
+
+// endRelayTimeout bounds the end of one relay: a job step starts for it.
+const endRelayTimeout = 2 * time.Minute
+
+// EndLeftRelays ends the relays on a host, which is up, that nobody uses.
+func (h *Hosts) EndLeftRelays(host api.Host) {
+	list := h.relays.left(host.Alias, host.Since)
+	h.watchers.mu.Lock()
+	ctx, work := h.watchers.ctx, h.watchers.work
+	h.watchers.mu.Unlock()
+	if len(list) == 0 || ctx == nil {
+		return
+	}
+	work.Go(func() {
+		for _, record := range list {
+			h.endRelay(ctx, host.Alias, record)
+		}
+	})
+}
+
+func (h *Hosts) endRelay(ctx context.Context, host string, record node.Record) {
+	ctx, cancel := context.WithTimeout(ctx, endRelayTimeout)
+	defer cancel()
+	n := h.Node(h.Pool.Host(host), record.Options())
+	defer n.Close()
+	if err := n.EndRelay(ctx, record); err != nil {
+		h.log.Info("a relay that was left could not be ended", "host", host, "job", record.Job, "err", err)
+		return
+	}
+	h.log.Info("ended a relay that was left", "host", host, "job", record.Job)
+	relaysOf{host, h.relays}.Remove(record, false)
+}

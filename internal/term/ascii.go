@@ -1,0 +1,59 @@
+package term
+
+import (
+	"io"
+	"os"
+	"strings"
+)
+
+// inLocale is a stream whose text has only characters that the locale has: with LC_ALL=C, a
+// terminal may show others as garbage.
+func inLocale(w io.Writer) io.Writer {
+	if !isASCIILocale() {
+		return w
+	}
+	if f, ok := w.(file); ok {
+		return asciiFile{f}
+	}
+	return asciiWriter{w}
+}
+
+// isASCIILocale reports whether the environment names a locale without UTF-8. Without any,
+// a terminal probably has it.
+func isASCIILocale() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToUpper(os.Getenv(name)); locale != "" {
+			return !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
+		}
+	}
+	return false
+}
+
+// file is a stream that may be a terminal.
+type file interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+}
+
+type asciiFile struct{ file }
+
+func (f asciiFile) Write(p []byte) (int, error) { return asciiWriter{f.file}.Write(p) }
+
+// asciiWriter replaces the symbols of tunctl's own texts. Names and logs of others stay as
+// they are.
+type asciiWriter struct{ w io.Writer }
+
+func (a asciiWriter) Write(p []byte) (int, error) {
+	if _, err := toASCII.WriteString(a.w, string(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// toASCII keeps the width of the text: lines are wrapped before they are written.
+var toASCII = strings.NewReplacer(
+	"✓", "+", "✗", "x", "…", ".", "•", "*", "·", "-", "→", ">", "▸", ">", "›", ">", "—", "-", "–", "-", "↓", "v", "↑", "^",
+	"│", "|", "─", "-", "╭", "+", "╮", "+", "╰", "+", "╯", "+", "▏", "|", "▕", "|", "░", ".", "█", "#",
+	"▁", "_", "▂", "_", "▃", "_", "▄", "=", "▅", "=", "▆", "=", "▇", "#", "“", `"`, "”", `"`, "‘", "'", "’", "'",
+	"⠋", "*", "⠙", "*", "⠹", "*", "⠸", "*", "⠼", "*", "⠴", "*", "⠦", "*", "⠧", "*", "⠇", "*", "⠏", "*",
+)
