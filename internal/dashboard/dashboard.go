@@ -92,14 +92,12 @@ func listenPair(ctx context.Context, port int) ([]net.Listener, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !hasIPv6(ctx) {
+			return []net.Listener{v4}, nil
+		}
 		v6, err := listen(ctx, "::1", portOf(v4))
 		if err == nil {
 			return []net.Listener{v4, v6}, nil
-		}
-		if probe, without := listen(ctx, "::1", 0); without != nil {
-			return []net.Listener{v4}, nil // this computer has no IPv6
-		} else if err := freeport.Close(probe); err != nil {
-			return nil, err
 		}
 		_ = freeport.Close(v4)
 		if port != 0 || try == picks {
@@ -110,6 +108,12 @@ func listenPair(ctx context.Context, port int) ([]net.Listener, error) {
 
 func listen(ctx context.Context, host string, port int) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// hasIPv6 reports whether this computer has the other loopback address.
+func hasIPv6(ctx context.Context) bool {
+	l, err := listen(ctx, "::1", 0)
+	return err == nil && freeport.Close(l) == nil
 }
 
 func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
@@ -138,7 +142,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	s.serving.Wait()
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was to end
+		return nil
 	}
 	return context.Cause(serving)
 }

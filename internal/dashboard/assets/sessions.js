@@ -65,7 +65,7 @@ function card(name) {
       show(output, lines.length > 0);
       withCommands(hint, s.hint ?? "");
       show(hint, !!s.hint);
-      setText(where, whereOf(s, now));
+      withCommands(where, whereOf(s, now));
       setText(address, s.url ?? "");
       if (s.url) setAttribute(address, "href", s.url);
       show(address, !!s.url);
@@ -107,7 +107,7 @@ function whereOf(s, now) {
   const parts = [hostLabel(s.host)];
   if (s.job) parts.push(`job ${s.job.id}${s.job.node ? ` on ${s.job.nodes || s.job.node}` : ""}`);
   if (s.job && jobWaits(s.job) && Date.parse(s.job.expectedStart) > now) parts.push(`expected to start ${clock(s.job.expectedStart)}`);
-  if (s.app === "shell" && s.state === "ready") parts.push(`tunctl ssh ${s.name}`);
+  if (s.app === "shell" && s.state === "ready") parts.push(`\`tunctl ssh ${s.name}\``);
   return parts.join(" · ");
 }
 
