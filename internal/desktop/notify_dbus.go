@@ -126,7 +126,7 @@ type pixels struct {
 
 func imageData(img *image.NRGBA) pixels {
 	size := img.Bounds().Size()
-	return pixels{int32(size.X), int32(size.Y), int32(img.Stride), true, 8, 4, img.Pix} //nolint:gosec // an icon is small
+	return pixels{int32(size.X), int32(size.Y), int32(img.Stride), true, 8, 4, img.Pix}
 }
 
 // tagged is the desktop's id of the note of a tag, 0 for none.
