@@ -67,7 +67,7 @@ config.toml:2:1: "ssh" in [host.a] must be text in quotes, not a section
 config.toml:3:1: unknown key "foo" in [host.a]
   3 | foo.bar = 1
     | ^^^
-  available: ssh, site, scheduler, transport, before_login, transfer, private
+  available: ssh, site, scheduler, transport, before_login, transfer, private, resume
 `},
 		{"a key of a kind of table", "[host]\nssh = \"x\"\n", `
 config.toml:2:1: [host] needs a name: "ssh" belongs in [host.NAME]
