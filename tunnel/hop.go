@@ -163,13 +163,13 @@ func (n *Hop) connect(ctx context.Context) (*conn, error) {
 	preparing, cancel := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
 	known, err := n.settings(preparing, &t.settings)
 	cancel()
+	defer func() { _ = os.Remove(known) }()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, n.Failure(err)
 	}
-	defer func() { _ = os.Remove(known) }()
 	raw, err := n.dialFirst(ctx, &t.settings)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ func cancelCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "cancel",
 		Usage:     "end a running or queued job",
-		ArgsUsage: "SESSION|[HOST] JOB",
+		ArgsUsage: "SESSION | [HOST] JOB",
 		Description: `JOB is a job id as ''tunctl jobs HOST'' lists it; without HOST, it is on the only host in the config. With
 			SESSION, it is the job of that session, as with ''tunctl down SESSION --cancel''. On a terminal, tunctl asks
 			for confirmation.

@@ -51,7 +51,7 @@ const silentLog = 3 * time.Second
 
 // showLog prints a log, or a message if it is empty.
 func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer) error {
-	shown := false
+	shown, empty := false, "the log is empty so far"
 	silence := time.AfterFunc(silentLog, func() {
 		if q.Follow {
 			inv.Say("no output yet; waiting for the log (Ctrl-C stops)")
@@ -63,7 +63,10 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 			inv.Say("— %s was started again —", chunk.Path)
 		}
 		if chunk.Ended != "" {
-			inv.Say("— %s: the log is complete —", chunk.Ended)
+			empty = chunk.Ended + ": the log is empty"
+			if shown {
+				inv.Say("— %s: the log is complete —", chunk.Ended)
+			}
 		}
 		if text := chunk.Bytes(); len(text) > 0 {
 			silence.Stop()
@@ -75,7 +78,7 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 		err = api.ReplaceHint(err, "the job may not have written anything yet: `tunctl logs -f` waits for it")
 	}
 	if err == nil && !shown && ctx.Err() == nil {
-		inv.Say("the log is empty so far")
+		inv.Say("%s", empty)
 	}
 	return err
 }

@@ -13,21 +13,26 @@ import (
 func TestAnEmptyLogIsSaidToBeEmpty(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	script := filepath.Join(t.TempDir(), "silent.sh")
-	s.write(script, "#!/bin/sh\n:\n")
-	job := strings.TrimSpace(s.run("submit", "practice", "local:"+script))
-	if err := s.cluster.Await(t.Context(), job); err != nil {
-		t.Fatal(err)
+	submit := func(text string) string {
+		script := filepath.Join(t.TempDir(), "silent.sh")
+		s.write(script, "#!/bin/sh\n"+text+"\n")
+		return strings.TrimSpace(s.run("submit", "practice", "local:"+script))
 	}
-	k := ptytest.Start(t, s.command("logs", "-f", "practice", job))
+	running, over := submit("exec sleep 600"), submit(":")
+	k := ptytest.Start(t, s.command("logs", "-f", "practice", running))
 	k.Expect("no output yet; waiting for the log")
 	k.Type("\x03")
 	if code, said := k.End(); code != exitInterrupted {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
-	k = ptytest.Start(t, s.command("logs", "practice", job))
-	k.Expect("the log is empty so far")
-	if code, said := k.End(); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, said)
+	if err := s.cluster.Await(t.Context(), over); err != nil {
+		t.Fatal(err)
+	}
+	for option, says := range map[string]string{"--follow": "job " + over + " finished", "--secrets": "the log is empty so far"} {
+		k = ptytest.Start(t, s.command("logs", option, "practice", over))
+		k.Expect(says)
+		if code, said := k.End(); code != 0 {
+			t.Errorf("exit code %d:\n%s", code, said)
+		}
 	}
 }
