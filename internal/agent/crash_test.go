@@ -198,6 +198,7 @@ func TestThePortIsOpenBeforeARestartedAgentAnswersOrConnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("the page answers %d", res.StatusCode)
 	}

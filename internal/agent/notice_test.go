@@ -172,8 +172,7 @@ func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
 }
 
 func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
-	a := &Agent{shared: &shared{hub: events.NewHub(), store: &state.Store{}}}
-	a.sessions = newRegistry(a.shared)
+	a := &Agent{shared: quietSession(t).agent}
 	heard := a.hub.Subscribe("", api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)
 	up := api.Host{Alias: "narval", State: api.HostUp}

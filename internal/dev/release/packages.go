@@ -104,6 +104,7 @@ func copyFile(from, to string, mode os.FileMode, modified time.Time) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // for everybody on the system
 		return err
 	}
+	//nolint:gosec // the paths are our own
 	return errors.Join(os.WriteFile(to, data, mode), os.Chmod(to, mode), os.Chtimes(to, modified, modified))
 }
 
