@@ -26,6 +26,8 @@ var changing = []struct {
 	{regexp.MustCompile(`(?m)^\| ✓ (queued|ran a command|(started|\w+ responds) on) .*\n|^\| ✗ waiting .*\n`), ""},
 	// What a job uses differs, and is not shown if measuring takes too long.
 	{regexp.MustCompile(`(?m)^  (\d+ % of \d+ CPUs?, )?memory \S+ \w+ of .*\n`), ""},
+	// On a busy machine the page is ready before the way through the job is.
+	{regexp.MustCompile(`(?m)^  ! kernels and terminals of the page .*\n`), ""},
 	// The scripts' ssh config names a missing key, for hosts that should fail.
 	{regexp.MustCompile(`(?m)^\| tunctl: warning: .*no_key.*\n`), ""},
 	{regexp.MustCompile(`SHA256:[A-Za-z0-9+/]+`), "SHA256:KEY"},

@@ -18,6 +18,8 @@ const (
 	// insideTimeout is how long a page that is about to be ready, and later each client, waits
 	// for a connection from inside the job.
 	insideTimeout = 5 * time.Second
+	// insideStart is how long the first one may take; the page does not wait for all of it.
+	insideStart = time.Minute
 	// insideRest is how long clients do not wait after one could not be opened.
 	insideRest = time.Minute
 )
@@ -88,11 +90,24 @@ func (u *Upgrades) dialInside(ctx context.Context, network string) (net.Conn, er
 	return conn, err
 }
 
-// prepare opens the way from inside the job before the first client needs it.
+// prepare opens the way from inside the job before the first client needs it. A way that takes
+// longer is used once it is open.
 func (u *Upgrades) prepare(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, insideTimeout)
-	defer cancel()
-	_, _ = u.find(ctx) // Failure has the error
+	found := make(chan struct{})
+	go func() {
+		defer close(found)
+		starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), insideStart)
+		defer cancel()
+		_, _ = u.find(starting) // Failure has the error
+	}()
+	wait := time.NewTimer(insideTimeout)
+	defer wait.Stop()
+	select {
+	case <-found:
+	case <-wait.C:
+		u.settle(nil, context.DeadlineExceeded)
+	case <-ctx.Done():
+	}
 }
 
 // Failure is why connections end with the one to the host; nil: they outlive it.
@@ -105,18 +120,15 @@ func (u *Upgrades) Failure() error {
 // find returns the page as the node dials it. By a wrong address the token would be sent to
 // another server, so each is probed first. After a failure callers get its error for a while.
 func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
+	if ep, err := u.known(); ep != nil || err != nil {
+		return ep, err
+	}
 	if err := u.search.Lock(ctx); err != nil {
 		return nil, err
 	}
 	defer u.search.Unlock()
-	u.mu.Lock()
-	proven, failure, resting := u.proven, u.failure, time.Now().Before(u.restTo)
-	u.mu.Unlock()
-	switch {
-	case failure != nil && resting:
-		return nil, failure
-	case proven != nil:
-		return proven, nil
+	if ep, err := u.known(); ep != nil || err != nil {
+		return ep, err
 	}
 	var failures []error
 	for _, ep := range u.choices {
@@ -132,6 +144,16 @@ func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
 	err := errors.Join(failures...)
 	u.settle(nil, err)
 	return nil, err
+}
+
+// known is what came of the last attempts, if it still holds.
+func (u *Upgrades) known() (*api.Endpoint, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.failure != nil && time.Now().Before(u.restTo) {
+		return nil, u.failure
+	}
+	return u.proven, nil
 }
 
 // settle takes in what came of an attempt. A host that is not connected says nothing about

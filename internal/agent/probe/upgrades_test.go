@@ -94,28 +94,40 @@ func TestAnUpgradeGoesThroughTheJobToTheAddressThatAnswers(t *testing.T) {
 	})
 }
 
-func TestAnUpgradeGoesTheWayOfThePageWhileTheJobHasNone(t *testing.T) {
+func TestAnUpgradeGoesTheWayOfThePageUntilTheJobHasOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var direct, inside server
-		starts := false
+		started := make(chan struct{})
 		u, took := upgradesOf(t, &direct, func(ctx context.Context, address string) (net.Conn, error) {
-			if starts {
-				return inside.dial(ctx, address)
-			}
-			select { // net/http dials on for later requests
-			case <-ctx.Done():
-			case <-t.Context().Done():
-			}
-			return nil, context.DeadlineExceeded
+			<-started
+			return inside.dial(ctx, address)
 		})
 		if took != insideTimeout || u.Failure() == nil {
 			t.Errorf("the page waited for %v, failure %v", took, u.Failure())
 		}
-		starts = true
 		began := time.Now()
 		upgrade(t, u)
-		if time.Since(began) > 0 || len(direct.dialled) != 1 || len(inside.dialled) != 0 {
-			t.Errorf("after %v dialled inside %q, directly %q", time.Since(began), inside.dialled, direct.dialled)
+		if time.Since(began) > 0 || len(direct.dialled) != 1 {
+			t.Errorf("after %v dialled directly %q", time.Since(began), direct.dialled)
+		}
+		close(started)
+		synctest.Wait()
+		upgrade(t, u)
+		if len(direct.dialled) != 1 || len(inside.dialled) != 2 || u.Failure() != nil {
+			t.Errorf("dialled inside %q, directly %q, failure %v", inside.dialled, direct.dialled, u.Failure())
+		}
+	})
+}
+
+func TestAJobWithoutAWayIsTriedAgainAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var direct, inside server
+		dial := func(context.Context, string) (net.Conn, error) { return nil, errors.New("the node has no python3") }
+		u, _ := upgradesOf(t, &direct, func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, address) })
+		dial = inside.dial
+		upgrade(t, u)
+		if len(direct.dialled) != 1 || len(inside.dialled) != 0 || u.Failure() == nil {
+			t.Errorf("dialled inside %q, directly %q, failure %v", inside.dialled, direct.dialled, u.Failure())
 		}
 		time.Sleep(insideRest)
 		upgrade(t, u)

@@ -60,8 +60,8 @@ func TestARefusedLoginSaysWhatWasTried(t *testing.T) {
 		says       string
 	}{
 		{name: "stranger's key", host: "lab-login", config: withKey(lab, "id_stranger"), says: "no key was accepted (ED25519 SHA256:"},
-		{name: "expired certificate", host: "lab-cert", config: withKey(lab, "id_expired"), says: "the server accepts publickey"},
-		{name: "wrong passwords", host: "lab-pass", answers: []string{"no", "no", "no"}, says: "tried password"},
+		{name: "expired certificate", host: "lab-cert", config: withKey(lab, "id_expired"), says: "no key was accepted"},
+		{name: "wrong passwords", host: "lab-pass", answers: []string{"no", "no", "no"}, says: "the password or code was not accepted"},
 		{name: "code used before", host: "lab-otp", answers: []string{used, used, used}, says: "the password or code was not accepted"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

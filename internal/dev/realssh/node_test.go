@@ -133,8 +133,15 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 		t.Fatalf("steps %q, srun on the login node %q", list, running)
 	}
 
+	shell, err := begin(t, node, "cat")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := l.lab.Exec("login1", append([]string{"kill"}, running...)...); err != nil {
 		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(shell); len(text) > 0 {
+		t.Errorf("the shell of the step that was ended printed %q, %v", text, err)
 	}
 	until(t, "a new step", func() bool {
 		got, err := printed(t, node, "echo $SLURM_JOB_ID $COLOUR $(hostname)")
