@@ -109,7 +109,7 @@ func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
 
 func TestARefusedNextJobIsSaidOnceAndTheSessionEnds(t *testing.T) {
 	w := newWorld(t)
-	w.restart(strings.Replace(keepConfig, "1:00:00", "0:04", 1), nil)
+	w.restart(strings.Replace(keepConfig, "1:00:00", "0:15", 1), nil)
 	w.up()
 	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
 	said := 0

@@ -218,6 +218,9 @@ func TestARelayThatNobodyUsesIsNotResumed(t *testing.T) {
 	_ = c.shell.CloseWrite()
 	_, _ = io.ReadAll(c.shell)
 	_ = c.shell.Close()
+	if _, err := c.DialInside(t.Context(), "tcp", "127.0.0.1:1"); err == nil { // by its answer the relay knows that the shell's end has arrived
+		t.Error("somebody listens on port 1")
+	}
 	c.host.Drop()
 	pid := c.steps()[0]
 	eventually(t, func() bool { return isGone(pid) })

@@ -314,7 +314,7 @@ class Relay:
 
     def gone_at(self):
         """When a client that sends nothing more counts as gone."""
-        return self.heard + (self.hold if self.needed() else self.silence)
+        return self.heard + (self.hold if self.channels else self.silence)
 
     def needed(self):
         """Whether something waits for the client: a channel, or the end of one."""
