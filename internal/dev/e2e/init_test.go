@@ -50,7 +50,6 @@ func TestInitLeadsFromAnUnknownSlurmToANotebookInFourAnswers(t *testing.T) {
 	l := newLaptop(t, "") // a lab of its own: a job of another test could have the same name
 	i := l.init()
 	i.answer("Which cluster?", "lab-login")
-	i.Expect("[host.lab-login] added to")
 	i.Expect("connected to lab-login")
 	i.Expect("1) ~/jupyter.sh")
 	i.answer("3) /usr/bin/jupyter", "3")
