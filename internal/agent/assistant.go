@@ -26,6 +26,9 @@ func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest
 			WithHint("the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)")
 	}
 	left := limit - a.store.AssistantHours(time.Now())
+	if err := a.checkAssistantHours(ctx, s, left, limit); err != nil {
+		return api.UpResponse{}, err
+	}
 	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
 		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), nodeHoursText(left), nodeHoursText(limit)))
 	if err != nil {
@@ -40,6 +43,9 @@ func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantReque
 	s, err := a.sessions.find(req.Session)
 	if err != nil {
 		return api.DownResponse{}, err
+	}
+	if now := s.status(); now.State == api.SessionDown && !(req.Cancel && now.Job != nil) { // there is nothing to allow
+		return a.handleDown(ctx, api.DownRequest{Session: req.Session, Cancel: req.Cancel})
 	}
 	what := "disconnect session %s on %s. Its job keeps running and is charged."
 	if req.Cancel {
@@ -73,36 +79,71 @@ func (f *jobFinder) permittedByPerson() bool {
 	return s.attempt != nil && s.attempt.permit.ByPerson(time.Now())
 }
 
-// chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
-// it may take more than is left of the day. A job of several nodes counts for each of them,
-// also if it does not use them whole, and an array for each of its jobs.
-func (f *jobFinder) chargeAssistant(ctx context.Context, sub jobwatch.Submission) error {
-	s, jobs := f.session, f.jobs
+// checkAssistantHours refuses a job that is too large before a person is asked, if its size can
+// be read now. Else chargeAssistant does it before the submission.
+func (a *server) checkAssistantHours(ctx context.Context, s *session, left, limit float64) error {
+	host := s.host()
+	if s.status().Job != nil || a.pool.Host(host).Status().State != api.HostUp {
+		return nil
+	}
+	_, plans, err := a.previewPlans(ctx, api.PreviewRequest{Session: s.name})
+	if err != nil {
+		return nil //nolint:nilerr // the attempt says it
+	}
+	jobs := a.hosts.Watcher(host)
+	sub, err := plans[0].Order(ctx, jobs, "preview")
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	hours, err := assistantHours(ctx, jobs, sub, s.name)
+	if err == nil && hours > left {
+		err = tooManyHoursError(hours, left, limit, s.name)
+	}
+	return err
+}
+
+// assistantHours are the node-hours that a job may take. A job of several nodes counts for each
+// of them, also if it does not use them whole, and an array for each of its jobs.
+func assistantHours(ctx context.Context, jobs *jobwatch.Watcher, sub jobwatch.Submission, session string) (float64, error) {
 	script, err := jobs.Drafts().Script(ctx, sub)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	size, err := jobs.Drafts().SizeOf(ctx, sub, script)
+	switch {
+	case err != nil:
+		return 0, err
+	case size.Time <= 0:
+		return 0, api.Errorf(api.CodeSubmit, "nothing was submitted: the job does not say how long it runs, so it cannot be compared with what assistants may start").
+			WithHint("set a time limit in the job's script, or start it yourself: `tunctl up %s`", session)
+	case size.Nodes <= 0:
+		return 0, api.Errorf(api.CodeSubmit, "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start").
+			WithHint("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", session)
+	}
+	return size.Time.Hours() * float64(size.Nodes), nil
+}
+
+func tooManyHoursError(hours, left, limit float64, session string) error {
+	return api.Errorf(api.CodeSubmit, "nothing was submitted: the job asks for %s node-hours, and of the %s that assistants may start a day %s are left",
+		nodeHoursText(hours), nodeHoursText(limit), nodeHoursText(left)).
+		WithHint("start it yourself: `tunctl up %s`", session)
+}
+
+// chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
+// it may take more than is left of the day.
+func (f *jobFinder) chargeAssistant(ctx context.Context, sub jobwatch.Submission) error {
+	s := f.session
+	hours, err := assistantHours(ctx, f.jobs, sub, s.name)
 	if err != nil {
 		return err
 	}
-	if size.Time <= 0 {
-		return api.Errorf(api.CodeSubmit, "nothing was submitted: the job does not say how long it runs, so it cannot be compared with what assistants may start").
-			WithHint("set a time limit in the job's script, or start it yourself: `tunctl up %s`", s.name)
-	}
-	if size.Nodes <= 0 {
-		return api.Errorf(api.CodeSubmit, "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start").
-			WithHint("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", s.name)
-	}
-	hours, limit := size.Time.Hours()*float64(size.Nodes), s.agent.settings.Config().MCP.NodeHours
+	limit := s.agent.settings.Config().MCP.NodeHours
 	left, fits, err := s.agent.store.AddAssistantJob(state.AssistantJob{Tag: sub.Tag, At: time.Now().Round(0), NodeHours: hours}, limit)
 	switch {
 	case err != nil:
 		return fmt.Errorf("nothing was submitted: %w", err)
 	case !fits:
-		return api.Errorf(api.CodeSubmit, "nothing was submitted: the job asks for %s node-hours, and of the %s that assistants may start a day %s are left",
-			nodeHoursText(hours), nodeHoursText(limit), nodeHoursText(left)).
-			WithHint("start it yourself: `tunctl up %s`", s.name)
+		return tooManyHoursError(hours, left, limit, s.name)
 	}
 	return s.record(func(r *state.Session) { r.Assisted = true }, nil)
 }
