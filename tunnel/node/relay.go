@@ -91,22 +91,51 @@ func (r *sharedRelay) ready(ctx context.Context) (step.Info, error) {
 	return run.Info(), nil
 }
 
+const (
+	// heldOpen is how long who wants something new of a relay waits while others are held there:
+	// an editor opens new connections over the ssh that it has.
+	heldOpen = 30 * time.Second
+	// heldLook is how often it is looked whether the relay continues, besides when the link changes.
+	heldLook = time.Second
+)
+
 // acquire returns the running relay, which the caller uses until it calls remove.
 func (r *sharedRelay) acquire(ctx context.Context) (*runningRelay, error) {
-	for {
+	for began := time.Now(); ; {
+		changed := r.changed()
 		run, start, err := r.current()
-		if run != nil || err != nil {
-			return run, err
+		if run != nil {
+			return run, nil
+		}
+		if err == nil {
+			select {
+			case <-start.done:
+				err = start.err
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil:
+			continue
+		case !r.holds() || time.Since(began) >= heldOpen:
+			return nil, err
 		}
 		select {
-		case <-start.done:
-			if start.err != nil {
-				return nil, start.err
-			}
+		case <-changed:
+		case <-time.After(heldLook):
 		case <-ctx.Done():
-			return nil, ctx.Err()
 		}
 	}
+}
+
+// holds reports whether a relay with users waits for another way.
+func (r *sharedRelay) holds() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running != nil && r.running.resumes && r.running.refCount > 0 && r.final == nil && !r.closed
 }
 
 // current is the running relay, with the caller as a user, or the start to wait for.

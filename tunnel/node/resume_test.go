@@ -115,6 +115,35 @@ func TestAShellInsideAJobContinuesAfterTheConnectionWasLost(t *testing.T) {
 	}
 }
 
+func TestWhatIsNewWaitsWhileOthersAreHeld(t *testing.T) {
+	c := newCutJob(t, "", nil)
+	c.host.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
+	c.host.Drop()
+	eventually(t, func() bool { return c.login.Status().State != api.HostUp })
+	printed := make(chan error, 1)
+	go func() {
+		text, err := output(t, c.Node, "echo new")
+		if err == nil && text != "new" {
+			err = errors.New("it printed " + text)
+		}
+		printed <- err
+	}()
+	eventually(t, func() bool {
+		select {
+		case err := <-printed:
+			t.Fatal("it did not wait:", err)
+		default:
+		}
+		return c.Held().Streams == 1
+	})
+	c.host.Set(func(s *sshtest.Server) { s.Refuse = nil })
+	c.login.pool.NetworkChanged()
+	if err := <-printed; err != nil {
+		t.Error(err)
+	}
+	stillEchoes(t, c.shell)
+}
+
 func TestAShellInsideAJobContinuesWhenNobodyReportsTheCut(t *testing.T) {
 	c := newCutJob(t, "", nil)
 	end := c.host.Stall()
