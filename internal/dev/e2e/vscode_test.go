@@ -288,7 +288,7 @@ func TestAnEditorThatIsKilledLeavesOnlyItsServerAndOnlyInTheJob(t *testing.T) {
 	g.leaves("login1")
 
 	g.run("up", "work", "--no-open") // its agent ends what the last one held
-	g.leaves(node, "http.server", "tunctl-relay", "vscode-stand-in")
+	g.leaves(node, "http.server", "tunctl-relay", "vscode-stand-in", "tunctl-relay") // the last one's waits for the server
 	reconnects("the agent")
 	g.run("down", "work", "--cancel")
 	_ = last.cmd.Wait()
