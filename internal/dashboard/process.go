@@ -27,6 +27,8 @@ const (
 	requestTimeout = arriveFor + 5*time.Second
 	// returnFor is how soon an agent that crashed is started again by the system, or never.
 	returnFor = 10 * time.Second
+	// stopPolls is how often no trace of an agent is seen before it counts as stopped.
+	stopPolls = int(time.Second / startPoll)
 )
 
 // Run serves the dashboard as a process of its own, until ctx or the agent ends. If another
@@ -73,21 +75,24 @@ func (s *Server) untilAgentEnds(ctx context.Context) {
 	}
 }
 
-// agentReturns waits for an agent that crashed. One of another version has another page.
+// agentReturns waits for an agent that crashed. One that ends in order removes its trace, and
+// one that starts writes its own soon. One of another version has another page.
 func (s *Server) agentReturns(ctx context.Context) bool {
-	if last, _ := s.Paths.Running(); last.PID == 0 {
-		return false // an agent that ends in order leaves no trace
-	}
 	ctx, cancel := context.WithTimeout(ctx, returnFor)
 	defer cancel()
-	for {
+	for absent := 0; absent < stopPolls; {
 		if st, err := s.Client.Status(ctx); err == nil {
 			return st.Agent != nil && st.Agent.Version == s.Version
+		}
+		absent++
+		if last, _ := s.Paths.Running(); last.PID != 0 {
+			absent = 0
 		}
 		if ctxtime.Sleep(ctx, startPoll) != nil {
 			return false
 		}
 	}
+	return false
 }
 
 // Link is an address of a new page.

@@ -95,9 +95,7 @@ func TestAJobIsTestedAndTwoRunSideBySideWithTheirChoicesOnRealSlurm(t *testing.T
 	}
 	_, id, _ := strings.Cut(p.Why, "submitted job ")
 	id, _, _ = strings.Cut(id, ",")
-	if state, err := l.lab.As("hpcuser", "squeue", "-h", "-t", "all", "-j", id, "-o", "%T"); err != nil || !strings.HasPrefix(state, "CANCELLED") {
-		t.Errorf("job %s: %q, %v", id, state, err)
-	}
+	l.lab.WaitJob(id, "CANCELLED")
 	l.run("agent", "restart")
 	l.run("login", "lab-login")
 	if p = l.preview("wrapped"); !strings.Contains(p.Why, "not asked") {

@@ -287,7 +287,7 @@ func TestAnEditorThatIsKilledLeavesOnlyItsServerAndOnlyInTheJob(t *testing.T) {
 	_ = last.cmd.Wait()
 	g.leaves("login1")
 
-	g.run("up", "work", "--no-open") // its agent ends what the last one held
+	g.run("up", "work", "--no-open")                                                 // its agent ends what the last one held
 	g.leaves(node, "http.server", "tunctl-relay", "vscode-stand-in", "tunctl-relay") // the last one's waits for the server
 	reconnects("the agent")
 	g.run("down", "work", "--cancel")
