@@ -57,7 +57,7 @@ func problemOf(line []byte) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this line is not JSON; each message is one line"}
 	}
 	if _, err := jsonrpc.DecodeMessage(line); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this line is not a JSON-RPC message: " + err.Error()}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this line is not a JSON-RPC 2.0 message; batches are not supported"}
 	}
 	return nil
 }
