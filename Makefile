@@ -168,7 +168,7 @@ screenshots: install-parts ## pictures of every menu, notification, dialog and p
 
 campaign: ## run every fault against a session on real parts and write docs/faults.md; 10,000 random sequences of the model; needs root
 	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run TestEveryChargedJobIsKnown ./internal/agent
-	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts' ./internal/dev/e2e -update
+	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts|TestWhatTwentyLostConnectionsLeave|TestWhatRunsInsideAJobContinuesAtAnotherAddress' ./internal/dev/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
 	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/dev/soak

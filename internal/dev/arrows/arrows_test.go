@@ -104,7 +104,7 @@ var imports = map[string][]string{
 	"internal/dev/bench/ground":    {},
 	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
-	"internal/dev/bench/inside":    {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
+	"internal/dev/bench/inside":    {"internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/table":     {},
 	"internal/dev/bench/transfer":  {"internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table"},
