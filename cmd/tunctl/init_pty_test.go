@@ -482,7 +482,8 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	}
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
 	k := startTalk(t, env, "init", "practice")
-	k.Expect("1) ~/course/lab.sh  your job script for jobs called jupyterlab")
+	k.Expect("1) ~/course/lab.sh ")
+	k.Expect("your job script for jobs called jupyterlab")
 	k.Expect("2) ~/envs/lab")
 	k.Answer("")
 	k.Expect("Next: tunctl up jupyter")
@@ -499,6 +500,17 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	k.Expect("jupyter\x1b[0m is ready")
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("up: exit code %d", code)
+	}
+	k = startTalk(t, env, "init", "practice", "--submit", "~/course/lab.sh")
+	k.Expect("Press Enter to use it")
+	k.Answer("")
+	k.Expect("[session.jupyter] starts ~/course/lab.sh already, so nothing was added")
+	k.Expect("Next: tunctl up jupyter\r\n")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("init again: exit code %d", code)
+	}
+	if again, err := os.ReadFile(config); err != nil || string(again) != string(text) {
+		t.Errorf("%v: the config is now\n%s", err, again)
 	}
 }
 
