@@ -8,11 +8,13 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
@@ -28,7 +30,7 @@ type Source struct {
 	// Scheduler is the host's; "" if it is not known yet.
 	Scheduler string
 	Folder    string              // of the config file: relative paths of scripts on this computer start there
-	Found     map[string][]string // the values for choices that the host is known to have
+	Found     map[string][]string // the values for choices that the host is known to have, and its scheduler
 	Log       *slog.Logger
 }
 
@@ -75,7 +77,12 @@ func (s *Source) questions() (questions []configs.Question, site configs.Site, k
 func (s *Source) Options() []api.Option {
 	list := []api.Option{}
 	questions, site, _ := s.questions()
+	scheduler := cmp.Or(s.Scheduler, strings.Join(s.Found["scheduler"], ""))
+	names := jobwatch.ListedChoices(scheduler)
 	for _, q := range questions {
+		if s.Session.Builtin() == "" && scheduler != "" && !slices.Contains(names, q.Name) {
+			continue
+		}
 		o := api.Option{Name: q.Name, Ask: q.Ask, Value: q.Default, Choices: site.Listed(q)}
 		for _, value := range s.Found[q.Name] {
 			if _, err := q.Check(value); err == nil && len(o.Choices) == 0 {

@@ -61,6 +61,7 @@ export function fact([term]) {
 }
 
 let menus = 0;
+addEventListener("resize", () => document.querySelector(".menu:popover-open")?.hidePopover()); // its place is another
 
 // moreMenu is a button that shows further buttons below it.
 export function moreMenu(label, ...items) {
