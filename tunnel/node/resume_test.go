@@ -86,7 +86,7 @@ func newCutJob(t *testing.T, hook string, change func(*Options)) *cutJob {
 			t.Fatal(err)
 		}
 	}
-	stillEchoes(t, shell)
+	sshtest.StillEchoes(t, shell)
 	return c
 }
 
@@ -100,9 +100,9 @@ func TestAShellInsideAJobContinuesAfterTheConnectionWasLost(t *testing.T) {
 	defer closing(page)
 	for range 2 {
 		c.host.Drop()
-		stillEchoes(t, c.shell)
+		sshtest.StillEchoes(t, c.shell)
 	}
-	stillEchoes(t, page)
+	sshtest.StillEchoes(t, page)
 	if _, err := page.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // a regular end
 		t.Error("the end of the page:", err)
 	}
@@ -141,17 +141,17 @@ func TestWhatIsNewWaitsWhileOthersAreHeld(t *testing.T) {
 	if err := <-printed; err != nil {
 		t.Error(err)
 	}
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 }
 
 func TestAShellInsideAJobContinuesWhenNobodyReportsTheCut(t *testing.T) {
 	c := newCutJob(t, "", nil)
 	end := c.host.Stall()
 	c.login.pool.NetworkChanged()
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 	end()
 	eventually(t, func() bool { return c.host.Connections() == 1 }) // nothing keeps the old one
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 }
 
 func TestAJobThatEndedDuringTheCutIsSaid(t *testing.T) {
@@ -225,7 +225,7 @@ func TestARelayIsTriedAgainWhileNoStepStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.host.Drop()
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 }
 
 func TestWithoutResumeAShellEndsWithItsConnection(t *testing.T) {
