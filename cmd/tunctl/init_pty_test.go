@@ -116,7 +116,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	}
 }
 
-func TestInitWritesNoHostThatItCannotLogInTo(t *testing.T) {
+func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	env, config := personAt(t, c)
@@ -130,14 +130,22 @@ func TestInitWritesNoHostThatItCannotLogInTo(t *testing.T) {
 	if _, err := os.Stat(config); err == nil {
 		t.Error("there is a config")
 	}
+	c.FailSubmit("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)", 1)
 	k.Answer("practice")
 	k.Expect("connected to practice")
 	k.Expect("press Enter to continue")
 	k.Answer("")
+	k.Expect("the scheduler refuses the job: ")
+	k.Expect("press Enter to continue")
+	c.FailSubmit("", 0)
+	k.Answer("hours=1")
+	k.Expect("press Enter to continue")
+	k.Answer("")
+	k.Expect("the scheduler would accept the job")
 	k.Expect("Next: tunctl up shell")
 	k.WantEnd(0)
 	before, err := os.ReadFile(config)
-	if err != nil || strings.Contains(string(before), "elsewhere") || !strings.HasPrefix(string(before), "[host.practice]\n\n") {
+	if err != nil || strings.Contains(string(before), "elsewhere") || !strings.Contains(string(before), "hours = 1") || !strings.HasPrefix(string(before), "[host.practice]\n\n") {
 		t.Errorf("%v\n%s", err, before)
 	}
 

@@ -26,7 +26,8 @@ type Source struct {
 	Sites   configs.Sites
 	// Scheduler is the host's; "" if it is not known yet.
 	Scheduler string
-	Folder    string // of the config file: relative paths of scripts on this computer start there
+	Folder    string              // of the config file: relative paths of scripts on this computer start there
+	Found     map[string][]string // the values for choices that the host is known to have
 	Log       *slog.Logger
 }
 
@@ -75,12 +76,33 @@ func (s *Source) Options() []api.Option {
 	questions, site, _ := s.questions()
 	for _, q := range questions {
 		o := api.Option{Name: q.Name, Ask: q.Ask, Value: q.Default, Choices: site.Listed(q)}
+		for _, value := range s.Found[q.Name] {
+			if _, err := q.Check(value); err == nil && len(o.Choices) == 0 {
+				o.Known = append(o.Known, value)
+			}
+		}
 		if text, set := s.Session.With[q.Name]; set {
 			o.Value = text
 		}
 		list = append(list, o)
 	}
 	return list
+}
+
+// ReadScript adds to options what the session's own script has. Its host must be connected.
+func (s *Source) ReadScript(ctx context.Context, jobs *jobwatch.Watcher, options []api.Option) error {
+	if s.Session.Submit == "" || s.Session.Builtin() != "" {
+		return nil
+	}
+	order, err := s.Unchecked(nil).ownScript(ctx, jobs, s.order(""))
+	if err != nil {
+		return err
+	}
+	has, err := jobs.Drafts().ChosenIn(ctx, order)
+	for i, o := range options {
+		options[i].Script = api.Sanitize(has[o.Name])
+	}
+	return err
 }
 
 // Values are what a job has that was submitted with these choices: them, and what the config or

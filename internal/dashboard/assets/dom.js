@@ -70,7 +70,7 @@ export function moreMenu(label, ...items) {
     if (event.newState !== "open") return;
     const { bottom, right } = button.getBoundingClientRect();
     menu.style.top = `${bottom + scrollY}px`;
-    menu.style.right = `${document.documentElement.clientWidth - right}px`;
+    menu.style.setProperty("--right", `${right}px`);
   });
   return el("span", { class: "more" }, button, menu);
 }

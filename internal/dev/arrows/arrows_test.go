@@ -111,7 +111,7 @@ var imports = map[string][]string{
 	"internal/dev/chromium":        {"internal/ctxtime"},
 	"internal/dev/bench/watch":     {"internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/bustest":         {"internal/dev/testprogram"},
-	"internal/dev/desktest":        {"internal/dev/bustest"},
+	"internal/dev/desktest":        {"internal/dev/bustest", "internal/dev/chromium"},
 	"internal/dev/e2e":             {},
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
 	"internal/dev/real":            {"internal/atomicfile"},

@@ -81,7 +81,7 @@ func tokenIsPrivate(t *testing.T, l *laptop, id, token string) {
 	t.Helper()
 	for what, argv := range map[string][]string{
 		"a command line": {"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"},
-		"the log":        {"sh", "-c", "cat /home/hpcuser/*." + id + ".log"},
+		"the log":        {"sh", "-c", "cat /home/hpcuser/.tunctl/logs/*." + id + ".log"},
 		"the job":        {"sh", "-c", "scontrol show job " + id + " || qstat -j " + id},
 	} {
 		for _, node := range []string{"cn01", "cn02"} {
