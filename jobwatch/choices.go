@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tunctl/jobwatch/sched"
@@ -16,6 +18,22 @@ func ChoiceNames(scheduler string) []string {
 		return slices.Sorted(maps.Keys(k.Options))
 	}
 	return nil
+}
+
+// ListedChoices are ChoiceNames without second names: of two for one option, the one that the option's
+// name begins.
+func ListedChoices(scheduler string) []string {
+	byOption := map[string]string{}
+	for _, name := range ChoiceNames(scheduler) {
+		o, err := kindNamed(scheduler).Options[name](sched.Choice{Name: name, Value: "1"})
+		if err != nil || o.Name == "l" { // the job must have it already, or it is a resource
+			o.Name = name
+		}
+		if byOption[o.Name] == "" || strings.HasPrefix(name, strings.ToLower(o.Name)) {
+			byOption[o.Name] = name
+		}
+	}
+	return slices.Sorted(maps.Values(byOption))
 }
 
 // WithChoices is the submission with a person's choices as arguments of the submit command,
@@ -52,6 +70,58 @@ func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[stri
 		s.Args = d.With(s.Args, o)
 	}
 	return s, nil
+}
+
+// ChosenIn are the values that the submission's script and arguments have for what can be chosen.
+func (b *Drafts) ChosenIn(ctx context.Context, s Submission) (map[string]string, error) {
+	kind, err := b.host.kind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	script, err := b.Script(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := b.RequestOf(ctx, s, script)
+	if err != nil {
+		return nil, err
+	}
+	d := &kind.Directives
+	given := slices.Concat(d.Options(d.Words(script)), d.Options(s.Args))
+	values := map[string]string{}
+	for name, word := range kind.Options {
+		if value := chosenIn(given, name, word); value != "" {
+			values[name] = value
+		}
+	}
+	if asked.Time > 0 {
+		values["hours"] = strconv.FormatFloat(math.Round(asked.Time.Hours()*100)/100, 'f', -1, 64)
+	}
+	return values, nil
+}
+
+// chosenIn is the value that a choice would replace in the options of a job; "" if there is none.
+func chosenIn(given []sched.Option, name string, word sched.OptionFor) string {
+	const mark = "\x00"
+	o, err := word(sched.Choice{Name: name, Value: mark, Given: given})
+	if err != nil { // the choice is not possible, or its value needs a form
+		return ""
+	}
+	before, after, _ := strings.Cut(o.Value, mark)
+	if o.Name == "l" {
+		var resource string
+		resource, before, _ = strings.Cut(before, "=")
+		o.Name = "-l " + resource
+	}
+	has, _ := sched.LastOption(given, o.Name)
+	value, ok := strings.CutPrefix(has, before)
+	if !ok {
+		return ""
+	}
+	if value, ok = strings.CutSuffix(value, after); !ok {
+		return ""
+	}
+	return value
 }
 
 func wordsHint(k *sched.Kind) string {

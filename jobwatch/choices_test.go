@@ -2,6 +2,7 @@ package jobwatch
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -92,6 +93,26 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 	}
 }
 
+func TestWhatAScriptAsksForIsKnownByTheNamesOfChoices(t *testing.T) {
+	for _, tt := range []struct {
+		scheduler, script string
+		args              []string
+		want              string
+	}{
+		{slurmName, "#SBATCH -t 1:30:00 -c 4 --mem=16G\n#SBATCH --gres=gpu:a100:2 -A def -p gpu\n", []string{"--account=other"}, "map[account:other cpus:4 gpus:2 hours:1.5 memory:16G partition:gpu project:other queue:gpu]"},
+		{slurmName, "#SBATCH --gres=gpu:1,nvme:1\n", nil, "map[]"},
+		{pbsName, "#PBS -l select=2:ncpus=4:mem=8gb -l walltime=0:20:00 -q short\n", nil, "map[cpus:4 hours:0.33 memory:8gb nodes:2 partition:short queue:short]"},
+		{gridEngineName, "#$ -pe smp 4 -l h_rt=2:0:0,h_vmem=2G\n", []string{"-P", "bio"}, "map[cpus:4 hours:2 memory:2G project:bio]"},
+		{noScheduler, "true\n", nil, "map[]"},
+	} {
+		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
+		got, err := w.Drafts().ChosenIn(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + tt.script), Args: tt.args})
+		if err != nil || fmt.Sprint(got) != tt.want {
+			t.Errorf("%s, %q: %v, %v; want %s", tt.scheduler, tt.script, got, err, tt.want)
+		}
+	}
+}
+
 func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 	for _, k := range schedulerKinds {
 		if names := ChoiceNames(k.Name); len(names) != len(k.Options) || !slices.IsSorted(names) {
@@ -100,6 +121,16 @@ func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 	}
 	if ChoiceNames("unknown") != nil {
 		t.Error("an unknown scheduler has choices")
+	}
+	for scheduler, want := range map[string]string{
+		slurmName:      "account cpus gpus hours memory nodes partition qos",
+		pbsName:        "account cpus gpus hours memory nodes project queue",
+		gridEngineName: "account cpus gpus hours memory project queue",
+		noScheduler:    "",
+	} {
+		if got := strings.Join(ListedChoices(scheduler), " "); got != want {
+			t.Errorf("%s is offered %s, want %s", scheduler, got, want)
+		}
 	}
 }
 

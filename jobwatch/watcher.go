@@ -220,10 +220,10 @@ func extendError(id string, err error) error {
 		return err
 	}
 	if errors.Is(err, sched.ErrNoJob) {
-		return api.Errorf(api.CodeJobEnded, "job %s is no longer running, so it cannot be extended", id).Because(err)
+		return api.Errorf(api.CodeJobEnded, "job %s is no longer running", id).Because(err)
 	}
 	if errors.Is(err, sched.ErrCannotExtend) {
-		return api.Errorf(api.CodeFailed, "job %s cannot be extended: %w", id, err).
+		return api.Errorf(api.CodeFailed, "%w", err).
 			WithHint("save your work and start a new job with more time; keep = true starts the next one automatically")
 	}
 	return api.Errorf(api.CodeFailed, "could not extend job %s: %s", id, api.Redact(err.Error())).Because(err).

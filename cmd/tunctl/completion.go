@@ -5,6 +5,7 @@ import (
 	"embed"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -173,7 +174,7 @@ func (src candidateSource) choices(o *cmdline.Candidates, at cmdline.Position, t
 			o.Add(x.Name+"=", x.Ask)
 			continue
 		}
-		for _, value := range x.Choices {
+		for _, value := range slices.Concat(x.Choices, x.Known) {
 			if x.Name == chosen {
 				o.Add(x.Name+"="+value, "")
 			}

@@ -44,7 +44,7 @@ func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantReque
 	if err != nil {
 		return api.DownResponse{}, err
 	}
-	if now := s.status(); now.State == api.SessionDown && !(req.Cancel && now.Job != nil) { // there is nothing to allow
+	if now := s.status(); now.State == api.SessionDown && (!req.Cancel || now.Job == nil) { // there is nothing to allow
 		return a.handleDown(ctx, api.DownRequest{Session: req.Session, Cancel: req.Cancel})
 	}
 	what := "disconnect session %s on %s. Its job keeps running and is charged."

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"path/filepath"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/hosts"
@@ -16,14 +18,27 @@ import (
 	"tunctl/internal/api"
 )
 
-// handleChoices says what may be chosen for a session's next run. It queries no host.
-func (a *server) handleChoices(r *http.Request, _ api.None) (api.ChoicesResponse, error) {
+// scriptTimeout is how long a person waits for what a script has, which is only shown to them.
+const scriptTimeout = 3 * time.Second
+
+// handleChoices says what may be chosen for a session's next run, and if the request wants it, what
+// the session's own script has. Without that, it queries no host.
+func (a *server) handleChoices(r *http.Request, _ url.Values) (api.ChoicesResponse, error) {
 	s, err := a.sessions.find(r.PathValue("name"))
 	if err != nil {
 		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
-	return api.ChoicesResponse{Options: a.source(s.config()).Options(), Recent: append([]api.Choices{}, s.recentChoices()...)}, nil
+	source := a.source(s.config())
+	options := source.Options()
+	if jobs, err := a.hosts.ConnectedWatcher(source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
+		ctx, cancel := context.WithTimeout(r.Context(), scriptTimeout)
+		defer cancel()
+		if err := source.ReadScript(ctx, jobs, options); err != nil {
+			a.log.Debug("cannot read a job script", "session", s.name, "err", err)
+		}
+	}
+	return api.ChoicesResponse{Options: options, Recent: append([]api.Choices{}, s.recentChoices()...)}, nil
 }
 
 // recentChoices are those of a session's earlier runs. A second session shares them with the
@@ -36,7 +51,7 @@ func (s *session) recentChoices() []api.Choices {
 func (a *shared) source(cfg configs.Session) *submit.Source {
 	return &submit.Source{
 		Session: cfg, Section: a.sessions.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
-		Scheduler: a.hosts.KnownScheduler(cfg.Host), Folder: filepath.Dir(a.settings.Config().Path), Log: a.log,
+		Scheduler: a.hosts.KnownScheduler(cfg.Host), Found: a.store.Found(cfg.Host), Folder: filepath.Dir(a.settings.Config().Path), Log: a.log,
 	}
 }
 

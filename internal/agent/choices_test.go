@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/lab"
+	"tunctl/jobwatch"
 )
 
 // upWith starts the session with choices, as a click does.
@@ -136,14 +137,16 @@ kind = "queue"
 			t.Fatal(err)
 		}
 	}
+	store.SetFound("practice", map[string][]string{"account": {"def", "not one word"}, "partition": {"gpu"}})
 	w.start()
 	known, err := w.client.Choices(t.Context(), "jupyter")
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, choices := map[string]string{}, map[string]string{}
+	values, choices, found := map[string]string{}, map[string]string{}, ""
 	for _, o := range known.Options {
 		values[o.Name] = o.Value
+		found += strings.Join(o.Known, " ")
 		if len(o.Choices) > 0 {
 			choices[o.Name] = strings.Join(o.Choices, " ")
 		}
@@ -151,14 +154,14 @@ kind = "queue"
 			t.Errorf("%s has no question", o.Name)
 		}
 	}
-	if values["cpus"] != "4" || values["hours"] == "" || !maps.Equal(choices, map[string]string{"partition": "short"}) {
+	if values["cpus"] != "4" || values["hours"] == "" || !maps.Equal(choices, map[string]string{"partition": "short"}) || found != "def" {
 		t.Errorf("options %+v", known.Options)
 	}
 	if got := fmt.Sprint(known.Recent); got != "[hours=1 hours=6 hours=5 hours=4 hours=3]" {
 		t.Errorf("recent choices %s", got)
 	}
 	own, err := w.client.Choices(t.Context(), "own")
-	if err != nil || len(own.Options) != len(configs.ScriptQuestions()) || own.Recent == nil {
+	if err != nil || len(own.Options) != len(jobwatch.ListedChoices("slurm")) || own.Recent == nil {
 		t.Errorf("of a script: %+v, %v", own, err)
 	}
 	if none, err := w.client.Choices(t.Context(), "db"); err != nil || len(none.Options) != 0 {
@@ -181,6 +184,22 @@ kind = "queue"
 	}
 	if n := w.cluster.Logins(); n != 0 {
 		t.Errorf("%d logins", n)
+	}
+
+	w.script("#!/bin/sh\n#SBATCH --time=90 --mem=2G\n")
+	if _, err := w.client.Login(t.Context(), "practice"); err != nil {
+		t.Fatal(err)
+	}
+	w.untilHost("practice", "connected", func(h api.Host) bool { return h.State == api.HostUp })
+	own, err = w.client.ChoicesAndScript(t.Context(), "own")
+	inScript := api.Choices{}
+	for _, o := range own.Options {
+		if o.Script != "" {
+			inScript[o.Name] = o.Script
+		}
+	}
+	if err != nil || inScript.String() != "hours=1.5, memory=2G" {
+		t.Errorf("the script has %v, %v", inScript, err)
 	}
 }
 

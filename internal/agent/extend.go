@@ -83,13 +83,13 @@ func (l *submissions) extendable() (api.Job, error) {
 		return api.Job{}, api.Errorf(api.CodeNotReady, "session %q has no running job to extend", s.name).
 			WithHint("`tunctl up %s` starts one", s.name)
 	case job.State.Waiting():
-		return api.Job{}, api.Errorf(api.CodeNotReady, "job %s is still queued and cannot be extended", job.ID).
+		return api.Job{}, api.Errorf(api.CodeNotReady, "job %s is still queued", job.ID).
 			WithHint("for a longer job, change the script, args or with of the session, then run `tunctl down %s --cancel` and `tunctl up %s`",
 				s.name, s.name)
 	case job.Start.IsZero() || job.End.IsZero():
 		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler reports no time limit for job %s", job.ID)
 	case !connected:
-		return api.Job{}, hosts.JobOutOfReach(host, job.ID, "extended")
+		return api.Job{}, hosts.JobOutOfReach(host, job.ID)
 	}
 	return *job, nil
 }

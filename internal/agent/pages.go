@@ -100,7 +100,7 @@ func (s *session) page(ctx context.Context, name string) (api.OpenResponse, erro
 	}
 	r, err := other.Find(ctx)
 	if err != nil {
-		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "cannot open %s of session %s: %w", name, s.name, err).
+		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "%s of session %s: %w", name, s.name, err).
 			WithHint("`tunctl logs %s` shows whether it still runs", s.name)
 	}
 	local, err := s.forwardOther(other)

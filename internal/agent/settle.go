@@ -106,7 +106,7 @@ func (l *submissions) watcherOf(sub state.Submission) (*jobwatch.Watcher, string
 		if sub.Job == nil {
 			return nil, "", hosts.NotConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
 		}
-		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID, "cancelled")
+		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID)
 	}
 	jobs, account := l.session.agent.hosts.WatcherOn(sub.Host)
 	if text := jobOnOtherAccount(sub, sub.Host, account); text != "" {

@@ -50,7 +50,7 @@ const (
 	CallOpen          Call[None, OpenResponse]              = "POST /v1/sessions/{name}/open"
 	CallOpenEndpoint  Call[None, OpenResponse]              = "POST /v1/sessions/{name}/endpoints/{endpoint}/open"
 	CallLog           Call[url.Values, LogChunk]            = "GET /v1/sessions/{name}/log" // streams
-	CallChoices       Call[None, ChoicesResponse]           = "GET /v1/sessions/{name}/choices"
+	CallChoices       Call[url.Values, ChoicesResponse]     = "GET /v1/sessions/{name}/choices"
 	CallAnswer        Call[Answer, None]                    = "POST /v1/prompts/{id}"
 	CallStream        Call[StreamRequest, None]             = "POST /v1/stream" // upgrades the connection
 	CallScheduler     Call[None, SchedulerResponse]         = "GET /v1/hosts/{host}/scheduler"

@@ -37,6 +37,8 @@ type Option struct {
 	Ask     string   `json:"ask"`               // the question in words
 	Value   string   `json:"value,omitempty"`   // what the next run uses without a choice
 	Choices []string `json:"choices,omitempty"` // all that are valid, if they can be listed
+	Known   []string `json:"known,omitempty"`   // what the host has, as far as it is known
+	Script  string   `json:"script,omitempty"`  // what the job script has, if it was read
 }
 
 // PreviewRequest asks what an up would submit, once for each of With. Nothing is submitted.

@@ -123,9 +123,14 @@ func (c *Client) History(ctx context.Context) (api.HistoryResponse, error) {
 	return call(ctx, c, api.CallHistory, api.None{})
 }
 
-// Choices is what may be chosen for a session's next run.
+// Choices is what may be chosen for a session's next run. Nothing is asked of a host.
 func (c *Client) Choices(ctx context.Context, session string) (api.ChoicesResponse, error) {
-	return call(ctx, c, api.CallChoices, api.None{}, session)
+	return call(ctx, c, api.CallChoices, url.Values{}, session)
+}
+
+// ChoicesAndScript is Choices with what the session's own script has, if its host is connected.
+func (c *Client) ChoicesAndScript(ctx context.Context, session string) (api.ChoicesResponse, error) {
+	return call(ctx, c, api.CallChoices, url.Values{"script": {"1"}}, session)
 }
 
 // Preview calls each with what an up of a session would submit, once for each set of choices,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"tunctl/internal/api"
@@ -21,15 +22,24 @@ func launched(t *testing.T, o Options, ended chan<- error) client.Launcher {
 }
 
 func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
-	stop := make(chan struct{})
+	watched, gone := make(chan struct{}, 3), make(chan struct{})
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Event{Type: api.EventStatus, Status: &api.Status{}})
 		_ = http.NewResponseController(w).Flush()
+		watched <- struct{}{}
 		select {
-		case <-stop:
+		case <-gone:
 		case <-r.Context().Done():
 		}
+	})
+	var asked atomic.Int32
+	routes.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) != 2 { // it has not returned yet, or is stopped
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(api.Status{Agent: &api.Agent{}})
 	})
 	o := Options{Paths: home.In(t.TempDir()), Client: agentWith(t, routes)}
 	if err := home.MakePrivate(o.Paths.State); err != nil {
@@ -59,7 +69,20 @@ func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
 	if status, bearer := enterAs(t, link.URL); status != http.StatusOK || bearer == "" {
 		t.Errorf("the page that a command opened: %d, %q", status, bearer)
 	}
-	close(stop) // as an agent ends in order: it has removed what says that it runs
+	if err := o.Paths.SetRunning(home.Running{PID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	<-watched
+	gone <- struct{}{} // as an agent crashes: what says that it runs stays
+	select {
+	case <-watched: // after its return
+	case err := <-ended:
+		t.Fatalf("the dashboard does not wait for an agent that crashed: %v", err)
+	}
+	if err := o.Paths.ClearRunning(); err != nil {
+		t.Fatal(err)
+	}
+	gone <- struct{}{} // as one ends in order
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

@@ -152,7 +152,7 @@ func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
 }
 
 func (s *Server) choices(r *http.Request) (any, error) {
-	return s.Client.Choices(r.Context(), r.PathValue("name"))
+	return s.Client.ChoicesAndScript(r.Context(), r.PathValue("name"))
 }
 
 // jobs lists the jobs of all hosts. No scheduler is queried.

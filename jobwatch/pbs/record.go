@@ -297,6 +297,9 @@ func (r record) output(job api.Job) (file string, readable bool) {
 	if file == "/dev/null" {
 		return "", true
 	}
+	if strings.HasSuffix(file, "/") {
+		file += r["Job Id"] + ".OU"
+	}
 	switch keep := r["Keep_Files"]; {
 	case strings.Contains(keep, "d") || job.State.Ended():
 		return file, true

@@ -52,7 +52,7 @@ func (k *Kept) Keep(ctx context.Context, set *Set, o Options) {
 		return
 	}
 	p := &keptPage{local: local, done: make(chan struct{})}
-	ctx, p.cancel = context.WithTimeout(ctx, keepFor)
+	ctx, p.cancel = context.WithCancel(ctx)
 	k.mu.Lock()
 	if k.pages == nil {
 		k.pages = map[string]*keptPage{}
@@ -102,24 +102,34 @@ func (k *Kept) releaseFor(session string, ports ...int) {
 	k.release(func(name string, p *keptPage) bool { return name == session || slices.Contains(ports, p.local.Port()) })
 }
 
-// serve serves the page until no tab uses it any more.
+// serve serves the page while a tab uses it.
 func (p *keptPage) serve(ctx context.Context) {
 	defer close(p.done)
-	defer p.cancel()
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
+		defer p.cancel()
 		_ = p.local.Serve(ctx)
 	}()
+	whileTab(ctx, p.local.Status)
+	p.cancel()
+	<-served
+}
+
+// whileTab returns when no tab uses a page any more, after keepFor in any case. A tab that is open
+// has time to ask again.
+func whileTab(ctx context.Context, page func() api.Forward) {
+	ctx, cancel := context.WithTimeout(ctx, keepFor)
+	defer cancel()
 	look := time.NewTicker(tabGone / 2)
 	defer look.Stop()
 	for began := time.Now(); ; {
 		select {
-		case <-served:
+		case <-ctx.Done():
 			return
 		case now := <-look.C:
-			if now.Sub(began) >= tabGone && !hasTab(p.local.Status(), now) {
-				p.cancel()
+			if now.Sub(began) >= tabGone && !hasTab(page(), now) {
+				return
 			}
 		}
 	}

@@ -53,8 +53,8 @@ func NotConnected(host, effect string) *api.Error {
 }
 
 // JobOutOfReach is NotConnected for what a person wants done to a job.
-func JobOutOfReach(host, id, done string) *api.Error {
-	e := NotConnected(host, fmt.Sprintf(", so job %s cannot be %s now", id, done))
+func JobOutOfReach(host, id string) *api.Error {
+	e := NotConnected(host, fmt.Sprintf(", where job %s is", id))
 	e.Hint += ", then try again"
 	return e
 }

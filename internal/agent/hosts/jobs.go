@@ -142,8 +142,32 @@ func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
 	if err != nil {
 		return look, SchedulerError(host, err)
 	}
+	h.store.SetFound(host, choicesIn(look))
 	look.Serving = h.servingJobs(ctx, host)
 	return look, nil
+}
+
+// choicesIn are the values that a look found for choices, by their names, and the scheduler.
+func choicesIn(look api.Look) map[string][]string {
+	found := map[string][]string{"scheduler": {look.Scheduler}}
+	add := func(values []string, names ...string) {
+		for _, name := range names {
+			for _, value := range values {
+				if !slices.Contains(found[name], value) {
+					found[name] = append(found[name], value)
+				}
+			}
+		}
+	}
+	for _, a := range look.Accounts {
+		add([]string{a.Name}, "account", "project")
+		add(a.QoS, "qos")
+	}
+	for _, p := range look.Partitions {
+		add([]string{p.Name}, "partition", "queue")
+		add(p.GPUTypes, "gpu_type")
+	}
+	return found
 }
 
 // servingJobs are the user's running jobs whose logs announce a server, as `tunctl attach`

@@ -137,6 +137,8 @@ type login struct {
 	Logins   api.Logins `json:"logins,omitzero"`
 	// TestSubmits says that a command that should only test a job has submitted it.
 	TestSubmits bool `json:"testSubmits,omitempty"`
+	// Found are the values for choices that the host had when it was last looked at.
+	Found map[string][]string `json:"found,omitempty"`
 }
 
 // Open reads the state file. A missing one is empty.
@@ -328,6 +330,20 @@ func (s *Store) TestSubmits(host string) bool { return s.host(host).TestSubmits 
 // SetTestSubmits remembers for good that a test of a job submits it on a host.
 func (s *Store) SetTestSubmits(host string) {
 	s.updateHost(host, func(r *login) { r.TestSubmits = true })
+}
+
+// Found are the values for choices that a host had when it was last looked at.
+func (s *Store) Found(host string) map[string][]string { return s.host(host).Found }
+
+// SetFound remembers them. For what a look found nothing, the values of an earlier one stay: the
+// scheduler may not have answered in time.
+func (s *Store) SetFound(host string, found map[string][]string) {
+	s.updateHost(host, func(r *login) {
+		known := map[string][]string{}
+		maps.Copy(known, r.Found)
+		maps.Copy(known, found)
+		r.Found = known
+	})
 }
 
 // Logins implements tunnel.Memory.

@@ -64,7 +64,7 @@ func (p Plan) check(questions []configs.Question, site configs.Site, scheduler s
 // Order is the submission of the plan with a tag. A job that the site would refuse is refused here.
 func (p Plan) Order(ctx context.Context, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
 	s := p.source
-	order := jobwatch.Submission{Tag: tag, Session: s.Session.Name, Args: s.Session.Args, Workdir: s.Session.Workdir}
+	order := s.order(tag)
 	var err error
 	if s.Session.Builtin() != "" {
 		order, err = p.builtin(ctx, jobs, order)
@@ -78,6 +78,11 @@ func (p Plan) Order(ctx context.Context, jobs *jobwatch.Watcher, tag string) (jo
 		err = s.checkRequired(ctx, jobs, order)
 	}
 	return order, err
+}
+
+// order is a submission as the session's section says it, without a script.
+func (s *Source) order(tag string) jobwatch.Submission {
+	return jobwatch.Submission{Tag: tag, Session: s.Session.Name, Args: s.Session.Args, Workdir: s.Session.Workdir}
 }
 
 // Submit submits an order of the plan. If the scheduler refuses a job that tunctl wrote, the hint
@@ -108,6 +113,9 @@ func (p Plan) builtin(ctx context.Context, jobs *jobwatch.Watcher, order jobwatc
 		}
 	}
 	order.Base = p.job.Name + ".sh"
+	if order.Logs, err = p.job.LogFolder(); err != nil {
+		return order, err
+	}
 	if order.Workdir == "" {
 		order.Workdir, err = p.job.Workdir()
 	}

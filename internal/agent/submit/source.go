@@ -8,11 +8,13 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
@@ -27,7 +29,8 @@ type Source struct {
 	Sites   configs.Sites
 	// Scheduler is the host's; "" if it is not known yet.
 	Scheduler string
-	Folder    string // of the config file: relative paths of scripts on this computer start there
+	Folder    string              // of the config file: relative paths of scripts on this computer start there
+	Found     map[string][]string // the values for choices that the host is known to have, and its scheduler
 	Log       *slog.Logger
 }
 
@@ -74,14 +77,40 @@ func (s *Source) questions() (questions []configs.Question, site configs.Site, k
 func (s *Source) Options() []api.Option {
 	list := []api.Option{}
 	questions, site, _ := s.questions()
+	scheduler := cmp.Or(s.Scheduler, strings.Join(s.Found["scheduler"], ""))
+	names := jobwatch.ListedChoices(scheduler)
 	for _, q := range questions {
+		if s.Session.Builtin() == "" && scheduler != "" && !slices.Contains(names, q.Name) {
+			continue
+		}
 		o := api.Option{Name: q.Name, Ask: q.Ask, Value: q.Default, Choices: site.Listed(q)}
+		for _, value := range s.Found[q.Name] {
+			if _, err := q.Check(value); err == nil && len(o.Choices) == 0 {
+				o.Known = append(o.Known, value)
+			}
+		}
 		if text, set := s.Session.With[q.Name]; set {
 			o.Value = text
 		}
 		list = append(list, o)
 	}
 	return list
+}
+
+// ReadScript adds to options what the session's own script has. Its host must be connected.
+func (s *Source) ReadScript(ctx context.Context, jobs *jobwatch.Watcher, options []api.Option) error {
+	if s.Session.Submit == "" || s.Session.Builtin() != "" {
+		return nil
+	}
+	order, err := s.Unchecked(nil).ownScript(ctx, jobs, s.order(""))
+	if err != nil {
+		return err
+	}
+	has, err := jobs.Drafts().ChosenIn(ctx, order)
+	for i, o := range options {
+		options[i].Script = api.Sanitize(has[o.Name])
+	}
+	return err
 }
 
 // MoreMemory are the choices of a job that ran out of memory, with twice as much of it; nil if that

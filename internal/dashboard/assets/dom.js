@@ -61,6 +61,7 @@ export function fact([term]) {
 }
 
 let menus = 0;
+addEventListener("resize", () => document.querySelector(".menu:popover-open")?.hidePopover()); // its place is another
 
 // moreMenu is a button that shows further buttons below it.
 export function moreMenu(label, ...items) {
@@ -70,7 +71,7 @@ export function moreMenu(label, ...items) {
     if (event.newState !== "open") return;
     const { bottom, right } = button.getBoundingClientRect();
     menu.style.top = `${bottom + scrollY}px`;
-    menu.style.right = `${document.documentElement.clientWidth - right}px`;
+    menu.style.setProperty("--right", `${right}px`);
   });
   return el("span", { class: "more" }, button, menu);
 }

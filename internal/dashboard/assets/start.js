@@ -26,7 +26,7 @@ const labels = {
   hours: "Hours", gpus: "GPUs", gpu_type: "GPU type", cpus: "CPU cores", memory: "Memory, such as 16G",
   account: "Account", project: "Project", partition: "Partition", queue: "Queue", nodes: "Nodes", qos: "QoS",
 };
-const often = ["hours", "gpus", "gpu_type", "cpus", "memory", "account", "project"];
+const often = ["hours", "gpus", "gpu_type", "cpus", "memory", "account", "project", "partition", "queue"];
 
 export async function startWith(button, s) {
   let choices;
@@ -42,12 +42,14 @@ export async function startWith(button, s) {
     return;
   }
   const rank = (o) => (often.includes(o.name) ? often.indexOf(o.name) : often.length);
+  const read = options.some((o) => o.script || o.value); // of a script that tunctl writes, all is known
+  const own = (o) => (o.script ? `${o.script}${o.name === "hours" ? " h" : ""}, as in the script` : read ? "the site's default" : "as in the script");
   const seldom = (o) => labels[o.name] !== undefined && !often.includes(o.name) && !o.value;
   const answers = await ask({
-    title: `Start ${s.name} with`, text: "For this run only. What you leave empty stays as in the job script or as the site has it.", yes: "Start", presets: choices.recent ?? [],
+    title: `Start ${s.name} with`, text: "For this run only. What you leave empty stays as it is.", yes: "Start", presets: choices.recent ?? [],
     fields: options.toSorted((a, b) => rank(a) - rank(b)).map((o) => ({
-      name: o.name, label: labels[o.name] ?? o.ask ?? o.name, value: o.value ?? "", choices: o.choices ?? [], suggestions: known(s, o.name),
-      placeholder: o.name in labels ? "as in the script" : undefined, rare: seldom(o),
+      name: o.name, label: labels[o.name] ?? o.ask ?? o.name, value: o.value ?? "", choices: o.choices ?? [], suggestions: o.known ?? known(s, o.name),
+      placeholder: o.value === undefined && o.name in labels ? own(o) : undefined, rare: seldom(o),
     })),
   });
   if (!answers) return;

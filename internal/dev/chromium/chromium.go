@@ -5,6 +5,7 @@ package chromium
 import (
 	"bufio"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -344,4 +345,33 @@ func (p *Page) Picture(ctx context.Context) ([]byte, error) {
 	}
 	err := p.Call(ctx, "Page.captureScreenshot", nil, &shot)
 	return shot.Data, err
+}
+
+//go:embed testdata/axe-core/axe.min.js
+var axe string
+
+// Barriers are what axe-core finds on the page that keeps people out, light or dark as it is shown. With
+// rules, only those are checked.
+func (p *Page) Barriers(ctx context.Context, rules ...string) ([]string, error) {
+	options := map[string]any{"resultTypes": []string{"violations"}}
+	if len(rules) > 0 {
+		options["runOnly"] = rules
+	}
+	text, err := json.Marshal(options)
+	if err != nil {
+		return nil, err
+	}
+	var found []struct {
+		ID, Help string
+		Nodes    []struct{ HTML, FailureSummary string }
+	}
+	// The debugging protocol is not bound by the page's policy.
+	err = p.Evaluate(ctx, "if (!window.axe) {"+axe+"}\naxe.run(document, "+string(text)+").then((r) => r.violations)", &found)
+	var list []string
+	for _, f := range found {
+		for _, n := range f.Nodes {
+			list = append(list, fmt.Sprintf("%s (%s)\n%.300s\n%s", f.Help, f.ID, n.HTML, n.FailureSummary))
+		}
+	}
+	return list, err
 }

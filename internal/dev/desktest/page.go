@@ -3,37 +3,47 @@
 package desktest
 
 import (
+	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"tunctl/internal/dev/chromium"
 )
 
 // PicturePage keeps pictures of a page, light, dark and on a phone, in the folder that
-// TUNCTL_ARTIFACTS names.
+// TUNCTL_ARTIFACTS names, and looks for barriers with axe-core.
 func PicturePage(t testing.TB, name, address string) {
 	t.Helper()
-	dir, err := filepath.Abs(os.Getenv("TUNCTL_ARTIFACTS"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for look, args := range map[string][]string{
-		"light": {"--window-size=800,620"},
-		"dark":  {"--window-size=800,620", "--blink-settings=preferredColorScheme=0"},
-		"phone": {"--window-size=390,760"},
-	} {
-		path := filepath.Join(dir, name+"-"+look+".png")
-		home := t.TempDir()
-		args = append(args, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-			"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+home,
-			"--screenshot="+path, address)
-		cmd := exec.CommandContext(t.Context(), "chromium", args...) //nolint:gosec // the folder is the tester's choice
-		cmd.Env = append(os.Environ(), "HOME="+home)
-		if said, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("chromium: %v\n%s", err, said)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
-		if picture, err := os.Stat(path); err != nil || picture.Size() == 0 { //nolint:gosec // the same
-			t.Fatalf("no picture of %s: %v", name, err)
+	}
+	b, err := chromium.Start()
+	must(err)
+	defer func() { must(b.Close()) }()
+	page, err := b.NewPage(ctx)
+	must(err)
+	must(page.Navigate(ctx, address))
+	must(page.Until(ctx, `document.readyState === "complete"`))
+	for _, look := range []struct {
+		name, scheme  string
+		width, height int
+	}{{"light", "light", 800, 620}, {"dark", "dark", 800, 620}, {"phone", "light", 390, 760}} {
+		must(page.Size(ctx, look.width, look.height))
+		must(page.ColorScheme(ctx, look.scheme))
+		png, err := page.Picture(ctx)
+		must(err)
+		must(os.WriteFile(filepath.Join(os.Getenv("TUNCTL_ARTIFACTS"), name+"-"+look.name+".png"), png, 0o644))
+		barriers, err := page.Barriers(ctx)
+		must(err)
+		for _, barrier := range barriers {
+			t.Errorf("%s, %s: %s", name, look.name, barrier)
 		}
 	}
 }

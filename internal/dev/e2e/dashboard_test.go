@@ -163,32 +163,15 @@ func (v *view) picture(name string) {
 // differ.
 func (v *view) examine(what string) {
 	v.t.Helper()
-	for scheme, options := range map[string]string{
-		"light": `{resultTypes: ["violations"]}`,
-		"dark":  `{resultTypes: ["violations"], runOnly: ["color-contrast"]}`,
-	} {
+	for scheme, rules := range map[string][]string{"light": nil, "dark": {"color-contrast"}} {
 		v.must(v.page.ColorScheme(v.ctx, scheme))
-		var found []struct {
-			ID, Help string
-			Nodes    []struct{ HTML, FailureSummary string }
-		}
-		v.must(v.page.Evaluate(v.ctx, `axe.run(document, `+options+`).then((r) => r.violations)`, &found))
-		for _, f := range found {
-			v.t.Errorf("%s, %s: %s (%s)", what, scheme, f.Help, f.ID)
-			for _, n := range f.Nodes {
-				v.t.Logf("%.300s\n%s", n.HTML, n.FailureSummary)
-			}
+		barriers, err := v.page.Barriers(v.ctx, rules...)
+		v.must(err)
+		for _, barrier := range barriers {
+			v.t.Errorf("%s, %s: %s", what, scheme, barrier)
 		}
 	}
 	v.must(v.page.ColorScheme(v.ctx, "light"))
-}
-
-// loadAxe gives the page axe-core. The debugging protocol is not bound by the page's policy.
-func (v *view) loadAxe() {
-	v.t.Helper()
-	axe, err := os.ReadFile("testdata/axe-core/axe.min.js")
-	v.must(err)
-	v.must(v.page.Evaluate(v.ctx, string(axe)+"; true", nil))
 }
 
 func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
@@ -196,7 +179,6 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	t.Parallel()
 	l := newQuietLaptop(t, notebookNamed("on-the-dashboard"))
 	v := openDashboard(t, l)
-	v.loadAxe()
 	v.shows("#rest .state", "Not running")
 	v.examine("before the start")
 	v.tabsThrough("Skip to the content", "Overview", "Jobs", "Logs", "History", "Start jupyter", "More for jupyter")
@@ -424,7 +406,6 @@ func TestADashboardThatIsDeadLooksDead(t *testing.T) {
 	v.shows("#needs", "has stopped")
 	v.shows("#link", "Stopped, last known ")
 	v.until(`document.querySelector("[aria-label='Start jupyter']").matches(":disabled")`)
-	v.loadAxe()
 	v.examine("a dead page")
 	v.shows("#needs", "The dashboard has stopped") // its server ends after the agent
 	v.openPage()                                   // by another server: the first page stays as it is
@@ -432,6 +413,7 @@ func TestADashboardThatIsDeadLooksDead(t *testing.T) {
 	v.shows("#needs", "The dashboard has stopped")
 	v.must(v.page.Evaluate(v.ctx, `location.reload()`, nil))
 	v.shows("h1", "This page needs a new address")
+	v.examine("the locked page")
 	if problems := v.page.Problems(); len(problems) > 0 {
 		t.Errorf("the page has problems: %q", problems)
 	}
@@ -444,7 +426,6 @@ func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	v := openDashboard(t, l)
 	v.click("Start jupyter")
 	v.shows("#cards .state", "Login needed")
-	v.loadAxe()
 	v.examine("a login")
 	v.picture("dashboard-login.png")
 	v.click("Log in for jupyter")
@@ -457,9 +438,7 @@ func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	k.Expect("lab-pass")
 	k.AnswerHidden(real.Password)
 	v.shows("#cards .state", "Ready")
-	if code, out := k.End(); code != 0 {
-		t.Errorf("tunctl login ended with %d:\n%s", code, out)
-	}
+	k.WantEnd(0)
 	v.click("Log out of lab-pass")
 	v.shows("#cards .state", "Login needed")
 	if all := v.text(`document.documentElement.outerHTML`); strings.Contains(all, real.Password) {

@@ -43,7 +43,7 @@ func TestANotebookUnderARealGridEngine(t *testing.T) {
 		t.Errorf("the jobs:\n%s", out)
 	}
 	out, err := l.command("extend", "jupyter", "1h").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "cannot be extended") || !strings.Contains(string(out), "keep = true") {
+	if err == nil || !strings.Contains(string(out), "cannot be changed") || !strings.Contains(string(out), "keep = true") {
 		t.Errorf("extend: %v\n%s", err, out)
 	}
 	if _, talk := l.run("down", "--cancel"); !strings.Contains(talk, "was cancelled") {

@@ -81,7 +81,7 @@ func TestAJobsLifeUnderARealGridEngine(t *testing.T) {
 			t.Errorf("by name: %+v, %v, %v", found, ok, err)
 		}
 		said, ok := errors.AsType[*api.Error](f.Extend(t.Context(), job.ID, time.Hour))
-		if !ok || !strings.Contains(said.Message, "cannot be extended") || !strings.Contains(said.Hint, "keep = true") {
+		if !ok || !strings.Contains(said.Message, "cannot be changed") || !strings.Contains(said.Hint, "keep = true") {
 			t.Errorf("extend said %+v", said)
 		}
 		f.stop("stop." + job.ID)
