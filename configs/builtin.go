@@ -27,7 +27,7 @@ func (s *Session) Builtin() string {
 func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
 	return &Job{
 		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Host: host, Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
-		Prepare: s.Prepare, Command: s.Command,
+		Log: s.Log, Prepare: s.Prepare, Command: s.Command,
 	}
 }
 

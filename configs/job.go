@@ -27,6 +27,7 @@ type Job struct {
 	Reach     api.Reach // where the session says it; else the site's
 	Host      Host      // what the config says about the host, if anything
 	Answers   map[string]string
+	Log       string // where the session says its log is, if it does
 	Prepare   string // shell lines, or the path of a script, before the server starts
 	Command   string // of CommandJob; {port}, {host} and {base} are replaced
 }
@@ -72,25 +73,17 @@ func (j *Job) Script() ([]byte, error) {
 	}
 	s.LoginShell = s.LoginShell || answers["modules"] != ""
 	s.prepare(j.Prepare)
-	if s.Private == "" || j.Host.Private != "" {
-		s.Private = j.Site.PrivateFolder(j.Host)
-	}
+	s.Private = j.private()
 	s.Dial = j.Site.dialNames("${node%%.*}", func() []string { return nil })
 	d := dialectOf(j.scheduler())
-	s.Begin = d.begin
+	s.Begin = strings.ReplaceAll(d.begin, "{logs}", cmp.Or(j.logFolder(), "."))
 	if s.LoginShell {
-		s.Begin = d.profile + d.begin
+		s.Begin = d.profile + s.Begin
 	}
 	if s.Directives, err = j.directives(answers); err != nil {
 		return nil, err
 	}
-	for _, q := range j.Questions() {
-		quote := posixsh.Quote
-		if q.Kind == AskPath {
-			quote = posixsh.QuotePath // ~/ is the home folder
-		}
-		s.Variables = append(s.Variables, q.Name+"="+quote(answers[q.Name]))
-	}
+	s.Variables = j.variables(answers)
 	for _, q := range softwareQuestions() { // the script and the sites' commands use their answers
 		if _, asked := answers[q.Name]; !asked {
 			s.Variables = append(s.Variables, q.Name+"=")
@@ -101,6 +94,50 @@ func (j *Job) Script() ([]byte, error) {
 		return nil, err
 	}
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n"), nil
+}
+
+// variables set the answers as variables of the shell.
+func (j *Job) variables(answers map[string]string) []string {
+	return each(j.Questions(), func(q Question) string {
+		if q.Kind == AskPath {
+			return q.Name + "=" + posixsh.QuotePath(answers[q.Name]) // ~/ is the home folder
+		}
+		return q.Name + "=" + posixsh.Quote(answers[q.Name])
+	})
+}
+
+// private is the folder for the job's private files, in the shell's words.
+func (j *Job) private() string {
+	if j.Host.Private != "" || j.Site.Job.Private == "" {
+		return j.Site.PrivateFolder(j.Host)
+	}
+	return j.Site.Job.Private
+}
+
+// logFolder is the folder for the job's log, in the shell's words; "" is the one that the job is
+// submitted from: the session says where its log is, or the script redirects it to a folder
+// that only the script knows.
+func (j *Job) logFolder() string {
+	folder := j.private()
+	redirects := strings.Contains(dialectOf(j.scheduler()).begin, "{logs}")
+	if j.Log != "" || redirects && strings.Contains(strings.TrimPrefix(folder, "$HOME"), "$") {
+		return ""
+	}
+	return folder + "/logs"
+}
+
+// LogFolder is the folder for the job's log, as a word of sh; "" is the one that the job is
+// submitted from.
+func (j *Job) LogFolder() (string, error) {
+	folder := j.logFolder()
+	answers, err := j.answers()
+	if folder == "" || err != nil {
+		return "", err
+	}
+	if j.private() != j.Site.Job.Private {
+		return `"` + folder + `"`, nil
+	}
+	return `"$(` + strings.Join(j.variables(answers), "; ") + `; printf %s "` + folder + `")"`, nil
 }
 
 // prepare sets what runs before the server. One word that begins with / or ~/ is the path of

@@ -171,6 +171,42 @@ func TestAVirtualEnvironmentThatIsNotThereIsTheAnswerToChange(t *testing.T) {
 		"tunctl: python3 -m venv /no/such/venv && /no/such/venv/bin/pip install jupyterlab")
 }
 
+func TestTheLogGoesToThePrivateFolderUnlessItsPlaceIsSaid(t *testing.T) {
+	here := "exec >>\"./$PBS_JOBNAME.$PBS_JOBID.log\""
+	for name, c := range map[string]struct {
+		site       string
+		host       Host
+		log        string
+		want, line string // the folder, and a line of the script
+	}{
+		"in the home folder":                   {site: "slurm", want: "/h/.tunctl/logs"},
+		"the host's":                           {site: "slurm", host: Host{Private: "$SCRATCH/.tunctl"}, want: "/s/.tunctl/logs"},
+		"where only an answer knows it":        {site: "sdumont", want: "/scratch/a b/.tunctl/logs"},
+		"the session's":                        {site: "slurm", log: "~/{id}.log"},
+		"PBS":                                  {site: "pbs", want: "/h/.tunctl/logs", line: "exec >>\"$HOME/.tunctl/logs/$PBS_JOBNAME.$PBS_JOBID.log\""},
+		"PBS, the session's":                   {site: "pbs", log: "~/{id}.log", line: here},
+		"PBS, in a folder known to the script": {site: "pbs", host: Host{Private: "$SCRATCH/.tunctl"}, line: here},
+	} {
+		j := siteJob(t, c.site, map[string]string{})
+		if c.site == "sdumont" {
+			j.Answers = map[string]string{"folder": "/scratch/a b", "partition": "gdl"}
+		}
+		j.Host, j.Log = c.host, c.log
+		word, err := j.LogFolder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sh := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+word)
+		sh.Env = []string{"HOME=/h", "SCRATCH=/s"}
+		if out, err := sh.Output(); err != nil || string(out) != c.want {
+			t.Errorf("%s: %s is %q, %v", name, word, out, err)
+		}
+		if text, err := j.Script(); err != nil || !strings.Contains(string(text), c.line) {
+			t.Errorf("%s: %v, no %s in\n%s", name, err, c.line, text)
+		}
+	}
+}
+
 func TestAJobToWorkInKeepsItsNodeAndEndsCleanly(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -194,7 +230,10 @@ func TestAJobToWorkInKeepsItsNodeAndEndsCleanly(t *testing.T) {
 			if err := os.WriteFile(script, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			log := filepath.Join(home, "shell.7.log")
+			log := filepath.Join(home, ".tunctl", "logs", "shell.7.log")
+			if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+				t.Fatal(err)
+			}
 			out, err := os.Create(log)
 			if err != nil {
 				t.Fatal(err)

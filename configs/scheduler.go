@@ -12,7 +12,7 @@ type dialect struct {
 	prefix string // of a line of the script that the scheduler reads; "" if there are none
 	// header is what every script tells the scheduler: the job's {name} and its log.
 	header  []string
-	begin   string // the first commands of a script
+	begin   string // the first commands of a script; {logs} is the folder of a log that it redirects
 	profile string // those before them, in a login shell
 	// jobName is the nearest name that the scheduler accepts.
 	jobName func(name string) string
@@ -27,7 +27,7 @@ var dialects = []dialect{
 	{
 		// PBS ignores the script's first line and starts the login shell, which may be csh.
 		name: "pbs", prefix: "#PBS ", jobName: pbsName, header: []string{"-N {name}", "-S /bin/bash", "-j oe"},
-		begin: "cd \"$PBS_O_WORKDIR\" || exit\nexec >>\"$PBS_JOBNAME.$PBS_JOBID.log\" 2>&1",
+		begin: "cd \"$PBS_O_WORKDIR\" || exit\nmkdir -p \"{logs}\" && exec >>\"{logs}/$PBS_JOBNAME.$PBS_JOBID.log\" 2>&1",
 	},
 	{
 		// A queue may ignore the script's first line and start its own shell, hence -S.

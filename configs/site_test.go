@@ -231,7 +231,7 @@ func checkDirectives(t *testing.T, scheduler, text string) {
 		if !strings.Contains(all, "-l select=1") && !strings.Contains(all, "-l ncpus=") {
 			t.Errorf("the job asks for no node:\n%s", all)
 		}
-		wantAll(t, text, `exec >>"$PBS_JOBNAME.$PBS_JOBID.log" 2>&1`)
+		wantAll(t, text, `exec >>"$HOME/.tunctl/logs/$PBS_JOBNAME.$PBS_JOBID.log" 2>&1`)
 	case "gridengine":
 		wantAll(t, all, "-N jupyter", "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log", "-l h_rt=0")
 	}

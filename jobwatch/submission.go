@@ -26,6 +26,9 @@ type Submission struct {
 	Args []string
 	// Workdir is the folder to submit from; the home folder if empty.
 	Workdir string
+	// Logs is the folder for the job's log, as a word of sh; it is created. "": the script says
+	// where its log is. Args that say so count more.
+	Logs string
 	// Session is the name of the session, for people who look into the tag's folder.
 	Session string
 	// Awaited says that a person waits for the job: if it is watched, it is queried once after

@@ -87,7 +87,7 @@ func (u *submitter) submit(ctx context.Context, scheduler sched.Scheduler, s Sub
 // returns the answer and a note for the person.
 func (u *submitter) runSubmit(ctx context.Context, scheduler sched.Scheduler, s Submission) (remote.Result, string, error) {
 	mark := remote.NewMark()
-	script := submitScript(u.host.sh, scheduler.Kind().Submit, s, mark)
+	script := submitScript(u.host.sh, scheduler.Kind(), s, mark)
 	for range maxSubmitWaits {
 		res, err := u.host.sh.Login(ctx, script)
 		if err != nil {

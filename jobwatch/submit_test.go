@@ -369,6 +369,72 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 	}
 }
 
+func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/sbatch.words"; echo 7`)
+	logs := m.File(".tunctl/logs")
+	for i, c := range []struct {
+		scheduler string
+		args      []string
+		want      string
+		made      bool
+	}{
+		{slurmName, []string{"--mem=1G"}, "--parsable --output=" + logs + "/%x.%j.log --mem=1G ", true},
+		{slurmName, []string{"-o", "mine"}, "--parsable -o mine ", false},
+		{pbsName, nil, "-k oed -o " + logs + "/ ", true},
+		{gridEngineName, nil, "-terse -o " + logs + "/$JOB_NAME.$JOB_ID.log ", true},
+		{gridEngineName, []string{"-j", "y", "-o", "mine"}, "-terse -j y -o mine ", false},
+	} {
+		if err := os.RemoveAll(logs); err != nil {
+			t.Fatal(err)
+		}
+		w := NewWatcher(m, Options{Scheduler: c.scheduler, Limits: jobtest.QuickLimits()})
+		s := Submission{Tag: fmt.Sprint("t", i), Content: []byte("#!/bin/sh\n"), Base: "x", Args: c.args, Logs: `"$HOME/.tunctl/logs"`}
+		if _, err := w.Submit(t.Context(), s); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		words := strings.Split(strings.TrimSpace(m.Read(t, "sbatch.words")), "\n")
+		if got := words[len(words)-1]; !strings.HasPrefix(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+		if info, err := os.Stat(logs); (err == nil) != c.made || err == nil && info.Mode().Perm() != 0o700 {
+			t.Errorf("%+v: the folder is %v, %v", c, info, err)
+		}
+	}
+	if err := errors.Join(os.RemoveAll(logs), os.WriteFile(logs, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := Submission{Tag: "u", Content: []byte("#!/bin/sh\n"), Base: "x", Logs: `"$HOME/.tunctl/logs"`}
+	if _, err := slurmWatcher(m).Submit(t.Context(), s); err == nil || !strings.Contains(err.Error(), "cannot write to "+logs+": mkdir: ") {
+		t.Errorf("a folder that cannot be made: %v", err)
+	}
+}
+
+func TestOldLogsOfJobsThatWeWroteAreRemoved(t *testing.T) {
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	if err := os.MkdirAll(m.File(".tunctl/logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, days := range map[string]int{"new": 80, "old": 100} {
+		m.Write(t, ".tunctl/logs/"+name, "")
+		at := time.Now().AddDate(0, 0, -days)
+		if err := os.Chtimes(m.File(".tunctl/logs/"+name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x", Logs: `"$HOME/.tunctl/logs"`}
+	if _, err := slurmWatcher(m).Submit(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"new": true, "old": false} {
+		if _, err := os.Stat(m.File(".tunctl/logs/" + name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	jobtest.FakeSlurm(t, m)

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // How the submit script ends.
@@ -33,13 +34,13 @@ const (
 // a link, that too: another's could be changed between the checks and the submission.
 //
 // Old folders are removed: those of submissions after 30 days, and those of jobs that were
-// killed, so that they could not remove theirs, after 90. On a host without a scheduler the
+// killed, so that they could not remove theirs, after 90, as are old logs. On a host without a scheduler the
 // job itself is a process, which may be quiet for longer: its folders stay while a process of
 // that number runs on this node, or if it was started on another.
 //
 // Variables have our prefix, because the job would inherit one that the person exports
 // under the same name. The script waits for the answer for most of a command's time limit.
-func submitScript(sh *remote.Shell, command string, s Submission, mark string) string {
+func submitScript(sh *remote.Shell, kind *sched.Kind, s Submission, mark string) string {
 	wait := sh.Limit * 6 / 10
 	return strings.NewReplacer(
 		"@ROOT@", sh.Folder(),
@@ -50,8 +51,9 @@ func submitScript(sh *remote.Shell, command string, s Submission, mark string) s
 		"@CHECK@", checkScript(s),
 		"@PRINT@", printScript(s),
 		"@NOTE@", noteScript(s),
+		"@LOGS@", logsScript(kind, s),
 		"@ARGS@", posixsh.Join(s.Args),
-		"@COMMAND@", command,
+		"@COMMAND@", kind.Submit,
 		"@MARK@", mark,
 		"@TENTHS@", strconv.Itoa(int(wait/(100*time.Millisecond))),
 	).Replace(submitText)
@@ -62,13 +64,18 @@ tunctl_dir=$tunctl_root/@TAG@
 tunctl_script=$tunctl_dir/@BASE@
 tunctl_limit() { if command -v timeout >/dev/null 2>&1; then timeout 120 "$@"; else command "$@"; fi; }
 tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
-(umask 077; mkdir -p "$tunctl_root") || tunctl_fail "cannot write to $tunctl_root:"
-test -O "$tunctl_root" && { test ! -L "$tunctl_root" || test -n "$(find "$tunctl_root" -prune \( -user "$(id -u)" -o -user 0 \))"; } || tunctl_fail "the folder $tunctl_root belongs to another user: remove it, or set private in the [host] section of the config"
-chmod 700 "$tunctl_root"
+tunctl_make() {
+	(umask 077; mkdir -p "$1") || tunctl_fail "cannot write to $1:"
+	test -O "$1" && { test ! -L "$1" || test -n "$(find "$1" -prune \( -user "$(id -u)" -o -user 0 \))"; } || tunctl_fail "the folder $1 belongs to another user: remove it, or set private in the [host] section of the config"
+	chmod 700 "$1"
+}
+tunctl_make "$tunctl_root"
 (umask 077; mkdir -p "$tunctl_dir") || tunctl_fail "cannot write to $tunctl_root:"
 if test ! -d "$tunctl_dir/tunctl.lock"; then
 	cd @WORKDIR@ || tunctl_fail 'cannot enter the working directory:'
 	@CHECK@
+	set --
+	@LOGS@
 	tunctl_new=$tunctl_dir/tunctl.new.$$
 	( @PRINT@ ) >"$tunctl_new" || { rm -f "$tunctl_new"; tunctl_fail "cannot copy the job script to $tunctl_root:"; }
 	@NOTE@
@@ -77,7 +84,7 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 	(
 		trap '' HUP
 		mkdir "$tunctl_dir/tunctl.lock" || exit 0
-		set -- @ARGS@
+		set -- "$@" @ARGS@
 		( @COMMAND@ ) >"$tunctl_dir/tunctl.out" 2>"$tunctl_dir/tunctl.err"
 		printf '%s\n' "$?" >"$tunctl_dir/tunctl.exit.new"
 		mv "$tunctl_dir/tunctl.exit.new" "$tunctl_dir/tunctl.exit"
@@ -90,6 +97,7 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 		fi
 		rm -rf "$tunctl_old"
 	done
+	test -z "$tunctl_logs" || find "$tunctl_logs/" -type f -mtime +90 -exec rm -f {} + 2>/dev/null
 	tunctl_i=0
 	for tunctl_old in "$tunctl_root"/job.[0-9]*; do
 		test "$tunctl_i" -lt 200 || break
@@ -119,6 +127,18 @@ func checkScript(s Submission) string {
 	}
 	return "test -f " + posixsh.QuotePath(s.Script) + " && test -r " + posixsh.QuotePath(s.Script) +
 		" || tunctl_fail " + posixsh.Quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
+}
+
+// logsScript creates the folder for the job's log, and sets the arguments for a log there.
+func logsScript(kind *sched.Kind, s Submission) string {
+	_, own := sched.LastOption(kind.Directives.Options(s.Args), kind.LogOption)
+	if s.Logs == "" || kind.LogIn == "" || own {
+		return "tunctl_logs="
+	}
+	return "tunctl_logs=" + s.Logs + ` || exit 11
+	tunctl_make "${tunctl_logs%/*}"
+	tunctl_make "$tunctl_logs"
+	set -- ` + kind.LogIn
 }
 
 // printScript prints the job script, with Unix line endings: schedulers refuse Windows ones.

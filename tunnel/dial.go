@@ -134,8 +134,7 @@ func (t *attempt) withSpelling(e *api.Error) *api.Error {
 	if s.Meant != "" {
 		e.Hint = fmt.Sprintf("did you mean %s?", s.Meant)
 	}
-	dns, isDNS := errors.AsType[*net.DNSError](e)
-	if s.Written && s.Meant == "" || !isDNS || !dns.IsNotFound || len(t.host.usersNow()) > 0 {
+	if s.Written && s.Meant == "" || !isUnknownName(e) || len(t.host.usersNow()) > 0 {
 		return e
 	}
 	e.Code, e.Err = api.CodeUnknownHost, failure.Permanent.Wrap(e.Err)
@@ -144,6 +143,12 @@ func (t *attempt) withSpelling(e *api.Error) *api.Error {
 		e.Hint = "`tunctl hosts` lists the hosts of the config; a name of an internal network may need the VPN"
 	}
 	return e
+}
+
+// isUnknownName reports whether a dial failed because DNS does not have the host's name.
+func isUnknownName(err error) bool {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	return ok && dns.IsNotFound
 }
 
 func isTimeout(err error) bool {

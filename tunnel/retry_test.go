@@ -81,6 +81,34 @@ func TestADayNeverAsksForMoreThanOneLoginWhereAPersonIsNeeded(t *testing.T) {
 	}
 }
 
+func TestANameThatDoesNotExistIsSaidSoAndNotTriedForEver(t *testing.T) {
+	for name, silent := range map[string]bool{"never logged in to": false, "logged in to by key": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, nil, nil)
+				dials, dial := 0, b.network.Dial
+				b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+					dials++
+					return dial(ctx, d, network, address)
+				}
+				b.memory.SetSilent("tpyo", silent)
+				b.serve(t)
+				h := b.Host("tpyo")
+				h.Up()
+				time.Sleep(24 * time.Hour)
+				want, most := api.HostBlocked, 10
+				if silent {
+					want, most = api.HostWaiting, 130
+				}
+				s := h.Status()
+				if s.State != want || !strings.HasPrefix(s.Cause, `no host named "tpyo" was found`) || !strings.Contains(s.Hint, "~/.ssh/config") || dials > most {
+					t.Errorf("after a day and %d dials: %s: %s (%s)", dials, s.State, s.Cause, s.Hint)
+				}
+			})
+		})
+	}
+}
+
 func TestADayOfSilentLoginsKeepsThemAMinuteApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)

@@ -50,6 +50,9 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 		return next
 	case retry.NeedLogin:
 		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: needsUser(h.name, "the login may ask for a password, a code or a touch", nil)}
+		if f.failure != nil && isUnknownName(f.failure) { // no login helps
+			f.tries.Stop = &retry.Stop{State: api.HostBlocked, Why: f.failure}
+		}
 		h.enterLocked()
 		return next
 	case retry.Try, retry.Wait:

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -378,23 +379,22 @@ func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
 }
 
 func TestTheLimitsInTheDocumentationAreTheProgramsOwn(t *testing.T) {
-	limit := regexp.MustCompile(`(\d(?:[\w.]*\w)?)<!-- (\S+) -->`) // readers see no name
+	limit := regexp.MustCompile(`(\d+(?:\.\d)?)( s| min| h)?<!-- (\S+) -->`) // readers see no name
 	found := limit.FindAllStringSubmatch(pages(t)[filepath.Join("docs", "cluster.md")], -1)
 	if len(found) < 15 {
 		t.Fatalf("only %d limits were found", len(found))
 	}
+	units := map[string]time.Duration{" s": time.Second, " min": time.Minute, " h": time.Hour, "": 1}
 	for _, m := range found {
 		value := reflect.ValueOf(agent.DefaultLimits())
-		for field := range strings.SplitSeq(m[2], ".") {
+		for field := range strings.SplitSeq(m[3], ".") {
 			if value = value.FieldByName(field); !value.IsValid() {
-				t.Fatalf("there is no limit %s", m[2])
+				t.Fatalf("there is no limit %s", m[3])
 			}
 		}
-		if got := fmt.Sprint(value.Interface()); got != m[1] {
-			t.Errorf("%s is %s, not %s", m[2], got, m[1])
-		}
-		if _, isTime := value.Interface().(time.Duration); !isTime && value.Kind() != reflect.Int {
-			t.Errorf("%s is no limit", m[2])
+		n, err := strconv.ParseFloat(m[1], 64)
+		if _, isTime := value.Interface().(time.Duration); err != nil || isTime != (m[2] != "") || value.Int() != int64(n*float64(units[m[2]])) {
+			t.Errorf("%s is %v, not %s%s", m[3], value, m[1], m[2])
 		}
 	}
 }

@@ -115,7 +115,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	}
 }
 
-func TestInitWritesNoHostThatItCannotLogInTo(t *testing.T) {
+func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	t.Parallel()
 	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
 	if err != nil {
@@ -133,16 +133,24 @@ func TestInitWritesNoHostThatItCannotLogInTo(t *testing.T) {
 	if _, err := os.Stat(config); err == nil {
 		t.Error("there is a config")
 	}
+	c.FailSubmit("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)", 1)
 	k.Answer("practice")
 	k.Expect("connected to practice")
 	k.Expect("press Enter to continue")
 	k.Answer("")
+	k.Expect("the scheduler refuses the job: ")
+	k.Expect("press Enter to continue")
+	c.FailSubmit("", 0)
+	k.Answer("hours=1")
+	k.Expect("press Enter to continue")
+	k.Answer("")
+	k.Expect("the scheduler would accept the job")
 	k.Expect("Next: tunctl up shell")
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	before, err := os.ReadFile(config)
-	if err != nil || strings.Contains(string(before), "elsewhere") || !strings.HasPrefix(string(before), "[host.practice]\n\n") {
+	if err != nil || strings.Contains(string(before), "elsewhere") || !strings.Contains(string(before), "hours = 1") || !strings.HasPrefix(string(before), "[host.practice]\n\n") {
 		t.Errorf("%v\n%s", err, before)
 	}
 
@@ -474,7 +482,8 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	}
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
 	k := startTalk(t, env, "init", "practice")
-	k.Expect("1) ~/course/lab.sh  your job script for jobs called jupyterlab")
+	k.Expect("1) ~/course/lab.sh ")
+	k.Expect("your job script for jobs called jupyterlab")
 	k.Expect("2) ~/envs/lab")
 	k.Answer("")
 	k.Expect("Next: tunctl up jupyter")
@@ -491,6 +500,17 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	k.Expect("jupyter\x1b[0m is ready")
 	if code, _ := k.End(); code != 0 {
 		t.Errorf("up: exit code %d", code)
+	}
+	k = startTalk(t, env, "init", "practice", "--submit", "~/course/lab.sh")
+	k.Expect("Press Enter to use it")
+	k.Answer("")
+	k.Expect("[session.jupyter] starts ~/course/lab.sh already, so nothing was added")
+	k.Expect("Next: tunctl up jupyter\r\n")
+	if code, _ := k.End(); code != 0 {
+		t.Errorf("init again: exit code %d", code)
+	}
+	if again, err := os.ReadFile(config); err != nil || string(again) != string(text) {
+		t.Errorf("%v: the config is now\n%s", err, again)
 	}
 }
 

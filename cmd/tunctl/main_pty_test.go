@@ -4,13 +4,25 @@ package main
 
 import (
 	"bufio"
+	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/creack/pty"
 
 	"tunctl/internal/term"
 )
+
+func TestATerminalWithoutUTF8GetsASCII(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	k := startTalk(t, []string{"TUNCTL_HOME=" + home, "HOME=" + home, "TERM=xterm", "PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, "doctor", "--all")
+	_, shown := k.End()
+	if !strings.Contains(shown, "no config file") || strings.ContainsFunc(shown, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		t.Errorf("%q", shown)
+	}
+}
 
 func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
 	screen, tty, err := pty.Open()

@@ -205,6 +205,8 @@ func fault(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(c.KillJob(lastJob(ts, c)))
 	case "controller":
 		c.Controller(args[1] == "up")
+	case "forwarding":
+		c.AllowForwarding(args[1] == "allow")
 	case "extend":
 		c.AllowExtend(args[1] == "allow")
 	case "age":

@@ -86,7 +86,7 @@ func shell(ctx context.Context, inv *invocation) error {
 func dialGateway(ctx context.Context, inv *invocation, req api.StreamRequest) (*ssh.Client, error) {
 	key, err := gateway.HostKey(inv.paths.Gateway())
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the gateway's host key: %w", err)
+		return nil, fmt.Errorf("cannot read the host key of the agent: %w", err)
 	}
 	req.Kind = api.StreamGateway
 	stream, err := openStream(ctx, inv.Terminal, inv.client, req)
@@ -102,7 +102,7 @@ func dialGateway(ctx context.Context, inv *invocation, req api.StreamRequest) (*
 	})
 	if err != nil {
 		_ = stream.Close()
-		return nil, fmt.Errorf("cannot connect to the agent's gateway: %w", err)
+		return nil, fmt.Errorf("cannot connect to the agent: %w", err)
 	}
 	return ssh.NewClient(conn, channels, requests), nil
 }
@@ -147,7 +147,7 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 	if err != nil {
 		return err
 	}
-	s.Stdout, s.Stderr = r.term.Out, r.term.Err
+	s.Stdout, s.Stderr = term.Raw(r.term.Out), term.Raw(r.term.Err)
 	sendLocale(s)
 	if r.tty {
 		restore, err := r.allocateTerminal(ctx, s)

@@ -69,6 +69,7 @@ type order struct {
 	spools    bool   // PBS: output stays on the node until the job ends
 	limit     time.Duration
 	held      bool
+	gpus      int
 	env       []string
 	selected  string   // PBS -l select
 	project   string   // PBS -P

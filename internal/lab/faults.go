@@ -70,6 +70,9 @@ func (c *Cluster) Requeue(id string) error { return c.batch.stop(id, stopRequeue
 // succeed again.
 func (c *Cluster) FailSubmit(text string, rc int) { c.batch.failSubmit(text, rc) }
 
+// AllowForwarding lets the login node forward connections, or forbids it.
+func (c *Cluster) AllowForwarding(allow bool) { c.noForwarding.Store(!allow) }
+
 // Controller stops the scheduler's server, or starts it again. Jobs run on.
 func (c *Cluster) Controller(up bool) { c.batch.controller(up) }
 

@@ -250,7 +250,7 @@ func compareShapes(t *testing.T, got, want [][2]string) {
 func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
-	run(t, client, "cat >job.sh; mkdir work; sbatch -J 'a|b c' -D work -t 1-02:03:04 job.sh one", "#!/bin/sh\nsleep 60\n")
+	run(t, client, "cat >job.sh; mkdir work; sbatch -J 'a|b c' --gres=shm:1,gpu:a100:2 -D work -t 1-02:03:04 job.sh one", "#!/bin/sh\nsleep 60\n")
 	until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
 	started := strconv.FormatInt(c.Jobs()[0].Started.Unix(), 10)
 	home := c.Home()
@@ -259,6 +259,7 @@ func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 		{"squeue -h -O 'JobID:;,Name:;,State:;,BatchHost:;,TimeLimit:;'", "1001;a|b c;RUNNING;cn01;1-02:03:04;\n"},
 		{"squeue -h -O 'JobID,Name:.6,State:3'", "1001                 a|b cRUN\n"},
 		{"SLURM_TIME_FORMAT=%s squeue -h -O StartTime:", started + "\n"},
+		{"srun --jobid=1001 sh -c 'echo $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS $SLURM_GPUS_ON_NODE'", "0,1 0,1 2\n"},
 		{"squeue -h -n nothing; squeue -h -t PD; squeue -h -j 1001,4242 -t R -o %i", "1001\n"},
 		{"sacct -X -n -P -j 1001 -o JobID,JobName,State,ExitCode,NodeList,Partition", "1001|a|b c|RUNNING|0:0|cn01|practice\n"},
 		{"sacct -n -P -o JobID,State", "1001|RUNNING\n1001.batch|RUNNING\n"},

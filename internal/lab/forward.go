@@ -27,6 +27,10 @@ func (c *Cluster) serveTCP(ch ssh.NewChannel) {
 		_ = ch.Reject(ssh.ConnectionFailed, "bad request")
 		return
 	}
+	if c.noForwarding.Load() {
+		_ = ch.Reject(ssh.Prohibited, "open failed")
+		return
+	}
 	addr, ok := c.resolve(to.Host, int(to.Port))
 	if !ok {
 		_ = ch.Reject(ssh.ConnectionFailed, "Name or service not known")

@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -70,6 +71,8 @@ type Cluster struct {
 	shell   string // the real one that commands run in
 	batch   *batch
 	links   links
+	// noForwarding: its sshd forwards no connections.
+	noForwarding atomic.Bool
 
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -144,6 +145,14 @@ func slurmEnv(j *job) environment {
 		"SLURM_JOB_NUM_NODES=1", "SLURM_NNODES=1", "SLURM_CPUS_ON_NODE=1", "SLURM_NODEID=0", "SLURM_PROCID=0",
 		"SLURM_JOB_END_TIME=" + strconv.FormatInt(j.Started.Add(j.limit).Unix(), 10),
 		"ENVIRONMENT=BATCH",
+	}
+	if j.gpus > 0 {
+		ids := make([]string, j.gpus)
+		for i := range ids {
+			ids[i] = strconv.Itoa(i)
+		}
+		list := strings.Join(ids, ",")
+		env = append(env, "CUDA_VISIBLE_DEVICES="+list, "SLURM_JOB_GPUS="+list, "SLURM_GPUS_ON_NODE="+strconv.Itoa(j.gpus))
 	}
 	if j.Restarts > 0 {
 		env = append(env, "SLURM_RESTART_COUNT="+strconv.Itoa(j.Restarts))

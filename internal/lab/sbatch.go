@@ -137,6 +137,8 @@ func (c *call) applySbatch(o *order, options []option) int {
 			o.appendLog = strings.HasPrefix(x.value, "a")
 		case "export":
 			export = x.value
+		case "gpus", "gpus-per-node", "gpus-per-task", "gres":
+			o.gpus = gpuCount(x)
 		case "partition":
 			if x.value != slurmPartition {
 				return c.failf(1, `sbatch: error: invalid partition specified: %s
@@ -152,6 +154,22 @@ sbatch: error: Batch job submission failed: Invalid partition name specified`, x
 	}
 	o.env = c.exported(export)
 	return 0
+}
+
+// gpuCount is how many GPUs an option asks for: 2, a100:2 or, of --gres, gpu:a100:2.
+func gpuCount(o option) int {
+	count := 0
+	for item := range strings.SplitSeq(o.value, ",") {
+		if o.name == "gres" && item != "gpu" && !strings.HasPrefix(item, "gpu:") {
+			continue
+		}
+		n, err := strconv.Atoi(item[strings.LastIndexByte(item, ':')+1:])
+		if err != nil {
+			n = 1 // only a type
+		}
+		count += n
+	}
+	return count
 }
 
 // exported is what --export lets through of the submitter's environment.

@@ -39,8 +39,19 @@ type asciiFile struct{ file }
 
 func (f asciiFile) Write(p []byte) (int, error) { return asciiWriter{f.file}.Write(p) }
 
-// asciiWriter replaces the symbols of tunctl's own texts. Names and logs of others stay as
-// they are.
+// Raw is the stream itself, for the output of another program.
+func Raw(w io.Writer) io.Writer {
+	switch w := w.(type) {
+	case asciiFile:
+		return Raw(w.file)
+	case asciiWriter:
+		return Raw(w.w)
+	}
+	return w
+}
+
+// asciiWriter replaces the symbols of tunctl's texts. Other letters, as in names, stay as they
+// are.
 type asciiWriter struct{ w io.Writer }
 
 func (a asciiWriter) Write(p []byte) (int, error) {

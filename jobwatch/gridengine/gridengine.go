@@ -67,6 +67,7 @@ var Kind = sched.Kind{
 		Defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,
 	},
 	Program: "qsub", JobName: "N", Options: options, LogOption: "o", OwnLog: sched.QsubOwnLog,
+	LogIn:      `-o "$tunctl_logs/\$JOB_NAME.\$JOB_ID.log"`,
 	LogFolders: true, LogHint: "write $JOB_ID in -o of the script",
 }
 

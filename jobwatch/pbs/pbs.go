@@ -62,6 +62,7 @@ var Kind = sched.Kind{
 		},
 	},
 	Program: "qsub", JobName: "N", Options: options, LogOption: "o", OwnLog: sched.QsubOwnLog,
+	LogIn:      `-o "$tunctl_logs/"`, // what the script prints before it redirects, and PBS at its end
 	LogFolders: true, LogHint: "remove -o from the script, or let it name a folder",
 }
 

@@ -86,6 +86,9 @@ func (r record) job() api.Job {
 	}
 	r.setState(&job)
 	r.setTimes(&job)
+	if job.State == api.JobOOM && r["Resource_List.vmem"] == "" {
+		job.Memory = r.memory()
+	}
 	return job
 }
 
@@ -293,6 +296,9 @@ func (r record) output(job api.Job) (file string, readable bool) {
 	file = strings.ReplaceAll(file, "^array_index^", r["array_index"])
 	if file == "/dev/null" {
 		return "", true
+	}
+	if strings.HasSuffix(file, "/") {
+		file += r["Job Id"] + ".OU"
 	}
 	switch keep := r["Keep_Files"]; {
 	case strings.Contains(keep, "d") || job.State.Ended():

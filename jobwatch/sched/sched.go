@@ -187,6 +187,8 @@ type Kind struct {
 	// LogOption is the option for a job's log, and OwnLog matches a log that each job has for itself.
 	LogOption string
 	OwnLog    *regexp.Regexp
+	// LogIn is the sh text of the arguments for a log in the folder "$tunctl_logs".
+	LogIn string
 	// LogHint says how to give each job its own.
 	LogHint string
 	// LogFolders: a log in its options may be a folder, in which each job has its own.

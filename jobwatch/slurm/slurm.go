@@ -49,6 +49,7 @@ var Kind = sched.Kind{
 		Defaults:  `test -e "$HOME/.slurm/defaults"`, // of the plugin cli_filter/user_defaults
 	},
 	Program: "sbatch", JobName: "job-name", Options: options, LogOption: "output", OwnLog: ownLog,
+	LogIn:   `--output="$tunctl_logs/%x.%j.log"`,
 	LogHint: "write %j in --output of the script",
 }
 

@@ -107,6 +107,19 @@ func setExit(job *api.Job, text string) {
 	job.Exit = &code
 }
 
+// setMemory reads from cpu=4,mem=16G,node=2 how much memory a job had on each node that ran out of it.
+func setMemory(job *api.Job, tres string) {
+	if job.State != api.JobOOM {
+		return
+	}
+	amounts := map[string]int64{}
+	for item := range strings.SplitSeq(tres, ",") {
+		name, amount, _ := strings.Cut(item, "=")
+		amounts[name] = sched.ParseSize(amount)
+	}
+	job.Memory = amounts["mem"] / max(amounts["node"], 1)
+}
+
 // failureHint explains how a job failed, from its exit status.
 func failureHint(status, signal int) string {
 	switch {

@@ -113,6 +113,9 @@ func (p Plan) builtin(ctx context.Context, jobs *jobwatch.Watcher, order jobwatc
 		}
 	}
 	order.Base = p.job.Name + ".sh"
+	if order.Logs, err = p.job.LogFolder(); err != nil {
+		return order, err
+	}
 	if order.Workdir == "" {
 		order.Workdir, err = p.job.Workdir()
 	}

@@ -10,6 +10,7 @@ package submit
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -111,6 +112,22 @@ func (s *Source) ReadScript(ctx context.Context, jobs *jobwatch.Watcher, options
 	}
 	return err
 }
+
+// MoreMemory are the choices of a job that ran out of memory, with twice as much of it; nil if that
+// cannot be chosen, or if it is not known how much the job had.
+func (s *Source) MoreMemory(job api.Job, with api.Choices) api.Choices {
+	questions, _, _ := s.questions()
+	if job.State != api.JobOOM || job.Memory == 0 || !slices.ContainsFunc(questions, func(q configs.Question) bool { return q.Name == memoryChoice }) {
+		return nil
+	}
+	const gigabyte = 1 << 30
+	more := api.Choices{}
+	maps.Copy(more, with)
+	more[memoryChoice] = fmt.Sprintf("%dG", (2*job.Memory+gigabyte-1)/gigabyte)
+	return more
+}
+
+const memoryChoice = "memory"
 
 // Values are what a job has that was submitted with these choices: them, and what the config or
 // the site has for the rest.

@@ -4,8 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"tunctl/internal/term"
 )
 
 func TestDocumentationAndTemplatesUsePlainWords(t *testing.T) {
@@ -16,6 +20,21 @@ func TestTheSourceUsesPlainWords(t *testing.T) {
 	literals, comments := source(t)
 	t.Run("strings", func(t *testing.T) { complain(t, literals, Find) })
 	t.Run("comments", func(t *testing.T) { complain(t, comments, findInComment) })
+}
+
+// TestEverySymbolHasAnASCIIForm is for terminals whose locale is C.
+func TestEverySymbolHasAnASCIIForm(t *testing.T) {
+	t.Setenv("LC_ALL", "C")
+	literals, _ := source(t)
+	elsewhere := regexp.MustCompile(`^(internal/(dev|desktop|lab|term/ascii)|tray|jobwatch/detect|configs/s(yntax|ource))\b`) // never in a terminal, or read
+	for _, p := range literals {
+		var shown strings.Builder
+		term.New(nil, nil, &shown).Say("%s", p.text)
+		at := strings.IndexFunc(shown.String(), func(r rune) bool { return r >= utf8.RuneSelf })
+		if at >= 0 && !elsewhere.MatchString(p.file) {
+			t.Errorf("%s:%d: LC_ALL=C shows %q", p.file, p.line(0), shown.String()[at:])
+		}
+	}
 }
 
 func complain(t *testing.T, passages []passage, find func(string) []Finding) {
