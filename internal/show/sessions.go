@@ -120,7 +120,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		}
 	}
 	notes = append(notes, heldNotes(s.Held, now)...)
-	notes = append(notes, usageNotes(s.Usage, now)...)
+	notes = append(notes, UsageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {
 		if f.Note != "" {
 			notes = append(notes, "! "+f.Note)
