@@ -74,16 +74,6 @@ func betweenKeepalives(t *testing.T, b *bench) (*Host, net.Conn) {
 	return h, c
 }
 
-// stillEchoes checks that a channel carries bytes in both directions.
-func stillEchoes(t *testing.T, c io.ReadWriter) {
-	t.Helper()
-	say(c, "still there?")
-	got := make([]byte, len("still there?"))
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != "still there?" {
-		t.Errorf("the open channel: %q, %v", got, err)
-	}
-}
-
 // ended waits for the end of a channel, and returns how long that took.
 func ended(t *testing.T, c io.Reader, limit time.Duration) time.Duration {
 	t.Helper()
@@ -120,12 +110,10 @@ func TestALostWiFiEndsNoConnection(t *testing.T) {
 				}
 				on()
 				awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
-				stillEchoes(t, c)
-				echoThrough(t, h)
+				sshtest.StillEchoes(t, c)
+				sshtest.EchoThrough(t, h)
 				time.Sleep(time.Hour)
-				if _, logins, _ := s.Counts(); logins != 1 {
-					t.Errorf("%d logins", logins)
-				}
+				s.WantLogins(t, 1)
 			})
 		})
 	}
@@ -135,17 +123,15 @@ func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		w := newWiFi(b, s)
-		s.Config.PublicKeyCallback = acceptLate(5*time.Second, s.Config.PublicKeyCallback)
+		acceptLate(5 * time.Second)(s.Config)
 		h, c := betweenKeepalives(t, b)
 		w.roam()
 		took := ended(t, c, time.Minute)
 		if took < 5*time.Second || h.Status().State != api.HostUp {
 			t.Errorf("the old connection was closed after %v, before the login: %+v", took, h.Status())
 		}
-		echoThrough(t, h)
-		if _, logins, _ := s.Counts(); logins != 2 {
-			t.Errorf("%d logins", logins)
-		}
+		sshtest.EchoThrough(t, h)
+		s.WantLogins(t, 2)
 	})
 }
 
@@ -164,7 +150,7 @@ func TestAfterARoamALoginAsksAsSoonAsAPersonWantsTheHost(t *testing.T) {
 		w.gone.Store(false)
 		began := time.Now()
 		h.Up()
-		awaitHost(t, h, time.Minute, func() bool { _, logins, _ := s.Counts(); return logins == 2 })
+		awaitHost(t, h, time.Minute, func() bool { return s.Logins() == 2 })
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("the login began after %v", took)
 		}
@@ -172,11 +158,8 @@ func TestAfterARoamALoginAsksAsSoonAsAPersonWantsTheHost(t *testing.T) {
 }
 
 // acceptLate has a login with a key take some time.
-func acceptLate(d time.Duration, f func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error)) func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
-	return func(c ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
-		time.Sleep(d)
-		return f(c, k)
-	}
+func acceptLate(d time.Duration) sshtest.Login {
+	return sshtest.EachKey(func(ssh.PublicKey) { time.Sleep(d) })
 }
 
 func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
@@ -187,13 +170,13 @@ func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
 		b.NetworkChanged()
 		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
 		mustConnect(t, h)
-		echoThrough(t, h) // over the new one
+		sshtest.EchoThrough(t, h) // over the new one
 		time.Sleep(time.Minute)
 		resume()
-		stillEchoes(t, c)
+		sshtest.StillEchoes(t, c)
 		time.Sleep(3 * time.Hour)
-		stillEchoes(t, c)
-		echoThrough(t, h)
+		sshtest.StillEchoes(t, c)
+		sshtest.EchoThrough(t, h)
 		if n := s.Connections(); n != 2 {
 			t.Errorf("%d connections", n)
 		}
@@ -219,7 +202,7 @@ func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
 				h, c := betweenKeepalives(t, b)
 				defer s.Stall()()
 				b.NetworkChanged()
-				awaitHost(t, h, 5*time.Second, func() bool { _, logins, _ := s.Counts(); return logins == 2 })
+				awaitHost(t, h, 5*time.Second, func() bool { return s.Logins() == 2 })
 				mustConnect(t, h)
 				if took := ended(t, c, time.Hour); took < test.least || took > test.least+time.Second {
 					t.Errorf("closed %v after it was replaced", took)
@@ -242,7 +225,7 @@ func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
 		if ok, err := shell.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"cat"})); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		stillEchoes(t, shell)
+		sshtest.StillEchoes(t, shell)
 		resume := s.Stall()
 		say(shell, "x")
 		time.Sleep(100 * time.Second)
@@ -250,40 +233,34 @@ func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
 		if _, err := io.ReadFull(shell, make([]byte, 1)); err != nil {
 			t.Error(err)
 		}
-		stillEchoes(t, shell)
+		sshtest.StillEchoes(t, shell)
 	})
 }
 
 func TestAConnectionThatOnlyAPersonCanReplaceIsNeverClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b, h, err := logIn(t, s, nil, "right")
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Minute + 7*time.Second)
-		c, err := h.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(c)
+		c := sshtest.DialEcho(t, h)
 		s.Pause(true)
 		b.NetworkChanged()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostNeedsLogin })
 		time.Sleep(8 * time.Hour)
 		s.Pause(false)
 		awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
-		stillEchoes(t, c)
-		if _, logins, _ := s.Counts(); logins != 1 {
-			t.Errorf("%d logins", logins)
-		}
+		sshtest.StillEchoes(t, c)
+		s.WantLogins(t, 1)
 	})
 }
 
 func TestAPersonIsNotAskedForALoginWhenTheWiFiIsLostForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, acceptPassword("right"))
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
+		b := newBench(t, s, nil)
 		b.person.answers = []string{"right"}
 		w := newWiFi(b, s)
 		h, c := betweenKeepalives(t, b)
@@ -292,7 +269,7 @@ func TestAPersonIsNotAskedForALoginWhenTheWiFiIsLostForSeconds(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		on()
 		awaitHost(t, h, time.Second, func() bool { return responds(h) })
-		stillEchoes(t, c)
+		sshtest.StillEchoes(t, c)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, state := range b.states {
@@ -316,11 +293,7 @@ func TestHostsThatShareAConnectionLoseAndRegainItTogether(t *testing.T) {
 			mustConnect(t, e.Host(name))
 		}
 		time.Sleep(10 * time.Minute)
-		c, err := hosts[1].Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(c)
+		c := sshtest.DialEcho(t, hosts[1])
 		on := w.off()
 		for _, h := range hosts {
 			if h.Status().State == api.HostUp {
@@ -332,10 +305,8 @@ func TestHostsThatShareAConnectionLoseAndRegainItTogether(t *testing.T) {
 		for _, h := range hosts {
 			awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
 		}
-		stillEchoes(t, c)
-		if _, logins, _ := e.servers["one"].Counts(); logins != 1 {
-			t.Errorf("%d logins", logins)
-		}
+		sshtest.StillEchoes(t, c)
+		e.servers["one"].WantLogins(t, 1)
 	})
 }
 
@@ -343,42 +314,27 @@ func TestALostWiFiEndsNothingBehindAJumpHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		w := newWiFi(b, servers["outer"])
-		b.serve(t)
-		h := b.Host("inner")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "inner")
 		time.Sleep(10 * time.Minute)
-		c, err := h.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(c)
+		c := sshtest.DialEcho(t, h)
 		on := w.off()
 		time.Sleep(time.Minute)
 		on()
 		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State == api.HostUp })
-		stillEchoes(t, c)
-		echoThrough(t, h)
-		if _, logins, _ := servers["inner"].Counts(); logins != 1 {
-			t.Errorf("%d logins", logins)
-		}
+		sshtest.StillEchoes(t, c)
+		sshtest.EchoThrough(t, h)
+		servers["inner"].WantLogins(t, 1)
 	})
 }
 
 func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, nil, nil)
-		b.serve(t)
-		outer := b.Host("outer")
-		outer.Up()
-		mustConnect(t, outer)
+		outer := b.up(t, "outer")
 		time.Sleep(10 * time.Minute)
 		node := outer.Link().Hop([]string{"inner"})
 		defer node.Close()
-		c, err := node.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := sshtest.DialEcho(t, node)
 		resume := servers["outer"].Stall()
 		b.NetworkChanged()
 		awaitHost(t, outer, 5*time.Second, func() bool { return outer.Status().State != api.HostUp })
@@ -386,15 +342,15 @@ func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
 			t.Errorf("a dial before there is another connection: %v", err)
 		}
 		mustConnect(t, outer)
-		echoThrough(t, node)
+		sshtest.EchoThrough(t, node)
 		resume()
-		stillEchoes(t, c)
+		sshtest.StillEchoes(t, c)
 		_ = c.Close()
 		synctest.Wait()
 		if n := servers["outer"].Connections(); n != 1 {
 			t.Errorf("%d connections after the last channel of the old one", n)
 		}
-		echoThrough(t, node)
+		sshtest.EchoThrough(t, node)
 	})
 }
 
@@ -411,19 +367,14 @@ func TestADownEndsAConnectionThatIsSetAside(t *testing.T) {
 		s.Pause(false)
 		ended(t, c, time.Second)
 		mustConnect(t, h)
-		if _, logins, _ := s.Counts(); logins != 2 {
-			t.Errorf("%d logins", logins)
-		}
+		s.WantLogins(t, 2)
 	})
 }
 
 func TestANetworkThatFlapsAddsNoLoginsToAServerThatDropsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		go func() {
@@ -440,7 +391,7 @@ func TestANetworkThatFlapsAddsNoLoginsToAServerThatDropsThem(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, logins, _ := s.Counts(); logins > 24*5 {
+		if logins := s.Logins(); logins > 24*5 {
 			t.Errorf("%d logins in a day", logins)
 		}
 	})
@@ -451,7 +402,7 @@ func TestALoginWhoseAddressIsGoneIsGivenUpAtOnce(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
 		w := newWiFi(b, s)
-		s.Config.PublicKeyCallback = acceptLate(20*time.Second, s.Config.PublicKeyCallback)
+		acceptLate(20 * time.Second)(s.Config)
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()

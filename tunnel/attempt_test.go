@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 )
 
 // slowSettings is a laptop whose ssh settings take for ever while the returned file is
@@ -18,7 +19,7 @@ import (
 func slowSettings(t *testing.T) (l *laptop, offline string) {
 	t.Helper()
 	l = newLaptop(t)
-	s := startSSHD(t, authorized(l.key))
+	s := startSSHD(t, sshtest.Authorized(l.key))
 	l.know(t, s)
 	offline = filepath.Join(l.dir, "offline")
 	write(t, offline, "")

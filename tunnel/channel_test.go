@@ -18,21 +18,14 @@ import (
 func overHost(t *testing.T, test func(t *testing.T, s *sshtest.Server, h *Host)) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		test(t, s, h)
 	})
 }
 
 func TestAStreamCutByALostLinkDoesNotEndLikeAWholeOne(t *testing.T) {
 	overHost(t, func(t *testing.T, s *sshtest.Server, h *Host) {
-		c, err := h.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(c)
+		c := sshtest.DialEcho(t, h)
 		say(c, "half of it")
 		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
 			t.Fatal(err)

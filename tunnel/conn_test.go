@@ -17,8 +17,7 @@ func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
 		b.serve(t)
 		h := b.Host("login")
 		for range 50 {
-			h.Up()
-			mustConnect(t, h)
+			mustUp(t, h)
 			ended := make(chan struct{})
 			for i := range 4 {
 				go func() {
@@ -45,10 +44,7 @@ func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
 func TestAHostComesBackThoughSomethingHangsOnItsLostConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		c, err := h.current()
 		if err != nil {
 			t.Fatal(err)

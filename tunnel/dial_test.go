@@ -17,7 +17,7 @@ import (
 // dialled is what a try dials by some settings, in order, where nothing answers.
 func dialled(t *testing.T, set func(*sshconfig.Settings)) (calls []string, d *net.Dialer, err error) {
 	t.Helper()
-	b := newBench(t, nil, nil)
+	b := newBenchOf(t, nil, nil)
 	b.network.Dial = func(_ context.Context, with *net.Dialer, network, address string) (net.Conn, error) {
 		calls, d = append(calls, network+" "+address), with
 		return nil, errors.New("no route to host")
@@ -78,10 +78,7 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 					}
 					return s.Dial(ctx, d, network, address)
 				}
-				b.serve(t)
-				h := b.Host("login")
-				h.Up()
-				mustConnect(t, h)
+				h := b.up(t, "login")
 				if last := b.memory.LastAddress("login"); last != "192.0.2.2:22" {
 					t.Errorf("remembered %q", last)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
-	"tunctl/tunnel/sshconfig"
 )
 
 // keyed is a bench with one host "login" that lets a key file in.
@@ -23,7 +21,7 @@ func keyed(t *testing.T) (*bench, *sshtest.Server) {
 	t.Helper()
 	path, public := sshtest.NewKeyFile(t)
 	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+	b := newBench(t, s, withKeys(path))
 	return b, s
 }
 
@@ -34,13 +32,20 @@ func codeOf(err error) api.Code {
 	return ""
 }
 
-func mustConnect(t *testing.T, h *Host) {
+func mustConnect(t testing.TB, h *Host) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	if err := h.Await(ctx); err != nil {
 		t.Fatalf("Await: %v (%+v)", err, h.Status())
 	}
+}
+
+// mustUp connects to a host that a person wants.
+func mustUp(t testing.TB, h *Host) {
+	t.Helper()
+	h.Up()
+	mustConnect(t, h)
 }
 
 func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
@@ -51,8 +56,7 @@ func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
 		if h.Status().State != api.HostDown {
 			t.Errorf("a new host is %q", h.Status().State)
 		}
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		synctest.Wait()
 		got := h.Status()
 		if got.State != api.HostUp || got.Auth != "publickey" || got.LoginNode != "login2.example.org" {
@@ -73,17 +77,12 @@ func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
 func TestADroppedConnectionComesBackByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		time.Sleep(time.Hour)
 		s.Drop()
 		synctest.Wait()
 		mustConnect(t, h)
-		if _, _, n := s.Counts(); n != 2 {
-			t.Errorf("%d logins", n)
-		}
+		s.WantLogins(t, 2)
 	})
 }
 
@@ -102,8 +101,7 @@ func TestAStatusHasTheSessionsInUse(t *testing.T) {
 			}
 		}
 		check("down", 0, 0)
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		synctest.Wait() // the command after the login has ended
 		most := DefaultLimits().MaxSessions
 		check("idle", 0, most)
@@ -130,8 +128,7 @@ func TestRunGivesOutputAndStatus(t *testing.T) {
 		if _, err := h.Run(t.Context(), "cat", nil); !errors.Is(err, api.ErrDown) {
 			t.Errorf("Run while down: %v", err)
 		}
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		r, err := h.Run(t.Context(), "cat", []byte("hello"))
 		if err != nil || string(r.Stdout) != "hello" || r.Exit != 0 {
 			t.Errorf("cat: %q %d %v", r.Stdout, r.Exit, err)
@@ -154,14 +151,8 @@ func TestRunGivesOutputAndStatus(t *testing.T) {
 func TestDialNamesTheKindOfFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
-		c, err := h.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := b.up(t, "login")
+		c := sshtest.DialEcho(t, h)
 		_, _ = io.WriteString(c, "ping")
 		if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 			t.Error(err)
@@ -182,10 +173,7 @@ func TestDialNamesTheKindOfFailure(t *testing.T) {
 func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		time.Sleep(10 * time.Minute)
 		s.Pause(true)
 		start := time.Now()
@@ -203,37 +191,27 @@ func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
 func TestAStallOfSecondsDropsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		b.up(t, "login")
 		for range 100 {
 			s.Pause(true)
 			time.Sleep(3 * time.Second)
 			s.Pause(false)
 			time.Sleep(17 * time.Second)
 		}
-		if _, _, n := s.Counts(); n != 1 {
-			t.Errorf("%d logins", n)
-		}
+		s.WantLogins(t, 1)
 	})
 }
 
 func TestDownDisconnectsAndStaysDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		h.Down()
 		time.Sleep(time.Hour)
 		if got := h.Status().State; got != api.HostDown {
 			t.Errorf("state = %q", got)
 		}
-		if _, _, n := s.Counts(); n != 1 {
-			t.Errorf("%d logins", n)
-		}
+		s.WantLogins(t, 1)
 	})
 }
 
@@ -280,12 +258,9 @@ func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
 				if took := time.Since(start); took > time.Minute {
 					t.Errorf("a person waited %v", took)
 				}
-				if _, logins, _ := s.Counts(); logins != 0 {
-					t.Errorf("%d login attempts", logins)
-				}
+				s.WantLogins(t, 0)
 				s.Set(func(s *sshtest.Server) { s.Silent, s.Greeting, s.Refuse = false, "", nil })
-				h.Up()
-				mustConnect(t, h)
+				mustUp(t, h)
 			})
 		})
 	}
@@ -295,12 +270,9 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
 		s := sshtest.NewServer(t, twoStep(public, "123456"))
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		b := newBench(t, s, withKeys(path))
 		b.person.answers = []string{"1", "123456"}
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		if got := h.Status().Auth; got != "publickey+keyboard-interactive" {
 			t.Errorf("auth = %q", got)
 		}
@@ -317,54 +289,17 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 			t.Errorf("after a drop: %+v", got)
 		}
 		time.Sleep(24 * time.Hour)
-		if _, logins, _ := s.Counts(); logins != 1 {
-			t.Errorf("%d logins in a day", logins)
-		}
+		s.WantLogins(t, 1)
 	})
 }
 
 // twoStep wants a key, then a menu and a code, as Duo does.
-func twoStep(public ssh.PublicKey, code string) func(*ssh.ServerConfig) {
-	return func(c *ssh.ServerConfig) {
-		sshtest.AcceptKey(public)(c)
-		key := c.PublicKeyCallback
-		c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
-			if p, err := key(m, k); err != nil {
-				return p, err
-			}
-			return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{KeyboardInteractiveCallback: menu(code)}}
-		}
-	}
-}
-
-func menu(code string) func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-	return func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+func twoStep(public ssh.PublicKey, code string) sshtest.Login {
+	return sshtest.AcceptKeyThen(public, func(ask ssh.KeyboardInteractiveChallenge) error {
 		answers, err := ask("", "Duo two-factor login", []string{"Passcode or option (1-2): ", "Code: "}, []bool{true, false})
-		if err != nil {
-			return nil, err
+		if err == nil && answers[1] != code {
+			err = errors.New("wrong code")
 		}
-		if answers[1] != code {
-			return nil, errors.New("wrong code")
-		}
-		return nil, nil
-	}
-}
-
-// dialer is what a Host and a Hop have in common.
-type dialer interface {
-	Dial(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-func echoThrough(t *testing.T, d dialer) {
-	t.Helper()
-	c, err := d.Dial(t.Context(), "tcp", "echo:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closing(c)
-	go say(c, "hello")
-	got := make([]byte, 5)
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
-		t.Errorf("got %q, %v", got, err)
-	}
+		return err
+	})
 }

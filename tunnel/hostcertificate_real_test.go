@@ -22,7 +22,7 @@ func (s *realServer) certify(ca ssh.Signer) {
 	s.t.Helper()
 	s.stop()
 	cert, path := filepath.Join(s.dir, "hostkey-cert.pub"), filepath.Join(s.dir, "sshd_config")
-	write(s.t, cert, authorized(certify(s.t, ca, s.key, nil))+"\n")
+	write(s.t, cert, sshtest.Authorized(sshtest.Certify(s.t, ca, s.key, nil))+"\n")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		s.t.Fatal(err)
@@ -77,26 +77,26 @@ func judgeHostKey(t *testing.T, s *realServer, key, mode, known, extra string, w
 func TestOpenSSHCertificatesCountAsTheSSHProgramHasIt(t *testing.T) {
 	ca, other := sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
 	key, public := sshtest.NewKeyFile(t)
-	s := startSSHD(t, authorized(public)+"\n")
+	s := startSSHD(t, sshtest.Authorized(public)+"\n")
 	s.certify(ca)
 	named := fmt.Sprintf("[127.0.0.1]:%d", s.port)
 	for name, test := range certificateCases {
 		for _, mode := range strictModes {
 			t.Run(name+"/"+mode, func(t *testing.T) {
-				known := test.known(named, authorized(s.key), authorized(ca.PublicKey()), authorized(other)) + "\n"
+				known := test.known(named, sshtest.Authorized(s.key), sshtest.Authorized(ca.PublicKey()), sshtest.Authorized(other)) + "\n"
 				judgeHostKey(t, s, key, mode, known, "", test.want)
 			})
 		}
 	}
 	for _, mode := range strictModes {
 		t.Run("key of the default port/"+mode, func(t *testing.T) {
-			judgeHostKey(t, s, key, mode, "127.0.0.1 "+authorized(s.key)+"\n", "", accepted)
+			judgeHostKey(t, s, key, mode, "127.0.0.1 "+sshtest.Authorized(s.key)+"\n", "", accepted)
 		})
 		t.Run("authority of the default port/"+mode, func(t *testing.T) {
-			judgeHostKey(t, s, key, mode, "@cert-authority 127.0.0.1 "+authorized(ca.PublicKey())+"\n", "", accepted)
+			judgeHostKey(t, s, key, mode, "@cert-authority 127.0.0.1 "+sshtest.Authorized(ca.PublicKey())+"\n", "", accepted)
 		})
 		t.Run("another key of the default port/"+mode, func(t *testing.T) {
-			judgeHostKey(t, s, key, mode, "127.0.0.1 "+authorized(other)+"\n", "", isNew)
+			judgeHostKey(t, s, key, mode, "127.0.0.1 "+sshtest.Authorized(other)+"\n", "", isNew)
 		})
 	}
 }
@@ -104,10 +104,10 @@ func TestOpenSSHCertificatesCountAsTheSSHProgramHasIt(t *testing.T) {
 func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
 	ca, other := sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
 	key, public := sshtest.NewKeyFile(t)
-	s := startSSHD(t, authorized(public)+"\n")
+	s := startSSHD(t, sshtest.Authorized(public)+"\n")
 	s.certify(ca)
 	named := fmt.Sprintf("[127.0.0.1]:%d", s.port)
-	known, trusted := named+" "+authorized(s.key)+"\n", "@cert-authority "+named+" "+authorized(ca.PublicKey())+"\n"
+	known, trusted := named+" "+sshtest.Authorized(s.key)+"\n", "@cert-authority "+named+" "+sshtest.Authorized(ca.PublicKey())+"\n"
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -115,15 +115,15 @@ func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
 		return path
 	}
 	krl := filepath.Join(dir, "krl")
-	makeKRL(t, krl, authorized(s.key)+"\n", ca.PublicKey())
+	sshtest.MakeKRL(t, krl, sshtest.Authorized(s.key)+"\n", ca.PublicKey())
 	for name, test := range map[string]struct {
 		known, extra string
 		want         outcome
 	}{
-		"revoked by a list":         {known, " RevokedHostKeys " + file("list", authorized(s.key)+"\n"), refused},
-		"revoked with the CA":       {trusted, " RevokedHostKeys " + file("ca", authorized(ca.PublicKey())+"\n"), refused},
+		"revoked by a list":         {known, " RevokedHostKeys " + file("list", sshtest.Authorized(s.key)+"\n"), refused},
+		"revoked with the CA":       {trusted, " RevokedHostKeys " + file("ca", sshtest.Authorized(ca.PublicKey())+"\n"), refused},
 		"revoked by a KRL":          {known, " RevokedHostKeys " + krl, refused},
-		"others are revoked":        {known, " RevokedHostKeys " + file("others", authorized(other)+"\n"), accepted},
+		"others are revoked":        {known, " RevokedHostKeys " + file("others", sshtest.Authorized(other)+"\n"), accepted},
 		"the list is missing":       {known, " RevokedHostKeys " + filepath.Join(dir, "nothing"), refused},
 		"no revoked keys":           {known, " RevokedHostKeys none", accepted},
 		"a CA that signs so":        {trusted, " CASignatureAlgorithms ssh-ed25519", accepted},
@@ -137,9 +137,9 @@ func TestOpenSSHSettingsOfHostKeysAreHonoured(t *testing.T) {
 
 func TestOpenSSHKeysThatCannotSignArePassedOver(t *testing.T) {
 	l := newLaptop(t)
-	ring, refusing := ringOf(t)
-	socket := serveAgent(t, refusingAgent{ring})
-	s := startSSHD(t, authorized(refusing)+"\n"+authorized(l.key)+"\n")
+	ring, refusing := sshtest.NewKeyring(t)
+	socket := sshtest.ServeAgent(t, refusingAgent{ring})
+	s := startSSHD(t, sshtest.Authorized(refusing)+"\n"+sshtest.Authorized(l.key)+"\n")
 	l.know(t, s)
 	l.serve(t, DefaultLimits(), fmt.Sprintf("Host login\n Port %d\n IdentityAgent %s\n", s.port, socket))
 	if !l.sshLogsIn(t, "login") {
@@ -149,8 +149,8 @@ func TestOpenSSHKeysThatCannotSignArePassedOver(t *testing.T) {
 }
 
 func TestOpenSSHOwnKeysFollowTheSettings(t *testing.T) {
-	file, public := rsaKeyFile(t, 2048)
-	s := startSSHD(t, authorized(public)+"\n")
+	file, public := sshtest.RSAKeyFile(t)
+	s := startSSHD(t, sshtest.Authorized(public)+"\n")
 	for setting, in := range map[string]bool{
 		"RequiredRSASize 2048":                              true,
 		"RequiredRSASize 3072":                              false,
@@ -171,17 +171,5 @@ func TestOpenSSHOwnKeysFollowTheSettings(t *testing.T) {
 				t.Errorf("Await: %v", err)
 			}
 		})
-	}
-}
-
-// makeKRL makes a list of revoked keys.
-func makeKRL(t testing.TB, path, spec string, ca ssh.PublicKey) {
-	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "spec"), spec)
-	write(t, filepath.Join(dir, "ca.pub"), authorized(ca)+"\n")
-	args := []string{"-k", "-f", path, "-s", filepath.Join(dir, "ca.pub"), "-z", "7", filepath.Join(dir, "spec")}
-	if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
-		t.Fatalf("ssh-keygen: %s", out)
 	}
 }

@@ -1,8 +1,6 @@
 package tunnel
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,29 +14,16 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// certify signs a host key.
-func certify(t testing.TB, ca ssh.Signer, key ssh.PublicKey, set func(*ssh.Certificate)) *ssh.Certificate {
-	t.Helper()
-	cert := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: []string{"login", "127.0.0.1"}, ValidBefore: ssh.CertTimeInfinity}
-	if set != nil {
-		set(cert)
-	}
-	if err := cert.SignCert(rand.Reader, ca); err != nil {
-		t.Fatal(err)
-	}
-	return cert
-}
-
 // certifiedServer is a server that shows its key inside a certificate, and only so.
 func certifiedServer(t testing.TB, ca ssh.Signer, set func(*ssh.Certificate)) *sshtest.Server {
 	t.Helper()
-	s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-	signer, err := ssh.NewCertSigner(certify(t, ca, s.Key.PublicKey(), set), s.Key)
+	key := sshtest.NewSigner(t)
+	signer, err := ssh.NewCertSigner(sshtest.Certify(t, ca, key.PublicKey(), set), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Config = &ssh.ServerConfig{NoClientAuth: true}
-	s.Config.AddHostKey(signer)
+	s := sshtest.NewServerWithKey(t, signer, sshtest.AcceptAnybody)
+	s.Key = key
 	return s
 }
 
@@ -98,13 +83,13 @@ func TestACertificateOfAnUnknownAuthorityCountsForItsKeyOnly(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ca, other := sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
 					s := certifiedServer(t, ca, nil)
-					known := test.known("login", authorized(s.Key.PublicKey()), authorized(ca.PublicKey()), authorized(other)) + "\n"
+					known := test.known("login", sshtest.Authorized(s.Key.PublicKey()), sshtest.Authorized(ca.PublicKey()), sshtest.Authorized(other)) + "\n"
 					b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = mode })
 					in, asked, added := test.want.in(mode)
 					if in != (err == nil) || asked != (len(b.person.questions()) > 0) || added != (text != known) {
 						t.Errorf("connected: %v (%v), asked %d times, known_hosts was %q and is %q", err == nil, err, len(b.person.questions()), known, text)
 					}
-					if added && !strings.Contains(text, "login "+authorized(s.Key.PublicKey())) {
+					if added && !strings.Contains(text, "login "+sshtest.Authorized(s.Key.PublicKey())) {
 						t.Errorf("added is no plain key: %q", text)
 					}
 					if !in && !asked && codeOf(err) != api.CodeHostKey {
@@ -127,11 +112,11 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ca := sshtest.NewSigner(t)
 				s := certifiedServer(t, ca, flaw)
-				authority := "@cert-authority login " + authorized(ca.PublicKey()) + "\n"
-				if _, _, err := connectWith(t, authority+"login "+authorized(s.Key.PublicKey())+"\n", s, nil); err != nil {
+				authority := "@cert-authority login " + sshtest.Authorized(ca.PublicKey()) + "\n"
+				if _, _, err := connectWith(t, authority+s.Known("login"), s, nil); err != nil {
 					t.Errorf("its key is known: %v", err)
 				}
-				if _, _, err := connectWith(t, authority+"login "+authorized(sshtest.NewSigner(t).PublicKey())+"\n", s, nil); err == nil || !strings.Contains(err.Error(), "has changed") {
+				if _, _, err := connectWith(t, authority+"login "+sshtest.Authorized(sshtest.NewSigner(t).PublicKey())+"\n", s, nil); err == nil || !strings.Contains(err.Error(), "has changed") {
 					t.Errorf("its key has changed: %v", err)
 				}
 				if _, _, err := connectWith(t, authority, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not valid") {
@@ -144,8 +129,8 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 
 func TestAnAuthoritysOwnKeyIsNoHostKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-		_, _, err := connectWith(t, "@cert-authority login "+authorized(s.Key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" })
+		s := sshtest.NewServer(t, sshtest.AcceptAnybody)
+		_, _, err := connectWith(t, "@cert-authority login "+sshtest.Authorized(s.Key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" })
 		if codeOf(err) != api.CodeHostKey {
 			t.Errorf("Await: %v", err)
 		}
@@ -154,7 +139,7 @@ func TestAnAuthoritysOwnKeyIsNoHostKey(t *testing.T) {
 
 func TestTheQuestionAboutANewHostSpeaksOfNoOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 		b, _, err := connectWith(t, "elsewhere "+rsaKey+"\n@cert-authority login "+rsaKey+"\n", s, nil, "yes")
 		if q := b.person.questions(); err != nil || len(q) != 1 || strings.Contains(q[0].Text, "other types") {
 			t.Errorf("%v, asked %+v", err, q)
@@ -167,21 +152,8 @@ type sha1Signer struct{ ssh.AlgorithmSigner }
 
 func (s sha1Signer) Algorithms() []string { return []string{ssh.KeyAlgoRSA} }
 
-func newRSASigner(t testing.TB, bits int) ssh.AlgorithmSigner {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.(ssh.AlgorithmSigner)
-}
-
 func TestAnAuthoritySignsByCASignatureAlgorithmsOnly(t *testing.T) {
-	long := newRSASigner(t, 2048)
+	long := sshtest.RSASigner(t)
 	for name, test := range map[string]struct {
 		ca   ssh.Signer
 		list []string
@@ -196,7 +168,7 @@ func TestAnAuthoritySignsByCASignatureAlgorithmsOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := certifiedServer(t, test.ca, nil)
-				_, _, err := connectWith(t, "@cert-authority login "+authorized(test.ca.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.CASignatureAlgorithms = test.list })
+				_, _, err := connectWith(t, "@cert-authority login "+sshtest.Authorized(test.ca.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.CASignatureAlgorithms = test.list })
 				if test.good != (err == nil) || !test.good && !strings.Contains(err.Error(), "CASignatureAlgorithms") {
 					t.Errorf("Await: %v", err)
 				}
@@ -206,13 +178,11 @@ func TestAnAuthoritySignsByCASignatureAlgorithmsOnly(t *testing.T) {
 }
 
 func TestAShortHostKeyIsRefused(t *testing.T) {
-	key := newRSASigner(t, 2048)
+	key := sshtest.RSASigner(t)
 	for size, good := range map[int]bool{1024: true, 2048: true, 3072: false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := sshtest.NewServer(t, func(*ssh.ServerConfig) {})
-			s.Config = &ssh.ServerConfig{NoClientAuth: true}
-			s.Config.AddHostKey(key)
-			_, _, err := connectWith(t, "login "+authorized(key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.RequiredRSASize = size })
+			s := sshtest.NewServerWithKey(t, key, sshtest.AcceptAnybody)
+			_, _, err := connectWith(t, "login "+sshtest.Authorized(key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.RequiredRSASize = size })
 			if good != (err == nil) || !good && (codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "2048 bits")) {
 				t.Errorf("RequiredRSASize %d: %v", size, err)
 			}
@@ -225,7 +195,7 @@ func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
 		file func(t *testing.T, path string, key ssh.PublicKey)
 		says string
 	}{
-		"revoked":       {func(t *testing.T, path string, key ssh.PublicKey) { write(t, path, authorized(key)+"\n") }, "is revoked by"},
+		"revoked":       {func(t *testing.T, path string, key ssh.PublicKey) { write(t, path, sshtest.Authorized(key)+"\n") }, "is revoked by"},
 		"missing":       {func(*testing.T, string, ssh.PublicKey) {}, "cannot be read"},
 		"malformed":     {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "ssh-ed25519 !!!\n") }, "line 1"},
 		"a cut-off KRL": {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "SSHKRL\n\x00"+"\x00\x00") }, "truncated"},
@@ -234,10 +204,10 @@ func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
 		for _, mode := range strictModes {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+					s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 					path := filepath.Join(t.TempDir(), "revoked")
 					test.file(t, path, s.Key.PublicKey())
-					known := "login " + authorized(s.Key.PublicKey()) + "\n"
+					known := s.Known("login")
 					b, _, err := connectWith(t, known, s, func(s *sshconfig.Settings) { s.RevokedHostKeys, s.StrictHostKeyChecking = path, mode }, "yes")
 					if codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), test.says) || len(b.person.questions()) > 0 {
 						t.Errorf("Await: %v", err)

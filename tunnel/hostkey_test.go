@@ -17,10 +17,6 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-func authorized(key ssh.PublicKey) string {
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
-}
-
 // connectWith connects to a server whose known_hosts has the given text.
 func connectWith(t *testing.T, known string, server *sshtest.Server, set func(*sshconfig.Settings), answers ...string) (*bench, string, error) {
 	t.Helper()
@@ -51,14 +47,16 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 		asked   int
 		added   string // a prefix of a line added
 	}{
-		"known":                      {known: func(k ssh.PublicKey) string { return "login " + authorized(k) }},
-		"hashed":                     {known: func(k ssh.PublicKey) string { return xknownhosts.HashHostname("login") + " " + authorized(k) }},
-		"wildcard":                   {known: func(k ssh.PublicKey) string { return "log* " + authorized(k) }},
-		"one of several":             {known: func(k ssh.PublicKey) string { return "login " + authorized(other) + "\nlogin " + authorized(k) }},
-		"after a malformed line":     {known: func(k ssh.PublicKey) string { return "login ssh-rsa !!!\n@bogus x y z\nlogin " + authorized(k) }},
-		"known for the default port": {known: func(k ssh.PublicKey) string { return "login " + authorized(k) }, set: func(s *sshconfig.Settings) { s.Port = 2222 }},
-		"by its port":                {known: func(k ssh.PublicKey) string { return "[login]:2222 " + authorized(k) }, set: func(s *sshconfig.Settings) { s.Port = 2222 }},
-		"by an alias":                {known: func(k ssh.PublicKey) string { return "cluster " + authorized(k) }, set: func(s *sshconfig.Settings) { s.HostKeyAlias, s.Port = "cluster", 2222 }},
+		"known":    {known: func(k ssh.PublicKey) string { return "login " + sshtest.Authorized(k) }},
+		"hashed":   {known: func(k ssh.PublicKey) string { return xknownhosts.HashHostname("login") + " " + sshtest.Authorized(k) }},
+		"wildcard": {known: func(k ssh.PublicKey) string { return "log* " + sshtest.Authorized(k) }},
+		"one of several": {known: func(k ssh.PublicKey) string {
+			return "login " + sshtest.Authorized(other) + "\nlogin " + sshtest.Authorized(k)
+		}},
+		"after a malformed line":     {known: func(k ssh.PublicKey) string { return "login ssh-rsa !!!\n@bogus x y z\nlogin " + sshtest.Authorized(k) }},
+		"known for the default port": {known: func(k ssh.PublicKey) string { return "login " + sshtest.Authorized(k) }, set: func(s *sshconfig.Settings) { s.Port = 2222 }},
+		"by its port":                {known: func(k ssh.PublicKey) string { return "[login]:2222 " + sshtest.Authorized(k) }, set: func(s *sshconfig.Settings) { s.Port = 2222 }},
+		"by an alias":                {known: func(k ssh.PublicKey) string { return "cluster " + sshtest.Authorized(k) }, set: func(s *sshconfig.Settings) { s.HostKeyAlias, s.Port = "cluster", 2222 }},
 		"unknown, trusted":           {answers: []string{"yes"}, asked: 1, added: "login ssh-ed25519 "},
 		"unknown on a port, trusted": {answers: []string{"yes"}, asked: 1, added: "[login]:2222 ssh-ed25519 ", set: func(s *sshconfig.Settings) { s.Port = 2222 }},
 		"unknown, hashed":            {answers: []string{"yes"}, asked: 1, added: "|1|", set: func(s *sshconfig.Settings) { s.HashKnownHosts = true }},
@@ -66,18 +64,20 @@ func TestHostKeysAreCheckedAsOpenSSHDoes(t *testing.T) {
 		"unknown, nobody there":      {asked: 1, code: api.CodeNeedsPerson, says: "SHA256:"},
 		"unknown, strict":            {set: func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" }, code: api.CodeHostKey, says: "StrictHostKeyChecking"},
 		"unknown, accept-new":        {set: func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" }, added: "login ssh-ed25519 "},
-		"changed":                    {known: func(ssh.PublicKey) string { return "\nlogin " + authorized(other) }, code: api.CodeHostKey, says: "known_hosts:2"},
+		"changed":                    {known: func(ssh.PublicKey) string { return "\nlogin " + sshtest.Authorized(other) }, code: api.CodeHostKey, says: "known_hosts:2"},
 		"changed, accept-new": {
-			known: func(ssh.PublicKey) string { return "login " + authorized(other) }, code: api.CodeHostKey, says: ssh.FingerprintSHA256(other),
+			known: func(ssh.PublicKey) string { return "login " + sshtest.Authorized(other) }, code: api.CodeHostKey, says: ssh.FingerprintSHA256(other),
 			set: func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" },
 		},
-		"revoked":                           {known: func(k ssh.PublicKey) string { return "login " + authorized(k) + "\n@revoked * " + authorized(k) }, code: api.CodeHostKey, says: "revoked"},
-		"an authority is no plain host key": {known: func(ssh.PublicKey) string { return "@cert-authority * " + authorized(other) }, answers: []string{"yes"}, asked: 1, added: "@cert-authority"},
+		"revoked": {known: func(k ssh.PublicKey) string {
+			return "login " + sshtest.Authorized(k) + "\n@revoked * " + sshtest.Authorized(k)
+		}, code: api.CodeHostKey, says: "revoked"},
+		"an authority is no plain host key": {known: func(ssh.PublicKey) string { return "@cert-authority * " + sshtest.Authorized(other) }, answers: []string{"yes"}, asked: 1, added: "@cert-authority"},
 		"another type is only new":          {known: func(ssh.PublicKey) string { return "login " + rsaKey }, answers: []string{"yes"}, asked: 1, added: "login ssh-rsa"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 				known := ""
 				if test.known != nil {
 					known = test.known(s.Key.PublicKey())
@@ -126,8 +126,8 @@ func TestAKnownHostsFileThatCannotBeReadKnowsNoHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := sshtest.NewServer(t, acceptPassword("right"))
-				write(t, known, "login "+authorized(server.Key.PublicKey())+"\n")
+				server := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
+				write(t, known, server.Known("login"))
 				b, h, err := logIn(t, server, func(s *sshconfig.Settings) {
 					s.UserKnownHosts = []string{unreadable}
 					if tt.set != nil {
@@ -162,7 +162,7 @@ func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testin
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+				s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 				b, text, err := connectWith(t, known, s, func(s *sshconfig.Settings) {
 					s.StrictHostKeyChecking, s.HostKeyAlgorithms = test.mode, test.algorithms
 				}, "yes")
@@ -183,7 +183,7 @@ func TestAKeyOfAnotherTypeIsAChangedOneOnlyWhereTheKnownOneWasAskedFor(t *testin
 
 func TestANewlyTrustedKeyHoldsThroughLaterKeyExchanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
+		s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 		s.Config.RekeyThreshold = 64 << 10
 		b, _, err := connectWith(t, "", s, nil, "yes")
 		if err != nil {

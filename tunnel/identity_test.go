@@ -39,7 +39,7 @@ func newEditable(t *testing.T, servers ...string) *editable {
 	for _, name := range servers {
 		e.servers[name] = sshtest.NewServer(t, sshtest.AcceptKey(public))
 	}
-	e.bench = newBench(t, e.servers, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+	e.bench = newBenchOf(t, e.servers, withKeys(path))
 	unedited := e.resolve
 	e.resolve = func(ctx context.Context, destination string) (sshconfig.Settings, error) {
 		s, err := unedited(ctx, destination)
@@ -67,10 +67,7 @@ func (e *editable) ran(server string) []string {
 	return slices.DeleteFunc(ran, func(c string) bool { return c == "hostname" })
 }
 
-func (e *editable) dials(server string) int {
-	n, _, _ := e.servers[server].Counts()
-	return n
-}
+func (e *editable) dials(server string) int { return e.servers[server].Dials() }
 
 func TestANameThatWasPointedElsewhereIsNotSharedByItsOldAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -79,13 +76,11 @@ func TestANameThatWasPointedElsewhereIsNotSharedByItsOldAccount(t *testing.T) {
 		e.point("cluster", sshconfig.Settings{Hostname: "one"})
 		e.serve(t)
 		work, cluster := e.Host("work"), e.Host("cluster")
-		work.Up()
-		mustConnect(t, work)
+		mustUp(t, work)
 		work.Down()
 		synctest.Wait()
 		e.point("work", sshconfig.Settings{Hostname: "two"})
-		cluster.Up()
-		mustConnect(t, cluster)
+		mustUp(t, cluster)
 		if _, err := cluster.Run(t.Context(), "cat", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -105,10 +100,8 @@ func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t
 				e.memory.SetSilent("work", true)
 				e.serve(t)
 				work, cluster := e.Host("work"), e.Host("cluster")
-				work.Up()
-				mustConnect(t, work)
-				cluster.Up()
-				mustConnect(t, cluster)
+				mustUp(t, work)
+				mustUp(t, cluster)
 				if ownerDown {
 					work.Down()
 				}
@@ -152,13 +145,10 @@ func TestOneAddressBehindTwoGatesIsNotOneConnection(t *testing.T) {
 		e.serve(t)
 		for _, name := range []string{"a", "b", "c"} {
 			h := e.Host(name)
-			h.Up()
-			mustConnect(t, h)
+			mustUp(t, h)
 		}
 		for server, want := range map[string]int{"gate1": 1, "gate2": 1, "inner1": 1, "inner2": 1} {
-			if _, logins, _ := e.servers[server].Counts(); logins != want {
-				t.Errorf("%d logins on %s, want %d", logins, server, want)
-			}
+			e.servers[server].WantLogins(t, want)
 		}
 	})
 }
@@ -177,10 +167,7 @@ func TestAReloadLeavesALiveConnectionAndSaysThatItsSettingsChanged(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
 		e.point("work", sshconfig.Settings{Hostname: "one"})
-		e.serve(t)
-		h := e.Host("work")
-		h.Up()
-		mustConnect(t, h)
+		h := e.up(t, "work")
 		e.Reload("")
 		synctest.Wait()
 		if w := h.Status().Outdated; w != "" {
@@ -207,8 +194,7 @@ func TestAReloadLeavesALiveConnectionAndSaysThatItsSettingsChanged(t *testing.T)
 		if w := h.Status().Outdated; w != "" {
 			t.Errorf("not connected, and it says %q", w)
 		}
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		if st := h.Status(); h.Account() != "alice@two:22" || st.Outdated != "" {
 			t.Errorf("after the next login: %q %+v", h.Account(), st)
 		}
@@ -219,10 +205,7 @@ func TestALogoutIsNotOvertakenByTheLoginThatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
 		e.point("work", sshconfig.Settings{Hostname: "one"})
-		e.serve(t)
-		h := e.Host("work")
-		h.Up()
-		mustConnect(t, h)
+		h := e.up(t, "work")
 		e.point("work", sshconfig.Settings{Hostname: "two"})
 		h.Down()
 		h.Up()
@@ -242,8 +225,7 @@ func TestALogoutOfASharedConnectionIsOverOnceLoggedInAgain(t *testing.T) {
 		e.serve(t)
 		work, cluster := e.Host("work"), e.Host("cluster")
 		for _, h := range []*Host{work, cluster} {
-			h.Up()
-			mustConnect(t, h)
+			mustUp(t, h)
 		}
 		cluster.Down()
 		cluster.Up()
@@ -311,10 +293,7 @@ func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one", "two")
 		e.point("work", sshconfig.Settings{Hostname: "one"})
-		e.serve(t)
-		h := e.Host("work")
-		h.Up()
-		mustConnect(t, h)
+		h := e.up(t, "work")
 		time.Sleep(time.Hour)
 		e.point("work", sshconfig.Settings{Hostname: "two"})
 		e.servers["one"].Drop()
@@ -323,8 +302,7 @@ func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T)
 		if st := h.Status(); st.State != api.HostNeedsLogin || e.dials("two") != 0 {
 			t.Errorf("%d dials; %+v", e.dials("two"), st)
 		}
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		for _, back := range []string{"one", "two"} { // both are known by now
 			time.Sleep(time.Hour)
 			e.point("work", sshconfig.Settings{Hostname: back})
@@ -350,8 +328,7 @@ func TestANodeIsReachedAsTheUserOfTheLiveLogin(t *testing.T) {
 		if s, err := node.settings(t.Context()); err != nil || s.Destination != "nc1" {
 			t.Errorf("before the login: %q, %v", s.Destination, err)
 		}
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		if s, err := node.settings(t.Context()); err != nil || s.Destination != "alice@nc1" || !slices.Equal(s.ProxyJump, []string{"work"}) {
 			t.Errorf("after it: %q through %q, %v", s.Destination, s.ProxyJump, err)
 		}
@@ -400,7 +377,7 @@ func twoGates(t *testing.T) *editable {
 	e := newEditable(t, "gate1", "gate2", "inner1", "inner2")
 	for gate, inner := range map[string]string{"gate1": "inner1", "gate2": "inner2"} {
 		e.servers[gate].Inner = map[string]*sshtest.Server{"inner": e.servers[inner]}
-		if err := addLine(e.known(t), "inner "+authorized(e.servers[inner].Key.PublicKey())); err != nil {
+		if err := addLine(e.known(t), "inner "+sshtest.Authorized(e.servers[inner].Key.PublicKey())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -411,16 +388,12 @@ func TestACommandForOneClusterIsNotRunBehindAnotherGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := twoGates(t)
 		e.point("work", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate1"}})
-		e.serve(t)
-		work := e.Host("work")
-		work.Up()
-		mustConnect(t, work)
+		work := e.up(t, "work")
 		account := work.Account() // what a session remembers of its job's host
 		time.Sleep(time.Hour)
 		e.point("work", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate2"}})
 		gate := e.Host("gate2")
-		gate.Up()
-		mustConnect(t, gate)
+		mustUp(t, gate)
 		time.Sleep(time.Hour)
 		e.servers["inner1"].Drop()
 		e.servers["gate1"].Drop()
@@ -429,8 +402,7 @@ func TestACommandForOneClusterIsNotRunBehindAnotherGate(t *testing.T) {
 		if st := work.Status(); st.State != api.HostNeedsLogin || e.dials("inner2") != 0 {
 			t.Errorf("nobody asked for a login behind the other gate: %+v", st)
 		}
-		work.Up() // now somebody does
-		mustConnect(t, work)
+		mustUp(t, work)                                 // now somebody does
 		for _, account := range []string{account, ""} { // no account is none of this host
 			if _, err := work.RunAs(t.Context(), account, "scancel 4711", nil); !errors.Is(err, ErrOtherAccount) {
 				t.Errorf("scancel as %q: %v", account, err)
@@ -458,14 +430,10 @@ func TestASavedPasswordIsNotSentBehindAnotherGate(t *testing.T) {
 		e.person.keep = api.KeepKeyring
 		e.point("one", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate1"}})
 		e.point("two", sshconfig.Settings{Hostname: "inner", ProxyJump: []string{"gate2"}})
-		e.serve(t)
-		one := e.Host("one")
-		one.Up()
-		mustConnect(t, one)
+		one := e.up(t, "one")
 		one.Down()
 		synctest.Wait()
-		one.Up() // by the saved password
-		mustConnect(t, one)
+		mustUp(t, one) // by the saved password
 		e.Host("two").Up()
 		synctest.Wait()
 		if want := []string{"of one", "of one"}; !slices.Equal(got["inner1"], want) || len(got["inner2"]) > 0 {
@@ -483,15 +451,15 @@ func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
 	}{
 		"known": {func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey) {
 			s.StrictHostKeyChecking, s.UserKnownHosts = "yes", []string{filepath.Join(dir, "known")}
-			write(t, s.UserKnownHosts[0], "one "+authorized(shown)+"\n")
+			write(t, s.UserKnownHosts[0], "one "+sshtest.Authorized(shown)+"\n")
 		}, 1, ""},
 		"another is pinned": {func(t *testing.T, s *sshconfig.Settings, _ ssh.PublicKey) {
 			s.StrictHostKeyChecking, s.UserKnownHosts = "yes", []string{filepath.Join(dir, "pinned")}
-			write(t, s.UserKnownHosts[0], "one "+authorized(sshtest.NewSigner(t).PublicKey())+"\n")
+			write(t, s.UserKnownHosts[0], "one "+sshtest.Authorized(sshtest.NewSigner(t).PublicKey())+"\n")
 		}, 1, "has changed"},
 		"revoked": {func(t *testing.T, s *sshconfig.Settings, shown ssh.PublicKey) {
 			s.StrictHostKeyChecking, s.UserKnownHosts, s.RevokedHostKeys = "no", nil, filepath.Join(dir, "revoked")
-			write(t, s.RevokedHostKeys, authorized(shown)+"\n")
+			write(t, s.RevokedHostKeys, sshtest.Authorized(shown)+"\n")
 		}, 1, "is revoked"},
 		"unknown, and somebody can be asked": {func(_ *testing.T, s *sshconfig.Settings, _ ssh.PublicKey) {
 			s.StrictHostKeyChecking, s.UserKnownHosts = "ask", []string{filepath.Join(dir, "none")}
@@ -515,16 +483,13 @@ func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
 				}
 				e.serve(t)
 				loose, strict := e.Host("loose"), e.Host("strict")
-				loose.Up()
-				mustConnect(t, loose)
+				mustUp(t, loose)
 				strict.Up()
 				err := strict.Await(t.Context())
 				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("strict: %v", err)
 				}
-				if _, logins, _ := e.servers["one"].Counts(); logins != tt.logins {
-					t.Errorf("%d logins, want %d", logins, tt.logins)
-				}
+				e.servers["one"].WantLogins(t, tt.logins)
 			})
 		})
 	}

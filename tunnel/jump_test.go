@@ -3,14 +3,10 @@ package tunnel
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -18,7 +14,7 @@ import (
 )
 
 // chain is a bench where "inner" is reached through "outer" and "middle".
-func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)) (*bench, map[string]*sshtest.Server) {
+func chain(t *testing.T, jump map[string][]string, outer sshtest.Login) (*bench, map[string]*sshtest.Server) {
 	t.Helper()
 	path, public := sshtest.NewKeyFile(t)
 	servers := map[string]*sshtest.Server{}
@@ -31,17 +27,11 @@ func chain(t *testing.T, jump map[string][]string, outer func(*ssh.ServerConfig)
 	}
 	servers["outer"].Inner = map[string]*sshtest.Server{"middle": servers["middle"], "inner": servers["inner"]}
 	servers["middle"].Inner = map[string]*sshtest.Server{"inner": servers["inner"]}
-	b := newBench(t, servers, func(s *sshconfig.Settings) {
+	b := newBenchOf(t, servers, func(s *sshconfig.Settings) {
 		s.IdentityFiles = []string{path}
 		s.ProxyJump = jump[s.Alias]
 	})
-	direct := b.network.Dial
-	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-		if !strings.HasPrefix(address, "outer:") {
-			return nil, errors.New("no route to host")
-		}
-		return direct(ctx, d, network, address)
-	}
+	b.network.Dial = sshtest.Dial(map[string]*sshtest.Server{"outer": servers["outer"]})
 	return b, servers
 }
 
@@ -53,28 +43,15 @@ func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
 		if hop := b.Host("outer,middle"); hop != b.jumpHost([]string{"outer", "middle"}) {
 			t.Errorf("a person who is asked to log in to %q comes to another host", hop.name)
 		}
-		inner.Up()
-		mustConnect(t, inner)
-		middle.Up()
-		mustConnect(t, middle)
+		mustUp(t, inner)
+		mustUp(t, middle)
 		if got := strings.Join(inner.Status().Via, " "); got != "outer middle" {
 			t.Errorf("via %q", got)
 		}
-		for name, s := range servers {
-			if _, logins, _ := s.Counts(); logins != 1 {
-				t.Errorf("%d logins on %s", logins, name)
-			}
+		for _, s := range servers {
+			s.WantLogins(t, 1)
 		}
-		c, err := inner.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(c, "ping")
-		got := make([]byte, 4)
-		if _, err := io.ReadFull(c, got); err != nil || string(got) != "ping" {
-			t.Errorf("through the chain: %q %v", got, err)
-		}
-		_ = c.Close()
+		sshtest.EchoThrough(t, inner)
 
 		inner.Down()
 		middle.Down()
@@ -116,10 +93,7 @@ func TestALogoutFromAHopSaysWhoGoesThroughIt(t *testing.T) {
 func TestALostHopTakesItsUsersAlongAndAllComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
-		b.serve(t)
-		h := b.Host("inner")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "inner")
 		time.Sleep(time.Hour)
 		servers["outer"].Drop()
 		synctest.Wait()
@@ -133,10 +107,7 @@ func TestALostHopTakesItsUsersAlongAndAllComeBack(t *testing.T) {
 func TestAHalfOpenHopIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
-		b.serve(t)
-		h := b.Host("inner")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "inner")
 		time.Sleep(time.Hour)
 		servers["outer"].Pause(true)
 		start := time.Now()
@@ -150,7 +121,7 @@ func TestAHalfOpenHopIsFound(t *testing.T) {
 
 func TestAHopThatNeedsAPersonSaysSoAtItsUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, acceptPassword("right"))
+		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, sshtest.AcceptPassword("right"))
 		b.memory.SetSilent("inner", true)
 		b.serve(t)
 		h := b.Host("inner")
@@ -159,12 +130,11 @@ func TestAHopThatNeedsAPersonSaysSoAtItsUsers(t *testing.T) {
 		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "outer") || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
-		if dials, _, _ := servers["outer"].Counts(); dials != 0 {
+		if dials := servers["outer"].Dials(); dials != 0 {
 			t.Errorf("%d dials", dials)
 		}
 		b.person.answers = []string{"right"}
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 	})
 }
 
@@ -190,9 +160,7 @@ func TestTwoNamesOfOneAccountShareOneLogin(t *testing.T) {
 		two.Up()
 		mustConnect(t, one)
 		mustConnect(t, two)
-		if _, logins, _ := s.Counts(); logins != 1 {
-			t.Errorf("%d logins", logins)
-		}
+		s.WantLogins(t, 1)
 		one.Down()
 		synctest.Wait()
 		if r, err := two.Run(t.Context(), "cat", []byte("x")); err != nil || string(r.Stdout) != "x" {

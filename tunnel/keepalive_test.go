@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
@@ -19,9 +17,8 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
 		ca := sshtest.NewSigner(t)
-		writeCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
-		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
+		sshtest.WriteCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
+		s := sshtest.NewServer(t, sshtest.AcceptCertificates(ca.PublicKey()))
 		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} })
 		if err != nil {
 			t.Fatal(err)

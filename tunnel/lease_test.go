@@ -1,12 +1,9 @@
 package tunnel
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -17,18 +14,8 @@ import (
 func nodeBehind(t *testing.T) (b *bench, node *Host, server *sshtest.Server) {
 	t.Helper()
 	b, servers := chain(t, nil, nil)
-	b.serve(t)
-	outer := b.Host("outer")
-	outer.Up()
-	mustConnect(t, outer)
+	b.up(t, "outer")
 	return b, b.Behind("outer", "inner"), servers["inner"]
-}
-
-// letNobodyIn is what a node does after the job's end.
-func letNobodyIn(s *sshtest.Server) {
-	s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
-		return nil, errors.New("you have no active jobs on this node")
-	}
 }
 
 func TestANodeConnectionEndsAMinuteAfterItsLastUser(t *testing.T) {
@@ -57,9 +44,7 @@ func TestANodeConnectionEndsAMinuteAfterItsLastUser(t *testing.T) {
 		if got := node.Status().State; got != api.HostDown {
 			t.Errorf("a minute after its last use it is %s", got)
 		}
-		if _, logins, _ := server.Counts(); logins != 1 {
-			t.Errorf("%d logins on the node", logins)
-		}
+		server.WantLogins(t, 1)
 		b.Host("outer").Down() // which nothing goes through any more
 		synctest.Wait()
 		if got := b.Host("outer").Status().State; got != api.HostDown {
@@ -86,9 +71,7 @@ func TestALogoutEndsTheConnectionsToNodesToo(t *testing.T) {
 			}
 			release()
 			time.Sleep(time.Hour)
-			if _, logins, _ := server.Counts(); logins != 1 {
-				t.Errorf("in use %v: %d logins on the node", inUse, logins)
-			}
+			server.WantLogins(t, 1)
 			b.Host("outer").Up()
 			mustConnect(t, b.Host("outer"))
 			defer node.Lease(true, "")()
@@ -110,7 +93,7 @@ func TestALeaseGetsNoConnectionThatIsAboutToEnd(t *testing.T) {
 			release()
 			time.Sleep(node.pool.o.Limits.NodeIdle)
 		}
-		if _, logins, _ := server.Counts(); logins == 1 {
+		if logins := server.Logins(); logins == 1 {
 			t.Error("it never ended")
 		}
 	})
@@ -145,7 +128,7 @@ func TestANodeIsNeverLoggedInToAgainByItself(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				b.NetworkChanged()
 			}
-			if _, logins, _ := server.Counts(); logins != 1 || node.Status().State != api.HostDown {
+			if logins := server.Logins(); logins != 1 || node.Status().State != api.HostDown {
 				t.Errorf("in use %v: %d logins, %+v", inUse, logins, node.Status())
 			}
 			release()
@@ -160,7 +143,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 		b, node, server := nodeBehind(t)
 		b.memory.SetSilent("outer,inner", true)
 		accept := server.Config.PublicKeyCallback
-		letNobodyIn(server)
+		server.LetNobodyIn()
 		for range 10 { // an rsync in a loop
 			release := node.Lease(false, "")
 			if err := node.Await(t.Context()); codeOf(err) != api.CodeAuth {
@@ -169,9 +152,7 @@ func TestARefusedLoginOnANodeIsNotRepeatedForAProgram(t *testing.T) {
 			release()
 			time.Sleep(10 * time.Minute)
 		}
-		if _, logins, _ := server.Counts(); logins != 1 {
-			t.Errorf("%d logins", logins)
-		}
+		server.WantLogins(t, 1)
 		b.Host("outer").Down()
 		synctest.Wait()
 		if got := b.Host("outer").Status().State; got != api.HostDown {
@@ -193,13 +174,12 @@ func sharedNode(t *testing.T) (e *editable, nodes [2]*Host, release [2]func()) {
 	for i, name := range []string{"work", "cluster"} {
 		e.point(name, sshconfig.Settings{Hostname: "one"})
 		login := e.Host(name)
-		login.Up()
-		mustConnect(t, login)
+		mustUp(t, login)
 		nodes[i] = e.Behind(name, "n1")
 		release[i] = nodes[i].Lease(true, "")
 		mustConnect(t, nodes[i])
 	}
-	if _, logins, _ := e.servers["n1"].Counts(); logins != 1 {
+	if logins := e.servers["n1"].Logins(); logins != 1 {
 		t.Fatalf("%d logins on the node", logins)
 	}
 	return e, nodes, release

@@ -35,7 +35,7 @@ func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshtest.Ser
 	t.Helper()
 	path, public := sshtest.NewKeyFile(t)
 	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	return newBench(t, map[string]*sshtest.Server{"login": s}, func(x *sshconfig.Settings) {
+	return newBench(t, s, func(x *sshconfig.Settings) {
 		x.IdentityFiles = []string{path}
 		set(x)
 	}), s
@@ -54,7 +54,7 @@ func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			b.NetworkChanged()
 		}
-		if dials, _, _ := s.Counts(); dials < 2 || dials > 7 {
+		if dials := s.Dials(); dials < 2 || dials > 7 {
 			t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
 		}
 	})
@@ -70,10 +70,7 @@ func TestASiteWithOneSessionGetsOneCommandAtATime(t *testing.T) {
 			running.Add(-1)
 			return 0
 		}}
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {

@@ -1,10 +1,8 @@
 package tunnel
 
 import (
-	"crypto/rand"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -21,21 +18,10 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-func acceptPassword(password string) func(*ssh.ServerConfig) {
-	return func(c *ssh.ServerConfig) {
-		c.PasswordCallback = func(_ ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
-			if string(given) == password {
-				return nil, nil
-			}
-			return nil, errors.New("wrong password")
-		}
-	}
-}
-
 // logIn is a bench with one host "login", up and awaited.
 func logIn(t *testing.T, s *sshtest.Server, set func(*sshconfig.Settings), answers ...string) (*bench, *Host, error) {
 	t.Helper()
-	b := newBench(t, map[string]*sshtest.Server{"login": s}, set)
+	b := newBench(t, s, set)
 	b.person.answers = answers
 	b.serve(t)
 	h := b.Host("login")
@@ -45,7 +31,7 @@ func logIn(t *testing.T, s *sshtest.Server, set func(*sshconfig.Settings), answe
 
 func TestAPasswordMayBeMistypedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, h, err := logIn(t, sshtest.NewServer(t, acceptPassword("right")), nil, "wrong", "wrong", "right")
+		b, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptPassword("right")), nil, "wrong", "wrong", "right")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +49,7 @@ func TestAPasswordMayBeMistypedTwice(t *testing.T) {
 func TestAPersonIsAskedAsOftenAsTheSettingsSay(t *testing.T) {
 	for prompts, want := range map[int]int{0: 1, 1: 1, 2: 2, 5: 5} { // ssh refuses 0
 		synctest.Test(t, func(t *testing.T) {
-			s := sshtest.NewServer(t, acceptPassword("right"))
+			s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 			b, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.NumberOfPasswordPrompts = prompts }, "1", "2", "3", "4", "5", "6")
 			if asked := len(b.person.questions()); asked != want || codeOf(err) != api.CodeAuth {
 				t.Errorf("NumberOfPasswordPrompts %d: asked %d times, %v", prompts, asked, err)
@@ -75,11 +61,8 @@ func TestAPersonIsAskedAsOftenAsTheSettingsSay(t *testing.T) {
 func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, _ := sshtest.NewKeyFile(t)
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-			sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())(c)
-			acceptPassword("right")(c)
-		})
-		_, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} }, "a", "b", "c", "d")
+		s := sshtest.NewServer(t, sshtest.AcceptKey(), sshtest.AcceptPassword("right"))
+		_, h, err := logIn(t, s, withKeys(path), "a", "b", "c", "d")
 		if codeOf(err) != api.CodeAuth {
 			t.Fatalf("Await: %v", err)
 		}
@@ -89,7 +72,7 @@ func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 			}
 		}
 		time.Sleep(24 * time.Hour)
-		if _, logins, _ := s.Counts(); logins != 1 || h.Status().State != api.HostBlocked {
+		if logins := s.Logins(); logins != 1 || h.Status().State != api.HostBlocked {
 			t.Errorf("%d logins, %+v", logins, h.Status())
 		}
 	})
@@ -97,8 +80,8 @@ func TestARefusedLoginSaysWhatWasTriedAndStops(t *testing.T) {
 
 func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, acceptPassword("right"))
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
+		b := newBench(t, s, nil)
 		b.person.hang = true
 		b.serve(t)
 		h := b.Host("login")
@@ -116,7 +99,7 @@ func TestAPersonsSilenceEndsInNeedsLogin(t *testing.T) {
 
 func TestNobodyThereIsNeedsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, h, err := logIn(t, sshtest.NewServer(t, acceptPassword("right")), nil)
+		_, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptPassword("right")), nil)
 		if codeOf(err) != api.CodeNeedsPerson || !errors.Is(err, failure.ErrNobody) || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
 		}
@@ -128,7 +111,7 @@ func TestAPassphraseIsAskedOnceAndOnlyForAKeyTheHostWants(t *testing.T) {
 		path, public := lockedKey(t, "locked")
 		unwanted, _ := lockedKey(t, "locked2")
 		s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-		b, h, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{unwanted, path} }, "wrong", "open sesame")
+		b, h, err := logIn(t, s, withKeys(unwanted, path), "wrong", "open sesame")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +157,7 @@ func TestALoginWithAPuttyKeyTellsHowToConvertIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "id.ppk")
 		write(t, path, "PuTTY-User-Key-File-3: ssh-ed25519\r\n")
-		_, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		_, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptKey()), withKeys(path))
 		told := strings.Join(h.Status().Warnings, "\n")
 		if err == nil || !strings.Contains(told, `puttygen "`+path+`" -O private-openssh -o "`+strings.TrimSuffix(path, ".ppk")+`"`) {
 			t.Errorf("told %q, %v", told, err)
@@ -186,9 +169,8 @@ func TestACertificateGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
 		ca := sshtest.NewSigner(t)
-		writeCertificate(t, path+"-cert.pub", ca, public, time.Hour)
-		checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, ca.PublicKey()) }}
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.PublicKeyCallback = checker.Authenticate })
+		sshtest.WriteCertificate(t, path+"-cert.pub", ca, public, time.Hour)
+		s := sshtest.NewServer(t, sshtest.AcceptCertificates(ca.PublicKey()))
 		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.User, s.IdentityFiles = "alice", []string{path} }); err != nil {
 			t.Fatal(err)
 		}
@@ -198,9 +180,9 @@ func TestACertificateGoesFirst(t *testing.T) {
 func TestAnExpiredCertificateIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
-		writeCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, time.Hour)
+		sshtest.WriteCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, time.Hour)
 		time.Sleep(2 * time.Hour)
-		_, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptKey(public)), func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		_, h, err := logIn(t, sshtest.NewServer(t, sshtest.AcceptKey(public)), withKeys(path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,28 +192,14 @@ func TestAnExpiredCertificateIsNamed(t *testing.T) {
 	})
 }
 
-func writeCertificate(t *testing.T, path string, ca ssh.Signer, key ssh.PublicKey, valid time.Duration) {
-	t.Helper()
-	cert := &ssh.Certificate{
-		Key: key, CertType: ssh.UserCert, ValidPrincipals: []string{"alice"},
-		ValidAfter: uint64(time.Now().Add(-time.Minute).Unix()), ValidBefore: uint64(time.Now().Add(valid).Unix()),
-	}
-	if err := cert.SignCert(rand.Reader, ca); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, ssh.MarshalAuthorizedKey(cert), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 	if os.Getenv("OS") == "Windows_NT" {
 		t.Skip("needs unix sockets")
 	}
-	ring, public := ringOf(t)
-	first := serveAgent(t, ring)
+	ring, public := sshtest.NewKeyring(t)
+	first := sshtest.ServeAgent(t, ring)
 	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityAgent = "" })
+	b := newBench(t, s, func(s *sshconfig.Settings) { s.IdentityAgent = "" })
 	socket := first
 	b.o.Env = func() api.Env { return api.Env{"SSH_AUTH_SOCK": socket} }
 	b.serve(t)
@@ -241,7 +209,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Down()
-	second := serveAgent(t, ring)
+	second := sshtest.ServeAgent(t, ring)
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
 	}
@@ -252,59 +220,12 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 	}
 }
 
-func serveAgent(t *testing.T, a agent.Agent) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", dir+"/s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = agent.ServeAgent(a, c)
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-done
-		_ = os.RemoveAll(dir)
-	})
-	return dir + "/s"
-}
-
 func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
-	ring := agent.NewKeyring()
-	for range 3 {
-		path, _ := sshtest.NewKeyFile(t)
-		raw, _ := os.ReadFile(path)
-		key, _ := ssh.ParseRawPrivateKey(raw)
-		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ring, _ := sshtest.NewKeyring(t)
 	path, public := sshtest.NewKeyFile(t)
 	var offered int
-	s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-		c.PublicKeyCallback = func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
-			offered++
-			if !sshconfig.SameKey(k, public) {
-				return nil, errors.New("no")
-			}
-			return nil, nil
-		}
-	})
-	socket := serveAgent(t, ring)
+	s := sshtest.NewServer(t, sshtest.AcceptKey(public), sshtest.EachKey(func(ssh.PublicKey) { offered++ }))
+	socket := sshtest.ServeAgent(t, ring)
 	_, _, err := logIn(t, s, func(s *sshconfig.Settings) {
 		s.IdentityAgent, s.IdentitiesOnly, s.IdentityFiles = socket, true, []string{path}
 	})
@@ -316,10 +237,7 @@ func TestIdentitiesOnlyLeavesOtherAgentKeysOut(t *testing.T) {
 func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-			sshtest.AcceptKey(public)(c)
-			acceptPassword("right")(c)
-		})
+		s := sshtest.NewServer(t, sshtest.AcceptKey(public), sshtest.AcceptPassword("right"))
 		_, h, err := logIn(t, s, func(s *sshconfig.Settings) {
 			s.IdentityFiles = []string{path}
 			s.PreferredAuthentications = []string{"password", "publickey"}
@@ -333,13 +251,11 @@ func TestPreferredAuthenticationsAreFollowed(t *testing.T) {
 func TestAPushNobodyConfirmsIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pushes := 0
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-				pushes++
-				_, _ = ask("", "Pushed a login request to your device...", nil, nil)
-				return nil, errors.New("not confirmed")
-			}
-		})
+		s := sshtest.NewServer(t, sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+			pushes++
+			_, _ = ask("", "Pushed a login request to your device...", nil, nil)
+			return errors.New("not confirmed")
+		}))
 		_, _, err := logIn(t, s, nil, "yes")
 		if codeOf(err) != api.CodeAuth || pushes != 1 {
 			t.Errorf("%d pushes: %v", pushes, err)
@@ -349,18 +265,16 @@ func TestAPushNobodyConfirmsIsSentOnce(t *testing.T) {
 
 // pushing sends a push to a phone, after a question or at once, that is confirmed after a
 // time.
-func pushing(question string, after time.Duration) func(*ssh.ServerConfig) {
-	return func(c *ssh.ServerConfig) {
-		c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-			if question != "" {
-				if _, err := ask("", "", []string{question}, []bool{true}); err != nil {
-					return nil, err
-				}
+func pushing(question string, after time.Duration) sshtest.Login {
+	return sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+		if question != "" {
+			if _, err := ask("", "", []string{question}, []bool{true}); err != nil {
+				return err
 			}
-			time.Sleep(after)
-			return nil, nil
 		}
-	}
+		time.Sleep(after)
+		return nil
+	})
 }
 
 func TestAPushMayBeConfirmedUntilTheServerGivesUp(t *testing.T) {
@@ -399,19 +313,13 @@ func TestTheEndOfLoginGraceTimeIsNoRefusal(t *testing.T) {
 func TestAHostTooSlowForItsLoginGraceTimeIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-			sshtest.AcceptKey(public)(c)
-			accept := c.PublicKeyCallback
-			c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
-				time.Sleep(25 * time.Second)
-				return accept(m, k)
-			}
+		s := sshtest.NewServer(t, sshtest.AcceptKey(public), acceptLate(25*time.Second), func(c *ssh.ServerConfig) {
 			c.VerifiedPublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey, *ssh.Permissions, string) (*ssh.Permissions, error) {
 				time.Sleep(time.Hour)
 				return nil, nil
 			}
 		})
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+		b := newBench(t, s, withKeys(path))
 		b.memory.SetSilent("login", true)
 		b.serve(t)
 		h := b.Host("login")
@@ -462,7 +370,7 @@ func TestAKeyMayWaitForATouch(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-			b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} })
+			b := newBench(t, s, withKeys(path))
 			b.keys.Put(path, info.ModTime(), slowSigner{signer.(ssh.AlgorithmSigner), takes})
 			b.memory.SetSilent("login", true)
 			time.AfterFunc(tt.grace, s.Drop)

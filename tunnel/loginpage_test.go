@@ -80,15 +80,7 @@ func TestNothingButAnHTTPSPageOfANamedHostMayBeOpened(t *testing.T) {
 }
 
 // device is a server that asks for Enter after a page was opened.
-func device(c *ssh.ServerConfig) {
-	c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-		answers, err := ask("", "", []string{"Authenticate at\n" + deviceLink + "\nand press ENTER. "}, []bool{false})
-		if err == nil && (len(answers) != 1 || answers[0] != "") {
-			err = errors.New("something was typed")
-		}
-		return nil, err
-	}
-}
+var device = sshtest.AskForEnter("Authenticate at\n" + deviceLink + "\nand press ENTER. ")
 
 func TestADeviceLoginShowsItsPageAndSendsEnter(t *testing.T) {
 	for name, x := range map[string]struct {
@@ -100,9 +92,8 @@ func TestADeviceLoginShowsItsPageAndSendsEnter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, device)}, func(s *sshconfig.Settings) { s.LoginPages = x.pages })
-				c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
-				b.o.Prompter = c
+				b := newBench(t, sshtest.NewServer(t, device), func(s *sshconfig.Settings) { s.LoginPages = x.pages })
+				c := b.askClients()
 				b.serve(t)
 				h := b.Host("login")
 				h.Up()
@@ -135,8 +126,7 @@ func TestAJumpHostMayOpenThePageOfTheSiteBehindIt(t *testing.T) {
 			}
 			return s, err
 		}
-		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
-		b.o.Prompter = c
+		c := b.askClients()
 		b.serve(t)
 		b.Host("inner").Up()
 		if p := <-c.asked; p.Host != "outer" || p.LoginPage != deviceLink {
@@ -148,22 +138,19 @@ func TestAJumpHostMayOpenThePageOfTheSiteBehindIt(t *testing.T) {
 }
 
 // waiting is a server that sends a text without a question, and waits for done.
-func waiting(text string, done <-chan struct{}) func(*ssh.ServerConfig) {
-	return func(c *ssh.ServerConfig) {
-		c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-			_, err := ask("", text, nil, nil)
-			<-done
-			return nil, err
-		}
-	}
+func waiting(text string, done <-chan struct{}) sshtest.Login {
+	return sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+		_, err := ask("", text, nil, nil)
+		<-done
+		return err
+	})
 }
 
 func TestAServerThatWaitsForAPageAsksForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
-		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, waiting("Log in at "+deviceLink, done))}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
-		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
-		b.o.Prompter = c
+		b := newBench(t, sshtest.NewServer(t, waiting("Log in at "+deviceLink, done)), func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
+		c := b.askClients()
 		b.serve(t)
 		h := b.Host("login")
 		h.Up()
@@ -184,9 +171,8 @@ func TestWhoeverDeclinesThePageStopsTheLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		defer close(done)
-		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, waiting("Log in at "+deviceLink, done))}, nil)
-		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
-		b.o.Prompter = c
+		b := newBench(t, sshtest.NewServer(t, waiting("Log in at "+deviceLink, done)), nil)
+		c := b.askClients()
 		b.serve(t)
 		h := b.Host("login")
 		h.Up()
@@ -200,10 +186,7 @@ func TestWhoeverDeclinesThePageStopsTheLogin(t *testing.T) {
 
 func TestALinkInABannerComesWithTheNextQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-			acceptPassword("right")(c)
-			c.BannerCallback = func(ssh.ConnMetadata) string { return "By logging in you accept https://www.example.org/terms\n" }
-		})
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"), sshtest.Banner("By logging in you accept https://www.example.org/terms\n"))
 		b, _, err := logIn(t, s, nil, "wrong", "right")
 		if err != nil {
 			t.Fatal(err)
@@ -223,17 +206,8 @@ func TestAPageThatALoginWithoutAPersonWaitsForIsNeedsLogin(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
 		done := make(chan struct{})
 		defer close(done)
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-			c.BannerCallback = func(ssh.ConnMetadata) string { return "Confirm this login at " + deviceLink }
-			accept := sshtest.AcceptKey(public)
-			accept(c)
-			keys := c.PublicKeyCallback
-			c.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
-				<-done
-				return keys(m, k)
-			}
-		})
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) {
+		s := sshtest.NewServer(t, sshtest.Banner("Confirm this login at "+deviceLink), sshtest.AcceptKey(public), sshtest.EachKey(func(ssh.PublicKey) { <-done }))
+		b := newBench(t, s, func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.LoginPages = []string{path}, []string{"iam.example.org"}
 		})
 		b.memory.SetSilent("login", true)
@@ -256,27 +230,22 @@ func (decliner) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) 
 
 func TestADeviceCodeIsForThePersonAlone(t *testing.T) {
 	const code = "WDJB-MJHT"
-	refuse := func(instruction string, questions ...string) func(*ssh.ServerConfig) {
-		return func(c *ssh.ServerConfig) {
-			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-				_, _ = ask("", instruction, questions, make([]bool, len(questions)))
-				time.Sleep(time.Second)
-				return nil, errors.New("not used")
-			}
-		}
+	refuse := func(instruction string, questions ...string) []sshtest.Login {
+		return []sshtest.Login{sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+			_, _ = ask("", instruction, questions, make([]bool, len(questions)))
+			time.Sleep(time.Second)
+			return errors.New("not used")
+		})}
 	}
-	for name, configure := range map[string]func(*ssh.ServerConfig){
+	for name, logins := range map[string][]sshtest.Login{
 		"a question": refuse("", "Enter "+code+" at example.org/device and press ENTER: "),
 		"a message":  refuse("Enter " + code + " at example.org/device"),
-		"a banner": func(c *ssh.ServerConfig) {
-			c.BannerCallback = func(ssh.ConnMetadata) string { return "Enter " + code + " at https://example.org/device\n" }
-			acceptPassword("right")(c)
-		},
+		"a banner":   {sshtest.Banner("Enter " + code + " at https://example.org/device\n"), sshtest.AcceptPassword("right")},
 	} {
 		for who, prompter := range map[string]Prompter{"nobody": &person{}, "someone who declines": decliner{}} {
 			t.Run(name+" to "+who, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, configure)}, nil)
+					b := newBench(t, sshtest.NewServer(t, logins...), nil)
 					var log bytes.Buffer
 					b.o.Prompter, b.o.Log = prompter, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 					b.serve(t)
@@ -304,21 +273,18 @@ func TestADeviceCodeIsForThePersonAlone(t *testing.T) {
 }
 
 func TestAServerCannotPileUpLinks(t *testing.T) {
-	flood := func(c *ssh.ServerConfig) {
-		c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-			for n := range 50 {
-				if _, err := ask("", fmt.Sprintf("https://iam.example.org/%d", n), nil, nil); err != nil {
-					return nil, err
-				}
+	flood := sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+		for n := range 50 {
+			if _, err := ask("", fmt.Sprintf("https://iam.example.org/%d", n), nil, nil); err != nil {
+				return err
 			}
-			_, err := ask("", "", []string{"Code: "}, []bool{false})
-			return nil, err
 		}
-	}
+		_, err := ask("", "", []string{"Code: "}, []bool{false})
+		return err
+	})
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, flood)}, func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
-		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
-		b.o.Prompter = c
+		b := newBench(t, sshtest.NewServer(t, flood), func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
+		c := b.askClients()
 		b.serve(t)
 		h := b.Host("login")
 		h.Up()
@@ -333,7 +299,7 @@ func TestAServerCannotPileUpLinks(t *testing.T) {
 
 func TestALinkThatALoginPrintedIsInNoMessage(t *testing.T) {
 	said := "Authenticate at " + deviceLink + "\r\n"
-	b := newBench(t, nil, nil)
+	b := newBenchOf(t, nil, nil)
 	at := attemptOf(b.Host("login"), func(a *attempt) {
 		a.ask.attended = true
 		a.loginAt = time.Now()

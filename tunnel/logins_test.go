@@ -47,11 +47,9 @@ func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
 			t.Errorf("%s: %s", st.State, st.Cause)
 		}
 		time.Sleep(44 * time.Second)
-		if _, logins, _ := s.Counts(); logins != 1 {
-			t.Errorf("%d logins within a minute", logins)
-		}
+		s.WantLogins(t, 1)
 		time.Sleep(2 * time.Second)
-		if _, logins, _ := s.Counts(); logins != 2 || b.Host("login").Status().State != api.HostUp {
+		if logins := s.Logins(); logins != 2 || b.Host("login").Status().State != api.HostUp {
 			t.Errorf("%d logins after a minute: %+v", logins, b.Host("login").Status())
 		}
 	})
@@ -66,10 +64,7 @@ func TestALoginIsRememberedBeforeTheServerCountsIt(t *testing.T) {
 			known = b.memory.Logins("login").Last
 			return accept(c, key)
 		}
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		b.up(t, "login")
 		if known.IsZero() {
 			t.Error("a crash during the login would have been followed by another login at once")
 		}
@@ -88,23 +83,18 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 		b = b.restarted(t) // after the first of two
 		b.Host("login").Want()
 		time.Sleep(time.Hour)
-		if _, logins, _ := s.Counts(); logins != 2 {
-			t.Errorf("%d refused logins, want 2", logins)
-		}
+		s.WantLogins(t, 2)
 		said := b.Host("login").Status().Cause
 		b = b.restarted(t)
 		h = b.Host("login")
 		h.Want()
 		day(b, s)
-		if _, logins, _ := s.Counts(); logins != 2 {
-			t.Errorf("%d refused logins after another restart, want 2", logins)
-		}
+		s.WantLogins(t, 2)
 		if st := h.Status(); st.State != api.HostBlocked || st.Code != api.CodeAuth || st.Cause != said || !strings.Contains(st.Hint, "tunctl login login") {
 			t.Errorf("before the restart: %s\nafter: %+v", said, st)
 		}
 		accept()
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		synctest.Wait() // it is saved a moment after the host is shown as connected
 		if l := b.memory.Logins("login"); l.Refusals != 0 || l.Why != "" {
 			t.Errorf("after a login: %+v", l)
@@ -131,8 +121,6 @@ func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
 		if st := h.Status(); st.State != api.HostBlocked || st.Code != api.CodeAuth || st.Cause != said {
 			t.Errorf("before the restart: %s\nafter: %+v", said, st)
 		}
-		if _, logins, _ := s.Counts(); logins != 1 {
-			t.Errorf("%d refused logins", logins)
-		}
+		s.WantLogins(t, 1)
 	})
 }

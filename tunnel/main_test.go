@@ -64,16 +64,6 @@ func needRealParts(t testing.TB) {
 	}
 }
 
-// missing ends a test that needs a program which is not here: with a skip, but in CI
-// and where all real parts were asked for with a failure.
-func missing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-		t.Fatal("needs " + what)
-	}
-	t.Skip("needs " + what)
-}
-
 // eventually polls until is returns true.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()

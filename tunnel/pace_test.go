@@ -83,10 +83,7 @@ func overSlowHost(t *testing.T, rate int, test func(t *testing.T, s *sshtest.Ser
 			return newSlowWire(c, rate), err
 		}
 		writes := countWrites(b)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		test(t, s, h, writes)
 	})
 }
@@ -202,10 +199,7 @@ func TestAPageOnANodeDoesNotWaitBehindADownload(t *testing.T) {
 			}
 			return newSlowWire(c, rate), nil
 		}
-		b.serve(t)
-		outer := b.Host("outer")
-		outer.Up()
-		mustConnect(t, outer)
+		outer := b.up(t, "outer")
 		hop := outer.Link().Hop([]string{"inner"})
 		defer hop.Close()
 		got := flood(t, hop.OpenChannel)

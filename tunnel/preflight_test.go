@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
@@ -48,17 +46,12 @@ func serveEach(t *testing.T, l net.Listener, serve func(net.Conn)) {
 }
 
 func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
-	server := sshtest.NewServer(t, func(c *ssh.ServerConfig) { c.NoClientAuth = true })
-	sshPort := answerOn(t, func(c net.Conn) {
-		if sc, _, _, err := ssh.NewServerConn(c, server.Config); err == nil {
-			t.Error("somebody logged in")
-			_ = sc.Close()
-		}
-	})
+	server := sshtest.NewServer(t, sshtest.AcceptAnybody)
+	sshPort := server.Listen(t)
 	portal := answerOn(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\n\r\n") })
 	shut := answerOn(t, func(net.Conn) {})
 	known := filepath.Join(t.TempDir(), "known")
-	host := fmt.Sprintf("[127.0.0.1]:%d ", sshPort)
+	host := fmt.Sprintf("[127.0.0.1]:%d", sshPort)
 	tests := []struct {
 		name  string
 		port  int
@@ -67,16 +60,16 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 		code  api.Code
 		words string
 	}{
-		{"all is well", sshPort, host + authorized(server.Key.PublicKey()), PreflightResult{"x", "x", "x"}, "", ""},
+		{"all is well", sshPort, server.Known(host), PreflightResult{"x", "x", "x"}, "", ""},
 		{"an unknown key", sshPort, "", PreflightResult{"x", "x", "x"}, api.CodeNeedsPerson, "is unknown (SHA256:"},
-		{"a changed key", sshPort, host + authorized(sshtest.NewSigner(t).PublicKey()), PreflightResult{"x", "x", "x"}, api.CodeHostKey, "has changed"},
+		{"a changed key", sshPort, sshtest.NewServer(t).Known(host), PreflightResult{"x", "x", "x"}, api.CodeHostKey, "has changed"},
 		{"a captive portal", portal, "", PreflightResult{"x", "", ""}, api.CodeUnreachable, "does not respond as an SSH server"},
 		{"hung up on", shut, "", PreflightResult{"x", "", ""}, api.CodeUnreachable, "closed the connection at once"},
 		{"nobody listens", 1, "", PreflightResult{}, api.CodeUnreachable, "refused the connection"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			write(t, known, tt.known+"\n")
+			write(t, known, tt.known)
 			seen, err := Preflight(t.Context(), sshconfig.Settings{
 				Alias: "narval", Hostname: "127.0.0.1", Port: tt.port, UserKnownHosts: []string{known}, StrictHostKeyChecking: "no",
 			})
@@ -90,12 +83,10 @@ func TestALookTellsWhatIsWrongAndTriesNoLogin(t *testing.T) {
 				t.Errorf("err = %v", err)
 			}
 			after, err := os.ReadFile(known)
-			if err != nil || string(after) != tt.known+"\n" {
+			if err != nil || string(after) != tt.known {
 				t.Errorf("known_hosts was changed to %q (%v)", after, err)
 			}
 		})
 	}
-	if _, logins, _ := server.Counts(); logins != 0 {
-		t.Errorf("%d logins were tried", logins)
-	}
+	server.WantLogins(t, 0)
 }

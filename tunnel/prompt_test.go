@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"golang.org/x/crypto/ssh"
-
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/failure"
@@ -28,17 +26,17 @@ func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
 	path, public := sshtest.NewKeyFile(t)
 	locked, lockedPublic := lockedKey(t, "locked")
 	for name, tt := range map[string]struct {
-		server  func(*ssh.ServerConfig)
+		server  sshtest.Login
 		key     string
 		answers []string
 		want    []string
 	}{
 		"password": {
-			acceptPassword("right"), "",
+			sshtest.AcceptPassword("right"), "",
 			[]string{"wrong", "wrong", "right"},
 			[]string{"", "that was not right; 2 more tries before tunctl stops", "that was not right; 1 more try before tunctl stops"},
 		},
-		"a right one": {acceptPassword("right"), "", []string{"right"}, []string{""}},
+		"a right one": {sshtest.AcceptPassword("right"), "", []string{"right"}, []string{""}},
 		"a menu and a code after a key": {
 			twoStep(public, "123456"), path,
 			[]string{"1", "000000", "1", "123456"},
@@ -70,9 +68,8 @@ func TestAWrongAnswerIsCalledWrongWithTheTriesThatAreLeft(t *testing.T) {
 
 func TestASavedPasswordThatIsWrongIsNotCalledTheirs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, h, _ := boxed(t, sshtest.NewServer(t, acceptPassword("right")), "old", "right")
-		h.Up()
-		mustConnect(t, h)
+		b, h, _ := boxed(t, sshtest.NewServer(t, sshtest.AcceptPassword("right")), "old", "right")
+		mustUp(t, h)
 		if got := b.person.retries(); len(got) != 1 || got[0] != "the saved password was not accepted; 2 more tries before tunctl stops" {
 			t.Errorf("asked with %q", got)
 		}
@@ -82,28 +79,22 @@ func TestASavedPasswordThatIsWrongIsNotCalledTheirs(t *testing.T) {
 func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 	path, public := sshtest.NewKeyFile(t)
 	for name, tt := range map[string]struct {
-		server    func(*ssh.ServerConfig)
+		server    sshtest.Login
 		key       string
 		answers   []string
 		says, not string
 	}{
-		"password": {acceptPassword("right"), "", []string{"a", "b", "c"}, "the password", "public key"},
+		"password": {sshtest.AcceptPassword("right"), "", []string{"a", "b", "c"}, "the password", "public key"},
 		"a key is not registered, and the password is wrong": {
-			func(c *ssh.ServerConfig) {
-				sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())(c)
-				acceptPassword("right")(c)
-			},
+			sshtest.All(sshtest.AcceptKey(), sshtest.AcceptPassword("right")),
 			path,
 			[]string{"a", "b", "c"},
 			"the password", "public key",
 		},
 		"code": {twoStep(public, "123456"), path, []string{"1", "0", "1", "0", "1", "0"}, "a one-time code works once", "public key"},
-		"key":  {sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey()), path, nil, "your public key is registered", "password"},
+		"key":  {sshtest.AcceptKey(), path, nil, "your public key is registered", "password"},
 		"a node that says that there is no job": {
-			func(c *ssh.ServerConfig) {
-				sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey())(c)
-				c.BannerCallback = func(ssh.ConnMetadata) string { return "Access denied: user alice has no active jobs on this node.\n" }
-			},
+			sshtest.All(sshtest.AcceptKey(), sshtest.Banner("Access denied: user alice has no active jobs on this node.\n")),
 			path, nil, "nodes let you in only while your job runs", "public key",
 		},
 	} {
@@ -125,7 +116,7 @@ func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 func TestANodeThatRefusesALoginIsSaidToNeedAJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, node, server := nodeBehind(t)
-		letNobodyIn(server)
+		server.LetNobodyIn()
 		defer node.Lease(true, "")()
 		err := node.Await(t.Context())
 		e, _ := errors.AsType[*api.Error](err)
@@ -158,10 +149,9 @@ func (c *clients) Prompt(ctx context.Context, p api.Prompt, asked func()) (api.A
 // withClients is a bench with password hosts, "login" and "inner" behind it, and clients.
 func withClients(t *testing.T) (*bench, *clients) {
 	t.Helper()
-	b, servers := chain(t, map[string][]string{"inner": {"outer"}}, acceptPassword("right"))
-	acceptPassword("right")(servers["inner"].Config)
-	c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
-	b.o.Prompter = c
+	b, servers := chain(t, map[string][]string{"inner": {"outer"}}, sshtest.AcceptPassword("right"))
+	sshtest.AcceptPassword("right")(servers["inner"].Config)
+	c := b.askClients()
 	b.serve(t)
 	return b, c
 }
@@ -234,10 +224,9 @@ func TestAQuestionThatIsNotAnsweredSaysWhich(t *testing.T) {
 
 func TestAServerThatDoesNotWaitForTheAnswerHasNotRefusedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, acceptPassword("right"))
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
-		c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
-		b.o.Prompter = c
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
+		b := newBench(t, s, nil)
+		c := b.askClients()
 		b.serve(t)
 		h := b.Host("login")
 		h.UpFor("one")

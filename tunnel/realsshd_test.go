@@ -26,6 +26,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/freeport"
 )
 
@@ -75,7 +76,7 @@ func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer
 		}
 	}
 	if program == "" {
-		missing(t, "an OpenSSH server")
+		testprogram.Missing(t, "an OpenSSH server")
 	}
 	if os.Getuid() == 0 {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
@@ -157,11 +158,8 @@ func freePort(t testing.TB) int {
 // writeKey makes a key pair at path and path.pub.
 func writeKey(t testing.TB, path string) ssh.PublicKey {
 	t.Helper()
-	made, public := sshtest.NewKeyFile(t)
-	if err := os.Rename(made, path); err != nil {
-		t.Fatal(err)
-	}
-	write(t, path+".pub", authorized(public)+"\n")
+	public := sshtest.WriteKey(t, path)
+	write(t, path+".pub", sshtest.Authorized(public)+"\n")
 	return public
 }
 
@@ -207,7 +205,7 @@ func (l *laptop) serve(t testing.TB, limits Limits, config string) {
 // know adds a server's key to known_hosts.
 func (l *laptop) know(t testing.TB, s *realServer) {
 	t.Helper()
-	if err := addLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", s.port, authorized(s.key))); err != nil {
+	if err := addLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", s.port, sshtest.Authorized(s.key))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -245,8 +243,8 @@ func again(t testing.TB, h *Host, before time.Time) time.Duration {
 
 func TestOpenSSHCommandsAndForwards(t *testing.T) {
 	l := newLaptop(t)
-	open := startSSHD(t, authorized(l.key))
-	closed := startSSHD(t, authorized(l.key), "AllowTcpForwarding no", "MaxSessions 2")
+	open := startSSHD(t, sshtest.Authorized(l.key))
+	closed := startSSHD(t, sshtest.Authorized(l.key), "AllowTcpForwarding no", "MaxSessions 2")
 	l.know(t, open)
 	l.know(t, closed)
 	l.serve(t, DefaultLimits(), fmt.Sprintf("Host open\n Port %d\nHost closed\n Port %d\n", open.port, closed.port))
@@ -320,7 +318,7 @@ func echoAt(t testing.TB, network, address string) string {
 
 func TestOpenSSHHostKeysAndCertificates(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key))
+	s := startSSHD(t, sshtest.Authorized(l.key))
 	l.person.answers = []string{"yes"}
 	l.serve(t, DefaultLimits(), fmt.Sprintf("Host new\n Port %d\n", s.port))
 	l.up(t, "new")
@@ -341,7 +339,7 @@ func TestOpenSSHAcceptsACertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	trusted := filepath.Join(t.TempDir(), "ca.pub")
-	write(t, trusted, authorized(ca.PublicKey()))
+	write(t, trusted, sshtest.Authorized(ca.PublicKey()))
 	s := startSSHD(t, "", "TrustedUserCAKeys "+trusted)
 	l.know(t, s)
 	cert := &ssh.Certificate{
@@ -351,14 +349,14 @@ func TestOpenSSHAcceptsACertificate(t *testing.T) {
 	if err := cert.SignCert(rand.Reader, ca); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(l.dir, "id-cert.pub"), authorized(cert))
+	write(t, filepath.Join(l.dir, "id-cert.pub"), sshtest.Authorized(cert))
 	l.serve(t, DefaultLimits(), fmt.Sprintf("Host cert\n Port %d\n", s.port))
 	l.up(t, "cert")
 }
 
 func TestOpenSSHRefusesAKeyInWordsThatHelp(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(sshtest.NewSigner(t).PublicKey()))
+	s := startSSHD(t, sshtest.Authorized(sshtest.NewSigner(t).PublicKey()))
 	l.know(t, s)
 	l.serve(t, DefaultLimits(), fmt.Sprintf("Host wrong\n Port %d\n", s.port))
 	h := l.Host("wrong")
@@ -371,7 +369,7 @@ func TestOpenSSHRefusesAKeyInWordsThatHelp(t *testing.T) {
 
 func TestOpenSSHThroughTwoHopsAndACommand(t *testing.T) {
 	l := newLaptop(t)
-	one, two, three := startSSHD(t, authorized(l.key)), startSSHD(t, authorized(l.key)), startSSHD(t, authorized(l.key))
+	one, two, three := startSSHD(t, sshtest.Authorized(l.key)), startSSHD(t, sshtest.Authorized(l.key)), startSSHD(t, sshtest.Authorized(l.key))
 	for _, s := range []*realServer{one, two, three} {
 		l.know(t, s)
 	}
@@ -402,7 +400,7 @@ func TestOpenSSHThroughTwoHopsAndACommand(t *testing.T) {
 
 func TestAProxyCommandMayTakeALoginsTimeBeforeTheBanner(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key))
+	s := startSSHD(t, sshtest.Authorized(l.key))
 	l.know(t, s)
 	limits := PracticeLimits()
 	limits.BannerTimeout = 10 * time.Millisecond
@@ -427,7 +425,7 @@ func TestRefusedLoginsOfAProxyCommandAreCounted(t *testing.T) {
 	l := newLaptop(t)
 	gate := startSSHD(t, "") // it knows no key
 	known := filepath.Join(l.dir, "gate_known")
-	write(t, known, fmt.Sprintf("[127.0.0.1]:%d %s\n", gate.port, authorized(gate.key)))
+	write(t, known, fmt.Sprintf("[127.0.0.1]:%d %s\n", gate.port, sshtest.Authorized(gate.key)))
 	limits := patientLimits()
 	limits.RetryMin, limits.RetryMax, limits.LoginSpacing = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 	l.serve(t, limits, fmt.Sprintf("Host inner\n ProxyCommand ssh -F none -o BatchMode=yes -o UserKnownHostsFile=%s -o IdentityAgent=none -i %s -p %d -W %%h:%%p 127.0.0.1\n",
@@ -449,7 +447,7 @@ func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {
 		t.Skip("needs /proc to find sshd's processes")
 	}
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key))
+	s := startSSHD(t, sshtest.Authorized(l.key))
 	l.know(t, s)
 	l.serve(t, PracticeLimits(), fmt.Sprintf("Host login\n Port %d\n", s.port))
 	h := l.up(t, "login")
@@ -481,7 +479,7 @@ func TestOpenSSHFaultsAreFoundAndRepaired(t *testing.T) {
 
 func TestAnSSHDThatDoesNotAllowItRefusesToListen(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key), "AllowTcpForwarding local")
+	s := startSSHD(t, sshtest.Authorized(l.key), "AllowTcpForwarding local")
 	l.know(t, s)
 	l.serve(t, PracticeLimits(), fmt.Sprintf("Host strict\n Port %d\n", s.port))
 	h := l.up(t, "strict")

@@ -92,7 +92,7 @@ func deadEnd(t *testing.T) *conn {
 
 func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, nil, nil)
+		b := newBenchOf(t, nil, nil)
 		b.person.answers = []string{"no"}
 		at := attemptOf(b.Host("login"), func(a *attempt) { a.ask.attended = true })
 		if _, err := at.ask.Prompt(t.Context(), api.Prompt{Text: steering, Instruction: steering}); err != nil {
@@ -107,16 +107,15 @@ func TestEveryQuestionIsShownWithoutWhatSteersATerminal(t *testing.T) {
 func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := sshtest.NewSigner(t)
-		s := sshtest.NewServer(t, func(*ssh.ServerConfig) {})
-		cert := certify(t, ca, s.Key.PublicKey(), nil)
+		key := sshtest.NewSigner(t)
+		cert := sshtest.Certify(t, ca, key.PublicKey(), nil)
 		cert.Signature.Format = steering // anybody can name an authority that has signed nothing
-		signer, err := ssh.NewCertSigner(cert, s.Key)
+		signer, err := ssh.NewCertSigner(cert, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Config = &ssh.ServerConfig{NoClientAuth: true}
-		s.Config.AddHostKey(signer)
-		_, _, err = connectWith(t, "@cert-authority login "+authorized(ca.PublicKey())+"\n", s, nil)
+		s := sshtest.NewServerWithKey(t, signer, sshtest.AcceptAnybody)
+		_, _, err = connectWith(t, "@cert-authority login "+sshtest.Authorized(ca.PublicKey())+"\n", s, nil)
 		if err == nil || !strings.Contains(err.Error(), "is not valid") || strings.ContainsFunc(err.Error(), steers) || strings.ContainsRune(err.Error(), '\u202e') {
 			t.Errorf("%q", err)
 		}

@@ -16,7 +16,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
-	"tunctl/tunnel/sshconfig"
 )
 
 // day lets a day of a laptop pass: it sleeps and wakes, roams, and the connection
@@ -49,29 +48,24 @@ func day(b *bench, s *sshtest.Server) {
 }
 
 func TestADayNeverAsksForMoreThanOneLoginWhereAPersonIsNeeded(t *testing.T) {
-	push := func(c *ssh.ServerConfig) { // sends a push to a phone, without a prompt
-		c.KeyboardInteractiveCallback = func(ssh.ConnMetadata, ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-			return nil, nil
-		}
-	}
 	path, public := sshtest.NewKeyFile(t)
 	for name, test := range map[string]struct {
-		server func(*ssh.ServerConfig)
+		server sshtest.Login
 		answer []string
 	}{
-		"a password":                   {acceptPassword("right"), []string{"right"}},
+		"a password":                   {sshtest.AcceptPassword("right"), []string{"right"}},
 		"a key and a code":             {twoStep(public, "123456"), []string{"1", "123456"}},
-		"a push without a prompt":      {push, nil},
-		"a wrong password, thrice":     {acceptPassword("right"), []string{"a", "b", "c"}},
+		"a push without a prompt":      {pushing("", 0), nil},
+		"a wrong password, thrice":     {sshtest.AcceptPassword("right"), []string{"a", "b", "c"}},
 		"a key and nobody for a code":  {twoStep(public, "123456"), nil},
-		"a key that is not registered": {sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey()), nil},
+		"a key that is not registered": {sshtest.AcceptKey(), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := sshtest.NewServer(t, test.server)
-				b, h, _ := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = []string{path} }, test.answer...)
+				b, h, _ := logIn(t, s, withKeys(path), test.answer...)
 				day(b, s)
-				_, logins, _ := s.Counts()
+				logins := s.Logins()
 				t.Logf("%d login attempt(s) in a day; now %s: %s", logins, h.Status().State, h.Status().Cause)
 				if logins != 1 {
 					t.Errorf("%d login attempts in a day", logins)
@@ -118,10 +112,7 @@ func TestADayOfSilentLoginsKeepsThemAMinuteApart(t *testing.T) {
 				at = append(at, time.Now())
 			}
 		}
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		wait(t, h, true) // changes nothing about that
 		day(b, s)
 		synctest.Wait()
@@ -140,10 +131,7 @@ func TestADayOfSilentLoginsKeepsThemAMinuteApart(t *testing.T) {
 func TestAServerThatDropsEveryLoginSeesFewOfThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		for ctx.Err() == nil {
@@ -153,7 +141,7 @@ func TestAServerThatDropsEveryLoginSeesFewOfThem(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		_, logins, _ := s.Counts()
+		logins := s.Logins()
 		t.Logf("%d logins in a day", logins)
 		if logins > 24*5 {
 			t.Errorf("%d logins in a day", logins)
@@ -177,10 +165,10 @@ func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 		if !strings.Contains(err.Error(), "banned") || h.Status().State != api.HostBlocked {
 			t.Fatalf("Await: %v, %+v", err, h.Status())
 		}
-		dials, _, _ := s.Counts()
+		dials := s.Dials()
 		b.NetworkChanged()
 		time.Sleep(59 * time.Minute)
-		if after, _, _ := s.Counts(); after != dials {
+		if after := s.Dials(); after != dials {
 			t.Errorf("%d dials during a suspected ban", after-dials)
 		}
 
@@ -191,8 +179,7 @@ func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 		}
 		s.Set(func(s *sshtest.Server) { s.Refuse = nil })
 		b.person.answers = []string{"yes"}
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		if q := b.person.questions(); len(q) != 2 || q[0].Kind != api.PromptConfirm {
 			t.Errorf("asked %+v", q)
 		}
@@ -202,10 +189,7 @@ func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 func TestANetworkChangeFindsADeadLinkInSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "login")
 		time.Sleep(time.Hour)
 		b.NetworkChanged() // a live link survives it
 		time.Sleep(10 * time.Second)
@@ -222,7 +206,7 @@ func TestANetworkChangeFindsADeadLinkInSeconds(t *testing.T) {
 
 func TestALinkThatNeedsAPersonIsGivenTimeAfterAWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b, h, err := logIn(t, s, nil, "right")
 		if err != nil {
 			t.Fatal(err)
@@ -315,11 +299,11 @@ func TestAnAnsweredDialIsUsedForTheLoginHoweverLateItsBanner(t *testing.T) {
 		wait(t, h, false)
 		b.NetworkChanged() // the probe finds the loss
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
-		before, _, _ := s.Counts()
+		before := s.Dials()
 		time.Sleep(4 * time.Minute)
 		s.Pause(false)
 		awaitHost(t, h, 2*time.Second, func() bool { return h.Status().State == api.HostUp })
-		if after, _, _ := s.Counts(); after > before+1 {
+		if after := s.Dials(); after > before+1 {
 			t.Errorf("%d connections for one login", after-before)
 		}
 	})
@@ -353,10 +337,10 @@ func TestAServerThatHangsUpAtOnceIsNotDialledMoreOftenWhileSomebodyWaits(t *test
 		h, _ := connected(t, b)
 		s.Set(func(s *sshtest.Server) { s.Greeting = "Exceeded MaxStartups\r\n" })
 		s.Drop()
-		before, _, _ := s.Counts()
+		before := s.Dials()
 		wait(t, h, false)
 		time.Sleep(time.Hour)
-		if after, _, _ := s.Counts(); after-before > 12 {
+		if after := s.Dials(); after-before > 12 {
 			t.Errorf("%d connections in an hour", after-before)
 		}
 	})
@@ -365,18 +349,15 @@ func TestAServerThatHangsUpAtOnceIsNotDialledMoreOftenWhileSomebodyWaits(t *test
 func TestNothingIsDialledMoreOftenThroughAJumpHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
-		b.serve(t)
-		h := b.Host("inner")
-		h.Up()
-		mustConnect(t, h)
+		h := b.up(t, "inner")
 		time.Sleep(10 * time.Minute)
 		inner := servers["inner"]
 		inner.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
 		inner.Drop()
-		before, _, _ := inner.Counts()
+		before := inner.Dials()
 		wait(t, h, false)
 		time.Sleep(time.Hour)
-		if after, _, _ := inner.Counts(); after-before > 12 {
+		if after := inner.Dials(); after-before > 12 {
 			t.Errorf("%d dials in an hour", after-before)
 		}
 	})
@@ -391,10 +372,10 @@ func TestSomebodyWhoWaitsChangesNothingAboutASuspectedBan(t *testing.T) {
 		h := b.Host("login")
 		h.Want()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostBlocked })
-		before, _, _ := s.Counts()
+		before := s.Dials()
 		wait(t, h, false)
 		time.Sleep(59 * time.Minute)
-		if after, _, _ := s.Counts(); after != before {
+		if after := s.Dials(); after != before {
 			t.Errorf("%d dials during a suspected ban", after-before)
 		}
 	})

@@ -66,7 +66,7 @@ const boxedAccount = "alice@login:22"
 // each of their passwords kept.
 func boxed(t *testing.T, s *sshtest.Server, kept string, answers ...string) (*bench, *Host, *box) {
 	t.Helper()
-	b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.User = "alice" })
+	b := newBench(t, s, func(s *sshconfig.Settings) { s.User = "alice" })
 	b.person.answers, b.person.keep = answers, api.KeepKeyring
 	x := &box{kept: map[string]string{}}
 	if kept != "" {
@@ -79,10 +79,9 @@ func boxed(t *testing.T, s *sshtest.Server, kept string, answers ...string) (*be
 
 func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b, h, x := boxed(t, s, "", "wrong", "right")
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		if text, _ := x.Password(t.Context(), boxedAccount); text != "right" || !b.memory.Silent("login") {
 			t.Fatalf("kept %q, silent %v", text, b.memory.Silent("login"))
 		}
@@ -116,8 +115,7 @@ func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
 			t.Fatalf("sent %d times, kept %q, %+v", sent.Load(), x.kept, h.Status())
 		}
 		b.person.answers, b.person.keep = []string{"right"}, api.KeepNot // they have said once to save it
-		h.Up()
-		mustConnect(t, h)
+		mustUp(t, h)
 		if text, usable := x.Password(t.Context(), boxedAccount); sent.Load() != 1 || text != "right" || !usable || !b.memory.Silent("login") {
 			t.Errorf("sent %d times, kept %q, usable %v", sent.Load(), text, usable)
 		}
@@ -128,16 +126,13 @@ func TestACodeIsNeverAnsweredWithAKeptPassword(t *testing.T) {
 	for _, question := range []string{"One-time password (OATH) for `alice': ", "Verification code: ", "Password: ", "Passcode or option (1-2): "} {
 		synctest.Test(t, func(t *testing.T) {
 			given := make(chan []string, 1)
-			s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-				c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-					answers, err := ask("", "", []string{"Password: ", question}, []bool{false, false})
-					given <- answers
-					return nil, err
-				}
-			})
+			s := sshtest.NewServer(t, sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+				answers, err := ask("", "", []string{"Password: ", question}, []bool{false, false})
+				given <- answers
+				return err
+			}))
 			b, h, _ := boxed(t, s, "secret", "123456")
-			h.Up()
-			mustConnect(t, h)
+			mustUp(t, h)
 			if got := strings.Join(<-given, " "); got != "secret 123456" || b.memory.Silent("login") {
 				t.Errorf("%q: answered %q, silent %v", question, got, b.memory.Silent("login"))
 			}

@@ -29,7 +29,7 @@ func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, nil, nil)
+				b := newBenchOf(t, nil, nil)
 				at := attemptOf(b.Host("login"), func(a *attempt) { a.loginAt = time.Now(); a.ask.timeout = newTimeout(time.Second, func() {}) })
 				time.Sleep(2 * time.Second)
 				said := newStderrBuffer()
@@ -49,7 +49,7 @@ func TestAnSSHThatWaitsForAPersonHasAPersonsTime(t *testing.T) {
 		"debug1: Server accepts key: id ED25519 SHA256:abc agent\r\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t, nil, nil)
+			b := newBenchOf(t, nil, nil)
 			host, person := b.o.Limits.HandshakeTimeout, b.o.Limits.PromptTimeout
 			at := attemptOf(b.Host("login"), func(a *attempt) { a.ask.timeout = newTimeout(host, func() {}) })
 			ssh := sshProgress{newStderrBuffer(), &at.ask}
@@ -87,7 +87,7 @@ func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, nil, nil)
+				b := newBenchOf(t, nil, nil)
 				at := attemptOf(b.Host("login"), func(a *attempt) {
 					a.ask.attended = name != "nobody is there"
 					a.loginAt = time.Now()

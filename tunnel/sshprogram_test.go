@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 )
@@ -53,7 +54,7 @@ func shortDir(t *testing.T) string {
 func startMasters(t *testing.T, config string) (*laptop, *realServer) {
 	t.Helper()
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key))
+	s := startSSHD(t, sshtest.Authorized(l.key))
 	l.know(t, s)
 	l.serve(t, patientLimits(), fmt.Sprintf("Host open\n Port %d\n%s", s.port, config))
 	l.masters()
@@ -115,7 +116,7 @@ func TestAnSSHThatDiesIsStartedAgain(t *testing.T) {
 
 func TestAnSSHOfOursAsksThePersonAndEndsWithUs(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key))
+	s := startSSHD(t, sshtest.Authorized(l.key))
 	l.person.answers = []string{"yes"} // its key is not known
 	l.serve(t, PracticeLimits(), fmt.Sprintf("Host open\n Port %d\n", s.port))
 	l.masters()
@@ -156,7 +157,7 @@ func TestARefusalBySSHIsToldInItsWords(t *testing.T) {
 
 func TestTooManyFailuresAreARefusalByWhicheverProgramLogsIn(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key), "MaxAuthTries 1")
+	s := startSSHD(t, sshtest.Authorized(l.key), "MaxAuthTries 1")
 	l.know(t, s)
 	limits := patientLimits()
 	limits.RetryMin, limits.RetryMax, limits.LoginSpacing = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
@@ -180,7 +181,7 @@ func TestTooManyFailuresAreARefusalByWhicheverProgramLogsIn(t *testing.T) {
 
 func TestAnSSHThatReachesNobodyIsNoLogin(t *testing.T) {
 	l := newLaptop(t)
-	s := startSSHD(t, authorized(l.key))
+	s := startSSHD(t, sshtest.Authorized(l.key))
 	l.know(t, s)
 	s.stop()
 	limits := patientLimits()
@@ -352,7 +353,7 @@ func TestAProbeFindsAnSSHWhoseLinkIsDead(t *testing.T) {
 
 func TestAnSSHOfOursShowsItsHops(t *testing.T) {
 	l := newLaptop(t)
-	one, two := startSSHD(t, authorized(l.key)), startSSHD(t, authorized(l.key))
+	one, two := startSSHD(t, sshtest.Authorized(l.key)), startSSHD(t, sshtest.Authorized(l.key))
 	l.know(t, one)
 	l.know(t, two)
 	l.serve(t, PracticeLimits(), fmt.Sprintf("Host one\n Port %d\nHost two\n Port %d\n ProxyJump one\n", one.port, two.port))

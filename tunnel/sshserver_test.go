@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -68,8 +65,14 @@ type bench struct {
 	end    func()
 }
 
-// newBench makes a pool for servers by host name, with the settings that set changes.
-func newBench(t testing.TB, servers map[string]*sshtest.Server, set func(*sshconfig.Settings)) *bench {
+// newBench makes a pool for the server of the host "login", with the settings that set changes.
+func newBench(t testing.TB, s *sshtest.Server, set func(*sshconfig.Settings)) *bench {
+	t.Helper()
+	return newBenchOf(t, map[string]*sshtest.Server{"login": s}, set)
+}
+
+// newBenchOf makes a pool for servers by host name, with the settings that set changes.
+func newBenchOf(t testing.TB, servers map[string]*sshtest.Server, set func(*sshconfig.Settings)) *bench {
 	t.Helper()
 	b := &bench{person: &person{}, memory: newProcessMemory()}
 	b.Pool = NewPool(Options{
@@ -82,7 +85,7 @@ func newBench(t testing.TB, servers map[string]*sshtest.Server, set func(*sshcon
 	})
 	known := t.TempDir() + "/known_hosts"
 	for name, s := range servers {
-		if err := addLine(known, name+" "+string(ssh.MarshalAuthorizedKey(s.Key.PublicKey()))); err != nil {
+		if err := addLine(known, s.Known(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,13 +108,7 @@ func newBench(t testing.TB, servers map[string]*sshtest.Server, set func(*sshcon
 		}
 		return s, nil
 	}
-	b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-		host, _, _ := net.SplitHostPort(address)
-		if s := servers[host]; s != nil {
-			return s.Dial(ctx, d, network, address)
-		}
-		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
-	}
+	b.network.Dial = sshtest.Dial(servers)
 	b.network.Lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") }
 	b.network.HasAddress = nil // it has all
 	b.network.Watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() }
@@ -131,6 +128,27 @@ func (b *bench) serve(t testing.TB) {
 		}
 	})
 	t.Cleanup(b.end)
+}
+
+// up serves, and connects to a host.
+func (b *bench) up(t testing.TB, name string) *Host {
+	t.Helper()
+	b.serve(t)
+	h := b.Host(name)
+	mustUp(t, h)
+	return h
+}
+
+// askClients has people at several clients answer the questions.
+func (b *bench) askClients() *clients {
+	c := &clients{make(chan api.Prompt), make(chan api.Answer), make(chan struct{})}
+	b.o.Prompter = c
+	return c
+}
+
+// withKeys are settings with these key files.
+func withKeys(files ...string) func(*sshconfig.Settings) {
+	return func(s *sshconfig.Settings) { s.IdentityFiles = files }
 }
 
 func write(t testing.TB, path, text string) {

@@ -20,17 +20,9 @@ import (
 // client's connection through it.
 func connected(t *testing.T, b *bench) (*Host, net.Conn) {
 	t.Helper()
-	b.serve(t)
-	h := b.Host("login")
-	h.Up()
-	mustConnect(t, h)
+	h := b.up(t, "login")
 	time.Sleep(10 * time.Minute)
-	c, err := h.Dial(t.Context(), "tcp", "echo:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return h, c
+	return h, sshtest.DialEcho(t, h)
 }
 
 func responds(h *Host) bool { return h.Status().NotRespondingSince.IsZero() }
@@ -145,10 +137,8 @@ func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
 			t.Errorf("it was replaced after %v", kept)
 		}
 		mustConnect(t, h)
-		echoThrough(t, h)
-		if _, logins, _ := s.Counts(); logins != 2 {
-			t.Errorf("%d logins", logins)
-		}
+		sshtest.EchoThrough(t, h)
+		s.WantLogins(t, 2)
 	})
 }
 
@@ -160,11 +150,7 @@ func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
 		awaitHost(t, h, time.Hour, func() bool { return h.Status().State != api.HostUp })
 		mustConnect(t, h)
 		up := h.Status().Since
-		c, err := h.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(c)
+		c := sshtest.DialEcho(t, h)
 		s.Pause(true)
 		say(c, "anybody?")
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
@@ -177,18 +163,14 @@ func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
 
 func TestAConnectionThatOnlyAPersonCanReplaceIsKeptAsLongAsEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, acceptPassword("right"))
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		_, h, err := logIn(t, s, nil, "right")
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
 		up := h.Status().Since
-		c, err := h.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(c)
+		c := sshtest.DialEcho(t, h)
 		s.Pause(true)
 		say(c, "anybody?")
 		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
@@ -230,19 +212,14 @@ func TestAJumpHostIsKeptForTheHostBehindItThatNeedsAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		servers["inner"].Config.PublicKeyCallback = nil
-		acceptPassword("right")(servers["inner"].Config)
+		sshtest.AcceptPassword("right")(servers["inner"].Config)
 		b.person.answers = []string{"right"}
 		b.serve(t)
 		outer, inner := b.Host("outer"), b.Host("inner")
-		inner.Up()
-		mustConnect(t, inner)
+		mustUp(t, inner)
 		time.Sleep(10 * time.Minute)
 		up := inner.Status().Since
-		c, err := inner.Dial(t.Context(), "tcp", "echo:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(c)
+		c := sshtest.DialEcho(t, inner)
 		servers["outer"].Pause(true)
 		say(c, "anybody?")
 		awaitHost(t, outer, 15*time.Second, func() bool { return !responds(outer) })

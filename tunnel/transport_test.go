@@ -9,9 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,27 +27,27 @@ import (
 // kerberos is a server that accepts Kerberos logins only, and keeps what was tried.
 type kerberos struct {
 	port  int
-	key   ssh.Signer
+	known string // its line for known_hosts
 	mu    sync.Mutex
 	tried []string
 }
 
 func startKerberos(t *testing.T) *kerberos {
 	t.Helper()
-	k := &kerberos{key: sshtest.NewSigner(t)}
-	config := &ssh.ServerConfig{
-		GSSAPIWithMICConfig: &ssh.GSSAPIWithMICConfig{
+	k := &kerberos{}
+	s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
+		c.GSSAPIWithMICConfig = &ssh.GSSAPIWithMICConfig{
 			AllowLogin: func(ssh.ConnMetadata, string) (*ssh.Permissions, error) { return nil, errors.New("no ticket") },
 			Server:     noTickets{},
-		},
-		AuthLogCallback: func(_ ssh.ConnMetadata, method string, _ error) {
+		}
+		c.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.tried = append(k.tried, method)
-		},
-	}
-	config.AddHostKey(k.key)
-	k.port = answerOn(t, func(c net.Conn) { _, _, _, _ = ssh.NewServerConn(c, config) })
+		}
+	})
+	k.port = s.Listen(t)
+	k.known = s.Known(fmt.Sprintf("[127.0.0.1]:%d", k.port))
 	return k
 }
 
@@ -80,11 +78,7 @@ func (l *laptop) withProgram(t *testing.T, script string) {
 
 func realSSH(t *testing.T) string {
 	t.Helper()
-	program, err := exec.LookPath("ssh")
-	if err != nil {
-		missing(t, "an ssh program")
-	}
-	return program
+	return testprogram.Need(t, "ssh")
 }
 
 // awaitHost is how a person's login to a host ends.
@@ -99,9 +93,9 @@ func (l *laptop) awaitHost(t *testing.T, name string) (*Host, error) {
 
 func TestWhereOnlyKerberosIsAcceptedTheSSHProgramLogsIn(t *testing.T) {
 	l := newLaptop(t)
-	k, s := startKerberos(t), startSSHD(t, authorized(l.key))
+	k, s := startKerberos(t), startSSHD(t, sshtest.Authorized(l.key))
 	l.know(t, s)
-	if err := addLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", k.port, authorized(k.key.PublicKey()))); err != nil {
+	if err := addLine(filepath.Join(l.dir, "known_hosts"), k.known); err != nil {
 		t.Fatal(err)
 	}
 	l.serve(t, PracticeLimits(), fmt.Sprintf("Host kerberos\n Port %d\n", k.port))
@@ -127,7 +121,7 @@ func TestWhereOnlyKerberosIsAcceptedTheSSHProgramLogsIn(t *testing.T) {
 func TestWithoutATicketOrAnSSHProgramAKerberosLoginSaysWhatToDo(t *testing.T) {
 	l := newLaptop(t)
 	k := startKerberos(t)
-	if err := addLine(filepath.Join(l.dir, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s\n", k.port, authorized(k.key.PublicKey()))); err != nil {
+	if err := addLine(filepath.Join(l.dir, "known_hosts"), k.known); err != nil {
 		t.Fatal(err)
 	}
 	realSSH(t)
@@ -176,7 +170,7 @@ func TestTheSSHProgramLogsInWithKeysThatWeCannotUse(t *testing.T) {
 	l := newLaptop(t)
 	token := filepath.Join(l.dir, "token")
 	public := writeTokenKey(t, token)
-	withAgent := serveAgent(t, tokenAgent{public: public})
+	withAgent := sshtest.ServeAgent(t, tokenAgent{public: public})
 	for _, x := range []struct {
 		name string
 		set  func(*sshconfig.Settings)

@@ -1,16 +1,11 @@
 package tunnel
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
-	"encoding/pem"
 	"errors"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,64 +26,26 @@ func (refusingAgent) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
 	return nil, errors.New("agent refused operation")
 }
 
-// ringOf is an agent that holds a new key.
-func ringOf(t *testing.T) (agent.Agent, ssh.PublicKey) {
-	t.Helper()
-	path, public := sshtest.NewKeyFile(t)
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.ParseRawPrivateKey(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring := agent.NewKeyring()
-	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
-		t.Fatal(err)
-	}
-	return ring, public
-}
-
-// acceptKeys lets any of the keys in, and counts what was offered.
-func acceptKeys(offered *[]string, keys ...ssh.PublicKey) func(*ssh.ServerConfig) {
-	var mu sync.Mutex
-	return func(c *ssh.ServerConfig) {
-		c.PublicKeyCallback = func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			*offered = append(*offered, ssh.FingerprintSHA256(key))
-			if slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return sshconfig.SameKey(k, key) }) {
-				return nil, nil
-			}
-			return nil, errors.New("unknown key")
-		}
-	}
-}
-
 func TestAKeyThatCannotSignDoesNotStopTheOthers(t *testing.T) {
 	for _, attended := range []bool{true, false} {
-		ring, inAgent := ringOf(t)
+		ring, inAgent := sshtest.NewKeyring(t)
 		file, inFile := sshtest.NewKeyFile(t)
-		var offered []string
-		s := sshtest.NewServer(t, acceptKeys(&offered, inAgent, inFile))
-		socket := serveAgent(t, refusingAgent{ring})
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) {
+		s := sshtest.NewServer(t, sshtest.AcceptKey(inAgent, inFile))
+		socket := sshtest.ServeAgent(t, refusingAgent{ring})
+		b := newBench(t, s, func(s *sshconfig.Settings) {
 			s.IdentityAgent, s.IdentityFiles = socket, []string{file}
 		})
-		b.serve(t)
 		if err := connectOnce(t, b, attended); err != nil {
 			t.Errorf("attended %v: %v", attended, err)
 		}
-		if _, logins, _ := s.Counts(); logins != 1 {
-			t.Errorf("attended %v: %d logins", attended, logins)
-		}
+		s.WantLogins(t, 1)
 	}
 }
 
 // connectOnce connects, with a person there or by itself.
 func connectOnce(t *testing.T, b *bench, attended bool) error {
 	t.Helper()
+	b.serve(t)
 	h := b.Host("login")
 	if !attended {
 		b.memory.SetSilent("login", true)
@@ -109,8 +66,8 @@ func TestKeysThatAreRefusedAreOfferedOnce(t *testing.T) {
 		last, public := sshtest.NewKeyFile(t)
 		files = append(files, last)
 		var offered []string
-		s := sshtest.NewServer(t, acceptKeys(&offered, public))
-		if _, _, err := logIn(t, s, func(s *sshconfig.Settings) { s.IdentityFiles = files }); err != nil {
+		s := sshtest.NewServer(t, sshtest.AcceptKey(public), sshtest.EachKey(func(k ssh.PublicKey) { offered = append(offered, ssh.FingerprintSHA256(k)) }))
+		if _, _, err := logIn(t, s, withKeys(files...)); err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(offered)
@@ -122,10 +79,9 @@ func TestKeysThatAreRefusedAreOfferedOnce(t *testing.T) {
 
 func TestWhereNoKeySignsItIsSaidWhy(t *testing.T) {
 	for _, attended := range []bool{true, false} {
-		ring, public := ringOf(t)
-		socket := serveAgent(t, refusingAgent{ring})
-		b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, sshtest.AcceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = socket })
-		b.serve(t)
+		ring, public := sshtest.NewKeyring(t)
+		socket := sshtest.ServeAgent(t, refusingAgent{ring})
+		b := newBench(t, sshtest.NewServer(t, sshtest.AcceptKey(public)), func(s *sshconfig.Settings) { s.IdentityAgent = socket })
 		err := connectOnce(t, b, attended)
 		want := map[bool]api.Code{true: api.CodeAuth, false: api.CodeNeedsPerson}[attended]
 		if codeOf(err) != want || !strings.Contains(err.Error(), "could not sign") || !strings.Contains(err.Error(), ssh.FingerprintSHA256(public)) {
@@ -137,66 +93,23 @@ func TestWhereNoKeySignsItIsSaidWhy(t *testing.T) {
 func TestAPassphraseThatNobodyCanTypeDoesNotStopOtherKeys(t *testing.T) {
 	for _, attended := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			locked, lockedKey := lockedKeyFile(t)
+			locked, lockedPublic := lockedKey(t, "locked")
 			file, public := sshtest.NewKeyFile(t)
-			var offered []string
-			s := sshtest.NewServer(t, acceptKeys(&offered, lockedKey, public))
-			b := newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
-			b.serve(t)
-			if err := connectOnce(t, b, attended); err != nil {
+			connect := func(accepts ...ssh.PublicKey) error {
+				return connectOnce(t, newBench(t, sshtest.NewServer(t, sshtest.AcceptKey(accepts...)), withKeys(locked, file)), attended)
+			}
+			if err := connect(lockedPublic, public); err != nil {
 				t.Errorf("attended %v: %v", attended, err)
 			}
-			s = sshtest.NewServer(t, acceptKeys(&offered, lockedKey))
-			b = newBench(t, map[string]*sshtest.Server{"login": s}, func(s *sshconfig.Settings) { s.IdentityFiles = []string{locked, file} })
-			b.serve(t)
-			if err := connectOnce(t, b, attended); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "passphrase") {
+			if err := connect(lockedPublic); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "passphrase") {
 				t.Errorf("attended %v, and no other key: %v", attended, err)
 			}
 		})
 	}
 }
 
-// lockedKeyFile is a new key with a passphrase.
-func lockedKeyFile(t *testing.T) (string, ssh.PublicKey) {
-	t.Helper()
-	path, public := sshtest.NewKeyFile(t)
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.ParseRawPrivateKey(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, path, string(pem.EncodeToMemory(block)))
-	return path, public
-}
-
-func rsaKeyFile(t *testing.T, bits int) (string, ssh.PublicKey) {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "id")
-	write(t, path, string(pem.EncodeToMemory(block)))
-	signer, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, signer.PublicKey()
-}
-
 func TestOwnKeysFollowTheSettings(t *testing.T) {
-	rsaFile, rsaPublic := rsaKeyFile(t, 2048)
+	rsaFile, rsaPublic := sshtest.RSAKeyFile(t)
 	edFile, edPublic := sshtest.NewKeyFile(t)
 	for name, test := range map[string]struct {
 		set     func(*sshconfig.Settings)
@@ -221,8 +134,7 @@ func TestOwnKeysFollowTheSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var offered []string
-				s := sshtest.NewServer(t, acceptKeys(&offered, test.accepts))
+				s := sshtest.NewServer(t, sshtest.AcceptKey(test.accepts))
 				s.Config.PublicKeyAuthAlgorithms = test.server
 				_, h, err := logIn(t, s, func(s *sshconfig.Settings) {
 					s.IdentityFiles = []string{rsaFile, edFile}
@@ -230,7 +142,7 @@ func TestOwnKeysFollowTheSettings(t *testing.T) {
 					test.set(s)
 				})
 				if test.good != (err == nil) {
-					t.Errorf("Await: %v, offered %q", err, offered)
+					t.Errorf("Await: %v", err)
 				}
 				if warnings := strings.Join(h.Status().Warnings, "\n"); (test.warns == "") != (warnings == "") || !strings.Contains(warnings, test.warns) {
 					t.Errorf("warned of %q", warnings)
@@ -247,9 +159,8 @@ func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs unix sockets")
 	}
-	ring, public := ringOf(t)
-	empty := agent.NewKeyring()
-	good, other := serveAgent(t, ring), serveAgent(t, empty)
+	ring, public := sshtest.NewKeyring(t)
+	good, other := sshtest.ServeAgent(t, ring), sshtest.ServeAgent(t, agent.NewKeyring())
 	sock := func(path string) api.Env { return api.Env{"SSH_AUTH_SOCK": path} }
 	for name, test := range map[string]struct {
 		newest  api.Env
@@ -272,10 +183,9 @@ func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SSH_AUTH_SOCK", test.own)
-			b := newBench(t, map[string]*sshtest.Server{"login": sshtest.NewServer(t, sshtest.AcceptKey(public))}, func(s *sshconfig.Settings) { s.IdentityAgent = test.set })
+			b := newBench(t, sshtest.NewServer(t, sshtest.AcceptKey(public)), func(s *sshconfig.Settings) { s.IdentityAgent = test.set })
 			b.o.Env = func() api.Env { return test.newest }
 			b.o.EarlierEnvs = func() []api.Env { return test.earlier }
-			b.serve(t)
 			if err := connectOnce(t, b, false); test.good != (err == nil) {
 				t.Errorf("Await: %v", err)
 			}
@@ -287,7 +197,7 @@ func TestProgramsThatWeRunGetAnAgentThatAnswers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs unix sockets")
 	}
-	good := serveAgent(t, agent.NewKeyring())
+	good := sshtest.ServeAgent(t, agent.NewKeyring())
 	t.Setenv("SSH_AUTH_SOCK", "")
 	newest := api.Env{"SSH_AUTH_SOCK": deadSocket(t), "PATH": "/newest"}
 	p := NewPool(Options{
@@ -319,8 +229,8 @@ func TestAnExpiredCertificateIsNamedWithHowToGetANewOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path, public := sshtest.NewKeyFile(t)
-				writeCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, -time.Second)
-				s := sshtest.NewServer(t, sshtest.AcceptKey(sshtest.NewSigner(t).PublicKey()))
+				sshtest.WriteCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, -time.Second)
+				s := sshtest.NewServer(t, sshtest.AcceptKey())
 				_, _, err := logIn(t, s, func(s *sshconfig.Settings) {
 					s.IdentityFiles = []string{path}
 					x.set(s)

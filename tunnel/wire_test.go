@@ -125,14 +125,11 @@ func FuzzServerWords(f *testing.F) {
 	var memory thrift
 	f.Fuzz(func(t *testing.T, banner, instruction, question string, echo bool) {
 		memory.check(t)
-		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
-			c.BannerCallback = func(ssh.ConnMetadata) string { return banner }
-			c.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-				_, err := ask("", instruction, []string{question}, []bool{echo})
-				return nil, err
-			}
-		})
-		b := newBench(t, map[string]*sshtest.Server{"login": s}, nil)
+		s := sshtest.NewServer(t, sshtest.Banner(banner), sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+			_, err := ask("", instruction, []string{question}, []bool{echo})
+			return err
+		}))
+		b := newBench(t, s, nil)
 		b.person.answers = []string{"1"}
 		b.serve(t)
 		h := b.Host("login")

@@ -13,11 +13,7 @@ import (
 
 func TestAPersonAtATerminalPicksOneOfSeveralSessions(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{})
 	c.AllowExtend(true)
 	if err := os.WriteFile(c.Home()+"/jupyter.sh", []byte(lab.JobScript(c.Dialect())), 0o600); err != nil {
 		t.Fatal(err)
@@ -48,16 +44,12 @@ func TestAPersonAtATerminalPicksOneOfSeveralSessions(t *testing.T) {
 	k.Expect("How much longer?")
 	k.Answer("1-00:00:00")
 	k.Expect("job 1001 runs until")
-	if code, said := k.End(); code != 0 {
-		t.Errorf("exit %d:\n%s", code, said)
-	}
+	k.WantEnd(0)
 	k = startTalk(t, env, "extend", "job")
 	k.Expect("How much longer?")
 	k.Answer("")
 	k.Expect("nothing was changed")
-	if code, said := k.End(); code != exitFailed {
-		t.Errorf("exit %d:\n%s", code, said)
-	}
+	k.WantEnd(exitFailed)
 
 	k = startTalk(t, env, "down")
 	k.Expect("1) near  ready on practice")
@@ -68,9 +60,7 @@ func TestAPersonAtATerminalPicksOneOfSeveralSessions(t *testing.T) {
 	k.Expect("Disconnect which session? [1-2]")
 	k.Answer("2")
 	k.Expect("job is down; job 1001 keeps running")
-	if code, said := k.End(); code != 0 {
-		t.Errorf("exit %d:\n%s", code, said)
-	}
+	k.WantEnd(0)
 	if left := run("status"); !strings.Contains(left, "near     practice  ready") {
 		t.Errorf("the other one went too:\n%s", left)
 	}

@@ -14,11 +14,7 @@ import (
 
 func TestAnEditorThatSSHDoesNotKnowTheWayOfIsOfferedIt(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, QueueFor: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{QueueFor: -1})
 	writeFiles(t, c.Home(), map[string]string{"idle.sh": "#!/bin/sh\nwhile :; do sleep 1; done\n"})
 	env, config := personAt(t, c)
 	tools := filepath.Join(t.TempDir(), "tools")
@@ -38,9 +34,7 @@ func TestAnEditorThatSSHDoesNotKnowTheWayOfIsOfferedIt(t *testing.T) {
 	k.Expect(question)
 	k.Answer("no")
 	k.Expect("ssh does not know work.tun yet")
-	if code, said := k.End(); code != exitUsage {
-		t.Errorf("exit %d:\n%s", code, said)
-	}
+	k.WantEnd(exitUsage)
 	if text, err := os.ReadFile(c.SSHConfig()); err != nil || strings.Contains(string(text), includeNote) {
 		t.Errorf("the ssh config was changed: %v\n%s", err, text)
 	}
@@ -49,9 +43,7 @@ func TestAnEditorThatSSHDoesNotKnowTheWayOfIsOfferedIt(t *testing.T) {
 	k.Expect(question)
 	k.Answer("")
 	k.Expect("vscode-remote://ssh-remote+work.tun/")
-	if code, said := k.End(); code != 0 {
-		t.Errorf("exit %d:\n%s", code, said)
-	}
+	k.WantEnd(0)
 	if text, err := os.ReadFile(c.SSHConfig()); err != nil || !strings.Contains(string(text), includeNote) {
 		t.Errorf("the ssh config was not changed: %v\n%s", err, text)
 	}

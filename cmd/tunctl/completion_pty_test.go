@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/ptytest"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 )
@@ -31,11 +32,7 @@ type shellUser struct {
 
 func newShellUser(t *testing.T) *shellUser {
 	t.Helper()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, QueueFor: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
+	c := startPractice(t, lab.Options{QueueFor: -1})
 	env, config := personAt(t, c)
 	at := filepath.Dir(config)
 	u := &shellUser{
@@ -75,7 +72,7 @@ type tabShell interface {
 // startShell starts a real shell with tunctl's completion, set up as in the README.
 func (u *shellUser) startShell(t *testing.T, name string) tabShell {
 	t.Helper()
-	need(t, name)
+	testprogram.Need(t, name)
 	command, setup := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"}}[name], ""
 	switch name {
 	case "fish":

@@ -22,17 +22,24 @@ func startTalk(t *testing.T, env []string, args ...string) *ptytest.Program {
 	return ptytest.Start(t, cmd)
 }
 
+// startPractice starts a practice cluster whose pages the program serves.
+func startPractice(t *testing.T, o lab.Options) *lab.Cluster {
+	t.Helper()
+	o.Dir, o.PageCommand = t.TempDir(), []string{program, practicePage}
+	c, err := lab.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // personAt makes a home with a site of its own for a practice cluster.
 func personAt(t *testing.T, c *lab.Cluster) (env []string, config string) {
 	t.Helper()
 	dir := t.TempDir()
 	site := "like = \"slurm\"\ntitle = \"our practice cluster\"\n[entrance.main]\nhost = \"practice\"\n[entrance.side]\nhost = \"side.example.org\"\n"
-	if err := os.MkdirAll(filepath.Join(dir, "sites"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "sites", "ours.toml"), []byte(site), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, dir, map[string]string{"sites/ours.toml": site})
 	t.Cleanup(func() {
 		if err := endAgent(dir); err != nil {
 			t.Error(err)
@@ -45,11 +52,7 @@ func personAt(t *testing.T, c *lab.Cluster) (env []string, config string) {
 
 func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{})
 	env, config := personAt(t, c)
 
 	k := startTalk(t, env, "init")
@@ -101,9 +104,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 	k.Answer("")
 	k.Expect("added to")
 	k.Expect("Next: tunctl up jupyter")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	text, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
@@ -117,11 +118,7 @@ func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
 
 func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{})
 	env, config := personAt(t, c)
 	k := startTalk(t, env, "init", "--app", "shell")
 	k.Expect("Which cluster?")
@@ -146,9 +143,7 @@ func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	k.Answer("")
 	k.Expect("the scheduler would accept the job")
 	k.Expect("Next: tunctl up shell")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	before, err := os.ReadFile(config)
 	if err != nil || strings.Contains(string(before), "elsewhere") || !strings.Contains(string(before), "hours = 1") || !strings.HasPrefix(string(before), "[host.practice]\n\n") {
 		t.Errorf("%v\n%s", err, before)
@@ -173,9 +168,7 @@ func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	k.Expect("or type another USER@HOST")
 	k.Type("\x03")
 	k.Expect("stopped")
-	if code, _ := k.End(); code != exitInterrupted {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(exitInterrupted)
 	if after, err := os.ReadFile(config); err != nil || string(after) != string(before) {
 		t.Errorf("%v\n%s", err, after)
 	}
@@ -204,9 +197,7 @@ func TestTheInterviewSuggestsTheSiteInTheSSHConfigAndSearches(t *testing.T) {
 	k.Expect("narval.alliancecan.ca is in your ssh config as mycluster")
 	k.Type("\x03")
 	k.Expect("stopped")
-	if code, _ := k.End(); code != exitInterrupted {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(exitInterrupted)
 }
 
 func TestTheInterviewBeginsShortAndTakesTheSuggestion(t *testing.T) {
@@ -236,19 +227,13 @@ func TestTheInterviewBeginsShortAndTakesTheSuggestion(t *testing.T) {
 
 func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{})
 	env, config := personAt(t, c)
 	k := startTalk(t, env, "init", "ours")
 	k.Expect("Which login node?")
 	k.Type("\x03")
 	k.Expect("stopped")
-	if code, _ := k.End(); code != exitInterrupted {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(exitInterrupted)
 	if _, err := os.Stat(config); err == nil {
 		t.Error("there is a config")
 	}
@@ -256,16 +241,9 @@ func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
 
 func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, QueueFor: -1})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{QueueFor: -1})
 	env, config := personAt(t, c)
-	script := filepath.Join(c.Home(), "jupyter.sh")
-	if err := os.WriteFile(script, []byte(lab.JobScript(c.Dialect())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, c.Home(), map[string]string{"jupyter.sh": lab.JobScript(c.Dialect())})
 	text := "[session.a]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n[session.b]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -281,9 +259,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	k.Expect("Connect to which job? [1-2]")
 	k.Type("\x03")
 	k.Expect("nothing was done")
-	if code, _ := k.End(); code != exitInterrupted {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(exitInterrupted)
 
 	k = startTalk(t, env, "attach", "practice", "--no-open")
 	k.Expect("1) 1002")
@@ -294,9 +270,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	k.Expect("Connect to which job? [1-2]")
 	k.Answer("2")
 	k.Expect("practice-1001\x1b[0m is ready")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 
 	// The same choice for a session whose name several jobs have.
 	text += "[session.c]\nhost = \"practice\"\njob = \"jupyterlab\"\n"
@@ -314,9 +288,7 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 	k.Expect("Connect to which job? [1-2]")
 	k.Answer("1001")
 	k.Expect("c\x1b[0m is ready")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	cmd = exec.CommandContext(t.Context(), program, "status", "c", "--json")
 	cmd.Env = env
 	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"id": "1001"`) {
@@ -327,30 +299,18 @@ func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
 // installJupyter makes a virtual environment with a JupyterLab that serves the practice page.
 func installJupyter(t *testing.T, folder, version string) {
 	t.Helper()
-	for name, text := range map[string]string{
+	writeFiles(t, folder, map[string]string{
 		"pyvenv.cfg":   "",
 		"bin/activate": "PATH=" + filepath.Join(folder, "bin") + ":$PATH\n",
 		"bin/jupyter": "#!/bin/sh\ntest \"$1\" = lab || exit 1\nshift\nif test \"$1\" = --version; then echo " + version + "; exit; fi\n" +
 			"for word; do case $word in --port=*) port=${word#--port=} ;; esac; done\nexec practice-page --port \"$port\"\n",
 		"lib/python3.11/site-packages/jupyterlab-" + version + ".dist-info/METADATA": "",
-	} {
-		name = filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), Dialect: lab.PBS, PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{Dialect: lab.PBS})
 	env, config := personAt(t, c)
 	installJupyter(t, filepath.Join(c.Home(), "envs", "old"), "3.6.8")
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
@@ -388,9 +348,7 @@ func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 	}
 	k = startTalk(t, env, "up", "--no-open")
 	k.Expect("jupyter\x1b[0m is ready")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("up: exit code %d", code)
-	}
+	k.WantEnd(0)
 
 	// The second time it can be changed.
 	k = startTalk(t, env, "init", "practice")
@@ -407,9 +365,7 @@ func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 	k.Answer("")
 	k.Expect("changed in")
 	k.Expect("Next: tunctl up jupyter")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	changed, err := os.ReadFile(config)
 	if want := strings.Replace(string(text), "hours = 1,", "hours = 3,", 1); err != nil || string(changed) != want {
 		t.Errorf("%v\n%s, want\n%s", err, changed, want)
@@ -419,11 +375,7 @@ func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 func TestInitSaysHowToInstallJupyterWhereThereIsNone(t *testing.T) {
 	t.Parallel()
 	path := withoutJupyter(t)
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}, Path: path})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{Path: path})
 	env, config := personAt(t, c)
 	k := startTalk(t, env, "init", "practice")
 	k.Expect("no Jupyter was found on practice.")
@@ -431,9 +383,7 @@ func TestInitSaysHowToInstallJupyterWhereThereIsNone(t *testing.T) {
 	k.Answer("")
 	k.Expect("Next: install Jupyter on practice, once; then start it:")
 	k.Expect("  tunctl ssh practice 'python3 -m venv ~/jupyter && ~/jupyter/bin/pip install jupyterlab'\r\n  tunctl up jupyter\r\n")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	text, err := os.ReadFile(config)
 	if err != nil || !strings.Contains(string(text), `venv = "~/jupyter"`) {
 		t.Errorf("%v\n%s", err, text)
@@ -466,20 +416,10 @@ func withoutJupyter(t *testing.T) string {
 
 func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{})
 	env, config := personAt(t, c)
-	folder := filepath.Join(c.Home(), "course")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	script := strings.Replace(lab.JobScript(c.Dialect()), "\n\n", "\n# jupyter lab\n: jupyter lab\n\n", 1)
-	if err := os.WriteFile(filepath.Join(folder, "lab.sh"), []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, c.Home(), map[string]string{"course/lab.sh": script})
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
 	k := startTalk(t, env, "init", "practice")
 	k.Expect("1) ~/course/lab.sh ")
@@ -487,9 +427,7 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	k.Expect("2) ~/envs/lab")
 	k.Answer("")
 	k.Expect("Next: tunctl up jupyter")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	text, err := os.ReadFile(config)
 	for _, want := range []string{"job    = \"jupyterlab\" ", "submit = \"~/course/lab.sh\" ", "workdir = \"~/course\"\n"} {
 		if err != nil || !strings.Contains(string(text), want) {
@@ -498,17 +436,13 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	}
 	k = startTalk(t, env, "up", "--no-open")
 	k.Expect("jupyter\x1b[0m is ready")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("up: exit code %d", code)
-	}
+	k.WantEnd(0)
 	k = startTalk(t, env, "init", "practice", "--submit", "~/course/lab.sh")
 	k.Expect("Press Enter to use it")
 	k.Answer("")
 	k.Expect("[session.jupyter] starts ~/course/lab.sh already, so nothing was added")
 	k.Expect("Next: tunctl up jupyter\r\n")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("init again: exit code %d", code)
-	}
+	k.WantEnd(0)
 	if again, err := os.ReadFile(config); err != nil || string(again) != string(text) {
 		t.Errorf("%v: the config is now\n%s", err, again)
 	}
@@ -516,13 +450,9 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 
 func TestInitTellsThatTheTestOfTheJobSubmittedIt(t *testing.T) {
 	t.Parallel()
-	c, err := lab.Start(lab.Options{Dir: t.TempDir(), PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = c.Close() }()
+	c := startPractice(t, lab.Options{})
 	env, _ := personAt(t, c)
-	for name, text := range map[string]string{
+	writeFiles(t, c.Home(), map[string]string{
 		".profile": "PATH=$HOME/wrappers:$PATH\n",
 		"wrappers/sbatch": `#!/bin/sh
 for word; do
@@ -531,29 +461,17 @@ for word; do
 done
 PATH=${PATH#*:} exec sbatch "$@"
 `,
-	} {
-		file := filepath.Join(c.Home(), name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
 	k := startTalk(t, env, "init", "practice", "--with", "venv=~/envs/lab")
 	k.Expect("press Enter to continue: ")
 	k.Answer("")
 	k.Expect("does not know tests: it submitted job 1001, which was cancelled at once.")
 	k.Expect("Next: tunctl up jupyter")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	k = startTalk(t, env, "up", "--dry-run")
 	k.Expect("not asked: a test on practice has submitted a job before")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("up --dry-run: exit code %d", code)
-	}
+	k.WantEnd(0)
 	if jobs := c.Jobs(); len(jobs) != 1 || !jobs[0].Over() {
 		t.Errorf("jobs %+v", jobs)
 	}

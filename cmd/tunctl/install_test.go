@@ -15,18 +15,8 @@ import (
 
 	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/ptytest"
+	"tunctl/internal/dev/testprogram"
 )
-
-// need skips the test where a program is not installed, unless it must be.
-func need(t *testing.T, name string) {
-	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-			t.Fatalf("%s is not installed, and CI or TUNCTL_REAL says that it must be", name)
-		}
-		t.Skipf("%s is not installed", name)
-	}
-}
 
 // makeTarget makes a target of the Makefile with the program that the tests run.
 func makeTarget(t *testing.T, target, root string) {
@@ -60,7 +50,7 @@ func filesIn(t *testing.T, root string) map[string]fs.FileMode {
 }
 
 func TestMakeInstallInstallsAllThatMakeUninstallRemoves(t *testing.T) {
-	need(t, "make")
+	testprogram.Need(t, "make")
 	root := t.TempDir()
 	makeTarget(t, "install", root)
 	want := map[string]fs.FileMode{
@@ -100,7 +90,7 @@ func TestMakeInstallInstallsAllThatMakeUninstallRemoves(t *testing.T) {
 
 // zsh loads an installed script at the first TAB.
 func TestInstalledCompletionWorksAtTheFirstTab(t *testing.T) {
-	need(t, "zsh")
+	testprogram.Need(t, "zsh")
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{"_tunctl": completionScript(t, "zsh")})
 	cmd := exec.Command("zsh", "-f", "-i")

@@ -21,7 +21,5 @@ func TestCtrlCEndsACommandThatWaitsForTheAgent(t *testing.T) {
 	k := ptytest.Start(t, s.command("extend", "jupyter", "1h"))
 	k.Expect("asking the scheduler")
 	k.Type("\x03")
-	if code, said := k.End(); code != exitInterrupted {
-		t.Errorf("exit code %d:\n%s", code, said)
-	}
+	k.WantEnd(exitInterrupted)
 }

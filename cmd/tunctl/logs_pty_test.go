@@ -22,17 +22,13 @@ func TestAnEmptyLogIsSaidToBeEmpty(t *testing.T) {
 	k := ptytest.Start(t, s.command("logs", "-f", "practice", running))
 	k.Expect("no output yet; waiting for the log")
 	k.Type("\x03")
-	if code, said := k.End(); code != exitInterrupted {
-		t.Errorf("exit code %d:\n%s", code, said)
-	}
+	k.WantEnd(exitInterrupted)
 	if err := s.cluster.Await(t.Context(), over); err != nil {
 		t.Fatal(err)
 	}
 	for option, says := range map[string]string{"--follow": "job " + over + " finished", "--secrets": "the log is empty so far"} {
 		k = ptytest.Start(t, s.command("logs", option, "practice", over))
 		k.Expect(says)
-		if code, said := k.End(); code != 0 {
-			t.Errorf("exit code %d:\n%s", code, said)
-		}
+		k.WantEnd(0)
 	}
 }

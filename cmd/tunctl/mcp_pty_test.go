@@ -72,7 +72,5 @@ func TestAnAssistantAsksAndThePersonAnswersInATerminal(t *testing.T) {
 		t.Error(err)
 	}
 	person.Type("\x03")
-	if code, said := person.End(); code != exitInterrupted {
-		t.Errorf("exit code %d:\n%s", code, said)
-	}
+	person.WantEnd(exitInterrupted)
 }

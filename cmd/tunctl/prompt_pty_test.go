@@ -3,11 +3,7 @@
 package main
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,9 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-
-	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/sshtest"
 )
 
 // deviceLogin is a login node that asks for Enter after a page was used, and the home of a
@@ -28,69 +22,20 @@ func deviceLogin(t *testing.T, link string) (env []string, started, opened strin
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("no curl to play the browser")
 	}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := &ssh.ServerConfig{
-		KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-			answers, err := ask("", "", []string{"Authenticate at\n" + link + "\nand press ENTER. "}, []bool{false})
-			if err == nil && answers[0] != "" {
-				err = errors.New("something was typed")
-			}
-			return nil, err
-		},
-	}
-	config.AddHostKey(signer)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				sc, channels, requests, err := ssh.NewServerConn(c, config)
-				if err != nil {
-					return
-				}
-				go ssh.DiscardRequests(requests)
-				for ch := range channels {
-					_ = ch.Reject(ssh.Prohibited, "only a login")
-				}
-				_ = sc.Close()
-			}()
-		}
-	}()
-
+	s := sshtest.NewServer(t, sshtest.AskForEnter("Authenticate at\n"+link+"\nand press ENTER. "))
+	port := s.Listen(t)
 	dir := t.TempDir()
 	started, opened = filepath.Join(dir, "started"), filepath.Join(dir, "opened")
 	if err := syscall.Mkfifo(opened, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	for name, text := range map[string]string{
-		"known_hosts":       fmt.Sprintf("[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(signer.PublicKey())),
-		"ssh_config":        fmt.Sprintf("Host device\nHostName 127.0.0.1\nPort %s\nUser ann\nUserKnownHostsFile %s\nIdentityFile none\n", port, filepath.Join(dir, "known_hosts")),
+	writeFiles(t, dir, map[string]string{
+		"known_hosts":       s.Known(fmt.Sprintf("[127.0.0.1]:%d", port)),
+		"ssh_config":        fmt.Sprintf("Host device\nHostName 127.0.0.1\nPort %d\nUser ann\nUserKnownHostsFile %s\nIdentityFile none\n", port, filepath.Join(dir, "known_hosts")),
 		"config.toml":       "[host.device]\nsite = \"device\"\n",
 		"sites/device.toml": "like = \"slurm\"\ntitle = \"a cluster with a device flow\"\nlogin_pages = [\"iam.example.org\"]\n",
 		"browser":           "#!/bin/sh\necho >" + started + "\npage=$(curl -s -o /dev/null -w '%{redirect_url}' \"$1\")\nprintf %s \"$page\" >" + opened + "\n",
-	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := testprogram.Write(filepath.Join(dir, name), []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	t.Cleanup(func() {
 		if err := endAgent(dir); err != nil {
 			t.Error(err)
@@ -119,9 +64,7 @@ func TestALoginPageIsOpenedIfThePersonAgrees(t *testing.T) {
 	}
 	k.Answer("")
 	k.Expect("connected to device")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 }
 
 func TestALinkToAnotherHostIsShownAndNeverOpened(t *testing.T) {
@@ -134,9 +77,7 @@ func TestALinkToAnotherHostIsShownAndNeverOpened(t *testing.T) {
 	k.Expect("device: and press ENTER. ")
 	k.Answer("")
 	k.Expect("connected to device")
-	if code, _ := k.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	k.WantEnd(0)
 	if _, err := os.Stat(started); err == nil {
 		t.Error("it was opened")
 	}

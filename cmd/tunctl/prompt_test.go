@@ -5,56 +5,23 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
-	"os"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/creack/pty"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/term"
 )
 
-// newScreen is a terminal; expect reads what it shows until the words are there.
-func newScreen(t *testing.T) (tty *os.File, expect func(words string) string) {
-	t.Helper()
-	t.Setenv("TERM", "xterm")
-	t.Setenv("NO_COLOR", "")
-	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = master.Close()
-		_ = tty.Close()
-	})
-	return tty, func(words string) string {
-		t.Helper()
-		if err := master.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		var shown bytes.Buffer
-		for one := make([]byte, 1); !strings.Contains(shown.String(), words); {
-			if _, err := io.ReadFull(master, one); err != nil {
-				t.Fatalf("shown: %q, and not %q: %v", shown.String(), words, err)
-			}
-			shown.Write(one)
-		}
-		return shown.String()
-	}
-}
-
 func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
-	tty, expect := newScreen(t)
-	terminal := term.New(tty, tty, tty)
+	screen := ptytest.NewTerminal(t)
+	terminal := term.New(screen.TTY, screen.TTY, screen.TTY)
 	asking := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptPassword}
 	other := &promptReader{term: terminal}
 	other.sayElsewhere(asking)
 	other.sayElsewhere(asking) // once
-	expect("narval: waiting for the login in another window\r\n")
+	screen.Expect("narval: waiting for the login in another window\r\n")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	q := &promptReader{term: terminal, client: client.New(startFakeAgent(t).paths)}
@@ -64,7 +31,7 @@ func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
 	q.sayElsewhere(asking)
 	session := api.Session{Name: "jupyter", Cause: api.AskedElsewhere}
 	q.handle(ctx, api.Event{Type: api.EventSession, Session: &session})
-	if got := expect("password: "); strings.Contains(got, "another window") || session.Cause != "" {
+	if got := screen.Expect("password: "); strings.Contains(got, "another window") || session.Cause != "" {
 		t.Errorf("who is asked is told %q, %q", got, session.Cause)
 	}
 	q.handle(ctx, api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: "1"}})

@@ -126,9 +126,7 @@ func TestASuspendedWatchContinues(t *testing.T) {
 	alone.Type("\x1a?")
 	alone.ExpectScreen("ask for more time")
 	alone.Type("q")
-	if code, said := alone.End(); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, said)
-	}
+	alone.WantEnd(0)
 }
 
 func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
@@ -196,9 +194,7 @@ func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
 	k.Type("?")
 	k.ExpectScreen("show only what contains a text")
 	k.Type("q")
-	if code, said := k.End(); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, said)
-	}
+	k.WantEnd(0)
 }
 
 func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
@@ -228,7 +224,5 @@ func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
 	k.Answer("")
 	k.ExpectScreen("connected to device")
 	k.Type("q")
-	if code, said := k.End(); code != 0 {
-		t.Errorf("exit code %d:\n%s", code, said)
-	}
+	k.WantEnd(0)
 }

@@ -24,10 +24,10 @@ func TestTheDoctorSaysWhatALostConnectionWouldMean(t *testing.T) {
 		ends    error
 		session api.Session
 	}{
-		"✓ shells, editors and kernels inside the job would continue":                                                     {nil, api.Session{Endpoint: page, Websockets: &api.Websockets{Continue: true}}},
-		"✓ shells and editors inside the job would continue; WebSockets of the page would end":                            {nil, api.Session{Endpoint: page}},
-		"? kernels and terminals of the page would have to reconnect: only one session at a time":                         {nil, api.Session{Endpoint: page, Websockets: &api.Websockets{Why: "only one session at a time"}}},
-		"? shells and editors inside the job, and kernels of the page, would end: the node has no python3 (3.6 or newer)": {errors.New("the node has no python3 (3.6 or newer)"), api.Session{Host: "narval"}},
+		"✓ after a lost connection shells, editors and kernels inside the job continue":                                                    {nil, api.Session{Endpoint: page, Websockets: &api.Websockets{Continue: true}}},
+		"✓ after a lost connection shells and editors inside the job continue; WebSockets of the page end":                                 {nil, api.Session{Endpoint: page}},
+		"? kernels and terminals of the page have to reconnect after a lost connection: only one session at a time":                        {nil, api.Session{Endpoint: page, Websockets: &api.Websockets{Why: "only one session at a time"}}},
+		"? shells and editors inside the job, and kernels of the page, end with a lost connection: the node has no python3 (3.6 or newer)": {errors.New("the node has no python3 (3.6 or newer)"), api.Session{Host: "narval"}},
 	} {
 		c := &checkup{}
 		c.lostConnection(tt.ends, tt.session)

@@ -184,6 +184,7 @@ func (r *jobRun) finish(ctx context.Context, job api.Job) error {
 			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
 		}
 	}
+	job = facts.WithLog(job, excerpt)
 	s.submissions.recordRun(job)
 	if !served {
 		fix = source.Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)

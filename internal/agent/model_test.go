@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -21,8 +20,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
-	"tunctl/tunnel"
 )
 
 // model is a person with two laptops and one cluster, on a simulated clock and network. It does
@@ -73,10 +72,9 @@ func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, k
 		dir := t.TempDir()
 		l.paths, l.ssh = home.In(dir), filepath.Join(dir, "ssh_config")
 		l.host = newSimHost(t, "hpc", key, "")
-		l.host.config.KeyExchanges = []string{ssh.KeyExchangeCurve25519} // the cheapest
 		l.host.scheduler = func(script string) (string, string, int) { return m.cluster.run(l, script) }
 		known := filepath.Join(dir, "known_hosts")
-		m.write(known, "hpc "+string(ssh.MarshalAuthorizedKey(l.host.key.PublicKey())))
+		m.write(known, l.host.Known("hpc"))
 		m.write(l.ssh, fmt.Sprintf("Host *\n  User alice\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  IdentityAgent none\n", keyFile, known))
 		if err := home.MakePrivate(l.paths.State); err != nil {
 			t.Fatal(err)
@@ -135,11 +133,7 @@ func (l *modelLaptop) writeConfig() {
 // start runs an agent without its socket, which would hold the simulated clock.
 func (l *modelLaptop) start() {
 	l.m.t.Helper()
-	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
-		Dial:   dialSim(map[string]*simHost{"hpc": l.host}),
-		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
-		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
-	}})
+	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: simNetwork(map[string]*simHost{"hpc": l.host})})
 	if err != nil {
 		l.m.t.Fatal(err)
 	}
@@ -456,8 +450,6 @@ func (m *model) finish() {
 	m.check()
 	for _, l := range m.laptops {
 		l.stop()
-		l.host.restart()
-		l.host.wg.Wait()
 	}
 }
 
@@ -565,7 +557,7 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 			t.Setenv("TMPDIR", shm) // thousands of small files are written, and synced
 		}
 	}
-	keyFile, key := workdayKey(t, t.TempDir())
+	keyFile, key := sshtest.NewKeyFile(t)
 	dialects := []modelDialect{modelSlurm{}, modelPBS{}, modelGridEngine{}}
 	first, n := modelSequences(t)
 	t.Logf("seeds %d to %d", first, first+n-1)
@@ -596,7 +588,7 @@ func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
 
 func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *modelLaptop)) {
 	t.Setenv("PATH", t.TempDir())
-	keyFile, key := workdayKey(t, t.TempDir())
+	keyFile, key := sshtest.NewKeyFile(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1, dialect, keyFile, key)
 		m.cluster.skew, m.cluster.limit = 0, time.Hour

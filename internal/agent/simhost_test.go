@@ -2,14 +2,11 @@ package agent
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -21,21 +18,19 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/steptest"
+	"tunctl/tunnel"
 )
 
 // simHost is a login node with Slurm in the test's process, without a network and without
 // programs, so that a simulated clock moves on. It counts what is done to it.
 type simHost struct {
-	name   string
-	since  time.Time
-	config ssh.ServerConfig
-	key    ssh.Signer
-	wg     sync.WaitGroup
+	*sshtest.Server
+	name  string
+	since time.Time
 
 	mu      sync.Mutex
-	conns   map[*simEnd]bool
-	refused error // what a dial fails with; nil: it succeeds
 	jobs    []simJob
 	logins  []time.Time
 	lists   []time.Time // queries for all jobs
@@ -74,37 +69,19 @@ func (h *simHost) hour() int { return int(time.Since(h.since).Hours()) }
 // newSimHost accepts a key and, where code is set, asks for it afterwards.
 func newSimHost(t *testing.T, name string, key ssh.PublicKey, code string) *simHost {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	login := sshtest.AcceptKey(key)
+	if code != "" {
+		login = sshtest.AcceptKeyThen(key, func(ask ssh.KeyboardInteractiveChallenge) error {
+			answers, err := ask("", "", []string{"Verification code: "}, []bool{false})
+			if err == nil && answers[0] != code {
+				err = errors.New("wrong code")
+			}
+			return err
+		})
 	}
-	h := &simHost{name: name, since: time.Now(), conns: map[*simEnd]bool{}, uses: map[simUse]int{}}
-	if h.key, err = ssh.NewSignerFromKey(private); err != nil {
-		t.Fatal(err)
-	}
-	h.config.AddHostKey(h.key)
-	h.config.PublicKeyCallback = func(_ ssh.ConnMetadata, offered ssh.PublicKey) (*ssh.Permissions, error) {
-		switch {
-		case !bytes.Equal(offered.Marshal(), key.Marshal()):
-			return nil, errors.New("unknown key")
-		case code == "":
-			return nil, nil
-		}
-		return nil, &ssh.PartialSuccessError{Next: ssh.ServerAuthCallbacks{
-			KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-				answers, err := ask("", "", []string{"Verification code: "}, []bool{false})
-				if err != nil || len(answers) != 1 || answers[0] != code {
-					return nil, errors.New("wrong code")
-				}
-				return nil, nil
-			},
-		}}
-	}
-	h.config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, _ error) {
-		if method == "none" {
-			h.count("logins", 1)
-		}
-	}
+	h := &simHost{Server: sshtest.NewServer(t, login), name: name, since: time.Now(), uses: map[simUse]int{}}
+	h.Used, h.Exec = h.count, h.exec
+	h.Forward = func(ch ssh.Channel) { h.serveNotebook(ch) }
 	return h
 }
 
@@ -118,79 +95,20 @@ func (h *simHost) count(what string, n int) {
 	}
 }
 
-// dial connects to the host.
-func (h *simHost) dial() (net.Conn, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.uses[simUse{"dials", h.hour()}]++
-	if h.refused != nil {
-		return nil, h.refused
-	}
-	client, server := newSimLink(func(n int) { h.count("bytes", n) })
-	h.conns[server] = true
-	h.wg.Go(func() {
-		h.serve(server)
-		h.mu.Lock()
-		delete(h.conns, server)
-		h.mu.Unlock()
-		_ = server.Close()
-	})
-	return client, nil
-}
-
 // unreachable makes dials fail with err and existing connections fall silent; nil makes
 // new dials succeed. What was silent stays so: the laptop's address is another one.
 func (h *simHost) unreachable(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refused = err
-	for c := range h.conns {
-		c.link.silence()
-	}
+	h.Set(func(s *sshtest.Server) { s.Refuse = err })
+	h.Stall()
 }
 
 // restart closes all connections and refuses new ones, as a server that is restarted.
 func (h *simHost) restart() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refused = syscall.ECONNREFUSED
-	for c := range h.conns {
-		_ = c.Close()
-	}
+	h.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
+	h.Drop()
 }
 
-func (h *simHost) serve(c net.Conn) {
-	conn, channels, requests, err := ssh.NewServerConn(c, &h.config)
-	if err != nil {
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	h.wg.Go(func() { ssh.DiscardRequests(requests) })
-	for ch := range channels {
-		h.wg.Go(func() {
-			switch ch.ChannelType() {
-			case "session":
-				h.session(ch)
-			case "direct-tcpip":
-				h.page(ch)
-			default:
-				_ = ch.Reject(ssh.UnknownChannelType, "unknown")
-			}
-		})
-	}
-}
-
-// page is the notebook on a compute node.
-func (h *simHost) page(nc ssh.NewChannel) {
-	ch, requests, err := nc.Accept()
-	if err != nil {
-		return
-	}
-	defer func() { _ = ch.Close() }()
-	h.wg.Go(func() { ssh.DiscardRequests(requests) })
-	h.serveNotebook(ch)
-}
-
+// serveNotebook is the notebook on a compute node.
 func (h *simHost) serveNotebook(client io.ReadWriter) {
 	for in := bufio.NewReader(client); ; {
 		req, err := http.ReadRequest(in)
@@ -221,7 +139,7 @@ func (h *simHost) notebook(path string) string {
 }
 
 // step is what srun runs: a relay.
-func (h *simHost) step(ch ssh.Channel, in *bufio.Reader) (exit uint32) {
+func (h *simHost) step(ch ssh.Channel, in *bufio.Reader) (status int) {
 	h.count("steps", 1)
 	h.mu.Lock()
 	refused := h.noSteps
@@ -277,43 +195,26 @@ func (h *simHost) running(programs int) {
 	h.programs += programs
 }
 
-// session runs one command.
-func (h *simHost) session(nc ssh.NewChannel) {
-	ch, requests, err := nc.Accept()
-	if err != nil {
-		return
+// exec runs one command.
+func (h *simHost) exec(command string, ch ssh.Channel) (status int) {
+	h.count("commands", 1)
+	switch {
+	case command == "hostname":
+		_, _ = io.WriteString(ch, h.name+"\n")
+		return 0
+	case strings.Contains(command, "ssh-keygen -F"): // the nodes have no sshd
+		return 0
 	}
-	defer func() { _ = ch.Close() }()
-	for r := range requests {
-		if r.Type != "exec" {
-			_ = r.Reply(false, nil)
-			continue
-		}
-		_ = r.Reply(true, nil)
-		var exec struct{ Command string }
-		_ = ssh.Unmarshal(r.Payload, &exec)
-		h.count("commands", 1)
-		out, exit := h.name+"\n", uint32(0)
-		switch {
-		case exec.Command == "hostname":
-		case strings.Contains(exec.Command, "ssh-keygen -F"): // the nodes have no sshd
-			out = ""
-		default:
-			in := bufio.NewReader(ch)
-			first, _ := in.ReadString('\n')
-			if strings.Contains(first, "srun ") {
-				out, exit = "", h.step(ch, in)
-			} else {
-				rest, _ := io.ReadAll(in)
-				var errOut string
-				out, errOut = h.run(first + string(rest))
-				_, _ = io.WriteString(ch.Stderr(), errOut)
-			}
-		}
-		_, _ = io.WriteString(ch, out)
-		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{exit}))
-		return
+	in := bufio.NewReader(ch)
+	first, _ := in.ReadString('\n')
+	if strings.Contains(first, "srun ") {
+		return h.step(ch, in)
 	}
+	rest, _ := io.ReadAll(in)
+	out, errOut := h.run(first + string(rest))
+	_, _ = io.WriteString(ch.Stderr(), errOut)
+	_, _ = io.WriteString(ch, out)
+	return 0
 }
 
 var (
@@ -460,85 +361,15 @@ func (h *simHost) readFiles(script string) string {
 	return b.String()
 }
 
-// simLink is two connected ends in memory, with buffers as TCP has.
-type simLink struct {
-	moved func(int) // gets how many bytes have arrived
-
-	mu     sync.Mutex
-	cond   *sync.Cond
-	silent bool // everything is lost
-	closed bool
-	way    [2]bytes.Buffer
-}
-
-type simEnd struct {
-	link    *simLink
-	in, out int
-}
-
-func newSimLink(moved func(int)) (client, server *simEnd) {
-	l := &simLink{moved: moved}
-	l.cond = sync.NewCond(&l.mu)
-	return &simEnd{l, 0, 1}, &simEnd{l, 1, 0}
-}
-
-func (l *simLink) silence() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.silent = true
-}
-
-func (e *simEnd) Read(p []byte) (int, error) {
-	l := e.link
-	l.mu.Lock()
-	for (l.way[e.in].Len() == 0 || l.silent) && !l.closed {
-		l.cond.Wait()
+// simNetwork is the network of a laptop that reaches simulated hosts by their names.
+func simNetwork(hosts map[string]*simHost) *tunnel.Network {
+	servers := map[string]*sshtest.Server{}
+	for name, h := range hosts {
+		servers[name] = h.Server
 	}
-	if l.way[e.in].Len() == 0 || l.silent {
-		l.mu.Unlock()
-		return 0, io.EOF
-	}
-	n, err := l.way[e.in].Read(p)
-	l.mu.Unlock()
-	l.moved(n)
-	return n, err
-}
-
-func (e *simEnd) Write(p []byte) (int, error) {
-	l := e.link
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return 0, net.ErrClosed
-	}
-	l.cond.Broadcast()
-	return l.way[e.out].Write(p)
-}
-
-// Close ends both ways. The other end of a silent link does not notice in reality; here
-// that only saves its goroutine.
-func (e *simEnd) Close() error {
-	e.link.mu.Lock()
-	defer e.link.mu.Unlock()
-	e.link.closed = true
-	e.link.cond.Broadcast()
-	return nil
-}
-
-func (e *simEnd) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
-
-func (e *simEnd) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 22} }
-func (e *simEnd) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
-func (e *simEnd) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
-func (e *simEnd) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// dialSim is the network of a laptop that reaches simulated hosts by their names.
-func dialSim(hosts map[string]*simHost) func(context.Context, *net.Dialer, string, string) (net.Conn, error) {
-	return func(_ context.Context, _ *net.Dialer, _, address string) (net.Conn, error) {
-		name, _, _ := net.SplitHostPort(address)
-		if h := hosts[name]; h != nil {
-			return h.dial()
-		}
-		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	return &tunnel.Network{
+		Dial:   sshtest.Dial(servers),
+		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
+		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
 	}
 }

@@ -2,10 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,13 +16,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/forwards"
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
-	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
 )
 
@@ -60,7 +54,7 @@ func newWorkday(t *testing.T) *workday {
 func workdayWith(t *testing.T, limits Limits) *workday {
 	t.Helper()
 	dir := t.TempDir()
-	keyFile, key := workdayKey(t, dir)
+	keyFile, key := sshtest.NewKeyFile(t)
 	g := &workday{t: t, hosts: map[string]*simHost{}, names: []string{"alpha", "beta", "gamma", "delta", "mfa"}, codes: map[int]int{}, since: time.Now(), hours: 5}
 	if os.Getenv("TUNCTL_WHOLE_DAY") != "" { // as in `make bench`
 		g.hours = 10
@@ -74,7 +68,7 @@ func workdayWith(t *testing.T, limits Limits) *workday {
 		}
 		h := newSimHost(t, name, key, code)
 		g.hosts[name] = h
-		fmt.Fprintf(&known, "%s %s", name, ssh.MarshalAuthorizedKey(h.key.PublicKey()))
+		known.WriteString(h.Known(name))
 		for i, wait := range []time.Duration{0, 150 * time.Minute} { // one runs, one is in the queue until the middle of the morning
 			if name == "delta" {
 				break
@@ -98,35 +92,10 @@ func workdayWith(t *testing.T, limits Limits) *workday {
 	return g
 }
 
-func workdayKey(t *testing.T, dir string) (path string, public ssh.PublicKey) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(dir, "id_ed25519")
-	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, signer.PublicKey()
-}
-
 // start runs the agent without its socket, which would hold the simulated clock.
 func (g *workday) start(paths home.Paths, sshConfig string, limits Limits) {
 	g.t.Helper()
-	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: limits, Log: slog.New(slog.DiscardHandler), network: &tunnel.Network{
-		Dial:   dialSim(g.hosts),
-		Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
-		Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
-	}})
+	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: limits, Log: slog.New(slog.DiscardHandler), network: simNetwork(g.hosts)})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -139,10 +108,6 @@ func (g *workday) start(paths home.Paths, sshConfig string, limits Limits) {
 		a.server.stop()
 		a.hub.Close()
 		a.work.Wait()
-		for _, h := range g.hosts {
-			h.restart()
-			h.wg.Wait()
-		}
 	})
 }
 

@@ -29,10 +29,13 @@ func (h Held) IsOver() bool { return h.Streams == 0 || !h.Until.IsZero() }
 
 // OverText says how it ended; "": it has not.
 func (h Held) OverText() string {
-	after := DurationText(h.Until.Sub(h.Since).Round(time.Second))
+	lasted := h.Until.Sub(h.Since).Round(time.Second)
+	after := DurationText(lasted)
 	switch {
 	case h.Until.IsZero():
 		return ""
+	case h.Lost > 0 && lasted == 0:
+		return fmt.Sprintf("%s inside the job ended: %s", count(h.Lost, "stream"), h.Cause)
 	case h.Lost > 0:
 		return fmt.Sprintf("%s inside the job ended after %s without a connection: %s", count(h.Lost, "stream"), after, h.Cause)
 	case h.Paused > 0:

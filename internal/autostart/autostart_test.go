@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"tunctl/internal/dev/testprogram"
 )
 
 // place is a home of the test's own, with a systemctl that does what the real one
@@ -388,22 +390,8 @@ func TestARelativeProgramIsRefused(t *testing.T) {
 	}
 }
 
-// need returns a checker's path, skips without it, and fails where everything was
-// promised to be there.
-func need(t *testing.T, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil && (os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1") {
-		t.Fatalf("%s is not installed, and CI or TUNCTL_REAL says that it must be", program)
-	}
-	if err != nil {
-		t.Skipf("%s is not installed", program)
-	}
-	return path
-}
-
 func TestSystemdAcceptsTheUnit(t *testing.T) {
-	verify := need(t, "systemd-analyze")
+	verify := testprogram.Need(t, "systemd-analyze")
 	for _, name := range []string{"plain", "my tools", "100%", "ü", "a$HOME"} {
 		dir := filepath.Join(t.TempDir(), name)
 		mustDo(t, os.MkdirAll(dir, 0o755))
@@ -422,7 +410,7 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 }
 
 func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
-	systemctl := need(t, "systemctl")
+	systemctl := testprogram.Need(t, "systemctl")
 	root := t.TempDir()
 	dir := filepath.Join(root, "etc", "systemd", "user")
 	mustDo(t, os.MkdirAll(dir, 0o755))
@@ -437,7 +425,7 @@ func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
 }
 
 func TestTheDesktopAcceptsTheEntries(t *testing.T) {
-	validate := need(t, "desktop-file-validate")
+	validate := testprogram.Need(t, "desktop-file-validate")
 	for _, part := range []Part{Agent, Tray} {
 		for _, program := range oddPaths {
 			path := filepath.Join(t.TempDir(), "tunctl.desktop")

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"tunctl/internal/dev/testprogram"
 )
 
 func TestThePackagedUnitIsTheOneWrittenAtAutostartOn(t *testing.T) {
@@ -17,7 +19,7 @@ func TestThePackagedUnitIsTheOneWrittenAtAutostartOn(t *testing.T) {
 }
 
 func TestThePackagedMenuEntryIsAGoodOne(t *testing.T) {
-	validate := need(t, "desktop-file-validate")
+	validate := testprogram.Need(t, "desktop-file-validate")
 	if out, err := exec.CommandContext(t.Context(), validate, "../../packaging/tunctl.desktop").CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}

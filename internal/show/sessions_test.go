@@ -82,6 +82,7 @@ func TestWhatALostConnectionMeantIsShownForAnHour(t *testing.T) {
 		"over":                {&api.Held{Since: ago(44), Until: ago(1), Streams: 3}, "continued after 43 min; nothing was lost"},
 		"over, programs wait": {&api.Held{Since: ago(44), Until: ago(1), Streams: 3, Paused: 2}, "continued after 43 min; nothing was lost; 2 programs waited on a full output buffer"},
 		"a loss":              {lost, "1 stream inside the job ended after 1 min without a connection: job 7 has ended"},
+		"a loss at once":      {&api.Held{Since: ago(2), Until: ago(2), Lost: 2, Cause: "why"}, "2 streams inside the job ended: why"},
 		"a loss before it":    {&api.Held{Since: ago(2), Until: ago(1), Streams: 1, Earlier: lost}, "continued after 1 min; nothing was lost|1 stream inside the job ended after 1 min without a connection: job 7 has ended"},
 		"long over":           {&api.Held{Since: ago(90), Until: ago(60), Streams: 3}, ""},
 		"nobody waits more":   {&api.Held{Since: ago(2)}, ""},

@@ -7,58 +7,23 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"tunctl/internal/dev/ptytest"
 )
 
 // screen is a terminal, seen and typed at from outside.
 type screen struct {
-	t      *testing.T
-	master *os.File
-	tty    *os.File
+	*ptytest.Terminal
+	t *testing.T
 }
 
 func newScreen(t *testing.T) *screen {
 	t.Helper()
-	t.Setenv("TERM", "xterm")
-	t.Setenv("NO_COLOR", "")
-	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = master.Close()
-		_ = tty.Close()
-	})
-	return &screen{t, master, tty}
-}
-
-// expect reads what is shown until the words are there, and returns it.
-func (s *screen) expect(words string) string {
-	s.t.Helper()
-	if err := s.master.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		s.t.Fatal(err)
-	}
-	var shown bytes.Buffer
-	for one := make([]byte, 1); !strings.Contains(shown.String(), words); {
-		if _, err := io.ReadFull(s.master, one); err != nil {
-			s.t.Fatalf("shown: %q, and not %q: %v", shown.String(), words, err)
-		}
-		shown.Write(one)
-	}
-	return shown.String()
-}
-
-func (s *screen) press(keys string) {
-	s.t.Helper()
-	if _, err := io.WriteString(s.master, keys); err != nil {
-		s.t.Fatal(err)
-	}
+	return &screen{ptytest.NewTerminal(t), t}
 }
 
 // asks asks a question until the returned function withdraws it.
@@ -75,18 +40,18 @@ func (s *screen) asks(term *Terminal, question string, echo bool) (answer <-chan
 func TestAWithdrawnQuestionTakesNothingOfWhatIsTypedNext(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		s := newScreen(t)
-		term := New(s.tty, s.tty, s.tty)
+		term := New(s.TTY, s.TTY, s.TTY)
 		first, withdraw := s.asks(term, "narval: password: ", echo)
-		s.expect("password: ")
-		s.press("half of i")
+		s.Expect("password: ")
+		s.Type("half of i")
 		withdraw()
 		if a := <-first; !errors.Is(a.err, context.Canceled) || a.text != "" {
 			t.Errorf("withdrawn with %q, %v", a.text, a.err)
 		}
-		s.expect("\r\x1b[K")
+		s.Expect("\r\x1b[K")
 		second, _ := s.asks(term, "rorqual: code: ", echo)
-		s.expect("code: ")
-		s.press("123456\n")
+		s.Expect("code: ")
+		s.Type("123456\n")
 		if a := <-second; a.text != "123456" || a.err != nil {
 			t.Errorf("the next answer is %q, %v", a.text, a.err)
 		}
@@ -124,18 +89,18 @@ func (r told) Read(p []byte) (int, error) {
 
 func TestAMessageGoesAboveAnOpenQuestionAndTheSpinnerWaits(t *testing.T) {
 	s := newScreen(t)
-	term := New(s.tty, s.tty, s.tty)
+	term := New(s.TTY, s.TTY, s.TTY)
 	answer, withdraw := s.asks(term, "narval: code: ", true)
-	s.expect("code: ")
+	s.Expect("code: ")
 	term.Draw("⠋ connecting")
 	term.Say("the queue is long")
-	if got := s.expect("code: "); got != "\r\x1b[Kthe queue is long\r\nnarval: code: " {
+	if got := s.Expect("code: "); got != "\r\x1b[Kthe queue is long\r\nnarval: code: " {
 		t.Errorf("shown: %q", got)
 	}
 	withdraw()
 	<-answer
 	term.Draw("⠙ connecting")
-	if got := s.expect("connecting"); got != "\r\x1b[K⠙ connecting" {
+	if got := s.Expect("connecting"); got != "\r\x1b[K⠙ connecting" {
 		t.Errorf("after the question: %q", got)
 	}
 }
@@ -197,9 +162,9 @@ func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
 func TestAnAnswerIsTypedAfterItsQuestion(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		s := newScreen(t)
-		term := New(s.tty, s.tty, s.tty)
-		s.press("early\nearlier\nha")
-		s.expect("ha") // the echo: the terminal has it
+		term := New(s.TTY, s.TTY, s.TTY)
+		s.Type("early\nearlier\nha")
+		s.Expect("ha") // the echo: the terminal has it
 		if text, err := term.ReadLine(t.Context(), "", true); text != "early" || err != nil {
 			t.Errorf("a line may be typed in advance: %q, %v", text, err)
 		}
@@ -208,8 +173,8 @@ func TestAnAnswerIsTypedAfterItsQuestion(t *testing.T) {
 			text, _ := term.ReadAnswer(t.Context(), "password: ", echo)
 			answer <- text
 		}()
-		s.expect("password: ")
-		s.press("hunter2\n")
+		s.Expect("password: ")
+		s.Type("hunter2\n")
 		if text := <-answer; text != "hunter2" {
 			t.Errorf("echo %v: the answer is %q", echo, text)
 		}

@@ -288,7 +288,5 @@ func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
 	k.Expect("ended: program was killed: program experienced a panic")
 	k.Type("typed\n")
 	k.Expect("typed\r\n") // it is echoed again
-	if code, said := k.End(); code != 3 {
-		t.Errorf("exit code %d:\n%s", code, said)
-	}
+	k.WantEnd(3)
 }

@@ -3,7 +3,6 @@ package forward
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/dev/sshtest"
 )
 
 // ending is how one side ends a conversation.
@@ -266,36 +267,9 @@ func inUse() int64 {
 // overSSH is a Dialer through an SSH connection to a server in this process.
 func overSSH(t *testing.T) Dialer {
 	t.Helper()
-	config := &ssh.ServerConfig{NoClientAuth: true}
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.AddHostKey(key)
-	address := far(t, func(c *net.TCPConn) {
-		_, channels, requests, err := ssh.NewServerConn(c, config)
-		if err != nil {
-			return
-		}
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		wg.Go(func() { ssh.DiscardRequests(requests) })
-		for nc := range channels {
-			wg.Go(func() { passOn(nc) })
-		}
-	})
-	client, err := ssh.Dial("tcp", address, &ssh.ClientConfig{HostKeyCallback: ssh.InsecureIgnoreHostKey()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = client.Close()
-		_ = client.Wait()
-	})
+	s := sshtest.NewServer(t, sshtest.AcceptAnybody)
+	s.Channel = passOn
+	client := s.Client(t)
 	return dialerFunc(func(_ context.Context, network, address string) (net.Conn, error) {
 		return client.Dial(network, address)
 	})

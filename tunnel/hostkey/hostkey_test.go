@@ -50,7 +50,7 @@ func TestTheOtherKeyOfASharedNameIsAdded(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "known_hosts")
 			known := ""
 			for range tt.known {
-				known += "login " + authorized(sshtest.NewSigner(t).PublicKey()) + "\n"
+				known += "login " + sshtest.Authorized(sshtest.NewSigner(t).PublicKey()) + "\n"
 			}
 			write(t, file, known)
 			o := Options{

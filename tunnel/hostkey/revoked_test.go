@@ -16,12 +16,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel/sshconfig"
 )
-
-func authorized(key ssh.PublicKey) string {
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
-}
 
 func write(t testing.TB, path, text string) {
 	t.Helper()
@@ -30,23 +27,10 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// certify signs a host key.
-func certify(t testing.TB, ca ssh.Signer, key ssh.PublicKey, set func(*ssh.Certificate)) *ssh.Certificate {
-	t.Helper()
-	cert := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: []string{"login"}, ValidBefore: ssh.CertTimeInfinity}
-	set(cert)
-	if err := cert.SignCert(rand.Reader, ca); err != nil {
-		t.Fatal(err)
-	}
-	return cert
-}
-
 func TestRevokedHostKeysAreRefused(t *testing.T) {
-	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		needsKeygen(t)
-	}
+	testprogram.Need(t, "ssh-keygen")
 	ca, key, unrelated := sshtest.NewSigner(t), sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
-	cert := certify(t, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial, c.KeyId = 70, "login node" })
+	cert := sshtest.Certify(t, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial, c.KeyId = 70, "login node" })
 	fingerprint := func(k ssh.PublicKey) string { return "hash: " + ssh.FingerprintSHA256(k) + "\n" }
 	ecdsaKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -62,16 +46,16 @@ func TestRevokedHostKeysAreRefused(t *testing.T) {
 		revoked []ssh.PublicKey // of key, cert and ca
 	}{
 		"an empty list":        {},
-		"a list with the key":  {list: "# old keys\n\n" + authorized(unrelated) + " x\n" + authorized(key.PublicKey()) + " stolen\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
-		"a list with the cert": {list: authorized(cert) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
-		"a list with the CA":   {list: authorized(ca.PublicKey()) + "\n", revoked: []ssh.PublicKey{ca.PublicKey(), cert}},
-		"a list of others":     {list: authorized(unrelated) + "\n" + authorized(public) + "\nssh-new " + "AAAAB3NzaC1uZXcAAAABAQ==\n"},
+		"a list with the key":  {list: "# old keys\n\n" + sshtest.Authorized(unrelated) + " x\n" + sshtest.Authorized(key.PublicKey()) + " stolen\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a list with the cert": {list: sshtest.Authorized(cert) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a list with the CA":   {list: sshtest.Authorized(ca.PublicKey()) + "\n", revoked: []ssh.PublicKey{ca.PublicKey(), cert}},
+		"a list of others":     {list: sshtest.Authorized(unrelated) + "\n" + sshtest.Authorized(public) + "\nssh-new " + "AAAAB3NzaC1uZXcAAAABAQ==\n"},
 
-		"a KRL with the key":       {spec: authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a KRL with the key":       {spec: sshtest.Authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
 		"a KRL with its hash":      {spec: fingerprint(key.PublicKey()), revoked: []ssh.PublicKey{key.PublicKey(), cert}},
-		"a KRL with its SHA-1":     {spec: "sha1: " + authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
-		"a KRL with its SHA-256":   {spec: "sha256: " + authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
-		"a KRL with the CA":        {spec: authorized(ca.PublicKey()) + "\n", revoked: []ssh.PublicKey{ca.PublicKey(), cert}},
+		"a KRL with its SHA-1":     {spec: "sha1: " + sshtest.Authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a KRL with its SHA-256":   {spec: "sha256: " + sshtest.Authorized(key.PublicKey()) + "\n", revoked: []ssh.PublicKey{key.PublicKey(), cert}},
+		"a KRL with the CA":        {spec: sshtest.Authorized(ca.PublicKey()) + "\n", revoked: []ssh.PublicKey{ca.PublicKey(), cert}},
 		"a KRL with the serial":    {spec: "serial: 70\n", revoked: []ssh.PublicKey{cert}},
 		"a KRL with some serials":  {spec: "serial: 3\nserial: 70\nserial: 900000\n", revoked: []ssh.PublicKey{cert}},
 		"a KRL with a range":       {spec: "serial: 60-80000\n", revoked: []ssh.PublicKey{cert}},
@@ -80,13 +64,13 @@ func TestRevokedHostKeysAreRefused(t *testing.T) {
 		"a KRL with other serials": {spec: "serial: 71-90\nserial: 69\n"},
 		"a KRL with the key's id":  {spec: "id: login node\n", revoked: []ssh.PublicKey{cert}},
 		"a KRL with another id":    {spec: "id: login\n"},
-		"a KRL of others":          {spec: authorized(unrelated) + "\n" + authorized(public) + "\n"},
+		"a KRL of others":          {spec: sshtest.Authorized(unrelated) + "\n" + sshtest.Authorized(public) + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "revoked")
 			write(t, path, test.list)
 			if test.spec != "" {
-				makeKRL(t, path, test.spec, ca.PublicKey())
+				sshtest.MakeKRL(t, path, test.spec, ca.PublicKey())
 			}
 			list, err := readRevokedKeys(path)
 			if err != nil {
@@ -101,7 +85,7 @@ func TestRevokedHostKeysAreRefused(t *testing.T) {
 					continue
 				}
 				file := filepath.Join(t.TempDir(), "key.pub")
-				write(t, file, authorized(k)+"\n")
+				write(t, file, sshtest.Authorized(k)+"\n")
 				out, err := exec.Command("ssh-keygen", "-Q", "-f", path, file).CombinedOutput()
 				if revoked := strings.Contains(string(out), "REVOKED"); revoked != want {
 					t.Errorf("ssh-keygen of the %s: %s %v", what, out, err)
@@ -120,22 +104,11 @@ func serials(step, last int) string {
 	return b.String()
 }
 
-func makeKRL(t testing.TB, path, spec string, ca ssh.PublicKey) {
-	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "spec"), spec)
-	write(t, filepath.Join(dir, "ca.pub"), authorized(ca)+"\n")
-	args := []string{"-k", "-f", path, "-s", filepath.Join(dir, "ca.pub"), "-z", "7", filepath.Join(dir, "spec")}
-	if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
-		t.Fatalf("ssh-keygen: %s", out)
-	}
-}
-
 func FuzzKRL(f *testing.F) {
 	f.Add([]byte(krlMagic + "\x00\x00\x00\x01" + strings.Repeat("\x00", 32) + "\x02\x00\x00\x00\x08\x00\x00\x00\x04abcd"))
 	f.Add([]byte(krlMagic + "\x00\x00\x00\x01" + strings.Repeat("\x00", 32) + "\x01\xff\xff\xff\xff"))
 	ca, key := sshtest.NewSigner(f), sshtest.NewSigner(f)
-	cert := certify(f, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial = 7 })
+	cert := sshtest.Certify(f, ca, key.PublicKey(), func(c *ssh.Certificate) { c.Serial = 7 })
 	f.Fuzz(func(t *testing.T, content []byte) {
 		list, err := parseKRL(content)
 		if err == nil {
@@ -145,12 +118,4 @@ func FuzzKRL(f *testing.F) {
 			t.Error(errors.New("neither a list nor an error"))
 		}
 	})
-}
-
-func needsKeygen(t testing.TB) {
-	t.Helper()
-	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-		t.Fatal("needs ssh-keygen to make a KRL")
-	}
-	t.Skip("needs ssh-keygen to make a KRL")
 }

@@ -24,6 +24,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel"
 	"tunctl/tunnel/step"
@@ -39,9 +40,7 @@ type fakeSlurm struct {
 // newFakeSlurm makes an srun. The shell code hook runs first, with srun's arguments.
 func newFakeSlurm(t *testing.T, hook string) *fakeSlurm {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		missing(t, "python3")
-	}
+	testprogram.Need(t, "python3")
 	f := &fakeSlurm{dir: t.TempDir()}
 	f.env = []string{"PATH=" + f.dir + ":" + os.Getenv("PATH"), "HOME=" + f.dir, "FAKE=" + f.dir, "SHELL=/bin/sh"}
 	f.program(t, "srun", `echo "$*" >> $FAKE/runs
@@ -448,7 +447,7 @@ func TestALoginThatIsNotPartOfTheJobIsLeftForAStep(t *testing.T) {
 	if runs := f.lines("runs"); len(runs) != 1 || told.String() != "" {
 		t.Errorf("%q; told %q", runs, told)
 	}
-	echoThrough(t, n) // a page's connection, by the hop
+	sshtest.EchoThrough(t, n) // a page's connection, by the hop
 	if n.chosen.name == stepRoute {
 		t.Error("a page went through the step though the hop works")
 	}

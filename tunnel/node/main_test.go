@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -26,16 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // longest bounds every wait of these tests on the real clock; none is meant to take it.
 const longest = time.Minute
-
-// missing ends a test that needs a program which is not here: with a skip, but in CI
-// and where all real parts were asked for with a failure.
-func missing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-		t.Fatal("needs " + what)
-	}
-	t.Skip("needs " + what)
-}
 
 // eventually polls until is returns true.
 func eventually(t *testing.T, is func() bool) {
@@ -81,7 +69,7 @@ func behind(t *testing.T, limits tunnel.Limits) (*login, map[string]*sshtest.Ser
 	var known strings.Builder
 	for _, name := range []string{"outer", "inner"} {
 		servers[name] = sshtest.NewServer(t, sshtest.AcceptKey(public))
-		known.WriteString(name + " " + string(ssh.MarshalAuthorizedKey(servers[name].Key.PublicKey())))
+		known.WriteString(servers[name].Known(name))
 	}
 	servers["outer"].Inner = map[string]*sshtest.Server{"inner": servers["inner"]}
 	dir := t.TempDir()
@@ -96,12 +84,7 @@ func behind(t *testing.T, limits tunnel.Limits) (*login, map[string]*sshtest.Ser
 	pool := tunnel.NewPool(tunnel.Options{
 		SSHConfig: write("config", config), Limits: limits, Prompter: nobody{t},
 		Network: &tunnel.Network{
-			Dial: func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-				if !strings.HasPrefix(address, "outer:") {
-					return nil, errors.New("no route to host")
-				}
-				return servers["outer"].Dial(ctx, d, network, address)
-			},
+			Dial:   sshtest.Dial(map[string]*sshtest.Server{"outer": servers["outer"]}),
 			Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },
 			Watch:  func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() },
 		},
@@ -127,36 +110,5 @@ func mustConnect(t *testing.T, l *login) {
 	defer cancel()
 	if err := l.Await(ctx); err != nil {
 		t.Fatalf("Await: %v (%+v)", err, l.Status())
-	}
-}
-
-// letNobodyIn is what a node does after the job's end.
-func letNobodyIn(s *sshtest.Server) {
-	s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
-		return nil, errors.New("you have no active jobs on this node")
-	}
-}
-
-func echoThrough(t *testing.T, n *Node) {
-	t.Helper()
-	c, err := n.Dial(t.Context(), "tcp", "echo:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closing(c)
-	go say(c, "hello")
-	got := make([]byte, 5)
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-// stillEchoes checks that a channel carries bytes in both directions.
-func stillEchoes(t *testing.T, c io.ReadWriter) {
-	t.Helper()
-	say(c, "still there?")
-	got := make([]byte, len("still there?"))
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != "still there?" {
-		t.Errorf("the open channel: %q, %v", got, err)
 	}
 }

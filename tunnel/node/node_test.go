@@ -26,12 +26,12 @@ func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 		node := outer.node(Options{Names: []string{"refused", "inner"}}) // by its second name
 		defer node.Close()
 		for range 3 {
-			echoThrough(t, node)
+			sshtest.EchoThrough(t, node)
 		}
 		if _, err := node.Dial(t.Context(), "tcp", "refused:1"); !errors.Is(err, api.ErrRefused) {
 			t.Errorf("a port where nothing listens: %v", err)
 		}
-		if _, logins, _ := servers["inner"].Counts(); logins != 1 || node.Limited() {
+		if logins := servers["inner"].Logins(); logins != 1 || node.Limited() {
 			t.Errorf("%d logins on the node, limited %v", logins, node.Limited())
 		}
 		if all := outer.pool.Hosts(); len(all) != 1 {
@@ -42,7 +42,7 @@ func TestOneSilentHopOntoANodeServesAllConnections(t *testing.T) {
 		servers["outer"].Drop()
 		synctest.Wait()
 		mustConnect(t, outer)
-		echoThrough(t, node)
+		sshtest.EchoThrough(t, node)
 	})
 }
 
@@ -118,7 +118,7 @@ func TestANodeThatDropsSSHLeavesTimeForTheOtherWays(t *testing.T) {
 					next := outer.node(Options{Names: []string{"dropped9"}, Job: "8"})
 					defer next.Close()
 					began = time.Now()
-					echoThrough(t, next)
+					sshtest.EchoThrough(t, next)
 					if took := time.Since(began); took > time.Second {
 						t.Errorf("the next node took %v, though the way is known", took)
 					}
@@ -134,13 +134,11 @@ func TestANodeIsReachedByWhicheverNameAnswers(t *testing.T) {
 		node := outer.node(Options{Names: []string{"dropped1", "dropped2", "inner"}})
 		defer node.Close()
 		began := time.Now()
-		echoThrough(t, node)
+		sshtest.EchoThrough(t, node)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if _, logins, _ := servers["inner"].Counts(); logins != 1 {
-			t.Errorf("%d logins", logins)
-		}
+		servers["inner"].WantLogins(t, 1)
 	})
 }
 
@@ -175,7 +173,7 @@ func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
 	const denied = "debug1: SSH2_MSG_SERVICE_ACCEPT received\r\nalice@inner: Permission denied (publickey).\r\n"
 	synctest.Test(t, func(t *testing.T) {
 		outer, servers := behind(t, tunnel.DefaultLimits())
-		letNobodyIn(servers["inner"])
+		servers["inner"].LetNobodyIn()
 		ran := onHost(servers["outer"], says(denied), says("srun: error: Unable to create step"))
 		node := outer.node(Options{Names: []string{"inner", "inner.cluster"}, Job: "7"})
 		defer node.Close()
@@ -186,7 +184,7 @@ func TestALoginThatANodeRefusedIsNeverTriedAgain(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		_, logins, _ := servers["inner"].Counts()
+		logins := servers["inner"].Logins()
 		if viaSSH, srun := ran(); logins != 1 || viaSSH != 1 || srun < 3 || srun > 15 {
 			t.Errorf("%d logins of ours, %d by ssh on the host, %d job steps", logins, viaSSH, srun)
 		}
@@ -199,8 +197,8 @@ func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
 		onHost(servers["outer"], says("ssh: not found"), relayEcho)
 		node := outer.node(Options{Names: []string{"inner"}})
 		defer node.Close()
-		echoThrough(t, node)
-		letNobodyIn(servers["inner"])
+		sshtest.EchoThrough(t, node)
+		servers["inner"].LetNobodyIn()
 		servers["inner"].Drop()
 		var wg sync.WaitGroup
 		for range 6 { // a page's
@@ -211,16 +209,14 @@ func TestManyConnectionsToANodeWhoseJobEndedAreOneRefusedLogin(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if _, logins, _ := servers["inner"].Counts(); logins != 2 {
-			t.Errorf("%d logins, want the first and one refused", logins)
-		}
+		servers["inner"].WantLogins(t, 2)
 	})
 }
 
 func TestANodeWithoutPythonSaysWhatWouldHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, servers := behind(t, tunnel.DefaultLimits())
-		letNobodyIn(servers["inner"])
+		servers["inner"].LetNobodyIn()
 		ran := onHost(servers["outer"], says("ssh: not found"), says("python3 is not installed on this node\n"))
 		node := outer.node(Options{Names: []string{"inner"}, Job: "7"})
 		defer node.Close()

@@ -89,7 +89,7 @@ func newCutJob(t *testing.T, hook string, change func(*Options)) *cutJob {
 			t.Fatal(err)
 		}
 	}
-	stillEchoes(t, shell)
+	sshtest.StillEchoes(t, shell)
 	return c
 }
 
@@ -103,9 +103,9 @@ func TestAShellInsideAJobContinuesAfterTheConnectionWasLost(t *testing.T) {
 	defer closing(page)
 	for range 2 {
 		c.host.Drop()
-		stillEchoes(t, c.shell)
+		sshtest.StillEchoes(t, c.shell)
 	}
-	stillEchoes(t, page)
+	sshtest.StillEchoes(t, page)
 	if _, err := page.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // a regular end
 		t.Error("the end of the page:", err)
 	}
@@ -128,7 +128,7 @@ func TestAShellByALoginOnTheNodeContinuesAfterTheConnectionWasLost(t *testing.T)
 				t.Error(err)
 			}
 			c.host.Drop()
-			stillEchoes(t, c.shell)
+			sshtest.StillEchoes(t, c.shell)
 			if h := c.Held(); h.Streams != 1 || h.Lost != 0 || h.Until.IsZero() || len(c.lines("runs")) > 0 {
 				t.Errorf("held: %+v, steps %q", h, c.lines("runs"))
 			}
@@ -140,11 +140,11 @@ func TestAShellByALoginOnTheNodeContinuesAfterTheConnectionWasLost(t *testing.T)
 func TestAWayThatEndsAgainAndAgainIsReplacedWithPauses(t *testing.T) {
 	c := newCutJob(t, "", nil)
 	c.host.Drop()
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 	for range 2 {
 		steps := c.steps()
 		_ = syscall.Kill(steps[len(steps)-1], syscall.SIGKILL)
-		stillEchoes(t, c.shell)
+		sshtest.StillEchoes(t, c.shell)
 	}
 	relay := c.job.steps.relay
 	relay.mu.Lock()
@@ -180,7 +180,7 @@ func TestWhatIsNewWaitsWhileOthersAreHeld(t *testing.T) {
 	if err := <-printed; err != nil {
 		t.Error(err)
 	}
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 }
 
 func TestAShellInsideAJobContinuesWhenNobodyReportsTheCut(t *testing.T) {
@@ -188,10 +188,10 @@ func TestAShellInsideAJobContinuesWhenNobodyReportsTheCut(t *testing.T) {
 	end := c.host.Stall()
 	c.login.pool.NetworkChanged()
 	eventually(t, func() bool { return c.Held().Streams == 1 })
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 	end()
 	eventually(t, func() bool { return c.host.Connections() == 1 }) // nothing keeps the old one
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 }
 
 func TestAJobThatEndedDuringTheCutIsSaid(t *testing.T) {
@@ -265,7 +265,7 @@ func TestARelayIsTriedAgainWhileNoStepStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.host.Drop()
-	stillEchoes(t, c.shell)
+	sshtest.StillEchoes(t, c.shell)
 }
 
 func TestWithoutResumeAShellEndsWithItsConnection(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/testprogram"
 )
 
 // configFile copies a config of testdata to where its Include finds its file.
@@ -44,19 +45,6 @@ func codeOf(err error) api.Code {
 	return ""
 }
 
-// needSSH ends a test where there is no ssh program: with a skip, but in CI and where all
-// real parts were asked for with a failure.
-func needSSH(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("ssh"); err == nil {
-		return
-	}
-	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-		t.Fatal("needs an ssh program")
-	}
-	t.Skip("needs an ssh program")
-}
-
 // destinations are what to ask each config for.
 var destinations = map[string][]string{
 	"plain":      {"narval", "mila", "nobody-knows", "zoe@mila", "ssh://zoe@mila:99"},
@@ -68,7 +56,7 @@ var destinations = map[string][]string{
 }
 
 func TestOurOwnReadingAgreesWithTheSSHProgram(t *testing.T) {
-	needSSH(t)
+	testprogram.Need(t, "ssh")
 	for name, list := range destinations {
 		for _, destination := range list {
 			t.Run(name+"/"+destination, func(t *testing.T) {
@@ -152,7 +140,7 @@ func TestACryptoPolicyIsRead(t *testing.T) {
 }
 
 func TestSettingsAreReadFromTheSSHProgram(t *testing.T) {
-	needSSH(t)
+	testprogram.Need(t, "ssh")
 	s, err := Resolver{SSHConfig: configFile(t, "match")}.Settings(t.Context(), "web")
 	if err != nil {
 		t.Fatal(err)

@@ -22,10 +22,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/testprogram"
 )
 
 func TestTheRelayIsPythonThreePointSix(t *testing.T) {
-	needPython(t)
+	testprogram.Need(t, "python3")
 	check := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read(), **({\"feature_version\": (3, 6)} if sys.version_info >= (3, 8) else {}))")
 	check.Stdin = strings.NewReader(relay)
 	if out, err := check.CombinedOutput(); err != nil {
@@ -40,7 +41,7 @@ func TestTheCommandNeedsNoQuotesOfItsOwn(t *testing.T) {
 }
 
 func TestTextOfStartUpFilesBeforeTheRelayIsSkipped(t *testing.T) {
-	needPython(t)
+	testprogram.Need(t, "python3")
 	p := newShell(t, "echo Welcome to the cluster; printf 'no line end'; "+Command())
 	c, err := Start(t.Context(), p, Options{})
 	if err != nil {
@@ -83,7 +84,7 @@ print(s.getsockname()[1], flush=True)
 time.sleep(600)`
 
 func TestProgramsHaveTheEnvironmentOfTheJobsServer(t *testing.T) {
-	needPython(t)
+	testprogram.Need(t, "python3")
 	job := strconv.Itoa(os.Getpid()) + "77"
 	tmp := t.TempDir()
 	id := "SLURM_JOB_ID=" + job
@@ -131,7 +132,7 @@ func TestProgramsHaveTheEnvironmentOfTheJobsServer(t *testing.T) {
 }
 
 func TestWhatBelongsToTheServersProcessStaysThere(t *testing.T) {
-	needPython(t)
+	testprogram.Need(t, "python3")
 	own := []string{
 		"NODE_CHANNEL_FD=9", "NODE_CHANNEL_SERIALIZATION_MODE=json", "NODE_UNIQUE_ID=1", "CODE_SERVER_PARENT_PID=1", "VSCODE_IPC_HOOK_CLI=/x",
 		"ELECTRON_RUN_AS_NODE=1", "LISTEN_FDS=1", "LISTEN_PID=1", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1", "JOURNAL_STREAM=1:2", "GUNICORN_FD=5",
@@ -234,8 +235,7 @@ func TestSFTPIsTheNodesOwn(t *testing.T) {
 }
 
 func TestANodeWithoutSFTPSaysSo(t *testing.T) {
-	needPython(t)
-	python, _ := exec.LookPath("python3")
+	python := testprogram.Need(t, "python3")
 	original := relay
 	relay = strings.ReplaceAll(relay, `"/usr/lib`, `"/nowhere`)
 	defer func() { relay = original }()

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrGone is the error of [Conn.Resume] if the relay has ended meanwhile.
-var ErrGone = errors.New("the process of tunctl inside the job ended while there was no connection")
+var ErrGone = errors.New("the process of tunctl inside the job has ended")
 
 // ErrNotTold is the error of [Conn.Close] if the relay may still run.
 var ErrNotTold = errors.New("the relay inside the job could not be told to end")

@@ -21,6 +21,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/dev/testprogram"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,22 +45,8 @@ func (p *process) Close() error { return p.WriteCloser.Close() }
 // newProcess starts a process that runs Command.
 func newProcess(t testing.TB, env ...string) *process {
 	t.Helper()
-	needPython(t)
+	testprogram.Need(t, "python3")
 	return newShell(t, Command(), env...)
-}
-
-// needPython skips a test where there is no Python; not in CI, and not where all real parts
-// were asked for.
-func needPython(t testing.TB) {
-	t.Helper()
-	_, err := exec.LookPath("python3")
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1":
-		t.Fatal(err)
-	default:
-		t.Skip(err)
-	}
 }
 
 func newShell(t testing.TB, command string, env ...string) *process {

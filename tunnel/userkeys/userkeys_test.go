@@ -14,75 +14,11 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/tunnel/sshconfig"
 
-	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
-
-func serveAgent(t *testing.T, a agent.Agent) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", dir+"/s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = agent.ServeAgent(a, c)
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-done
-		_ = os.RemoveAll(dir)
-	})
-	return dir + "/s"
-}
-
-func writeCertificate(t *testing.T, path string, ca ssh.Signer, key ssh.PublicKey, valid time.Duration) {
-	t.Helper()
-	cert := &ssh.Certificate{
-		Key: key, CertType: ssh.UserCert, ValidPrincipals: []string{"alice"},
-		ValidAfter: uint64(time.Now().Add(-time.Minute).Unix()), ValidBefore: uint64(time.Now().Add(valid).Unix()),
-	}
-	if err := cert.SignCert(rand.Reader, ca); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, ssh.MarshalAuthorizedKey(cert), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ringOf is an agent that holds a new key.
-func ringOf(t *testing.T) (agent.Agent, ssh.PublicKey) {
-	t.Helper()
-	path, public := sshtest.NewKeyFile(t)
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.ParseRawPrivateKey(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring := agent.NewKeyring()
-	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
-		t.Fatal(err)
-	}
-	return ring, public
-}
 
 func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
 	path, _ := sshtest.NewKeyFile(t)
@@ -97,12 +33,7 @@ func TestKeysThatOthersCanReadAreNotUsed(t *testing.T) {
 }
 
 func TestAnEncryptedKeyOfSSHKeygenIsRead(t *testing.T) {
-	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-			t.Fatal("needs ssh-keygen")
-		}
-		t.Skip("needs ssh-keygen")
-	}
+	testprogram.Need(t, "ssh-keygen")
 	for _, args := range [][]string{{"-t", "ed25519", "-a", "1"}, {"-t", "ecdsa", "-m", "PEM"}} {
 		path := filepath.Join(t.TempDir(), "id")
 		args = append(args, "-q", "-N", "secret", "-f", path)
@@ -130,9 +61,9 @@ func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs unix sockets")
 	}
-	ring, public := ringOf(t)
-	good := serveAgent(t, ring)
-	mute := serveAgent(t, agent.NewKeyring())
+	ring, public := sshtest.NewKeyring(t)
+	good := sshtest.ServeAgent(t, ring)
+	mute := sshtest.ServeAgent(t, agent.NewKeyring())
 	hold, err := net.Dial("unix", mute) // the agent serves one at a time: whoever comes next waits
 	if err != nil {
 		t.Fatal(err)
@@ -159,12 +90,12 @@ func TestTheEndOfACertificateFileIsKnownWithoutALogin(t *testing.T) {
 	if ends := CertificateEnds(&s); !ends.IsZero() {
 		t.Errorf("without a certificate: %v", ends)
 	}
-	writeCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, time.Hour)
+	sshtest.WriteCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, time.Hour)
 	if left := time.Until(CertificateEnds(&s)); left < 59*time.Minute || left > time.Hour {
 		t.Errorf("it ends in %v", left)
 	}
 	other := path + "-other-cert.pub"
-	writeCertificate(t, other, sshtest.NewSigner(t), public, 3*time.Hour)
+	sshtest.WriteCertificate(t, other, sshtest.NewSigner(t), public, 3*time.Hour)
 	s.CertificateFiles = []string{other}
 	if left := time.Until(CertificateEnds(&s)); left < 2*time.Hour { // the one that serves longest
 		t.Errorf("it ends in %v", left)

@@ -110,7 +110,7 @@ var imports = map[string][]string{
 	"internal/dev/bench/transfer":  {"internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table"},
 	"internal/dev/chromium":        {"internal/ctxtime"},
 	"internal/dev/bench/watch":     {"internal/dev/bench/ground", "internal/dev/bench/table"},
-	"internal/dev/bustest":         {},
+	"internal/dev/bustest":         {"internal/dev/testprogram"},
 	"internal/dev/desktest":        {"internal/dev/bustest", "internal/dev/chromium"},
 	"internal/dev/e2e":             {},
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},

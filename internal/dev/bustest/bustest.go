@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/godbus/dbus/v5"
+
+	"tunctl/internal/dev/testprogram"
 )
 
 const config = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -28,21 +30,6 @@ const config = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Config
   </policy>
 </busconfig>
 `
-
-// RequireOrSkip returns the path of a program. Where it is absent the test is
-// skipped, or fails on a machine that promised to have everything.
-func RequireOrSkip(t testing.TB, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") == "true" || os.Getenv("TUNCTL_REAL") == "1" {
-		t.Fatalf("%s is not installed, and CI or TUNCTL_REAL says that it must be", program)
-	}
-	t.Skipf("%s is not installed", program)
-	return ""
-}
 
 // Bus is a private message bus.
 type Bus struct {
@@ -61,7 +48,7 @@ func StartSession(t testing.TB, env []string) *Bus {
 
 func start(t testing.TB, config string, env []string) *Bus {
 	t.Helper()
-	daemon := RequireOrSkip(t, "dbus-daemon")
+	daemon := testprogram.Need(t, "dbus-daemon")
 	dir, err := os.MkdirTemp("", "bus") // t.TempDir's long names do not fit a socket's address
 	if err != nil {
 		t.Fatal(err)

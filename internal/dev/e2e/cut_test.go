@@ -428,8 +428,21 @@ func (c *cutter) traces() string {
 		id, _, _ := strings.Cut(record, "|")
 		return !strings.Contains(id, ".") || strings.HasSuffix(id, ".batch") || strings.HasSuffix(id, ".extern")
 	})
-	return fmt.Sprintf("%d steps in the accounting, %d of them now; on login1 %q; on the node %q",
-		len(steps), len(c.steps()), c.lab.Processes("login1"), c.lab.Processes(c.status().Job.Node))
+	return fmt.Sprintf("%d steps in the accounting, %d now; on login1 %v; on the node %v",
+		len(steps), len(c.steps()), programs(c.lab.Processes("login1")), programs(c.lab.Processes(c.status().Job.Node)))
+}
+
+// programs counts command lines by their first word, and those of relays and ways to them apart.
+func programs(lines []string) map[string]int {
+	found := map[string]int{}
+	for _, line := range lines {
+		name, _, _ := strings.Cut(line, " ")
+		if strings.HasPrefix(name, "python3") && strings.HasSuffix(line, "tunctl-relay") {
+			name = "tunctl-relay"
+		}
+		found[name]++
+	}
+	return found
 }
 
 // outages are those of the campaign.

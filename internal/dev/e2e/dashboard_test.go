@@ -438,9 +438,7 @@ func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	k.Expect("lab-pass")
 	k.AnswerHidden(real.Password)
 	v.shows("#cards .state", "Ready")
-	if code, out := k.End(); code != 0 {
-		t.Errorf("tunctl login ended with %d:\n%s", code, out)
-	}
+	k.WantEnd(0)
 	v.click("Log out of lab-pass")
 	v.shows("#cards .state", "Login needed")
 	if all := v.text(`document.documentElement.outerHTML`); strings.Contains(all, real.Password) {

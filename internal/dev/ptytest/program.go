@@ -154,3 +154,11 @@ func (p *Program) End() (code int, output string) {
 	_ = p.cmd.Wait() // the exit code is enough
 	return p.cmd.ProcessState.ExitCode(), string(p.output)
 }
+
+// WantEnd waits for the program, and fails the test unless it ends with an exit code.
+func (p *Program) WantEnd(want int) {
+	p.t.Helper()
+	if code, output := p.End(); code != want {
+		p.t.Errorf("exit code %d, want %d:\n%s", code, want, output)
+	}
+}

@@ -21,7 +21,7 @@ func (d *desk) withKeyring() {
 	dir := d.t.TempDir()
 	env := append(os.Environ(), "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "XDG_DATA_HOME="+dir, "DISPLAY=")
 	bus := bustest.StartSession(d.t, env)
-	daemon := exec.CommandContext(d.t.Context(), bustest.RequireOrSkip(d.t, "gnome-keyring-daemon"), "--unlock", "--foreground", "--components=secrets")
+	daemon := exec.CommandContext(d.t.Context(), testprogram.Need(d.t, "gnome-keyring-daemon"), "--unlock", "--foreground", "--components=secrets")
 	daemon.Env = append(slices.Clone(env), "DBUS_SESSION_BUS_ADDRESS="+bus.Address)
 	daemon.Stdin = strings.NewReader("of the keyring")
 	if err := daemon.Start(); err != nil {

@@ -1,17 +1,12 @@
-// Package sshtest is an SSH server in a test's process, with faults: lost bytes, silence,
-// wrong greetings, refused dials. It counts logins, and forwards to other such servers.
+// Package sshtest is an SSH server in a test's process, in memory and with faults: lost bytes,
+// silence, wrong greetings, refused dials. It counts logins, and forwards to other such servers.
+// Beside it are what its clients need: keys, certificates and an ssh-agent.
 package sshtest
 
 import (
-	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
-	"errors"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -25,9 +20,14 @@ type Server struct {
 	Key    ssh.Signer
 	Config *ssh.ServerConfig
 
+	// What it does in place of what this package has for that. Set before the first dial.
+	Channel func(ssh.NewChannel)                     // serves every channel
+	Exec    func(command string, ch ssh.Channel) int // runs every command, and returns its status
+	Forward func(ssh.Channel)                        // is what every forwarded connection leads to
+	Used    func(what string, n int)                 // is told of "dials", "logins", "requests" and "bytes"
+
 	mu       sync.Mutex
 	logins   int // connections that began to log in
-	accepted int // those that succeeded
 	dials    int
 	live     map[*serverConn]bool
 	Refuse   error  // what a dial fails with
@@ -47,23 +47,20 @@ type serverConn struct {
 	ssh  *ssh.ServerConn // nil before the login
 }
 
-// NewServer makes a server that accepts what configure sets.
-func NewServer(t testing.TB, configure func(*ssh.ServerConfig)) *Server {
+// NewServer makes a server that offers some ways to log in.
+func NewServer(t testing.TB, logins ...Login) *Server {
 	t.Helper()
-	s := &Server{Key: NewSigner(t), live: map[*serverConn]bool{}}
-	s.Config = &ssh.ServerConfig{MaxAuthTries: 6}
-	configure(s.Config)
-	s.Config.AddHostKey(s.Key)
-	s.Config.AuthLogCallback = func(_ ssh.ConnMetadata, method string, err error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if method == "none" {
-			s.logins++
-		}
-		if err == nil {
-			s.accepted++
-		}
-	}
+	return NewServerWithKey(t, NewSigner(t), logins...)
+}
+
+// NewServerWithKey makes a server with a host key.
+func NewServerWithKey(t testing.TB, key ssh.Signer, logins ...Login) *Server {
+	t.Helper()
+	s := &Server{Key: key, live: map[*serverConn]bool{}, Used: func(string, int) {}}
+	s.Config = &ssh.ServerConfig{MaxAuthTries: 6, AuthLogCallback: s.countLogin}
+	s.Config.KeyExchanges = []string{ssh.KeyExchangeCurve25519} // the cheapest
+	s.Config.AddHostKey(key)
+	All(logins...)(s.Config)
 	t.Cleanup(func() {
 		s.Drop()
 		s.wg.Wait()
@@ -71,16 +68,14 @@ func NewServer(t testing.TB, configure func(*ssh.ServerConfig)) *Server {
 	return s
 }
 
-// AcceptKey lets one key in.
-func AcceptKey(key ssh.PublicKey) func(*ssh.ServerConfig) {
-	return func(c *ssh.ServerConfig) {
-		c.PublicKeyCallback = func(_ ssh.ConnMetadata, offered ssh.PublicKey) (*ssh.Permissions, error) {
-			if bytes.Equal(offered.Marshal(), key.Marshal()) {
-				return nil, nil
-			}
-			return nil, errors.New("unknown key")
-		}
+func (s *Server) countLogin(_ ssh.ConnMetadata, method string, _ error) {
+	if method != "none" {
+		return
 	}
+	s.Used("logins", 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logins++
 }
 
 // Dial is a Pool's dial that ends at this server.
@@ -88,10 +83,12 @@ func (s *Server) Dial(context.Context, *net.Dialer, string, string) (net.Conn, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dials++
+	s.Used("dials", 1)
 	if s.Refuse != nil {
 		return nil, s.Refuse
 	}
-	client, server, l := NewLink()
+	client, server, l := newLink()
+	l.moved = func(n int) { s.Used("bytes", n) }
 	l.setPaused(s.paused)
 	c := &serverConn{Conn: server, link: l}
 	s.live[c] = true
@@ -104,6 +101,55 @@ func (s *Server) Dial(context.Context, *net.Dialer, string, string) (net.Conn, e
 	})
 	return client, nil
 }
+
+// Dial is a Pool's dial that knows servers by their names.
+func Dial(servers map[string]*Server) func(context.Context, *net.Dialer, string, string) (net.Conn, error) {
+	return func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+		name, _, _ := net.SplitHostPort(address)
+		if s := servers[name]; s != nil {
+			return s.Dial(ctx, d, network, address)
+		}
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	}
+}
+
+// Listen serves on a port of 127.0.0.1 too.
+func (s *Server) Listen(t testing.TB) (port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	s.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			inner, err := s.Dial(context.Background(), nil, "", "")
+			if err != nil {
+				_ = c.Close()
+				continue
+			}
+			s.wg.Go(func() { s.join(c, inner) })
+		}
+	})
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// join copies in both directions until one has ended.
+func (s *Server) join(a, b io.ReadWriteCloser) {
+	s.wg.Go(func() {
+		_, _ = io.Copy(b, a)
+		_ = b.Close()
+	})
+	_, _ = io.Copy(a, b)
+	_ = a.Close()
+}
+
+// Known is the line of known_hosts that has the server's key by a name.
+func (s *Server) Known(name string) string { return name + " " + Authorized(s.Key.PublicKey()) + "\n" }
 
 func (s *Server) serve(c *serverConn) {
 	s.mu.Lock()
@@ -123,15 +169,16 @@ func (s *Server) serve(c *serverConn) {
 	}
 	defer func() { _ = sc.Close() }()
 	s.Set(func(*Server) { c.ssh = sc })
-	s.wg.Go(func() { acceptListeners(requests) })
+	s.wg.Go(func() { s.answer(requests) })
 	for ch := range channels {
 		s.wg.Go(func() { s.channel(ch) })
 	}
 }
 
-// acceptListeners accepts requests for listeners, and refuses others.
-func acceptListeners(requests <-chan *ssh.Request) {
+// answer accepts requests for listeners, and refuses others.
+func (s *Server) answer(requests <-chan *ssh.Request) {
 	for r := range requests {
+		s.Used("requests", 1)
 		if r.WantReply {
 			_ = r.Reply(r.Type == "tcpip-forward", nil)
 		}
@@ -159,10 +206,12 @@ func (s *Server) Stream(port uint32) {
 }
 
 func (s *Server) channel(nc ssh.NewChannel) {
-	switch nc.ChannelType() {
-	case "session":
+	switch kind := nc.ChannelType(); {
+	case s.Channel != nil:
+		s.Channel(nc)
+	case kind == "session":
 		s.session(nc)
-	case "direct-tcpip":
+	case kind == "direct-tcpip":
 		s.forward(nc)
 	default:
 		_ = nc.Reject(ssh.UnknownChannelType, "unknown")
@@ -197,24 +246,25 @@ func (s *Server) command(ch ssh.Channel, command string, requests <-chan *ssh.Re
 	s.mu.Lock()
 	own := s.Commands[command]
 	s.mu.Unlock()
-	if own != nil {
+	switch {
+	case own != nil:
 		status = own(ch)
-	}
-	switch command {
-	case "hostname":
+	case s.Exec != nil:
+		status = s.Exec(command, ch)
+	case command == "hostname":
 		_, _ = io.WriteString(ch, "login2.example.org\n")
-	case "cat":
+	case command == "cat":
 		_, _ = io.Copy(ch, ch)
-	case "false":
+	case command == "false":
 		_, _ = io.WriteString(ch.Stderr(), "no\n")
 		status = 1
-	case "flood":
+	case command == "flood":
 		for {
 			if _, err := ch.Write(make([]byte, 64<<10)); err != nil {
 				return
 			}
 		}
-	case "sleep":
+	case command == "sleep":
 		ssh.DiscardRequests(requests) // until the channel is closed
 		return
 	}
@@ -232,15 +282,13 @@ func (s *Server) forward(nc ssh.NewChannel) {
 	}
 	_ = ssh.Unmarshal(nc.ExtraData(), &to)
 	switch {
+	case s.Forward != nil:
+		s.connect(nc, s.Forward)
 	case to.Host == "echo":
-		ch, requests, err := nc.Accept()
-		if err != nil {
-			return
-		}
-		s.wg.Go(func() { ssh.DiscardRequests(requests) })
-		_, _ = io.Copy(ch, ch)
-		_ = ch.CloseWrite()
-		_ = ch.Close()
+		s.connect(nc, func(ch ssh.Channel) {
+			_, _ = io.Copy(ch, ch)
+			_ = ch.CloseWrite()
+		})
 	case strings.HasPrefix(to.Host, "dropped"):
 		time.Sleep(2 * time.Minute) // as TCP gives up
 		_ = nc.Reject(ssh.ConnectionFailed, "Connection timed out")
@@ -252,18 +300,22 @@ func (s *Server) forward(nc ssh.NewChannel) {
 			_ = nc.Reject(ssh.ConnectionFailed, err.Error())
 			return
 		}
-		ch, requests, err := nc.Accept()
-		if err != nil {
-			_ = inner.Close()
-			return
-		}
-		s.wg.Go(func() { ssh.DiscardRequests(requests) })
-		s.wg.Go(func() { _, _ = io.Copy(inner, ch); _ = inner.Close() })
-		_, _ = io.Copy(ch, inner)
-		_ = ch.Close()
+		s.connect(nc, func(ch ssh.Channel) { s.join(ch, inner) })
+		_ = inner.Close()
 	default:
 		_ = nc.Reject(ssh.Prohibited, "administratively prohibited")
 	}
+}
+
+// connect accepts a channel, and closes it after serve.
+func (s *Server) connect(nc ssh.NewChannel, serve func(ssh.Channel)) {
+	ch, requests, err := nc.Accept()
+	if err != nil {
+		return
+	}
+	s.wg.Go(func() { ssh.DiscardRequests(requests) })
+	serve(ch)
+	_ = ch.Close()
 }
 
 // Drop ends every connection.
@@ -325,127 +377,24 @@ func (s *Server) Set(change func(*Server)) {
 	change(s)
 }
 
-// Counts are how often the server was dialed, logged in to, and opened a channel.
-func (s *Server) Counts() (dials, logins, accepted int) {
+// Dials is how often the server was dialed.
+func (s *Server) Dials() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.dials, s.logins, s.accepted
+	return s.dials
 }
 
-// link is two connected ends in memory, with buffers as TCP has, which net.Pipe
-// has not: both ends of an SSH handshake write first.
-type link struct {
-	mu     sync.Mutex
-	cond   *sync.Cond
-	paused bool
-	hungUp bool    // the client gets nothing any more, and may send
-	closed [2]bool // by the end that reads that way
-	way    [2]bytes.Buffer
+// Logins is how many connections began to log in.
+func (s *Server) Logins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
 }
 
-type linkEnd struct {
-	*link
-	in, out int
-}
-
-// NewLink returns the two ends of a connection that can be paused and cut.
-func NewLink() (client, server net.Conn, l *link) {
-	l = &link{}
-	l.cond = sync.NewCond(&l.mu)
-	return &linkEnd{l, 0, 1}, &linkEnd{l, 1, 0}, l
-}
-
-func (l *link) setPaused(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.paused = on
-	l.cond.Broadcast()
-}
-
-func (l *link) hangUp() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hungUp = true
-	l.cond.Broadcast()
-}
-
-func (e *linkEnd) Read(p []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for {
-		if e.hungUp && e.in == 0 {
-			return 0, io.EOF
-		}
-		if e.way[e.in].Len() > 0 && !e.paused {
-			return e.way[e.in].Read(p)
-		}
-		if e.closed[e.in] {
-			return 0, net.ErrClosed
-		}
-		if e.closed[e.out] && !e.paused {
-			return 0, io.EOF
-		}
-		e.cond.Wait()
-	}
-}
-
-func (e *linkEnd) Write(p []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed[e.in] || e.closed[e.out] && !e.paused {
-		return 0, net.ErrClosed
-	}
-	e.cond.Broadcast()
-	return e.way[e.out].Write(p)
-}
-
-func (e *linkEnd) Close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed[e.in] = true
-	e.cond.Broadcast()
-	return nil
-}
-
-func (e *linkEnd) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
-
-func (e *linkEnd) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 22} }
-func (e *linkEnd) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
-func (e *linkEnd) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
-func (e *linkEnd) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// NewSigner returns a new key.
-func NewSigner(t testing.TB) ssh.Signer {
+// WantLogins fails a test unless so many connections began to log in.
+func (s *Server) WantLogins(t testing.TB, want int) {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	if n := s.Logins(); n != want {
+		t.Errorf("%d logins, want %d", n, want)
 	}
-	s, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// NewKeyFile writes a new private key.
-func NewKeyFile(t testing.TB) (path string, public ssh.PublicKey) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = t.TempDir() + "/id"
-	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, s.PublicKey()
 }

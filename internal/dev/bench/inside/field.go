@@ -42,11 +42,11 @@ submit = "~/narrow.sh"
 `
 
 // narrowHost is the login node over a link of 100 Mbit/s.
-const narrowHost = `Host lab-narrow
+const narrowHost = `Include %s
+Host lab-narrow
   HostName 127.0.0.1
   Port %d
   HostKeyAlias %s
-Include %s
 `
 
 // host is the session's job for stock ssh.
@@ -174,7 +174,7 @@ func (f *field) start(ctx context.Context) (err error) {
 	if f.narrow, err = ground.NewProxy(net.JoinHostPort(login, "22"), narrowRTT/2, 100e6/8); err != nil {
 		return err
 	}
-	sshConfig := fmt.Sprintf(narrowHost, f.narrow.Port(), login, f.lab.SSHConfig())
+	sshConfig := fmt.Sprintf(narrowHost, f.lab.SSHConfig(), f.narrow.Port(), login)
 	for name, text := range map[string]string{"config.toml": config, "ssh_config": sshConfig} {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
 			return err
