@@ -65,13 +65,16 @@ addEventListener("resize", () => document.querySelector(".menu:popover-open")?.h
 
 // moreMenu is a button that shows further buttons below it.
 export function moreMenu(label, ...items) {
-  const menu = el("div", { popover: "", class: "menu", id: `menu-${++menus}`, role: "group", "aria-label": label, onclick: () => menu.hidePopover(), ontoggle: (event) => { if (event.newState === "open") menu.scrollIntoView({ block: "nearest" }); } }, ...items);
+  const menu = el("div", { popover: "", class: "menu", id: `menu-${++menus}`, role: "group", "aria-label": label, onclick: () => menu.hidePopover() }, ...items);
   const button = el("button", { type: "button", "aria-label": label, popovertarget: menu.id }, "⋯");
   menu.addEventListener("beforetoggle", (event) => {
     if (event.newState !== "open") return;
     const { bottom, right } = button.getBoundingClientRect();
     menu.style.top = `${bottom + scrollY}px`;
     menu.style.setProperty("--right", `${right}px`);
+  });
+  menu.addEventListener("toggle", (event) => {
+    if (event.newState === "open") menu.scrollIntoView({ block: "nearest" });
   });
   return el("span", { class: "more" }, button, menu);
 }
