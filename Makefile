@@ -48,7 +48,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: app install-parts testreport test-packages test-model check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: app code-server install-parts testreport test-packages test-model check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -166,9 +166,18 @@ screenshots: install-parts ## pictures of every menu, notification, dialog and p
 	TUNCTL_REAL=1 TUNCTL_SCREENSHOTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS)/screenshots \
 	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent/facts ./internal/dashboard ./cmd/tunctl
 
-campaign: ## run every fault against a session on real parts and write docs/faults.md; 10,000 random sequences of the model; needs root
+# Where code-server is installed: a folder that the users of the lab can read.
+CODE_SERVER ?= /var/cache/tunctl/code-server
+
+code-server: testreport ## install code-server from npm, once, in 3 to 15 minutes, and edit in it in a job, also while the connection is lost; as root on Debian
+	@internal/dev/install.sh ssh slurm browser
+	internal/dev/code-server.sh $(CODE_SERVER)
+	@mkdir -p $(ARTIFACTS)
+	TUNCTL_REAL=1 TUNCTL_CODE_SERVER=$(CODE_SERVER) TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GOTEST) -count=1 -timeout 10m -run TestARealCodeServer ./internal/dev/e2e
+
+campaign: code-server ## run every fault against a session on real parts and write docs/faults.md; code-server; 10,000 random sequences of the model; needs root
 	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run TestEveryChargedJobIsKnown ./internal/agent
-	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts' ./internal/dev/e2e -update
+	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts|TestWhatTwentyLostConnectionsLeave|TestWhatRunsInsideAJobContinuesAtAnotherAddress' ./internal/dev/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
 	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/dev/soak

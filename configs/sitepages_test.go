@@ -57,6 +57,17 @@ func TestTheSitePagesSayWhatTheFilesSay(t *testing.T) {
 			t.Errorf("docs/sites/%s is stale (%v): go test ./configs -run SitePages -update", name, err)
 		}
 	}
+	clusters, countries := 0, map[string]bool{}
+	for _, s := range builtinSites(t) {
+		if !s.Generic() {
+			clusters++
+			countries[s.Country] = true
+		}
+	}
+	readme, err := os.ReadFile("../README.md")
+	if count := fmt.Sprintf("%d clusters in %d countries", clusters, len(countries)); err != nil || !strings.Contains(string(readme), count) {
+		t.Errorf("README.md does not say %q (%v)", count, err)
+	}
 	files, err := filepath.Glob(filepath.Join(sitePagesFolder, "*.md"))
 	if err != nil {
 		t.Fatal(err)

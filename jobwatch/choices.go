@@ -20,6 +20,22 @@ func ChoiceNames(scheduler string) []string {
 	return nil
 }
 
+// ListedChoices are ChoiceNames without second names: of two for one option, the one that the option's
+// name begins.
+func ListedChoices(scheduler string) []string {
+	byOption := map[string]string{}
+	for _, name := range ChoiceNames(scheduler) {
+		o, err := kindNamed(scheduler).Options[name](sched.Choice{Name: name, Value: "1"})
+		if err != nil || o.Name == "l" { // the job must have it already, or it is a resource
+			o.Name = name
+		}
+		if byOption[o.Name] == "" || strings.HasPrefix(name, strings.ToLower(o.Name)) {
+			byOption[o.Name] = name
+		}
+	}
+	return slices.Sorted(maps.Values(byOption))
+}
+
 // WithChoices is the submission with a person's choices as arguments of the submit command,
 // in place of arguments for the same. It is for scripts that tunctl has not written.
 func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[string]string) (Submission, error) {

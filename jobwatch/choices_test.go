@@ -122,6 +122,16 @@ func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 	if ChoiceNames("unknown") != nil {
 		t.Error("an unknown scheduler has choices")
 	}
+	for scheduler, want := range map[string]string{
+		slurmName:      "account cpus gpus hours memory nodes partition qos",
+		pbsName:        "account cpus gpus hours memory nodes project queue",
+		gridEngineName: "account cpus gpus hours memory project queue",
+		noScheduler:    "",
+	} {
+		if got := strings.Join(ListedChoices(scheduler), " "); got != want {
+			t.Errorf("%s is offered %s, want %s", scheduler, got, want)
+		}
+	}
 }
 
 func TestASecondJobHasItsOwnName(t *testing.T) {

@@ -77,13 +77,19 @@ environments() {
 	done
 }
 
-# on_path prints the Jupyter that a login shell finds.
+# on_path prints the Jupyter that a login shell finds, which may be a link.
 on_path() {
 	program=$(command -v jupyter) || return 0
-	case $program in
-	"$HOME"/.local/bin/*) jupyter_in path "$HOME/.local" "$program" ;;
-	/*/bin/*) jupyter_in path "${program%/bin/*}" "$program" ;;
-	esac
+	for file in "$program" "$(readlink -f "$program")"; do
+		case $file in /*/bin/*)
+			found=$(jupyter_in path "${file%/bin/*}" "$program")
+			if [ -n "$found" ]; then
+				printf '%s\n' "$found"
+				return
+			fi
+			;;
+		esac
+	done
 }
 
 # module_names prints the modules whose names say Jupyter.

@@ -3,6 +3,7 @@
 package jobwatch
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,6 +186,10 @@ func TestADiscoveryFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 	furnishHome(t, m)
 	m.Program(t, "scontrol", `case $* in *partition*) echo 'PartitionName=batch State=UP Default=YES MaxTime=1:00:00' ;; esac`)
 	m.Program(t, "sacctmgr", `echo "proj||normal|"`)
+	program := m.File("work/envs/lab/bin/jupyter")
+	if err := errors.Join(os.Mkdir(filepath.Dir(program), 0o755), os.WriteFile(program, nil, 0o700), os.Symlink(program, filepath.Join(m.Bin, "jupyter"))); err != nil {
+		t.Fatal(err)
+	}
 	look, err := NewWatcher(m, Options{}).Discover(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +208,7 @@ func TestADiscoveryFindsTheEnvironmentsAndScriptsOfAHome(t *testing.T) {
 		"venv ho me/work/envs/lab jupyterlab 4.2.5",
 		"conda scratch/env jupyterlab 3.6.1",
 		"conda ho me/miniforge3/envs/old notebook 6.0.3",
+		"path bin/jupyter jupyterlab 4.2.5",
 		"module jupyterlab/4.2.5  4.2.5",
 		"module JupyterLab/4.0.5-GCCcore-12.3.0  4.0.5-GCCcore-12.3.0",
 		"module jupyter-server/2.7  2.7",

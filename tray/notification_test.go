@@ -32,6 +32,9 @@ func told() map[string]notification {
 	all["idle"] = noticeNotification(api.Notice{
 		Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job",
 	}, statuses["ready"].Status)
+	all["continued"] = noticeNotification(api.Notice{
+		Session: "jupyter", Text: "jupyter: " + api.Held{Until: noon, Since: noon.Add(-43 * time.Minute), Streams: 3}.OverText(),
+	}, statuses["ready"].Status)
 	all["end"] = endQuestion(statuses["ready"].Status.Sessions[0])
 	all["certificate"] = noticeNotification(api.Notice{
 		Kind: api.NoticeNeedsLogin, Host: "narval",
@@ -59,7 +62,7 @@ func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
 	}
 	for name, n := range told() {
 		check(name, n)
-		if buttonless := name == "reconnecting" || name == "certificate"; (len(n.verbs) == 0) != buttonless {
+		if buttonless := slices.Contains([]string{"reconnecting", "certificate", "continued"}, name); (len(n.verbs) == 0) != buttonless {
 			t.Errorf("%s: it offers %q", name, n.verbs)
 		}
 	}

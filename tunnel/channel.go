@@ -304,7 +304,7 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		slot := c.sessions.AcquireShared(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
-				return nil, nil, fmt.Errorf("waiting for a free session: %w", ctx.Err())
+				return nil, nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
 			}
 			return nil, nil, c.downError()
 		}

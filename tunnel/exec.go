@@ -97,7 +97,7 @@ func (c *conn) execute(ctx context.Context, slot *sessions.Slot, command string,
 	}()
 	session, err := c.client.NewSession()
 	if err != nil {
-		return x, fmt.Errorf("opening a session: %w", api.RemoteError(err))
+		return x, fmt.Errorf("cannot start a command: %w", api.RemoteError(err))
 	}
 	defer func() { _ = session.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = session.Close() })()

@@ -21,7 +21,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Description: `Logs in to the cluster, submits or finds your job, waits for it, forwards its port and opens its page.
 			Reconnects automatically when the laptop wakes up or the network changes.
 
-			New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''.`,
+			` + firstSteps,
 		HideHelpCommand: true, // helpCommand replaces it
 		Reader:          stdin,
 		Writer:          t.Out,

@@ -97,7 +97,7 @@ const variantTakes = 12 * time.Second
 func (d *dryRun) progress(done int) {
 	n := len(d.variants)
 	if n > 1 && done == 0 {
-		d.Say("… asking the scheduler about %d variants, one after the other: up to %s", n, show.Stopwatch(time.Duration(n)*variantTakes))
+		d.Say("… asking the scheduler about %d variants, one after the other: up to %s", n, api.DurationText(time.Duration(n)*variantTakes))
 	}
 	switch {
 	case done >= n:

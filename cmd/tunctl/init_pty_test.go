@@ -422,7 +422,8 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	writeFiles(t, c.Home(), map[string]string{"course/lab.sh": script})
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
 	k := startTalk(t, env, "init", "practice")
-	k.Expect("1) ~/course/lab.sh  your job script for jobs called jupyterlab")
+	k.Expect("1) ~/course/lab.sh ")
+	k.Expect("your job script for jobs called jupyterlab")
 	k.Expect("2) ~/envs/lab")
 	k.Answer("")
 	k.Expect("Next: tunctl up jupyter")
@@ -436,6 +437,15 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	k = startTalk(t, env, "up", "--no-open")
 	k.Expect("jupyter\x1b[0m is ready")
 	k.WantEnd(0)
+	k = startTalk(t, env, "init", "practice", "--submit", "~/course/lab.sh")
+	k.Expect("Press Enter to use it")
+	k.Answer("")
+	k.Expect("[session.jupyter] starts ~/course/lab.sh already, so nothing was added")
+	k.Expect("Next: tunctl up jupyter\r\n")
+	k.WantEnd(0)
+	if again, err := os.ReadFile(config); err != nil || string(again) != string(text) {
+		t.Errorf("%v: the config is now\n%s", err, again)
+	}
 }
 
 func TestInitTellsThatTheTestOfTheJobSubmittedIt(t *testing.T) {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"io"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
@@ -43,14 +41,9 @@ func serveMCP(ctx context.Context, inv *invocation) error {
 	if inv.Interactive {
 		inv.Say("this command is for a coding assistant: add `tunctl mcp` to its MCP servers, and it starts this itself; Ctrl-C ends it")
 	}
-	server := mcp.New(mcp.Options{Client: inv.client, Sites: loadSites(inv.Terminal, inv.paths), Apps: apps, Version: version()})
-	return server.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(inv.In), Writer: unclosed{inv.Out}})
+	o := mcp.Options{Client: inv.client, Sites: loadSites(inv.Terminal, inv.paths), Apps: apps, Version: version()}
+	return mcp.Serve(ctx, o, inv.In, inv.Out)
 }
-
-// unclosed is an output that stays open.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
 
 // approveRequests asks the person at this terminal whatever assistants want approved.
 func approveRequests(ctx context.Context, inv *invocation) error {

@@ -140,7 +140,7 @@ func onlySession(p home.Paths) (string, error) {
 	}
 	if len(cfg.Sessions) == 0 {
 		return "", api.Errorf(api.CodeConfig, "no sessions in %s", p.Config).
-			WithHint("`tunctl init` adds one; `tunctl config edit` opens the file; `tunctl demo` needs none")
+			WithHint("`tunctl init` adds one; `tunctl config edit` opens the file; %s", demoHint)
 	}
 	return "", api.Errorf(api.CodeUsage, "the config has several sessions: name one").
 		WithHint("available: %s", strings.Join(configuredSessions(cfg), ", "))

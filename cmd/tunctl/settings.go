@@ -45,7 +45,7 @@ func configError(p home.Paths, err error) error {
 		return nil
 	case errors.Is(err, os.ErrNotExist):
 		return api.Errorf(api.CodeConfig, "%v at %s", errNoConfig, p.Config).Because(errors.Join(errNoConfig, err)).
-			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
+			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; %s", demoHint)
 	}
 	return api.Errorf(api.CodeConfig, "%w", err)
 }

@@ -75,7 +75,7 @@ func printStatus(t *term.Terminal, st api.Status, named bool) error {
 	warnAboutConfig(t, st)
 	warnAboutOutdated(t, st.Hosts)
 	if len(st.Sessions) == 0 {
-		t.Say("no sessions yet: `tunctl init` adds one, `tunctl demo` needs none")
+		t.Say("no sessions yet: `tunctl init` adds one; " + demoHint)
 		return nil
 	}
 	draw := show.Status

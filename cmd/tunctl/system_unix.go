@@ -11,5 +11,11 @@ const quotedName = "'%n'"
 // isDrive reports whether the word before a colon is a drive and no host.
 func isDrive(string) bool { return false }
 
+// What a newcomer can do, and where no session is needed, in sentences of help and hints.
+const (
+	firstSteps = "New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''."
+	demoHint   = "`tunctl demo` needs none"
+)
+
 // demoUnsupported says why the practice cluster cannot run here: it can.
 func demoUnsupported() error { return nil }

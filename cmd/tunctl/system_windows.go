@@ -11,6 +11,12 @@ const quotedName = `"%n"`
 // isDrive reports whether the word before a colon is a drive and no host.
 func isDrive(word string) bool { return len(word) == 1 }
 
+// What a newcomer can do, and where no session is needed, in sentences of help and hints.
+const (
+	firstSteps = "New here? ''tunctl init'', then ''tunctl up''. ''tunctl demo'', which needs no account, runs in WSL."
+	demoHint   = "`tunctl demo`, which needs none, runs in WSL"
+)
+
 // demoUnsupported says why the practice cluster cannot run here: its jobs are shell scripts.
 func demoUnsupported() error {
 	return api.Errorf(api.CodeUsage, "the practice cluster does not run on Windows itself: it needs WSL, the Windows Subsystem for Linux").

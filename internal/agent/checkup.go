@@ -176,6 +176,26 @@ func (c *checkup) checkSession(ctx context.Context) {
 	}
 	c.log(ctx, *f.Job)
 	c.page(ctx, f)
+	if nodes := c.session.nodes.Load(); nodes != nil && f.Answers {
+		c.lostConnection(nodes.Ends(), c.session.status())
+	}
+}
+
+// lostConnection says what a lost connection would mean for what runs inside the job: why it ends with it,
+// or nil.
+func (c *checkup) lostConnection(ends error, s api.Session) {
+	const check = "reconnect"
+	needs := "it takes python3 (3.6 or newer) on the node, a way into the job, and no resume = false in [host." + s.Host + "] or the site file"
+	switch w := s.Websockets; {
+	case ends != nil:
+		c.add(check, api.CheckUnknown, fmt.Sprintf("shells and editors inside the job, and kernels of the page, end with a lost connection: %v", ends), needs)
+	case w != nil && !w.Continue:
+		c.add(check, api.CheckUnknown, "kernels and terminals of the page have to reconnect after a lost connection: "+w.Why, needs)
+	case w == nil && s.Endpoint != nil:
+		c.ok(check, "after a lost connection shells and editors inside the job continue; WebSockets of the page end")
+	default:
+		c.ok(check, "after a lost connection shells, editors and kernels inside the job continue")
+	}
 }
 
 // script checks that the job script is readable.

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/lab"
+	"tunctl/jobwatch"
 )
 
 // upWith starts the session with choices, as a click does.
@@ -160,7 +161,7 @@ kind = "queue"
 		t.Errorf("recent choices %s", got)
 	}
 	own, err := w.client.Choices(t.Context(), "own")
-	if err != nil || len(own.Options) != len(configs.ScriptQuestions()) || own.Recent == nil {
+	if err != nil || len(own.Options) != len(jobwatch.ListedChoices("slurm")) || own.Recent == nil {
 		t.Errorf("of a script: %+v, %v", own, err)
 	}
 	if none, err := w.client.Choices(t.Context(), "db"); err != nil || len(none.Options) != 0 {

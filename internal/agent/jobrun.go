@@ -175,6 +175,7 @@ func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 func (r *jobRun) finish(ctx context.Context, job api.Job) error {
 	s := r.session
 	served, cfg := s.known().Served, s.config()
+	source := s.agent.source(cfg)
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {
@@ -183,13 +184,18 @@ func (r *jobRun) finish(ctx context.Context, job api.Job) error {
 			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
 		}
 	}
+	job = facts.WithLog(job, excerpt)
 	s.submissions.recordRun(job)
 	if !served {
-		fix = s.agent.source(cfg).Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
+		fix = source.Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
 	}
 	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
-	if s.byJob() {
+	with := s.saved().Submissions.Of(job).With
+	switch more := source.MoreMemory(job, with); {
+	case s.byJob():
 		e.Hint = startedByHandHint
+	case more != nil:
+		e.Hint = fmt.Sprintf("`tunctl up %s %s` starts one with more memory; `tunctl logs %s` shows its log", cfg.Name, more.Flags(), cfg.Name)
 	}
 	return e
 }

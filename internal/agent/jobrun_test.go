@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"tunctl/internal/agent/probe"
@@ -112,6 +114,20 @@ func TestMovedTellsARequeueFromAStart(t *testing.T) {
 	for _, tt := range tests {
 		if got := moved(tt.was, tt.now); got != tt.want {
 			t.Errorf("%s: moved = %v", tt.name, got)
+		}
+	}
+}
+
+func TestAJobThatRanOutOfMemoryIsStartedAgainWithMore(t *testing.T) {
+	s := quietSession(t)
+	s.facts.Served = true
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // there is no host to read the log on
+	job := api.Job{ID: "7", State: api.JobOOM, Memory: 5 << 29}
+	for submit, want := range map[string]string{"~/jupyter.sh": "`tunctl up jupyter --with memory=5G` starts one with more memory", "": "start the job on narval"} {
+		s.cfg.Submit = submit
+		if e, ok := asAPI((&jobRun{session: s}).finish(ctx, job)); !ok || !strings.Contains(e.Hint, want) {
+			t.Errorf("%q: %v, hint %q", submit, e, e.Hint)
 		}
 	}
 }

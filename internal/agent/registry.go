@@ -57,7 +57,7 @@ func (r *registry) find(name string) (*session, error) {
 			WithHint("fix the file; `tunctl config check` checks it")
 	case len(config.Sessions) == 0 && len(r.byName) == 0:
 		return nil, api.Errorf(api.CodeConfig, "no sessions in %s", config.Path).
-			WithHint("`tunctl init` creates one; `tunctl config edit` starts from an example; `tunctl demo` needs none")
+			WithHint("`tunctl init` creates one; `tunctl config edit` starts from an example")
 	}
 	names := make([]string, 0, len(config.Sessions))
 	for _, s := range config.Sessions {

@@ -12,10 +12,16 @@ type Held struct {
 	Since   time.Time `json:"since"`          // when something last came from there
 	Streams int       `json:"streams"`        // that wait, or have continued
 	Waiting int       `json:"waiting"`        // bytes that wait on this computer to be sent there
+	Full    bool      `json:"full,omitempty"` // programs that send more wait
 	Until   time.Time `json:"until,omitzero"` // when that was over; zero: they wait
+	// Paused are the programs that waited meanwhile: the buffer for their output was full. That is known
+	// only afterwards.
+	Paused int `json:"paused,omitempty"`
 	// Lost are the streams that could not continue, for a cause.
 	Lost  int    `json:"lost,omitempty"`
 	Cause string `json:"cause,omitempty"`
+	// Earlier is the last interruption before this one in which streams were lost.
+	Earlier *Held `json:"earlier,omitempty"`
 }
 
 // IsOver reports whether nothing waits any more.
@@ -23,46 +29,72 @@ func (h Held) IsOver() bool { return h.Streams == 0 || !h.Until.IsZero() }
 
 // OverText says how it ended; "": it has not.
 func (h Held) OverText() string {
-	after := DurationText(h.Until.Sub(h.Since).Round(time.Second))
+	lasted := h.Until.Sub(h.Since).Round(time.Second)
+	after := DurationText(lasted)
 	switch {
 	case h.Until.IsZero():
 		return ""
+	case h.Lost > 0 && lasted == 0:
+		return fmt.Sprintf("%s inside the job ended: %s", count(h.Lost, "stream"), h.Cause)
 	case h.Lost > 0:
-		return fmt.Sprintf("%s inside the job ended after %s without a connection: %s", streamsText(h.Lost), after, h.Cause)
+		return fmt.Sprintf("%s inside the job ended after %s without a connection: %s", count(h.Lost, "stream"), after, h.Cause)
+	case h.Paused > 0:
+		return fmt.Sprintf("continued after %s; nothing was lost; %s waited on a full output buffer", after, count(h.Paused, "program"))
 	}
 	return fmt.Sprintf("continued after %s; nothing was lost", after)
 }
 
 // HeldText says what waits, with its size in words.
 func (h Held) HeldText(size func(int64) string) string {
-	return fmt.Sprintf("held: %s, %s waiting", streamsText(h.Streams), size(int64(h.Waiting)))
+	text := fmt.Sprintf("held: %s, %s waiting", count(h.Streams, "stream"), size(int64(h.Waiting)))
+	if h.Full {
+		text += "; this buffer is full, so programs that send more wait"
+	}
+	return text
 }
 
-func streamsText(n int) string {
+func count(n int, noun string) string {
 	if n == 1 {
-		return "1 stream"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d streams", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Merge is what both say together. What waits now comes before what is over, and what is
-// over before what was over earlier.
+// Merge is what both say together. Interruptions at the same time are one; otherwise the one that
+// waits counts, or the later one.
 func (h Held) Merge(other Held) Held {
-	switch {
-	case !h.IsOver() && !other.IsOver():
-		if other.Since.Before(h.Since) {
-			h.Since = other.Since
-		}
-		h.Streams += other.Streams
-		h.Waiting += other.Waiting
-		return h
-	case !other.IsOver():
-		return other
-	case !h.IsOver() || h.Until.After(other.Until):
-		return h
-	case h.Until.Equal(other.Until):
-		h.Streams, h.Lost, h.Cause = h.Streams+other.Streams, h.Lost+other.Lost, cmp.Or(h.Cause, other.Cause)
-		return h
+	earlier, later := h, other
+	if !h.IsOver() || other.IsOver() && other.Until.Before(h.Until) {
+		earlier, later = other, h
 	}
-	return other
+	if earlier.IsOver() && (!later.IsOver() || earlier.Until.Before(later.Since)) {
+		later.Earlier = lastLoss(earlier.Loss(), later.Earlier)
+		return later
+	}
+	if earlier.Since.Before(later.Since) {
+		later.Since = earlier.Since
+	}
+	later.Streams += earlier.Streams
+	later.Waiting += earlier.Waiting
+	later.Paused += earlier.Paused
+	later.Lost += earlier.Lost
+	later.Full, later.Cause = later.Full || earlier.Full, cmp.Or(later.Cause, earlier.Cause)
+	later.Earlier = lastLoss(earlier.Earlier, later.Earlier)
+	return later
+}
+
+// Loss is the last interruption in which streams were lost, this one or an earlier one; nil: there was none.
+func (h Held) Loss() *Held {
+	if h.Lost == 0 {
+		return h.Earlier
+	}
+	h.Earlier = nil
+	return &h
+}
+
+func lastLoss(a, b *Held) *Held {
+	if a == nil || b != nil && b.Until.After(a.Until) {
+		return b
+	}
+	return a
 }

@@ -63,8 +63,11 @@ type Job struct {
 	// and what its script redirects.
 	OtherLogs []string `json:"otherLogs,omitempty"`
 	Exit      *int     `json:"exit,omitempty"`
-	Restarts  int      `json:"restarts,omitempty"` // how often it was requeued
-	Script    string   `json:"script,omitempty"`   // the path it was submitted from; contains the tag
+	// Memory is how many bytes a job had that may have run out of memory, or used if that is more: per
+	// node, or per slot of Grid Engine, as one chooses them.
+	Memory   int64  `json:"memory,omitempty"`
+	Restarts int    `json:"restarts,omitempty"` // how often it was requeued
+	Script   string `json:"script,omitempty"`   // the path it was submitted from; contains the tag
 }
 
 // HostJob is a job with its host.

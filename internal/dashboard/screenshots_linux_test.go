@@ -335,7 +335,7 @@ func TestEveryViewOfTheDashboardInARealBrowser(t *testing.T) {
 			for session, scheme := range map[string]string{"jupyter": "light", "rstudio": "dark"} {
 				for _, width := range []int{360, 1280} {
 					p.look(scheme, width)
-					p.run(fmt.Sprintf(`document.querySelector("[data-session=%s] .more > button").click()`, session))
+					p.run(fmt.Sprintf(`for (const b of [document.querySelector("[data-session=%s] .more > button")]) { b.scrollIntoView({ block: "center" }); b.click(); }`, session))
 					p.picture(filepath.Join(os.Getenv("TUNCTL_ARTIFACTS"), fmt.Sprintf("dashboard-menu-%d-%s.png", width, scheme)))
 					p.examine(fmt.Sprintf("the menu of %s, %d", session, width))
 					p.run(fmt.Sprintf(`document.querySelector("[data-session=%s] .menu").hidePopover()`, session))

@@ -128,7 +128,7 @@ func (s *server) join(ctx context.Context, client, host channel, session bool) {
 		_ = host.Close() // the client closed its channel: its program gets a hangup
 	})
 	wg.Go(func() { sendInput(client, host, started) })
-	forwardHost(client, host)
+	forwardHost(client, host, session)
 	answering.Lock()
 	end()
 	answering.Unlock()
@@ -139,7 +139,7 @@ func (s *server) join(ctx context.Context, client, host channel, session bool) {
 // session's program is started, so sendInput waits for that.
 func sendInput(client, host channel, started <-chan struct{}) {
 	<-started
-	copyData(host, client)
+	_ = copyData(host, client) // it shows at the channel's close
 	_ = host.CloseWrite()
 }
 
@@ -181,13 +181,17 @@ func (s *server) tellNotices(client channel) {
 // forwardHost forwards the host's data and requests, and returns when the host has
 // closed its channel and all of it is sent: an exit status comes last. The host's own
 // keepalive is answered here: a suspended client must not end the connection of all.
-func forwardHost(client, host channel) {
+// Why a session ended that lost its way is written to the client, as far as the host knows that.
+func forwardHost(client, host channel, session bool) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var out sync.WaitGroup
-		out.Go(func() { copyData(client.Stderr(), host.Stderr()) })
-		copyData(client, host)
+		out.Go(func() { _ = copyData(client.Stderr(), host.Stderr()) })
+		lost := copyData(client, host)
 		out.Wait()
+		if lost != nil && session {
+			fmt.Fprintf(client.Stderr(), "tunctl: error: %v\r\n", lost)
+		}
 		_ = client.CloseWrite()
 	})
 	for r := range host.requests {
@@ -207,12 +211,13 @@ const bufferSize = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// copyData copies one direction to its end. An error shows at the channel's close.
-func copyData(to io.Writer, from io.Reader) {
+// copyData copies one direction to its end, which may be an error.
+func copyData(to io.Writer, from io.Reader) error {
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
 	_, err := io.CopyBuffer(to, from, buf[:])
 	if err != nil {
 		_, _ = io.Copy(io.Discard, from) // so that the other end's window does not fill
 	}
+	return err
 }

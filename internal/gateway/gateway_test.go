@@ -199,6 +199,54 @@ func TestANoticeIsToldBesideTheFirstCommandsOutput(t *testing.T) {
 	}
 }
 
+// losing is a host whose channels end with an error.
+type losing struct {
+	*fakeHost
+	why error
+}
+
+func (l losing) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	ch, requests, err := l.fakeHost.OpenChannel(ctx, kind, payload)
+	return lostChannel{ch, l.why}, requests, err
+}
+
+type lostChannel struct {
+	ssh.Channel
+	why error
+}
+
+func (l lostChannel) Read(p []byte) (int, error) {
+	n, err := l.Channel.Read(p)
+	if err != nil {
+		err = l.why
+	}
+	return n, err
+}
+
+func TestWhyASessionWasLostIsTold(t *testing.T) {
+	c := newClient(t, losing{newFakeHost(t, func(nc ssh.NewChannel) {
+		ch, requests, err := nc.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for r := range requests {
+			_ = r.Reply(true, nil)
+			fmt.Fprint(ch, "some")
+			_ = ch.Close()
+		}
+	}), errors.New("job 7 has ended")})
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, aside bytes.Buffer
+	s.Stdout, s.Stderr = &out, &aside
+	if _, ok := errors.AsType[*ssh.ExitMissingError](s.Run("sleep 600")); !ok || out.String() != "some" || aside.String() != "tunctl: error: job 7 has ended\r\n" {
+		t.Errorf("output %q, aside %q", out.String(), aside.String())
+	}
+}
+
 func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
 	closed := make(chan struct{})
 	f := newFakeHost(t, func(nc ssh.NewChannel) {

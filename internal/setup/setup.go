@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -328,6 +329,12 @@ const undoTimeout = 10 * time.Second
 // job or the user keeps it as it is, and says what comes next.
 func (st *setup) addSession(ctx context.Context) error {
 	p := &st.plan
+	same := func(s configs.Session) bool { return s.Host == p.host && s.Submit == p.submit }
+	if i := slices.IndexFunc(st.Config.Sessions, same); i >= 0 && p.submit != "" && st.Session == "" {
+		st.Say("%s [session.%s] starts %s already, so nothing was added", st.Paint(term.Green, "✓"), st.Config.Sessions[i].Name, p.submit)
+		st.Say("Next: tunctl up %s", st.Config.Sessions[i].Name)
+		return st.file.write(ctx, st.file.before)
+	}
 	var refused string
 	for {
 		text, err := p.config(st.file.before)

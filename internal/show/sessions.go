@@ -76,16 +76,18 @@ func IsCut(s api.Session) bool {
 // heldShown is how long the end of an interruption is worth a line.
 const heldShown = time.Hour
 
-// heldNotes say what waits inside the job for a connection, or how that ended.
-func heldNotes(h *api.Held, now time.Time) []string {
-	switch {
-	case h == nil:
-	case !h.IsOver():
-		return []string{h.HeldText(Bytes)}
-	case now.Sub(h.Until) < heldShown && h.OverText() != "":
-		return []string{h.OverText()}
+// heldNotes say what waits inside the job for a connection, or how that ended, and what was lost
+// before that.
+func heldNotes(h *api.Held, now time.Time) (notes []string) {
+	for ; h != nil; h = h.Earlier {
+		switch {
+		case !h.IsOver():
+			notes = append(notes, h.HeldText(Bytes))
+		case now.Sub(h.Until) < heldShown && h.OverText() != "":
+			notes = append(notes, h.OverText())
+		}
 	}
-	return nil
+	return notes
 }
 
 // sessionNotes are the lines under a session.
@@ -118,7 +120,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		}
 	}
 	notes = append(notes, heldNotes(s.Held, now)...)
-	notes = append(notes, usageNotes(s.Usage, now)...)
+	notes = append(notes, UsageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {
 		if f.Note != "" {
 			notes = append(notes, "! "+f.Note)

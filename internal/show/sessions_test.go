@@ -68,6 +68,31 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	}
 }
 
+func TestWhatALostConnectionMeantIsShownForAnHour(t *testing.T) {
+	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
+	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+	lost := &api.Held{Since: ago(59), Until: ago(58), Lost: 1, Cause: "job 7 has ended"}
+	for name, tt := range map[string]struct {
+		held *api.Held
+		want string
+	}{
+		"none":                {nil, ""},
+		"now":                 {&api.Held{Since: ago(1), Streams: 3, Waiting: 41_000}, "held: 3 streams, 41 kB waiting"},
+		"now, with no room":   {&api.Held{Since: ago(1), Streams: 1, Waiting: 131_072, Full: true}, "held: 1 stream, 131 kB waiting; this buffer is full, so programs that send more wait"},
+		"over":                {&api.Held{Since: ago(44), Until: ago(1), Streams: 3}, "continued after 43 min; nothing was lost"},
+		"over, programs wait": {&api.Held{Since: ago(44), Until: ago(1), Streams: 3, Paused: 2}, "continued after 43 min; nothing was lost; 2 programs waited on a full output buffer"},
+		"a loss":              {lost, "1 stream inside the job ended after 1 min without a connection: job 7 has ended"},
+		"a loss at once":      {&api.Held{Since: ago(2), Until: ago(2), Lost: 2, Cause: "why"}, "2 streams inside the job ended: why"},
+		"a loss before it":    {&api.Held{Since: ago(2), Until: ago(1), Streams: 1, Earlier: lost}, "continued after 1 min; nothing was lost|1 stream inside the job ended after 1 min without a connection: job 7 has ended"},
+		"long over":           {&api.Held{Since: ago(90), Until: ago(60), Streams: 3}, ""},
+		"nobody waits more":   {&api.Held{Since: ago(2)}, ""},
+	} {
+		if got := strings.Join(sessionNotes(api.Session{Held: tt.held}, now), "|"); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 func TestTheNodeIsWholeInSixtyColumns(t *testing.T) {
 	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
 	jupyter := busy(now).Sessions[0]

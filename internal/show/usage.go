@@ -9,8 +9,8 @@ import (
 	"tunctl/internal/term"
 )
 
-// usageNotes says what a job uses.
-func usageNotes(u *api.Usage, now time.Time) []string {
+// UsageNotes says what a job uses, in rounded numbers.
+func UsageNotes(u *api.Usage, now time.Time) []string {
 	switch {
 	case u == nil:
 		return nil

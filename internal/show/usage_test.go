@@ -29,7 +29,7 @@ func TestTheUseOfAJobIsShownInWords(t *testing.T) {
 			[]string{"100 % of 1 CPU, memory 21 MB, as the scheduler has counted"},
 		},
 	} {
-		if got := usageNotes(tt.u, now); !slices.Equal(got, tt.want) {
+		if got := UsageNotes(tt.u, now); !slices.Equal(got, tt.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, tt.want)
 		}
 	}

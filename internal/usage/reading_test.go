@@ -18,13 +18,16 @@ func f(v float64) *float64 { return &v }
 
 const gib = 1 << 30
 
-// TestGPUsAreReadAsTheirToolsPrintThem has output in the form of nvidia-smi 535 and
-// rocm-smi 5 and 6: no GPU was at hand.
+// TestGPUsAreReadAsTheirToolsPrintThem has what nvidia-smi 580 printed of an H200. The rest is
+// in the form of nvidia-smi 535 and rocm-smi 5 and 6: no such GPU was at hand.
 func TestGPUsAreReadAsTheirToolsPrintThem(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lines string
 		want  []api.GPUUsage
 	}{
+		"an H200": {
+			"nvidia NVIDIA H200, 100, 2163, 143771\n", []api.GPUUsage{{Name: "NVIDIA H200", Percent: f(100), Memory: 2163 << 20, MemoryTotal: 143771 << 20}},
+		},
 		"two of NVIDIA's": {
 			"nvidia NVIDIA A100-SXM4-40GB, 87, 31744, 40960\nnvidia NVIDIA A100-SXM4-40GB, 0, 4, 40960\n",
 			[]api.GPUUsage{

@@ -161,6 +161,7 @@ func (a account) setLimit(job *api.Job) {
 		job.Hint = "a limit of the job (h_rt, h_cpu or h_vmem) was reached"
 	case a.requested("h_vmem") != "":
 		job.State, job.Hint = api.JobOOM, "the job used more memory than it asked for: ask for more with -l h_vmem"
+		job.Memory = sched.ParseSize(a.requested("h_vmem"))
 	}
 }
 

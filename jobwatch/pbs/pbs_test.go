@@ -122,6 +122,18 @@ func TestHowAPBSJobEnded(t *testing.T) {
 	}
 }
 
+func TestTheMemoryThatAPBSJobRanOutOfIsThatOfOneChunk(t *testing.T) {
+	for attributes, want := range map[string]int64{
+		"Exit_status = -27\n    Resource_List.mem = 50mb\n    Resource_List.nodect = 1\n    resources_used.mem = 321204kb": 321204 << 10, // PBS looks now and then
+		"Exit_status = -27\n    Resource_List.mem = 8gb\n    Resource_List.nodect = 2":                                     4 << 30,
+		"Exit_status = -26\n    Resource_List.mem = 8gb\n    Resource_List.vmem = 9gb":                                     0,
+	} {
+		if jobs := parseQstat("Job Id: 1.s\n    job_state = F\n    " + attributes + "\n"); len(jobs) != 1 || jobs[0].Memory != want {
+			t.Errorf("%s: got %+v, want %d bytes", attributes, jobs, want)
+		}
+	}
+}
+
 func TestPBSReasonsInWords(t *testing.T) {
 	for comment, want := range map[string]string{
 		"Not Running: Insufficient amount of resource: ncpus (R: 8 A: 7 T: 8)":           "waiting for free nodes",

@@ -86,6 +86,9 @@ func (r record) job() api.Job {
 	}
 	r.setState(&job)
 	r.setTimes(&job)
+	if job.State == api.JobOOM && r["Resource_List.vmem"] == "" {
+		job.Memory = r.memory()
+	}
 	return job
 }
 

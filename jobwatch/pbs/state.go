@@ -133,7 +133,7 @@ var failures = map[int]struct {
 	-29: {api.JobTimeout, walltimeOver},
 	-28: {api.JobTimeout, "the CPU time limit was reached"},
 	-27: {api.JobOOM, "the job used more memory than it asked for: ask for more with mem="},
-	-26: {api.JobOOM, "the job used more memory than it asked for: ask for more with mem="},
+	-26: {api.JobOOM, "the job used more virtual memory than it asked for: ask for more with vmem="},
 	-25: {api.JobFailed, "the job used more CPUs than it asked for"},
 	-24: {api.JobFailed, "the job used more CPUs than it asked for"},
 }
@@ -160,6 +160,12 @@ func (r record) setEndWithoutStatus(job *api.Job) {
 	default:
 		job.State = api.JobFinished
 	}
+}
+
+// memory is how much each chunk of the job had or used.
+func (r record) memory() int64 {
+	chunks := sched.Count(r["Resource_List.nodect"], 1)
+	return max(sched.ParseSize(r["Resource_List.mem"]), sched.ParseSize(r["resources_used.mem"])) / int64(max(chunks, 1))
 }
 
 func (r record) setNeverRan(job *api.Job) {

@@ -104,7 +104,7 @@ func (s *Shell) framed(ctx context.Context, command, script string) (Result, err
 			return Result{}, err // the host was not reached
 		}
 		if ctx.Err() == nil && limited.Err() != nil {
-			return Result{}, fmt.Errorf("%w within %s", ErrNoAnswer, s.Limit)
+			return Result{}, fmt.Errorf("%w within %s", ErrNoAnswer, api.DurationText(s.Limit))
 		}
 		return Result{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}

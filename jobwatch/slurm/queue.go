@@ -156,20 +156,21 @@ func known(s string) string {
 
 // sacctFields are known to every version. The name is last, since it may contain the
 // delimiter.
-const sacctFields = "JobID,State,ExitCode,Submit,Start,End,NodeList,Partition,JobName"
+const sacctFields = "JobID,State,ExitCode,Submit,Start,End,NodeList,Partition,AllocTRES,JobName"
 
 // parseSacct reads the output of sacct -X -n -P. The last record of a job is its last run.
 func parseSacct(out string) []api.Job {
 	var jobs []api.Job
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 9)
-		if len(f) != 9 {
+		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 10)
+		if len(f) != 10 {
 			continue
 		}
-		job := api.Job{ID: f[0], Node: firstNode(f[6]), Queue: f[7], Name: f[8]}
+		job := api.Job{ID: f[0], Node: firstNode(f[6]), Queue: f[7], Name: f[9]}
 		setState(&job, f[1])
 		setTimes(&job, f[3], f[4], f[5])
 		setExit(&job, f[2])
+		setMemory(&job, f[8])
 		jobs = append(jobs, job)
 	}
 	return jobs

@@ -190,6 +190,7 @@ func (r record) job() api.Job {
 	}
 	setTimes(&job, r["SubmitTime"], r["StartTime"], r["EndTime"])
 	setExit(&job, r["ExitCode"])
+	setMemory(&job, cmp.Or(known(r["AllocTRES"]), r["TRES"]))
 	return job
 }
 

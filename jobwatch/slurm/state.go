@@ -107,6 +107,21 @@ func setExit(job *api.Job, text string) {
 	job.Exit = &code
 }
 
+// setMemory reads from cpu=4,mem=16G,node=2 how much memory a job had on each node, if it may have run
+// out of that: without control groups, Slurm kills such a job, and only its log says why.
+func setMemory(job *api.Job, tres string) {
+	killed := job.Exit != nil && *job.Exit == 128+9
+	if job.State != api.JobOOM && !(job.State == api.JobFailed && killed) {
+		return
+	}
+	amounts := map[string]int64{}
+	for item := range strings.SplitSeq(tres, ",") {
+		name, amount, _ := strings.Cut(item, "=")
+		amounts[name] = sched.ParseSize(amount)
+	}
+	job.Memory = amounts["mem"] / max(amounts["node"], 1)
+}
+
 // failureHint explains how a job failed, from its exit status.
 func failureHint(status, signal int) string {
 	switch {

@@ -3,7 +3,6 @@ package forward
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -221,7 +220,7 @@ func (c *clientConn) dial(ctx context.Context, state *targetState, by Dialer) (*
 		return &relayConn{Conn: conn}, nil
 	}
 	if errors.Is(dialCtx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not respond within %s: %w", address, api.DurationText(dialTimeout), err)
+		err = api.Errorf(api.CodeUnreachable, "%s did not respond within %s", address, api.DurationText(dialTimeout)).Because(err)
 	}
 	if !errors.Is(err, api.ErrDown) && !state.replaced() && ctx.Err() == nil {
 		c.counters.refused.Add(1)

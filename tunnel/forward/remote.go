@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -90,7 +89,7 @@ func (r *Remote) listen(ctx context.Context) (net.Listener, error) {
 	defer cancel()
 	l, err := r.o.Listen(listenCtx, r.o.Network, r.o.Address)
 	if err != nil && ctx.Err() == nil && listenCtx.Err() != nil {
-		err = fmt.Errorf("the host did not respond within %s: %w", api.DurationText(dialTimeout), err)
+		err = api.Errorf(api.CodeUnreachable, "the host did not respond within %s", api.DurationText(dialTimeout)).Because(err)
 	}
 	return l, err
 }

@@ -13,20 +13,23 @@ type held struct{ api.Held }
 // begin notes that a relay has lost its way, once.
 func (h *held) begin(run *runningRelay) (news bool) {
 	if news = h.IsOver(); news {
-		h.Held = api.Held{Since: run.traffic.Stream().LastHeard().Round(0)}
+		h.Held = api.Held{Since: run.traffic.Stream().LastHeard().Round(0), Earlier: h.Loss()}
 	}
 	h.count(run)
 	return news
 }
 
-func (h *held) count(run *runningRelay) { h.Streams, h.Waiting = run.Held() }
+func (h *held) count(run *runningRelay) {
+	now := run.Held()
+	h.Streams, h.Waiting, h.Full = now.Channels, now.Waiting, now.Full
+}
 
 // end notes that the streams have continued, or why they could not.
-func (h *held) end(lost error) (news bool) {
+func (h *held) end(paused int, lost error) (news bool) {
 	if h.IsOver() {
 		return false
 	}
-	h.Until, h.Waiting = time.Now().Round(0), 0
+	h.Until, h.Waiting, h.Full, h.Paused = time.Now().Round(0), 0, false, paused
 	if lost != nil {
 		h.Lost, h.Streams, h.Cause = h.Streams, 0, lost.Error()
 	}

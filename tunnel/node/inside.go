@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
 
@@ -13,19 +14,52 @@ import (
 // [Node.Dial], or say why there is no relay.
 func (n *Node) DialInside(ctx context.Context, network, address string) (net.Conn, error) {
 	j := n.job
+	if j.o.NoResume {
+		return nil, errNoResume
+	}
 	for again := true; ; again = false {
 		r, err := j.route(ctx)
 		if err != nil {
 			return nil, err
 		}
-		relay := j.onHop
-		if r.name == stepRoute {
-			relay = j.steps.relay
-		}
-		conn, err := relay.dial(ctx, network, address)
+		conn, err := j.relay(r).dial(ctx, network, address)
 		if err == nil || !again || !failure.IsRoute(err) {
 			return conn, j.noteEnd(err)
 		}
 		j.settle(nil, time.Time{})
 	}
+}
+
+var (
+	errNoResume = errors.New("resume is false for this host")
+	errOutside  = errors.New("programs outside the job are kept for ten minutes only")
+)
+
+// Ends is why what runs inside the job ends with the connection to the host; nil: it continues,
+// as far as is known.
+func (n *Node) Ends() error {
+	j := n.job
+	j.mu.Lock()
+	chosen, failed := j.chosen, j.pause.err
+	j.mu.Unlock()
+	switch {
+	case j.o.NoResume:
+		return errNoResume
+	case chosen == nil:
+		return failed
+	case chosen.name == outsideRoute:
+		return errOutside
+	}
+	relay := j.relay(chosen)
+	relay.mu.Lock()
+	defer relay.mu.Unlock()
+	return relay.final
+}
+
+// relay is that of a route.
+func (j *jobAccess) relay(r *route) *sharedRelay {
+	if r.name == stepRoute {
+		return j.steps.relay
+	}
+	return j.onHop
 }

@@ -471,8 +471,8 @@ func TestWhereNoStepStartsALoginOutsideTheJobIsUsedAndSaid(t *testing.T) {
 		n, told, _ := insideJob(t, f, "inner", func(l *tunnel.Limits) { l.StepStart = tt.limit }, withNodeLogin(f, "WHERE=node"))
 		mustPrint(t, n, "echo $WHERE", "node")
 		mustPrint(t, n, "echo $WHERE", "node")
-		if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, tt.want) {
-			t.Errorf("told %q, want %q", text, tt.want)
+		if text := told.String(); strings.Contains(text, "\n") || !strings.Contains(text, "outside job 7") || !strings.Contains(text, tt.want) || !errors.Is(n.Ends(), errOutside) {
+			t.Errorf("told %q, want %q; %v", text, tt.want, n.Ends())
 		}
 		if runs := f.lines("runs"); len(runs) != 2 || strings.Contains(runs[0], "--mem=0") || !strings.Contains(runs[1], "--mem=0") {
 			t.Errorf("%q", runs)

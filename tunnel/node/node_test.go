@@ -289,5 +289,8 @@ func TestAPBSNodeWithoutPythonHasTheShellsOfItsSSHD(t *testing.T) {
 		if out, err := io.ReadAll(ch); string(out) != "me" || err != nil {
 			t.Errorf("%q, %v", out, err)
 		}
+		if err := node.Ends(); !errors.Is(err, errNoPython) {
+			t.Errorf("it ends with the connection: %v", err)
+		}
 	})
 }

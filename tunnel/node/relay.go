@@ -62,6 +62,7 @@ type runningRelay struct {
 	began   time.Time
 
 	// Guarded by the sharedRelay.
+	since    time.Time // when its stream began; zero: that one was lost, and it is counted
 	refCount int
 	unused   time.Time   // when the last user left
 	idle     *time.Timer // ends it some time after that
@@ -236,7 +237,7 @@ func (r *sharedRelay) startNew() (*runningRelay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runningRelay{Conn: c, traffic: tunnel.NewRelayTraffic(stream), resumes: o.Resumable, began: time.Now()}, nil
+	return &runningRelay{Conn: c, traffic: tunnel.NewRelayTraffic(stream), resumes: o.Resumable, began: time.Now(), since: time.Now()}, nil
 }
 
 // failedLocked takes in why no relay was started or resumed.
@@ -265,10 +266,7 @@ func (r *sharedRelay) endedLocked(run *runningRelay) {
 		r.lived, r.pause = lived, pause{}
 	default:
 		r.lived = lived
-		r.pause.failed(err, r.limits)
-		if r.pause.failures == 1 {
-			r.pause.until = time.Time{}
-		}
+		r.pause.endedEarly(err, r.limits)
 	}
 	r.log.Info("the relay on the node ended", "after", lived.Round(time.Second), "err", err)
 }

@@ -17,8 +17,12 @@ func (r *sharedRelay) keep(run *runningRelay) {
 	for !run.over() && r.ctx.Err() == nil {
 		changed, lost := r.changed(), run.Lost()
 		var again <-chan time.Time
-		if run.resumes && errors.Is(run.check(), tunnel.ErrReplaced) {
+		switch err := run.check(); {
+		case !run.resumes:
+		case errors.Is(err, tunnel.ErrReplaced):
 			lost, again = nil, r.comeBack(run)
+		default:
+			r.noteSilence(run, err != nil)
 		}
 		select {
 		case <-run.Done():
@@ -34,6 +38,22 @@ func (r *sharedRelay) keep(run *runningRelay) {
 	run.idle.Stop()
 	r.mu.Unlock()
 	r.forget(run, used)
+}
+
+// noteSilence takes in whether the connection that the relay's stream is on responds. What was held meanwhile
+// continues over it, if no other takes its place.
+func (r *sharedRelay) noteSilence(run *runningRelay, silent bool) {
+	r.mu.Lock()
+	news := false
+	if !silent {
+		news = r.held.end(0, nil)
+	} else if run.refCount > 0 {
+		news = r.held.begin(run)
+	}
+	r.mu.Unlock()
+	if news {
+		r.told()
+	}
 }
 
 // forget ends a relay, and removes its record. One that nobody used ends by itself if it cannot
@@ -60,6 +80,7 @@ func (r *sharedRelay) comeBack(run *runningRelay) <-chan time.Time {
 		return nil
 	}
 	news := r.held.begin(run)
+	r.lostLocked(run)
 	start, err := r.startLocked()
 	r.mu.Unlock()
 	if news {
@@ -69,13 +90,31 @@ func (r *sharedRelay) comeBack(run *runningRelay) <-chan time.Time {
 		<-start.done
 		err = start.err
 	}
-	if err == nil || errors.Is(err, api.ErrDown) {
+	switch {
+	case err == nil:
+		return time.After(0) // the new stream is watched, too
+	case errors.Is(err, api.ErrDown):
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.After(time.Until(r.pause.until))
 }
+
+// lostLocked takes in that the relay's stream was lost, once. Streams that end early although the
+// host is connected are not replaced in a loop: each is a job step.
+func (r *sharedRelay) lostLocked(run *runningRelay) {
+	switch {
+	case run.since.IsZero():
+	case run.traffic.Stream().Lost() != nil || time.Since(run.since) >= r.limits.StableAfter:
+		r.pause = pause{}
+	default:
+		r.pause.endedEarly(errStreamEnded, r.limits)
+	}
+	run.since = time.Time{}
+}
+
+var errStreamEnded = errors.New("the way to the relay inside the job ended soon after its start")
 
 // resume has a relay continue over another stream. The error says why it does not yet; a relay
 // to which there is no way any more has ended.
@@ -89,16 +128,16 @@ func (r *sharedRelay) resume(run *runningRelay) error {
 	switch {
 	case err == nil:
 		run.traffic.Move(stream)
-		r.pause = pause{}
-		news = r.held.end(nil)
+		run.since = time.Now()
+		news = r.held.end(run.Held().Paused, nil)
 		r.log.Info("the relay on the node continues over another connection")
 	case run.over(): // it is gone; the next one is started if it is needed
-		news = r.held.end(run.Err())
+		news = r.held.end(0, run.Err())
 		err = nil
 	default:
 		r.failedLocked(err)
 		if r.final != nil || isOver(err) {
-			news = r.held.end(err)
+			news = r.held.end(0, err)
 			run.Fail(err)
 		}
 	}

@@ -65,13 +65,16 @@ type cutJob struct {
 func newCutJob(t *testing.T, hook string, change func(*Options)) *cutJob {
 	t.Helper()
 	c := &cutJob{fakeSlurm: newDetachedSlurm(t, hook), told: &notices{}}
-	_, _, c.login = insideJob(t, c.fakeSlurm, "refused", func(l *tunnel.Limits) {
-		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
-	}, func(servers map[string]*sshtest.Server) { c.host = servers["outer"] })
 	o := Options{Names: []string{"refused"}, Job: "7", Notice: c.told.add}
 	if change != nil {
 		change(&o)
 	}
+	_, _, c.login = insideJob(t, c.fakeSlurm, o.Names[0], func(l *tunnel.Limits) {
+		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
+	}, func(servers map[string]*sshtest.Server) {
+		c.host = servers["outer"]
+		withNodeLogin(c.fakeSlurm, "SLURM_JOB_ID=7", "PBS_JOBID=7.server")(servers)
+	})
 	c.Node = c.login.node(o)
 	t.Cleanup(c.Close)
 	shell, err := start(t, c.Node, "echo $$; cat")
@@ -115,6 +118,42 @@ func TestAShellInsideAJobContinuesAfterTheConnectionWasLost(t *testing.T) {
 	}
 }
 
+func TestAShellByALoginOnTheNodeContinuesAfterTheConnectionWasLost(t *testing.T) {
+	for scheduler, o := range map[string]Options{
+		"Slurm that makes logins part of the job": {Job: "7"}, "PBS and Grid Engine": {PBSJob: "7.server"},
+	} {
+		t.Run(scheduler, func(t *testing.T) {
+			c := newCutJob(t, "", func(all *Options) { all.Names, all.Job, all.PBSJob = []string{"inner"}, o.Job, o.PBSJob })
+			if err := c.Ends(); err != nil {
+				t.Error(err)
+			}
+			c.host.Drop()
+			sshtest.StillEchoes(t, c.shell)
+			if h := c.Held(); h.Streams != 1 || h.Lost != 0 || h.Until.IsZero() || len(c.lines("runs")) > 0 {
+				t.Errorf("held: %+v, steps %q", h, c.lines("runs"))
+			}
+		})
+	}
+}
+
+// TestAWayThatEndsAgainAndAgainIsReplacedWithPauses ends each new step soon after its start.
+func TestAWayThatEndsAgainAndAgainIsReplacedWithPauses(t *testing.T) {
+	c := newCutJob(t, "", nil)
+	c.host.Drop()
+	sshtest.StillEchoes(t, c.shell)
+	for range 2 {
+		steps := c.steps()
+		_ = syscall.Kill(steps[len(steps)-1], syscall.SIGKILL)
+		sshtest.StillEchoes(t, c.shell)
+	}
+	relay := c.job.steps.relay
+	relay.mu.Lock()
+	defer relay.mu.Unlock()
+	if relay.pause.failures < 2 {
+		t.Errorf("after %d steps the pause is %+v", len(c.steps()), relay.pause)
+	}
+}
+
 func TestWhatIsNewWaitsWhileOthersAreHeld(t *testing.T) {
 	c := newCutJob(t, "", nil)
 	c.host.Set(func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED })
@@ -148,6 +187,7 @@ func TestAShellInsideAJobContinuesWhenNobodyReportsTheCut(t *testing.T) {
 	c := newCutJob(t, "", nil)
 	end := c.host.Stall()
 	c.login.pool.NetworkChanged()
+	eventually(t, func() bool { return c.Held().Streams == 1 })
 	sshtest.StillEchoes(t, c.shell)
 	end()
 	eventually(t, func() bool { return c.host.Connections() == 1 }) // nothing keeps the old one
@@ -230,6 +270,9 @@ func TestARelayIsTriedAgainWhileNoStepStarts(t *testing.T) {
 
 func TestWithoutResumeAShellEndsWithItsConnection(t *testing.T) {
 	c := newCutJob(t, "", func(o *Options) { o.NoResume = true })
+	if _, err := c.DialInside(t.Context(), "tcp", "127.0.0.1:1"); !errors.Is(err, errNoResume) || !errors.Is(c.Ends(), errNoResume) {
+		t.Errorf("%v; %v", err, c.Ends())
+	}
 	pid := c.steps()[0]
 	c.host.Drop()
 	if _, err := io.ReadAll(c.shell); err == nil {

@@ -155,3 +155,10 @@ func (p *pause) failed(err error, l *tunnel.Limits) {
 	p.failures++
 	p.err, p.until = err, time.Now().Add(retry.Backoff(p.failures, l.RetryMin, l.RetryMax, rand.Float64())) //nolint:gosec // jitter is no secret
 }
+
+// endedEarly is failed for something that worked at first: the first time it is tried again at once.
+func (p *pause) endedEarly(err error, l *tunnel.Limits) {
+	if p.failed(err, l); p.failures == 1 {
+		p.until = time.Time{}
+	}
+}

@@ -5,7 +5,6 @@ package sessions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -128,7 +127,7 @@ func (s *Limit) AcquireForStream(ctx context.Context, done <-chan struct{}) (*Sl
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for a free session: %w", ctx.Err())
+			return nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
 		case <-done:
 			return nil, api.ErrDown
 		}

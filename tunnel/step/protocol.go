@@ -91,7 +91,8 @@ type comeback struct {
 // continuation is the relay's answer, or the connector's.
 type continuation struct {
 	Received uint64 `json:"received"`
-	Gone     bool   `json:"gone"` // there is no relay
+	Paused   int    `json:"paused"` // channels that filled their windows
+	Gone     bool   `json:"gone"`   // there is no relay
 }
 
 // openRequest opens a channel. Bytes are base64: commands and paths need not be UTF-8.

@@ -1,11 +1,18 @@
 package step
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
+
+	"tunctl/internal/api"
 )
 
 // FuzzFrames shows that whatever a relay prints is read without a panic, and in bounds.
@@ -82,6 +89,74 @@ func TestARelayThatBreaksItsProtocolIsNotTrusted(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestARelayThatAcknowledgesNothingFillsNoMemory: it lets us send without end.
+func TestARelayThatAcknowledgesNothingFillsNoMemory(t *testing.T) {
+	c, ch := offline()
+	if err := c.handle(frame{1, kindOpened, nil}); err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, dataSize)
+	for !c.Held().Full {
+		_, _ = ch.Write(data)
+		c.stream.sent = uint64(len(c.stream.kept)) // a way takes it
+		_ = c.handle(frame{1, kindWindow, binary.BigEndian.AppendUint32(nil, dataSize)})
+	}
+	if kept := c.Held().Waiting; kept < keptLimit || kept > keptLimit+2*dataSize {
+		t.Errorf("%d bytes are kept", kept)
+	}
+	for c.stream.err == nil && c.Held().Waiting <= mostKept+frameLimit {
+		c.mu.Lock()
+		c.sendLocked(1, kindOpen, make([]byte, frameLimit)) // without waiting
+		c.mu.Unlock()
+	}
+	if !errors.Is(c.stream.err, errBroken) {
+		t.Errorf("%d bytes are kept, %v", c.Held().Waiting, c.stream.err)
+	}
+}
+
+// TestARelaysAnswerToItsClientsReturnIsBounded has a process on the node pretend to be one.
+func TestARelaysAnswerToItsClientsReturnIsBounded(t *testing.T) {
+	for answer, want := range map[string]error{
+		"{\"received\": 1}\n":                   errBroken, // nothing was sent
+		"{\"received\": -1}\n":                  errBroken,
+		"{\"received\": 0, \"paused\": 1e99}\n": errBroken,
+		"no JSON\n":                             errBroken,
+		"":                                      io.ErrUnexpectedEOF,
+		strings.Repeat("x", longestAnswer+1):    api.ErrLongLine,
+		"{\"gone\": true}\n":                    ErrGone,
+		"{\"received\": 0}\n\x00\x00\x00\x00\xff....": errNoFrame,
+	} {
+		c := newConnection()
+		c.stream.resumes, c.ticket = true, Ticket{"socket", "secret"}
+		c.wg.Go(c.read)
+		ours, theirs := net.Pipe()
+		go pretend(theirs, answer)
+		err := c.Resume(t.Context(), ours)
+		if errors.Is(want, errNoFrame) && err == nil {
+			<-c.Done()
+			err = c.Err()
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%.40q: %v, want %v", answer, err, want)
+		}
+		c.end(nil)
+		c.wg.Wait()
+	}
+}
+
+// pretend is a process on a node that answers instead of the relay.
+func pretend(rw io.ReadWriteCloser, answer string) {
+	defer func() { _ = rw.Close() }()
+	in := bufio.NewReader(rw)
+	line, _ := in.ReadString('\n')
+	size, _ := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	_, _ = io.CopyN(io.Discard, in, size)
+	var request comeback
+	line, _ = in.ReadString('\n')
+	_ = json.Unmarshal([]byte(line), &request)
+	_, _ = io.WriteString(rw, request.Mark+"\n"+answer)
 }
 
 func slicesRepeat(f frame, n int) (frames []frame) {

@@ -407,7 +407,8 @@ class Relay:
         os.set_blocking(fd, False)
         self.way.open(fd)
         # A line before the frames, which do not count it; the socket's buffer has room.
-        os.write(fd, json.dumps({"received": self.way.received}).encode() + b"\n")
+        paused = sum(c.credit <= 0 for c in self.channels.values())
+        os.write(fd, json.dumps({"received": self.way.received, "paused": paused}).encode() + b"\n")
 
     def handle(self, number, kind, payload):
         channel = self.channels.get(number)

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrGone is the error of [Conn.Resume] if the relay has ended meanwhile.
-var ErrGone = errors.New("the relay inside the job ended while there was no way to it")
+var ErrGone = errors.New("the process of tunctl inside the job has ended")
 
 // ErrNotTold is the error of [Conn.Close] if the relay may still run.
 var ErrNotTold = errors.New("the relay inside the job could not be told to end")
@@ -27,11 +27,19 @@ const longestAnswer = 4 << 10
 // its way.
 func (c *Conn) Ticket() Ticket { return c.ticket }
 
-// Held is how many channels there are, and how many bytes the relay has not acknowledged yet.
-func (c *Conn) Held() (channels, bytes int) {
+// Held is what the loss of the way to a relay means.
+type Held struct {
+	Channels int
+	Waiting  int  // bytes that the relay has not acknowledged yet
+	Full     bool // who writes more waits
+	Paused   int  // channels that the relay no longer read while the last way was lost
+}
+
+// Held is what waits now, and what had to wait before the way was found that there is.
+func (c *Conn) Held() Held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.channels), len(c.stream.kept)
+	return Held{Channels: len(c.channels), Waiting: len(c.stream.kept), Full: c.stream.fullLocked(), Paused: c.paused}
 }
 
 // isGone reports whether the relay is known to have ended.
@@ -120,7 +128,7 @@ func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
 	if !c.stream.continueLocked(answer.Received) {
 		return fmt.Errorf("%w: it has what it was not sent", errBroken)
 	}
-	c.unanswered = 0
+	c.unanswered, c.paused = 0, answer.Paused
 	c.stream.openLocked(newWay(rw, in))
 	return nil
 }

@@ -138,22 +138,60 @@ func TestAProgramThatEndsDuringACutHasItsOutputAndExit(t *testing.T) {
 // takes anything, whatever the others do.
 func TestOneThatWritesMuchWaitsAndOthersGoOn(t *testing.T) {
 	c := newResumable(t)
-	much := run(t, c.Conn, "echo $$; read line; exec head -c 8000000 /dev/zero")
+	signal := filepath.Join(t.TempDir(), "go")
+	const when = "echo $$; until [ -e $0 ]; do sleep 0.02; done; exec head -c %d /dev/zero"
+	much := run(t, c.Conn, fmt.Sprintf("sh -c '"+when+"' "+signal, 8000000))
 	waits := started(t, much)
-	few := run(t, c.Conn, "echo $$; read line; head -c 1000000 /dev/zero")
+	few := run(t, c.Conn, fmt.Sprintf("sh -c '"+when+"' "+signal, 1000000))
 	ends := started(t, few)
 	c.cut()
-	for _, p := range []*program{much, few} {
-		_, _ = io.WriteString(p, "go\n") // it is kept, too
+	if err := os.WriteFile(signal, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if !alive(waits) || !alive(ends) {
-		t.Fatal("a program has ended")
-	}
+	awaitEnd(t, ends)
 	c.resume(t)
+	for late := time.Now().Add(longest); c.Held().Paused != 1; { // it may still have been writing
+		if time.Now().After(late) || !alive(waits) {
+			t.Fatalf("held: %+v", c.Held())
+		}
+		c.cut()
+		c.resume(t)
+	}
 	for p, want := range map[*program]int{much: 8000000, few: 1000000} {
 		if out, _ := p.all(t); len(out) != want {
 			t.Errorf("%d bytes, want %d", len(out), want)
 		}
+	}
+}
+
+// TestWhatIsSentDuringACutIsKeptUpToALimit: who sends more waits.
+func TestWhatIsSentDuringACutIsKeptUpToALimit(t *testing.T) {
+	c := newResumable(t)
+	echo := run(t, c.Conn, "cat")
+	c.cut()
+	if _, err := echo.Write(make([]byte, outLimit-dataSize)); err != nil {
+		t.Fatal(err)
+	}
+	if h := c.Held(); h.Full || h.Waiting < outLimit-dataSize || h.Channels != 1 {
+		t.Errorf("held: %+v", h)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := echo.Write(make([]byte, windowSize))
+		_ = echo.CloseWrite()
+		written <- err
+	}()
+	for late := time.Now().Add(longest); !c.Held().Full; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("held: %+v", c.Held())
+		}
+	}
+	if h := c.Held(); h.Waiting > outLimit+2*dataSize {
+		t.Errorf("held: %+v", h)
+	}
+	c.resume(t)
+	if out, _ := echo.all(t); len(out) != outLimit-dataSize+windowSize || <-written != nil {
+		t.Errorf("%d bytes came back", len(out))
 	}
 }
 

@@ -93,6 +93,7 @@ type Conn struct {
 	port       int    // of the job's server, as the relay knows it
 	last       uint32 // the newest channel's number
 	unanswered int    // pings
+	paused     int    // channels that waited while the last way was lost
 	ended      bool
 	closing    bool
 	err        error
@@ -211,9 +212,9 @@ func (c *Conn) Err() error {
 }
 
 var (
-	errClosed = errors.New("the relay inside the job was closed")
-	errEnded  = errors.New("the relay inside the job ended")
-	errSilent = errors.New("the relay inside the job does not respond")
+	errClosed = errors.New("the connection into the job was closed")
+	errEnded  = errors.New("the process of tunctl inside the job ended")
+	errSilent = errors.New("the process of tunctl inside the job does not respond")
 )
 
 // Close ends the relay and everything that it runs. The error is [ErrNotTold] if a relay that

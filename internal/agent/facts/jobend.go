@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 
 	"tunctl/configs"
@@ -32,6 +33,17 @@ func EndedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix strin
 		e.Message += api.LogEndsWith + excerpt
 	}
 	return e
+}
+
+// slurmKilled matches what Slurm writes into the log of a job that it kills for its memory.
+var slurmKilled = regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)
+
+// WithLog is a job that is over, with what the end of its log says about that.
+func WithLog(j api.Job, excerpt string) api.Job {
+	if j.State == api.JobFailed && slurmKilled.MatchString(excerpt) {
+		j.State = api.JobOOM
+	}
+	return j
 }
 
 // StartAgain says how to get a new job: only a session with submit starts one.

@@ -29,6 +29,10 @@ func TestAnEndIsToldFromAFailure(t *testing.T) {
 	if ended.Code != api.CodeJobEnded || ended.Message != "job 7 reached its time limit" {
 		t.Errorf("a job that served: %+v", ended)
 	}
+	killed := WithLog(api.Job{ID: "7", State: api.JobFailed}, "slurmstepd-cn01: error: StepId=1.batch exceeded memory limit (912060416 > 838860800), being killed\nmore")
+	if text := EndText(&killed, now); text != "job 7 ran out of memory" {
+		t.Errorf("a job that Slurm killed for its memory: %q", text)
+	}
 	lab.Submit = ""
 	for _, e := range []*api.Error{
 		EndedError(lab, &api.Job{ID: "7", State: api.JobTimeout}, true, "", "", now),

@@ -147,9 +147,9 @@ func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
 	return look, nil
 }
 
-// choicesIn are the values that a look found for choices, by their names.
+// choicesIn are the values that a look found for choices, by their names, and the scheduler.
 func choicesIn(look api.Look) map[string][]string {
-	found := map[string][]string{}
+	found := map[string][]string{"scheduler": {look.Scheduler}}
 	add := func(values []string, names ...string) {
 		for _, name := range names {
 			for _, value := range values {

@@ -220,6 +220,24 @@ func (n *Run) Held() *api.Held {
 	return &all
 }
 
+// Ends is why what runs inside the job ends with the connection to the host; nil: it continues,
+// as far as is known.
+func (n *Run) Ends() error {
+	n.mu.Lock()
+	name := cmp.Or(n.server, n.job.Node)
+	node := n.open[name]
+	n.mu.Unlock()
+	switch {
+	case n.SameAsHost(name):
+		return errOnHost
+	case node == nil:
+		return nil
+	}
+	return node.Ends()
+}
+
+var errOnHost = errors.New("the job runs on the host itself")
+
 // Context is done when the run is over.
 func (n *Run) Context() context.Context { return n.run }
 

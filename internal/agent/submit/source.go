@@ -8,10 +8,13 @@
 package submit
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
@@ -27,7 +30,7 @@ type Source struct {
 	// Scheduler is the host's; "" if it is not known yet.
 	Scheduler string
 	Folder    string              // of the config file: relative paths of scripts on this computer start there
-	Found     map[string][]string // the values for choices that the host is known to have
+	Found     map[string][]string // the values for choices that the host is known to have, and its scheduler
 	Log       *slog.Logger
 }
 
@@ -74,7 +77,12 @@ func (s *Source) questions() (questions []configs.Question, site configs.Site, k
 func (s *Source) Options() []api.Option {
 	list := []api.Option{}
 	questions, site, _ := s.questions()
+	scheduler := cmp.Or(s.Scheduler, strings.Join(s.Found["scheduler"], ""))
+	names := jobwatch.ListedChoices(scheduler)
 	for _, q := range questions {
+		if s.Session.Builtin() == "" && scheduler != "" && !slices.Contains(names, q.Name) {
+			continue
+		}
 		o := api.Option{Name: q.Name, Ask: q.Ask, Value: q.Default, Choices: site.Listed(q)}
 		for _, value := range s.Found[q.Name] {
 			if _, err := q.Check(value); err == nil && len(o.Choices) == 0 {
@@ -104,6 +112,22 @@ func (s *Source) ReadScript(ctx context.Context, jobs *jobwatch.Watcher, options
 	}
 	return err
 }
+
+// MoreMemory are the choices of a job that ran out of memory, with twice as much of it; nil if that
+// cannot be chosen, or if it is not known how much the job had.
+func (s *Source) MoreMemory(job api.Job, with api.Choices) api.Choices {
+	questions, _, _ := s.questions()
+	if job.State != api.JobOOM || job.Memory == 0 || !slices.ContainsFunc(questions, func(q configs.Question) bool { return q.Name == memoryChoice }) {
+		return nil
+	}
+	const gigabyte = 1 << 30
+	more := api.Choices{}
+	maps.Copy(more, with)
+	more[memoryChoice] = fmt.Sprintf("%dG", (2*job.Memory+gigabyte-1)/gigabyte)
+	return more
+}
+
+const memoryChoice = "memory"
 
 // Values are what a job has that was submitted with these choices: them, and what the config or
 // the site has for the rest.

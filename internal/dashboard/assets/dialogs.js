@@ -2,6 +2,7 @@
 
 import { byId, el, withCommands } from "./dom.js";
 import { request } from "./server.js";
+import { sentence } from "./words.js";
 
 // ask shows a question and resolves to the values of its fields, or to null if the person
 // declines. A field is { name, label, value, choices, suggestions, placeholder, rare }: with
@@ -91,7 +92,7 @@ export function report(button, kind, text, hint = "") {
 export function complain(button, what, error) {
   const said = error.message.toLowerCase().startsWith("could not ");
   const text = said ? error.message : `could not ${what}: ${error.message}`;
-  report(button, "trouble", text.charAt(0).toUpperCase() + text.slice(1), error.hint);
+  report(button, "trouble", sentence(text), sentence(error.hint ?? ""));
 }
 
 // act sends an action and shows its answer. The button is disabled meanwhile.

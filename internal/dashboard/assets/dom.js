@@ -61,10 +61,11 @@ export function fact([term]) {
 }
 
 let menus = 0;
+addEventListener("resize", () => document.querySelector(".menu:popover-open")?.hidePopover()); // its place is another
 
 // moreMenu is a button that shows further buttons below it.
 export function moreMenu(label, ...items) {
-  const menu = el("div", { popover: "", class: "menu", id: `menu-${++menus}`, role: "group", "aria-label": label, onclick: () => menu.hidePopover() }, ...items);
+  const menu = el("div", { popover: "", class: "menu", id: `menu-${++menus}`, role: "group", "aria-label": label, onclick: () => menu.hidePopover(), ontoggle: (event) => { if (event.newState === "open") menu.scrollIntoView({ block: "nearest" }); } }, ...items);
   const button = el("button", { type: "button", "aria-label": label, popovertarget: menu.id }, "⋯");
   menu.addEventListener("beforetoggle", (event) => {
     if (event.newState !== "open") return;

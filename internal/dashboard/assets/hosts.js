@@ -4,7 +4,7 @@ import { bar } from "./charts.js";
 import { act } from "./dialogs.js";
 import { byId, el, fact, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
-import { clock, duration, hostLabel, hostState, jobEnded, jobWaits, loginKind, number, question } from "./words.js";
+import { clock, duration, hintOf, hostLabel, hostState, jobEnded, jobWaits, loginKind, number, question } from "./words.js";
 
 export function drawHosts(now) {
   const hosts = [...model.hosts.values()];
@@ -42,8 +42,8 @@ function card({ alias }) {
       const told = h.asking ? `It asks for ${question(h.asking)}. Answer in the window that asks.` : h.state !== "up" && h.state !== "down" ? h.cause ?? "" : "";
       withCommands(cause, told);
       show(cause, !!told);
-      withCommands(hint, h.hint ?? "");
-      show(hint, !!h.hint);
+      withCommands(hint, hintOf(h));
+      show(hint, !!hintOf(h));
       const counted = countJobs(alias);
       setText(jobs, counted);
       show(jobs, !!counted);

@@ -153,7 +153,7 @@ function reason(job) {
 }
 
 function startOf(job, now) {
-  if (job.start && !jobWaits(job)) return clock(job.start);
+  if (job.start && !jobWaits(job)) return `since ${clock(job.start)}`;
   if (Date.parse(job.expectedStart) > now) return `expected ${clock(job.expectedStart)}`;
   return job.submitted ? `waiting for ${duration(now - Date.parse(job.submitted))}` : "–";
 }

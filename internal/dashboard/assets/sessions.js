@@ -5,7 +5,7 @@ import { act, endJob } from "./dialogs.js";
 import { byId, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
 import { extendJob, sessionPath, startJob, startWith } from "./start.js";
-import { bytes, clock, duration, hostLabel, jobAlive, jobWaits, sessionState } from "./words.js";
+import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sessionState } from "./words.js";
 
 export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
@@ -27,11 +27,16 @@ const resting = 4;
 
 // rank orders the sessions: what needs somebody, what failed, what runs unwatched, what runs.
 function rank(s, now) {
-  if (s.state === "needs-login" || model.hosts.get(s.host)?.asking) return 0;
+  if (s.state === "needs-login" || asks(s)) return 0;
   if (s.state === "failed") return 1;
   if (s.state === "down" && jobAlive(s, now)) return 2;
   return ["down", "ended"].includes(s.state) ? resting : 3;
 }
+
+// asks reports whether a session waits for a person's answer to its host.
+const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
+
+const stateOf = (s, now) => (asks(s) ? ["attention", "Waiting for your answer"] : sessionState(s, now));
 
 function card(name) {
   const title = el("h3", { id: `session-${name}`, tabindex: "-1" }, name);
@@ -55,7 +60,7 @@ function card(name) {
   return {
     root,
     update(s, now) {
-      const [kind, words] = sessionState(s, now);
+      const [kind, words] = stateOf(s, now);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
       const [why, ...lines] = causeOf(s).split("\n");
@@ -63,8 +68,8 @@ function card(name) {
       show(cause, !!why);
       setText(output, lines.join("\n"));
       show(output, lines.length > 0);
-      withCommands(hint, s.hint ?? "");
-      show(hint, !!s.hint);
+      withCommands(hint, hintOf(s));
+      show(hint, !!hintOf(s));
       withCommands(where, whereOf(s, now));
       setText(address, s.url ?? "");
       if (s.url) setAttribute(address, "href", s.url);
@@ -90,7 +95,7 @@ function row(name) {
   return {
     root,
     update(s, now) {
-      const [kind, words] = sessionState(s, now);
+      const [kind, words] = stateOf(s, now);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
       const text = [hostLabel(s.host), causeOf(s).split("\n")[0].replaceAll("`", "")].filter(Boolean).join(": ");
@@ -101,7 +106,7 @@ function row(name) {
   };
 }
 
-const causeOf = (s) => (model.hosts.get(s.host)?.asking ? "waiting for your login: answer in the window that asks" : s.cause ?? "");
+const causeOf = (s) => (asks(s) ? "answer in the window that asks" : s.cause ?? "");
 
 function whereOf(s, now) {
   const parts = [hostLabel(s.host)];

@@ -26,7 +26,7 @@ const labels = {
   hours: "Hours", gpus: "GPUs", gpu_type: "GPU type", cpus: "CPU cores", memory: "Memory, such as 16G",
   account: "Account", project: "Project", partition: "Partition", queue: "Queue", nodes: "Nodes", qos: "QoS",
 };
-const often = ["hours", "gpus", "gpu_type", "cpus", "memory", "account", "project"];
+const often = ["hours", "gpus", "gpu_type", "cpus", "memory", "account", "project", "partition", "queue"];
 
 export async function startWith(button, s) {
   let choices;

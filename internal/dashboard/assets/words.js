@@ -20,6 +20,11 @@ export function clock(time, now = new Date()) {
   return at.toLocaleString("en-GB", options);
 }
 
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+// hintOf is what to do about a session or a host, but for what the button beside it does.
+export const hintOf = ({ hint = "" }) => (/^run `tunctl login /.test(hint) ? "" : sentence(hint));
+
 export function bytes(n) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let i = 0;

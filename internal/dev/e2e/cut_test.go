@@ -226,9 +226,10 @@ type cutter struct {
 	token       string
 }
 
-func newCutter(t *testing.T, host string) *cutter {
+func newCutter(t *testing.T, lab *real.Lab, host string) *cutter {
 	t.Helper()
-	c := &cutter{laptop: newLaptop(t, strings.Replace(notebookConfig, "lab-login", host, 1))}
+	c := &cutter{laptop: furnish(t, lab, strings.Replace(notebookConfig, "lab-login", host, 1))}
+	t.Cleanup(c.close)
 	if host == codeHost {
 		c.loginWithCode(host)
 	}
@@ -347,16 +348,101 @@ func roam(off time.Duration) func(*cutter, []*countingCell) {
 	}
 }
 
-func TestARunningCellContinuesAtAnotherAddress(t *testing.T) {
+// campaignOff is how long the connection is lost in a campaign.
+const campaignOff = 2 * time.Minute
+
+// isCampaign reports whether the long outages are wanted.
+func isCampaign() bool { return os.Getenv("TUNCTL_CUTS") != "" }
+
+// TestWhatRunsInsideAJobContinuesAtAnotherAddress loses the connection to a notebook whose job has
+// more inside: a shell with a full-screen program and one in the background, an editor, and a
+// command that prints much.
+func TestWhatRunsInsideAJobContinuesAtAnotherAddress(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
 	t.Parallel()
-	c := newCutter(t, "lab-login")
-	for way, r := range c.lose(outage{happen: roam(5 * time.Second), off: 5 * time.Second}) {
+	off := 12 * time.Second
+	if isCampaign() {
+		off = campaignOff
+	}
+	c := newCutter(t, real.Start(t), "lab-login")
+	shells := c.openShells()
+	by := c.lose(outage{off: off, happen: func(c *cutter, _ []*countingCell) {
+		c.lab.Cut("wifi")
+		shells.typeAway()
+		pause(c.t, off)
+		if h := c.status().Held; h == nil || h.IsOver() || h.Streams < 4 { // the cell's is one
+			t.Errorf("without a connection: held %+v", h)
+		}
+		c.lab.Restore("wifi")
+		c.lab.Roam()
+	}})
+	shells.check(off)
+	for way, r := range by {
 		t.Logf("%s: lines missing, twice, late | websockets lost | next line: %v", way, r)
+		if !isCampaign() && (!r.exact() || r.websockets > 0) { // Jupyter gives up sooner than that
+			t.Errorf("%s: %+v", way, r)
+		}
+	}
+	if h := c.status().Held; h == nil || !strings.Contains(h.OverText(), "; nothing was lost; 1 program waited ") {
+		t.Errorf("afterwards: held %+v", h)
+	}
+}
+
+// twentyTimes is a laptop that changes its network again and again.
+func twentyTimes() outage {
+	return outage{name: "20 times another address in a row", off: 100 * time.Second, happen: func(c *cutter, _ []*countingCell) {
+		for range 20 {
+			roam(time.Second)(c, nil)
+			pause(c.t, 4*time.Second)
+		}
+	}}
+}
+
+// TestWhatTwentyLostConnectionsLeave counts what stays on the cluster.
+func TestWhatTwentyLostConnectionsLeave(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	if !isCampaign() {
+		t.Skip("counts for three minutes with TUNCTL_CUTS=1")
+	}
+	t.Parallel()
+	c := newCutter(t, real.StartWith(t, real.Options{Accounting: true}), "lab-login")
+	t.Log("before:", c.traces())
+	for way, r := range c.lose(twentyTimes()) {
 		if !r.exact() || r.websockets > 0 {
 			t.Errorf("%s: %+v", way, r)
 		}
 	}
+	t.Log("after 20 cuts:", c.traces())
+	pause(t, time.Minute)
+	t.Log("a minute later:", c.traces())
+	c.run("down")
+	pause(t, 10*time.Second) // srun is ended 5 s after its connection
+	t.Log("after down:", c.traces())
+}
+
+// traces are the steps of the notebook's job, and a person's processes on the cluster.
+func (c *cutter) traces() string {
+	c.t.Helper()
+	records := strings.Fields(c.inHome("sacct --noheader --parsable2 --format=JobID,State --jobs=" + c.status().Job.ID))
+	steps := slices.DeleteFunc(records, func(record string) bool {
+		id, _, _ := strings.Cut(record, "|")
+		return !strings.Contains(id, ".") || strings.HasSuffix(id, ".batch") || strings.HasSuffix(id, ".extern")
+	})
+	return fmt.Sprintf("%d steps in the accounting, %d now; on login1 %v; on the node %v",
+		len(steps), len(c.steps()), programs(c.lab.Processes("login1")), programs(c.lab.Processes(c.status().Job.Node)))
+}
+
+// programs counts command lines by their first word, and those of relays and ways to them apart.
+func programs(lines []string) map[string]int {
+	found := map[string]int{}
+	for _, line := range lines {
+		name, _, _ := strings.Cut(line, " ")
+		if strings.HasPrefix(name, "python3") && strings.HasSuffix(line, "tunctl-relay") {
+			name = "tunctl-relay"
+		}
+		found[name]++
+	}
+	return found
 }
 
 // outages are those of the campaign.
@@ -368,14 +454,9 @@ func outages() []outage {
 			outage{name: "the network is silent for " + short(off), happen: cut("silent", off), off: off},
 			outage{name: "another address after " + short(off), happen: roam(off), off: off})
 	}
-	const long = 2 * time.Minute
+	const long = campaignOff
 	return append(list,
-		outage{name: "20 times another address in a row", off: 100 * time.Second, happen: func(c *cutter, _ []*countingCell) {
-			for range 20 {
-				roam(time.Second)(c, nil)
-				pause(c.t, 4*time.Second)
-			}
-		}},
+		twentyTimes(),
 		outage{name: "the login node is frozen for 1m", off: time.Minute, happen: func(c *cutter, _ []*countingCell) {
 			c.lab.FreezeListener("lab-login")
 			c.lab.FreezeConns("lab-login")
@@ -411,7 +492,7 @@ func outages() []outage {
 // connection is lost, and writes a table of it.
 func TestWhatALostConnectionCosts(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter")
-	if os.Getenv("TUNCTL_CUTS") == "" {
+	if !isCampaign() {
 		t.Skip("measures for half an hour with TUNCTL_CUTS=1")
 	}
 	list := outages()
@@ -420,7 +501,7 @@ func TestWhatALostConnectionCosts(t *testing.T) {
 		for i, o := range list {
 			t.Run(o.name, func(t *testing.T) {
 				t.Parallel()
-				c := newCutter(t, cmp.Or(o.host, "lab-login"))
+				c := newCutter(t, real.Start(t), cmp.Or(o.host, "lab-login"))
 				if o.host == "" {
 					c.startPlain()
 				}

@@ -79,9 +79,13 @@ func siteConfig(site string, answers ...string) string {
 // tokenIsPrivate looks for the token where others could see it.
 func tokenIsPrivate(t *testing.T, l *laptop, id, token string) {
 	t.Helper()
+	log := l.status().Job.Log
+	if !strings.Contains(log, "/.tunctl/logs/") {
+		t.Errorf("the log is %s", log)
+	}
 	for what, argv := range map[string][]string{
 		"a command line": {"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"},
-		"the log":        {"sh", "-c", "cat /home/hpcuser/.tunctl/logs/*." + id + ".log"},
+		"the log":        {"cat", log},
 		"the job":        {"sh", "-c", "scontrol show job " + id + " || qstat -j " + id},
 	} {
 		for _, node := range []string{"cn01", "cn02"} {

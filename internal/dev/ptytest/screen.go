@@ -14,10 +14,11 @@ import (
 // ExpectScreen waits until the screen shows text, within a line, and returns the screen.
 func (p *Program) ExpectScreen(words string) string {
 	p.t.Helper()
-	return p.awaitScreen("has not shown "+strconv.Quote(words), func(screen string) bool { return strings.Contains(screen, words) })
+	return p.AwaitScreen("has not shown "+strconv.Quote(words), func(screen string) bool { return strings.Contains(screen, words) })
 }
 
-func (p *Program) awaitScreen(otherwise string, want func(string) bool) string {
+// AwaitScreen waits until the screen is as wanted, and returns it; otherwise says what it never did.
+func (p *Program) AwaitScreen(otherwise string, want func(screen string) bool) string {
 	p.t.Helper()
 	late := time.NewTimer(timeout)
 	defer late.Stop()

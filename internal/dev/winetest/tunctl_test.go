@@ -298,6 +298,9 @@ func TestADemoSaysWhatItNeeds(t *testing.T) {
 	if !strings.Contains(r.talk, "WSL") || !strings.Contains(r.talk, "tunctl init") {
 		t.Errorf("it says:\n%s", r.talk)
 	}
+	if r := newPerson(t, practice(t).SSHConfig(), "").tunctl("status").must(0); !strings.Contains(r.talk, "`tunctl demo`, which needs none, runs in WSL") {
+		t.Errorf("without a session, status says:\n%s", r.talk)
+	}
 }
 
 const labConfig = `

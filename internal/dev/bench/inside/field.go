@@ -5,12 +5,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"tunctl/internal/dev/bench/ground"
 	"tunctl/internal/dev/real"
 )
 
@@ -22,6 +24,8 @@ type field struct {
 	sshConfig string // for stock ssh: the lab's, and tunctl's names
 	tunctl    string
 
+	narrow *ground.Proxy // the way to lab-narrow
+
 	job, gpu, port string // the session's job, its GPU, and where its server of bulk data listens
 }
 
@@ -30,6 +34,19 @@ const config = `
 host   = "lab-login"
 job    = "bench"
 submit = "~/bench.sh"
+
+[session.narrow]
+host   = "lab-narrow"
+job    = "narrow"
+submit = "~/narrow.sh"
+`
+
+// narrowHost is the login node over a link of 100 Mbit/s.
+const narrowHost = `Include %s
+Host lab-narrow
+  HostName 127.0.0.1
+  Port %d
+  HostKeyAlias %s
 `
 
 // host is the session's job for stock ssh.
@@ -42,12 +59,17 @@ const (
 	other = "cn01"
 )
 
-// job serves a page on its node's loopback, and bulk data to anyone: d and a size sends that
-// many bytes, u and a size takes them, e echoes.
-const job = `#!/bin/bash
-#SBATCH --job-name=bench --output=bench.%j.log --time=1:00:00 --nodelist=cn02 --gres=gpu:1
-exec python3 -u -c '
-import http.server, os, socket, struct, threading
+// The jobs of the sessions: one has a GPU, and a page on the node's loopback; the login node reaches the
+// page of the other.
+const (
+	benchJob  = "#!/bin/bash\n#SBATCH --job-name=bench --output=bench.%j.log --time=1:00:00 --nodelist=" + node + " --gres=gpu:1\nat=127.0.0.1 " + server
+	narrowJob = "#!/bin/bash\n#SBATCH --job-name=narrow --output=narrow.%j.log --time=1:00:00 --nodelist=" + node + "\nat=$(hostname) " + server
+)
+
+// server serves a page, and bulk data to anyone: d and a size sends that many bytes, l sends them
+// some seconds later, u takes them, e echoes. An upgrade of the page is the same.
+const server = `exec python3 -u -c '
+import http.server, os, socket, struct, threading, time
 def exactly(c, n):
     data = b""
     while len(data) < n:
@@ -65,8 +87,10 @@ def serve(c):
             n = c.recv_into(buf)
     elif letter:
         left = struct.unpack(">Q", exactly(c, 8))[0]
+        if letter == b"l":
+            time.sleep(3)
         while left > 0:
-            if letter == b"d":
+            if letter != b"u":
                 n = min(left, len(buf))
                 c.sendall(memoryview(buf)[:n])
             else:
@@ -82,17 +106,29 @@ def bulk(listener):
         c, _ = listener.accept()
         threading.Thread(target=serve, args=(c,), daemon=True).start()
 class Page(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
     def do_GET(self):
-        self.send_response(200)
+        size = int(self.path[1:]) if self.path[1:].isdigit() else 0
+        self.send_response(101 if "Upgrade" in self.headers else 200)
+        if "Upgrade" in self.headers:
+            self.send_header("Connection", "Upgrade")
+            self.send_header("Upgrade", "bench")
+        else:
+            self.send_header("Content-Length", str(size))
         self.end_headers()
+        if "Upgrade" in self.headers:
+            serve(self.connection)
+            self.close_connection = True
+        elif size:
+            self.wfile.write(bytes(size))
     def log_message(self, *args):
         pass
 listener = socket.create_server(("", 0), backlog=64)
 threading.Thread(target=bulk, args=(listener,), daemon=True).start()
-page = http.server.HTTPServer(("127.0.0.1", 0), Page)
-with open("facts", "w") as f:
-    f.write("%s %s %d" % (os.environ["SLURM_JOB_ID"], os.environ["CUDA_VISIBLE_DEVICES"], listener.getsockname()[1]))
-print("[I ServerApp] http://127.0.0.1:%d/lab?token=4fd1a0c5b7e2d93f4fd1a0c5b7e2d93f" % page.server_port)
+page = http.server.ThreadingHTTPServer((os.environ["at"], 0), Page)
+with open("facts." + os.environ["SLURM_JOB_NAME"], "w") as f:
+    f.write("%s %s %d" % (os.environ["SLURM_JOB_ID"], os.environ.get("CUDA_VISIBLE_DEVICES"), listener.getsockname()[1]))
+print("[I ServerApp] http://%s:%d/lab?token=4fd1a0c5b7e2d93f4fd1a0c5b7e2d93f" % (os.environ["at"], page.server_port))
 page.serve_forever()
 '
 `
@@ -128,10 +164,18 @@ func (f *field) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if _, err := f.lab.As("hpcuser", "sh", "-c", `printf %s "$1" >~/bench.sh`, "sh", job); err != nil {
+	if _, err := f.lab.As("hpcuser", "sh", "-c", `printf %s "$1" >~/bench.sh; printf %s "$2" >~/narrow.sh`, "sh", benchJob, narrowJob); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"config.toml": config, "ssh_config": "Include " + f.lab.SSHConfig() + "\n"} {
+	login, err := f.lab.NodeAddr("login1")
+	if err != nil {
+		return err
+	}
+	if f.narrow, err = ground.NewProxy(net.JoinHostPort(login, "22"), narrowRTT/2, 100e6/8); err != nil {
+		return err
+	}
+	sshConfig := fmt.Sprintf(narrowHost, f.lab.SSHConfig(), f.narrow.Port(), login)
+	for name, text := range map[string]string{"config.toml": config, "ssh_config": sshConfig} {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -141,7 +185,7 @@ func (f *field) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	facts, err := f.lab.As("hpcuser", "cat", "facts")
+	facts, err := f.lab.As("hpcuser", "cat", "facts.bench")
 	if err != nil {
 		return err
 	}
@@ -212,5 +256,6 @@ func (f *field) close() {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}
 	}
+	f.narrow.Close()
 	_ = os.RemoveAll(f.dir)
 }

@@ -1,8 +1,9 @@
 //go:build linux
 
 // Command inside measures what a person has inside a running job: commands, a GPU, many
-// connections at once and throughput. The cluster is the lab of real parts, with a Slurm whose
-// node has no sshd, at 40 ms from the laptop where waits are measured.
+// connections at once and throughput, and what the WebSockets of a page cost that go through the job. The
+// cluster is the lab of real parts, with a Slurm whose node has no sshd, at 40 ms from the laptop where
+// waits are measured.
 //
 // It needs Linux, root, and the parts of internal/dev/install.sh; without them it says so.
 package main
@@ -37,6 +38,7 @@ func bench(ctx context.Context, program string) error {
 		{"the job's GPU", f.seeGPU},
 		{"24 connections", f.connections},
 		{"throughput", f.throughput},
+		{"upgrades of a page", f.upgrades},
 	} {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
 		more, err := m.run(ctx)

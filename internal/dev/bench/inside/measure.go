@@ -242,6 +242,11 @@ func transfer(ctx context.Context, address string, letter byte, size int64) (flo
 	if err != nil {
 		return 0, err
 	}
+	return transferOver(ctx, c, letter, size)
+}
+
+// transferOver is transfer over a connection, which it closes.
+func transferOver(ctx context.Context, c net.Conn, letter byte, size int64) (float64, error) {
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
@@ -249,6 +254,7 @@ func transfer(ctx context.Context, address string, letter byte, size int64) (flo
 	if _, err := c.Write(binary.BigEndian.AppendUint64([]byte{letter}, uint64(size))); err != nil {
 		return 0, err
 	}
+	var err error
 	if letter == 'd' {
 		_, err = io.CopyN(io.Discard, c, size)
 	} else if _, err = io.CopyN(c, zeros{}, size); err == nil {
