@@ -58,6 +58,12 @@ func TestARealCodeServerIsEditedInThroughACut(t *testing.T) {
 // codeServer is a tab with code-server's page.
 type codeServer struct{ *tab }
 
+// until waits until an element is found, or a condition holds.
+func (e *codeServer) until(what, condition string) {
+	e.t.Helper()
+	e.tab.until(what, "!!("+condition+")")
+}
+
 func (e *codeServer) logIn(address, password string) {
 	e.t.Helper()
 	e.navigate(address)
@@ -120,18 +126,14 @@ func (e *codeServer) press(key string) {
 
 func (e *codeServer) enter() {
 	e.t.Helper()
-	ctx, cancel := e.within(patience)
-	defer cancel()
-	if err := e.page.Press(ctx, "Enter"); err != nil {
-		e.t.Fatal(err)
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		e.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"})
 	}
 }
 
 func (e *codeServer) call(method string, params map[string]any) {
 	e.t.Helper()
-	ctx, cancel := e.within(patience)
-	defer cancel()
-	if err := e.page.Call(ctx, method, params, nil); err != nil {
+	if err := e.ask(method, params, &struct{}{}); err != nil {
 		e.t.Fatal(err)
 	}
 }

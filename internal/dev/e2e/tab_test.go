@@ -1,64 +1,181 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"tunctl/internal/dev/chromium"
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
 )
 
-// tab is the window of a headless browser.
+// tab is the window of a headless browser, spoken to by its debugging protocol.
 type tab struct {
 	t    *testing.T
-	page *chromium.Page
+	conn *websocket.Conn
+	last int // the id of the last question
 }
 
 func openTab(t *testing.T) *tab {
 	t.Helper()
-	program, err := chromium.Start()
-	if err != nil {
+	profile := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+profile,
+		"--window-size=1000,700", "--remote-debugging-port=0", "about:blank")
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := program.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	b := &tab{t: t}
-	ctx, cancel := b.within(patience)
-	defer cancel()
-	if b.page, err = program.NewPage(ctx); err == nil {
-		err = b.page.Size(ctx, 1000, 700)
-	}
-	if err == nil { // a notebook's question before it is left has nobody to answer it
-		err = b.page.Call(ctx, "Page.disable", nil, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() {
+		if b.conn != nil {
+			_ = b.conn.CloseNow()
+		}
+		cancel()
+		_ = cmd.Wait() // killed by us
+		removeProfile(t, profile)
+	})
+	b.attach(profile)
 	return b
 }
 
-func (b *tab) within(limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(b.t.Context(), limit)
+// removeProfile removes the profile of a browser that was killed. Its child processes end
+// by themselves a moment later, and may write until then.
+func removeProfile(t *testing.T, profile string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		err := os.RemoveAll(profile)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+}
+
+// attach finds the browser's window by the file that it leaves in its profile.
+func (b *tab) attach(profile string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	for {
+		target, err := debugTarget(ctx, profile)
+		if err == nil {
+			b.conn, _, err = websocket.Dial(ctx, target, nil) //nolint:bodyclose // the library closes it
+		}
+		if err == nil {
+			b.conn.SetReadLimit(64 << 20)
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			b.t.Fatalf("the browser shows no window: %v", err)
+		}
+	}
+}
+
+func debugTarget(ctx context.Context, profile string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
+	if err != nil {
+		return "", err
+	}
+	port, _, _ := strings.Cut(string(text), "\n")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/json/list", nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := browser().Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var targets []struct {
+		Type string `json:"type"`
+		URL  string `json:"webSocketDebuggerUrl"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&targets); err != nil {
+		return "", err
+	}
+	for _, x := range targets {
+		if x.Type == "page" {
+			return x.URL, nil
+		}
+	}
+	return "", fmt.Errorf("no window among %d", len(targets))
+}
+
+// ask sends one command and decodes its result.
+func (b *tab) ask(method string, params, result any) error {
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	b.last++
+	err := wsjson.Write(ctx, b.conn, map[string]any{"id": b.last, "method": method, "params": params})
+	for err == nil {
+		var answer struct {
+			ID     int             `json:"id"`
+			Result json.RawMessage `json:"result"`
+			Error  *struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		if err = wsjson.Read(ctx, b.conn, &answer); err != nil || answer.ID != b.last {
+			continue
+		}
+		if answer.Error != nil {
+			return fmt.Errorf("%s: %s", method, answer.Error.Message)
+		}
+		return json.Unmarshal(answer.Result, result)
+	}
+	return fmt.Errorf("%s: %w", method, err)
 }
 
 func (b *tab) navigate(address string) {
 	b.t.Helper()
-	ctx, cancel := b.within(patience)
-	defer cancel()
-	if err := b.page.Navigate(ctx, address); err != nil {
-		b.t.Fatal(err)
+	var loaded struct {
+		Error string `json:"errorText"`
+	}
+	if err := b.ask("Page.navigate", map[string]any{"url": address}, &loaded); err != nil || loaded.Error != "" {
+		b.t.Fatalf("navigate: %v %s", err, loaded.Error)
 	}
 }
 
 // evaluate runs an expression in the page, whichever page that is by now.
 func (b *tab) evaluate(expression string, value any) error {
-	ctx, cancel := b.within(patience)
-	defer cancel()
-	return b.page.Evaluate(ctx, expression, value)
+	var answer struct {
+		Result struct {
+			Value json.RawMessage `json:"value"`
+		} `json:"result"`
+		Exception *struct {
+			Text string `json:"text"`
+		} `json:"exceptionDetails"`
+	}
+	err := b.ask("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &answer)
+	switch {
+	case err != nil:
+		return err
+	case answer.Exception != nil:
+		return fmt.Errorf("%s: %s", expression, answer.Exception.Text)
+	case answer.Result.Value == nil:
+		return nil
+	}
+	return json.Unmarshal(answer.Result.Value, value)
 }
 
 // until waits until a condition holds.
@@ -84,10 +201,23 @@ func (b *tab) untilLoaded(address, what, condition string) {
 	b.never(what, err)
 }
 
+var errNotYet = errors.New("the condition does not hold")
+
 func (b *tab) await(condition string, limit time.Duration) error {
-	ctx, cancel := b.within(limit)
-	defer cancel()
-	return b.page.Until(ctx, condition)
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	for {
+		holds := false
+		err := b.evaluate(condition, &holds) // which fails while a page is on its way
+		if err == nil && holds {
+			return nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-deadline.C:
+			return cmp.Or(err, errNotYet)
+		}
+	}
 }
 
 // never fails the test, with a picture and the files of the page that did not come or were slow.
@@ -118,11 +248,15 @@ func (b *tab) address() string {
 // picture keeps what the tab shows.
 func (b *tab) picture(file string) {
 	b.t.Helper()
-	ctx, cancel := b.within(patience)
-	defer cancel()
-	png, err := b.page.Picture(ctx)
+	var shot struct {
+		Data string `json:"data"`
+	}
+	err := b.ask("Page.captureScreenshot", map[string]any{}, &shot)
 	if err == nil {
-		err = os.WriteFile(file, png, 0o644)
+		var png []byte
+		if png, err = base64.StdEncoding.DecodeString(shot.Data); err == nil {
+			err = os.WriteFile(file, png, 0o644)
+		}
 	}
 	if err != nil {
 		b.t.Error(err)
