@@ -129,6 +129,12 @@ func TestAHostThatIsWrittenSomewhereIsTriedAgainThoughItsNameIsUnknown(t *testin
 	if list := w.listedHosts(); !strings.Contains(list, "away") {
 		t.Errorf("the status lists %q", list)
 	}
+	if err := w.client.Logout(t.Context(), "away"); err != nil {
+		t.Fatal(err)
+	}
+	if list := w.listedHosts(); strings.Contains(list, "away") {
+		t.Errorf("after it was given up, the status lists %q", list)
+	}
 }
 
 func TestAForwardThatNeverCameUpLeavesNothingBehind(t *testing.T) {

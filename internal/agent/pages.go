@@ -174,8 +174,13 @@ func (s *session) forwardOther(p *probe.Page) (local string, err error) {
 
 // websocketsLocked says what becomes of the page's open WebSockets when the connection is lost.
 func (s *session) websocketsLocked() *api.Websockets {
-	r := s.pages.route
-	if r == nil || r.Upgrades == nil {
+	r, job := s.pages.route, s.facts.Job
+	switch {
+	case r == nil:
+		return nil
+	case r.Upgrades == nil && r.Endpoint.Scheme == "http" && job != nil && job.State == api.JobRunning && job.Node == "":
+		return &api.Websockets{Why: "the node of the job is not known yet"}
+	case r.Upgrades == nil:
 		return nil
 	}
 	if err := r.Upgrades.Failure(); err != nil {

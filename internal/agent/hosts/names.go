@@ -66,8 +66,13 @@ func hostHint(typed string, names []string) string {
 }
 
 // All are the hosts that were asked for, without those that do not exist: a user mistyped the
-// name, and knows it.
-func (h *Hosts) All() []api.Host { return slices.DeleteFunc(h.Pool.Hosts(), IsUnknown) }
+// name, and knows it. So does who gave up a host that was never logged in to.
+func (h *Hosts) All() []api.Host {
+	configured := h.settings.Config().HostNames()
+	return slices.DeleteFunc(h.Pool.Hosts(), func(x api.Host) bool {
+		return IsUnknown(x) || x.State == api.HostDown && !slices.Contains(configured, x.Alias) && !h.store.KnowsHost(x.Alias)
+	})
+}
 
 // IsUnknown reports whether no host has that name.
 func IsUnknown(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }

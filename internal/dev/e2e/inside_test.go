@@ -33,6 +33,9 @@ func TestEveryToolWorksInsideAJobOnRealSlurm(t *testing.T) {
 	const host = "jupyter.tun"
 	g.refused(host, "session jupyter is down", "`tunctl up jupyter`")
 	g.lab.StopSSHD("cn01") // a site without sshd on its nodes
+	if _, err := g.lab.Exec("login1", "bash", "-c", "exec 3<>/dev/tcp/cn01/22"); err == nil {
+		t.Error("the node has an sshd")
+	}
 	if out, err := g.lab.Exec("login1", "sh", "-c", "echo ulimit -S -c 7 >>/home/hpcuser/.profile"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
