@@ -79,7 +79,7 @@ func TestANameThatDoesNotExistIsSaidSoAndNotTriedForEver(t *testing.T) {
 	for name, silent := range map[string]bool{"never logged in to": false, "logged in to by key": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, nil, nil)
+				b := newBenchOf(t, nil, nil)
 				dials, dial := 0, b.network.Dial
 				b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 					dials++

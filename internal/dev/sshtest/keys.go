@@ -129,7 +129,7 @@ func MakeKRL(t testing.TB, path, spec string, ca ssh.PublicKey) {
 	write(t, filepath.Join(dir, "spec"), spec)
 	write(t, filepath.Join(dir, "ca.pub"), Authorized(ca)+"\n")
 	args := []string{"-k", "-f", path, "-s", filepath.Join(dir, "ca.pub"), "-z", "7", filepath.Join(dir, "spec")}
-	if out, err := exec.Command("ssh-keygen", args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", args...).CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: %s", out)
 	}
 }

@@ -116,7 +116,7 @@ func Dial(servers map[string]*Server) func(context.Context, *net.Dialer, string,
 // Listen serves on a port of 127.0.0.1 too.
 func (s *Server) Listen(t testing.TB) (port int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

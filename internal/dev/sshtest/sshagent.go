@@ -28,7 +28,7 @@ func ServeAgent(t testing.TB, a agent.Agent) (socket string) {
 		t.Fatal(err)
 	}
 	socket = filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
