@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -44,7 +45,7 @@ func (m *messages) Read(p []byte) (int, error) {
 			}
 			continue
 		}
-		m.rest = append(line, '\n')
+		m.rest = slices.Concat(line, []byte{'\n'})
 	}
 	n := copy(p, m.rest)
 	m.rest = m.rest[n:]

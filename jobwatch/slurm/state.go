@@ -111,7 +111,7 @@ func setExit(job *api.Job, text string) {
 // out of that: without control groups, Slurm kills such a job, and only its log says why.
 func setMemory(job *api.Job, tres string) {
 	killed := job.Exit != nil && *job.Exit == 128+9
-	if job.State != api.JobOOM && !(job.State == api.JobFailed && killed) {
+	if job.State != api.JobOOM && (job.State != api.JobFailed || !killed) {
 		return
 	}
 	amounts := map[string]int64{}
