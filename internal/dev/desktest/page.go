@@ -39,7 +39,7 @@ func PicturePage(t testing.TB, name, address string) {
 		must(page.ColorScheme(ctx, look.scheme))
 		png, err := page.Picture(ctx)
 		must(err)
-		must(os.WriteFile(filepath.Join(os.Getenv("TUNCTL_ARTIFACTS"), name+"-"+look.name+".png"), png, 0o600))
+		must(os.WriteFile(filepath.Join(os.Getenv("TUNCTL_ARTIFACTS"), name+"-"+look.name+".png"), png, 0o600)) //nolint:gosec // the folder is the tester's choice
 		barriers, err := page.Barriers(ctx)
 		must(err)
 		for _, barrier := range barriers {
