@@ -85,7 +85,7 @@ const paint = "paint"
 func measurePaints(ctx context.Context, page *chromium.Page) (table.Samples, error) {
 	samples := table.Samples{}
 	for i := range rounds + 1 {
-		if err := page.Until(ctx, `document.getElementById("link")?.textContent === "Live"`); err != nil {
+		if err := page.Until(ctx, `document.getElementById("link")?.textContent === "Live" && performance.getEntriesByName("first-contentful-paint").length`); err != nil {
 			return nil, err
 		}
 		var ms float64
