@@ -302,6 +302,7 @@ func TestTheEndOfLoginGraceTimeIsNoRefusal(t *testing.T) {
 			s := sshtest.NewServer(t, pushing("", time.Hour))
 			time.AfterFunc(grace, s.Drop)
 			b, h, _ := logIn(t, s, nil)
+			synctest.Wait() // the refusal is counted after the state is set
 			if n := b.memory.Logins("login").Refusals; h.Status().State != state || (n > 0) != (state == api.HostBlocked) {
 				t.Errorf("after %v: %+v, %d refusals", grace, h.Status(), n)
 			}
