@@ -110,7 +110,7 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 		}
 		c, err := t.share(ctx, owner)
 		switch {
-		case errors.Is(err, errOtherKeys): // its own login asks, or says what is wrong
+		case errors.Is(err, errOtherKeys), t.acceptsOtherKeys(owner, err): // its own login asks, or says what is wrong
 			owner.removeUser(t.host)
 			return nil, nil
 		case !errors.Is(err, errIdentityChanged):
@@ -119,6 +119,17 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 		owner.removeUser(t.host)
 		t.pool.replaceOwner(t.identity, owner, t.host)
 	}
+}
+
+// acceptsOtherKeys reports whether the owner's login failed for a reason that this host may not
+// have: it did not accept the host key.
+func (t *attempt) acceptsOtherKeys(owner *Host, err error) bool {
+	if !api.HasCode(err, api.CodeHostKey) && !api.HasCode(err, api.CodeNeedsPerson) {
+		return false
+	}
+	owner.mu.Lock()
+	defer owner.mu.Unlock()
+	return !t.settings.SameHostKeys(&owner.used)
 }
 
 // replaceOwner changes the owner of an identity after the old owner's settings changed.

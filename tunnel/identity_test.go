@@ -494,3 +494,31 @@ func TestAHostSharesOnlyAConnectionWhoseKeyItAccepts(t *testing.T) {
 		})
 	}
 }
+
+func TestAHostWhoseNamesakeRefusesTheKeyLogsInItself(t *testing.T) {
+	for name, checking := range map[string]string{"it is unknown, and nobody can be asked": "ask", "it is unknown, and must be known": "yes"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEditable(t, "one")
+				e.point("distrusting", sshconfig.Settings{Hostname: "one"})
+				e.point("trusting", sshconfig.Settings{Hostname: "one"})
+				read := e.resolve
+				e.resolve = func(ctx context.Context, destination string) (sshconfig.Settings, error) {
+					s, err := read(ctx, destination)
+					if destination == "distrusting" {
+						s.StrictHostKeyChecking, s.UserKnownHosts = checking, []string{os.DevNull}
+					}
+					return s, err
+				}
+				e.serve(t)
+				first := e.Host("distrusting")
+				first.Up()
+				if err := first.Await(t.Context()); err == nil {
+					t.Error("an unknown key was accepted")
+				}
+				mustUp(t, e.Host("trusting"))
+				e.servers["one"].WantLogins(t, 1)
+			})
+		})
+	}
+}
