@@ -23,6 +23,7 @@ import itertools
 import json
 import os
 import pwd
+import re
 import selectors
 import signal
 import socket
@@ -50,6 +51,12 @@ PROOF_LIMIT = 4 << 10
 PROOF_TIMEOUT = 20  # seconds
 CONNECT_TIMEOUT = 20  # seconds
 KILL_AFTER = 2  # seconds from the hangup
+AWAY_AFTER = 20  # seconds without a word of the client, which sends a ping every 15
+
+# RFC 6455, section 5.2.
+WS_PING, WS_PONG, WS_CONTROL, WS_FINAL, WS_MASKED = 9, 10, 8, 0x80, 0x80
+WS_HEAD_LIMIT = 64 << 10
+WS_UPGRADE = re.compile(br"\r\nupgrade:[ \t]*websocket", re.IGNORECASE)
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -310,11 +317,17 @@ class Relay:
             deadlines.append(self.entrance.deadline)
         if self.way.busy():
             deadlines.append(self.way.moved + STUCK_AFTER)
+        if self.channels and not self.away():
+            deadlines.append(self.heard + AWAY_AFTER)
         return max(0, min(deadlines) - time.monotonic())
 
     def gone_at(self):
         """When a client that sends nothing more counts as gone."""
         return self.heard + (self.hold if self.channels else self.silence)
+
+    def away(self):
+        """Whether nobody answers at the moment."""
+        return self.way.source < 0 or time.monotonic() >= self.heard + AWAY_AFTER
 
     def needed(self):
         """Whether something waits for the client: a channel, or the end of one."""
@@ -328,6 +341,9 @@ class Relay:
             self.entrance.expire(now)
         for c in [c for c in self.connecting if now >= c.deadline]:
             c.refuse(os.strerror(errno.ETIMEDOUT))
+        if self.away():
+            for c in list(self.channels.values()):
+                c.answer_ping()
 
     def watch(self, fd, events, callback):
         """Calls callback(fd, events) when one of the events can happen; 0 ends that."""
@@ -669,6 +685,9 @@ class Channel:
         self.close_all()
         self.relay.channels.pop(self.number, None)
 
+    def answer_ping(self):
+        pass
+
     # What only programs have.
 
     def tied(self, found):
@@ -907,6 +926,7 @@ class Connection(Channel):
         self.error = "no address"
         self.done = False  # the other side sends no more
         self.deadline = time.monotonic() + CONNECT_TIMEOUT
+        self.websocket = WebSocket()  # None: it is none
         if request["kind"] == "unix":
             self.addresses = [(socket.AF_UNIX, decode(request["path"]))]
         else:
@@ -987,6 +1007,32 @@ class Connection(Channel):
         else:
             self.connected()
 
+    def write(self, data):
+        self.follow(WebSocket.received, data)
+        if self in self.relay.connecting:
+            self.queue.append(data)
+        else:
+            Channel.write(self, data)
+
+    def send(self, kind, payload=b""):
+        if kind == DATA:
+            self.follow(WebSocket.sent, payload)
+        Channel.send(self, kind, payload)
+
+    def follow(self, direction, data):
+        if self.websocket:
+            try:
+                direction(self.websocket, data)
+            except ValueError:
+                self.websocket = None
+
+    def answer_ping(self):
+        """Has the server wait for a client that is away, as it waits for one that answers."""
+        pong = self.websocket.pong() if self.websocket and not self.got_eof else b""
+        if pong:
+            self.consumed -= len(pong)  # the client has not sent it
+            Channel.write(self, pong)
+
     def connected(self):
         self.relay.connecting.discard(self)
         if self.socket.family != socket.AF_UNIX:
@@ -1043,6 +1089,98 @@ class Connection(Channel):
 
     def hang_up(self):
         self.drop()
+
+
+class WebSocket:
+    """A connection that may be a WebSocket."""
+
+    def __init__(self):
+        self.client = Frames(b"GET ")
+        self.server = Frames(b"HTTP/1.1 101")
+
+    def received(self, data):
+        """Takes in what the client sends. Raises ValueError if it is no WebSocket."""
+        self.client.follow(data)
+        if self.client.control.pop(WS_PONG, None) is not None:
+            self.server.control.pop(WS_PING, None)
+
+    def sent(self, data):
+        """The same for the server."""
+        self.server.follow(data)
+
+    def pong(self):
+        """The answer to a ping that the client has not answered, unless it is in the middle of a frame."""
+        if self.client.http or self.client.head or self.client.left or WS_PING not in self.server.control:
+            return b""
+        ping, mask = self.server.control.pop(WS_PING), os.urandom(4)
+        return bytes([WS_FINAL | WS_PONG, WS_MASKED | len(ping)]) + mask + unmask(ping, mask)
+
+
+class Frames:
+    """What one side of a WebSocket sends: a head of HTTP, then frames."""
+
+    def __init__(self, begin):
+        self.begin = begin
+        self.http = True
+        self.head = b""  # of HTTP or of a frame, as far as it came
+        self.left = 0  # bytes of the frame that come yet
+        self.kind = 0
+        self.mask = b""
+        self.payload = b""  # of a control frame
+        self.control = {}  # the last payload of each kind
+
+    def follow(self, data):
+        at = self.skip_http(data) if self.http else 0
+        while at < len(data):
+            if not self.left:
+                n = self.head_size() - len(self.head)
+                self.head += data[at:at + n]
+                at += n
+                if len(self.head) < self.head_size():
+                    continue
+                self.begin_frame()
+            n = min(self.left, len(data) - at)
+            if self.kind & WS_CONTROL:
+                self.payload += data[at:at + n]
+                if n == self.left:
+                    self.control[self.kind] = unmask(self.payload, self.mask)
+            at += n
+            self.left -= n
+
+    def skip_http(self, data):
+        """Where the frames begin."""
+        before = len(self.head)
+        self.head += data
+        end = self.head.find(b"\r\n\r\n")
+        if not self.head.startswith(self.begin[:len(self.head)]) or end < 0 and len(self.head) > WS_HEAD_LIMIT:
+            raise ValueError
+        if end < 0:
+            return len(data)
+        if not WS_UPGRADE.search(self.head[:end]):
+            raise ValueError
+        self.http, self.head = False, b""
+        return end + 4 - before
+
+    def head_size(self):
+        if len(self.head) < 2:
+            return 2
+        return 2 + {126: 2, 127: 8}.get(self.head[1] & 127, 0) + (4 if self.head[1] & WS_MASKED else 0)
+
+    def begin_frame(self):
+        length = self.head[1] & 127
+        if length == 126:
+            length = struct.unpack_from(">H", self.head, 2)[0]
+        elif length == 127:
+            length = COUNT.unpack_from(self.head, 2)[0]
+        self.kind = self.head[0] & 15
+        self.mask = self.head[-4:] if self.head[1] & WS_MASKED else b""
+        self.left, self.head, self.payload = length, b"", b""
+        if self.kind & WS_CONTROL and length > 125:
+            raise ValueError
+
+
+def unmask(data, mask):
+    return bytes(b ^ mask[i % 4] for i, b in enumerate(data)) if mask else data
 
 
 def literal(host, port):

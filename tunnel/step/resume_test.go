@@ -3,6 +3,7 @@
 package step
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -10,12 +11,17 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 )
 
 // resumable is a relay whose way can be cut.
@@ -112,6 +118,86 @@ func TestNothingIsLostOrComesTwice(t *testing.T) {
 	if exit := echo.exit(t); exit != "status 0" {
 		t.Error(exit)
 	}
+}
+
+// TestTheServerOfAWebSocketWaitsForAClientThatIsAway: servers close one whose pings nobody answers.
+func TestTheServerOfAWebSocketWaitsForAClientThatIsAway(t *testing.T) {
+	ping, pinged, received := make(chan struct{}), make(chan error, 1), make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = ws.CloseNow() }()
+		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		defer cancel()
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			_, text, _ := ws.Read(ctx)
+			received <- string(text)
+		})
+		<-ping
+		pinged <- ws.Ping(ctx)
+		_ = ws.Write(ctx, websocket.MessageText, []byte("printed meanwhile"))
+		reading.Wait()
+	}))
+	defer server.Close()
+	c := newResumable(t)
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return c.Dial(ctx, network, address, nil)
+	}
+	ws, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial}}}) //nolint:bodyclose // it has none
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ws.CloseNow() }()
+	c.cut()
+	close(ping)
+	if err := <-pinged; err != nil {
+		t.Fatal(err)
+	}
+	c.resume(t)
+	if _, text, err := ws.Read(t.Context()); string(text) != "printed meanwhile" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := ws.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("more"), 1<<10)); err != nil {
+		t.Error(err)
+	}
+	if text := <-received; len(text) != 4<<10 {
+		t.Errorf("the server received %d bytes", len(text))
+	}
+}
+
+// TestAPingIsNotAnsweredInTheMiddleOfAFrame: the rest of it comes with the client.
+func TestAPingIsNotAnsweredInTheMiddleOfAFrame(t *testing.T) {
+	const frame = "\x81\x85\x00\x00\x00\x00hello"
+	ping, received := make(chan struct{}), make(chan string, 1)
+	address := serve(t, "tcp", "127.0.0.1:0", func(c net.Conn) {
+		in := bufio.NewReader(c)
+		if _, err := http.ReadRequest(in); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n")
+		<-ping
+		_, _ = io.WriteString(c, "\x89\x00")
+		got := make([]byte, len(frame))
+		_, _ = io.ReadFull(in, got)
+		received <- string(got)
+	})
+	c := newResumable(t)
+	ws, err := c.Dial(t.Context(), "tcp", address, []byte("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n"+frame[:9]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cut()
+	close(ping)
+	c.resume(t)
+	_, _ = io.WriteString(ws, frame[9:])
+	if got := <-received; got != frame {
+		t.Errorf("the server received %q", got)
+	}
+	_ = ws.Close()
 }
 
 func TestAProgramThatEndsDuringACutHasItsOutputAndExit(t *testing.T) {

@@ -54,38 +54,36 @@ the time from the return to the next line, of one run; ` + "`make campaign`" + `
 | the Wi-Fi is off for 5s | 0, 0.1 s | 0, 0.1 s |
 | the Wi-Fi is off for 20s | 0, 0.1 s | 0, 0.1 s |
 | the Wi-Fi is off for 1m20s | 0, 0.3 s | 585, none came in time |
-| the Wi-Fi is off for 2m | 23, 0.5 s | 438, 1.3 s |
-| the Wi-Fi is off for 10m | 5, 0.8 s | 92, 2.0 s |
+| the Wi-Fi is off for 2m | 0, 0.8 s | 403, 1.5 s |
+| the Wi-Fi is off for 10m | 0, 0.5 s | 87, 1.2 s |
 | the network is silent for 5s | 0, 1.0 s | 0, 1.6 s |
 | the network is silent for 20s | 0, 0.5 s | 0, 6.5 s |
 | the network is silent for 1m20s | 0, 0.6 s | 585, none came in time |
-| the network is silent for 2m | 24, 0.8 s | 438, 0.5 s |
-| the network is silent for 10m | 5, 1.2 s | 92, 1.1 s |
+| the network is silent for 2m | 0, 0.6 s | 389, 1.3 s |
+| the network is silent for 10m | 0, 1.2 s | 89, 4.2 s |
 | another address after 5s | 0, 1.0 s | 503, none came in time |
 | another address after 20s | 0, 0.8 s | 554, none came in time |
 | another address after 1m20s | 0, 0.6 s | 585, none came in time |
-| another address after 2m | 24, 0.9 s | 435, 2.1 s |
-| another address after 10m | 5, 0.7 s | 89, 1.1 s |
+| another address after 2m | 0, 0.7 s | 388, 1.2 s |
+| another address after 10m | 0, 0.3 s | 88, 0.6 s |
 | 20 times another address in a row | 0, 0.0 s | 583, none came in time |
 | the login node is frozen for 1m | 0, 0.0 s | 527, 1.5 s |
 | a one-time code is needed, and comes after 20s | 0, 0.7 s | – |
-| 20 MB are printed, another address after 2m | 277, 1.1 s | 501, 3.5 s |
+| 20 MB are printed, another address after 2m | 257, 0.7 s | 446, 1.9 s |
 | two tabs, another address after 20s | 0, 1.6 s; 0, 1.7 s | 550, none came in time; 550, none came in time |
-| two tabs, another address after 2m | 179, 1.3 s; 179, 1.3 s | 576, 3.4 s; 577, 3.6 s |
+| two tabs, another address after 2m | 0, 0.6 s; 0, 0.6 s | 533, 2.0 s; 533, 2.0 s |
 | the page is loaded again during 20s, another address | 374, none came in time | 556, none came in time |
 
 What is lost, and why:
 
-- **Up to about 90 s without a connection: nothing.** WebSockets stay open on this computer, and the process inside the job holds what
-  the server sends, 2 MB for each; beyond that the server waits.
-- **Longer: about five seconds of output.** Jupyter closes a WebSocket whose pings nobody answers for 90 s, waits 5 s for a reply, and
-  drops what is printed in these. It keeps the rest for the same page, which gets all of it when it reconnects.
-- **More than 2 MB in more than 90 s:** Jupyter drops what it could not send before it closed the WebSocket.
-- **Two tabs on one kernel, longer than 90 s:** Jupyter keeps messages for one page only; both miss what came after the close.
-- **A page that is loaded again meanwhile:** Jupyter has nothing for a new page until it connects. The notebook's file has what was
-  saved; the kernel goes on.
-- **Without a process inside the job** (no Python 3.6 on the node, no way into the job, a host that allows one session at a time) and for
-  pages with TLS, WebSockets end with the connection, as those of ` + "`ssh -L`" + ` do; ` + "`tunctl status`" + ` says so and why. Ordinary
+- **Up to 2 MB of output, for up to 12 hours: nothing.** WebSockets stay open on this computer. The process inside the job holds what the
+  server sends, 2 MB for each, and answers the server's pings meanwhile: Jupyter closes a WebSocket whose pings nobody answers for 90 s.
+- **More than 2 MB, in more than 90 s:** the pings are behind what nobody reads, so Jupyter closes the WebSocket, drops what it could
+  not send, and keeps what comes later for the page; of two tabs on one kernel, for one.
+- **A page that is loaded again meanwhile:** Jupyter keeps nothing for a new page until it connects. The notebook's file has what was
+  saved; the kernel keeps running.
+- **Without a process inside the job** (no Python 3.6 or newer on the node, no way into the job, a host that allows one session at a time)
+  and for pages with TLS, WebSockets end with the connection, as those of ` + "`ssh -L`" + ` do; ` + "`tunctl status`" + ` says so and why. Ordinary
   requests, event streams and long polling always go directly: the browser repeats them.
 `
 

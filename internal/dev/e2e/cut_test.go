@@ -379,7 +379,7 @@ func TestWhatRunsInsideAJobContinuesAtAnotherAddress(t *testing.T) {
 	shells.check(off)
 	for way, r := range by {
 		t.Logf("%s: lines missing, twice, late | websockets lost | next line: %v", way, r)
-		if !isCampaign() && (!r.exact() || r.websockets > 0) { // Jupyter gives up sooner than that
+		if !r.exact() || r.websockets > 0 {
 			t.Errorf("%s: %+v", way, r)
 		}
 	}
