@@ -177,9 +177,9 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 	case !t.HasToken && !c.checked:
 		return nil, errUnchecked
 	case t.HTTP && t.Upgrades != nil && c.firstRequest(ctx).isUpgrade():
-		return c.dial(ctx, state, t.Upgrades)
+		return c.dialUpgrade(ctx, state)
 	case state.warm == nil:
-		return c.dial(ctx, state, t.Dialer)
+		return c.dial(ctx, state, t.Dialer.Dial)
 	}
 	target := c.useWarm(ctx, state.warm)
 	if target == nil {
@@ -188,7 +188,7 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 			return nil, errClientGone
 		}
 		var err error
-		if target, err = c.dial(ctx, state, t.Dialer); err != nil {
+		if target, err = c.dial(ctx, state, t.Dialer.Dial); err != nil {
 			return nil, err
 		}
 	}
@@ -203,9 +203,22 @@ func (c *clientConn) firstRequest(ctx context.Context) firstRequest {
 	return c.preread.request(ctx)
 }
 
+// dialUpgrade opens a connection for a client that asks for another protocol.
+func (c *clientConn) dialUpgrade(ctx context.Context, state *targetState) (*relayConn, error) {
+	request, _ := c.preread.peek()
+	target, err := c.dial(ctx, state, func(ctx context.Context, network, address string) (net.Conn, error) {
+		return state.target.Upgrades.DialUpgrade(ctx, network, address, request)
+	})
+	if err == nil {
+		c.counters.sent(len(request))
+		c.preread.skip(len(request))
+	}
+	return target, err
+}
+
 // dial opens a new connection to the target of a state. It gives up when the state is
 // replaced: the next target may be faster.
-func (c *clientConn) dial(ctx context.Context, state *targetState, by Dialer) (*relayConn, error) {
+func (c *clientConn) dial(ctx context.Context, state *targetState, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*relayConn, error) {
 	network, address := state.target.Network, state.target.Address
 	if c.address != "" {
 		network, address = "tcp", c.address
@@ -214,7 +227,7 @@ func (c *clientConn) dial(ctx context.Context, state *targetState, by Dialer) (*
 	defer cancel()
 	defer context.AfterFunc(state.ctx, cancel)()
 	start := time.Now()
-	conn, err := by.Dial(dialCtx, network, address)
+	conn, err := dial(dialCtx, network, address)
 	if err == nil {
 		c.counters.dialed(time.Since(start))
 		return &relayConn{Conn: conn}, nil

@@ -24,6 +24,24 @@ type Dialer interface {
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+// An UpgradeDialer connects a client that asks for another protocol, and sends its request, which
+// it does again if nothing answers. Its errors are those of a Dialer.
+type UpgradeDialer interface {
+	DialUpgrade(ctx context.Context, network, address string, request []byte) (net.Conn, error)
+}
+
+// DirectUpgrades goes the way of other clients.
+type DirectUpgrades struct{ Dialer }
+
+// DialUpgrade implements UpgradeDialer.
+func (d DirectUpgrades) DialUpgrade(ctx context.Context, network, address string, request []byte) (net.Conn, error) {
+	conn, err := d.Dial(ctx, network, address)
+	if err == nil {
+		_, _ = conn.Write(request) // if the connection was lost, a read says so
+	}
+	return conn, err
+}
+
 // Target is where a forward's connections go.
 type Target struct {
 	Dialer  Dialer
@@ -32,7 +50,7 @@ type Target struct {
 	// Upgrades, if set, connects clients whose first request asks for another protocol, such as
 	// WebSocket. It is used only with HTTP. An upgrade later on a connection stays on the
 	// connection; browsers open one of its own for each WebSocket.
-	Upgrades Dialer
+	Upgrades UpgradeDialer
 	// HTTP is set if browsers connect to the target and the client sends first: a
 	// failed dial is answered with a page, and connections are opened in advance.
 	HTTP bool

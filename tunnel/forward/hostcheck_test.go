@@ -98,7 +98,7 @@ func TestAPageElsewhereCannotReadAServerWithoutATokenByItsOwnName(t *testing.T) 
 func TestOnlyPagesOfTheSessionActOnAServerWithoutAToken(t *testing.T) {
 	address := notebook(t)
 	f := listen(t, ListenOptions{Hosts: []string{"lab.example"}, Ports: func() []int { return []int{8888, 8889} }})
-	f.Open(Target{Dialer: direct, Upgrades: direct, Network: "tcp", Address: address, HTTP: true})
+	f.Open(Target{Dialer: direct, Upgrades: DirectUpgrades{direct}, Network: "tcp", Address: address, HTTP: true})
 	refused := int64(0)
 	for _, c := range []struct {
 		page, host, origin string

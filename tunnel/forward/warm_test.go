@@ -183,8 +183,8 @@ func TestTheSecondRequestFindsAnOpenChannel(t *testing.T) {
 
 func TestOnlyAConnectionThatBeginsWithAnUpgradeGoesItsWay(t *testing.T) {
 	const head, upgrade = "GET /ws HTTP/1.1\r\nHost: localhost\r\n", "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n"
-	by := func(name string) Dialer {
-		return pipeTo(func(c net.Conn) {
+	by := func(name string) DirectUpgrades {
+		return DirectUpgrades{pipeTo(func(c net.Conn) {
 			for in := bufio.NewReader(c); ; {
 				req, err := http.ReadRequest(in)
 				if err != nil {
@@ -192,12 +192,12 @@ func TestOnlyAConnectionThatBeginsWithAnUpgradeGoesItsWay(t *testing.T) {
 				}
 				say(c, name+" "+req.Header.Get("Upgrade")+"\n")
 			}
-		})
+		})}
 	}
 	for _, tt := range []struct {
 		name    string
 		http    bool
-		upgrade Dialer
+		upgrade UpgradeDialer
 		sent    []string
 		want    []string
 	}{

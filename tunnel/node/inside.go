@@ -10,9 +10,9 @@ import (
 )
 
 // DialInside connects to an address as the node sees it, by the relay inside the job: the
-// connection outlives the one to the host where the relay does. Its errors are those of
-// [Node.Dial], or say why there is no relay.
-func (n *Node) DialInside(ctx context.Context, network, address string) (net.Conn, error) {
+// connection outlives the one to the host where the relay does. What is written first costs no
+// round trip of its own. Its errors are those of [Node.Dial], or say why there is no relay.
+func (n *Node) DialInside(ctx context.Context, network, address string, first []byte) (net.Conn, error) {
 	j := n.job
 	if j.o.NoResume {
 		return nil, errNoResume
@@ -22,7 +22,7 @@ func (n *Node) DialInside(ctx context.Context, network, address string) (net.Con
 		if err != nil {
 			return nil, err
 		}
-		conn, err := j.relay(r).dial(ctx, network, address)
+		conn, err := j.relay(r).dialAndWrite(ctx, network, address, first)
 		if err == nil || !again || !failure.IsRoute(err) {
 			return conn, j.noteEnd(err)
 		}

@@ -345,9 +345,14 @@ func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []by
 }
 
 // dial connects through the relay.
-func (r *sharedRelay) dial(ctx context.Context, network, address string) (c net.Conn, err error) {
+func (r *sharedRelay) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return r.dialAndWrite(ctx, network, address, nil)
+}
+
+// dialAndWrite connects, and writes first to the connection.
+func (r *sharedRelay) dialAndWrite(ctx context.Context, network, address string, first []byte) (c net.Conn, err error) {
 	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
-		c, err = run.traffic.OpenConn(func() (net.Conn, error) { return run.Dial(ctx, network, address) }, release)
+		c, err = run.traffic.OpenConn(func() (net.Conn, error) { return run.Dial(ctx, network, address, first) }, release)
 		return err
 	})
 	return c, err

@@ -270,7 +270,7 @@ func TestARelayIsTriedAgainWhileNoStepStarts(t *testing.T) {
 
 func TestWithoutResumeAShellEndsWithItsConnection(t *testing.T) {
 	c := newCutJob(t, "", func(o *Options) { o.NoResume = true })
-	if _, err := c.DialInside(t.Context(), "tcp", "127.0.0.1:1"); !errors.Is(err, errNoResume) || !errors.Is(c.Ends(), errNoResume) {
+	if _, err := c.DialInside(t.Context(), "tcp", "127.0.0.1:1", nil); !errors.Is(err, errNoResume) || !errors.Is(c.Ends(), errNoResume) {
 		t.Errorf("%v; %v", err, c.Ends())
 	}
 	pid := c.steps()[0]
@@ -290,7 +290,7 @@ func TestARelayThatNobodyUsesIsNotResumed(t *testing.T) {
 	_ = c.shell.CloseWrite()
 	_, _ = io.ReadAll(c.shell)
 	_ = c.shell.Close()
-	if _, err := c.DialInside(t.Context(), "tcp", "127.0.0.1:1"); err == nil { // by its answer the relay knows that the shell's end has arrived
+	if _, err := c.DialInside(t.Context(), "tcp", "127.0.0.1:1", nil); err == nil { // by its answer the relay knows that the shell's end has arrived
 		t.Error("somebody listens on port 1")
 	}
 	c.host.Drop()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -58,7 +59,7 @@ func (c *Conn) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 	if err != nil {
 		return nil, nil, err
 	}
-	ch, err := c.open(ctx, kind == kindSession, request)
+	ch, err := c.open(ctx, kind == kindSession, request, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,8 +98,9 @@ func parseOpen(kind string, payload []byte) (openRequest, error) {
 	return openRequest{}, &ssh.OpenChannelError{Reason: ssh.UnknownChannelType, Message: "channels of this type cannot be opened inside a job"}
 }
 
-// open opens a channel. The relay learns of a session only when it has something to run.
-func (c *Conn) open(ctx context.Context, session bool, request openRequest) (*channel, error) {
+// open opens a channel, and writes first to it. The relay learns of a session only when it has
+// something to run.
+func (c *Conn) open(ctx context.Context, session bool, request openRequest, first []byte) (*channel, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func (c *Conn) open(ctx context.Context, session bool, request openRequest) (*ch
 	if session {
 		return ch, nil
 	}
-	if err := ch.request(ctx, request); err != nil {
+	if err := ch.request(ctx, request, first); err != nil {
 		_ = ch.Close()
 		if r, ok := errors.AsType[*refusal](err); ok {
 			err = &ssh.OpenChannelError{Reason: ssh.ConnectionFailed, Message: r.Error()}
@@ -119,10 +121,10 @@ func (c *Conn) open(ctx context.Context, session bool, request openRequest) (*ch
 	return ch, nil
 }
 
-// Dial connects to an address as the node sees it; network is "tcp" or "unix". The
-// connection has CloseWrite and no deadlines. Errors wrap api.ErrRefused if nothing
-// listens there.
-func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial connects to an address as the node sees it, and writes first to it without another
+// round trip; network is "tcp" or "unix". The connection has CloseWrite and no deadlines.
+// Errors wrap api.ErrRefused if nothing listens there.
+func (c *Conn) Dial(ctx context.Context, network, address string, first []byte) (net.Conn, error) {
 	var request openRequest
 	switch network {
 	case "unix":
@@ -140,7 +142,7 @@ func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, err
 	default:
 		return nil, net.UnknownNetworkError(network)
 	}
-	ch, err := c.open(ctx, false, request)
+	ch, err := c.open(ctx, false, request, first)
 	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
 		return nil, fmt.Errorf("%w to %s: %s", api.ErrRefused, address, refused.Message)
 	}
@@ -191,8 +193,8 @@ func (c *Conn) add(session bool) *channel {
 // Error is the relay's own words.
 func (r *refusal) Error() string { return api.NewRemoteText(r.Message).String() }
 
-// request sends openRequest and waits for the answer.
-func (ch *channel) request(ctx context.Context, request openRequest) error {
+// request sends openRequest, what is written first, and waits for the answer.
+func (ch *channel) request(ctx context.Context, request openRequest, first []byte) error {
 	payload, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -207,6 +209,10 @@ func (ch *channel) request(ctx context.Context, request openRequest) error {
 	}
 	ch.opening = true
 	ch.conn.sendLocked(ch.number, kindOpen, payload)
+	for data := range slices.Chunk(first, dataSize) {
+		ch.conn.sendLocked(ch.number, kindData, data)
+	}
+	ch.window = -len(first)
 	ch.conn.mu.Unlock()
 	select {
 	case refused := <-ch.answers:
@@ -238,7 +244,7 @@ func (ch *channel) handleLocked(f frame) error {
 	}
 	switch f.kind {
 	case kindOpened:
-		ch.opening, ch.open, ch.window = false, true, windowSize
+		ch.opening, ch.open, ch.window = false, true, ch.window+windowSize
 		if ch.sentEOF {
 			ch.conn.sendLocked(ch.number, kindEOF, nil)
 		}
@@ -375,7 +381,7 @@ func (ch *channel) writeSome(p []byte) (int, error) {
 			return 0, ch.err
 		case ch.removed || ch.sentEOF:
 			return 0, io.EOF
-		case ch.window == 0:
+		case ch.window <= 0:
 			ch.changed.Wait()
 		case c.stream.fullLocked():
 			c.stream.changed.Wait()

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -296,7 +297,7 @@ func TestConnectionsCloseOneWayAtATime(t *testing.T) {
 	_, port, _ := net.SplitHostPort(tcp)
 	c := newConn(t, Options{})
 	for _, to := range [][2]string{{"tcp", tcp}, {"unix", unix}, {"tcp", "localhost:" + port}} {
-		nc, err := c.Dial(t.Context(), to[0], to[1])
+		nc, err := c.Dial(t.Context(), to[0], to[1], []byte("early, "))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,24 +306,40 @@ func TestConnectionsCloseOneWayAtATime(t *testing.T) {
 		}
 		_, _ = io.WriteString(nc, "still open")
 		_ = nc.(halfCloser).CloseWrite()
-		if got := <-received; got != "still open" {
+		if got := <-received; got != "early, still open" {
 			t.Errorf("%q", got)
 		}
 		_ = nc.Close()
 	}
 }
 
+func TestWhatIsWrittenFirstIsSentWithTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newConnection() // nobody answers
+		go func() { _, _ = c.Dial(ctx, "tcp", "cn01:8888", []byte("GET / HTTP/1.1\r\n\r\n")) }()
+		synctest.Wait()
+		sent := newFrameReader(bytes.NewReader(c.stream.kept))
+		for _, kind := range []byte{kindOpen, kindData} {
+			if f, err := sent.next(); err != nil || f.kind != kind {
+				t.Errorf("a frame of kind %d instead of %d: %v", f.kind, kind, err)
+			}
+		}
+		cancel()
+	})
+}
+
 func TestANameIsLookedUpOnTheNode(t *testing.T) {
 	address := serve(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.WriteString(c, "here") })
 	_, port, _ := net.SplitHostPort(address)
 	c := newConn(t, Options{})
-	nc, err := c.Dial(t.Context(), "tcp", "ip6-localhost:"+port)
+	nc, err := c.Dial(t.Context(), "tcp", "ip6-localhost:"+port, nil)
 	if err == nil { // the name stands for ::1, where nothing listens
 		t.Error("connected")
 		_ = nc.Close()
 	}
 	for _, host := range []string{"LOCALHOST", "LocalHost"} {
-		nc, err := c.Dial(t.Context(), "tcp", host+":"+port)
+		nc, err := c.Dial(t.Context(), "tcp", host+":"+port, nil)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -342,10 +359,10 @@ func TestRefusalsAreTheSystemsOwnWords(t *testing.T) {
 	address := l.Addr().(*net.TCPAddr)
 	_ = l.Close()
 	c := newConn(t, Options{})
-	if _, err := c.Dial(t.Context(), "tcp", address.String()); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "Connection refused") {
+	if _, err := c.Dial(t.Context(), "tcp", address.String(), nil); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "Connection refused") {
 		t.Error(err)
 	}
-	if _, err := c.Dial(t.Context(), "unix", "/nowhere/s"); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "No such file") {
+	if _, err := c.Dial(t.Context(), "unix", "/nowhere/s", nil); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "No such file") {
 		t.Error(err)
 	}
 	payload := ssh.Marshal(struct {
@@ -378,7 +395,7 @@ func TestAChannelThatNobodyReadsDoesNotHoldUpTwentyFourOthers(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 24 {
 		wg.Go(func() {
-			nc, err := c.Dial(t.Context(), "tcp", address)
+			nc, err := c.Dial(t.Context(), "tcp", address, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -507,7 +524,7 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 		if _, err := shell.Read(make([]byte, 1)); !errors.Is(err, why) {
 			t.Error(err)
 		}
-		if _, err := c.Dial(t.Context(), "tcp", "127.0.0.1:1"); !errors.Is(err, why) {
+		if _, err := c.Dial(t.Context(), "tcp", "127.0.0.1:1", nil); !errors.Is(err, why) {
 			t.Error(err)
 		}
 		_ = c.Close()

@@ -138,7 +138,7 @@ func (ch *channel) run(request openRequest) (bool, error) {
 	if request.Kind == "sftp" {
 		request.Pty = nil // a terminal would change what passes
 	}
-	err := ch.request(context.Background(), request)
+	err := ch.request(context.Background(), request, nil)
 	if r, ok := errors.AsType[*refusal](err); ok && request.Kind == "sftp" && r.Errno == noSuchFile {
 		err = ErrNoSFTP
 	}

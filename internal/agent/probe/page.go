@@ -51,24 +51,26 @@ func (p *Page) Endpoint() api.Endpoint {
 
 // Dial implements forward.Dialer.
 func (p *Page) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	return p.dial(ctx, func(t *forward.Target) forward.Dialer { return t.Dialer })
+	return p.dial(ctx, func(t *forward.Target) (net.Conn, error) { return t.Dialer.Dial(ctx, t.Network, t.Address) })
 }
 
 // PageUpgrades is the dialer for clients of a page that ask for another protocol.
 type PageUpgrades struct{ *Page }
 
-// Dial implements forward.Dialer.
-func (p PageUpgrades) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	return p.dial(ctx, func(t *forward.Target) forward.Dialer { return cmp.Or(t.Upgrades, t.Dialer) })
+// DialUpgrade implements forward.UpgradeDialer.
+func (p PageUpgrades) DialUpgrade(ctx context.Context, _, _ string, request []byte) (net.Conn, error) {
+	return p.dial(ctx, func(t *forward.Target) (net.Conn, error) {
+		by := cmp.Or[forward.UpgradeDialer](t.Upgrades, forward.DirectUpgrades{Dialer: t.Dialer})
+		return by.DialUpgrade(ctx, t.Network, t.Address, request)
+	})
 }
 
-func (p *Page) dial(ctx context.Context, by func(*forward.Target) forward.Dialer) (net.Conn, error) {
+func (p *Page) dial(ctx context.Context, by func(*forward.Target) (net.Conn, error)) (net.Conn, error) {
 	r, err := p.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := r.Target()
-	conn, err := by(t).Dial(ctx, t.Network, t.Address)
+	conn, err := by(r.Target())
 	if errors.Is(err, api.ErrRefused) || errors.Is(err, api.ErrProhibited) {
 		p.settle(nil, nil) // the next caller looks for another way
 	}

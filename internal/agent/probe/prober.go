@@ -50,7 +50,7 @@ type Node interface {
 	// Limited reports whether a connection takes a session of the host.
 	Limited() bool
 	// DialInside connects from inside the job, where a connection outlives the one to the host.
-	DialInside(ctx context.Context, network, address string) (net.Conn, error)
+	DialInside(ctx context.Context, network, address string, first []byte) (net.Conn, error)
 }
 
 // Limits bound how long and how often is probed.

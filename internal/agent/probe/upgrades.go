@@ -69,23 +69,23 @@ func (p *Prober) upgrades(ctx context.Context, t *Target, ep api.Endpoint, r Rou
 	return u
 }
 
-// Dial implements forward.Dialer.
-func (u *Upgrades) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := u.dialInside(ctx, network)
+// DialUpgrade implements forward.UpgradeDialer.
+func (u *Upgrades) DialUpgrade(ctx context.Context, network, address string, request []byte) (net.Conn, error) {
+	conn, err := u.dialInside(ctx, network, request)
 	if err == nil || ctx.Err() != nil {
 		return conn, err
 	}
-	return u.direct.Dial(ctx, network, address)
+	return forward.DirectUpgrades{Dialer: u.direct}.DialUpgrade(ctx, network, address, request)
 }
 
-func (u *Upgrades) dialInside(ctx context.Context, network string) (net.Conn, error) {
+func (u *Upgrades) dialInside(ctx context.Context, network string, request []byte) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, insideTimeout)
 	defer cancel()
 	ep, err := u.find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := u.node.DialInside(ctx, network, ep.Address())
+	conn, err := u.node.DialInside(ctx, network, ep.Address(), request)
 	u.settle(ep, err)
 	return conn, err
 }
@@ -180,5 +180,5 @@ type insideDialer struct{ node Node }
 
 // Dial implements forward.Dialer.
 func (d insideDialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return d.node.DialInside(ctx, network, address)
+	return d.node.DialInside(ctx, network, address, nil)
 }

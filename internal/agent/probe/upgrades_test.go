@@ -29,8 +29,12 @@ func (j *jobOnNode) Dial(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("nobody asks for this")
 }
 
-func (j *jobOnNode) DialInside(ctx context.Context, _, address string) (net.Conn, error) {
-	return j.inside(ctx, address)
+func (j *jobOnNode) DialInside(ctx context.Context, _, address string, first []byte) (net.Conn, error) {
+	conn, err := j.inside(ctx, address)
+	if err == nil {
+		_, err = conn.Write(first)
+	}
+	return conn, err
 }
 
 // dialerFunc is a forward.Dialer.
@@ -71,9 +75,12 @@ func upgradesOf(t *testing.T, direct *server, inside func(context.Context, strin
 
 func upgrade(t *testing.T, u *Upgrades) {
 	t.Helper()
-	conn, err := u.Dial(t.Context(), "tcp", "cn01:8888")
+	conn, err := u.DialUpgrade(t.Context(), "tcp", "cn01:8888", []byte("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+		t.Errorf("the request was answered %q, %v", line, err)
 	}
 	_ = conn.Close()
 }
