@@ -29,9 +29,16 @@ GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 PATH="/usr/bin:/bin:$$PATH" $(R
 
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
-LONGEST     := ./internal/dev/e2e ./cmd/tunctl ./internal/agent ./internal/dev/realjobs ./internal/dev/realssh ./internal/dev/release ./tunnel ./internal/dev/real
+LONGEST     := ./internal/agent ./cmd/tunctl ./internal/dev/e2e ./internal/dev/realjobs ./internal/dev/realssh ./internal/dev/release ./tunnel ./internal/dev/real
 LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/dev/release ./internal/transfer
 PACKAGES    := 3
+
+# What runs without the race detector, which would take five to ten times as long: packages
+# without goroutines; hours and days that are simulated, whose parts other tests run with it.
+PLAIN       := $(addprefix tunctl/,internal/action internal/agent/jobnode internal/agent/settings internal/agent/submit internal/api internal/cmdline internal/dev/arrows \
+  internal/dev/wording internal/doctor internal/setup internal/suggest jobwatch/detect jobwatch/gridengine jobwatch/pbs jobwatch/sched jobwatch/slurm tunnel/failure tunnel/retry)
+SIMULATED   := ^(TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing|TestAHundredLooksInTenMinutesCostTheHostsNothing|TestAJobInUseIsNotIdle|TestAnIdleJobIsToldOnceUntilItIsUsedAgain|TestNoLinkCostsADownload)$$
+PLAINTEST   := CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -ldflags='-s -w' -count=1
 
 # Of a release: where it will be found, and who answers for its packages.
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
@@ -48,7 +55,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: app code-server install-parts testreport test-packages test-model check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: app code-server install-parts testreport test-packages test-plain check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -97,16 +104,17 @@ check-tests: testreport
 test: install-parts testreport ## run all tests; as root on Debian also those on real parts, whose packages it installs; RACE=all has the race detector in the program, too
 	GOGC=400 $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
-	@$(MAKE) --no-print-directory -j2 test-packages test-model
+	@$(MAKE) --no-print-directory -j2 test-packages test-plain
 
 test-packages:
 	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) TUNCTL_ARTIFACTS=$(ARTIFACTS) $(if $(RACEFLAG),TUNCTL_SEQUENCES=30) \
-	  $(GOTEST) $(RACEFLAG) -count=1 -p $(PACKAGES) -timeout 40m $(LONGEST) ./...
+	  $(GOTEST) $(RACEFLAG) $(if $(RACEFLAG),-skip '$(SIMULATED)') -count=1 -p $(PACKAGES) -timeout 40m \
+	  $(LONGEST) $(if $(RACEFLAG),$(filter-out $(PLAIN),$(shell $(GO) list ./...)),./...)
 
-# The race detector sees in some random sequences what it sees in all, and takes five times as
-# long for each. Compiled as the program is, the test shares with it what both use.
-test-model:
-	@$(if $(RACEFLAG),TUNCTL_SEQUENCES=300 CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -ldflags='-s -w' -count=1 -run '^TestEveryChargedJobIsKnown$$' ./internal/agent)
+# Compiled as the program is, these tests share with it what both use.
+test-plain:
+	@$(if $(RACEFLAG),TUNCTL_SEQUENCES=300 $(PLAINTEST) -run '$(SIMULATED)|^TestEveryChargedJobIsKnown$$' ./internal/agent ./tunnel/pace)
+	@$(if $(RACEFLAG),$(PLAINTEST) $(PLAIN))
 
 # Compiled as the program is, it shares with it what both use.
 testreport:
@@ -150,16 +158,9 @@ vuln: ## look for known vulnerabilities in the dependencies
 fmt: ## format the code
 	$(GO) run $(GOFUMPT) -l -w $$(git ls-files '*.go')
 
-bench: build ## run the benchmarks, compared with OpenSSH where possible, and how costs grow; about 20 minutes
-	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
-	$(GO) run ./internal/dev/bench
-	TUNCTL_WHOLE_DAY=1 $(GO) test -count=1 -v -run 'TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing' ./internal/agent
-	$(GO) run ./internal/dev/bench/transfer
-	$(GO) run ./internal/dev/bench/start
-	$(GO) run ./internal/dev/bench/inside
-	$(GO) run ./internal/dev/bench/dashboard
-	$(GO) run ./internal/dev/bench/growth
-	$(GO) run ./internal/dev/bench/watch
+bench: build ## run the benchmarks, compared with OpenSSH and others where possible, and how costs grow; about 20 minutes, as root on Debian; DOCS=1 writes docs/performance.md
+	@$(if $(REAL),internal/dev/install.sh ssh slurm jupyter browser bench)
+	@internal/dev/bench/all.sh $(if $(DOCS),docs/performance.md)
 
 screenshots: install-parts ## pictures of every menu, notification, dialog and page in artifacts/screenshots, and those of the README in docs/images; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots

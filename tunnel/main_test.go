@@ -71,7 +71,7 @@ func eventually(t *testing.T, is func() bool) {
 	defer tick.Stop()
 	for deadline := time.Now().Add(longest); !is(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
+			t.Fatal("it did not happen in time")
 		}
 	}
 }

@@ -38,7 +38,10 @@ type world struct {
 	stop    func()
 }
 
+// config goes without a relay inside the job, which costs each test half a second.
 const config = `
+[host.practice]
+resume = false
 [session.jupyter]
 host   = "practice"
 submit = "~/jupyter.sh"

@@ -105,7 +105,7 @@ func TestANameThatNoHostCanHaveIsNotKept(t *testing.T) {
 func TestAMistypedHostOfASessionIsToldWithTheOneThatWasMeant(t *testing.T) {
 	w := newWorld(t)
 	w.alias(w.cluster, "Host practice", "Host "+written)
-	w.edit(strings.Replace(config, "practice", mistyped, 1))
+	w.edit(strings.Replace(config, `"practice"`, `"`+mistyped+`"`, 1))
 	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func TestAnUpByABrokenConfigTellsWhereAndWhatRunsKeepsRunning(t *testing.T) {
 	w.write(w.paths.Config, config+another+"local = x\n")
 	_, err := w.client.Up(t.Context(), api.UpRequest{Session: "notebook"})
 	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeConfig || !strings.Contains(e.Message, "config.toml:9:9: ") {
+	if !ok || e.Code != api.CodeConfig || !strings.Contains(e.Message, "config.toml:11:9: ") {
 		t.Errorf("up of another session: %v", err)
 	}
 	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {

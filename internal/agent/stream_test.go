@@ -237,7 +237,7 @@ func TestASessionWithoutAJobIsItsHost(t *testing.T) {
 
 func TestAJobWithoutASchedulerRunsOnItsHost(t *testing.T) {
 	w := newWorld(t)
-	w.restart("[host.practice]\nscheduler = \"none\"\n"+config, nil)
+	w.restart(strings.Replace(config, "resume = false", "scheduler = \"none\"", 1), nil)
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\nexec sleep 600\n")
 	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -30,8 +32,7 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	if err != nil {
 		return Settings{}, err
 	}
-	// The person set what differs from the defaults.
-	defaults, err := r.runSSHG(ctx, program, "none", destination)
+	defaults, err := r.defaultsOf(ctx, program)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -39,6 +40,34 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	s.Source = "ssh -G"
 	explainKeychain(runtime.GOOS, &s, said, r.SSHConfig)
 	return s, nil
+}
+
+// programDefaults are what ssh programs do unless a person sets something else, by the file of the
+// program: an update of OpenSSH may change them.
+var programDefaults sync.Map // of programFile: directives
+
+type programFile struct {
+	path    string
+	size    int64
+	written time.Time
+}
+
+// defaultsOf returns the defaults of an ssh program, which are the same for every host but
+// for its name: the person set what differs from them.
+func (r Resolver) defaultsOf(ctx context.Context, program string) (directives, error) {
+	info, err := os.Stat(program)
+	if err != nil {
+		return nil, failure.OfStart(err).Wrap(fmt.Errorf("ssh -G: %w", err))
+	}
+	file := programFile{program, info.Size(), info.ModTime()}
+	if known, ok := programDefaults.Load(file); ok {
+		return known.(directives), nil
+	}
+	d, err := r.runSSHG(ctx, program, "none", "localhost")
+	if err == nil {
+		programDefaults.Store(file, d)
+	}
+	return d, err
 }
 
 // runSSHG runs `ssh -G` once. A timeout may pass; for what ssh says see classOf.
