@@ -173,7 +173,7 @@ func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
 		t.Errorf("whose log is it?\n%s", screen)
 	}
 	k.Type("1d")
-	k.ExpectScreen("keeps running")
+	k.ExpectScreen("jupyter is down; job 1001 keeps running") // the answer, which must not overwrite what comes next
 	s.run("agent", "stop")
 	k.ExpectScreen("the agent has stopped; waiting for the next one")
 	s.run("agent", "start")

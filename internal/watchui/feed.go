@@ -159,15 +159,19 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 // awaitAgent waits until an agent runs. The agent also drops who does not read, such as a screen
 // that was suspended: then it is not lost.
 func awaitAgent(ctx context.Context, cl *client.Client, lost func()) error {
-	_, err := cl.Status(ctx)
-	if err != nil && ctx.Err() == nil {
-		lost()
-	}
-	for {
+	for told := false; ; {
+		_, err := cl.Status(ctx)
+		switch {
+		case err == nil && told:
+			return nil
+		case err != nil && !told && ctx.Err() == nil:
+			told = true
+			lost()
+		}
 		if err := ctxtime.Sleep(ctx, agentRetry); err != nil {
 			return err
 		}
-		if _, err := cl.Status(ctx); err == nil {
+		if err == nil { // one that is about to end is lost the next time
 			return nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +40,7 @@ type fakeAgent struct {
 	drop     chan struct{}      // ends an open stream
 	ups      chan api.UpRequest // which are not answered
 	stop     context.CancelFunc
+	end      func() error // of the process
 }
 
 func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
@@ -47,6 +49,7 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	paths := home.In(dir)
 	if err := home.MakePrivate(filepath.Dir(paths.Socket)); err != nil {
 		t.Fatal(err)
@@ -88,6 +91,7 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 		<-r.Context().Done()
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	a.end = server.Close
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -97,7 +101,6 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 		stop()
 		_ = server.Close()
 		<-done
-		_ = os.RemoveAll(dir)
 	})
 	return a, client.New(paths)
 }
@@ -231,6 +234,28 @@ func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
 	x.press("q")
 	if err := wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAnAgentThatEndsItsStreamsBeforeItselfIsLost(t *testing.T) {
+	a, cl := newFakeAgent(t)
+	shown, lost := make(chan struct{}, 100), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	following.Go(func() {
+		_ = Follow(ctx, cl, "", 0, Viewer{Show: func(api.Status) error { shown <- struct{}{}; return nil }, Lost: func() { close(lost) }})
+	})
+	<-shown
+	before := a.requests.Load()
+	a.drop <- struct{}{}
+	a.await(t, &a.requests, before+1) // it still answers
+	_ = a.end()
+	select {
+	case <-lost:
+	case <-time.After(time.Minute):
+		t.Error("nobody is told that the agent has stopped")
 	}
 }
 
