@@ -107,9 +107,6 @@ func (l *Lab) Submit(script string, args ...string) string {
 	return id
 }
 
-// JobState is a job's state in Slurm's word, empty when it is not known.
-func (l *Lab) JobState(id string) string { return l.c.JobState(id) }
-
 // WaitJob waits up to a minute until a job is in one of the states, and returns
 // which.
 func (l *Lab) WaitJob(id string, states ...string) string {

@@ -57,7 +57,7 @@ func Serve(ctx context.Context, dir string, options ...string) (*Server, error) 
 	if err := os.WriteFile(s.path("sshd_config"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return nil, err
 	}
-	s.cmd = Group(exec.Command(program, "-D", "-e", "-f", s.path("sshd_config"))) //nolint:noctx // it ends with Close, after all that uses it
+	s.cmd = exec.Command(program, "-D", "-e", "-f", s.path("sshd_config")) //nolint:noctx // it ends with Close, after all that uses it
 	said, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -86,17 +86,20 @@ func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
 // Thaw has it continue.
 func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
 
-// signal sends a signal to the server and the processes of its connections.
+// signal sends a signal to the server and the processes of its connections, which are in
+// sessions of their own.
 func (s *Server) signal(sig syscall.Signal) {
-	for pids := []int{s.cmd.Process.Pid}; len(pids) > 0; pids = pids[1:] {
-		pid := pids[0]
-		_ = syscall.Kill(pid, sig) // it may just have ended
-		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	pids := []int{s.cmd.Process.Pid}
+	for i := 0; i < len(pids); i++ {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pids[i]))
 		for _, field := range strings.Fields(string(children)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				pids = append(pids, child)
 			}
 		}
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, sig) // it may just have ended
 	}
 }
 
@@ -105,7 +108,7 @@ func (s *Server) Close() {
 	if s == nil {
 		return
 	}
-	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	s.signal(syscall.SIGKILL)
 	_ = s.cmd.Wait()
 }
 
