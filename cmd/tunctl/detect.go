@@ -18,7 +18,7 @@ func detectCommand(t *term.Terminal) *cli.Command {
 		Usage:     "find the server address in a job log",
 		ArgsUsage: "FILE|-",
 		Description: `Reads a job log and explains what was found on which line, what was ignored, and why. Apps of your own
-			([app.NAME] in the config) are recognised too. Exit code 1: no server was found.
+			([app.NAME] in the config) are recognized too. Exit code 1: no server was found.
 
 			  tunctl detect slurm-4711.out
 			  tunctl logs jupyter --secrets | tunctl detect -`,

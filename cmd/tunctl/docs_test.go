@@ -205,8 +205,8 @@ func setFlag(flags []cli.Flag, word, value string) error {
 	return set.Set(strings.TrimLeft(word, "-"), value)
 }
 
-// TestEveryDependencyIsInTheReadmeWithItsReason holds for those that go.mod calls direct.
-func TestEveryDependencyIsInTheReadmeWithItsReason(t *testing.T) {
+// TestEveryDependencyIsExplained holds for those that go.mod calls direct.
+func TestEveryDependencyIsExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestEveryDependencyIsInTheReadmeWithItsReason(t *testing.T) {
 	slices.Sort(required)
 	slices.Sort(explained)
 	if !slices.Equal(required, explained) {
-		t.Errorf("go.mod requires\n%q\nthe README explains\n%q", required, explained)
+		t.Errorf("go.mod requires\n%q\nCONTRIBUTING.md explains\n%q", required, explained)
 	}
 }
 

@@ -35,7 +35,7 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 			The agent keeps the forwards up, also after a lost connection or a restart, until ''tunctl down NAME''.
 			Those of a session follow its job when it moves, and end with ''tunctl down SESSION'' or --remove; the
 			session must be up. ''tunctl status'' lists them. For permanent forwards, use forward = ["…"] in the
-			config. Other users of this computer are refused, unless --bind or an address before the port lets them
+			config. On Linux other users of this computer are refused, unless --bind or an address before the port lets them
 			in.
 
 			  tunctl forward narval 5432:db.int:5432

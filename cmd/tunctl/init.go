@@ -97,7 +97,8 @@ func setupOptions(inv *invocation, sites configs.Sites) (setup.Options, error) {
 		return o, err
 	}
 	if !slices.Contains(configs.BuiltinJobs(), o.App) {
-		return o, usagef("--app takes %s, not %q", strings.Join(configs.BuiltinJobs(), ", "), o.App)
+		known := slices.DeleteFunc(configs.BuiltinJobs(), func(name string) bool { return name == configs.CommandJob })
+		return o, usagef("--app takes %s, not %q", strings.Join(known, ", "), o.App)
 	}
 	if o.App == configs.CommandJob {
 		return o, api.Errorf(api.CodeUsage, "init cannot know the command to run").

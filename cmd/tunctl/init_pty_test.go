@@ -229,13 +229,18 @@ func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	env, config := personAt(t, c)
-	k := startTalk(t, env, "init", "ours")
-	k.Expect("Which login node?")
-	k.Type("\x03")
-	k.Expect("stopped")
-	k.WantEnd(exitInterrupted)
-	if _, err := os.Stat(config); err == nil {
-		t.Error("there is a config")
+	for question, args := range map[string][]string{
+		"Which login node?":       {"init", "ours"},
+		"press Enter to continue": {"init", "practice", "--app", "shell"}, // after the login
+	} {
+		k := startTalk(t, env, args...)
+		k.Expect(question)
+		k.Type("\x03")
+		k.Expect("stopped")
+		k.WantEnd(exitInterrupted)
+		if _, err := os.Stat(config); err == nil {
+			t.Errorf("there is a config after %q", question)
+		}
 	}
 }
 

@@ -14,8 +14,8 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "mcp",
 		Usage: "let a coding assistant see your sessions, and ask to start them",
-		Description: `Serves the Model Context Protocol on standard input and output; your assistant starts it. It reads what
-			the agent knows, which costs the cluster nothing. Starting and stopping a session needs your yes each
+		Description: `Serves the Model Context Protocol on standard input and output; your assistant starts it. Most of what it
+			reads the agent knows already; logs and usage are asked of the host. Starting and stopping a session needs your yes each
 			time, in the tray or in a terminal with ''tunctl mcp approve'', and jobs must fit into node_hours in [mcp]
 			of the config. docs/assistants.md has the lines for your assistant.
 

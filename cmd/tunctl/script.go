@@ -28,7 +28,7 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 			desktop, tensorboard, command and shell.`,
 		Flags: []cli.Flag{
 			withFlag("answer a question: `NAME=VALUE`; repeatable"),
-			&cli.StringFlag{Name: "app", Usage: "desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
+			&cli.StringFlag{Name: "app", Usage: "the `APP`: desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
 		Action: invoke(t, takes(1, 1, "script takes one site or session", printScript)),
 	}

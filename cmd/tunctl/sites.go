@@ -31,7 +31,7 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 			With another word: the sites with it in their title, country or login nodes.
 
 			Your own sites go into the folder ''sites'' beside the config, one file each; an administrator installs
-			them for everybody in /etc/tunctl/sites. ''check'' reads a site file, renders its jobs and names what is
+			them for everybody, on Linux in /etc/tunctl/sites. ''check'' reads a site file, renders its jobs and names what is
 			missing; it exits with 1 on an error.
 
 			  tunctl sites

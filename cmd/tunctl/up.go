@@ -24,7 +24,7 @@ const waitWithoutTerminal = 30 * time.Minute
 
 // waitFlag is --wait of the commands that wait for a session.
 func waitFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`, like 2h; in scripts 30m"}
+	return &cli.DurationFlag{Name: "wait", Usage: "give up after `TIME`", DefaultText: "never; in scripts 30m"}
 }
 
 func upCommand(t *term.Terminal) *cli.Command {

@@ -136,6 +136,13 @@ func TestAnAddressWorksOnceAndOnlyAtItsOwnName(t *testing.T) {
 	if status, _ := enterAs(t, link); status != http.StatusGone {
 		t.Errorf("the second use: %d", status)
 	}
+	old := s.newLink()
+	s.mu.Lock()
+	s.pages[hostOf(old)].ends = s.pages[hostOf(old)].ends.Add(-linkFor)
+	s.mu.Unlock()
+	if status, _ := enterAs(t, old); status != http.StatusGone {
+		t.Errorf("one that nobody has used for ten minutes: %d", status)
+	}
 	if status, again := enterAs(t, other); status != http.StatusOK || again == "" || again == bearer {
 		t.Errorf("a second page: %d, %q", status, again)
 	}

@@ -172,7 +172,7 @@ func (s *server) jobs(ctx context.Context, in jobsInput) (any, error) {
 	}
 	if in.Host != "" {
 		if !slices.Contains(names, in.Host) {
-			return nil, fmt.Errorf("no host %q; there is %s", in.Host, strings.Join(names, ", "))
+			return nil, fmt.Errorf("no host %q; the hosts are %q", in.Host, names)
 		}
 		names = []string{in.Host}
 	}

@@ -255,7 +255,7 @@ func TestAnAssistantSeesEverythingButSecrets(t *testing.T) {
 			t.Errorf("%s %v tells the token:\n%s", c.tool, c.args, text)
 		}
 	}
-	if text, failed := d.call("jobs", map[string]any{"host": "mistyped"}); !failed || !strings.Contains(text, "there is practice") {
+	if text, failed := d.call("jobs", map[string]any{"host": "mistyped"}); !failed || !strings.Contains(text, `the hosts are ["practice"]`) {
 		t.Errorf("a mistyped host: %s", text)
 	}
 	if text, failed := d.call("logs", map[string]any{"session": "mistyped"}); !failed || !strings.Contains(text, "mistyped") {

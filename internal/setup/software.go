@@ -46,7 +46,7 @@ func (j *jobQuestions) askSoftware(ctx context.Context) error {
 	for n, s := range all {
 		offers[n] = s.offer
 	}
-	q := configs.Question{Ask: fmt.Sprintf("What should `tunctl up %s` start? A folder, a module, a .sif image or a job script on the host will do, too", j.plan.session)}
+	q := configs.Question{Ask: fmt.Sprintf("What should `tunctl up %s` start? Or type a folder, a module, a .sif image or a job script on the host", j.plan.session)}
 	return j.ask(ctx, q, "--with", offers, func(text string) error {
 		if n := slices.IndexFunc(offers, func(o offer) bool { return o.value == text }); n >= 0 {
 			return j.useSoftware(all[n])
@@ -81,7 +81,7 @@ func (j *jobQuestions) useSoftware(s software) error {
 func (j *jobQuestions) software() []software {
 	var list []software
 	if site := j.plan.job.Site; !site.Generic() && (site.Job.Setup != "" || site.Job.Environment != "") {
-		list = append(list, software{offer: offer{label: "as usual there", about: "what the site file sets up", source: site.Name}})
+		list = append(list, software{offer: offer{label: "the site's own setup", about: "from the site file", source: site.Name}})
 	}
 	serving := slices.Clone(j.found.Serving)
 	for _, s := range j.found.Scripts {

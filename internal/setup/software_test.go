@@ -33,7 +33,7 @@ func TestASitesOwnSetupIsOfferedFirst(t *testing.T) {
 	}
 	j.plan.job.Site = narval
 	list := j.software()
-	if len(list) != 2 || list[0].label != "as usual there" || list[0].answer != "" || list[1].value != "~/envs/lab" || list[1].answer != "venv" {
+	if len(list) != 2 || list[0].label != "the site's own setup" || list[0].answer != "" || list[1].value != "~/envs/lab" || list[1].answer != "venv" {
 		t.Errorf("offered %+v", list)
 	}
 }

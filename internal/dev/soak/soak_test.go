@@ -208,7 +208,7 @@ func start(t *testing.T, transport string) *soak {
 type insideJob struct{ *node.Node }
 
 func (n insideJob) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return n.DialInside(ctx, network, address)
+	return n.DialInside(ctx, network, address, nil)
 }
 
 // job starts a job.
