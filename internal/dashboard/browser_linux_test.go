@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/chromium"
 	"tunctl/internal/dev/real"
@@ -43,11 +45,11 @@ func leaves(t *testing.T, port int) (end func()) {
 	}
 }
 
-func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
+// newPage is an empty page of a real browser.
+func newPage(ctx context.Context, t *testing.T) (page *chromium.Page, must func(error)) {
+	t.Helper()
 	real.Need(t, "browser")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	must := func(err error) {
+	must = func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -60,8 +62,49 @@ func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	page, err := b.NewPage(ctx)
+	page, err = b.NewPage(ctx)
 	must(err)
+	return page, must
+}
+
+func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
+	now := time.Now()
+	var st api.Status
+	for name, held := range map[string]*api.Held{
+		"waits":     {Since: now, Streams: 3, Waiting: 41_000},
+		"continued": {Since: now.Add(-43 * time.Minute), Until: now, Streams: 3},
+		"lost":      {Since: now.Add(-5 * time.Minute), Until: now, Lost: 1, Cause: "the job was moved"},
+		"long-ago":  {Since: now.Add(-3 * time.Hour), Until: now.Add(-2 * time.Hour), Streams: 3},
+		"never":     nil,
+	} {
+		st.Sessions = append(st.Sessions, api.Session{Name: name, Host: "mycluster", State: api.SessionReady, Held: held, Forwards: []api.Forward{}})
+	}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.Event{Type: api.EventStatus, Time: now, Status: &st})
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
+	page, must := newPage(t.Context(), t)
+	must(page.Navigate(t.Context(), link))
+	must(page.Until(t.Context(), `document.querySelectorAll("[data-session] h3").length === 5`))
+	for name, want := range map[string]string{
+		"waits": "mycluster|Held: 3 streams, 41 kB waiting", "continued": "mycluster|Continued after 43 min; nothing was lost",
+		"lost": "mycluster|1 stream inside the job ended after 5 min without a connection: the job was moved", "long-ago": "mycluster", "never": "mycluster",
+	} {
+		var got string
+		must(page.Evaluate(t.Context(), fmt.Sprintf(`[...document.querySelectorAll("[data-session=%s] .about")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join("|")`, name), &got))
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	page, must := newPage(ctx, t)
 
 	// Another program has the port while the dashboard is down.
 	paths := home.In(t.TempDir())

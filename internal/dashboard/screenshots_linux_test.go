@@ -16,7 +16,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/chromium"
-	"tunctl/internal/dev/real"
 )
 
 // pictured is the time on the README's picture of the dashboard.
@@ -229,19 +228,10 @@ func newPainter(t *testing.T) *painter {
 	if os.Getenv("TUNCTL_SCREENSHOTS") != "1" {
 		t.Skip("pictures are taken by `make screenshots`")
 	}
-	real.Need(t, "browser")
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	p := &painter{t: t, ctx: ctx}
-	b, err := chromium.Start()
-	p.must(err)
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	p.page, err = b.NewPage(ctx)
-	p.must(err)
+	p.page, _ = newPage(ctx, t)
 	p.look("light", 1280)
 	p.must(p.page.Call(ctx, "Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil))
 	p.must(p.page.Call(ctx, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(fixedClock, pictured.Format(time.RFC3339))}, nil))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -70,7 +71,12 @@ func (p *preread) stop() *relayConn {
 	_ = p.conn.SetReadDeadline(time.Unix(1, 0))
 	<-p.done
 	_ = p.conn.SetReadDeadline(time.Time{})
-	return &relayConn{Conn: p.conn, buffered: p.buf[p.skipped:], readErr: p.err}
+	c := &relayConn{Conn: p.conn, buffered: p.buf[p.skipped:], readErr: p.err}
+	if classify(p.buf).isWebSocket() {
+		c.webSocket = &webSocket{conn: p.conn}
+		c.webSocket.read(p.buf[:p.skipped])
+	}
+	return c
 }
 
 // peek returns what the client has sent so far, and a channel that is closed when there
@@ -138,6 +144,11 @@ type firstRequest struct {
 
 // isUpgrade reports whether the request asks for another protocol (RFC 9110, section 7.8).
 func (r firstRequest) isUpgrade() bool { return r.http != nil && r.http.Header.Get("Upgrade") != "" }
+
+// isWebSocket reports whether that protocol is WebSocket.
+func (r firstRequest) isWebSocket() bool {
+	return r.http != nil && strings.EqualFold(r.http.Header.Get("Upgrade"), "websocket")
+}
 
 // classify classifies the bytes that a client has sent first.
 func classify(b []byte) firstRequest {

@@ -57,6 +57,8 @@ type relayConn struct {
 	// away reports whether the other end cannot be reached now, though the connection to it
 	// may still live; nil: never.
 	away func() bool
+	// webSocket is set where the client asked for one.
+	webSocket *webSocket
 
 	answered    atomic.Bool // bytes came for it since it last sent some
 	writeClosed atomic.Bool
@@ -68,6 +70,14 @@ var errAway = errors.New("the link is down, and the request can be repeated")
 
 // Read returns what is buffered, then reads from the connection.
 func (c *relayConn) Read(p []byte) (int, error) {
+	n, err := c.read(p)
+	if c.webSocket != nil {
+		c.webSocket.read(p[:n])
+	}
+	return n, err
+}
+
+func (c *relayConn) read(p []byte) (int, error) {
 	if len(c.buffered) > 0 {
 		n := copy(p, c.buffered)
 		if c.buffered = c.buffered[n:]; len(c.buffered) == 0 {
@@ -90,6 +100,9 @@ func (c *relayConn) Read(p []byte) (int, error) {
 // Write notes that the other end answered.
 func (c *relayConn) Write(p []byte) (int, error) {
 	c.answered.Store(true)
+	if c.webSocket != nil {
+		return c.webSocket.write(p)
+	}
 	return c.Conn.Write(p)
 }
 

@@ -418,3 +418,35 @@ func TestARelayThatNobodyUsesEndsWithItsWay(t *testing.T) {
 	}
 	_ = c.Close()
 }
+
+func TestAPingAfterTheEndOfTheClientIsNotAnswered(t *testing.T) {
+	const agreed, rest = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", "\x89\x00\x81\x05hello"
+	cut, received := make(chan struct{}), make(chan string, 1)
+	address := serve(t, "tcp", "127.0.0.1:0", func(c net.Conn) {
+		in := bufio.NewReader(c)
+		if _, err := http.ReadRequest(in); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(c, agreed)
+		got, _ := io.ReadAll(in)
+		received <- string(got)
+		<-cut
+		_, _ = io.WriteString(c, rest)
+	})
+	c := newResumable(t)
+	ws, err := c.Dial(t.Context(), "tcp", address, []byte("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ws.(interface{ CloseWrite() error }).CloseWrite()
+	if got := <-received; got != "" {
+		t.Errorf("the server received %q", got)
+	}
+	c.cut()
+	close(cut)
+	c.resume(t)
+	if got, err := io.ReadAll(ws); string(got) != agreed+rest || err != nil {
+		t.Errorf("the client has %q, %v", got, err)
+	}
+	_ = ws.Close()
+}

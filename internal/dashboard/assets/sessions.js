@@ -5,7 +5,7 @@ import { act, endJob } from "./dialogs.js";
 import { byId, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
 import { extendJob, sessionPath, startJob, startWith } from "./start.js";
-import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sessionState } from "./words.js";
+import { bytes, clock, duration, heldText, hintOf, hostLabel, jobAlive, jobWaits, sessionState } from "./words.js";
 
 export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
@@ -45,6 +45,7 @@ function card(name) {
   const output = el("pre", { class: "output", tabindex: "0", role: "region", "aria-label": `Output of ${name}` });
   const hint = el("p", { class: "hint" });
   const where = el("p", { class: "about" });
+  const held = el("p", { class: "about" });
   const address = el("a", { target: "_blank", rel: "noreferrer" });
   const left = bar();
   const memory = bar();
@@ -56,7 +57,7 @@ function card(name) {
   const details = el("details", {}, el("summary", { "aria-label": `Details of ${name}` }, "Details"), facts, forwards);
   const buttons = makeButtons(name);
   const root = el("article", { class: "card", "data-session": name, "aria-labelledby": title.id },
-    el("header", {}, title, state), cause, output, hint, where, address, left.root, memory.root, sparks, problem, details, buttons.root);
+    el("header", {}, title, state), cause, output, hint, where, held, address, left.root, memory.root, sparks, problem, details, buttons.root);
   return {
     root,
     update(s, now) {
@@ -71,6 +72,8 @@ function card(name) {
       withCommands(hint, hintOf(s));
       show(hint, !!hintOf(s));
       withCommands(where, whereOf(s, now));
+      setText(held, heldText(s.held, now));
+      show(held, !!held.textContent);
       setText(address, s.url ?? "");
       if (s.url) setAttribute(address, "href", s.url);
       show(address, !!s.url);

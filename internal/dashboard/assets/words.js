@@ -32,6 +32,16 @@ export function bytes(n) {
   return `${i && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
+// heldText says what waits inside a job for a connection, or how that ended within the last hour.
+export function heldText(held, now) {
+  const { streams, waiting, since, until, lost, cause } = held ?? {};
+  const count = (n) => `${n} ${n === 1 ? "stream" : "streams"}`;
+  if (streams && !until) return `Held: ${count(streams)}, ${bytes(waiting)} waiting`;
+  if (!until || now - Date.parse(until) > hour) return "";
+  const lasted = duration(Date.parse(until) - Date.parse(since));
+  return lost ? `${count(lost)} inside the job ended after ${lasted} without a connection: ${cause}` : `Continued after ${lasted}; nothing was lost`;
+}
+
 export const number = (n) => n.toLocaleString("en", { maximumFractionDigits: 1 });
 
 // The kind of a state gives its colour; its words never depend on colour alone.
