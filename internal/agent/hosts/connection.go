@@ -77,7 +77,7 @@ func (h *Hosts) RetryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 		if err := ctxtime.Sleep(ctx, pause); err != nil {
 			return err
 		}
-		if err := AwaitUp(ctx, host); err != nil {
+		if err := awaitUp(ctx, host); err != nil {
 			return err
 		}
 	}
@@ -92,8 +92,8 @@ func isTransient(err error) bool {
 // IsNoAnswer reports whether the scheduler did not respond.
 func IsNoAnswer(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }
 
-// AwaitUp waits until the host is connected, however long that takes.
-func AwaitUp(ctx context.Context, host *tunnel.Host) error {
+// awaitUp waits until the host is connected, however long that takes.
+func awaitUp(ctx context.Context, host *tunnel.Host) error {
 	return Await(ctx, host, func() bool { return IsUp(host) })
 }
 
