@@ -31,10 +31,10 @@ func TestAnAnswerUpdatesASessionThatIsDown(t *testing.T) {
 			if err := w.cluster.KillJob(job.ID); err != nil { // by another than tunctl
 				t.Fatal(err)
 			}
-			if _, err := w.client.Jobs(t.Context(), "practice", false); err != nil {
-				t.Fatal(err)
-			}
-			w.until("without a job", func(s api.Session) bool { return s.Job == nil && s.Cause == "" })
+			w.askUntilWithoutJob(func() error {
+				_, err := w.client.Jobs(t.Context(), "practice", false)
+				return err
+			})
 			runs, err := state.NewHistory(w.paths.History()).Runs()
 			if err != nil || len(runs) != 1 || runs[0].Job.ID != job.ID || !runs[0].Job.State.Ended() {
 				t.Errorf("the history has %+v, %v", runs, err)
@@ -52,17 +52,26 @@ func TestARefreshUpdatesASessionThatIsDown(t *testing.T) {
 	if err := w.cluster.KillJob(w.session().Job.ID); err != nil {
 		t.Fatal(err)
 	}
-	for asked := time.Now(); ; { // an answer of just before is used again
-		st, err := w.client.Refresh(t.Context(), "jupyter")
-		if err != nil {
-			t.Fatal(err)
+	w.askUntilWithoutJob(func() error {
+		_, err := w.client.Refresh(t.Context(), "jupyter")
+		return err
+	})
+}
+
+// askUntilWithoutJob asks the scheduler until the session has no job: an answer of just before is
+// used again.
+func (w *world) askUntilWithoutJob(ask func() error) {
+	w.t.Helper()
+	for asked := time.Now(); ; {
+		if err := ask(); err != nil {
+			w.t.Fatal(err)
 		}
-		s, _ := st.Session("jupyter")
-		if s.Job == nil {
+		s := w.session()
+		if s.Job == nil && s.Cause == "" {
 			return
 		}
 		if time.Since(asked) > time.Minute {
-			t.Fatalf("after refreshes: %q, %+v", s.Cause, s.Job)
+			w.t.Fatalf("after answers: %q, %+v", s.Cause, s.Job)
 		}
 	}
 }
