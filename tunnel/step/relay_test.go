@@ -329,6 +329,26 @@ func TestWhatIsWrittenFirstIsSentWithTheRequest(t *testing.T) {
 	})
 }
 
+// TestAServerThatDoesNotAnswerIsConnectedAllTheSame: the relay waits a moment for the answer.
+func TestAServerThatDoesNotAnswerIsConnectedAllTheSame(t *testing.T) {
+	received := make(chan string, 1)
+	address := serve(t, "tcp", "127.0.0.1:0", func(c net.Conn) {
+		got, _ := io.ReadAll(c)
+		received <- string(got)
+	})
+	c := newConn(t, Options{})
+	nc, err := c.Dial(t.Context(), "tcp", address, []byte("first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(nc, ", second")
+	_ = nc.(halfCloser).CloseWrite()
+	if got := <-received; got != "first, second" {
+		t.Errorf("the server received %q", got)
+	}
+	_ = nc.Close()
+}
+
 func TestANameIsLookedUpOnTheNode(t *testing.T) {
 	address := serve(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.WriteString(c, "here") })
 	_, port, _ := net.SplitHostPort(address)
