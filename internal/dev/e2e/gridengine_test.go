@@ -5,6 +5,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
@@ -36,6 +37,11 @@ func TestANotebookUnderARealGridEngine(t *testing.T) {
 	answersWithToken(t, base, token)
 	kernelRuns(t, base, token)
 	tokenIsPrivate(t, l, s.Job.ID, token)
+	c := &cutter{laptop: l, base: base, token: token}
+	const off = 5 * time.Second
+	if r := c.lose(outage{happen: roam(off), off: off})["tunctl"]; !r.exact() || r.websockets > 0 {
+		t.Errorf("another address during a cell: %+v; websockets: %+v", r, l.status().Websockets)
+	}
 	if out, _ := l.run("logs", "jupyter"); !strings.Contains(out, "JupyterLab will listen on: cn0") {
 		t.Errorf("the log:\n%s", out)
 	}

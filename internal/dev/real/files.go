@@ -129,9 +129,11 @@ func (c *Cluster) sshdFiles(s *fileSet, n node) {
 	s.copy("/etc/ssh/lab_user_ca.pub", 0o644, c.keys().path("user_ca.pub"), same)
 	s.add("/etc/security/users.oath", 0o600, oathUsers(), nil)
 	for service, auth := range pamServices {
-		if c.options.Adopt {
-			// It takes no other service than sshd for one unless told.
+		switch {
+		case c.options.Adopt: // it takes no other service than sshd for one unless told
 			auth = strings.ReplaceAll(auth, pamSlurm, pamAdopt+" service="+service)
+		case c.options.GridEngine: // its nodes ask nobody who may log in
+			auth = strings.ReplaceAll(auth, pamSlurm, "pam_permit.so")
 		}
 		s.text("/etc/pam.d/"+service, auth+pamAll)
 	}
