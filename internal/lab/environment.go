@@ -140,7 +140,8 @@ unset practice_file
 `
 
 // srunScript runs a step of a running job: a command with the job's environment. It has
-// its own standard input and output, which a program behind callScript has not.
+// its own standard input and output, which a program behind callScript has not. As with Slurm,
+// the step is no child of srun: it outlives one that is killed.
 const srunScript = `spool=%s
 job=$SLURM_JOB_ID
 while :; do
@@ -157,7 +158,19 @@ if ! test -r "$spool/$job.environment"; then
 	exit 1
 fi
 . "$spool/$job.environment"
-exec "$@"
+end=$spool/$job.step.$$
+mkfifo -m 600 "$end" || exit 1
+exec 3<&0 4<>"$end"
+rm -f "$end"
+(
+	{
+		"$@" <&3 3<&- 4<&-
+		echo $? >&4
+	} &
+)
+exec <&- 3<&- >&- 2>&-
+read -r status <&4
+exit "$status"
 `
 
 // callScript hands a call of one of the batch system's programs to the process that

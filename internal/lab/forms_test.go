@@ -275,6 +275,24 @@ func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 	}
 }
 
+func TestAStepOutlivesAnSrunThatIsKilled(t *testing.T) {
+	c := practice(t, Options{})
+	client := dial(t, c)
+	run(t, client, "sbatch --wrap 'sleep 60'", "")
+	until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
+	a := run(t, client, `mkfifo go said
+		srun --jobid=1001 sh -c 'echo started >said; read -r word <go; echo $word >said' >/dev/null &
+		read -r started <said
+		kill -9 $!
+		timeout 20 sh -c 'echo lives >go; cat said'`, "")
+	if a.stdout != "lives\n" {
+		t.Errorf("the step: %+v", a)
+	}
+	if a := run(t, client, "srun --jobid=1001 sh -c 'cat; exit 7'", "input"); a.stdout != "input" || a.status != 7 {
+		t.Errorf("a step that ends: %+v", a)
+	}
+}
+
 func TestQstatWrapsItsLinesAsTheRealOne(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{
