@@ -118,7 +118,7 @@ func TestPingsLeaveTheMessagesOfAWebSocketWhole(t *testing.T) {
 	f.Open(Target{Dialer: direct, Network: "tcp", Address: page.Listener.Addr().String(), HTTP: true, Upgrades: DirectUpgrades{direct}})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, "ws://"+f.Addr().String(), nil)
+	c, _, err := websocket.Dial(ctx, "ws://"+f.Addr().String(), nil) //nolint:bodyclose // it has none
 	if err != nil {
 		t.Fatal(err)
 	}
