@@ -12,7 +12,7 @@ part() { # TITLE COMMAND...
   shift
   printf '\n## %s\n' "$title" >&2
   out=$("$@") || { failed=1; out+=$'\n'"It failed."; }
-  printf '\n## %s\n\n```\n%s\n```\n' "$title" "$out" >>"$page"
+  printf '\n## %s\n\n```text\n%s\n```\n' "$title" "$out" >>"$page"
   printf '%s\n' "$out"
 }
 
