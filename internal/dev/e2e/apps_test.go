@@ -41,8 +41,7 @@ func TestTheBuiltinJobsServeTheirPagesOnRealParts(t *testing.T) {
 		l.secretIsPrivate(s.Job.ID, password)
 
 		tab := openTab(t)
-		tab.navigate(strings.TrimSpace(address))
-		tab.until("noVNC is connected", `document.documentElement.classList.contains("noVNC_connected")`)
+		tab.untilLoaded(strings.TrimSpace(address), "noVNC is connected", `document.documentElement.classList.contains("noVNC_connected")`)
 		tab.until("the window of xterm is drawn", `(() => {
 			const c = document.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 			let white = 0;
