@@ -55,8 +55,9 @@ func (w *webSocket) answer() {
 	for w.ping.Load() != nil && w.writing.TryLock() {
 		between := w.server.between()
 		if between {
-			ping := *w.ping.Swap(nil)
-			_, _ = w.conn.Write(append([]byte{wsFinal | wsPong, byte(len(ping))}, ping...)) // if the client left, a read says so
+			if ping := w.ping.Swap(nil); ping != nil { // else the other direction has just answered it
+				_, _ = w.conn.Write(append([]byte{wsFinal | wsPong, byte(len(*ping))}, *ping...)) // if the client left, a read says so
+			}
 		}
 		w.writing.Unlock()
 		if !between {

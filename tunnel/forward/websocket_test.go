@@ -69,6 +69,33 @@ func TestAPingOfAWebSocketIsAnsweredHere(t *testing.T) {
 	}
 }
 
+// countedConn counts what is written to it.
+type countedConn struct {
+	net.Conn
+	writes int
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.writes++
+	return len(b), nil
+}
+
+func TestAPingThatBothDirectionsSeeIsAnsweredOnce(t *testing.T) {
+	client := &countedConn{}
+	w := &webSocket{conn: client, server: frames{phase: betweenFrames}}
+	const pings = 20_000
+	for range pings {
+		w.ping.Store(&[]byte{})
+		var directions sync.WaitGroup
+		directions.Go(w.answer)
+		directions.Go(w.answer)
+		directions.Wait()
+	}
+	if client.writes != pings {
+		t.Errorf("%d answers to %d pings", client.writes, pings)
+	}
+}
+
 // collected is what has arrived on a connection.
 type collected struct {
 	mu sync.Mutex
