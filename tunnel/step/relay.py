@@ -78,6 +78,7 @@ class Way:
         self.unsent, self.unsent_size = collections.deque(), 0
         self.sent, self.sent_size = collections.deque(), 0  # and not acknowledged
         self.acked = 0
+        self.reached = 0  # how far it was sent, over this way or another
         self.owed = 0  # up to where it ends what was sent on channels that this side closed
         self.moved = time.monotonic()  # when the client took something
 
@@ -103,16 +104,20 @@ class Way:
             move(n, self.unsent, self.sent)
             self.unsent_size -= n
             self.sent_size += n
+            self.reached = max(self.reached, self.acked + self.sent_size)
         return True
 
     def acknowledge(self, total):
         """Forgets what the client has; false: it cannot have that."""
-        n = max(0, total - self.acked)  # an old one may come again over the next way
-        if n > self.sent_size:
+        if total > self.reached:
             return False
-        move(n, self.sent)
+        n = max(0, total - self.acked)  # an old one may come again over the next way
+        sent = min(n, self.sent_size)  # the rest may be under way again: the client has it from another way
+        move(sent, self.sent)
+        move(n - sent, self.unsent)
         self.acked += n
-        self.sent_size -= n
+        self.sent_size -= sent
+        self.unsent_size -= n - sent
         return True
 
     def close(self):
@@ -223,7 +228,7 @@ class Entrance:
             self.dismiss()
             return
         if proof.get("end"):
-            self.client.send(b"{}\n")
+            tell(self.client.fileno(), {})
             self.relay.end()
             return
         client, self.client = self.client, None
@@ -245,6 +250,16 @@ class Entrance:
         self.relay.watch_always(self.client.fileno(), 0, None)
         self.client.close()
         self.client = None
+
+
+def tell(fd, answer):
+    """Answers a client that came back: a line before the frames, which do not count it. False: it is gone
+    again."""
+    try:
+        os.write(fd, json.dumps(answer).encode() + b"\n")  # the socket's buffer has room
+        return True
+    except OSError:
+        return False
 
 
 def peer(client):
@@ -426,9 +441,9 @@ class Relay:
         self.leave()
         os.set_blocking(fd, False)
         self.way.open(fd)
-        # A line before the frames, which do not count it; the socket's buffer has room.
         paused = sum(c.credit <= 0 for c in self.channels.values())
-        os.write(fd, json.dumps({"received": self.way.received, "paused": paused}).encode() + b"\n")
+        if not tell(fd, {"received": self.way.received, "paused": paused}):
+            self.lost()
 
     def handle(self, number, kind, payload):
         channel = self.channels.get(number)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -316,6 +317,28 @@ func TestARelayIsResumedOnlyWithItsSecret(t *testing.T) {
 	c.resume(t)
 	_, _ = io.WriteString(shell, "still there\n")
 	readUntil(t, shell, "still there")
+}
+
+// TestAClientThatIsGoneBeforeItsAnswerMayComeAgain: a connector that started late says what the client had then, and
+// nobody reads what the relay answers.
+func TestAClientThatIsGoneBeforeItsAnswerMayComeAgain(t *testing.T) {
+	c := newResumable(t)
+	echo := run(t, c.Conn, "cat")
+	c.cut()
+	proof, err := json.Marshal(comeback{Ticket: c.Ticket()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "@" + c.Ticket().Socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = client.CloseRead()
+	_, _ = client.Write(append(proof, '\n'))
+	_ = client.Close()
+	c.resume(t)
+	_, _ = io.WriteString(echo, "still here\n")
+	readUntil(t, echo, "still here")
 }
 
 func TestAnotherUserCannotResume(t *testing.T) {

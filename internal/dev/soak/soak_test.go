@@ -199,6 +199,12 @@ func start(t *testing.T, transport string) *soak {
 	target := forward.Target{Dialer: s.host, Network: "tcp", Address: echo.Addr().String()}
 	s.direct.forward.Open(target)
 	inside = s.job(t)
+	// As with a page, which is ready once the way into the job was found.
+	if c, err := inside.Dial(t.Context(), target.Network, target.Address); err != nil {
+		t.Fatal(err)
+	} else if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
 	target.Dialer = inside
 	s.relayed.forward.Open(target)
 	return s
