@@ -217,10 +217,15 @@ func (n insideJob) Dial(ctx context.Context, network, address string) (net.Conn,
 	return n.DialInside(ctx, network, address, nil)
 }
 
+// runJob starts a job, and prints its number when it runs.
+const runJob = `id=$(sbatch --parsable --time=1:00:00 --wrap 'sleep 3600') || exit
+until [ "$(squeue -h -j "$id" -o %T)" = RUNNING ]; do sleep 0.05; done
+echo "$id"`
+
 // job starts a job.
 func (s *soak) job(t *testing.T) insideJob {
 	t.Helper()
-	res, err := s.host.Run(t.Context(), "sbatch --parsable --time=1:00:00 --wrap 'sleep 3600'", nil)
+	res, err := s.host.Run(t.Context(), runJob, nil)
 	if err != nil || res.Exit != 0 {
 		t.Fatalf("no job: %v, %s", err, res.Stderr)
 	}
