@@ -106,6 +106,22 @@ func TestAWatchWithoutAnAgentOpensNoScreen(t *testing.T) {
 	}
 }
 
+func TestTheWatchOfOneSessionShowsOnlyThat(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig+"[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
+	s.run("agent", "start")
+	all, one := s.watch(80, 24), s.watch(80, 24, "jupyter")
+	all.ExpectScreen("other")
+	if screen := one.ExpectScreen("jupyter"); strings.Contains(screen, "other") {
+		t.Errorf("the other one is there:\n%s", screen)
+	}
+	for _, k := range []*ptytest.Program{all, one} {
+		k.Type("q")
+		k.WantEnd(0)
+	}
+}
+
 func TestASuspendedWatchContinues(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)

@@ -67,9 +67,59 @@ func newPage(ctx context.Context, t *testing.T) (page *chromium.Page, must func(
 	return page, must
 }
 
+// watched answers a watch with one status.
+func watched(st *api.Status) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.Event{Type: api.EventStatus, Time: time.Now(), Status: st})
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+}
+
+// TestReconnectSubmitsNothing: the job may have ended since the page was told of it.
+func TestReconnectSubmitsNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	end := time.Now().Add(time.Hour)
+	st := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{
+		{Name: "left", Host: "mycluster", State: api.SessionDown, Job: &api.Job{ID: "206", State: api.JobRunning, End: end}, Forwards: []api.Forward{}},
+		{Name: "new", Host: "mycluster", State: api.SessionDown, Forwards: []api.Forward{}},
+	}}
+	asked := make(chan api.UpRequest, 1)
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	routes.HandleFunc("POST /v1/up", func(w http.ResponseWriter, r *http.Request) {
+		var req api.UpRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			t.Error(err)
+		}
+		asked <- req
+		_ = json.NewEncoder(w).Encode(api.UpResponse{})
+	})
+	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
+	page, must := newPage(ctx, t)
+	must(page.Navigate(ctx, link))
+	for button, want := range map[string]api.UpRequest{
+		"Reconnect left": {Session: "left", Adopt: true},
+		"Start new":      {Session: "new"},
+	} {
+		find := fmt.Sprintf(`document.querySelector("[aria-label='%s']")`, button)
+		must(page.Until(ctx, find+"?.checkVisibility()"))
+		must(page.Evaluate(ctx, find+".click()", nil))
+		select {
+		case got := <-asked:
+			if got.Session != want.Session || got.Adopt != want.Adopt {
+				t.Errorf("%s: %+v, want %+v", button, got, want)
+			}
+		case <-ctx.Done():
+			t.Fatalf("%s asks the agent for nothing", button)
+		}
+	}
+}
+
 func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
 	now := time.Now()
-	var st api.Status
+	st := api.Status{Hosts: []api.Host{}}
 	for name, held := range map[string]*api.Held{
 		"waits":     {Since: now, Streams: 3, Waiting: 41_000},
 		"continued": {Since: now.Add(-43 * time.Minute), Until: now, Streams: 3},
@@ -80,11 +130,7 @@ func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
 		st.Sessions = append(st.Sessions, api.Session{Name: name, Host: "mycluster", State: api.SessionReady, Held: held, Forwards: []api.Forward{}})
 	}
 	routes := http.NewServeMux()
-	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(api.Event{Type: api.EventStatus, Time: now, Status: &st})
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
+	routes.HandleFunc("GET /v1/watch", watched(&st))
 	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
 	page, must := newPage(t.Context(), t)
 	must(page.Navigate(t.Context(), link))

@@ -51,6 +51,7 @@ func TestWhatAHostDoesNext(t *testing.T) {
 		"it is over":                            {Facts{NextTry: now}, automatic, limits, Try, time.Time{}},
 		"somebody waits, no dial was answered":  {Facts{NextTry: in(time.Minute), watchedTry: in(time.Second), watchedUntil: here, userSeen: ago(time.Minute)}, automatic, limits, Wait, in(time.Second)},
 		"somebody waits, a dial was answered":   {Facts{NextTry: in(time.Minute), watchedUntil: here, userSeen: ago(time.Minute)}, automatic, limits, Wait, in(time.Minute)},
+		"nobody waits any more":                 {Facts{NextTry: in(time.Minute), watchedTry: in(time.Second), watchedUntil: ago(time.Second), userSeen: ago(time.Minute)}, automatic, limits, Wait, in(time.Minute)},
 		"a program waits for hours":             {Facts{NextTry: in(time.Minute), watchedTry: in(time.Second), watchedUntil: here, userSeen: ago(time.Hour)}, automatic, limits, Wait, in(time.Minute)},
 		"a login was just before":               {Facts{LastLogin: ago(time.Second)}, automatic, limits, Wait, in(59 * time.Second)},
 		"a login was just before, and the user": {Facts{LastLogin: ago(time.Second), attendedUntil: here}, automatic, limits, Try, time.Time{}},
@@ -141,8 +142,11 @@ func TestTheNextProcessKeepsTheLimits(t *testing.T) {
 			if stopped := f.Recall(tt.known, limits, now); stopped != tt.stopped {
 				t.Fatalf("stopped: %v", stopped)
 			}
-			if tt.stopped && !f.Stop.Until.Equal(tt.until) {
-				t.Errorf("until %v, want %v", f.Stop.Until, tt.until)
+			if tt.stopped {
+				f.Stop.Why = api.Errorf(api.CodeAuth, "no")
+				if again := f.Logins().BannedUntil; !f.Stop.Until.Equal(tt.until) || !again.Equal(tt.until) {
+					t.Errorf("until %v, and in the process after that %v, want %v", f.Stop.Until, again, tt.until)
+				}
 			}
 			if f.LastLogin.After(now) {
 				t.Errorf("the last login is at %v", f.LastLogin)
