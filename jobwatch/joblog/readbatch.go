@@ -90,8 +90,9 @@ func (b *readBatch) runNext(ctx context.Context, mine *batchedRead) error {
 	}
 	contents, err := readFiles(ctx, b.sh, all)
 	if ctx.Err() != nil { // only this Follower has ended: the next in turn reads for the others
+		others := slices.DeleteFunc(batch, func(x *batchedRead) bool { return x == mine })
 		b.mu.Lock()
-		b.waiting = append(batch, b.waiting...)
+		b.waiting = append(others, b.waiting...)
 		b.mu.Unlock()
 		return ctx.Err()
 	}

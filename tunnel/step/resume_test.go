@@ -103,8 +103,9 @@ func TestNothingIsLostOrComesTwice(t *testing.T) {
 	})
 	var got bytes.Buffer
 	// The reader waits at each of these places for a cut and a new way.
-	for range 20 {
-		_, _ = io.CopyN(&got, echo, random.Int64N(1<<20))
+	const cuts = 20
+	for range cuts {
+		_, _ = io.CopyN(&got, echo, random.Int64N(int64(len(data)/cuts)))
 		if random.IntN(2) == 0 {
 			c.cut()
 		}

@@ -15,13 +15,13 @@ const choicesConfig = `
 host   = "lab-login"
 job    = "notebook-of-choice"
 submit = "~/jupyter.sh"
-args   = ["--job-name=notebook-of-choice", "--time=30", "--mem=500M"]
+args   = ["--job-name=notebook-of-choice", "--time=30", "--mem=300M"]
 local  = PORT
 
 [session.wrapped]
 host   = "lab-login"
 submit = "~/jupyter.sh"
-args   = ["--time=30", "--mem=500M", "--comment=no-test"]
+args   = ["--time=30", "--mem=300M", "--comment=no-test"]
 `
 
 // preview is what `tunctl up --dry-run` says about one job.

@@ -14,7 +14,7 @@ const shellConfig = `
 [session.jupyter]
 host   = "lab-login"
 submit = "builtin:shell"
-args   = ["--mem=500M", "--cpus-per-task=1", "--nodelist=cn02", "--gres=gpu:1"]
+args   = ["--mem=300M", "--cpus-per-task=1", "--nodelist=cn02", "--gres=gpu:1"]
 with   = { hours = 1, venv = "/home/hpcuser/shell-venv" }
 `
 

@@ -11,7 +11,7 @@ import (
 
 // labWords turn a site's job into one that the lab has room for: what stands on
 // sbatch's command line wins over the script.
-var labWords = []string{"--partition=normal", "--account=proj1", "--qos=normal", "--mem=500M", "--cpus-per-task=1", "--time=20:00"}
+var labWords = []string{"--partition=normal", "--account=proj1", "--qos=normal", "--mem=300M", "--cpus-per-task=1", "--time=20:00"}
 
 // labAnswers answer what a site wants to know, in words that exist in the lab.
 var labAnswers = map[string]string{
@@ -59,7 +59,7 @@ func TestRealSlurmTakesEverySitesJob(t *testing.T) {
 				continue
 			}
 			tried[directives] = true
-			if _, err := lab.As("hpcuser", "sh", "-c", `printf '%s' "$1" | sbatch --test-only --mem=500M --cpus-per-task=1`, "sh", text); err != nil {
+			if _, err := lab.As("hpcuser", "sh", "-c", `printf '%s' "$1" | sbatch --test-only --mem=300M --cpus-per-task=1`, "sh", text); err != nil {
 				t.Errorf("%s, %s: %v", site.Name, app, err)
 			}
 		}

@@ -17,7 +17,7 @@ const keepConfig = `
 [session.jupyter]
 host   = "lab-login"
 submit = "~/jupyter.sh"
-args   = ["--time=30", "--mem=500M"]
+args   = ["--time=30", "--mem=300M"]
 local  = PORT
 keep   = true
 `

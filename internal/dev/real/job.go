@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
 
 // awaitNodes waits until compute nodes take jobs.
@@ -37,6 +38,32 @@ func (c *Cluster) awaitRegistration(node string) error {
 		return fmt.Errorf("%s does not register with the controller: %s", node, last)
 	}
 	return nil
+}
+
+// clear ends all jobs of Slurm, and waits until the compute nodes have none.
+func (c *Cluster) clear() error {
+	if c.options.GridEngine {
+		return nil
+	}
+	jobs, _ := c.Exec("ctl", "squeue", "-h", "-o", "%A")
+	if ids := strings.Fields(jobs); len(ids) > 0 {
+		_, _ = c.Exec("ctl", append([]string{"scancel"}, ids...)...) // some may have ended
+	}
+	free := func() bool {
+		idle, err := c.Exec("ctl", "sinfo", "-h", "-N", "-p", "normal", "-t", "idle", "-o", "%N")
+		return err == nil && len(strings.Fields(idle)) == 2
+	}
+	if !poll(time.Minute, free) {
+		return fmt.Errorf("its nodes do not become free:\n%s", c.queue())
+	}
+	return nil
+}
+
+// queue is what Slurm says of its jobs and nodes.
+func (c *Cluster) queue() string {
+	jobs, _ := c.Exec("ctl", "squeue", "-o", "%i %j %T %r %N %m")
+	nodes, _ := c.Exec("ctl", "sinfo", "-N", "-l")
+	return jobs + nodes
 }
 
 // Submit submits a job as hpcuser from their home and returns its id. The script

@@ -128,20 +128,26 @@ func (s *suite) takeFree(o Options) *Cluster {
 	return c
 }
 
-// giveBack frees a test's lab for the next one. That of a test that failed may be in
-// any state, so it ends.
+// giveBack frees a test's lab for the next one, without the jobs that the test left. That of
+// a test that failed may be in any state, so it ends.
 func (s *suite) giveBack(t testing.TB, c *Cluster) {
 	t.Helper()
-	failed := t.Failed()
+	ends := t.Failed()
+	if !ends {
+		if err := c.clear(); err != nil {
+			t.Logf("the lab is not used again: %v", err)
+			ends = true
+		}
+	}
 	s.mu.Lock()
 	delete(s.held, holding{t.Name(), c.options})
-	if failed {
+	if ends {
 		s.labs = slices.DeleteFunc(s.labs, func(x *Cluster) bool { return x == c })
 	} else {
 		s.free[c.options] = append(s.free[c.options], c)
 	}
 	s.mu.Unlock()
-	if !failed {
+	if !ends {
 		return
 	}
 	if err := c.Down(); err != nil {
