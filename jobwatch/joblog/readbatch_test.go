@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,5 +106,19 @@ func TestAFollowerThatEndsDoesNotFailTheReadsOfOthers(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		cancel() // a session is taken down while the command runs
 		all.Wait()
+	})
+}
+
+// TestWhatNobodyWaitsForIsNotReadAgain: it may be what the command hung at.
+func TestWhatNobodyWaitsForIsNotReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newReadBatch(&remote.Shell{Runner: &drive{hangs: "slurm-1.out"}, Limit: time.Hour}, time.Second)
+		mine, other := &batchedRead{requests: []fileRequest{{pattern: "/h/slurm-1.out"}}}, &batchedRead{requests: []fileRequest{{pattern: "/h/slurm-2.out"}}}
+		b.waiting = []*batchedRead{mine, other}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.runNext(ctx, mine); !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(b.waiting, []*batchedRead{other}) {
+			t.Errorf("%v, and %d reads wait", err, len(b.waiting))
+		}
 	})
 }
