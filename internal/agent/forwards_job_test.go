@@ -88,7 +88,8 @@ func TestForwardsOfASessionLeadToItsJobsNodeAndFollowIt(t *testing.T) {
 
 	w.stop()
 	w.start()
-	if got := w.get(at[0], nil); got != "the board" { // it waits until the job is found again
+	w.until("starting again", startsOnNode)
+	if got := w.get(at[0], nil); got != "the board" {
 		t.Errorf("after a restart of the agent the forward leads to %q", got)
 	}
 
@@ -159,6 +160,7 @@ func TestAForwardIsAddedToASessionThatIsUp(t *testing.T) {
 
 	w.stop()
 	w.start()
+	w.until("starting again", startsOnNode)
 	if got := w.get(at, nil); got != "the board" {
 		t.Errorf("after a restart of the agent it leads to %q", got)
 	}

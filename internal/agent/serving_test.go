@@ -42,8 +42,10 @@ func (w *world) idleJob(directives string) api.Session {
 	if _, err := w.client.Up(w.t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting && s.Job.Node != "" })
+	return w.until("starting", startsOnNode)
 }
+
+func startsOnNode(s api.Session) bool { return s.State == api.SessionStarting && s.Job.Node != "" }
 
 // appendTo adds to a file of the cluster's home.
 func (w *world) appendTo(file, text string) {

@@ -54,7 +54,7 @@ func (c *Cluster) clear() error {
 		return err == nil && len(strings.Fields(idle)) == 2
 	}
 	if !poll(time.Minute, free) {
-		return fmt.Errorf("its nodes do not become free:\n%s", c.queue())
+		return fmt.Errorf("the compute nodes do not become free:\n%s", c.queue())
 	}
 	return nil
 }

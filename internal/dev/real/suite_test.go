@@ -56,11 +56,12 @@ func TestSkippedTestIsToldLoudlyAndFailsWhereItIsWanted(t *testing.T) {
 }
 
 func TestALabIsOneTestsAndItsPartsUntilItEnds(t *testing.T) {
-	free := &Cluster{}
-	s := &suite{free: map[Options][]*Cluster{{}: {free}}, held: map[holding]*Cluster{}}
+	o := Options{GridEngine: true} // whose jobs the next test does not mind
+	free := &Cluster{options: o}
+	s := &suite{free: map[Options][]*Cluster{o: {free}}, held: map[holding]*Cluster{}}
 	take := func(t *testing.T) *Cluster {
 		t.Helper()
-		c, err := s.acquire(t, Options{})
+		c, err := s.acquire(t, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,14 +76,14 @@ func TestALabIsOneTestsAndItsPartsUntilItEnds(t *testing.T) {
 				t.Error("a part of a test has not the test's lab")
 			}
 		})
-		if c := s.takeFree(Options{}); c != nil {
+		if c := s.takeFree(o); c != nil {
 			t.Error("the end of a part frees the lab of its test")
 		}
-		if c := s.heldBy("TestOfAnother/test", Options{}); c != nil {
+		if c := s.heldBy("TestOfAnother/test", o); c != nil {
 			t.Error("another test has it, too")
 		}
 	})
-	if s.takeFree(Options{}) != free || len(s.held) > 0 {
+	if s.takeFree(o) != free || len(s.held) > 0 {
 		t.Error("the end of a test does not free its lab")
 	}
 }
