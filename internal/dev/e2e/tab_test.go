@@ -23,7 +23,8 @@ import (
 type tab struct {
 	t    *testing.T
 	conn *websocket.Conn
-	last int // the id of the last question
+	last int      // the id of the last question
+	lost []string // why files did not load
 }
 
 func openTab(t *testing.T) *tab {
@@ -48,6 +49,9 @@ func openTab(t *testing.T) *tab {
 		removeProfile(t, profile)
 	})
 	b.attach(profile)
+	if err := b.ask("Network.enable", nil, &struct{}{}); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -129,13 +133,20 @@ func (b *tab) ask(method string, params, result any) error {
 	err := wsjson.Write(ctx, b.conn, map[string]any{"id": b.last, "method": method, "params": params})
 	for err == nil {
 		var answer struct {
-			ID     int             `json:"id"`
+			ID     int    `json:"id"`
+			Method string `json:"method"`
+			Params struct {
+				Error string `json:"errorText"`
+			} `json:"params"`
 			Result json.RawMessage `json:"result"`
 			Error  *struct {
 				Message string `json:"message"`
 			} `json:"error"`
 		}
 		if err = wsjson.Read(ctx, b.conn, &answer); err != nil || answer.ID != b.last {
+			if answer.Method == "Network.loadingFailed" {
+				b.lost = append(b.lost, answer.Params.Error)
+			}
 			continue
 		}
 		if answer.Error != nil {
@@ -192,11 +203,12 @@ func (b *tab) untilLoaded(address, what, condition string) {
 	b.t.Helper()
 	var err error
 	for range 3 {
+		b.navigate("about:blank") // another fragment alone loads nothing
 		b.navigate(address)
 		if err = b.await(condition, 40*time.Second); err == nil {
 			return
 		}
-		b.t.Logf("not yet: %s (%v)", what, err)
+		b.t.Logf("not yet: %s (%v); what did not load: %q", what, err, b.lost)
 	}
 	b.never(what, err)
 }
@@ -228,7 +240,7 @@ func (b *tab) never(what string, why error) {
 	_ = b.evaluate(`document.readyState + "\n" + performance.getEntriesByType("resource")
 		.filter(r => r.responseStatus != 200 || r.duration > 5000)
 		.map(r => [r.responseStatus, Math.round(r.duration) + " ms", new URL(r.name).pathname].join(" ")).join("\n")`, &files)
-	b.t.Fatalf("never: %s (%v)\n%s", what, why, files)
+	b.t.Fatalf("never: %s (%v)\n%s\nwhat did not load: %q", what, why, files, b.lost)
 }
 
 func (b *tab) text(expression string) (text string) {
