@@ -114,6 +114,14 @@ func (r *registry) live() []*session {
 	return slices.SortedFunc(maps.Values(r.byName), func(x, y *session) int { return strings.Compare(x.name, y.name) })
 }
 
+// isReplaced reports whether another session has the name of one that was dropped.
+func (r *registry) isReplaced(s *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, ok := r.byName[s.name]
+	return ok && now != s
+}
+
 // isRemoved reports whether the config had the session, and has it no longer.
 func (r *registry) isRemoved(s *session) bool {
 	_, configured := r.settings.Config().Session(s.name)

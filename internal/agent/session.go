@@ -314,6 +314,9 @@ func (s *session) saved() state.Session { return s.agent.store.Session(s.name) }
 // enterLocked is the one place that enters a state: it sets since when and why,
 // publishes the state, and opens or closes the forwards accordingly.
 func (s *session) enterLocked() {
+	if s.agent.sessions.isReplaced(s) {
+		return // what comes late would be shown as that of the other one
+	}
 	now := time.Now()
 	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.Live(now)
 	s.facts.Listeners, s.facts.Submissions = s.pages.forwards.HostListeners(), s.agent.store.Session(s.name).Submissions

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/api"
 	"tunctl/internal/home"
 )
 
@@ -75,5 +77,31 @@ func TestASitesNamesForANodeAreDialledFirst(t *testing.T) {
 		if !slices.Equal(got[:len(c.want)], c.want) {
 			t.Errorf("%q on %q: %q, want %q", c.announced, c.node, got, c.want)
 		}
+	}
+}
+
+// TestALateChangeOfADroppedSessionIsNotShownAsTheNextOnes: `attach`, `down` and `up` of one name.
+func TestALateChangeOfADroppedSessionIsNotShownAsTheNextOnes(t *testing.T) {
+	a := agentAt(t, "")
+	attach := func() *session {
+		s, err := a.sessions.attach(api.AttachRequest{Host: "narval", Name: "lab"}, api.Job{ID: "48213"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	dropped := attach()
+	a.sessions.forget(dropped)
+	next := attach()
+	heard := a.hub.Subscribe("", api.AnswersNone)
+	dropped.change(func(f *facts.Facts) { f.Job = &api.Job{ID: "1"} })
+	next.change(func(f *facts.Facts) { f.Job = &api.Job{ID: "2"} })
+	select {
+	case e := <-heard.C:
+		if e.Session == nil || e.Session.Job == nil || e.Session.Job.ID != "2" {
+			t.Errorf("what is shown first: %+v", e.Session)
+		}
+	default:
+		t.Error("nothing is shown")
 	}
 }
