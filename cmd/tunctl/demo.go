@@ -51,8 +51,7 @@ func demoCommand(t *term.Terminal) *cli.Command {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(c.Context, endSignals()...)
-			context.AfterFunc(ctx, stop)
-			defer stop()
+			defer stop() // a second signal does not end it before everything is removed
 			d := &demo{term: t, once: c.Bool("once"), open: !c.Bool("no-open") && !c.Bool("once")}
 			d.jupyter = !c.Bool("page")
 			if c.Bool("pbs") {

@@ -20,12 +20,7 @@ func TestADemoWhoseWindowIsClosedLeavesNothingBehind(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("this test was told to outlive its window, and so are its programs")
 	}
-	tmp := t.TempDir()
-	runDemo(t, tmp, syscall.SIGHUP, func(string) {})
-	left, err := os.ReadDir(tmp)
-	if err != nil || len(left) > 0 {
-		t.Errorf("%v was left behind, %v", left, err)
-	}
+	runDemo(t, t.TempDir(), syscall.SIGHUP, func(string) {})
 }
 
 func TestTheDemosHostIsTheSameInAnotherTerminal(t *testing.T) {
@@ -87,7 +82,8 @@ func paste(t *testing.T, line string) []byte {
 }
 
 // runDemo runs a demo with its files in tmp. When it is up, it calls other with the demo's
-// messages, and then ends the demo. It returns all messages.
+// messages, and then ends the demo, with another signal while it ends. It returns all messages;
+// nothing is left behind.
 func runDemo(t *testing.T, tmp string, end syscall.Signal, other func(said string)) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "demo", "--page")
@@ -102,15 +98,21 @@ func runDemo(t *testing.T, tmp string, end syscall.Signal, other func(said strin
 	var said strings.Builder
 	for lines := bufio.NewScanner(talk); lines.Scan(); {
 		said.WriteString(lines.Text() + "\n")
-		if lines.Text() == "Ctrl-C ends it." { // it is up
+		switch line := lines.Text(); {
+		case line == "Ctrl-C ends it.": // it is up
 			other(said.String())
-			if err := cmd.Process.Signal(end); err != nil {
-				t.Fatal(err)
-			}
+		case !strings.HasPrefix(line, "ending the demo"):
+			continue
+		}
+		if err := cmd.Process.Signal(end); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v:\n%s", err, said.String())
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("%v was left behind, %v", left, err)
 	}
 	return said.String()
 }
