@@ -29,16 +29,18 @@ GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 PATH="/usr/bin:/bin:$$PATH" $(R
 
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
-LONGEST     := ./internal/agent ./cmd/tunctl ./internal/dev/e2e ./internal/dev/realjobs ./internal/dev/realssh ./internal/dev/release ./tunnel ./internal/dev/real
+LONGEST     := $(addprefix tunctl/,internal/agent internal/dev/e2e cmd/tunctl tunnel internal/dev/realssh jobwatch tunnel/forward internal/dev/realjobs internal/transfer)
 LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/dev/release ./internal/transfer
 PACKAGES    := 3
 
-# What runs without the race detector, which would take five to ten times as long: packages
-# without goroutines; hours and days that are simulated, whose parts other tests run with it.
-PLAIN       := $(addprefix tunctl/,internal/action internal/agent/jobnode internal/agent/settings internal/agent/submit internal/api internal/cmdline internal/dev/arrows \
-  internal/dev/wording internal/doctor internal/setup internal/suggest jobwatch/detect jobwatch/gridengine jobwatch/pbs jobwatch/sched jobwatch/slurm tunnel/failure tunnel/retry)
+# What runs without the race detector, which would take five to ten times as long: tests that
+# run the program, which has it only with RACE=all; packages without goroutines; hours and days
+# that are simulated, whose parts other tests run with it.
+DRIVERS     := $(addprefix tunctl/,internal/dev/e2e cmd/tunctl internal/dev/release internal/dev/winetest)
+PLAIN       := $(if $(filter all,$(RACE)),,$(DRIVERS)) $(addprefix tunctl/,internal/action internal/agent/facts internal/agent/jobnode internal/agent/settings internal/agent/submit \
+  internal/api internal/autostart internal/cmdline internal/dev/arrows internal/dev/wording internal/doctor internal/editor internal/home internal/posixsh internal/setup \
+  internal/suggest jobwatch/detect jobwatch/gridengine jobwatch/pbs jobwatch/sched jobwatch/slurm tunnel/failure tunnel/hostkey tunnel/retry)
 SIMULATED   := ^(TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing|TestAHundredLooksInTenMinutesCostTheHostsNothing|TestAJobInUseIsNotIdle|TestAnIdleJobIsToldOnceUntilItIsUsedAgain|TestNoLinkCostsADownload)$$
-PLAINTEST   := CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -ldflags='-s -w' -count=1
 
 # Of a release: where it will be found, and who answers for its packages.
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
@@ -106,15 +108,16 @@ test: install-parts testreport ## run all tests; as root on Debian also those on
 	@mkdir -p $(ARTIFACTS)
 	@$(MAKE) --no-print-directory -j2 test-packages test-plain
 
+TESTED       = TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) TUNCTL_ARTIFACTS=$(ARTIFACTS) $(if $(RACEFLAG),TUNCTL_SEQUENCES=30)
+
 test-packages:
-	@TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) TUNCTL_ARTIFACTS=$(ARTIFACTS) $(if $(RACEFLAG),TUNCTL_SEQUENCES=30) \
-	  $(GOTEST) $(RACEFLAG) $(if $(RACEFLAG),-skip '$(SIMULATED)') -count=1 -p $(PACKAGES) -timeout 40m \
-	  $(LONGEST) $(if $(RACEFLAG),$(filter-out $(PLAIN),$(shell $(GO) list ./...)),./...)
+	@$(TESTED) $(GOTEST) $(if $(RACEFLAG),-race -skip '$(SIMULATED)' -p 2,-p $(PACKAGES)) -count=1 -timeout 40m \
+	  $(if $(RACEFLAG),$(filter-out $(PLAIN),$(LONGEST) $(shell $(GO) list ./...)),$(LONGEST) ./...)
 
 # Compiled as the program is, these tests share with it what both use.
 test-plain:
-	@$(if $(RACEFLAG),TUNCTL_SEQUENCES=300 $(PLAINTEST) -run '$(SIMULATED)|^TestEveryChargedJobIsKnown$$' ./internal/agent ./tunnel/pace)
-	@$(if $(RACEFLAG),$(PLAINTEST) $(PLAIN))
+	@$(if $(RACEFLAG),CGO_ENABLED=0 $(TESTED) $(GOTEST) -trimpath -p 2 -count=1 -timeout 40m $(PLAIN))
+	@$(if $(RACEFLAG),CGO_ENABLED=0 TUNCTL_SEQUENCES=300 $(GOTEST) -trimpath -count=1 -run '$(SIMULATED)|^TestEveryChargedJobIsKnown$$' ./internal/agent ./tunnel/pace)
 
 # Compiled as the program is, it shares with it what both use.
 testreport:

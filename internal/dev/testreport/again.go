@@ -90,6 +90,8 @@ func runAlone(argv []string, failed failures, out io.Writer) (code int, err erro
 
 // alone is the command for some tests of one package.
 func alone(argv []string, pkg string, names []string) []string {
-	argv = slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return strings.HasPrefix(arg, "./") })
+	argv = slices.DeleteFunc(slices.Clone(argv), func(arg string) bool {
+		return strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "tunctl/")
+	})
 	return append(argv, "-parallel", "1", "-run", "^("+strings.Join(names, "|")+")$", pkg)
 }

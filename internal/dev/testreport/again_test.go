@@ -28,7 +28,7 @@ func TestATestRunsAgainAloneWithTheFlagsOfTheFirstRun(t *testing.T) {
 	for _, name := range []string{"TestA/part", "TestA", "TestB"} {
 		f.add(test{"tunctl/tray", name})
 	}
-	got := alone([]string{"go", "test", "-json", "-p", "3", "./internal/dev/e2e", "./..."}, "tunctl/tray", f["tunctl/tray"])
+	got := alone([]string{"go", "test", "-json", "-p", "3", "tunctl/internal/dev/e2e", "./..."}, "tunctl/tray", f["tunctl/tray"])
 	want := []string{"go", "test", "-json", "-p", "3", "-parallel", "1", "-run", "^(TestA|TestB)$", "tunctl/tray"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
