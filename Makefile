@@ -29,7 +29,7 @@ GOTEST      := GOGC=400 GORACE=atexit_sleep_ms=0 PATH="/usr/bin:/bin:$$PATH" $(R
 
 # The packages that take longest, so that they start first. Most of the time they wait,
 # so more packages run at once than there are processors.
-LONGEST     := $(addprefix tunctl/,internal/agent internal/dev/e2e cmd/tunctl tunnel internal/dev/realssh jobwatch tunnel/forward internal/dev/realjobs internal/transfer)
+LONGEST     := $(addprefix tunctl/,internal/agent internal/dev/e2e cmd/tunctl tunnel internal/dev/realssh jobwatch tunnel/forward internal/dev/realjobs tunnel/step internal/transfer tunnel/node configs)
 LONGEST_CHECK := ./cmd/tunctl ./internal/agent ./tunnel ./jobwatch ./internal/dev/release ./internal/transfer
 PACKAGES    := 3
 
@@ -104,14 +104,14 @@ check-tests: testreport
 # The programs that the tests run are built as they are shipped, and compiled for the
 # release test anyway.
 test: install-parts testreport ## run all tests; as root on Debian also those on real parts, whose packages it installs; RACE=all has the race detector in the program, too
-	GOGC=400 $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
+	GOGC=off $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
 	@$(MAKE) --no-print-directory -j2 test-packages test-plain
 
 TESTED       = TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) TUNCTL_ARTIFACTS=$(ARTIFACTS) $(if $(RACEFLAG),TUNCTL_SEQUENCES=30)
 
 test-packages:
-	@$(TESTED) $(GOTEST) $(if $(RACEFLAG),-race -skip '$(SIMULATED)' -p 2,-p $(PACKAGES)) -count=1 -timeout 40m \
+	@$(TESTED) $(GOTEST) $(if $(RACEFLAG),-race -skip '$(SIMULATED)' -p 4,-p $(PACKAGES)) -count=1 -timeout 40m \
 	  $(if $(RACEFLAG),$(filter-out $(PLAIN),$(LONGEST) $(shell $(GO) list ./...)),$(LONGEST) ./...)
 
 # Compiled as the program is, these tests share with it what both use.
