@@ -104,7 +104,7 @@ check-tests: testreport
 # The programs that the tests run are built as they are shipped, and compiled for the
 # release test anyway.
 test: install-parts testreport ## run all tests; as root on Debian also those on real parts, whose packages it installs; RACE=all has the race detector in the program, too
-	GOGC=off $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
+	GOGC=400 $(if $(filter all,$(RACE)),$(GO) build $(RACEFLAG),CGO_ENABLED=0 $(GO) build -trimpath) -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
 	@mkdir -p $(ARTIFACTS)
 	@$(MAKE) --no-print-directory -j2 test-packages test-plain
 
