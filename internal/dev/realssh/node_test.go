@@ -137,7 +137,7 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.lab.Exec("login1", append([]string{"kill"}, running...)...); err != nil {
+	if _, err := l.lab.Exec("login1", "pkill", "-x", "srun"); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(shell); len(text) > 0 {
