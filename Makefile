@@ -193,13 +193,14 @@ fuzz: ## run every fuzz target for FUZZTIME
 	  done || exit 1; \
 	done
 
-# The programs that the tests start add to it what of them ran, unless they are killed.
+# The programs that the tests start add to it what of them ran, unless they are killed. The
+# tests get their folder by -exec: go test names another one to those that it covers.
 # Without the main package Go writes nothing down.
 cover: install-parts ## measure how much of the main packages all tests together run; fails below 80 %
 	rm -rf cover && mkdir -p cover && mkdir -m 1777 cover/program
 	CGO_ENABLED=0 $(GO) build -trimpath -cover -coverpkg=tunctl/cmd/tunctl,$(COVERED) -o $(PROGRAM) ./cmd/tunctl
-	TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) GOCOVERDIR=$(CURDIR)/cover/program CGO_ENABLED=0 \
-	  $(GO) test -trimpath -vet=off -count=1 -p $(PACKAGES) -timeout 60m -coverpkg=$(COVERED) -coverprofile=cover/tests.out $(or $(TESTS),$(LONGEST) ./...)
+	TUNCTL_REAL=$(or $(REAL),some) TUNCTL_PROGRAM=$(PROGRAM) CGO_ENABLED=0 \
+	  $(GO) test -trimpath -vet=off -count=1 -p $(PACKAGES) -timeout 60m -exec 'env GOCOVERDIR=$(CURDIR)/cover/program' -coverpkg=$(COVERED) -coverprofile=cover/tests.out $(or $(TESTS),$(LONGEST) ./...)
 	$(GO) tool covdata textfmt -i=cover/program -o cover/program.out
 	@awk '/^(mode:|tunctl\/cmd)/ { next } { n[$$1] = $$2; if ($$3 > 0) hit[$$1] = 1 } \
 	  END { for (b in n) { p = b; sub(/\/[^\/]*$$/, "", p); all[p] += n[b]; if (b in hit) got[p] += n[b] } \

@@ -80,7 +80,7 @@ func TestAnotherUserIsRefusedEvenWithTheBearerValue(t *testing.T) {
 		cmd.Dir = dir
 		cmd.Env = []string{strangerURL + "=http://" + s.door + c.path, strangerHost + "=" + c.host, strangerBearer + "=" + bearer, "GORACE=atexit_sleep_ms=0"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.uid, Gid: c.uid}}
-		if out, err := cmd.CombinedOutput(); err != nil || string(out) != c.want {
+		if out, err := cmd.Output(); err != nil || string(out) != c.want {
 			t.Errorf("user %d got %q of %s%s, want %s: %v", c.uid, out, c.host, c.path, c.want, err)
 		}
 	}
