@@ -364,6 +364,7 @@ func TestADownEndsAConnectionThatIsSetAside(t *testing.T) {
 		awaitHost(t, h, 5*time.Second, func() bool { return h.Status().State != api.HostUp })
 		h.Down()
 		h.Up()
+		synctest.Wait() // the login before is given up
 		s.Pause(false)
 		ended(t, c, time.Second)
 		mustConnect(t, h)
