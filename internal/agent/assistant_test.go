@@ -187,6 +187,10 @@ func TestAssistantsStartNoMoreThanTheirNodeHoursADay(t *testing.T) {
 	if !strings.Contains(s.Cause, "asks for 4 node-hours, and of the 6 that assistants may start a day 2 are left") || len(w.cluster.Jobs()) != 1 {
 		t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
 	}
+	mustFailWith(t, w.assistantUp(), api.CodeSubmit, "2 are left") // the host is up, and tells the size
+	if len(p.asked) > 0 {
+		t.Errorf("the person was asked %q", <-p.asked)
+	}
 	w.up() // a person may
 }
 
