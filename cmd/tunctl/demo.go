@@ -208,16 +208,16 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	return nil
 }
 
-// cleanUp ends the job and the agent, whatever else happened. The person may have stopped
-// the agent; the job then ends with the cluster.
+// cleanUp ends the agent, whatever else happened, unless the person stopped it. The job ends
+// with the cluster.
 func (d *demo) cleanUp(u *up) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	_, err := u.client.Down(ctx, api.DownRequest{Session: u.name, Cancel: true})
+	err := u.client.Stop(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil
 	}
-	return errors.Join(err, u.client.Stop(ctx), u.client.AwaitGone(ctx))
+	return errors.Join(err, u.client.AwaitGone(ctx))
 }
 
 // practicePage is the hidden command that serves the page in the practice cluster's job.
