@@ -48,13 +48,15 @@ func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, err
 
 // dialHop is dial for another SSH connection inside this one, which is not paced: the
 // inner one paces its own channels.
-func (c *conn) dialHop(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *conn) dialHop(ctx context.Context, network, address string) (*channelConn, error) {
 	nc, err := c.dial(ctx, network, address)
-	if through, ok := nc.(*channelConn); ok {
-		share := through.share.Load()
-		share.in, share.out = pace.Stream{}, pace.Stream{}
+	if err != nil {
+		return nil, err
 	}
-	return nc, err
+	through := nc.(*channelConn)
+	share := through.share.Load()
+	share.in, share.out = pace.Stream{}, pace.Stream{}
+	return through, nil
 }
 
 // traffic is what passes through a client's channel.

@@ -31,9 +31,9 @@ type Hop struct {
 	host  *Host // represents the node; not in the pool, never published
 	conn  atomic.Pointer[conn]
 
-	lock  ctxtime.Mutex // held while conn changes, and for what follows
-	old   []*conn       // replaced, with open channels
-	final error         // why no more logins are tried
+	lock    ctxtime.Mutex // held while conn changes, and for what follows
+	old     []*conn       // replaced, with open channels
+	refused failure.Refusals
 
 	failed atomic.Bool // the last login did not work
 }
@@ -47,7 +47,7 @@ func newHop(login *Host, names []string) *Hop {
 var ErrTargetSilent = errors.New("the node was reached, but nothing responded there")
 
 // Dial connects to an address as the node sees it. Its errors are those of [Host.Dial], or a
-// *failure.RouteError; after one that the site may count, no more logins are tried.
+// *failure.RouteError; after one that the site may count, logins are rare ([failure.Refusals]).
 func (n *Hop) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for again := true; ; again = false {
 		c, err := n.connection(ctx)
@@ -114,15 +114,13 @@ func (n *Hop) connection(ctx context.Context) (*conn, error) {
 		}
 		n.conn.Store(nil)
 	}
-	if n.final != nil {
-		return nil, n.final
+	if err := n.refused.Err(); err != nil {
+		return nil, err
 	}
 	c, err := n.connect(ctx)
 	n.failed.Store(failure.IsRoute(err))
+	n.refused.Note(err)
 	if err != nil {
-		if failure.Of(err).IsFinal() {
-			n.final = err
-		}
 		return nil, err
 	}
 	n.conn.Store(c)
@@ -160,9 +158,9 @@ func (n *Hop) Close() {
 // connect logs in to the node with the person's keys. It asks nobody.
 func (n *Hop) connect(ctx context.Context) (*conn, error) {
 	t := newAttempt(n.host)
-	preparing, cancel := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
+	preparing, done := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
 	known, err := n.settings(preparing, &t.settings)
-	cancel()
+	done()
 	defer func() { _ = os.Remove(known) }()
 	switch {
 	case ctx.Err() != nil:
@@ -174,14 +172,17 @@ func (n *Hop) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := t.handshake(ctx, raw)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, n.Failure(t.classOf(err).Wrap(err))
+	through := raw.link
+	during, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := open(during, through, func() (*conn, error) { return t.handshake(during, raw) }, func(c *conn) { c.close(nil) })
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	if _, lost := open(ctx, through, through.roundTrip, func(time.Duration) {}); lost != nil {
+		return nil, lost // what the node would have said is not known
+	}
+	return nil, n.Failure(t.classOf(err).Wrap(err))
 }
 
 // settings are the person's for the node, with the user and the keys of the login to the
@@ -251,10 +252,10 @@ const nextNameAfter = 500 * time.Millisecond
 // dialFirst connects to the node's SSH port by the first of its names that works. The
 // dials overlap: a firewall that drops packets must not use up the time of the other
 // routes.
-func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, error) {
+func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (*channelConn, error) {
 	names := union([]string{s.Hostname}, n.names)
 	type answer struct {
-		raw net.Conn
+		raw *channelConn
 		err error
 	}
 	answers := make(chan answer, len(names))
@@ -305,7 +306,7 @@ func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (net.Conn, e
 }
 
 // dialName connects to one address.
-func (n *Hop) dialName(ctx context.Context, address string) (net.Conn, error) {
+func (n *Hop) dialName(ctx context.Context, address string) (*channelConn, error) {
 	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -38,7 +38,23 @@ func pbsPrograms() map[string]program {
 		"qselect": qselect,
 		"qdel":    qdel,
 		"qalter":  qalter,
+
+		"pbs_attach": pbsAttach,
 	}
+}
+
+// pbsAttach makes a session a part of a job that runs. Neither its environment nor its control group
+// changes by that.
+func pbsAttach(_ context.Context, c *call) int {
+	options, command, err := optionsOf("j=", "p=").parse(c.args, true)
+	if err != nil || len(options) != 2 || options[0].name != "j" || len(command) > 0 {
+		return c.failf(2, "usage: pbs_attach [-j jobid] [-m port] -p pid")
+	}
+	runs := func(v view) bool { return pbsID(v.ID) == options[0].value && v.State == "RUNNING" }
+	if !slices.ContainsFunc(c.c.batch.views(), runs) {
+		return c.failf(1, "pbs_attach: tm_attach: no matching job found (17006)")
+	}
+	return 0
 }
 
 var qsubOptions = optionsOf(

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io/fs"
 	"os/exec"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -69,6 +70,37 @@ func Of(err error) Class {
 // IsFinal reports whether what failed like this must not be tried again by itself: the site
 // counts refused logins.
 func (c Class) IsFinal() bool { return c == Refused || c == NeedsUser || c == Permanent }
+
+// Refusals space out the tries of what failed finally, since the site may count them: the second
+// follows a minute after the first, each later one an hour after the one before. None is the last:
+// the server may have refused because of an outage of its own.
+type Refusals struct {
+	count int
+	err   error
+	next  time.Time
+}
+
+// Note takes in how a try ended.
+func (r *Refusals) Note(err error) {
+	switch {
+	case err == nil:
+		*r = Refusals{}
+	case Of(err).IsFinal():
+		wait := time.Hour
+		if r.count++; r.count == 1 {
+			wait = time.Minute
+		}
+		r.err, r.next = err, time.Now().Add(wait)
+	}
+}
+
+// Err is why nothing is tried now; nil: it may be tried.
+func (r *Refusals) Err() error {
+	if time.Now().Before(r.next) {
+		return r.err
+	}
+	return nil
+}
 
 // OfStart is the class of a program that could not be started: a missing one stays
 // missing, while a system without free processes may have some later.

@@ -24,7 +24,7 @@ func (n *Node) DialInside(ctx context.Context, network, address string, first []
 		}
 		conn, err := j.relay(r).dialAndWrite(ctx, network, address, first)
 		if err == nil || !again || !failure.IsRoute(err) {
-			return conn, j.noteEnd(err)
+			return conn, err
 		}
 		j.settle(nil, time.Time{})
 	}
@@ -42,18 +42,22 @@ func (n *Node) Ends() error {
 	j.mu.Lock()
 	chosen, failed := j.chosen, j.pause.err
 	j.mu.Unlock()
-	switch {
-	case j.o.NoResume:
+	if j.o.NoResume {
 		return errNoResume
-	case chosen == nil:
+	}
+	if chosen == nil {
 		return failed
-	case chosen.name == outsideRoute:
-		return errOutside
 	}
 	relay := j.relay(chosen)
 	relay.mu.Lock()
 	defer relay.mu.Unlock()
-	return relay.final
+	if run := relay.running; chosen.name == outsideRoute || run != nil && !run.Info().Inside {
+		return errOutside
+	}
+	if relay.running == nil && errors.Is(relay.pause.err, errNoPython) {
+		return relay.pause.err
+	}
+	return nil
 }
 
 // relay is that of a route.

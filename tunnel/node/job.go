@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
@@ -71,12 +72,16 @@ func newJobAccess(n *Node, o Options) *jobAccess {
 	if relay.told == nil {
 		relay.told = func() {}
 	}
-	j.onHop = newSharedRelay(relay)
 	if o.Job == "" {
+		j.onHop = newSharedRelay(relay)
 		return j
 	}
-	j.steps = &jobSteps{link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork}
-	relay.start, relay.record, relay.replaced = j.steps.start, o.record(false), j.tellEnded
+	j.steps = &jobSteps{
+		link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork, starting: ctxtime.NewMutex(),
+	}
+	relay.otherWay = j.steps.start
+	j.onHop = newSharedRelay(relay)
+	relay.start, relay.otherWay, relay.record, relay.replaced = j.steps.start, j.startOnHop, o.record(false), j.tellEnded
 	j.steps.relay = newSharedRelay(relay)
 	j.routes = append(j.routes,
 		&route{name: stepRoute, ready: j.stepReady, open: j.steps.relay.openChannel},
@@ -105,7 +110,7 @@ func (n *Node) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 			ch, requests = newJobSession(ch, requests, j.openSFTP)
 		}
 		if err == nil || !again || !failure.IsRoute(err) {
-			return ch, requests, j.noteEnd(err)
+			return ch, requests, err
 		}
 		j.settle(nil, time.Time{})
 	}
@@ -126,7 +131,7 @@ func (j *jobAccess) route(ctx context.Context) (*route, error) {
 		case r.name == stepRoute:
 			noStep = err
 		}
-		return j.noteEnd(err)
+		return err
 	})
 }
 
@@ -140,7 +145,7 @@ func (j *jobAccess) found(r *route, noStep error) {
 		if e, ok := errors.AsType[*failure.RouteError](noStep); ok {
 			noStep = e.Err
 		}
-		j.tell(noticeOutside, fmt.Sprintf("shells run on %s outside job %s: no job step could be started (%v)", j.node.names[0], j.o.Job, noStep))
+		j.tellOutside(fmt.Sprintf("no job step could be started (%v)", noStep))
 		return
 	case stepRoute:
 		j.onHop.end() // it only showed that it is not part of the job
@@ -149,22 +154,12 @@ func (j *jobAccess) found(r *route, noStep error) {
 	j.node.learned.into.set(r.name)
 }
 
-// noteEnd remembers that the job has ended: srun is not asked again.
-func (j *jobAccess) noteEnd(err error) error {
-	if jobEnded(err) {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.ended = err
-	}
-	return err
-}
-
 func (j *jobAccess) options() step.Options {
 	return step.Options{Job: cmp.Or(j.o.Job, j.o.PBSJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume}
 }
 
 // startOnHop starts a relay in a login on the node, or the way to one.
-func (j *jobAccess) startOnHop(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
+func (j *jobAccess) startOnHop(ctx context.Context, _ bool, join joinFunc) (*tunnel.Stream, error) {
 	s, err := j.node.hop.Start(ctx, posixsh.LoginLine, j.hopCommand())
 	if err != nil {
 		return nil, err
@@ -172,27 +167,36 @@ func (j *jobAccess) startOnHop(ctx context.Context, join joinFunc) (*tunnel.Stre
 	return s, joinRelay(ctx, s, join, stepTimeout, "a login on the node", j.o.Job)
 }
 
-// hopCommand starts the relay in a login. On PBS, pbs_attach makes it a part of the job
-// where that program exists and works. It was tried on a live OpenPBS only.
+// hopCommand starts the relay in a login. On PBS, pbs_attach makes the login's session a part of the
+// job where that program exists and works, which only that program knows.
 func (j *jobAccess) hopCommand() string {
 	if j.o.PBSJob == "" || !posixsh.IsWord(j.o.PBSJob) {
 		return step.Command()
 	}
-	attach := "pbs_attach -j " + j.o.PBSJob + " "
-	return attach + "true >/dev/null 2>&1 </dev/null && exec " + attach + "sh -c " + posixsh.Quote(step.Command()) + "; " + step.Command()
+	return "pbs_attach -j " + j.o.PBSJob + " -p $$ >/dev/null 2>&1 </dev/null && export TUNCTL_INSIDE=1; " + step.Command()
 }
 
 // hopReady reports whether a login on the node is part of the job. Only Slurm has another
 // route if it is not.
 func (j *jobAccess) hopReady(ctx context.Context) error {
 	info, err := j.onHop.ready(ctx)
-	switch {
-	case j.o.Job == "":
+	outside := err == nil && !info.Inside
+	if outside && j.o.PBSJob != "" {
+		j.tellOutside(errNotAdopted.Error())
+	}
+	if j.o.Job == "" {
 		return noPythonIsFine(err)
-	case err == nil && !info.Inside:
+	}
+	if outside {
 		return j.node.hop.Failure(errNotAdopted)
 	}
 	return err
+}
+
+// tellOutside tells that shells are not part of the job, and what that means for them.
+func (j *jobAccess) tellOutside(why string) {
+	j.tell(noticeOutside, fmt.Sprintf("shells run on %s outside job %s: %s. After a lost connection they are kept for ten minutes only",
+		j.node.names[0], cmp.Or(j.o.Job, j.o.PBSJob), why))
 }
 
 // stepReady reports whether a job step starts.

@@ -271,7 +271,7 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 		onHost(servers["outer"], nil, relayEcho)
 		r := newSharedRelay(relayOptions{
 			options: func() step.Options { return step.Options{} }, changed: outer.Changed, told: func() {}, limits: &limits, log: slog.New(slog.DiscardHandler),
-			start: func(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
+			start: func(ctx context.Context, _ bool, join joinFunc) (*tunnel.Stream, error) {
 				s, err := outer.Link().Start(ctx, posixsh.LoginLine, "")
 				if err != nil {
 					return nil, err
@@ -358,7 +358,7 @@ func TestAStepThatFailsIsNotStartedInALoop(t *testing.T) {
 	})
 }
 
-func TestAJobThatHasEndedIsNotAskedForAgain(t *testing.T) {
+func TestAJobThatHasEndedIsNotAskedForInALoop(t *testing.T) {
 	for _, words := range []string{
 		"srun: error: Slurm job 7 has expired\nsrun: Check SLURM_JOB_ID environment variable. Expired or invalid job 7\n",
 		"srun: error: Unable to confirm allocation for job 7: Invalid job id specified\n",
@@ -369,7 +369,7 @@ func TestAJobThatHasEndedIsNotAskedForAgain(t *testing.T) {
 			ran := onHost(servers["outer"], says("ssh: not found"), says(words))
 			node := outer.node(Options{Names: []string{"refused"}, Job: "7"})
 			defer node.Close()
-			for n := range 10 {
+			for n := range 600 { // an editor tries once a second
 				_, err := node.Dial(t.Context(), "tcp", "127.0.0.1:8888") // a page's
 				if n > 0 {
 					_, _, err = node.OpenChannel(t.Context(), "session", nil)
@@ -377,10 +377,10 @@ func TestAJobThatHasEndedIsNotAskedForAgain(t *testing.T) {
 				if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeJobEnded || e.Message != "job 7 has ended" {
 					t.Fatalf("err = %v", err)
 				}
-				time.Sleep(time.Hour)
+				time.Sleep(time.Second)
 			}
-			if _, srun := ran(); srun != 1 {
-				t.Errorf("srun was run %d times", srun)
+			if _, srun := ran(); srun < 3 || srun > 10 {
+				t.Errorf("srun was run %d times in ten minutes", srun)
 			}
 		})
 	}
@@ -487,10 +487,14 @@ func TestWhatASitesWrapperPrintsIsNoPartOfTheStep(t *testing.T) {
 }
 
 func TestAPBSJobIsAttachedToWhereTheNodeCan(t *testing.T) {
-	for _, tt := range []struct{ attach, want string }{
-		{`test "$1 $2" = "-j 7.server" && shift 2; ATTACHED=yes exec "$@"`, "yes"},
-		{`exit 1`, ""},
-		{"", ""},
+	const attach = `echo "$*" >> $FAKE/attached; test "$1 $2 $3" = "-j 7[1].server -p" && kill -0 $4`
+	for _, tt := range []struct {
+		attach, job string
+		inside      bool
+	}{
+		{attach, "7[1].server", true},
+		{attach, "7[].server", false},
+		{"", "7[1].server", false},
 	} {
 		f := newFakeSlurm(t, "")
 		if tt.attach != "" {
@@ -498,8 +502,12 @@ func TestAPBSJobIsAttachedToWhereTheNodeCan(t *testing.T) {
 		}
 		outer, servers := behind(t, tunnel.DefaultLimits())
 		withNodeLogin(f)(servers)
-		node := outer.node(Options{Names: []string{"inner"}, PBSJob: "7.server"})
-		mustPrint(t, node, "echo $ATTACHED", tt.want)
+		told := &notices{}
+		node := outer.node(Options{Names: []string{"inner"}, PBSJob: tt.job, Notice: told.add})
+		mustPrint(t, node, "echo ${TUNCTL_INSIDE-none}", "none")
+		if ends := node.Ends(); (ends == nil) != tt.inside || (told.String() == "") != tt.inside || len(f.lines("attached")) > 1 {
+			t.Errorf("%+v: %v; told %q; attached %q", tt, ends, told, f.lines("attached"))
+		}
 		node.Close()
 	}
 }

@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"io"
 
-	"tunctl/tunnel/failure"
 	"tunctl/tunnel/step"
 )
 
@@ -46,19 +44,12 @@ func (o *Options) record(onHop bool) func(step.Ticket) Record {
 }
 
 // EndRelay ends a relay of the node that was left, with what it runs. It returns nil also if
-// the relay or its job has ended.
+// the relay has ended.
 func (n *Node) EndRelay(ctx context.Context, r Record) error {
-	start := n.job.startOnHop
+	relay := n.job.onHop
 	if !r.OnHop {
-		start = n.job.steps.start
+		relay = n.job.steps.relay
 	}
-	_, err := start(ctx, func(ctx context.Context, process io.ReadWriteCloser) error { return step.End(ctx, process, r.Ticket) })
-	if isOver(err) || errors.Is(err, errNoPython) {
-		return nil
-	}
+	_, err := relay.byAnyWay(ctx, func(ctx context.Context, process io.ReadWriteCloser) error { return step.End(ctx, process, r.Ticket) })
 	return err
 }
-
-// isOver reports whether an error says that there is no way to a relay any more: its job has
-// ended, or the node lets nobody in.
-func isOver(err error) bool { return jobEnded(err) || failure.Of(err).IsFinal() }

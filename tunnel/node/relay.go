@@ -32,15 +32,15 @@ type sharedRelay struct {
 	starting *relayStart
 	lived    time.Duration // of one that ended by itself and was not replaced yet
 	pause    pause
-	final    error // the job has ended, or the node has no Python: no more are started
 	held     held
 }
 
 // relayOptions are what a sharedRelay needs.
 type relayOptions struct {
-	// start starts a process on the node that runs [step.Command], and has join make a relay
-	// of it, or the way to one.
-	start    func(ctx context.Context, join joinFunc) (*tunnel.Stream, error)
+	start startFunc
+	// otherWay starts a process on the same node over another route, to resume a relay; nil:
+	// there is none.
+	otherWay startFunc
 	options  func() step.Options
 	changed  func() <-chan struct{}    // closed at the next change of the link
 	replaced func(lived time.Duration) // one that ended by itself was replaced; nil: nobody is told
@@ -50,6 +50,10 @@ type relayOptions struct {
 	limits   *tunnel.Limits
 	log      *slog.Logger
 }
+
+// startFunc starts a process on the node that runs [step.Command], and has join make a relay
+// of it, or the way to one. Resumed says that no other relay can take the place of the one there.
+type startFunc func(ctx context.Context, resumed bool, join joinFunc) (*tunnel.Stream, error)
 
 // joinFunc closes the process if it fails.
 type joinFunc func(ctx context.Context, process io.ReadWriteCloser) error
@@ -136,7 +140,7 @@ func (r *sharedRelay) acquire(ctx context.Context) (*runningRelay, error) {
 func (r *sharedRelay) holds() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.running != nil && r.running.resumes && r.running.refCount > 0 && r.final == nil && !r.closed
+	return r.running != nil && r.running.resumes && r.running.refCount > 0 && !r.closed
 }
 
 // current is the running relay, with the caller as a user, or the start to wait for.
@@ -177,8 +181,6 @@ func (r *sharedRelay) startLocked() (*relayStart, error) {
 	switch {
 	case r.closed:
 		return nil, errNodeClosed
-	case r.final != nil:
-		return nil, r.final
 	case r.starting != nil:
 	case time.Now().Before(r.pause.until):
 		return nil, r.pause.err
@@ -219,7 +221,7 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 	}
 	r.mu.Unlock()
 	if err == nil && s.err != nil {
-		r.forget(run, false)
+		r.forget(run)
 	}
 	if lived > 0 && r.replaced != nil {
 		r.replaced(lived)
@@ -230,7 +232,7 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 func (r *sharedRelay) startNew() (*runningRelay, error) {
 	var c *step.Conn
 	o := r.options()
-	stream, err := r.start(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
+	stream, err := r.start(r.ctx, false, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
 		c, err = step.Start(ctx, process, o)
 		return err
 	})
@@ -242,22 +244,24 @@ func (r *sharedRelay) startNew() (*runningRelay, error) {
 
 // failedLocked takes in why no relay was started or resumed.
 func (r *sharedRelay) failedLocked(err error) {
-	switch {
-	case jobEnded(err) || errors.Is(err, errNoPython):
-		r.final = err
-	case !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil:
+	if !errors.Is(err, api.ErrDown) && r.ctx.Err() == nil {
 		r.pause.failed(err, r.limits)
 	}
 }
 
-// endedLocked takes in that a relay has ended. After the first that ended early, the next
-// one is started at once; after more, with pauses.
-func (r *sharedRelay) endedLocked(run *runningRelay) {
+// endedLocked takes in that a relay has ended, and reports whether somebody was held there. After
+// the first that ended early, the next one is started at once; after more, with pauses.
+func (r *sharedRelay) endedLocked(run *runningRelay) (news bool) {
 	if r.running != run {
-		return
+		return false
 	}
 	r.running = nil
 	lived, err := time.Since(run.began), run.Err()
+	if run.refCount == 0 {
+		news = r.held.end(0, nil)
+	} else {
+		news = r.held.end(0, err)
+	}
 	switch {
 	case !run.resumes && run.traffic.Stream().Lost() != nil:
 	case err == nil:
@@ -269,6 +273,7 @@ func (r *sharedRelay) endedLocked(run *runningRelay) {
 		r.pause.endedEarly(err, r.limits)
 	}
 	r.log.Info("the relay on the node ended", "after", lived.Round(time.Second), "err", err)
+	return news
 }
 
 // remove removes a user.
@@ -294,21 +299,28 @@ func (r *sharedRelay) endUnused(run *runningRelay) {
 	}
 }
 
-// end ends the relay, which is started again if it is needed.
+// end ends the relay if nobody uses it. It is started again if it is needed.
 func (r *sharedRelay) end() {
 	r.mu.Lock()
 	run := r.running
-	r.running = nil
+	unused := run != nil && run.refCount == 0
+	if unused {
+		r.running = nil
+	}
 	r.mu.Unlock()
-	if run != nil {
+	if unused {
 		_ = run.Close()
 	}
 }
 
-// close ends the relay for good.
+// close ends the relay for good: its owner knows that the job has ended, or that nobody wants
+// what runs there. Whoever was held gets to know if the job had ended before.
 func (r *sharedRelay) close() {
 	r.mu.Lock()
 	r.closed = true
+	if r.running != nil && !r.held.IsOver() && jobEnded(r.pause.err) {
+		r.running.Fail(r.pause.err)
+	}
 	r.mu.Unlock()
 	r.cancel()
 	r.wg.Wait()

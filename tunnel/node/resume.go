@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/step"
 )
 
@@ -33,11 +34,13 @@ func (r *sharedRelay) keep(run *runningRelay) {
 		}
 	}
 	r.mu.Lock()
-	used := run.refCount > 0
-	r.endedLocked(run)
+	news := r.endedLocked(run)
 	run.idle.Stop()
 	r.mu.Unlock()
-	r.forget(run, used)
+	if news {
+		r.told()
+	}
+	r.forget(run)
 }
 
 // noteSilence takes in whether the connection that the relay's stream is on responds. What was held meanwhile
@@ -56,12 +59,11 @@ func (r *sharedRelay) noteSilence(run *runningRelay, silent bool) {
 	}
 }
 
-// forget ends a relay, and removes its record. One that nobody used ends by itself if it cannot
-// be told.
-func (r *sharedRelay) forget(run *runningRelay, used bool) {
+// forget ends a relay, and removes its record, unless the relay could not be told.
+func (r *sharedRelay) forget(run *runningRelay) {
 	err := run.Close()
 	if run.resumes {
-		r.records.Remove(r.record(run.Ticket()), used && errors.Is(err, step.ErrNotTold) && !isOver(run.Err()))
+		r.records.Remove(r.record(run.Ticket()), errors.Is(err, step.ErrNotTold))
 	}
 }
 
@@ -116,10 +118,11 @@ func (r *sharedRelay) lostLocked(run *runningRelay) {
 
 var errStreamEnded = errors.New("the way to the relay inside the job ended soon after its start")
 
-// resume has a relay continue over another stream. The error says why it does not yet; a relay
-// to which there is no way any more has ended.
+// resume has a relay continue over another stream, by whichever way leads onto its node. The error
+// says why it does not yet. That no way does is never final: only the relay itself says that it has
+// ended, or the owner of the node, who asks the scheduler.
 func (r *sharedRelay) resume(run *runningRelay) error {
-	stream, err := r.start(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) error {
+	stream, err := r.byAnyWay(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) error {
 		return run.Resume(ctx, process)
 	})
 	r.mu.Lock()
@@ -136,14 +139,23 @@ func (r *sharedRelay) resume(run *runningRelay) error {
 		err = nil
 	default:
 		r.failedLocked(err)
-		if r.final != nil || isOver(err) {
-			news = r.held.end(0, err)
-			run.Fail(err)
-		}
 	}
 	r.mu.Unlock()
 	if news {
 		r.told()
 	}
 	return err
+}
+
+// byAnyWay has join reach a relay that runs, by the route over which it was started or by another.
+func (r *sharedRelay) byAnyWay(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
+	stream, err := r.start(ctx, true, join)
+	if r.otherWay == nil || !failure.IsRoute(err) && !jobEnded(err) {
+		return stream, err
+	}
+	stream, other := r.otherWay(ctx, true, join)
+	if failure.IsRoute(other) || jobEnded(other) {
+		return nil, err
+	}
+	return stream, other
 }

@@ -4,6 +4,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -59,6 +62,7 @@ type cutJob struct {
 	told  *notices
 	login *login
 	host  *sshtest.Server
+	inner *sshtest.Server // the node's sshd
 	shell *opened
 }
 
@@ -72,7 +76,7 @@ func newCutJob(t *testing.T, hook string, change func(*Options)) *cutJob {
 	_, _, c.login = insideJob(t, c.fakeSlurm, o.Names[0], func(l *tunnel.Limits) {
 		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
 	}, func(servers map[string]*sshtest.Server) {
-		c.host = servers["outer"]
+		c.host, c.inner = servers["outer"], servers["inner"]
 		withNodeLogin(c.fakeSlurm, "SLURM_JOB_ID=7", "PBS_JOBID=7.server")(servers)
 	})
 	c.Node = c.login.node(o)
@@ -200,15 +204,82 @@ func TestAJobThatEndedDuringTheCutIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.host.Drop()
+	eventually(t, func() bool { return len(c.lines("runs")) >= 3 })
+	if h := c.Held(); h.IsOver() {
+		t.Errorf("srun's word was believed: %+v", h)
+	}
+	c.Close() // the scheduler has said so, too
 	_, err := io.ReadAll(c.shell)
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeJobEnded {
 		t.Error(err)
 	}
-	if _, err := output(t, c.Node, "true"); !jobEnded(err) {
-		t.Error(err)
-	}
 	if h := c.Held(); h.Lost != 1 || h.Cause != "job 7 has ended" {
 		t.Errorf("held: %+v", h)
+	}
+}
+
+// TestHeld has what is held outlive whatever one attempt to come back meets.
+func TestHeld(t *testing.T) {
+	const once = `if [ -e $FAKE/bad ]; then rm $FAKE/bad; echo "%s" >&2; exit 1; fi`
+	for _, tt := range []struct {
+		name, says string
+		options    Options
+		meet       func(t *testing.T, c *cutJob) // causes the cut
+	}{
+		{name: "srun finds no Python", says: "python3 is not installed on this node", options: Options{Names: []string{"refused"}, Job: "7"}, meet: drop},
+		{name: "srun knows no such job", says: "srun: error: Invalid job id specified", options: Options{Names: []string{"refused"}, Job: "7"}, meet: drop},
+		{name: "the node refuses the login", options: Options{Names: []string{"inner"}, Job: "7"}, meet: func(t *testing.T, c *cutJob) {
+			c.inner.LetNobodyIn()
+			drop(t, c)
+		}},
+		{name: "another shell is opened by another way", options: Options{Names: []string{"inner"}, Job: "7"}, meet: func(t *testing.T, c *cutJob) {
+			c.inner.Set(func(s *sshtest.Server) { s.Silent = true })
+			drop(t, c)
+			mustPrint(t, c.Node, "echo $SLURM_JOB_ID", "7")
+		}},
+		{name: "a cut during the login on a node of Slurm", options: Options{Names: []string{"inner"}, Job: "7"}, meet: secondCut((*sshtest.Server).Drop)},
+		{name: "a cut during the login on a node of PBS", options: Options{Names: []string{"inner"}, PBSJob: "7.server"}, meet: secondCut((*sshtest.Server).Drop)},
+		{name: "silence during the login on a node", options: Options{Names: []string{"inner"}, PBSJob: "7.server"}, meet: secondCut(func(s *sshtest.Server) { s.Stall() })},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCutJob(t, fmt.Sprintf(once, tt.says), func(o *Options) { o.Names, o.Job, o.PBSJob = tt.options.Names, tt.options.Job, tt.options.PBSJob })
+			if tt.says != "" {
+				if err := os.WriteFile(filepath.Join(c.dir, "bad"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tt.meet(t, c)
+			sshtest.StillEchoes(t, c.shell)
+			mustPrint(t, c.Node, "echo new", "new")
+			if h := c.Held(); h.Lost != 0 || !h.IsOver() {
+				t.Errorf("held: %+v", h)
+			}
+		})
+	}
+}
+
+func drop(_ *testing.T, c *cutJob) { c.host.Drop() }
+
+// secondCut cuts the connection, and cuts the next one while the login on the node is under way.
+func secondCut(cut func(*sshtest.Server)) func(*testing.T, *cutJob) {
+	return func(t *testing.T, c *cutJob) {
+		began, release := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		c.inner.Set(func(s *sshtest.Server) {
+			accept := s.Config.PublicKeyCallback
+			s.Config.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+				once.Do(func() {
+					close(began)
+					<-release
+				})
+				return accept(m, k)
+			}
+		})
+		c.host.Drop()
+		<-began
+		cut(c.host)
+		close(release)
+		c.login.pool.NetworkChanged()
 	}
 }
 

@@ -49,7 +49,6 @@ type routeFinder struct {
 	chosen *route
 	until  time.Time // when another is looked for; zero: once it does not work
 	pause  pause     // after searches that found no route
-	ended  error     // the job has ended
 }
 
 func newRouteFinder(what string, limits *tunnel.Limits, log *slog.Logger, routes ...*route) routeFinder {
@@ -121,8 +120,6 @@ func (f *routeFinder) known() (*route, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch now := time.Now(); {
-	case f.ended != nil:
-		return nil, f.ended
 	case f.chosen != nil && (f.until.IsZero() || now.Before(f.until)):
 		return f.chosen, nil
 	case now.Before(f.pause.until):

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
@@ -28,8 +29,10 @@ type jobSteps struct {
 	node    string // its name in Slurm
 	relay   *sharedRelay
 
-	options    srunOptions // used by the relay's one start at a time
 	otherRoute func() bool // there may be one, if the step does not start soon
+
+	starting ctxtime.Mutex // held while a step starts
+	options  srunOptions
 }
 
 // srunOptions are what a version of srun needs.
@@ -110,16 +113,20 @@ func (j *jobSteps) clusters() []string {
 
 // start starts the step that all channels share. srun 20.11 to 21.08 shares only CPUs
 // under --overlap, so that a step waits for memory that the job's server has.
-func (j *jobSteps) start(ctx context.Context, join joinFunc) (*tunnel.Stream, error) {
+func (j *jobSteps) start(ctx context.Context, resumed bool, join joinFunc) (*tunnel.Stream, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
+	if err := j.starting.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer j.starting.Unlock()
 	known := j.learned.srun.get()
 	j.options.noOverlap = j.options.noOverlap || known.noOverlap
 	j.options.allMemory = j.options.allMemory || known.allMemory
 	for {
 		limit := j.link.Limits().StepStart
-		if j.options.allMemory && !j.otherRoute() {
+		if resumed || j.options.allMemory && !j.otherRoute() {
 			limit = stepTimeout
 		}
 		s, err := j.startOnce(ctx, join, limit)
@@ -193,7 +200,7 @@ func relayFailure(s *tunnel.Stream, err error, slow bool, route, job string) err
 	case noPython.MatchString(said):
 		return &failure.RouteError{Route: route, Err: errNoPython}
 	case jobIsOver.MatchString(said):
-		return api.Errorf(api.CodeJobEnded, "job %s has ended", job).Because(err)
+		return failure.Permanent.Errorf(api.CodeJobEnded, err, "job %s has ended", job)
 	case strings.Contains(said, "option") && strings.Contains(said, "--overlap'"):
 		return &failure.RouteError{Route: route, Err: errNoOverlap}
 	case slow:

@@ -23,8 +23,8 @@ type sshOnHost struct {
 	names   []string
 	timeout time.Duration // for each name
 
-	mu    sync.Mutex
-	final error // why no more logins on the node are tried
+	mu      sync.Mutex
+	refused failure.Refusals
 }
 
 // maxUnanswered is how many names of a node may time out before the next route is tried.
@@ -38,7 +38,7 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 		return nil, r.failure(errors.New("unix sockets cannot be reached this way"))
 	}
 	r.mu.Lock()
-	err := r.final
+	err := r.refused.Err()
 	r.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -56,11 +56,9 @@ func (r *sshOnHost) dial(ctx context.Context, network, address string) (net.Conn
 			break
 		}
 	}
-	if failure.Of(err).IsFinal() {
-		r.mu.Lock()
-		r.final = err
-		r.mu.Unlock()
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused.Note(err)
 	return nil, err
 }
 

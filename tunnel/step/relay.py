@@ -272,7 +272,8 @@ class Relay:
 
     def __init__(self, options):
         self.environment = Environment(options["job"], options["port"])
-        self.inside = inside(options["job"])
+        # A program under pbs_attach has neither the job's environment nor its control group.
+        self.inside = bool(os.environ.pop("TUNCTL_INSIDE", "")) or inside(options["job"])
         # Whatever a program leaves running ends with the step or the job, or is meant to
         # stay, as with sshd. Outside of the job nothing else would end it.
         self.chase = bool(options["job"]) and not self.inside
@@ -342,7 +343,7 @@ class Relay:
 
     def gone_at(self):
         """When a client that sends nothing more counts as gone."""
-        return self.heard + (self.hold if self.channels else self.silence)
+        return self.heard + (self.hold if self.needed() else self.silence)
 
     def away(self):
         """Whether nobody answers at the moment."""

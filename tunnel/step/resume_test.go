@@ -87,6 +87,41 @@ func TestAShellContinuesAfterTheWayWasLost(t *testing.T) {
 	awaitEnd(t, pid)
 }
 
+// TestHold has a client that is away for longer than the relay would live without it.
+func TestHold(t *testing.T) {
+	for name, env := range map[string]string{"environment": "SLURM_JOB_ID=7", "command": "TUNCTL_INSIDE=1"} {
+		t.Run("the output of a command that ended, inside by its "+name, func(t *testing.T) {
+			t.Parallel()
+			const silence = 20 * time.Second // the first channel is opened before that on any machine
+			p := newProcess(t, env)
+			c, err := start(t.Context(), p, Options{Resumable: true, Job: "7"}, silence, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			signal := filepath.Join(t.TempDir(), "go")
+			program := run(t, c, "echo $$; until [ -e "+signal+" ]; do sleep 0.02; done; echo result; exit 7")
+			pid := started(t, program)
+			_ = p.Close()
+			<-c.Lost()
+			if err := os.WriteFile(signal, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			awaitEnd(t, pid)
+			time.Sleep(silence + time.Second) // the relay's clock is real
+			if err := c.Resume(context.WithoutCancel(t.Context()), newProcess(t)); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := io.ReadAll(program); string(out) != "result\n" || err != nil {
+				t.Errorf("output %q, %v", out, err)
+			}
+			if exit := program.exit(t); exit != "status 7" {
+				t.Errorf("exit %q", exit)
+			}
+		})
+	}
+}
+
 // TestNothingIsLostOrComesTwice cuts the way in the middle of whatever passes.
 func TestNothingIsLostOrComesTwice(t *testing.T) {
 	c := newResumable(t)

@@ -59,8 +59,9 @@ const (
 	// that its srun was killed. A laptop may sleep for some minutes and keep its connection,
 	// and then its shells stay, too.
 	silence = 10 * time.Minute
-	// hold is the same inside the job while something waits for a client that can come back.
-	hold = 12 * time.Hour
+	// Hold is the same inside the job while something waits for a client that can come back: a
+	// channel, or what was printed on one and not acknowledged.
+	Hold = 12 * time.Hour
 	// maxUnanswered is how many pings in a row may have no answer. That is two minutes, as
 	// long as the keepalive of an SSH connection waits: a stall that the connection survives
 	// must not end the shells.
@@ -103,7 +104,7 @@ type Conn struct {
 // Start sends the relay to a process that runs [Command], and waits until it responds. It
 // closes rw if that fails; else Close does.
 func Start(ctx context.Context, rw io.ReadWriteCloser, o Options) (*Conn, error) {
-	return start(ctx, rw, o, silence, hold)
+	return start(ctx, rw, o, silence, Hold)
 }
 
 func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold time.Duration) (*Conn, error) {

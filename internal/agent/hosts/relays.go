@@ -14,7 +14,9 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/node"
+	"tunctl/tunnel/step"
 )
 
 // relays are those inside jobs that may outlive this agent. They are in a file of their own,
@@ -33,9 +35,14 @@ type relay struct {
 	Host   string      `json:"host"`
 	Record node.Record `json:"relay"`
 
-	left  bool      // nobody here uses it
-	tried time.Time // the connection over which it could not be ended
+	Left   time.Time   `json:"left,omitzero"` // since when nobody uses it
+
+	tried   time.Time // the connection over which it could not be ended
+	refused failure.Refusals
 }
+
+// isOver reports whether a relay must have ended by itself.
+func (r relay) isOver() bool { return !r.Left.IsZero() && time.Since(r.Left) > step.Hold }
 
 // open reads the file. Everything in it was left.
 func (r *relays) open() {
@@ -47,7 +54,9 @@ func (r *relays) open() {
 		r.log.Warn("cannot read which relays were left", "err", err)
 	}
 	for i := range r.list {
-		r.list[i].left = true
+		if r.list[i].Left.IsZero() {
+			r.list[i].Left = time.Now()
+		}
 	}
 }
 
@@ -55,7 +64,7 @@ func (r *relays) open() {
 func (r *relays) change(apply func([]relay) []relay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.list = apply(r.list)
+	r.list = slices.DeleteFunc(apply(r.list), relay.isOver)
 	if r.file == "" {
 		return
 	}
@@ -74,7 +83,7 @@ func (r *relays) left(host string, since time.Time) (list []node.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
-		if x := &r.list[i]; x.left && x.Host == host && !x.tried.Equal(since) {
+		if x := &r.list[i]; !x.Left.IsZero() && x.Host == host && !x.tried.Equal(since) && x.refused.Err() == nil && !x.isOver() {
 			x.tried = since
 			list = append(list, x.Record)
 		}
@@ -95,14 +104,28 @@ func (r relaysOf) Add(record node.Record) {
 
 // Remove implements node.Records.
 func (r relaysOf) Remove(record node.Record, left bool) {
-	same := func(x relay) bool { return x.Host == r.host && reflect.DeepEqual(x.Record, record) }
 	r.all.change(func(list []relay) []relay {
-		if i := slices.IndexFunc(list, same); left && i >= 0 {
-			list[i].left = true
+		if i := r.index(list, record); left && i >= 0 {
+			list[i].Left = time.Now().Round(0)
 			return list
 		}
-		return slices.DeleteFunc(list, same)
+		return slices.DeleteFunc(list, r.is(record))
 	})
+}
+
+// refused notes why a relay could not be ended.
+func (r relaysOf) refused(record node.Record, err error) {
+	r.all.mu.Lock()
+	defer r.all.mu.Unlock()
+	if i := r.index(r.all.list, record); i >= 0 {
+		r.all.list[i].refused.Note(err)
+	}
+}
+
+func (r relaysOf) index(list []relay, record node.Record) int { return slices.IndexFunc(list, r.is(record)) }
+
+func (r relaysOf) is(record node.Record) func(relay) bool {
+	return func(x relay) bool { return x.Host == r.host && reflect.DeepEqual(x.Record, record) }
 }
 
 // endRelayTimeout bounds the end of one relay: a job step starts for it.
@@ -131,6 +154,7 @@ func (h *Hosts) endRelay(ctx context.Context, host string, record node.Record) {
 	defer n.Close()
 	if err := n.EndRelay(ctx, record); err != nil {
 		h.log.Info("a relay that was left could not be ended", "host", host, "job", record.Job, "err", err)
+		relaysOf{host, h.relays}.refused(record, err)
 		return
 	}
 	h.log.Info("ended a relay that was left", "host", host, "job", record.Job)
