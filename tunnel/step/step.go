@@ -80,12 +80,14 @@ const (
 // Conn is a running relay. Its channels are independent: a slow one does not hold up the
 // others.
 type Conn struct {
-	in       *frameReader
-	info     Info
-	ticket   Ticket
+	in     *frameReader
+	info   Info
+	ticket Ticket
+	done   chan struct{}
+	wg     sync.WaitGroup
+
 	resuming sync.Mutex // held by Resume
-	done     chan struct{}
-	wg       sync.WaitGroup
+	attempts uint64     // of Resume
 
 	mu         sync.Mutex
 	stream     *stream
