@@ -33,7 +33,7 @@ func (r *sharedRelay) keep(run *runningRelay) {
 		}
 	}
 	r.mu.Lock()
-	used := run.refCount > 0
+	used := run.refCount > 0 || r.closed // the relay may not know that its users have just left
 	r.endedLocked(run)
 	run.idle.Stop()
 	r.mu.Unlock()

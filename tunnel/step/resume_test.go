@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -504,4 +505,27 @@ func TestAPingAfterTheEndOfTheClientIsNotAnswered(t *testing.T) {
 		t.Errorf("the client has %q, %v", got, err)
 	}
 	_ = ws.Close()
+}
+
+func TestClose(t *testing.T) {
+	t.Run("does not wait for the answer of a way that is lost meanwhile", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newConnection()
+			c.ticket = Ticket{Socket: "a", Secret: "b"}
+			here, there := net.Pipe()
+			c.mu.Lock()
+			c.stream.resumes = true
+			c.stream.openLocked(newWay(here, bufio.NewReader(here)))
+			c.mu.Unlock()
+			c.wg.Go(c.read)
+			began := time.Now()
+			go func() {
+				_, _ = there.Read(make([]byte, headerSize)) // it is told to end
+				_ = there.Close()
+			}()
+			if err := c.Close(); !errors.Is(err, ErrNotTold) || time.Since(began) > 0 {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		})
+	})
 }

@@ -225,15 +225,13 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closing = true
 	c.sendLocked(0, kindEnd, nil)
-	lost := c.stream.way == nil
 	c.mu.Unlock()
-	if lost {
-		c.end(nil)
-	}
 	late := time.NewTimer(endTimeout)
 	defer late.Stop()
 	select {
 	case <-c.done:
+	case <-c.Lost(): // the relay's answer may have come before
+		c.end(nil)
 	case <-late.C:
 		c.end(nil)
 	}
