@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,7 +126,22 @@ func (inv *invocation) anyAgent() *client.Client {
 	return client.New(p)
 }
 
+// statusTimeout bounds how long a stop waits to learn what ends with the agent: one that hangs is
+// stopped, too.
+const statusTimeout = 2 * time.Second
+
 func agentStop(ctx context.Context, inv *invocation) error {
+	asking, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	if st, err := inv.anyAgent().Status(asking); err == nil {
+		if err := confirmEnd(ctx, inv, "Stop the agent anyway?", endingText(st.Agent)); err != nil {
+			return err
+		}
+	}
+	return stopAgent(ctx, inv)
+}
+
+func stopAgent(ctx context.Context, inv *invocation) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	running := inv.anyAgent()
@@ -145,14 +163,19 @@ func agentStop(ctx context.Context, inv *invocation) error {
 // agentRestart restarts the agent, which logs in at once where that needs nobody: a person asked
 // for the restart, so the last login may have been a moment ago.
 func agentRestart(ctx context.Context, inv *invocation) error {
-	silent, interactive, err := connectedHosts(ctx, inv)
-	if err != nil {
+	st, err := inv.anyAgent().Status(ctx)
+	if err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
-	if err := confirmLogins(ctx, inv, interactive); err != nil {
+	silent, interactive := connectedHosts(st)
+	logins := ""
+	if len(interactive) > 0 {
+		logins = "after the restart you have to log in again to: " + strings.Join(interactive, ", ")
+	}
+	if err := confirmEnd(ctx, inv, "Restart the agent anyway?", logins, endingText(st.Agent)); err != nil {
 		return err
 	}
-	if err := agentStop(ctx, inv); err != nil {
+	if err := stopAgent(ctx, inv); err != nil {
 		return err
 	}
 	if err := agentStart(ctx, inv); err != nil {
@@ -168,11 +191,7 @@ func agentRestart(ctx context.Context, inv *invocation) error {
 
 // connectedHosts are the hosts that the agent is connected to, by whether a login there needs
 // nobody.
-func connectedHosts(ctx context.Context, inv *invocation) (silent, interactive []string, err error) {
-	st, err := inv.anyAgent().Status(ctx)
-	if errors.Is(err, client.ErrNotRunning) {
-		return nil, nil, nil
-	}
+func connectedHosts(st api.Status) (silent, interactive []string) {
 	for _, h := range st.Hosts {
 		switch {
 		case h.State != api.HostUp:
@@ -182,20 +201,36 @@ func connectedHosts(ctx context.Context, inv *invocation) (silent, interactive [
 			interactive = append(interactive, h.Alias)
 		}
 	}
-	return silent, interactive, err
+	return silent, interactive
 }
 
-// confirmLogins names the hosts that need an interactive login again after a restart,
-// and asks for confirmation on a terminal.
-func confirmLogins(ctx context.Context, inv *invocation, hosts []string) error {
-	if len(hosts) == 0 {
+// endingText names the streams that end with the agent; "": there are none.
+func endingText(agent *api.Agent) string {
+	if agent == nil || len(agent.Streams) == 0 {
+		return ""
+	}
+	kinds := map[api.StreamKind]string{api.StreamGateway: "shells and editors", api.StreamSFTP: "copies", api.StreamDial: "connections"}
+	count := map[string]int{}
+	for _, s := range agent.Streams {
+		count[kinds[s.Kind]+" on "+cmp.Or(s.Session, api.HostLabel(s.Host))]++
+	}
+	var texts []string
+	for _, what := range slices.Sorted(maps.Keys(count)) {
+		texts = append(texts, fmt.Sprintf("%s (%d)", what, count[what]))
+	}
+	return "these end with the agent: " + strings.Join(texts, ", ")
+}
+
+// confirmEnd says what the end of the agent means, and asks for confirmation on a terminal.
+func confirmEnd(ctx context.Context, inv *invocation, question string, means ...string) error {
+	means = slices.DeleteFunc(means, func(text string) bool { return text == "" })
+	for _, text := range means {
+		inv.Say("%s", text)
+	}
+	if len(means) == 0 || !inv.Interactive {
 		return nil
 	}
-	inv.Say("after the restart you have to log in again to: %s", strings.Join(hosts, ", "))
-	if !inv.Interactive {
-		return nil
-	}
-	answer, err := inv.ReadLine(ctx, "Restart the agent anyway? [y/N] ", true)
+	answer, err := inv.ReadLine(ctx, question+" [y/N] ", true)
 	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
 		err = exitError(exitFailed)
 	}

@@ -102,8 +102,12 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	if err := a.store.Reload(); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(ctx)
 	defer stop()
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
+	defer disconnect()
 	a.ctx, a.server.stop = ctx, stop
 	a.log.Info("agent started", "pid", os.Getpid(), "version", a.opt.Version, "socket", sock.Addr().String())
 	// Before anything connects: a browser's tab gets the waiting page, and no other program
@@ -123,17 +127,22 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 		a.sessions.pause.begin(n, a.limits, now)
 	}
 	a.work.Go(func() { sock.Serve(ctx, a.limits.Socket) })
-	a.hosts.Start(ctx, &a.work)
+	var connections sync.WaitGroup
+	a.hosts.Start(connected, &connections)
 	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
 	a.sessions.restoreJobs()
 	a.sessions.restore()
 	a.work.Go(func() { a.report("submissions", a.sessions.settle(ctx)) })
-	err := localapi.Serve(ctx, sock, a.server.withConfig(a.server.routes()), a.limits.Drain, a.log)
-	stop()
+	err := localapi.Serve(serving, sock, a.server.withConfig(a.server.routes()), a.limits.Drain, a.log)
+	// What runs inside jobs is told to end while there is a connection: nobody else would end it.
+	late := time.AfterFunc(a.limits.Drain, disconnect)
+	a.sessions.closeForwards()
+	end()
 	a.work.Wait()
-	for _, s := range a.sessions.live() { // the next agent needs their ports
-		s.closeForwards()
-	}
+	late.Stop()
+	disconnect()
+	connections.Wait()
+	a.sessions.closeForwards() // one may have been opened meanwhile
 	a.kept.Close()
 	a.hub.Close()
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
@@ -254,12 +255,16 @@ func specTexts(specs []configs.ForwardSpec) []string {
 	return texts
 }
 
-// closeForwards ends what the session listens on, as the agent stops.
-func (s *session) closeForwards() {
-	s.mu.Lock()
-	open := s.pages.forwards
-	s.mu.Unlock()
-	open.Close()
+// closeForwards ends what the sessions listen on, as the agent stops: the next one needs their ports.
+func (r *registry) closeForwards() {
+	var closing sync.WaitGroup
+	for _, s := range r.live() {
+		s.mu.Lock()
+		open := s.pages.forwards
+		s.mu.Unlock()
+		closing.Go(open.Close)
+	}
+	closing.Wait()
 }
 
 // dropFailed drops forwards that never came up: the person knows why, and nothing tries

@@ -26,6 +26,7 @@ type server struct {
 	prompts *events.Prompts
 	waiters submit.Waiters
 	stop    context.CancelFunc // the agent
+	streams streams
 }
 
 func (a *server) routes() http.Handler {
@@ -185,6 +186,7 @@ func (a *server) status() api.Status {
 	agent := a.about
 	agent.Paused = a.sessions.pause.why()
 	agent.Desktop = a.hub.HasDesktop()
+	agent.Streams = a.streams.list()
 	st := api.Status{
 		Version:  api.Version,
 		Agent:    &agent,

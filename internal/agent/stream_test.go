@@ -3,18 +3,24 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/gateway"
 	"tunctl/internal/lab"
 )
 
@@ -267,5 +273,57 @@ func TestANodeThatTheJobHasNotIsAnsweredWithThoseThatItHas(t *testing.T) {
 	_, err := w.inside(api.StreamRequest{Kind: api.StreamGateway, Node: "cn99"})
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage || e.Hint != "its nodes: 0 "+job.Node {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// ssh is a client of the gateway into the job of the session.
+func (w *world) ssh() *ssh.Client {
+	w.t.Helper()
+	s, err := w.inside(api.StreamRequest{Kind: api.StreamGateway})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conn, channels, requests, err := ssh.NewClientConn(s, gateway.Alias, &ssh.ClientConfig{HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := ssh.NewClient(conn, channels, requests)
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestAgentStop(t *testing.T) {
+	w := newWorld(t)
+	w.restart(strings.Replace(config, "resume = false", "", 1), nil)
+	w.up()
+	shell, err := w.ssh().NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start("echo $$; exec sleep 600"); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	st, err := w.client.Status(t.Context())
+	if want := []api.OpenStream{{Kind: api.StreamGateway, Session: "jupyter"}}; err != nil || !reflect.DeepEqual(st.Agent.Streams, want) {
+		t.Errorf("streams %+v, %v", st.Agent.Streams, err)
+	}
+	w.stop()
+	program, _ := os.FindProcess(pid)
+	for began := time.Now(); program.Signal(syscall.Signal(0)) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > patience {
+			_ = program.Kill()
+			t.Fatal("the shell's program was left in the job")
+		}
+	}
+	if list, err := os.ReadFile(w.paths.Relays()); string(list) != "[]" {
+		t.Errorf("relays on record: %s, %v", list, err)
 	}
 }

@@ -33,6 +33,8 @@ type Agent struct {
 	Paused *Problem `json:"paused,omitempty"`
 	// Desktop says that a tray watches which shows the questions of hosts in dialogs.
 	Desktop bool `json:"desktop,omitempty"`
+	// Streams are the shells, copies and connections of clients, which end with the agent.
+	Streams []OpenStream `json:"streams,omitempty"`
 }
 
 // Problem is a lasting problem, such as a config file with errors.

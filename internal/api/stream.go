@@ -21,6 +21,13 @@ const StreamUpgrade = "tunctl-stream"
 // NoticeHeader of the agent's 101 has what the person should know about the stream.
 const NoticeHeader = "Tunctl-Notice"
 
+// OpenStream is a stream that is open now.
+type OpenStream struct {
+	Kind    StreamKind `json:"kind"`
+	Host    string     `json:"host"`
+	Session string     `json:"session,omitempty"` // in whose job it is
+}
+
 // StreamRequest asks for a stream over a host's connection, which is made first if
 // needed.
 type StreamRequest struct {

@@ -45,7 +45,8 @@ type clientConn struct {
 func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 	defer f.counters.connOpened()()
 	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { reset(conn) })()
+	stop := context.AfterFunc(ctx, func() { reset(conn) })
+	defer stop()
 
 	if !f.shared {
 		if err := peer.CheckConn(conn); err != nil {
@@ -85,6 +86,7 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		state := f.current()
 		return state.target == nil && state.reason.Transient
 	}
+	stop()
 	relay(ctx, local, target, &f.buffers, &f.counters)
 }
 

@@ -303,6 +303,35 @@ func TestEndingServeEndsEveryConnection(t *testing.T) {
 	goleak.VerifyNone(t, leaks)
 }
 
+func TestServeEnd(t *testing.T) {
+	const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+	address := far(t, func(c *net.TCPConn) {
+		_, _ = io.ReadFull(c, make([]byte, len("GET / HTTP/1.1\r\nHost: localhost\r\n"+upgrade)))
+		say(c, "HTTP/1.1 101 Switching Protocols\r\n"+upgrade)
+		_, _ = io.Copy(io.Discard, c) // until its client leaves
+		say(c, "\x81\x04last")
+	})
+	f, err := Listen(ListenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Open(Target{Dialer: direct, Network: "tcp", Address: address, HTTP: true, Upgrades: DirectUpgrades{direct}})
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(ctx) }()
+	c := dialForward(t, f)
+	say(c, "GET / HTTP/1.1\r\nHost: localhost\r\n"+upgrade)
+	_, _ = io.ReadFull(c, make([]byte, len("HTTP/1.1 101 Switching Protocols\r\n"+upgrade)))
+	cancel()
+	if got, err := io.ReadAll(c); string(got) != "\x81\x04last" || err != nil {
+		t.Errorf("the last frame of a WebSocket: %q, %v", got, err)
+	}
+	_ = c.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
 // pipeListener accepts net.Pipes, so that a forward can run in a synctest bubble.
 type pipeListener struct {
 	conns  chan net.Conn

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -21,6 +22,8 @@ const (
 	// maxBusy bounds the busy buffers of one forward, so that many slow readers
 	// cost 8 MB at most. Without one a direction keeps its idle buffer.
 	maxBusy = 32
+	// drainFor is how long the server of a WebSocket may take to end it.
+	drainFor = 2 * time.Second
 )
 
 // buffers are the busy buffers of one forward's connections.
@@ -122,10 +125,21 @@ func (c *relayConn) wasReset() bool { return wasReset(unchecked(c.Conn)) && !c.w
 // closes them. An end of file is passed on as a half-close, so that a client can finish
 // its request and still read the answer; a failed read is passed on as a reset, so that
 // nobody takes a broken stream for a complete one.
+//
+// When ctx ends, both are reset. The server of a WebSocket is first told that its client leaves,
+// and what it has sent until then is delivered: Jupyter keeps what follows for the same page.
 func relay(ctx context.Context, local, remote *relayConn, bufs *buffers, count *counters) {
-	stop := context.AfterFunc(ctx, func() {
+	end := func() {
 		reset(local.Conn)
 		reset(remote.Conn)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		if local.webSocket == nil {
+			end()
+			return
+		}
+		time.AfterFunc(drainFor, end)
+		remote.closeWrite()
 	})
 	defer stop()
 

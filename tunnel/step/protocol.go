@@ -84,6 +84,7 @@ type Ticket struct {
 type comeback struct {
 	Mark string `json:"mark"`
 	Ticket
+	Attempt  uint64 `json:"attempt"` // of this client, counted from 1; unused with End
 	Received uint64 `json:"received"`
 	End      bool   `json:"end"` // the relay is to end
 }

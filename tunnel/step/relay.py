@@ -178,11 +178,13 @@ def release(fd):
 
 class Entrance:
     """The socket at which a client that lost its way comes back: one at a time, of the same
-    user, and only with the secret."""
+    user, and only with the secret. A connector may be late: when the client has tried again
+    since, the attempt is refused."""
 
     def __init__(self, relay, name, secret):
         self.relay = relay
         self.secret = secret
+        self.attempt = 0  # the newest that was accepted
         self.client, self.proof = None, b""
         self.deadline = 0
         self.listener = socket.socket(socket.AF_UNIX)
@@ -222,7 +224,8 @@ class Entrance:
     def check(self):
         try:
             proof = json.loads(self.proof.decode())
-            if proof["secret"] != self.secret or not self.relay.way.acknowledge(proof["received"]):
+            late = not proof.get("end") and proof["attempt"] <= self.attempt
+            if proof["secret"] != self.secret or late or not self.relay.way.acknowledge(proof["received"]):
                 raise ValueError
         except (ValueError, KeyError, TypeError):
             self.dismiss()
@@ -231,6 +234,7 @@ class Entrance:
             tell(self.client.fileno(), {})
             self.relay.end()
             return
+        self.attempt = proof["attempt"]
         client, self.client = self.client, None
         self.relay.watch_always(client.fileno(), 0, None)
         self.relay.come_back(client.detach())

@@ -72,12 +72,13 @@ var closed = func() <-chan struct{} {
 func (c *Conn) Resume(ctx context.Context, rw io.ReadWriteCloser) error {
 	c.resuming.Lock()
 	defer c.resuming.Unlock()
+	c.attempts++
 	c.mu.Lock()
 	resumes, ended := c.stream.resumes, c.ended
 	if resumes {
 		c.stream.loseLocked(nil) // from here on nothing is received
 	}
-	request := comeback{Mark: newMark(), Ticket: c.ticket, Received: c.stream.received}
+	request := comeback{Mark: newMark(), Ticket: c.ticket, Attempt: c.attempts, Received: c.stream.received}
 	c.mu.Unlock()
 	if !resumes || ended {
 		_ = rw.Close()

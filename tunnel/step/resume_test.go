@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -355,26 +356,57 @@ func TestARelayIsResumedOnlyWithItsSecret(t *testing.T) {
 	readUntil(t, shell, "still there")
 }
 
-// TestAClientThatIsGoneBeforeItsAnswerMayComeAgain: a connector that started late says what the client had then, and
-// nobody reads what the relay answers.
-func TestAClientThatIsGoneBeforeItsAnswerMayComeAgain(t *testing.T) {
-	c := newResumable(t)
-	echo := run(t, c.Conn, "cat")
-	c.cut()
-	proof, err := json.Marshal(comeback{Ticket: c.Ticket()})
+// comeBack writes what the connector of an attempt does, which reads the answer or not.
+func (r *resumable) comeBack(t *testing.T, attempt uint64, reads bool) *net.UnixConn {
+	t.Helper()
+	proof, err := json.Marshal(comeback{Ticket: r.Ticket(), Attempt: attempt})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "@" + c.Ticket().Socket, Net: "unix"})
+	client, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "@" + r.Ticket().Socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = client.CloseRead()
+	t.Cleanup(func() { _ = client.Close() })
+	if !reads {
+		_ = client.CloseRead()
+	}
 	_, _ = client.Write(append(proof, '\n'))
-	_ = client.Close()
-	c.resume(t)
-	_, _ = io.WriteString(echo, "still here\n")
-	readUntil(t, echo, "still here")
+	return client
+}
+
+func TestConnector(t *testing.T) {
+	t.Run("is gone before its answer", func(t *testing.T) {
+		c := newResumable(t)
+		echo := run(t, c.Conn, "cat")
+		c.cut()
+		c.attempts++
+		_ = c.comeBack(t, c.attempts, false).Close()
+		c.resume(t)
+		_, _ = io.WriteString(echo, "still here\n")
+		readUntil(t, echo, "still here")
+	})
+	t.Run("of an abandoned attempt is refused", func(t *testing.T) {
+		c := newResumable(t)
+		echo := run(t, c.Conn, "cat")
+		c.cut()
+		c.attempts++
+		late := c.attempts
+		c.resume(t)
+		lost := c.Lost()
+		for _, attempt := range []uint64{late, c.attempts} {
+			if _, err := c.comeBack(t, attempt, true).Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("attempt %d of %d was answered: %v", attempt, c.attempts, err)
+				c.resume(t) // to end the relay
+				return
+			}
+		}
+		_, _ = io.WriteString(echo, "the same way\n")
+		readUntil(t, echo, "the same way")
+		if lost != c.Lost() {
+			t.Error("the way of the newest attempt was lost")
+		}
+	})
 }
 
 func TestAnotherUserCannotResume(t *testing.T) {
@@ -508,4 +540,27 @@ func TestAPingAfterTheEndOfTheClientIsNotAnswered(t *testing.T) {
 		t.Errorf("the client has %q, %v", got, err)
 	}
 	_ = ws.Close()
+}
+
+func TestClose(t *testing.T) {
+	t.Run("does not wait for the answer of a way that is lost meanwhile", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newConnection()
+			c.ticket = Ticket{Socket: "a", Secret: "b"}
+			here, there := net.Pipe()
+			c.mu.Lock()
+			c.stream.resumes = true
+			c.stream.openLocked(newWay(here, bufio.NewReader(here)))
+			c.mu.Unlock()
+			c.wg.Go(c.read)
+			began := time.Now()
+			go func() {
+				_, _ = there.Read(make([]byte, headerSize)) // it is told to end
+				_ = there.Close()
+			}()
+			if err := c.Close(); !errors.Is(err, ErrNotTold) || time.Since(began) > 0 {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		})
+	})
 }

@@ -81,12 +81,14 @@ const (
 // Conn is a running relay. Its channels are independent: a slow one does not hold up the
 // others.
 type Conn struct {
-	in       *frameReader
-	info     Info
-	ticket   Ticket
+	in     *frameReader
+	info   Info
+	ticket Ticket
+	done   chan struct{}
+	wg     sync.WaitGroup
+
 	resuming sync.Mutex // held by Resume
-	done     chan struct{}
-	wg       sync.WaitGroup
+	attempts uint64     // of Resume
 
 	mu         sync.Mutex
 	stream     *stream
@@ -224,15 +226,13 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closing = true
 	c.sendLocked(0, kindEnd, nil)
-	lost := c.stream.way == nil
 	c.mu.Unlock()
-	if lost {
-		c.end(nil)
-	}
 	late := time.NewTimer(endTimeout)
 	defer late.Stop()
 	select {
 	case <-c.done:
+	case <-c.Lost(): // the relay's answer may have come before
+		c.end(nil)
 	case <-late.C:
 		c.end(nil)
 	}
