@@ -22,7 +22,7 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 		failure.Unknown:    api.HostWaiting,
 		failure.Passing:    api.HostWaiting,
 		failure.ClosedPort: api.HostWaiting,
-		failure.Banned:     api.HostBlocked,
+		failure.Banned:     api.HostWaiting, // for logins of others
 		failure.Refused:    api.HostBlocked, // in front of a person, at once
 		failure.NeedsUser:  api.HostNeedsLogin,
 		failure.Permanent:  api.HostBlocked,

@@ -168,6 +168,9 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 		return reason.Class.Errorf(api.CodeUnreachable, err, "ssh did not log in to %s within %s",
 			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout))
 	}
+	if reason.Class == failure.Banned {
+		return addressRefused(t.host.label(), err)
+	}
 	if reason.Ask && !t.ask.attended {
 		return needsUser(t.host.name, "ssh could not log in without asking: "+said, err)
 	}

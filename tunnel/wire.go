@@ -182,10 +182,16 @@ func notSSH(address string, greeting error) *api.Error {
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
 	if errors.Is(greeting, errAddressRefused) {
-		e.Err = failure.Banned.Wrap(greeting)
-		e.Hint = "sshd blocks an address for a while after failed logins; other users of a shared VPN count too"
+		return addressRefused(address, greeting)
 	}
 	return e
+}
+
+// addressRefused describes a penalty of sshd (PerSourcePenalties).
+func addressRefused(address string, cause error) *api.Error {
+	return failure.Banned.Errorf(api.CodeUnreachable, cause,
+		"%s refuses connections from this network for a while (often because of failed logins by others behind the same address)", address).
+		WithHint("sshd ends this by itself, usually within 10 minutes; other users of a shared VPN count too")
 }
 
 func (w *wire) hasGreeted() bool {
