@@ -46,6 +46,9 @@ func (a *asker) hungUpLate(began time.Time) bool {
 	return time.Since(began) >= a.host.pool.o.Limits.HandshakeTimeout
 }
 
+// brokenLogin says that a login which needs the user must be begun again.
+const brokenLogin = "the connection broke before the login was complete"
+
 // cutOff is the error of a login that the server did not wait for.
 func (a *asker) cutOff(cause error) *api.Error {
 	return needsUser(a.host.name, "the server closed the connection before the login was complete", cause)

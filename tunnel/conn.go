@@ -255,10 +255,12 @@ func (c *conn) measured() (rtt time.Duration, loginNode string) {
 	return c.rtt, c.loginNode
 }
 
+// setMeasured records a round trip, unless that waited for a link which did not respond, and
+// the login node.
 func (c *conn) setMeasured(rtt time.Duration, loginNode string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if rtt > 0 {
+	if rtt > 0 && rtt < c.limits.Unacknowledged {
 		c.rtt = rtt.Round(100 * time.Microsecond)
 	}
 	if loginNode != "" {

@@ -167,12 +167,13 @@ func plain(err error) error {
 	return err
 }
 
-// trafficClasses are the names of ssh_config's IPQoS.
+// trafficClasses are the names of ssh_config's IPQoS. OpenSSH 10 reads the older lowdelay,
+// throughput and reliability as none, and so do we.
 var trafficClasses = map[string]int{
 	"af11": 0x28, "af12": 0x30, "af13": 0x38, "af21": 0x48, "af22": 0x50, "af23": 0x58,
 	"af31": 0x68, "af32": 0x70, "af33": 0x78, "af41": 0x88, "af42": 0x90, "af43": 0x98,
 	"cs0": 0x00, "cs1": 0x20, "cs2": 0x40, "cs3": 0x60, "cs4": 0x80, "cs5": 0xa0, "cs6": 0xc0, "cs7": 0xe0,
-	"ef": 0xb8, "le": 0x04, "lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04,
+	"ef": 0xb8, "le": 0x04,
 }
 
 // trafficClass is the class for forwarded data: the last word of IPQoS.

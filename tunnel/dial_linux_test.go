@@ -43,7 +43,10 @@ func TestIPQoSMarksTheConnection(t *testing.T) {
 		want          int
 	}{
 		{"127.0.0.1", "", unix.IPPROTO_IP, unix.IP_TOS, 0},
-		{"127.0.0.1", "lowdelay throughput", unix.IPPROTO_IP, unix.IP_TOS, 0x08},
+		{"127.0.0.1", "af21 lowdelay", unix.IPPROTO_IP, unix.IP_TOS, 0},
+		{"127.0.0.1", "af21 throughput", unix.IPPROTO_IP, unix.IP_TOS, 0},
+		{"127.0.0.1", "af21 reliability", unix.IPPROTO_IP, unix.IP_TOS, 0},
+		{"127.0.0.1", "lowdelay cs1", unix.IPPROTO_IP, unix.IP_TOS, 0x20},
 		{"127.0.0.1", "af21", unix.IPPROTO_IP, unix.IP_TOS, 0x48},
 		{"127.0.0.1", "0x20", unix.IPPROTO_IP, unix.IP_TOS, 0x20},
 		{"127.0.0.1", "none", unix.IPPROTO_IP, unix.IP_TOS, 0},

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/internal/api"
+	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
@@ -18,7 +22,7 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 		failure.Unknown:    api.HostWaiting,
 		failure.Passing:    api.HostWaiting,
 		failure.ClosedPort: api.HostWaiting,
-		failure.Banned:     api.HostBlocked,
+		failure.Banned:     api.HostWaiting, // for logins of others
 		failure.Refused:    api.HostBlocked, // in front of a person, at once
 		failure.NeedsUser:  api.HostNeedsLogin,
 		failure.Permanent:  api.HostBlocked,
@@ -65,4 +69,78 @@ func TestAFailureOfNoKnownClassIsARefusalOnceALoginWasBegun(t *testing.T) {
 	if got := failure.Of(viaError("hop", failure.Refused.Wrap(errors.New("no")))); got != failure.Refused {
 		t.Errorf("a hop's failure at its user: %d", got)
 	}
+}
+
+// TestLoginClass ends a login by key in each of its moments and on each route, and checks who is
+// said to have failed.
+func TestLoginClass(t *testing.T) {
+	const passing, refused = failure.Passing, failure.Refused
+	direct, carried := []string{"direct"}, []string{"jump", "hop"}
+	for name, tt := range map[string]struct {
+		routes          []string
+		fault           func(server, carrier *sshtest.Server)
+		offered, signed failure.Class // by whether the key has signed
+	}{
+		"the server refuses":        {slices.Concat(direct, carried), func(_, _ *sshtest.Server) {}, refused, refused},
+		"the server hangs up":       {slices.Concat(direct, carried), func(s, _ *sshtest.Server) { s.Drop() }, passing, refused},
+		"the link is silent":        {slices.Concat(direct, carried), func(s, _ *sshtest.Server) { s.Pause(true) }, passing, passing},
+		"the link is cut":           {direct, func(s, _ *sshtest.Server) { s.Cut() }, passing, passing},
+		"the carrier's link is cut": {carried, func(_, c *sshtest.Server) { c.Cut() }, passing, passing},
+		"the carrier hangs up":      {carried, func(_, c *sshtest.Server) { c.Drop() }, passing, passing},
+	} {
+		for _, route := range tt.routes {
+			for when, want := range map[string]failure.Class{"offered": tt.offered, "signed": tt.signed} {
+				t.Run(name+"/"+route+"/"+when, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+						server, carrier := servers["inner"], servers["outer"]
+						if route == "direct" {
+							server = carrier
+						} else {
+							b.up(t, "outer")
+						}
+						fail := func() (*ssh.Permissions, error) {
+							tt.fault(server, carrier)
+							time.Sleep(time.Second) // the client notices
+							return nil, errors.New("no")
+						}
+						if when == "offered" {
+							server.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return fail() }
+						} else {
+							server.Config.VerifiedPublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey, *ssh.Permissions, string) (*ssh.Permissions, error) {
+								return fail()
+							}
+						}
+						if got, err := loginClass(t, b, route); got != want {
+							t.Errorf("class %d, want %d: %v", got, want, err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// loginClass logs in on a route without a person, and returns how that failed.
+func loginClass(t *testing.T, b *bench, route string) (failure.Class, error) {
+	t.Helper()
+	if route == "hop" {
+		_, err := b.Host("outer").Link().Hop([]string{"inner"}).Dial(t.Context(), "tcp", "echo:1")
+		return failure.Of(err), err
+	}
+	h := b.Host("inner")
+	if route == "direct" {
+		h = b.Host("outer")
+		b.serve(t)
+	}
+	b.memory.SetSilent(h.name, true)
+	h.Want()
+	var err *api.Error
+	awaitHost(t, h, 10*time.Minute, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		err = h.facts.failure
+		return err != nil
+	})
+	return failure.Of(err), err
 }

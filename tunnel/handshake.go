@@ -69,7 +69,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	if !closeOnEnd() {
 		_ = t.wire.Close()
-		return nil, context.Cause(ctx)
+		return nil, t.interrupted(login, context.Cause(ctx))
 	}
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
@@ -185,20 +185,33 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 		return notSSH(address, greeting)
 	case t.ask.timeout.expiredForPerson():
 		return t.ask.unconfirmed(err)
-	case t.ask.timeout.expired(): // no class: the login may have begun
-		return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake within %s",
-			address, api.DurationText(t.pool.o.Limits.HandshakeTimeout)).Because(err)
+	case t.ask.timeout.expired():
+		return t.interrupted(login, fmt.Errorf("no answer within %s", api.DurationText(t.pool.o.Limits.HandshakeTimeout)))
+	case login.lost != nil:
+		return t.interrupted(login, login.lost)
 	case disagree:
 		return failure.Permanent.Errorf(api.CodeConfig, err, "%s and tunctl have no algorithm in common: %v",
 			address, api.RemoteError(negotiation)).WithHint(`set transport = "openssh" for this host`)
 	case !t.loginAt.IsZero() && login.offered:
 		return login.refused(err)
 	}
-	why := strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
 	if said, ok := disconnectText(err); ok {
-		why = "the server said: " + said.String()
+		err = fmt.Errorf("the server said: %s", said)
 	}
-	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", address, why)
+	return t.interrupted(login, err)
+}
+
+// interrupted describes a handshake that our link ended, or a server that did not answer:
+// nothing was refused.
+func (t *attempt) interrupted(login *login, err error) *api.Error {
+	why := strings.TrimPrefix(plain(err).Error(), "ssh: handshake failed: ")
+	if t.loginAt.IsZero() {
+		return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", t.settings.Address(), why)
+	}
+	if login.needsPerson() {
+		return needsUser(t.host.name, brokenLogin+": "+why, err)
+	}
+	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s broke during the login: %s", t.settings.Address(), why)
 }
 
 // negotiated are the algorithms of a connection; nil if it does not report them.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
@@ -44,6 +45,26 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		default:
 			t.Error("nobody was told")
 		}
+	})
+}
+
+func TestRoundTripOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
+		_, h, err := logIn(t, s, nil, "right") // whose connection is kept
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		s.Pause(true)
+		time.Sleep(10 * time.Minute)
+		s.Pause(false)
+		awaitHost(t, h, 2*time.Minute, func() bool { st := h.Status(); return st.State == api.HostUp && st.NotRespondingSince.IsZero() })
+		time.Sleep(time.Minute)
+		if rtt := h.Status().RTTMs; rtt >= 1000 {
+			t.Errorf("a round trip of %.1f ms", rtt)
+		}
+		s.WantLogins(t, 1)
 	})
 }
 

@@ -60,7 +60,7 @@ type Limits struct {
 	StableAfter time.Duration
 	// Refusals is how many refused logins stop all automatic tries.
 	Refusals int
-	// BanWait is the wait after a suspected ban.
+	// BanWait is the wait after a suspected ban. Refused and unfinished logins count as long.
 	BanWait time.Duration
 	// ProbeAfter is how long a client's bytes may stay unanswered before a keepalive is
 	// sent, and InUse how long after the client's last bytes that is done.

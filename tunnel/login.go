@@ -48,6 +48,8 @@ type login struct {
 	asked       int          // questions since the last failed method
 	retry       string       // shown with the next question: the last answer was wrong
 	tooLate     bool         // the server hung up before the person answered a question
+	hungUp      bool         // the server closed the connection
+	lost        error        // how the link that carries the login failed; nil: it works
 	codes       bool         // the server asked for something other than the password
 	saved       userkeys.Password
 	lastMessage []api.RemoteText // the server's banner
@@ -69,11 +71,14 @@ func (l *login) close() {
 // next is x/crypto's AuthCallback: it gets what the server allows now.
 func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	l.page.withdraw()
+	if l.hungUp, l.lost = l.try.wire.ending(); l.lost != nil { // which says nothing about the method
+		return nil, nil
+	}
 	l.noteResult(c)
 	if l.try.ask.denied != nil {
 		return nil, l.try.ask.denied
 	}
-	if l.try.wire.readFailed() {
+	if l.hungUp {
 		return nil, nil
 	}
 	for _, name := range l.order() {
@@ -322,13 +327,11 @@ func (l *login) silent() bool {
 
 // refused describes a refused login.
 func (l *login) refused(err error) *api.Error {
-	_, told := disconnectText(err)
-	hungUp := l.try.wire.readFailed()
-	late := hungUp && !told && l.try.ask.hungUpLate(l.began)
-	switch {
-	case hungUp && (l.tooLate || l.keys.TooLate), late && l.interacted:
+	late := l.hungUp && l.try.ask.hungUpLate(l.began)
+	if l.tooLate || l.keys.TooLate || late && l.interacted {
 		return l.try.ask.cutOff(err)
-	case late, hungUp && !told && len(l.tried) == 0 && len(l.allowed) == 0:
+	}
+	if late || l.hungUp && l.triedNothing() {
 		return failure.Passing.Errorf(api.CodeUnreachable, err, "%s closed the connection during the login", l.s.Address())
 	}
 	e := &api.Error{Code: api.CodeAuth, Err: failure.Refused.Wrap(err)}
@@ -363,6 +366,17 @@ func (l *login) refused(err error) *api.Error {
 	}
 	e.Hint = l.hint(did, err)
 	return e
+}
+
+// triedNothing reports whether the server has seen a key at most, without a signature: PAM,
+// which refuses by hanging up, was not asked yet.
+func (l *login) triedNothing() bool {
+	return !l.interacted && !l.keys.HasSigned() && l.tried[methodKey] <= 1
+}
+
+// needsPerson reports whether the same login would need the person again.
+func (l *login) needsPerson() bool {
+	return l.tooLate || l.keys.TooLate || l.keys.Touched || l.interacted && l.try.ask.attended
 }
 
 func (l *login) hint(did []string, err error) string {

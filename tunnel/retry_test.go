@@ -367,6 +367,7 @@ func TestSomebodyWhoWaitsChangesNothingAboutASuspectedBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.SetSilent("login", true)
+		b.memory.SetLogins("login", api.Logins{Refused: time.Now().Add(-time.Minute)})
 		s.Set(func(s *sshtest.Server) { s.Greeting = "Not allowed at this time\r\n" })
 		b.serve(t)
 		h := b.Host("login")
@@ -378,5 +379,107 @@ func TestSomebodyWhoWaitsChangesNothingAboutASuspectedBan(t *testing.T) {
 		if after := s.Dials(); after != before {
 			t.Errorf("%d dials during a suspected ban", after-before)
 		}
+	})
+}
+
+func TestPenalty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := keyed(t)
+		h, _ := connected(t, b)
+		s.Set(func(s *sshtest.Server) { s.Greeting = "Not allowed at this time\r\n" })
+		s.Drop()
+		start, before := time.Now(), s.Dials()
+		var at []time.Duration
+		for time.Since(start) < 35*time.Minute {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := s.Dials(); n > before {
+				before = n
+				at = append(at, time.Since(start).Round(10*time.Second))
+			}
+			st := h.Status()
+			if st.State == api.HostBlocked || st.State == api.HostNeedsLogin {
+				t.Fatalf("%+v", st)
+			}
+			if len(at) > 0 && (st.State != api.HostWaiting || !strings.Contains(st.Cause, "login:22 refuses connections from this network for a while") || !strings.Contains(st.Cause, "; next try at ")) {
+				t.Fatalf("%+v", st)
+			}
+		}
+		for i, want := range []time.Duration{30 * time.Second, 150 * time.Second, 750 * time.Second, 1350 * time.Second, 1950 * time.Second} {
+			if len(at) != 6 || at[i+1]-at[0] != want {
+				t.Errorf("dialled at %v, want %v after the first", at, want)
+			}
+		}
+		s.Set(func(s *sshtest.Server) { s.Greeting = "" })
+		awaitHost(t, h, 10*time.Minute, func() bool { return h.Status().State == api.HostUp })
+	})
+}
+
+// TestBrokenLogin breaks logins of a host that is logged in to by itself.
+func TestBrokenLogin(t *testing.T) {
+	for name, fault := range map[string]func(*sshtest.Server){
+		"silent": func(s *sshtest.Server) {
+			s.Pause(true)
+			time.AfterFunc(40*time.Second, func() { s.Pause(false) })
+		},
+		"cut":    (*sshtest.Server).Cut,
+		"closed": (*sshtest.Server).Drop, // before a signature
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, s := keyed(t)
+				accept := s.Config.PublicKeyCallback
+				var broken bool
+				var at []time.Time
+				s.Config.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
+					if broken {
+						at = append(at, time.Now())
+						fault(s)
+						time.Sleep(time.Second)
+					}
+					return accept(m, k)
+				}
+				h, _ := connected(t, b)
+				broken = true
+				s.Drop()
+				for range 24 * 60 {
+					time.Sleep(time.Minute)
+					b.NetworkChanged() // makes no login sooner
+					synctest.Wait()
+					if st := h.Status(); st.State != api.HostConnecting && (st.State != api.HostWaiting || len(at) > 0 && !strings.Contains(st.Cause, "during the login")) {
+						t.Fatalf("%+v", st)
+					}
+				}
+				for i := 3; i < len(at); i++ {
+					if gap := at[i].Sub(at[i-3]); gap < time.Hour {
+						t.Errorf("four unfinished logins within %v", gap)
+					}
+				}
+				if len(at) < 24 {
+					t.Errorf("%d tries in a day", len(at))
+				}
+				broken = false
+				mustConnect(t, h)
+				if l := b.memory.Logins("login"); l.Refusals != 0 {
+					t.Errorf("%+v", l)
+				}
+			})
+		})
+	}
+}
+
+func TestBrokenLoginOfAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sshtest.NewServer(t, pushing("", time.Hour))
+		time.AfterFunc(time.Second, s.Cut)
+		b, h, err := logIn(t, s, nil)
+		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "the connection broke before the login was complete: ") {
+			t.Errorf("Await: %v", err)
+		}
+		day(b, s)
+		if st := h.Status(); st.State != api.HostNeedsLogin || b.memory.Logins("login").Refusals != 0 {
+			t.Errorf("%+v", st)
+		}
+		s.WantLogins(t, 1)
 	})
 }

@@ -95,6 +95,27 @@ func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 	})
 }
 
+func TestAKeptPasswordThatTheNetworkLosesIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
+		b, h, _ := boxed(t, s, "right")
+		b.memory.SetSilent("login", true)
+		accept := s.Config.PasswordCallback
+		s.Config.PasswordCallback = func(m ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
+			if s.Logins() < 2 {
+				s.Cut()
+				time.Sleep(time.Second)
+			}
+			return accept(m, given)
+		}
+		h.Want()
+		mustConnect(t, h)
+		if w := h.Status().Warnings; len(w) != 0 {
+			t.Errorf("warnings %q", w)
+		}
+	})
+}
+
 func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32 // the old one

@@ -149,13 +149,16 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 		return ctx.Err()
 	}
 	reason, said := failure.ReadSSH(output.raw()), hideLinks(output.text())
+	broken := (expired || reason.Lost) && (reason.Mute || reason.Class == failure.Unknown)
+	late := reason.Mute && !broken && t.ask.hungUpLate(t.loginAt)
 	switch {
 	case t.ask.timeout.expiredForPerson():
 		return t.ask.unconfirmed(err)
-	case !reason.Mute || expired || !t.ask.hungUpLate(t.loginAt):
-	case t.ask.attended:
+	case broken && t.answered:
+		return needsUser(t.host.name, brokenLogin, err)
+	case late && t.ask.attended:
 		return t.ask.cutOff(err)
-	default:
+	case broken || late:
 		reason.Class, reason.Code = failure.Passing, api.CodeUnreachable
 	}
 	if !reason.Login {
@@ -164,6 +167,9 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 	if expired {
 		return reason.Class.Errorf(api.CodeUnreachable, err, "ssh did not log in to %s within %s",
 			t.host.label(), api.DurationText(t.pool.o.Limits.HandshakeTimeout))
+	}
+	if reason.Class == failure.Banned {
+		return addressRefused(t.host.label(), err)
 	}
 	if reason.Ask && !t.ask.attended {
 		return needsUser(t.host.name, "ssh could not log in without asking: "+said, err)

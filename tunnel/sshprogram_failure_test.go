@@ -18,14 +18,16 @@ const (
 	sshOffers   = sshLogsIn + "debug1: Authentications that can continue: publickey\r\ndebug1: Offering public key: id ED25519\r\n"
 )
 
-func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
+func TestAnSSHThatWeCutOffIsNoRefusal(t *testing.T) {
 	for name, tt := range map[string]struct {
 		output string
 		class  failure.Class
+		login  bool // the server may have counted one
 	}{
-		"before the login": {sshConnects, failure.Passing},
-		"during the login": {sshOffers, failure.Refused},
-		"a silent one":     {"", failure.Refused},
+		"before the login": {sshConnects, failure.Passing, false},
+		"during the login": {sshOffers, failure.Passing, true},
+		"after a refusal":  {sshOffers + "alice@login: Permission denied (publickey,password).\r\n", failure.Refused, true},
+		"a silent one":     {"", failure.Passing, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -35,7 +37,7 @@ func TestAnSSHThatWeCutOffIsARefusalOnceALoginWasBegun(t *testing.T) {
 				said := newStderrBuffer()
 				_, _ = io.WriteString(said, tt.output)
 				err := at.sshFailed(t.Context(), said, errors.New("cut off"))
-				if got := at.classOf(err); got != tt.class || !strings.Contains(err.Error(), "within") {
+				if got := at.classOf(err); got != tt.class || at.loginAt.IsZero() == tt.login || !strings.Contains(err.Error(), "within") {
 					t.Errorf("class %d, want %d: %v", got, tt.class, err)
 				}
 			})

@@ -51,7 +51,7 @@ type wire struct {
 	greeted     bool
 	greetingErr error // what came instead of a greeting
 	readErr     error // why reading ended
-	writeFailed bool
+	writeErr    error // why writing failed
 	lastRead    time.Time
 	reads       int
 	closing     sync.Once
@@ -109,7 +109,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	if err != nil {
 		w.mu.Lock()
-		w.writeFailed = true
+		w.writeErr = err
 		w.mu.Unlock()
 	}
 	return n, err
@@ -182,10 +182,16 @@ func notSSH(address string, greeting error) *api.Error {
 		e.Hint = "the login node may be overloaded or have blocked this address; a VPN that is off can look like this too"
 	}
 	if errors.Is(greeting, errAddressRefused) {
-		e.Err = failure.Banned.Wrap(greeting)
-		e.Hint = "sshd blocks an address for a while after failed logins; other users of a shared VPN count too"
+		return addressRefused(address, greeting)
 	}
 	return e
+}
+
+// addressRefused describes a penalty of sshd (PerSourcePenalties).
+func addressRefused(address string, cause error) *api.Error {
+	return failure.Banned.Errorf(api.CodeUnreachable, cause,
+		"%s refuses connections from this network for a while (often because of failed logins by others behind the same address)", address).
+		WithHint("sshd ends this by itself, usually within 10 minutes; other users of a shared VPN count too")
 }
 
 func (w *wire) hasGreeted() bool {
@@ -214,10 +220,18 @@ func (w *wire) heard() (last time.Time, reads int) {
 // tcpInfo is what the system knows about the connection; false: nothing.
 func (w *wire) tcpInfo() (tcpinfo.Info, bool) { return tcpinfo.Read(w.Conn) }
 
-func (w *wire) readFailed() bool {
+// ending is how the stream ended: the other end closed it, or what carries it failed.
+func (w *wire) ending() (hungUp bool, lost error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.readErr != nil
+	if w.readErr == nil {
+		return false, w.writeErr
+	}
+	proxy, ok := errors.AsType[*proxyError](w.readErr)
+	if w.readErr == io.EOF || ok && !proxy.reason.Lost { //nolint:errorlint // one that is wrapped is that of a link
+		return true, nil
+	}
+	return false, w.readErr
 }
 
 // setOnEnd replaces onEnd. It reports false if reading has already failed.
@@ -233,7 +247,7 @@ func (w *wire) setOnEnd(f func()) bool {
 func (w *wire) isBroken() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.readErr != nil || w.writeFailed
+	return w.readErr != nil || w.writeErr != nil
 }
 
 // Close implements net.Conn. It may be called repeatedly.

@@ -71,8 +71,11 @@ type Host struct {
 type Logins struct {
 	Last        time.Time `json:"last,omitzero"`        // when the last login began
 	Refusals    int       `json:"refusals,omitempty"`   // since the last login that succeeded
+	Refused     time.Time `json:"refused,omitzero"`     // when one was last refused
 	BannedUntil time.Time `json:"bannedUntil,omitzero"` // until then a ban is suspected
 	Why         string    `json:"why,omitempty"`        // there are no automatic logins until a person acts, or the ban ends
+
+	Unfinished [3]time.Time `json:"unfinished,omitzero"` // when the last ended that were neither refused nor complete
 }
 
 // HostLabel is a host's name for people. The name of a host behind others contains the

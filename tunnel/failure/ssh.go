@@ -13,8 +13,13 @@ type SSHReason struct {
 	Hint  string
 	Login bool // a server saw a login
 	Ask   bool // it might have logged in with a person's answer
-	Mute  bool // the server ended the login without a word
+	Mute  bool // the login ended without a word of the server
+	Lost  bool // the connection broke
 }
+
+// lostLink is what OpenSSH's client prints when its connection breaks. A server that closes
+// it is "Connection closed by".
+var lostLink = regexp.MustCompile(`(?m)^(Connection reset by |Connection to .* closed by remote host|Read from remote host |Timeout, server |(ssh_dispatch_run_fatal|client_loop|packet_write_wait): )`)
 
 // sshOutput classifies the messages of OpenSSH's client: the first pattern that matches
 // a line decides. The log level must be DEBUG1 or higher, which shows whether a login
@@ -88,9 +93,14 @@ var sshOutput = []struct {
 // have been a login.
 func ReadSSH(output string) SSHReason {
 	for _, x := range sshOutput {
-		if x.line.MatchString(output) {
-			return x.reason
+		if !x.line.MatchString(output) {
+			continue
 		}
+		x.reason.Lost = lostLink.MatchString(output)
+		if x.reason.Mute && x.reason.Lost {
+			x.reason.Class, x.reason.Code = Passing, api.CodeUnreachable
+		}
+		return x.reason
 	}
 	return SSHReason{Code: api.CodeUnreachable, Login: true}
 }

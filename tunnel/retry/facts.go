@@ -30,6 +30,9 @@ type Facts struct {
 
 	lastTry       time.Time     // when the last try began
 	logins        loginFailures // those that are not about the way to the host
+	unfinished    [3]time.Time  // when the last logins ended that were neither refused nor complete, the newest first
+	refused       time.Time     // when a login was last refused
+	penalties     int           // tries in a row at which the server refused this address
 	attendedUntil time.Time     // until then the user may be asked
 	lostAt        time.Time     // when the connection was lost, or the first try failed
 	watchedUntil  time.Time     // until then somebody waits
@@ -62,10 +65,14 @@ func (f *Facts) IsWatched(now time.Time, l Limits) bool {
 // AwaitsWatchedTry reports whether a sign that somebody waits can make the next try sooner.
 func (f *Facts) AwaitsWatchedTry() bool { return !f.watchedTry.IsZero() }
 
-// NextLogin is when the next automatic login may begin at the earliest.
+// NextLogin is when the next automatic login may begin at the earliest. A server may count an
+// unfinished login as a failed one, so there are three at most in the time that a ban is remembered.
 func (f *Facts) NextLogin(l Limits) (at time.Time) {
 	if !f.LastLogin.IsZero() {
 		at = f.LastLogin.Add(l.LoginSpacing)
+	}
+	if first := f.unfinished[len(f.unfinished)-1]; !first.IsZero() {
+		at = latest(at, first.Add(l.BanWait))
 	}
 	if !f.lastTry.IsZero() {
 		at = latest(at, f.lastTry.Add(l.SitePause))
@@ -144,7 +151,7 @@ func (f *Facts) countFailure(now time.Time, login bool, l Limits, jitter float64
 
 // ForgetFailures has the backoff start over.
 func (f *Facts) ForgetFailures() {
-	f.logins = loginFailures{}
+	f.logins, f.penalties = loginFailures{}, 0
 	f.ForgetUnreached()
 }
 
@@ -155,13 +162,20 @@ func (f *Facts) ForgetUnreached() { f.Failures, f.NextTry = f.logins.count, f.lo
 func (f *Facts) Delay(until time.Time) { f.NextTry = latest(f.NextTry, until) }
 
 // ForgetLogins forgets the logins to an account that the host no longer leads to.
-func (f *Facts) ForgetLogins() { f.Refusals, f.Ban, f.LastLogin = 0, time.Time{}, time.Time{} }
+func (f *Facts) ForgetLogins() {
+	f.Refusals, f.Ban, f.LastLogin = 0, time.Time{}, time.Time{}
+	f.refused, f.unfinished = time.Time{}, [3]time.Time{}
+}
 
 // Recall continues where the last process ended. A clock that was set back since does not
 // lengthen the waits. It reports whether that stops the host; the Stop has no Why.
 func (f *Facts) Recall(known api.Logins, l Limits, now time.Time) (stopped bool) {
 	f.LastLogin = earliest(known.Last, now)
 	f.Refusals = known.Refusals
+	f.refused = earliest(known.Refused, now)
+	for i, ended := range known.Unfinished {
+		f.unfinished[i] = earliest(ended, now)
+	}
 	f.Ban = earliest(known.BannedUntil, now.Add(l.BanWait))
 	switch {
 	case f.IsAttended(now): // the user has acted already
@@ -178,7 +192,7 @@ func (f *Facts) Recall(known api.Logins, l Limits, now time.Time) (stopped bool)
 
 // Logins is what must outlive the process.
 func (f *Facts) Logins() api.Logins {
-	l := api.Logins{Last: f.LastLogin, Refusals: f.Refusals, BannedUntil: f.Ban}
+	l := api.Logins{Last: f.LastLogin, Refusals: f.Refusals, BannedUntil: f.Ban, Refused: f.refused, Unfinished: f.unfinished}
 	if f.Stop == nil || f.Stop.State != api.HostBlocked || f.Refusals == 0 && f.Ban.IsZero() {
 		return l
 	}

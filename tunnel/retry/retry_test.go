@@ -26,6 +26,7 @@ func TestWhatAHostDoesNext(t *testing.T) {
 	banned := &Stop{State: api.HostBlocked, Why: &api.Error{}, Until: in(time.Hour)}
 	over := &Stop{State: api.HostBlocked, Why: &api.Error{}, Until: now}
 	here := in(time.Minute)
+	unfinished := [3]time.Time{ago(10 * time.Minute), ago(30 * time.Minute), ago(50 * time.Minute)}
 	slowSite := limits
 	slowSite.SitePause = 10 * time.Minute
 	for name, tt := range map[string]struct {
@@ -56,6 +57,10 @@ func TestWhatAHostDoesNext(t *testing.T) {
 		"a login was just before":               {Facts{LastLogin: ago(time.Second)}, automatic, limits, Wait, in(59 * time.Second)},
 		"a login was just before, and the user": {Facts{LastLogin: ago(time.Second), attendedUntil: here}, automatic, limits, Try, time.Time{}},
 		"the site wants long pauses":            {Facts{lastTry: ago(time.Minute)}, automatic, slowSite, Wait, in(9 * time.Minute)},
+		"two unfinished logins in an hour":      {Facts{unfinished: [3]time.Time{ago(time.Minute), ago(time.Minute)}}, automatic, limits, Try, time.Time{}},
+		"three unfinished logins in an hour":    {Facts{unfinished: unfinished}, automatic, limits, Wait, in(10 * time.Minute)},
+		"three unfinished logins, and the user": {Facts{unfinished: unfinished, attendedUntil: here}, automatic, limits, Try, time.Time{}},
+		"three unfinished logins, long ago":     {Facts{unfinished: [3]time.Time{ago(time.Hour), ago(time.Hour), ago(time.Hour)}}, automatic, limits, Try, time.Time{}},
 		"the latest pause counts":               {Facts{NextTry: in(time.Second), LastLogin: ago(time.Second)}, automatic, limits, Wait, in(59 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +83,13 @@ func TestWhatFollowsAFailedTry(t *testing.T) {
 		"an unknown failure":                 {Facts{}, FailedTry{Class: failure.Unknown}, "", backoff},
 		"a closed port":                      {Facts{}, FailedTry{Class: failure.ClosedPort}, "", backoff},
 		"a closed port after a refusal":      {Facts{Refusals: 1}, FailedTry{Class: failure.ClosedPort}, api.HostBlocked, in(time.Hour)},
-		"the server bans this address":       {Facts{}, FailedTry{Class: failure.Banned}, api.HostBlocked, in(time.Hour)},
+		"a login that broke":                 {Facts{Refusals: 1}, FailedTry{Class: failure.Passing, Login: true}, "", backoff},
+		"a ban after a refusal":              {Facts{refused: ago(59 * time.Minute)}, FailedTry{Class: failure.Banned}, api.HostBlocked, in(time.Hour)},
+		"a ban an hour after a refusal":      {Facts{refused: ago(time.Hour), Refusals: 1}, FailedTry{Class: failure.Banned}, "", in(30 * time.Second)},
+		"a penalty for others":               {Facts{}, FailedTry{Class: failure.Banned}, "", in(30 * time.Second)},
+		"the second":                         {Facts{penalties: 1}, FailedTry{Class: failure.Banned}, "", in(2 * time.Minute)},
+		"the third":                          {Facts{penalties: 2}, FailedTry{Class: failure.Banned}, "", in(10 * time.Minute)},
+		"the hundredth":                      {Facts{penalties: 99}, FailedTry{Class: failure.Banned}, "", in(10 * time.Minute)},
 		"the first refusal":                  {Facts{}, FailedTry{Class: failure.Refused, Login: true}, "", backoff},
 		"the second refusal":                 {Facts{Refusals: 1}, FailedTry{Class: failure.Refused, Login: true}, api.HostBlocked, time.Time{}},
 		"a refusal in front of the user":     {Facts{}, FailedTry{Class: failure.Refused, Login: true, Attended: true}, api.HostBlocked, time.Time{}},
@@ -100,8 +111,13 @@ func TestWhatFollowsAFailedTry(t *testing.T) {
 			case tt.state != "" && f.IsAttended(now):
 				t.Error("the user may still be asked")
 			}
-			if tt.try.Class == failure.Refused && f.Refusals != tt.before.Refusals+1 {
-				t.Errorf("%d refusals", f.Refusals)
+			refused, unfinished := tt.try.Class == failure.Refused, tt.try.Class == failure.Passing && tt.try.Login
+			if refused && f.Refusals != tt.before.Refusals+1 || refused != f.refused.Equal(now) || unfinished != f.unfinished[0].Equal(now) {
+				t.Errorf("%d refusals, refused %v, unfinished %v", f.Refusals, f.refused, f.unfinished)
+			}
+			var next Facts
+			if next.Recall(f.Logins(), limits, now); next.refused != f.refused || next.unfinished != f.unfinished {
+				t.Errorf("the next process knows %+v", next)
 			}
 		})
 	}

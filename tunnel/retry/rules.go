@@ -22,7 +22,7 @@ type Limits struct {
 	LoginSpacing       time.Duration // between two automatic logins
 	StableAfter        time.Duration // a connection that lasted as long ends the backoff
 	Refusals           int           // that many refused logins stop all automatic tries
-	BanWait            time.Duration // after a suspected ban
+	BanWait            time.Duration // after a suspected ban, and for how long refused and unfinished logins count
 
 	// While somebody waits for the host, until WatchedFor after the last sign of the user:
 	// the time between two dials that nobody answered.
@@ -146,6 +146,15 @@ type failed struct {
 
 func (f *failed) is(c failure.Class) bool { return f.Class == c }
 
+// isOurBan reports whether the server may refuse this address for refused logins of ours.
+func (f *failed) isOurBan() bool {
+	return f.is(failure.Banned) && !f.refused.IsZero() && f.now.Sub(f.refused) < f.limits.BanWait
+}
+
+// penaltyWaits are the waits while a server refuses this address for what others did: sshd
+// does so for 15 s to 10 min by default.
+var penaltyWaits = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
+
 // consequence is what follows a failed try if it applies.
 type consequence struct {
 	name    string
@@ -156,8 +165,12 @@ type consequence struct {
 // What can follow: another try after the backoff or at once, or no automatic try until a
 // suspected ban is over, or until the user acts.
 var (
-	tryLater  = func(*failed) {}
-	tryNow    = func(f *failed) { f.NextTry = f.now }
+	tryLater        = func(*failed) {}
+	tryNow          = func(f *failed) { f.NextTry = f.now }
+	tryAfterPenalty = func(f *failed) {
+		f.NextTry = f.now.Add(penaltyWaits[min(f.penalties, len(penaltyWaits)-1)])
+		f.penalties++
+	}
 	stopByBan = func(f *failed) {
 		f.Ban = f.now.Add(f.limits.BanWait)
 		f.Stop = &Stop{State: api.HostBlocked, Why: f.Why, Until: f.Ban}
@@ -167,7 +180,8 @@ var (
 )
 
 var consequences = []consequence{
-	{"the server says that it bans this address", func(f *failed) bool { return f.is(failure.Banned) }, stopByBan},
+	{"the server bans this address after refused logins", (*failed).isOurBan, stopByBan},
+	{"the server refuses this address for a while, not for our logins", func(f *failed) bool { return f.is(failure.Banned) }, tryAfterPenalty},
 	{"the port is closed after refused logins: a suspected ban", func(f *failed) bool { return f.is(failure.ClosedPort) && f.Refusals > 0 }, stopByBan},
 	{"a login was refused in front of the user", func(f *failed) bool { return f.is(failure.Refused) && f.Attended }, stopBlocked},
 	{"logins were refused too often", func(f *failed) bool { return f.is(failure.Refused) && f.Refusals >= f.limits.Refusals }, stopBlocked},
@@ -190,6 +204,10 @@ func (f *Facts) Failed(t FailedTry, l Limits, now time.Time, jitter float64) {
 	}
 	if t.Class == failure.Refused {
 		f.Refusals++
+		f.refused = now
+	}
+	if t.Class == failure.Passing && t.Login {
+		f.unfinished = [3]time.Time{now, f.unfinished[0], f.unfinished[1]}
 	}
 	x := &failed{t, f, l, now}
 	consequences[slices.IndexFunc(consequences, func(c consequence) bool { return c.applies(x) })].follows(x)

@@ -142,6 +142,9 @@ func (k *Keys) sign(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ss
 	return signature, err
 }
 
+// HasSigned reports whether a key was asked to sign, which the server accepts.
+func (k *Keys) HasSigned() bool { return len(k.spent) > 0 }
+
 func (k *Keys) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
 	k.Touched = k.Touched || strings.HasPrefix(key.Type(), "sk-")

@@ -18,9 +18,12 @@ type link struct {
 	cond   *sync.Cond
 	paused bool
 	hungUp bool    // the client gets nothing any more, and may send
+	cut    bool    // reads and writes of both ends fail
 	closed [2]bool // by the end that reads that way
 	way    [2]bytes.Buffer
 }
+
+var errCut = errors.New("connection reset by peer")
 
 type linkEnd struct {
 	*link
@@ -47,6 +50,13 @@ func (l *link) setPaused(on bool) {
 	l.cond.Broadcast()
 }
 
+func (l *link) cutOff() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
+	l.cond.Broadcast()
+}
+
 func (l *link) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,6 +74,9 @@ func (e *linkEnd) read(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for {
+		if e.cut {
+			return 0, errCut
+		}
 		if e.hungUp && e.in == 0 {
 			return 0, io.EOF
 		}
@@ -83,6 +96,9 @@ func (e *linkEnd) read(p []byte) (int, error) {
 func (e *linkEnd) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.cut {
+		return 0, errCut
+	}
 	if e.closed[e.in] || e.closed[e.out] && !e.paused {
 		return 0, net.ErrClosed
 	}

@@ -327,6 +327,15 @@ func (s *Server) Drop() {
 	}
 }
 
+// Cut ends every connection as a network does that resets them.
+func (s *Server) Cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.live {
+		c.link.cutOff()
+	}
+}
+
 // HangUp ends every connection as TCP does: what comes for it is taken for a while.
 func (s *Server) HangUp() {
 	s.mu.Lock()
