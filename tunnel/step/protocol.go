@@ -78,6 +78,7 @@ type hello struct {
 type Ticket struct {
 	Socket string `json:"socket,omitempty"` // the name of an abstract unix socket
 	Secret string `json:"secret,omitempty"`
+	Where  string `json:"where,omitempty"` // what sees the socket, as the relay says; "": not known
 }
 
 // comeback tells a connector where the relay is, and the relay what the client has.
@@ -93,7 +94,7 @@ type comeback struct {
 type continuation struct {
 	Received uint64 `json:"received"`
 	Paused   int    `json:"paused"` // channels that filled their windows
-	Gone     bool   `json:"gone"`   // there is no relay
+	Gone     *bool  `json:"gone"`   // there is no relay; false: it is not seen from there
 }
 
 // openRequest opens a channel. Bytes are base64: commands and paths need not be UTF-8.

@@ -126,10 +126,11 @@ func TestARelaysAnswerToItsClientsReturnIsBounded(t *testing.T) {
 		"":                                      io.ErrUnexpectedEOF,
 		strings.Repeat("x", longestAnswer+1):    api.ErrLongLine,
 		"{\"gone\": true}\n":                    ErrGone,
+		"{\"gone\": false}\n":                   errElsewhere,
 		"{\"received\": 0}\n\x00\x00\x00\x00\xff....": errNoFrame,
 	} {
 		c := newConnection()
-		c.stream.resumes, c.ticket = true, Ticket{"socket", "secret"}
+		c.stream.resumes, c.ticket = true, Ticket{Socket: "socket", Secret: "secret"}
 		c.wg.Go(c.read)
 		ours, theirs := net.Pipe()
 		go pretend(theirs, answer)

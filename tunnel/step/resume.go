@@ -17,6 +17,9 @@ var ErrGone = errors.New("the process of tunctl inside the job has ended")
 // ErrNotTold is the error of [Conn.Close] if the relay may still run.
 var ErrNotTold = errors.New("the relay inside the job could not be told to end")
 
+// errElsewhere is that of a process which could not see a relay that runs.
+var errElsewhere = errors.New("the login on the node does not see the process of tunctl inside the job")
+
 // errNoWayBack is that of a relay which must not outlive its way.
 var errNoWayBack = errors.New("the relay inside the job cannot be resumed")
 
@@ -109,7 +112,13 @@ func readAnswer(in *bufio.Reader) (answer continuation, err error) {
 	if json.Unmarshal([]byte(line), &answer) != nil {
 		return answer, errBroken
 	}
-	return answer, nil
+	if answer.Gone == nil {
+		return answer, nil
+	}
+	if !*answer.Gone {
+		return answer, errElsewhere
+	}
+	return answer, ErrGone
 }
 
 // continueOver reads what the relay has, and continues.
@@ -117,9 +126,6 @@ func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
 	answer, err := readAnswer(in)
 	if err != nil {
 		return err
-	}
-	if answer.Gone {
-		return ErrGone
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +150,9 @@ func End(ctx context.Context, rw io.ReadWriteCloser, t Ticket) error {
 		if err != nil {
 			return err
 		}
-		_, err = readAnswer(in)
+		if _, err = readAnswer(in); errors.Is(err, ErrGone) {
+			return nil
+		}
 		return err
 	})
 }

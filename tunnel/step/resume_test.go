@@ -386,6 +386,20 @@ func TestConnector(t *testing.T) {
 		_, _ = io.WriteString(echo, "still here\n")
 		readUntil(t, echo, "still here")
 	})
+	t.Run("that does not see the relay does not say that it is gone", func(t *testing.T) {
+		c := newResumable(t)
+		echo := run(t, c.Conn, "cat")
+		c.cut()
+		ticket := c.ticket
+		c.ticket = Ticket{Socket: "tunctl-none", Secret: ticket.Secret, Where: "another network"}
+		if err := c.Resume(t.Context(), newProcess(t)); !errors.Is(err, errElsewhere) {
+			t.Error(err)
+		}
+		c.ticket = ticket
+		c.resume(t)
+		_, _ = io.WriteString(echo, "still here\n")
+		readUntil(t, echo, "still here")
+	})
 	t.Run("of an abandoned attempt is refused", func(t *testing.T) {
 		c := newResumable(t)
 		echo := run(t, c.Conn, "cat")

@@ -51,6 +51,7 @@ type Info struct {
 	Node    string `json:"node"`    // the name of the machine
 	Inside  bool   `json:"inside"`  // the relay is part of the job
 	Environ string `json:"environ"` // where the environment of programs is from: "server", "job", or "step"
+	Where   string `json:"where"`   // see Ticket
 }
 
 const (
@@ -129,6 +130,9 @@ func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold 
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.Resumable {
+		c.ticket.Where = c.info.Where
 	}
 	c.mu.Lock()
 	c.stream.resumes = o.Resumable
