@@ -24,6 +24,7 @@ const (
 	window = 10
 	closes = 11
 	exit   = 12
+	ack    = 17
 )
 
 // Request is what a client wants to open.
