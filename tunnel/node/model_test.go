@@ -234,9 +234,14 @@ func (w *world) step() {
 	case 8:
 		set(func() { w.refuses = true })
 		restore(minutes(3), "the node refuses logins", func() { set(func() { w.refuses = false }) })
-	case 9:
+	case 9: // and srun, perhaps, which was used for another job
+		words := []string{"", "srun: error: Unable to create step for job 7: Access denied"}[w.random.IntN(2)]
 		w.inner.Set(func(s *sshtest.Server) { s.Silent = true })
-		restore(minutes(3), "the node's sshd is busy", func() { w.inner.Set(func(s *sshtest.Server) { s.Silent = false }) })
+		set(func() { w.srun = words })
+		w.login.learned.into.set(stepRoute)
+		w.outer.Drop()
+		restore(minutes(3), "srun: "+words, func() { set(func() { w.srun = "" }) })
+		restore(minutes(6), "the node's sshd is busy", func() { w.inner.Set(func(s *sshtest.Server) { s.Silent = false }) })
 	case 10:
 		w.reconnectEditor()
 	case 11:

@@ -59,7 +59,7 @@ func (j *Job) Run(rw io.ReadWriteCloser, inside bool) {
 		j.relays[o.Socket] = r
 	}
 	j.mu.Unlock()
-	if r == nil {
+	if r == nil || r.over() {
 		_, _ = io.WriteString(rw, o.Mark+"\n{\"gone\": true}\n")
 		return
 	}
