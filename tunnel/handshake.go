@@ -71,6 +71,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		_ = t.wire.Close()
 		return nil, t.interrupted(login, context.Cause(ctx))
 	}
+	wire.loggedIn.Store(true)
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
 	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.CertificateEnd()
