@@ -25,7 +25,7 @@ type Class int
 // The classes.
 const (
 	Unknown    Class = iota
-	Passing          // our link or the server failed for now; it may succeed later without any change
+	Passing          // our link failed, or the server is busy; it may succeed later without any change
 	ClosedPort       // nothing listens there; after refused logins, a suspected ban
 	Banned           // the server says that it refuses this address for a while
 	Refused          // the server refused a login, by its word or by its hang-up, and may count that
