@@ -86,6 +86,7 @@ func TestLoginClass(t *testing.T) {
 		"the link is silent":        {slices.Concat(direct, carried), func(s, _ *sshtest.Server) { s.Pause(true) }, passing, passing},
 		"the link is cut":           {direct, func(s, _ *sshtest.Server) { s.Cut() }, passing, passing},
 		"the carrier's link is cut": {carried, func(_, c *sshtest.Server) { c.Cut() }, passing, passing},
+		"the carrier is silent":     {carried, func(_, c *sshtest.Server) { c.Pause(true) }, passing, passing},
 		"the carrier hangs up":      {carried, func(_, c *sshtest.Server) { c.Drop() }, passing, passing},
 	} {
 		for _, route := range tt.routes {

@@ -68,9 +68,11 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 		return nil, t.explain(login, err)
 	}
 	if !closeOnEnd() {
-		_ = t.wire.Close()
-		return nil, t.interrupted(login, context.Cause(ctx))
+		_, lost := wire.ending()
+		_ = wire.Close()
+		return nil, t.interrupted(login, cmp.Or(lost, errors.New("the server closed it")))
 	}
+	wire.loggedIn.Store(true)
 	c := newConn(t, ssh.NewClient(sc, channels, requests))
 	login.keepPassword()
 	c.auth, c.silent, c.certificateEnds = login.methods(), login.silent(), login.keys.CertificateEnd()
@@ -204,14 +206,14 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 // interrupted describes a handshake that our link ended, or a server that did not answer:
 // nothing was refused.
 func (t *attempt) interrupted(login *login, err error) *api.Error {
-	why := strings.TrimPrefix(plain(err).Error(), "ssh: handshake failed: ")
-	if t.loginAt.IsZero() {
-		return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s was interrupted: %s", t.settings.Address(), why)
+	why, how := strings.TrimPrefix(plain(err).Error(), "ssh: handshake failed: "), "was interrupted"
+	if !t.loginAt.IsZero() {
+		if login.needsPerson() {
+			return needsUser(t.host.name, brokenLogin+": "+why, err)
+		}
+		how = "broke during the login"
 	}
-	if login.needsPerson() {
-		return needsUser(t.host.name, brokenLogin+": "+why, err)
-	}
-	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s broke during the login: %s", t.settings.Address(), why)
+	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s %s: %s", t.settings.Address(), how, why)
 }
 
 // negotiated are the algorithms of a connection; nil if it does not report them.

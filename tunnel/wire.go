@@ -45,6 +45,7 @@ type wire struct {
 	onGreeting func() // called once, after the greeting
 
 	received, sent atomic.Int64 // bytes
+	loggedIn       atomic.Bool  // only the end of the stream ends a read
 
 	mu          sync.Mutex
 	onEnd       func() // called once, when reading failed, before Read returns
@@ -55,10 +56,41 @@ type wire struct {
 	lastRead    time.Time
 	reads       int
 	closing     sync.Once
+	closed      chan struct{}
 }
 
 func newWire(raw net.Conn) *wire {
-	return &wire{Conn: raw, r: bufio.NewReaderSize(raw, readBuffer), onGreeting: func() {}, onEnd: func() {}, lastRead: time.Now()}
+	w := &wire{Conn: raw, onGreeting: func() {}, onEnd: func() {}, lastRead: time.Now(), closed: make(chan struct{})}
+	w.r = bufio.NewReaderSize(rawReader{w}, readBuffer)
+	return w
+}
+
+// rawReader reads from the stream under a wire. A channel that is closed here continues to wait
+// for a carrier that does not respond, so a login through one reads beside it.
+type rawReader struct{ *wire }
+
+// Read implements io.Reader.
+func (w rawReader) Read(p []byte) (int, error) {
+	through, ok := w.Conn.(*channelConn)
+	if !ok || w.loggedIn.Load() {
+		return w.Conn.Read(p)
+	}
+	var n int
+	var err error
+	read := make(chan struct{})
+	started := through.link.spawn(func() {
+		defer close(read)
+		n, err = through.Read(p)
+	})
+	if !started {
+		return 0, through.link.downError()
+	}
+	select {
+	case <-read:
+		return n, err
+	case <-w.closed:
+		return 0, net.ErrClosed
+	}
 }
 
 // hasAddress reports whether the stream's own address is one of this computer's, by has;
@@ -191,7 +223,7 @@ func notSSH(address string, greeting error) *api.Error {
 func addressRefused(address string, cause error) *api.Error {
 	return failure.Banned.Errorf(api.CodeUnreachable, cause,
 		"%s refuses connections from this network for a while (often because of failed logins by others behind the same address)", address).
-		WithHint("sshd ends this by itself, usually within 10 minutes; other users of a shared VPN count too")
+		WithHint("sshd usually ends this within 10 minutes; other users of a shared VPN count too")
 }
 
 func (w *wire) hasGreeted() bool {
@@ -245,13 +277,15 @@ func (w *wire) setOnEnd(f func()) bool {
 // isBroken reports whether reading or writing failed. A lost link may show in either
 // first.
 func (w *wire) isBroken() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.readErr != nil || w.writeErr != nil
+	hungUp, lost := w.ending()
+	return hungUp || lost != nil
 }
 
 // Close implements net.Conn. It may be called repeatedly.
 func (w *wire) Close() error {
-	w.closing.Do(func() { _ = w.Conn.Close() })
+	w.closing.Do(func() {
+		close(w.closed)
+		_ = w.Conn.Close()
+	})
 	return nil
 }

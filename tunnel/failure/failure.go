@@ -26,10 +26,10 @@ type Class int
 // The classes.
 const (
 	Unknown    Class = iota
-	Passing          // it may succeed later without any change
+	Passing          // our link failed, or the server is busy; it may succeed later without any change
 	ClosedPort       // nothing listens there; after refused logins, a suspected ban
-	Banned           // the server says that it bans this address
-	Refused          // the server refused a login, and may count that
+	Banned           // the server says that it refuses this address for a while
+	Refused          // the server refused a login, by its word or by its hang-up, and may count that
 	NeedsUser        // only a person can log in
 	Permanent        // it fails until a person changes something
 )
