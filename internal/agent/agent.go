@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,7 +136,11 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	a.work.Go(func() { a.report("submissions", a.sessions.settle(ctx)) })
 	err := localapi.Serve(serving, sock, a.server.withConfig(a.server.routes()), a.limits.Drain, a.log)
 	// What runs inside jobs is told to end while there is a connection: nobody else would end it.
-	late := time.AfterFunc(a.limits.Drain, disconnect)
+	wait := a.limits.Drain
+	if !slices.ContainsFunc(a.pool.Hosts(), func(h api.Host) bool { return h.State == api.HostUp }) {
+		wait = 0 // nothing can answer
+	}
+	late := time.AfterFunc(wait, disconnect)
 	a.sessions.closeForwards()
 	end()
 	a.work.Wait()
