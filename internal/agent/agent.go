@@ -127,10 +127,10 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 		a.log.Warn("the last agent crashed", "recently", n)
 		a.sessions.pause.begin(n, a.limits, now)
 	}
-	a.work.Go(func() { sock.Serve(ctx, a.limits.Socket) })
+	a.work.Go(func() { sock.Serve(serving, a.limits.Socket) })
 	var connections sync.WaitGroup
 	a.hosts.Start(connected, &connections)
-	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
+	a.work.Go(func() { a.report("config", configs.Watch(serving, a.opt.Paths.Config, a.reload)) })
 	a.sessions.restoreJobs()
 	a.sessions.restore()
 	a.work.Go(func() { a.report("submissions", a.sessions.settle(ctx)) })
