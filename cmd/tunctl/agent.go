@@ -38,8 +38,8 @@ func agentCommand(t *term.Terminal) *cli.Command {
 				Action: invoke(t, agentRun),
 			},
 			{Name: "start", Usage: "start the agent in the background", Action: invoke(t, agentStart)},
-			{Name: "stop", Usage: "stop the agent; jobs keep running", Action: invoke(t, agentStop)},
-			{Name: "restart", Usage: "restart the agent; sessions reconnect", Action: invoke(t, agentRestart)},
+			{Name: "stop", Usage: "stop the agent; jobs keep running, shells end", Action: invoke(t, agentStop)},
+			{Name: "restart", Usage: "restart the agent; sessions reconnect, shells end", Action: invoke(t, agentRestart)},
 			{
 				Name: "status", Usage: "show whether the agent is running; exit code 5 if not",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -126,16 +127,20 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 		a.log.Warn("the last agent crashed", "recently", n)
 		a.sessions.pause.begin(n, a.limits, now)
 	}
-	a.work.Go(func() { sock.Serve(ctx, a.limits.Socket) })
+	a.work.Go(func() { sock.Serve(serving, a.limits.Socket) })
 	var connections sync.WaitGroup
 	a.hosts.Start(connected, &connections)
-	a.work.Go(func() { a.report("config", configs.Watch(ctx, a.opt.Paths.Config, a.reload)) })
+	a.work.Go(func() { a.report("config", configs.Watch(serving, a.opt.Paths.Config, a.reload)) })
 	a.sessions.restoreJobs()
 	a.sessions.restore()
 	a.work.Go(func() { a.report("submissions", a.sessions.settle(ctx)) })
 	err := localapi.Serve(serving, sock, a.server.withConfig(a.server.routes()), a.limits.Drain, a.log)
 	// What runs inside jobs is told to end while there is a connection: nobody else would end it.
-	late := time.AfterFunc(a.limits.Drain, disconnect)
+	wait := a.limits.Drain
+	if !slices.ContainsFunc(a.pool.Hosts(), func(h api.Host) bool { return h.State == api.HostUp }) {
+		wait = 0 // nothing can answer
+	}
+	late := time.AfterFunc(wait, disconnect)
 	a.sessions.closeForwards()
 	end()
 	a.work.Wait()

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"tunctl/internal/agent/events"
@@ -26,7 +27,7 @@ type server struct {
 	prompts *events.Prompts
 	waiters submit.Waiters
 	stop    context.CancelFunc // the agent
-	streams streams
+	streams sync.Map           // the open ones: *api.OpenStream
 }
 
 func (a *server) routes() http.Handler {
@@ -186,7 +187,9 @@ func (a *server) status() api.Status {
 	agent := a.about
 	agent.Paused = a.sessions.pause.why()
 	agent.Desktop = a.hub.HasDesktop()
-	agent.Streams = a.streams.list()
+	for s := range a.streams.Range {
+		agent.Streams = append(agent.Streams, *s.(*api.OpenStream))
+	}
 	st := api.Status{
 		Version:  api.Version,
 		Agent:    &agent,

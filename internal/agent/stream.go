@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"tunctl/internal/agent/jobnode"
@@ -44,43 +43,15 @@ func (a *server) handleStream(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := a.ctx
 	a.work.Go(func() {
-		defer a.streams.add(req)()
+		if !req.Spare { // its client can do without it
+			open := &api.OpenStream{Kind: req.Kind, Host: req.Host, Session: req.Session}
+			a.streams.Store(open, nil)
+			defer a.streams.Delete(open)
+		}
 		defer func() { _ = client.Close() }()
 		defer to.Close()
 		to.Serve(ctx, client)
 	})
-}
-
-// streams are those that are open.
-type streams struct {
-	mu   sync.Mutex
-	open []*api.OpenStream
-}
-
-// add adds a stream until the returned function is called. One that its client can do without is not
-// listed.
-func (s *streams) add(req api.StreamRequest) (remove func()) {
-	if req.Spare {
-		return func() {}
-	}
-	added := &api.OpenStream{Kind: req.Kind, Host: req.Host, Session: req.Session}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = append(s.open, added)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.open = slices.DeleteFunc(s.open, func(x *api.OpenStream) bool { return x == added })
-	}
-}
-
-func (s *streams) list() (list []api.OpenStream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.open {
-		list = append(list, *x)
-	}
-	return list
 }
 
 func (a *server) openStream(ctx context.Context, req api.StreamRequest) (stream.Backend, error) {

@@ -292,38 +292,73 @@ func (w *world) ssh() *ssh.Client {
 	return c
 }
 
-func TestAgentStop(t *testing.T) {
-	w := newWorld(t)
-	w.restart(strings.Replace(config, "resume = false", "", 1), nil)
-	w.up()
+// programInside starts a program inside the job of the session that runs until it is ended.
+func (w *world) programInside() *os.Process {
+	w.t.Helper()
 	shell, err := w.ssh().NewSession()
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	out, err := shell.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = shell.Start("echo $$; exec sleep 600")
 	}
-	if err := shell.Start("echo $$; exec sleep 600"); err != nil {
-		t.Fatal(err)
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	var pid int
 	if _, err := fmt.Fscan(out, &pid); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	st, err := w.client.Status(t.Context())
-	if want := []api.OpenStream{{Kind: api.StreamGateway, Session: "jupyter"}}; err != nil || !reflect.DeepEqual(st.Agent.Streams, want) {
-		t.Errorf("streams %+v, %v", st.Agent.Streams, err)
+	program, err := os.FindProcess(pid)
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	w.stop()
-	program, _ := os.FindProcess(pid)
-	for began := time.Now(); program.Signal(syscall.Signal(0)) == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > patience {
-			_ = program.Kill()
-			t.Fatal("the shell's program was left in the job")
+	w.t.Cleanup(func() { _ = program.Kill() })
+	return program
+}
+
+func TestAgentStop(t *testing.T) {
+	newWorld := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.restart(strings.Replace(config, "resume = false", "", 1), nil)
+		w.up()
+		return w
+	}
+	ends := func(t *testing.T, program *os.Process) {
+		t.Helper()
+		for began := time.Now(); program.Signal(syscall.Signal(0)) == nil; time.Sleep(10 * time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatal("the program was left in the job")
+			}
 		}
 	}
-	if list, err := os.ReadFile(w.paths.Relays()); string(list) != "[]" {
-		t.Errorf("relays on record: %s, %v", list, err)
-	}
+	t.Run("ends what runs inside a job", func(t *testing.T) {
+		w := newWorld(t)
+		program := w.programInside()
+		st, err := w.client.Status(t.Context())
+		if want := []api.OpenStream{{Kind: api.StreamGateway, Session: "jupyter"}}; err != nil || !reflect.DeepEqual(st.Agent.Streams, want) {
+			t.Errorf("streams %+v, %v", st.Agent.Streams, err)
+		}
+		w.stop()
+		ends(t, program)
+		if list, err := os.ReadFile(w.paths.Relays()); string(list) != "[]" {
+			t.Errorf("relays on record: %s, %v", list, err)
+		}
+	})
+	t.Run("leaves to the next agent what it cannot reach", func(t *testing.T) {
+		w := newWorld(t)
+		program := w.programInside()
+		if err := w.cluster.Refuse(true); err != nil {
+			t.Fatal(err)
+		}
+		w.cluster.DropAll()
+		w.until("reconnecting", func(s api.Session) bool { return s.State == api.SessionReconnecting })
+		w.stop()
+		if err := errors.Join(program.Signal(syscall.Signal(0)), w.cluster.Refuse(false)); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		ends(t, program)
+	})
 }

@@ -468,6 +468,7 @@ func outages() []outage {
 			c.lab.KillConns("lab-login")
 			c.lab.RestartSSHD("lab-login")
 		}},
+		outage{name: "the agent is restarted", off: 5 * time.Second, happen: func(c *cutter, _ []*countingCell) { c.run("agent", "restart") }},
 		outage{name: "a one-time code is needed, and comes after 20s", host: codeHost, off: 20 * time.Second, happen: func(c *cutter, _ []*countingCell) {
 			c.lab.KillConns(codeHost)
 			pause(c.t, 20*time.Second)
