@@ -43,9 +43,11 @@ type writable interface {
 	Lstat(name string) (fs.FileInfo, error)
 	Open(name string) (handle, error)
 	Symlink(target, name string) error
+	// Parts lists the unfinished files in a folder, as far as it can.
+	Parts(ctx context.Context, dir string) ([]string, error)
 	// Mkdir creates a folder for its owner alone. It removes the permissions of an
 	// existing one that mode does not have.
-	Mkdir(name string, mode fs.FileMode) error
+	Mkdir(name string, mode fs.FileMode) (existed bool, err error)
 	// Create creates a file for its owner alone. It removes what has the name: another
 	// user of a shared folder may have put a link there, which must not be followed.
 	Create(name string) (handle, error)

@@ -290,23 +290,37 @@ func (r *remoteFiles) SetTimes(name string, t time.Time) error {
 	return r.classify(r.c.Chtimes(name, t, t))
 }
 
-func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) error {
-	err := r.classify(r.c.Mkdir(name))
+// Parts lists until ctx ends: a large folder takes long.
+func (r *remoteFiles) Parts(ctx context.Context, dir string) (names []string, err error) {
+	entries, err := r.c.ReadDirContext(ctx, dir)
+	for _, e := range entries {
+		if isPart(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	if ctx.Err() != nil {
+		return names, nil
+	}
+	return names, r.classify(err)
+}
+
+func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err error) {
+	err = r.classify(r.c.Mkdir(name))
 	if err == nil {
-		return r.SetMode(name, 0o700) // before anything is in it
+		return false, r.SetMode(name, 0o700) // before anything is in it
 	}
 	if isLost(err) {
-		return err
+		return false, err
 	}
 	// For a folder that exists, servers only report "failure".
 	there, e := r.c.Stat(name)
 	if e != nil || !there.IsDir() {
-		return err
+		return false, err
 	}
 	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
 		_ = r.SetMode(name, narrow) // fails for another's folder: a warning follows at the end
 	}
-	return nil
+	return true, nil
 }
 
 // Replace renames as POSIX does if the server can, else it removes the other file first.
