@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -64,7 +63,7 @@ func (localFiles) Open(name string) (handle, error) {
 	return openRegular(name, os.O_RDONLY, os.Stat, os.OpenFile)
 }
 
-func (localFiles) ReadDir(name string) ([]fs.FileInfo, error) {
+func (localFiles) ReadDir(_ context.Context, name string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(name)
 	infos := make([]fs.FileInfo, 0, len(entries))
 	for _, e := range entries {
@@ -141,16 +140,6 @@ func (t *localTarget) Mkdir(name string, mode fs.FileMode) (existed bool, err er
 		_ = t.root.Chmod(rel, narrow) // fails for another's folder: a warning follows at the end
 	}
 	return true, nil
-}
-
-func (t *localTarget) Parts(_ context.Context, dir string) ([]string, error) {
-	f, err := t.root.Open(t.rel(dir))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(-1)
-	return slices.DeleteFunc(names, func(name string) bool { return !isPart(name) }), err
 }
 
 func (t *localTarget) Open(name string) (handle, error) {

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -55,43 +56,41 @@ func partGone(err error) error {
 	return err
 }
 
-// findParts finds the parts that other copies have of files in a folder of the target. A
-// folder that cannot be listed may be written all the same.
+// findParts finds the parts of other copies in a folder of the target. A folder that cannot be
+// listed may be written all the same.
 func (c *copier) findParts(ctx context.Context, dir string, jobs []job) {
 	if !c.Resume {
 		limited, cancel := context.WithTimeout(ctx, maxListing)
 		defer cancel()
 		ctx = limited
 	}
-	var names []string
-	_ = c.To.write(ctx, c.nextLane(), func(to writable) (err error) {
-		names, err = to.Parts(ctx, dir)
+	var entries []fs.FileInfo
+	_ = c.To.use(ctx, c.nextLane(), func(to files) (err error) {
+		entries, err = to.ReadDir(ctx, dir)
 		return err
 	})
-	if len(names) == 0 {
-		return
-	}
-	for i, j := range jobs {
-		stem := c.stemOf(j)
-		for _, name := range names {
-			if name = c.To.join(dir, name); strings.HasPrefix(name, stem) {
-				jobs[i].parts = append(jobs[i].parts, name)
-			}
+	var parts []string
+	for _, e := range entries {
+		if isPart(e.Name()) {
+			parts = append(parts, c.To.join(dir, e.Name()))
 		}
+	}
+	for i := range jobs {
+		jobs[i].parts = parts
 	}
 }
 
-// clearParts removes the parts of copies that died, or takes one over as into, if that is
-// wanted. It fails if one is still being written. A copy that is only disconnected notices
-// later that it lost its part.
+// clearParts removes the parts of copies of a file that died, or takes one over as into, if
+// that is wanted. It fails if one is still being written. A copy that is only disconnected
+// notices later that it lost its part.
 func (c *copier) clearParts(ctx context.Context, j job, into string) error {
+	stem := c.stemOf(j)
 	for _, name := range j.parts {
+		if !strings.HasPrefix(name, stem) {
+			continue
+		}
 		err := c.To.write(ctx, c.nextLane(), func(to writable) error {
-			alive, err := isAlive(ctx, to, name)
-			if alive {
-				return ErrOtherCopy
-			}
-			if err != nil {
+			if err := awaitQuiet(ctx, to, name); err != nil {
 				return err
 			}
 			if c.Resume && into != "" {
@@ -107,21 +106,20 @@ func (c *copier) clearParts(ctx context.Context, j job, into string) error {
 	return nil
 }
 
-// isAlive reports whether somebody writes a part.
-func isAlive(ctx context.Context, to writable, name string) (bool, error) {
+// awaitQuiet waits until nobody writes a part, and fails if somebody does for long.
+func awaitQuiet(ctx context.Context, to writable, name string) error {
 	last, err := to.Lstat(name)
 	for range periods {
 		if err != nil {
-			return false, err
+			return err
 		}
 		if err := ctxtime.Sleep(ctx, quiet); err != nil {
-			return false, err
+			return err
 		}
 		before := last
-		last, err = to.Lstat(name)
-		if err == nil && last.Size() == before.Size() && last.ModTime().Equal(before.ModTime()) {
-			return false, nil
+		if last, err = to.Lstat(name); err == nil && last.Size() == before.Size() && last.ModTime().Equal(before.ModTime()) {
+			return nil
 		}
 	}
-	return err == nil, err
+	return cmp.Or(err, ErrOtherCopy)
 }

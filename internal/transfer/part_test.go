@@ -79,7 +79,7 @@ func TestOtherCopy(t *testing.T) {
 				go func() { // as a slow copy does
 					defer close(c.goOn)
 					for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
-						if info, err := os.Stat(part); err != nil || os.Truncate(part, info.Size()+1) != nil {
+						if err := os.Chtimes(part, time.Now(), time.Now()); err != nil {
 							t.Error("the second copy removed the part:", err)
 							return
 						}

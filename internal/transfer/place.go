@@ -30,7 +30,8 @@ type files interface {
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Open(name string) (handle, error)
-	ReadDir(name string) ([]fs.FileInfo, error)
+	// ReadDir returns with an error what it has listed so far.
+	ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
 	ReadLink(name string) (string, error)
 	// RealPath is the absolute path of a file, without links.
@@ -43,8 +44,6 @@ type writable interface {
 	Lstat(name string) (fs.FileInfo, error)
 	Open(name string) (handle, error)
 	Symlink(target, name string) error
-	// Parts lists the unfinished files in a folder, as far as it can.
-	Parts(ctx context.Context, dir string) ([]string, error)
 	// Mkdir creates a folder for its owner alone. It removes the permissions of an
 	// existing one that mode does not have.
 	Mkdir(name string, mode fs.FileMode) (existed bool, err error)

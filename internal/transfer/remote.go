@@ -232,7 +232,7 @@ func (r *remoteFiles) Close() error {
 
 // classify distinguishes a lost channel from an answer of the file server.
 func (r *remoteFiles) classify(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if _, answer := errors.AsType[*sftp.StatusError](err); answer {
@@ -254,8 +254,8 @@ func (r *remoteFiles) Lstat(name string) (fs.FileInfo, error) {
 	return info, r.classify(err)
 }
 
-func (r *remoteFiles) ReadDir(name string) ([]fs.FileInfo, error) {
-	infos, err := r.c.ReadDir(name)
+func (r *remoteFiles) ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error) {
+	infos, err := r.c.ReadDirContext(ctx, name)
 	return infos, r.classify(err)
 }
 
@@ -288,20 +288,6 @@ func (r *remoteFiles) SetMode(name string, mode fs.FileMode) error {
 
 func (r *remoteFiles) SetTimes(name string, t time.Time) error {
 	return r.classify(r.c.Chtimes(name, t, t))
-}
-
-// Parts lists until ctx ends: a large folder takes long.
-func (r *remoteFiles) Parts(ctx context.Context, dir string) (names []string, err error) {
-	entries, err := r.c.ReadDirContext(ctx, dir)
-	for _, e := range entries {
-		if isPart(e.Name()) {
-			names = append(names, e.Name())
-		}
-	}
-	if ctx.Err() != nil {
-		return names, nil
-	}
-	return names, r.classify(err)
 }
 
 func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err error) {
@@ -420,7 +406,7 @@ func List(ctx context.Context, stream io.ReadWriteCloser, dir, prefix string) ([
 		return nil, err
 	}
 	defer func() { _ = files.Close() }()
-	infos, err := files.ReadDir(dir)
+	infos, err := files.ReadDir(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

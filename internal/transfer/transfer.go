@@ -110,7 +110,7 @@ type copier struct {
 type job struct {
 	from, to string
 	info     fs.FileInfo
-	parts    []string // of other copies of the file, dead or alive
+	parts    []string // in its folder of the target, of other copies
 }
 
 // maxShown is how many failures are listed.

@@ -78,7 +78,7 @@ func (c *copier) copyEntries(ctx context.Context, j job) {
 			return err
 		}
 		made = true
-		entries, err = from.ReadDir(j.from)
+		entries, err = from.ReadDir(ctx, j.from)
 		return err
 	})
 	c.fail(j.from, err)
