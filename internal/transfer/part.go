@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"time"
 
@@ -59,14 +60,15 @@ func partGone(err error) error {
 // findParts finds the parts of other copies in a folder of the target. A folder that cannot be
 // listed may be written all the same.
 func (c *copier) findParts(ctx context.Context, dir string, jobs []job) {
-	if !c.Resume {
-		limited, cancel := context.WithTimeout(ctx, maxListing)
-		defer cancel()
-		ctx = limited
+	limit := maxListing
+	if c.Resume {
+		limit = math.MaxInt64
 	}
 	var entries []fs.FileInfo
 	_ = c.To.use(ctx, c.nextLane(), func(to files) (err error) {
-		entries, err = to.ReadDir(ctx, dir)
+		listing, cancel := context.WithTimeout(ctx, limit) // a channel that is opened here lives longer
+		defer cancel()
+		entries, err = to.ReadDir(listing, dir)
 		return err
 	})
 	var parts []string

@@ -98,8 +98,7 @@ type copier struct {
 	chunks              chan chunk
 	openLanes           bool
 	work                sync.WaitGroup
-	next                sync.Mutex
-	lane                int
+	lane                atomic.Uint32
 
 	mu      sync.Mutex
 	failed  []error
@@ -139,12 +138,7 @@ func (c *copier) failure() error {
 }
 
 // nextLane spreads small files over the channels.
-func (c *copier) nextLane() int {
-	c.next.Lock()
-	defer c.next.Unlock()
-	c.lane++
-	return c.lane % lanes
-}
+func (c *copier) nextLane() int { return int(c.lane.Add(1)) % lanes }
 
 // with calls f with both ends of a copy, and calls it again with new connections when
 // one was lost.

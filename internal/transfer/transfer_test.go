@@ -191,6 +191,9 @@ func TestFilesOfEverySizeArriveWhole(t *testing.T) {
 			same(t, back, data)
 			noParts(t, s.dir)
 			noParts(t, filepath.Dir(back))
+			if n := s.dials.Load(); n > 2*lanes {
+				t.Errorf("%d channels were opened", n)
+			}
 		})
 	}
 }
