@@ -130,6 +130,9 @@ func copyArguments(c *cli.Context) (from location, sources []string, to location
 
 // withResumeHint says how to continue a copy that failed, if it copied anything.
 func withResumeHint(err error, c transfer.Counts) error {
+	if errors.Is(err, transfer.ErrOtherCopy) {
+		return api.Errorf(api.CodeFailed, "%w", err).WithHint("wait for the other copy or stop it, then rerun with --resume")
+	}
 	if err == nil || errors.Is(err, context.Canceled) || c.Copied+c.Skipped == 0 {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,13 @@ func TestGoingOnIsOfferedWhereSomethingWasLeft(t *testing.T) {
 		if (hint == "") != (want == "") || !strings.Contains(hint, want) {
 			t.Errorf("after %+v the hint is %q", c, hint)
 		}
+	}
+}
+
+func TestAnotherCopyHasAHintOfItsOwn(t *testing.T) {
+	e, ok := errors.AsType[*api.Error](withResumeHint(fmt.Errorf("%q: %w", "a", transfer.ErrOtherCopy), transfer.Counts{}))
+	if !ok || !strings.Contains(e.Hint, "other copy") {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -18,6 +18,18 @@ func TestTheDoctorDoesNotSayThatAServerForOneClientResponds(t *testing.T) {
 	}
 }
 
+func TestNotInside(t *testing.T) {
+	for want, forwards := range map[string][]api.Forward{
+		"":                             {{}, {Endpoint: "board"}},
+		"2 of jupyter did":             {{Direct: 2}, {Endpoint: "board"}},
+		"1 of jupyter and 3 of board ": {{Direct: 1}, {Endpoint: "board", Direct: 3}},
+	} {
+		if got := notInside(forwards, "jupyter"); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+}
+
 func TestTheDoctorSaysWhatALostConnectionWouldMean(t *testing.T) {
 	page := &api.Endpoint{App: "jupyter", Scheme: "https", Host: "cn01", Port: 8888}
 	for want, tt := range map[string]struct {

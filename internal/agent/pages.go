@@ -186,7 +186,22 @@ func (s *session) websocketsLocked() *api.Websockets {
 	if err := r.Upgrades.Failure(); err != nil {
 		return &api.Websockets{Why: s.redactLocked(err.Error())}
 	}
-	return &api.Websockets{Continue: true}
+	why := notInside(s.pages.forwards.Status(), r.Endpoint.App)
+	return &api.Websockets{Continue: why == "", Why: why}
+}
+
+// notInside says which pages have open WebSockets that do not go through the job; "": none has.
+func notInside(forwards []api.Forward, main string) string {
+	var pages []string
+	for _, f := range forwards {
+		if f.Direct > 0 {
+			pages = append(pages, fmt.Sprintf("%d of %s", f.Direct, cmp.Or(f.Endpoint, main, "the page")))
+		}
+	}
+	if len(pages) == 0 {
+		return ""
+	}
+	return strings.Join(pages, " and ") + " did not get through to the job when they were opened; reload the page to connect them again"
 }
 
 // noPageError is the error for the page of a session that has none.

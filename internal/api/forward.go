@@ -28,6 +28,7 @@ type Forward struct {
 	BytesIn  int64       `json:"bytesIn"`
 	BytesOut int64       `json:"bytesOut"`
 	Refused  int64       `json:"refused"`
+	Direct   int64       `json:"direct,omitempty"` // WebSockets now that end with the connection to the host, while others of the page continue
 	LastUsed time.Time   `json:"lastUsed,omitzero"`
 	RTTMs    float64     `json:"rttMs,omitempty"` // to open a connection to the target
 }

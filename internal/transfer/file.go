@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,16 +13,11 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// partOf is the name of a file until it is complete. It contains the version of the
-// source, so that a changed source never continues an old part.
-func (c *copier) partOf(j job) string {
-	dir, base := c.To.split(j.to)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d", base, j.info.Size(), j.info.ModTime().Unix()))
-	return c.To.join(dir, partPrefix+hex.EncodeToString(sum[:8])+partSuffix)
-}
-
 // copySmall copies a file in one piece.
 func (c *copier) copySmall(ctx context.Context, j job) error {
+	if err := c.clearParts(ctx, j, ""); err != nil {
+		return err
+	}
 	part := c.partOf(j)
 	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		if c.Resume && c.finished(from, to, j) {
@@ -33,7 +26,7 @@ func (c *copier) copySmall(ctx context.Context, j job) error {
 		}
 		n, err := copyBytes(from, to, j, part)
 		if err == nil {
-			err = writeError(c.putInPlace(from, to, j, part), to, part, j.to)
+			err = writeError(c.putInPlace(from, to, j, part, n), to, part, j.to)
 		}
 		if err != nil {
 			_ = to.Remove(part)
@@ -99,15 +92,23 @@ func checkSize(from files, j job) error {
 
 // putInPlace gives a complete part its mode, its times and its name. It checks the
 // source once more: the copy of a file that was changed meanwhile may be inconsistent.
-func (c *copier) putInPlace(from files, to writable, j job, part string) error {
-	mode := make(chan error, 1)
-	go func() { mode <- to.SetMode(part, j.info.Mode()) }() // at once: each is a round trip
-	err := to.SetTimes(part, j.info.ModTime())
-	if err := cmp.Or(<-mode, err); err != nil {
-		return err
+func (c *copier) putInPlace(from files, to writable, j job, part string, size int64) error {
+	err := concurrently( // each is a round trip
+		func() error { return to.SetMode(part, j.info.Mode()) },
+		func() error { return to.SetTimes(part, j.info.ModTime()) },
+		func() error {
+			there, err := to.Lstat(part)
+			if err == nil && (there.Size() != size || !there.Mode().IsRegular()) {
+				err = fmt.Errorf("the unfinished file has %d bytes instead of %d", there.Size(), size)
+			}
+			return err
+		},
+	)
+	if err == nil {
+		err = to.Replace(part, j.to)
 	}
-	if err := to.Replace(part, j.to); err != nil {
-		return err
+	if err != nil {
+		return partGone(err)
 	}
 	now, err := from.Stat(j.from)
 	switch {

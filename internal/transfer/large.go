@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -73,6 +74,9 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 // begin finds the start: where an earlier copy stopped, or 0. Done says that the file
 // is already complete.
 func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done bool, err error) {
+	if err := c.clearParts(ctx, f.job, f.part); err != nil {
+		return 0, false, err
+	}
 	err = c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		_ = f.close() // what was opened before a connection was lost
 		start, done = 0, false
@@ -168,7 +172,7 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 			}
 			dst, err := f.sink(to, to.Reopen)
 			if err != nil {
-				return writeError(err, to, f.part, f.to)
+				return writeError(partGone(err), to, f.part, f.to)
 			}
 			n, err := src.ReadAt(buf[:ch.n], ch.off)
 			if n < ch.n {
@@ -229,7 +233,7 @@ func (f *largeFile) close() error {
 			continue
 		}
 		all = append(all, func() error {
-			if err := h.Close(); key.part {
+			if err := h.Close(); key.part && !isLost(err) {
 				return err
 			}
 			return nil // all was read, or reading has failed
@@ -238,20 +242,15 @@ func (f *largeFile) close() error {
 	return concurrently(all...)
 }
 
-// concurrently calls functions that each take a round trip, and returns their errors
-// except lost connections.
+// concurrently calls functions that each take a round trip, and returns one of their errors.
 func concurrently(all ...func() error) error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, f := range all {
-		wg.Go(func() {
-			if err := f(); !isLost(err) {
-				errs[i] = err
-			}
-		})
+		wg.Go(func() { errs[i] = f() })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return cmp.Or(errs...)
 }
 
 func isLost(err error) bool {
@@ -268,13 +267,11 @@ func (c *copier) finish(ctx context.Context, f *largeFile) error {
 	return c.with(ctx, c.nextLane(), func(from files, to writable) error {
 		if again {
 			// The answer was lost with the connection: the part may be in place.
-			if there, err := to.Stat(f.to); err == nil && there.Size() == f.info.Size() {
-				if _, err := to.Stat(f.part); errors.Is(err, fs.ErrNotExist) {
-					return nil
-				}
+			if _, err := to.Lstat(f.part); errors.Is(err, fs.ErrNotExist) && c.finished(from, to, f.job) {
+				return nil
 			}
 		}
 		again = true
-		return writeError(c.putInPlace(from, to, f.job, f.part), to, f.part, f.to)
+		return writeError(c.putInPlace(from, to, f.job, f.part, f.info.Size()), to, f.part, f.to)
 	})
 }

@@ -63,7 +63,7 @@ func (localFiles) Open(name string) (handle, error) {
 	return openRegular(name, os.O_RDONLY, os.Stat, os.OpenFile)
 }
 
-func (localFiles) ReadDir(name string) ([]fs.FileInfo, error) {
+func (localFiles) ReadDir(_ context.Context, name string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(name)
 	infos := make([]fs.FileInfo, 0, len(entries))
 	for _, e := range entries {
@@ -121,25 +121,25 @@ func (t *localTarget) Full(string) bool { return false }
 
 // Mkdir follows no link, not even one inside the root: the copy itself may have created
 // it, for a hostile host.
-func (t *localTarget) Mkdir(name string, mode fs.FileMode) error {
+func (t *localTarget) Mkdir(name string, mode fs.FileMode) (existed bool, err error) {
 	rel := t.rel(name)
-	err := t.root.Mkdir(rel, 0o700)
+	err = t.root.Mkdir(rel, 0o700)
 	if err == nil {
-		return nil
+		return false, nil
 	}
 	there, e := t.root.Lstat(rel)
 	switch {
 	case e != nil:
-		return err
+		return false, err
 	case there.Mode()&fs.ModeSymlink != 0:
-		return errLinkInPlace
+		return false, errLinkInPlace
 	case !there.IsDir():
-		return err
+		return false, err
 	}
 	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
 		_ = t.root.Chmod(rel, narrow) // fails for another's folder: a warning follows at the end
 	}
-	return nil
+	return true, nil
 }
 
 func (t *localTarget) Open(name string) (handle, error) {

@@ -30,7 +30,8 @@ type files interface {
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Open(name string) (handle, error)
-	ReadDir(name string) ([]fs.FileInfo, error)
+	// ReadDir returns with an error what it has listed so far.
+	ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
 	ReadLink(name string) (string, error)
 	// RealPath is the absolute path of a file, without links.
@@ -45,7 +46,7 @@ type writable interface {
 	Symlink(target, name string) error
 	// Mkdir creates a folder for its owner alone. It removes the permissions of an
 	// existing one that mode does not have.
-	Mkdir(name string, mode fs.FileMode) error
+	Mkdir(name string, mode fs.FileMode) (existed bool, err error)
 	// Create creates a file for its owner alone. It removes what has the name: another
 	// user of a shared folder may have put a link there, which must not be followed.
 	Create(name string) (handle, error)

@@ -247,6 +247,10 @@ func TestAServerThatTakesNoModeIsToldItBeforeAnythingIsWritten(t *testing.T) {
 // TestALinkInPlaceOfAPartIsNotWrittenThrough has a link, which another user of a shared
 // folder has put where the part will be.
 func TestALinkInPlaceOfAPartIsNotWrittenThrough(t *testing.T) {
+	synctest.Test(t, linkInPlaceOfAPart)
+}
+
+func linkInPlaceOfAPart(t *testing.T) {
 	for _, size := range []int{0, 1000, 3 * chunkSize} {
 		for _, resume := range []bool{false, true} {
 			for _, up := range []bool{false, true} {

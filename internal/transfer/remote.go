@@ -232,7 +232,7 @@ func (r *remoteFiles) Close() error {
 
 // classify distinguishes a lost channel from an answer of the file server.
 func (r *remoteFiles) classify(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if _, answer := errors.AsType[*sftp.StatusError](err); answer {
@@ -254,8 +254,8 @@ func (r *remoteFiles) Lstat(name string) (fs.FileInfo, error) {
 	return info, r.classify(err)
 }
 
-func (r *remoteFiles) ReadDir(name string) ([]fs.FileInfo, error) {
-	infos, err := r.c.ReadDir(name)
+func (r *remoteFiles) ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error) {
+	infos, err := r.c.ReadDirContext(ctx, name)
 	return infos, r.classify(err)
 }
 
@@ -290,23 +290,23 @@ func (r *remoteFiles) SetTimes(name string, t time.Time) error {
 	return r.classify(r.c.Chtimes(name, t, t))
 }
 
-func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) error {
-	err := r.classify(r.c.Mkdir(name))
+func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err error) {
+	err = r.classify(r.c.Mkdir(name))
 	if err == nil {
-		return r.SetMode(name, 0o700) // before anything is in it
+		return false, r.SetMode(name, 0o700) // before anything is in it
 	}
 	if isLost(err) {
-		return err
+		return false, err
 	}
 	// For a folder that exists, servers only report "failure".
 	there, e := r.c.Stat(name)
 	if e != nil || !there.IsDir() {
-		return err
+		return false, err
 	}
 	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
 		_ = r.SetMode(name, narrow) // fails for another's folder: a warning follows at the end
 	}
-	return nil
+	return true, nil
 }
 
 // Replace renames as POSIX does if the server can, else it removes the other file first.
@@ -406,7 +406,7 @@ func List(ctx context.Context, stream io.ReadWriteCloser, dir, prefix string) ([
 		return nil, err
 	}
 	defer func() { _ = files.Close() }()
-	infos, err := files.ReadDir(dir)
+	infos, err := files.ReadDir(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,15 @@
 // It is made for long distances: it copies many small files at once, and a large one in
 // chunks over several channels of the host's connection, since the window of a channel
 // allows only 2 MiB for each round trip. A file gets its name when it is complete; until
-// then it is a hidden part in the same folder, with which a later copy can continue.
+// then it is a hidden part in the same folder. Each copy has parts of its own; a later one
+// takes over the part of one that died, and continues with it.
 // Copies wait for a lost connection. The caller connects to the host's file server; see
 // [Dial].
 package transfer
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +46,7 @@ func Copy(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &copier{
-		Options: o, stop: cancel,
+		Options: o, stop: cancel, id: rand.Text(),
 		small:  make(chan struct{}, smallFiles),
 		large:  make(chan struct{}, largeFiles),
 		lists:  make(chan struct{}, listings),
@@ -66,6 +68,9 @@ func Copy(ctx context.Context, o Options) error {
 	}
 	// A large file needs every lane: open them while the first one lists.
 	c.openLanes = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
+	if c.openLanes { // listing a folder costs more than a small file
+		c.findParts(ctx, dir, jobs)
+	}
 	for i := range chunkWorkers {
 		workers.Go(func() { c.copyChunks(ctx, i%lanes) })
 	}
@@ -88,12 +93,12 @@ func Copy(ctx context.Context, o Options) error {
 type copier struct {
 	Options
 	stop                context.CancelCauseFunc
+	id                  string        // in the names of its parts: no other copy uses these
 	small, large, lists chan struct{} // limits for what is done at once
 	chunks              chan chunk
 	openLanes           bool
 	work                sync.WaitGroup
-	next                sync.Mutex
-	lane                int
+	lane                atomic.Uint32
 
 	mu      sync.Mutex
 	failed  []error
@@ -104,6 +109,7 @@ type copier struct {
 type job struct {
 	from, to string
 	info     fs.FileInfo
+	parts    []string // in its folder of the target, of other copies
 }
 
 // maxShown is how many failures are listed.
@@ -132,12 +138,7 @@ func (c *copier) failure() error {
 }
 
 // nextLane spreads small files over the channels.
-func (c *copier) nextLane() int {
-	c.next.Lock()
-	defer c.next.Unlock()
-	c.lane++
-	return c.lane % lanes
-}
+func (c *copier) nextLane() int { return int(c.lane.Add(1)) % lanes }
 
 // with calls f with both ends of a copy, and calls it again with new connections when
 // one was lost.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -37,6 +38,7 @@ type server struct {
 	cutAfter int64
 	cuts     int
 	instead  func() // of cutting
+	redial   func() // is called before a lost channel is opened again; nil: it is at once
 	// exact has paths taken as they are; else they begin in dir, links' targets too.
 	exact bool
 	// stream is the only channel there is, to another file server; nil: to ours.
@@ -51,7 +53,10 @@ func newServer(t *testing.T) *server {
 
 func (s *server) path(name string) string { return filepath.Join(s.dir, name) }
 
-func (s *server) dial(_ context.Context, _, spare bool) (io.ReadWriteCloser, error) {
+func (s *server) dial(_ context.Context, again, spare bool) (io.ReadWriteCloser, error) {
+	if again && s.redial != nil {
+		s.redial()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
@@ -186,6 +191,9 @@ func TestFilesOfEverySizeArriveWhole(t *testing.T) {
 			same(t, back, data)
 			noParts(t, s.dir)
 			noParts(t, filepath.Dir(back))
+			if n := s.dials.Load(); n > 2*lanes {
+				t.Errorf("%d channels were opened", n)
+			}
 		})
 	}
 }
@@ -216,40 +224,35 @@ func TestALostConnectionIsMadeAgainAndTheCopyGoesOn(t *testing.T) {
 }
 
 func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
-	const size = writeWindow + 20*chunkSize
-	s := newServer(t)
-	here := filepath.Join(t.TempDir(), "a")
-	data := file(t, here, size)
-	info, err := os.Stat(here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &copier{Options: Options{To: Local()}}
-	part := c.partOf(job{to: s.path("up"), info: info})
-	cut := writeWindow + 10*chunkSize + 77
-	for _, tc := range []struct {
-		name    string
-		part    []byte
-		resumed bool
-	}{
-		{"what is there is kept", data[:cut], true},
-		{"another file's part is not trusted", make([]byte, cut), false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if err := os.WriteFile(part, tc.part, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			p := new(Progress)
-			if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up", Resume: true, Progress: p}); err != nil {
-				t.Fatal(err)
-			}
-			same(t, s.path("up"), data)
-			if n := p.Counts(); (n.Skipped > 0) != tc.resumed || n.Skipped+n.Copied != size {
-				t.Errorf("%+v", n)
-			}
-			if err := os.Remove(s.path("up")); err != nil {
-				t.Fatal(err)
-			}
+	const size, cut = writeWindow + 20*chunkSize, writeWindow + 10*chunkSize + 77
+	for name, resumed := range map[string]bool{"what is there is kept": true, "another file's part is not trusted": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				here := filepath.Join(t.TempDir(), "a")
+				data := file(t, here, size)
+				info, err := os.Stat(here)
+				if err != nil {
+					t.Fatal(err)
+				}
+				left := make([]byte, cut)
+				if resumed {
+					left = data[:cut]
+				}
+				c := &copier{Options: Options{To: Local()}, id: "dead"}
+				if err := os.WriteFile(c.partOf(job{to: s.path("up"), info: info}), left, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				p := new(Progress)
+				if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up", Resume: true, Progress: p}); err != nil {
+					t.Fatal(err)
+				}
+				same(t, s.path("up"), data)
+				if n := p.Counts(); (n.Skipped > 0) != resumed || n.Skipped+n.Copied != size {
+					t.Errorf("%+v", n)
+				}
+				noParts(t, s.dir)
+			})
 		})
 	}
 }
@@ -376,7 +379,7 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	}
 	defer func() { _ = done() }()
 	err = there.write(t.Context(), 0, func(to writable) error {
-		return c.putInPlace(localFiles{}, to, job{from: here, to: s.path("a"), info: stale}, part)
+		return c.putInPlace(localFiles{}, to, job{from: here, to: s.path("a"), info: stale}, part, 1000)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 )
 
 // folder is one that was created. Its mode and times are set last: files that are
@@ -73,13 +72,13 @@ func (c *copier) copyFolder(ctx context.Context, j job) {
 func (c *copier) copyEntries(ctx context.Context, j job) {
 	defer c.Progress.listing.Add(-1)
 	var entries []fs.FileInfo
-	made := false
+	made, existed := false, false
 	err := c.with(ctx, c.nextLane(), func(from files, to writable) (err error) {
-		if err := to.Mkdir(j.to, j.info.Mode()); err != nil {
+		if existed, err = to.Mkdir(j.to, j.info.Mode()); err != nil {
 			return err
 		}
 		made = true
-		entries, err = from.ReadDir(j.from)
+		entries, err = from.ReadDir(ctx, j.from)
 		return err
 	})
 	c.fail(j.from, err)
@@ -90,6 +89,7 @@ func (c *copier) copyEntries(ctx context.Context, j job) {
 	c.folders = append(c.folders, folder{j.to, j.info})
 	c.mu.Unlock()
 	seen := make(map[string]bool, len(entries))
+	var jobs []job
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case isPart(name):
@@ -99,8 +99,14 @@ func (c *copier) copyEntries(ctx context.Context, j job) {
 			c.Warn("%q is listed twice in %q: the second one is skipped", name, j.from)
 		default:
 			seen[name] = true
-			c.copyAny(ctx, job{from: c.From.join(j.from, name), to: c.To.join(j.to, name), info: e})
+			jobs = append(jobs, job{from: c.From.join(j.from, name), to: c.To.join(j.to, name), info: e})
 		}
+	}
+	if existed {
+		c.findParts(ctx, j.to, jobs)
+	}
+	for _, entry := range jobs {
+		c.copyAny(ctx, entry)
 	}
 }
 
@@ -148,13 +154,4 @@ func (c *copier) copyLink(ctx context.Context, j job) error {
 		}
 		return to.Symlink(target, j.to)
 	})
-}
-
-const (
-	partPrefix = ".tunctl-"
-	partSuffix = ".part"
-)
-
-func isPart(name string) bool {
-	return strings.HasPrefix(name, partPrefix) && strings.HasSuffix(name, partSuffix)
 }

@@ -87,6 +87,10 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		return state.target == nil && state.reason.Transient
 	}
 	stop()
+	if target.direct {
+		f.counters.direct.Add(1)
+		defer f.counters.direct.Add(-1)
+	}
 	relay(ctx, local, target, &f.buffers, &f.counters)
 }
 
@@ -212,6 +216,9 @@ func (c *clientConn) dialUpgrade(ctx context.Context, state *targetState) (*rela
 		return state.target.Upgrades.DialUpgrade(ctx, network, address, request)
 	})
 	if err == nil {
+		if d, ok := target.Conn.(DirectConn); ok {
+			target.Conn, target.direct = d.Conn, true
+		}
 		c.counters.sent(len(request))
 		c.preread.skip(len(request))
 	}

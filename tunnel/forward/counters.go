@@ -14,6 +14,7 @@ type counters struct {
 	bytesIn  atomic.Int64 // from beyond the host to here
 	bytesOut atomic.Int64
 	refused  atomic.Int64
+	direct   atomic.Int64
 	lastUsed atomic.Int64 // Unix nanoseconds; 0 is never
 	rtt      atomic.Int64 // nanoseconds; 0 is not known
 }
@@ -56,6 +57,7 @@ func (c *counters) fill(f *api.Forward) {
 	f.BytesIn = c.bytesIn.Load()
 	f.BytesOut = c.bytesOut.Load()
 	f.Refused = c.refused.Load()
+	f.Direct = c.direct.Load()
 	if at := c.lastUsed.Load(); at != 0 {
 		f.LastUsed = time.Unix(0, at)
 	}

@@ -30,6 +30,10 @@ type UpgradeDialer interface {
 	DialUpgrade(ctx context.Context, network, address string, request []byte) (net.Conn, error)
 }
 
+// DirectConn is a connection of an UpgradeDialer that ends with the one to the host, while others
+// of it continue.
+type DirectConn struct{ net.Conn }
+
 // DirectUpgrades goes the way of other clients.
 type DirectUpgrades struct{ Dialer }
 

@@ -150,6 +150,9 @@ func (r firstRequest) isWebSocket() bool {
 	return r.http != nil && strings.EqualFold(r.http.Header.Get("Upgrade"), "websocket")
 }
 
+// Repeatable reports whether what a client has sent first may reach a server twice.
+func Repeatable(request []byte) bool { return classify(request).kind == repeatable }
+
 // classify classifies the bytes that a client has sent first.
 func classify(b []byte) firstRequest {
 	const tlsHandshake = 0x16

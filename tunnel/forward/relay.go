@@ -62,6 +62,7 @@ type relayConn struct {
 	away func() bool
 	// webSocket is set where the client asked for one.
 	webSocket *webSocket
+	direct    bool // see DirectConn
 
 	answered    atomic.Bool // bytes came for it since it last sent some
 	writeClosed atomic.Bool

@@ -227,6 +227,30 @@ func TestOnlyAConnectionThatBeginsWithAnUpgradeGoesItsWay(t *testing.T) {
 	}
 }
 
+// notInside returns connections that end with the one to the host.
+type notInside struct{ DirectUpgrades }
+
+func (d notInside) DialUpgrade(ctx context.Context, network, address string, request []byte) (net.Conn, error) {
+	conn, err := d.DirectUpgrades.DialUpgrade(ctx, network, address, request)
+	return DirectConn{conn}, err
+}
+
+func TestDirectConnIsCountedWhileItIsOpen(t *testing.T) {
+	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
+		to := notInside{DirectUpgrades{pipeTo(func(c net.Conn) { _, _ = io.Copy(c, c) })}}
+		f.Open(Target{Dialer: to, Upgrades: to, Network: "tcp", Address: "x:1", HTTP: true})
+		c := l.dial()
+		say(c, "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		synctest.Wait()
+		open := f.Status().Direct
+		closing(c)
+		synctest.Wait()
+		if closed := f.Status().Direct; open != 1 || closed != 0 {
+			t.Errorf("%d are counted, then %d", open, closed)
+		}
+	})
+}
+
 func TestARequestThatMayNotBeRepeatedGetsAFreshChannel(t *testing.T) {
 	bubble(t, ListenOptions{}, func(t *testing.T, f *Forward, l *pipeListener) {
 		d := &countingDialer{took: 100 * time.Millisecond, serve: hello}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/forward"
 )
 
 // Machine is where programs run inside a job.
@@ -13,19 +16,15 @@ type Machine interface {
 	OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
 }
 
-// runInside runs a command inside a job that does nothing.
-func runInside(ctx context.Context, job Job) error {
-	node, err := job.Machine(ctx)
-	if err != nil {
-		return err
-	}
+// runInside runs a command on a node inside a job, which must succeed.
+func runInside(ctx context.Context, node Machine, command string) error {
 	ch, requests, err := node.OpenChannel(ctx, "session", nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = ch.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = ch.Close() })()
-	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{"true"}))
+	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -36,6 +35,35 @@ func runInside(ctx context.Context, job Job) error {
 	}
 	return exitStatus(ctx, requests)
 }
+
+// onceOwned is Once for an address of a node that was not announced. What listens there may be
+// another user's server, which must not get the token.
+func onceOwned(ctx context.Context, node Node, dialer forward.Dialer, ep api.Endpoint) error {
+	if ep.Token.IsZero() && ep.Password.IsZero() {
+		return Once(ctx, dialer, ep)
+	}
+	conn, err := dialer.Dial(ctx, "tcp", ep.Address())
+	if err != nil {
+		return DialError(err) // usually nothing listens there, and a command costs more
+	}
+	_ = conn.Close()
+	machine, ok := node.(Machine)
+	if !ok {
+		return errNotYours
+	}
+	if err := runInside(ctx, machine, fmt.Sprintf(listensAsUser, ep.Port)); err != nil {
+		return fmt.Errorf("%w: %w", errNotYours, err)
+	}
+	return Once(ctx, dialer, ep)
+}
+
+// errNotYours says that a server that was not announced may be another user's.
+var errNotYours = errors.New("the server there may be another user's, so it is not sent the token")
+
+// listensAsUser succeeds if all that listens on a port is the user's; 0A is the state of a listener.
+// It avoids what shells read differently.
+const listensAsUser = `id -u | cat - /proc/net/tcp /proc/net/tcp6 | awk 'NR == 1 { me = $1 } ` +
+	`$4 == "0A" && $2 ~ /:%04X$/ { found = 1; if ($8 - me) other = 1 } END { exit other + 1 - found }'`
 
 // exitStatus waits for the end of a channel's command (RFC 4254, 6.10).
 func exitStatus(ctx context.Context, requests <-chan *ssh.Request) error {
@@ -50,7 +78,7 @@ func exitStatus(ctx context.Context, requests <-chan *ssh.Request) error {
 			case ssh.Unmarshal(r.Payload, &exit) == nil && exit.Status == 0:
 				return nil
 			default:
-				return fmt.Errorf("the command `true` ended with status %d", exit.Status)
+				return fmt.Errorf("the command ended with status %d", exit.Status)
 			}
 		case <-ctx.Done():
 			return ctx.Err()

@@ -210,7 +210,13 @@ func (p *Prober) pause(t *Target, since time.Time) time.Duration {
 // Prove probes the target once over each route that may lead there.
 func (p *Prober) Prove(ctx context.Context, t *Target, since time.Time) Result {
 	if t.Shell {
-		inside := Route{Inside: func(ctx context.Context) error { return runInside(ctx, p.Job) }, Refused: p.refused}
+		inside := Route{Refused: p.refused, Inside: func(ctx context.Context) error {
+			node, err := p.Job.Machine(ctx)
+			if err != nil {
+				return err
+			}
+			return runInside(ctx, node, "true")
+		}}
 		if err := p.probeRoute(ctx, inside); err != nil {
 			return Result{Target: t, Doing: fmt.Sprintf("no command runs inside job %s on %s yet: %v", t.Job, t.Node, err)}
 		}

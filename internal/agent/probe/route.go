@@ -23,12 +23,17 @@ type Route struct {
 	Upgrades *Upgrades
 	// Inside runs a command inside the job; nil: there is an endpoint.
 	Inside func(context.Context) error
+	// guessed is the node of an address that was not announced; nil: it was.
+	guessed Node
 }
 
 // probe proves once that the route works.
 func (r *Route) probe(ctx context.Context) error {
 	if r.Inside != nil {
 		return r.Inside(ctx)
+	}
+	if r.guessed != nil {
+		return onceOwned(ctx, r.guessed, r.Dialer, r.Endpoint)
 	}
 	return Once(ctx, r.Dialer, r.Endpoint)
 }
@@ -143,6 +148,7 @@ func (p *Prober) routes(ctx context.Context, t *Target, ep api.Endpoint, since t
 		}
 		by := Route{Dialer: p.Job.Host(), Refused: p.refused}
 		var hosts []string
+		var node Node
 		switch reach {
 		case api.ReachHere:
 			hosts = []string{loopback(ep.Host)}
@@ -150,8 +156,8 @@ func (p *Prober) routes(ctx context.Context, t *Target, ep api.Endpoint, since t
 			if t.Node == "" {
 				continue // where the job runs is not known
 			}
-			node, err := p.Job.Node(ctx, t.Node)
-			if err != nil {
+			var err error
+			if node, err = p.Job.Node(ctx, t.Node); err != nil {
 				continue // the run is over
 			}
 			by.Dialer, by.Limited = node, node.Limited
@@ -162,16 +168,19 @@ func (p *Prober) routes(ctx context.Context, t *Target, ep api.Endpoint, since t
 		if ep.Socket != "" {
 			hosts = []string{""}
 		}
-		for _, host := range hosts {
+		for i, host := range hosts {
 			by.Endpoint = ep
 			by.Endpoint.Host, by.Endpoint.Reach, by.Endpoint.NeedsNode = host, reach, false
+			if i > 0 {
+				by.guessed = node
+			}
 			list = append(list, by)
 		}
 	}
 	return list
 }
 
-// addressesOnNode are the addresses to dial on the node itself.
+// addressesOnNode are the addresses to dial on the node itself, the announced one first.
 func addressesOnNode(announced string) []string {
 	if api.IsLocal(announced) {
 		return []string{loopback(announced)}

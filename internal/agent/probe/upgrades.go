@@ -15,9 +15,13 @@ import (
 )
 
 const (
-	// insideTimeout is how long a page that is about to be ready, and later each client, waits
-	// for a connection from inside the job.
+	// insideTimeout is how long a page that is about to be ready, and a client while the way is not
+	// proven, waits for a connection from inside the job.
 	insideTimeout = 5 * time.Second
+	// resumeTimeout is how long a client waits where there was one before: what holds the connections
+	// inside the job may be reconnecting, and a client on another way stays there. It leaves a
+	// forward's dial the time for that one.
+	resumeTimeout, resumeRetry = 20 * time.Second, 250 * time.Millisecond
 	// insideStart is how long the first one may take; the page does not wait for all of it.
 	insideStart = time.Minute
 	// insideRest is how long clients do not wait after one could not be opened.
@@ -69,25 +73,41 @@ func (p *Prober) upgrades(ctx context.Context, t *Target, ep api.Endpoint, r Rou
 	return u
 }
 
-// DialUpgrade implements forward.UpgradeDialer.
+// DialUpgrade implements forward.UpgradeDialer. A request that may not reach the server twice, which
+// no WebSocket begins with, goes the way of the page: one that timed out inside the job may have
+// arrived.
 func (u *Upgrades) DialUpgrade(ctx context.Context, network, address string, request []byte) (net.Conn, error) {
+	direct := forward.DirectUpgrades{Dialer: u.direct}
+	if !forward.Repeatable(request) {
+		return direct.DialUpgrade(ctx, network, address, request)
+	}
 	conn, err := u.dialInside(ctx, network, request)
 	if err == nil || ctx.Err() != nil {
 		return conn, err
 	}
-	return forward.DirectUpgrades{Dialer: u.direct}.DialUpgrade(ctx, network, address, request)
+	if conn, err = direct.DialUpgrade(ctx, network, address, request); err != nil {
+		return nil, err
+	}
+	return forward.DirectConn{Conn: conn}, nil
 }
 
 func (u *Upgrades) dialInside(ctx context.Context, network string, request []byte) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, insideTimeout)
+	finding, cancel := context.WithTimeout(ctx, insideTimeout)
 	defer cancel()
-	ep, err := u.find(ctx)
+	ep, err := u.find(finding)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := u.node.DialInside(ctx, network, ep.Address(), request)
-	u.settle(ep, err)
-	return conn, err
+	ctx, cancel = context.WithTimeout(ctx, resumeTimeout)
+	defer cancel()
+	for {
+		conn, err := u.node.DialInside(ctx, network, ep.Address(), request)
+		if errors.Is(err, api.ErrDown) && ctxtime.Sleep(ctx, resumeRetry) == nil {
+			continue
+		}
+		u.settle(ep, err)
+		return conn, err
+	}
 }
 
 // prepare opens the way from inside the job before the first client needs it. A way that takes
@@ -117,7 +137,7 @@ func (u *Upgrades) Failure() error {
 	return u.failure
 }
 
-// find returns the page as the node dials it. By a wrong address the token would be sent to
+// find returns the page as the node dials it. By a wrong address the requests would be sent to
 // another server, so each is probed first. After a failure callers get its error for a while.
 func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
 	if ep, err := u.known(); ep != nil || err != nil {
@@ -131,8 +151,12 @@ func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
 		return ep, err
 	}
 	var failures []error
-	for _, ep := range u.choices {
-		err := Once(ctx, insideDialer{u.node}, ep)
+	for i, ep := range u.choices {
+		by := Route{Endpoint: ep, Dialer: insideDialer{u.node}}
+		if i > 0 {
+			by.guessed = u.node
+		}
+		err := by.probe(ctx)
 		if err == nil || isIncomplete(err) {
 			u.settle(&ep, nil)
 			return &ep, nil
@@ -157,12 +181,12 @@ func (u *Upgrades) known() (*api.Endpoint, error) {
 }
 
 // settle takes in what came of an attempt. A host that is not connected says nothing about
-// the way inside.
+// the way inside, nor does a slow moment of one that is proven.
 func (u *Upgrades) settle(ep *api.Endpoint, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case errors.Is(err, api.ErrDown), errors.Is(err, context.Canceled):
+	case errors.Is(err, api.ErrDown), errors.Is(err, context.Canceled), ep != nil && errors.Is(err, context.DeadlineExceeded):
 		return
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("nothing inside the job connected within %s", api.DurationText(insideTimeout))

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+	"tunctl/tunnel/forward"
 )
 
 // jobOnNode is a job whose page the login node reaches, too.
@@ -73,16 +76,77 @@ func upgradesOf(t *testing.T, direct *server, inside func(context.Context, strin
 	return u, took
 }
 
-func upgrade(t *testing.T, u *Upgrades) {
+func upgrade(t *testing.T, u *Upgrades) (direct bool) {
 	t.Helper()
-	conn, err := u.DialUpgrade(t.Context(), "tcp", "cn01:8888", []byte("GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n"))
+	return send(t, u, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n")
+}
+
+func send(t *testing.T, u *Upgrades, request string) (direct bool) {
+	t.Helper()
+	conn, err := u.DialUpgrade(t.Context(), "tcp", "cn01:8888", []byte(request))
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, direct = conn.(forward.DirectConn)
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
 		t.Errorf("the request was answered %q, %v", line, err)
 	}
 	_ = conn.Close()
+	return direct
+}
+
+func TestUpgrades(t *testing.T) {
+	const slow = 6 * time.Second
+	for name, tt := range map[string]struct {
+		request string
+		inside  func(context.Context) error // before it connects
+		took    time.Duration
+		direct  bool
+		dialled string
+	}{
+		"wait for a relay that is slow": {inside: func(ctx context.Context) error { return ctxtime.Sleep(ctx, slow) }, took: slow, dialled: "inside"},
+		"wait for a relay that reconnects": {inside: func() func(context.Context) error {
+			again := 4
+			return func(context.Context) error {
+				if again--; again > 0 {
+					return api.ErrDown
+				}
+				return nil
+			}
+		}(), took: 3 * resumeRetry, dialled: "inside"},
+		"go the way of the page in the end": {inside: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, took: resumeTimeout, direct: true, dialled: "direct"},
+		"send once what may not be repeated": {
+			request: "POST / HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n",
+			inside:  func(ctx context.Context) error { return ctxtime.Sleep(ctx, slow) }, dialled: "direct",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var direct, inside server
+				before := func(context.Context) error { return nil }
+				u, _ := upgradesOf(t, &direct, func(ctx context.Context, address string) (net.Conn, error) {
+					if err := before(ctx); err != nil {
+						return nil, err
+					}
+					return inside.dial(ctx, address)
+				})
+				inside.dialled, before = nil, tt.inside
+				began := time.Now()
+				isDirect := send(t, u, cmp.Or(tt.request, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n"))
+				took := time.Since(began)
+				if want := map[string]int{tt.dialled: 1}; took != tt.took || isDirect != tt.direct || len(inside.dialled) != want["inside"] || len(direct.dialled) != want["direct"] {
+					t.Errorf("after %v dialled inside %q, directly %q, direct %v", took, inside.dialled, direct.dialled, isDirect)
+				}
+				before = func(context.Context) error { return nil }
+				if upgrade(t, u) || u.Failure() != nil {
+					t.Errorf("the next one goes the way of the page: %v", u.Failure())
+				}
+			})
+		})
+	}
 }
 
 func TestAnUpgradeGoesThroughTheJobToTheAddressThatAnswers(t *testing.T) {
@@ -97,6 +161,21 @@ func TestAnUpgradeGoesThroughTheJobToTheAddressThatAnswers(t *testing.T) {
 		upgrade(t, u)
 		if want := []string{"127.0.0.1:8888", "127.0.0.1:8888"}; !slices.Equal(inside.dialled, want) || direct.dialled != nil || u.Failure() != nil {
 			t.Errorf("dialled inside %q, directly %q, failure %v", inside.dialled, direct.dialled, u.Failure())
+		}
+	})
+}
+
+func TestUpgradesOfAPageWithATokenGoToNoGuessedAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{Log: slog.New(slog.DiscardHandler), Job: &jobOnNode{inside: func(ctx context.Context, address string) (net.Conn, error) {
+			if address != "127.0.0.1:8888" {
+				return nil, api.ErrRefused
+			}
+			return new(server).dial(ctx, address)
+		}}})
+		ep := api.Endpoint{Scheme: "http", Host: "cn01", Port: 8888, Token: api.NewSecret("SECRET")}
+		if u := p.upgrades(t.Context(), &Target{Node: "cn01"}, ep, Route{Endpoint: ep}); !errors.Is(u.Failure(), errNotYours) {
+			t.Errorf("failure %v", u.Failure())
 		}
 	})
 }
