@@ -79,21 +79,29 @@ func (s *Store) Unread() error {
 	return s.unread
 }
 
-// Problem is why the agent could not read the state file in full, now or at some time before; nil if
-// it could. set is the file that was set aside then.
-func Problem(path string) (set string, why error) {
-	if s, err := Open(path); err != nil || s.Unread() != nil {
-		return path, cmp.Or(err, s.Unread())
+// Save writes the file.
+func (s *Store) Save() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writeLocked()
+}
+
+// Problem is why the state file could not be read in full, now or at some time before; nil if it
+// could. The file is where the agent sets it aside.
+func Problem(path string) (file string, why error) {
+	file = path + unreadSuffix
+	s, err := Open(path)
+	if why = cmp.Or(err, s.Unread()); why != nil {
+		return file, why
 	}
-	set = path + unreadSuffix
-	raw, err := os.ReadFile(set)
+	raw, err := os.ReadFile(file)
 	if err != nil {
-		return "", nil
+		return file, nil
 	}
-	if _, why = parse(raw); why == nil { // a newer tunctl is installed by now
-		return "", nil
+	if _, why = parse(raw); why != nil { // else a newer tunctl is installed by now
+		why = fmt.Errorf("state file %q %w", path, why)
 	}
-	return set, fmt.Errorf("state file %q %w", set, why)
+	return file, why
 }
 
 // writeLocked replaces the file and its copy. The write is small and on a local disk, and the
