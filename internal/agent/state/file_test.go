@@ -54,7 +54,7 @@ func TestVersions(t *testing.T) {
 		"version1-e5823e07": {jobs: []string{"nb job 11 nb-aaaaaaaaaa on hpc", "nb2 job none nb2-cccccccccc on hpc"}},
 		"version2-9fa928ee": {jobs: []string{"nb job 11 nb-aaaaaaaaaa on hpc", "nb next 12 after-11-1794816000-720 on hpc", "nb other none nb-bbbbbbbbbb on hpc"}},
 		"version2-84aff54b": {jobs: []string{"nb job 11 nb-aaaaaaaaaa on hpc"}},
-		"version99":         {[]string{"nb other 11 nb-aaaaaaaaaa on hpc", "nb other 12  on ", "nb other none nb-bbbbbbbbbb on "}, "newer tunctl"},
+		"version99":         {[]string{"nb job 11 nb-aaaaaaaaaa on hpc", "nb other 12  on ", "nb other none nb-bbbbbbbbbb on "}, "newer tunctl"},
 	}
 	if len(names) != len(tests) {
 		t.Errorf("%d samples, %d tests", len(names), len(tests))
