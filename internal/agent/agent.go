@@ -103,7 +103,7 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 		return err
 	}
 	if why := a.store.Unread(); why != nil {
-		a.log.Error("jobs may be missing: they are looked for on each host once it is connected", "err", why, "save", a.store.Save())
+		a.log.Error("jobs may be missing: they are looked for on each host once it is connected", "err", errors.Join(why, a.store.Save()))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
