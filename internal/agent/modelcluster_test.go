@@ -58,14 +58,15 @@ type modelSubmit struct {
 
 // modelTag is the folder of a submission.
 type modelTag struct {
-	tag     string
-	laptop  *modelLaptop
-	at      time.Time
-	answers time.Time
-	out     string
-	errOut  string
-	exit    int
-	job     *modelJob
+	tag      string
+	computer string // "": an older tunctl submitted it
+	laptop   *modelLaptop
+	at       time.Time
+	answers  time.Time
+	out      string
+	errOut   string
+	exit     int
+	job      *modelJob
 }
 
 // modelJob is a job. Its times are by the laptops' clock.
@@ -164,6 +165,12 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 		}
 		return "", "", 0
 	}
+	if m := modelSubmitted.FindStringSubmatch(script); m != nil {
+		for name, tag := range c.tags {
+			out += fmt.Sprintf("\n%s %s\n%s\n%s\n\n%[1]s %[2]s/out\n%s\n", m[1], name, modelSession, tag.computer, tag.out)
+		}
+		return out, "", 0
+	}
 	if strings.Contains(script, "grep -E '>|tee '") { // what the job script redirects
 		return "", "", 0
 	}
@@ -179,7 +186,9 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 var (
 	modelDir    = regexp.MustCompile(`tunctl_dir=\$tunctl_root/'?([\w.-]+)`)
 	modelFolder = regexp.MustCompile(`cat "\$HOME"/\.tunctl/'?([\w.-]+?)'?/tunctl\.out`)
-	modelMark   = regexp.MustCompile(`'\\n%s %s\\n' (tunctl-\w+) "\$tunctl_i"`)
+	// modelSubmitted is the script that lists the submissions.
+	modelSubmitted = regexp.MustCompile(`(?s)in \*/tunctl\.session.*'\\n%s %s\\n' (tunctl-\w+) `)
+	modelMark      = regexp.MustCompile(`'\\n%s %s\\n' (tunctl-\w+) "\$tunctl_i"`)
 )
 
 // submit runs the submit script: once for each tag, and it waits for the answer for 18 s.
