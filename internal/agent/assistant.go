@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"tunctl/internal/agent/localapi"
@@ -86,20 +87,57 @@ func (a *server) checkAssistantHours(ctx context.Context, s *session, left, limi
 	if s.status().Job != nil || a.pool.Host(host).Status().State != api.HostUp {
 		return nil
 	}
-	_, plans, err := a.previewPlans(ctx, api.PreviewRequest{Session: s.name})
-	if err != nil {
-		return nil //nolint:nilerr // the attempt says it
-	}
-	jobs := a.hosts.Watcher(host)
-	sub, err := plans[0].Order(ctx, jobs, "preview")
-	if err != nil {
-		return nil //nolint:nilerr // as above
-	}
-	hours, err := assistantHours(ctx, jobs, sub, s.name)
+	hours, err := a.sizes.of(s.name, func() (float64, error) {
+		_, plans, err := a.previewPlans(ctx, api.PreviewRequest{Session: s.name})
+		if err != nil {
+			return 0, nil //nolint:nilerr // the attempt says it
+		}
+		jobs := a.hosts.Watcher(host)
+		sub, err := plans[0].Order(ctx, jobs, "preview")
+		if err != nil {
+			return 0, nil //nolint:nilerr // as above
+		}
+		return assistantHours(ctx, jobs, sub, s.name)
+	})
 	if err == nil && hours > left {
 		err = tooManyHoursError(hours, left, limit, s.name)
 	}
 	return err
+}
+
+// jobSizes are the node-hours of the sessions' jobs, as last read for an assistant, or why they cannot be
+// read. Reading them costs the login node a command, and an assistant may ask in a loop.
+type jobSizes struct {
+	mu        sync.Mutex
+	bySession map[string]jobSize
+}
+
+type jobSize struct {
+	hours float64
+	err   error
+	at    time.Time
+}
+
+// sizeKept is how long the size of a job is not read again.
+const sizeKept = time.Minute
+
+// of is the size of a session's job, which read reads.
+func (z *jobSizes) of(session string, read func() (float64, error)) (float64, error) {
+	z.mu.Lock()
+	size, known := z.bySession[session]
+	z.mu.Unlock()
+	if known && time.Since(size.at) < sizeKept {
+		return size.hours, size.err
+	}
+	size.hours, size.err = read()
+	size.at = time.Now()
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.bySession == nil {
+		z.bySession = map[string]jobSize{}
+	}
+	z.bySession[session] = size
+	return size.hours, size.err
 }
 
 // assistantHours are the node-hours that a job may take. A job of several nodes counts for each

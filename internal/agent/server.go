@@ -25,6 +25,7 @@ type server struct {
 	about   api.Agent // but whether it is paused
 	prompts *events.Prompts
 	waiters submit.Waiters
+	sizes   jobSizes
 	stop    context.CancelFunc // the agent
 }
 

@@ -112,6 +112,10 @@ type Directives struct {
 	WholeWords bool
 	// Long are the long forms of short options, if the scheduler has any.
 	Long map[string]string
+	// Others begin the lines of other schedulers' options that the submit command reads too, unless it gets
+	// the option OthersOff.
+	Others    []string
+	OthersOff string
 	// Variables are those of the environment that stand for an option.
 	Variables func(option string) []string
 	// Defaults is the sh command that succeeds if a file of the person may have options.
