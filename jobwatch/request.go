@@ -3,7 +3,6 @@ package jobwatch
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -61,12 +60,10 @@ func (b *Drafts) demandOf(ctx context.Context, s Submission, script string, coun
 		return sched.Demand{}, "", nil
 	}
 	o := sched.OptionSet{Script: kind.Directives.Options(words), Args: kind.Directives.Options(s.Args), Counts: counts}
-	if _, off := sched.LastOption(o.All(), kind.Directives.OthersOff); counts == sched.LargestValue && !off {
-		for _, prefix := range kind.Directives.Others {
-			if strings.Contains("\n"+script, "\n"+prefix) {
-				return sched.Demand{}, "", api.Errorf(api.CodeSubmit, "nothing was submitted: %s also reads the lines of the script that begin with %s, and tunctl does not", kind.Program, prefix).
-					WithHint("remove these lines, or add --%s to args of the session", kind.Directives.OthersOff)
-			}
+	if _, off := sched.LastOption(o.All(), kind.Directives.OthersOff); counts == sched.LargestValue && kind.Directives.Others != nil && !off {
+		if line := kind.Directives.Others().FindString(script); line != "" {
+			return sched.Demand{}, "", api.Errorf(api.CodeSubmit, "nothing was submitted: %s also reads the lines of the script that begin with %s, and tunctl does not", kind.Program, line).
+				WithHint("remove these lines, or add --%s to args of the session", kind.Directives.OthersOff)
 		}
 	}
 	name, _ = sched.LastOption(o.All(), kind.JobName)

@@ -285,7 +285,6 @@ func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
 		if took, job := time.Since(began), never.Job(); job.State != api.JobNeverRan || took < Grace || took > 2*Grace {
 			t.Errorf("%+v after %s", job, took)
 		}
-
 	})
 }
 

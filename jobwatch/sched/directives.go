@@ -2,6 +2,7 @@ package sched
 
 import (
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -112,9 +113,9 @@ type Directives struct {
 	WholeWords bool
 	// Long are the long forms of short options, if the scheduler has any.
 	Long map[string]string
-	// Others begin the lines of other schedulers' options that the submit command reads too, unless it gets
-	// the option OthersOff.
-	Others    []string
+	// Others matches the beginnings of other schedulers' lines that the submit command reads too, unless it
+	// gets the option OthersOff.
+	Others    func() *regexp.Regexp
 	OthersOff string
 	// Variables are those of the environment that stand for an option.
 	Variables func(option string) []string

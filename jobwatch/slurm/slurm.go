@@ -38,7 +38,7 @@ var Kind = sched.Kind{
 	JobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	Discover:     discoverScript,
 	Directives: sched.Directives{
-		Prefix: "#SBATCH", Others: []string{"#PBS", "#BSUB"}, OthersOff: "ignore-pbs",
+		Prefix: "#SBATCH", Others: sched.LazyPattern(`(?m)^#(?:PBS|BSUB)`), OthersOff: "ignore-pbs",
 		Long: map[string]string{
 			"A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold", "J": "job-name",
 			"L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec", "W": "wait",
