@@ -14,6 +14,8 @@ import (
 
 // interpose has answer answer the scripts of a laptop that it knows.
 func (l *modelLaptop) interpose(answer func(script string) (out, errOut string, exit int, ok bool)) {
+	l.host.mu.Lock()
+	defer l.host.mu.Unlock()
 	run := l.host.scheduler
 	l.host.scheduler = func(script string) (string, string, int) {
 		if out, errOut, exit, ok := answer(script); ok {
@@ -137,15 +139,14 @@ func TestKeep(t *testing.T) {
 			l.writeConfig()
 			l.agent.reload()
 			l.mustUp()
-			down := true
+			back := m.cluster.jobs[0].start.Add(50 * time.Minute)
 			l.interpose(func(script string) (string, string, int, bool) {
-				return "", "Connection refused\nqsub: cannot connect to server pbs (errno=15010)", 12, down && strings.Contains(script, "tunctl_dir=$tunctl_root/")
+				return "", "Connection refused\nqsub: cannot connect to server pbs (errno=15010)", 12, time.Now().Before(back) && strings.Contains(script, "tunctl_dir=$tunctl_root/")
 			})
-			m.sleep(time.Until(m.cluster.jobs[0].start.Add(50 * time.Minute)))
+			m.sleep(time.Until(back))
 			if n := len(m.cluster.jobs); n != 1 {
 				t.Errorf("%d jobs", n)
 			}
-			down = false
 			m.sleep(3 * time.Minute)
 			if s := l.status(); len(m.cluster.jobs) != 2 || s.Next == nil {
 				t.Errorf("%d jobs, next %+v", len(m.cluster.jobs), s.Next)
