@@ -314,7 +314,7 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		m := modelAcct.FindStringSubmatch(script)
 		for _, j := range c.jobs {
 			if j.exists(now) && (m == nil || m[1] == j.id) {
-				out += strings.Join([]string{j.id, j.state(now), "0:0", c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), "", "normal", "", j.name}, "|") + "\n"
+				out += strings.Join([]string{j.id, j.state(now), "0:0", c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), "", "normal", "", "", j.name}, "|") + "\n"
 			}
 		}
 		return out, "", 0, true

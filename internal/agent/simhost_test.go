@@ -231,8 +231,11 @@ func (h *simHost) run(script string) (out, errOut string) {
 		h.cannot(script)
 		return "", ""
 	}
-	if h.scheduler != nil {
-		out, errOut, exit := h.scheduler(script)
+	h.mu.Lock()
+	scheduler := h.scheduler
+	h.mu.Unlock()
+	if scheduler != nil {
+		out, errOut, exit := scheduler(script)
 		return fmt.Sprintf("%s.begin\n%s\n%s.end %d\n", mark[1], out, mark[1], exit), errOut
 	}
 	out, exit := h.answer(script)
