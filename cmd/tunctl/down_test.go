@@ -59,7 +59,7 @@ func TestDown(t *testing.T) {
 		go func() { _ = server.Serve(l) }()
 		defer func() { _ = server.Close() }()
 		inv := &invocation{Terminal: &term.Terminal{Err: said}, client: client.New(p)}
-		if _, err := downWatched(t.Context(), inv, api.DownRequest{Session: "nb", Cancel: true}); err != nil {
+		if _, err := sendDown(t.Context(), inv, api.DownRequest{Session: "nb", Cancel: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := said.String(); strings.Count(got, waits.Cause) != 1 {

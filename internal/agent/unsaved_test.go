@@ -36,14 +36,6 @@ func (l *modelLaptop) submissions() state.Submissions {
 	return l.agent.store.Session(modelSession).Submissions
 }
 
-// downCancel is `tunctl down --cancel`, and Ctrl-C after half an hour.
-func (l *modelLaptop) downCancel() error {
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Minute)
-	defer stop()
-	_, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
-	return err
-}
-
 func TestUnsavedSubmission(t *testing.T) {
 	t.Run("leaves no record", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
@@ -54,7 +46,7 @@ func TestUnsavedSubmission(t *testing.T) {
 				t.Errorf("%s %q, record %+v", s.State, s.Cause, l.submissions())
 			}
 			repair()
-			if err := l.downCancel(); err != nil {
+			if _, err := l.downCancel(30 * time.Minute); err != nil {
 				t.Error(err)
 			}
 			l.mustUp()
@@ -88,7 +80,10 @@ func TestCancelWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
-		go func() { ended <- l.downCancel() }()
+		go func() {
+			_, err := l.downCancel(30 * time.Minute)
+			ended <- err
+		}()
 		m.sleep(time.Minute)
 		if s := l.status(); !strings.Contains(s.Cause, "waiting up to 10 min") {
 			t.Errorf("while it waits: %q", s.Cause)
