@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -64,32 +65,33 @@ type submitter struct{ host *host }
 func (u *submitter) submit(ctx context.Context, scheduler sched.Scheduler, s Submission) (api.Job, error) {
 	scheduler.AddClusters(s.Args)
 	a, note, err := u.runSubmit(ctx, scheduler, s)
-	if err != nil && !errors.Is(err, sched.ErrDoubt) {
-		return api.Job{}, err
-	}
 	id := ""
 	if err == nil {
 		id, err = scheduler.ParseSubmit(a)
-	}
-	if errors.Is(err, sched.ErrDoubt) {
-		var found api.Job
-		if found, err = u.findSubmitted(ctx, scheduler, s.Tag, a); err == nil {
-			id = sched.WholeRef(scheduler, found)
-		}
+	} else if !errors.Is(err, sched.ErrDoubt) {
+		return api.Job{}, err
 	}
 	if err != nil {
-		return api.Job{}, err
+		found, err := u.findSubmitted(ctx, scheduler, s.Tag, a, err)
+		if err != nil {
+			return api.Job{}, err
+		}
+		id = sched.WholeRef(scheduler, found)
 	}
 	return u.describeSubmitted(ctx, scheduler, s, id, note), nil
 }
 
 // runSubmit runs the submit script until the scheduler's answer is on the host's disk. It
-// returns the answer and a note for the person.
+// returns the answer and a note for the person. Only the script itself can say that nothing was submitted:
+// whoever ended it before that may have left its submit command running.
 func (u *submitter) runSubmit(ctx context.Context, scheduler sched.Scheduler, s Submission) (remote.Result, string, error) {
 	mark := remote.NewMark()
 	script := submitScript(u.host.sh, scheduler.Kind(), s, mark)
 	for range maxSubmitWaits {
 		res, err := u.host.sh.Login(ctx, script)
+		if e, ended := errors.AsType[*api.Error](err); ended {
+			return remote.Result{Stderr: []byte(e.Message)}, "", sched.ErrDoubt
+		}
 		if err != nil {
 			return remote.Result{}, "", err
 		}
@@ -98,10 +100,14 @@ func (u *submitter) runSubmit(ctx context.Context, scheduler sched.Scheduler, s 
 			return readAnswer(res, mark)
 		case submitPending:
 			continue
+		case submitFailed:
+			return remote.Result{}, "", submitScriptError(res)
+		case submitUnreached:
+			return remote.Result{}, "", fmt.Errorf("%w: %s", remote.ErrNoAnswer, sched.LastErrorLine(res))
 		}
-		return remote.Result{}, "", submitScriptError(res)
+		return remote.Result{Stderr: fmt.Appendf(nil, "the commands that submit it were ended with status %d", res.Exit)}, "", sched.ErrDoubt
 	}
-	return remote.Result{}, "", sched.ErrDoubt
+	return remote.Result{Stderr: []byte("the submit command has not ended")}, "", sched.ErrDoubt
 }
 
 // submitScriptError is the error of a submit script that submitted nothing. If its own message ends
@@ -127,9 +133,10 @@ func readAnswer(res remote.Result, mark string) (remote.Result, string, error) {
 	return remote.Result{Exit: exit, Stdout: []byte(parts["out"]), Stderr: []byte(parts["err"])}, strings.TrimSpace(parts["note"]), nil
 }
 
-// findSubmitted finds the job of a tag whose answer was lost. If it is not found, it may
-// still exist later: a stalled controller processes the request when it recovers.
-func (u *submitter) findSubmitted(ctx context.Context, scheduler sched.Scheduler, tag string, res remote.Result) (api.Job, error) {
+// findSubmitted finds the job of a tag whose submit command failed, or whose answer was lost. A refusal
+// is the answer if the scheduler does not know the tag either. After a lost answer the job may still
+// exist later: a stalled controller processes the request when it recovers.
+func (u *submitter) findSubmitted(ctx context.Context, scheduler sched.Scheduler, tag string, res remote.Result, why error) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
 			if err := ctxtime.Sleep(ctx, u.host.limits.QueryMin); err != nil {
@@ -139,6 +146,12 @@ func (u *submitter) findSubmitted(ctx context.Context, scheduler sched.Scheduler
 		job, err := scheduler.FindTagged(ctx, u.host.sh, tag)
 		if err == nil {
 			return job, nil
+		}
+		if errors.Is(err, remote.ErrLost) { // the next call with this tag looks again
+			return api.Job{}, err
+		}
+		if errors.Is(err, sched.ErrNoJob) && !errors.Is(why, sched.ErrDoubt) {
+			return api.Job{}, why
 		}
 		u.host.log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -145,6 +146,87 @@ func TestALostAnswerIsFollowedByALook(t *testing.T) {
 			}
 			if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNeedsPerson || e.Hint == "" {
 				t.Errorf("got %#v", err)
+			}
+		})
+	}
+}
+
+// dying is a machine whose submit scripts run the command end once their submit command was started.
+type dying struct {
+	*jobtest.Machine
+	end string
+}
+
+func (d dying) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
+	script := strings.Replace(string(stdin), "\nwhile test ! -f \"$tunctl_dir/tunctl.exit\"; do", "\n"+d.end+"\nwhile test ! -f \"$tunctl_dir/tunctl.exit\"; do", 1)
+	return d.Machine.Run(ctx, command, []byte(script))
+}
+
+func TestRefusal(t *testing.T) {
+	const (
+		wait    = `while test ! -f "$tunctl_dir/tunctl.exit"; do sleep 0.01; done; `
+		refused = `echo "sbatch: error: Batch job submission failed: Invalid qos" >&2; exit 1; `
+	)
+	for name, c := range map[string]struct {
+		end, sbatch, squeue string
+		want                string // the beginning of the error; "" for a job
+	}{
+		"the submit shell is killed":             {end: wait + `sh -c 'kill -9 $PPID'`},
+		"it cannot fork":                         {end: wait + `exit 2`},
+		"it ends with another status":            {end: wait + `exit 254`},
+		"the login shell is killed":              {end: wait + `kill -9 $$`},
+		"it is killed and the job appears later": {end: `exit 137`, sbatch: `before() { while test ! -f "$HOME/go"; do sleep 0.01; done; }`, want: "tunctl cannot tell whether the job was submitted: the commands that submit it were ended with status 137"},
+		"the id and status 1":                    {sbatch: `before() { accept; echo "Submitted batch job $id"; exit 1; }`},
+		"the id, status 1 and a silent queue":    {sbatch: `before() { accept; echo "$id;practice"; exit 1; }`, squeue: "Socket timed out"},
+		"a job, status 1 and no id":              {sbatch: `before() { accept; ` + refused + `}`},
+		"a refusal that cannot be checked":       {sbatch: `before() { ` + refused + `}`, squeue: "Socket timed out", want: "tunctl cannot tell whether the job was submitted: sbatch: error: Batch job submission failed: Invalid qos"},
+		"a refusal that is proven":               {sbatch: `before() { ` + refused + `}`, want: "the scheduler did not accept the job: Batch job submission failed: Invalid qos"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := jobtest.NewMachine(t)
+			jobtest.FakeSlurm(t, m)
+			m.Write(t, "sbatch", c.sbatch)
+			if c.squeue != "" {
+				m.Write(t, "squeue.fails", c.squeue)
+			}
+			job, err := slurmWatcher(dying{m, c.end}).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+			m.Write(t, "go", "")
+			if c.want == "" {
+				if err != nil || !strings.HasPrefix(jobtest.Submitted(t, m)[0], job.ID+"@") {
+					t.Errorf("%+v, %v; submitted: %q", job, err, jobtest.Submitted(t, m))
+				}
+			} else if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%+v, %v, want %q", job, err, c.want)
+			}
+		})
+	}
+}
+
+func TestUnreachedServer(t *testing.T) {
+	for name, c := range map[string]struct{ scheduler, program, says string }{
+		"Slurm":       {slurmName, "sbatch", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"},
+		"PBS":         {pbsName, "qsub", "Connection refused\nqsub: cannot connect to server vm (errno=15010)"},
+		"Grid Engine": {gridEngineName, "qsub", "error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster"},
+	} {
+		t.Run(name+" gets the job later, once", func(t *testing.T) {
+			m := jobtest.NewMachine(t)
+			jobtest.FakeSlurm(t, m)
+			w := NewWatcher(m, Options{Scheduler: c.scheduler, Limits: jobtest.QuickLimits()})
+			s := Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
+			m.Program(t, c.program, "echo '"+c.says+"' >&2; exit 162")
+			for range 2 {
+				if _, err := w.Submit(t.Context(), s); !errors.Is(err, remote.ErrNoAnswer) {
+					t.Fatalf("the server is down: %v", err)
+				}
+			}
+			m.Program(t, c.program, `echo . >>"$HOME/accepted"; echo 7`)
+			for range 2 {
+				if job, err := w.Submit(t.Context(), s); err != nil || job.ID != "7" {
+					t.Errorf("the server is back: %+v, %v", job, err)
+				}
+			}
+			if got := m.Read(t, "accepted"); got != ".\n" {
+				t.Errorf("%q", got)
 			}
 		})
 	}

@@ -15,9 +15,10 @@ import (
 
 // How the submit script ends.
 const (
-	submitDone    = 0  // the scheduler's answer follows
-	submitPending = 10 // it was submitted; the answer is not there yet
-	submitFailed  = 11 // nothing was submitted; standard error says why, in its last line or two
+	submitDone      = 0  // the scheduler's answer follows
+	submitPending   = 10 // it was submitted; the answer is not there yet
+	submitFailed    = 11 // nothing was submitted; standard error says why, in its last line or two
+	submitUnreached = 12 // nothing was submitted, since the server could not be reached; the tag can be used again
 )
 
 // submitScript is the script of Watcher.Submit. The tag's folder on the host makes a
@@ -28,7 +29,8 @@ const (
 // Before the lock, nothing has happened and a second call starts over. After it, neither a
 // lost connection (the output goes to files) nor the hang-up signal ends the process that
 // submits. If the host itself crashes there, a lock without an answer remains, and the
-// scheduler is queried for the tag.
+// scheduler is queried for the tag. If the submit command could not reach the server, its process
+// removes the lock: another call submits.
 //
 // The folder above may be writable for others, so the folder must belong to the person, and if it is
 // a link, that too: another's could be changed between the checks and the submission.
@@ -54,16 +56,18 @@ func submitScript(sh *remote.Shell, kind *sched.Kind, s Submission, mark string)
 		"@LOGS@", logsScript(kind, s),
 		"@ARGS@", posixsh.Join(s.Args),
 		"@COMMAND@", kind.Submit,
+		"@UNREACHED@", posixsh.Quote(cmp.Or(kind.Unreached, "tunctl.unreached")),
 		"@MARK@", mark,
 		"@TENTHS@", strconv.Itoa(int(wait/(100*time.Millisecond))),
 	).Replace(submitText)
 }
 
-const submitText = `tunctl_root=@ROOT@
+const submitText = `(: @ROOT@) || exit 11
+tunctl_root=@ROOT@
 tunctl_dir=$tunctl_root/@TAG@
 tunctl_script=$tunctl_dir/@BASE@
 tunctl_limit() { if command -v timeout >/dev/null 2>&1; then timeout 120 "$@"; else command "$@"; fi; }
-tunctl_fail() { printf '%s\n' "$1" >&2; exit 11; }
+tunctl_fail() { printf '%s\n' "$1" >&2; test ! -d "$tunctl_dir/tunctl.lock" || exit 10; exit 11; }
 tunctl_make() {
 	(umask 077; mkdir -p "$1") || tunctl_fail "cannot write to $1:"
 	test -O "$1" && { test ! -L "$1" || test -n "$(find "$1" -prune \( -user "$(id -u)" -o -user 0 \))"; } || tunctl_fail "the folder $1 belongs to another user: remove it, or set private in the [host] section of the config"
@@ -86,7 +90,13 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 		mkdir "$tunctl_dir/tunctl.lock" || exit 0
 		set -- "$@" @ARGS@
 		( @COMMAND@ ) >"$tunctl_dir/tunctl.out" 2>"$tunctl_dir/tunctl.err"
-		printf '%s\n' "$?" >"$tunctl_dir/tunctl.exit.new"
+		set -- $?
+		if test $1 -ne 0 && test ! -s "$tunctl_dir/tunctl.out" && grep -Eq @UNREACHED@ "$tunctl_dir/tunctl.err" && ! grep -Eiq 'timed? ?out|reset|receiv' "$tunctl_dir/tunctl.err"; then
+			mv "$tunctl_dir/tunctl.err" "$tunctl_dir/tunctl.unreached.$$"
+			rmdir "$tunctl_dir/tunctl.lock"
+			exit
+		fi
+		printf '%s\n' "$1" >"$tunctl_dir/tunctl.exit.new"
 		mv "$tunctl_dir/tunctl.exit.new" "$tunctl_dir/tunctl.exit"
 	) </dev/null >/dev/null 2>&1 3<&- &
 	find "$tunctl_root" -mindepth 1 -maxdepth 1 -type d -mtime +30 2>/dev/null | head -n 50 | while IFS= read -r tunctl_old; do
@@ -108,6 +118,7 @@ if test ! -d "$tunctl_dir/tunctl.lock"; then
 fi
 tunctl_i=0
 while test ! -f "$tunctl_dir/tunctl.exit"; do
+	if test -f "$tunctl_dir/tunctl.unreached.$$"; then cat "$tunctl_dir/tunctl.unreached.$$" >&2; rm -f "$tunctl_dir/tunctl.unreached.$$"; exit 12; fi
 	test "$tunctl_i" -lt @TENTHS@ || exit 10
 	sleep 0.1 2>/dev/null || { sleep 1; tunctl_i=$((tunctl_i + 9)); }
 	tunctl_i=$((tunctl_i + 1))

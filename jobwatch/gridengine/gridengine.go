@@ -60,6 +60,7 @@ var Kind = sched.Kind{
 	Responds:     `qstat -u "$(id -un)"`,
 	ShortList:    true,
 	Submit:       `tunctl_limit qsub -terse "$@" "$tunctl_script"`,
+	Unreached:    `\(Connection refused\)`,
 	JobVariables: []string{"JOB_ID", "SGE_TASK_ID"},
 	Discover:     discoverScript,
 	Directives: sched.Directives{
@@ -380,13 +381,10 @@ var (
 
 func (g scheduler) ParseSubmit(res remote.Result) (string, error) {
 	g.cache.at = time.Time{} // the list lacks the new job
-	if res.Exit != 0 {
-		res.Stderr = complaint.ReplaceAll(res.Stderr, nil)
-		return "", sched.SubmitError(res, doubt, refusals)
-	}
 	m := sched.LastMatch(res.Stdout, qsubSentence, qsubNumber)
 	if m == nil {
-		return "", sched.ErrDoubt
+		res.Stderr = complaint.ReplaceAll(res.Stderr, nil)
+		return "", sched.SubmitError(res, doubt, refusals)
 	}
 	return m[1], nil
 }

@@ -50,6 +50,7 @@ var Kind = sched.Kind{
 	// A routing queue deletes a job that no destination accepts, and not even the history has it.
 	UnseenHint:   notRouted,
 	Submit:       submitScript,
+	Unreached:    `Connection refused|cannot connect to server`,
 	JobVariables: []string{"PBS_JOBID"},
 	Discover:     discoverScript,
 	Directives: sched.Directives{
@@ -312,13 +313,10 @@ exit $1`
 var qsubID = regexp.MustCompile(`^\d+(?:\[\d*\])?(?:\.\S+)?$`)
 
 func (scheduler) ParseSubmit(res remote.Result) (string, error) {
-	if res.Exit != 0 {
-		return "", sched.SubmitError(res, doubt, refusals)
-	}
 	if m := sched.LastMatch(res.Stdout, qsubID); m != nil {
 		return m[0], nil
 	}
-	return "", sched.ErrDoubt
+	return "", sched.SubmitError(res, doubt, refusals)
 }
 
 func (scheduler) Cancel(ctx context.Context, sh *remote.Shell, id string) error {

@@ -153,13 +153,10 @@ mv "$tunctl_dir/tunctl.pid.new" "$tunctl_dir/tunctl.pid"
 printf '%s\n' "${tunctl_dir##*/}"`
 
 func (scheduler) ParseSubmit(res remote.Result) (string, error) {
-	if res.Exit != 0 {
-		return "", sched.RefusalError(res, nil)
-	}
 	if tag := string(bytes.TrimSpace(res.Stdout)); sched.ValidTag.MatchString(tag) {
 		return tag, nil
 	}
-	return "", sched.ErrDoubt
+	return "", sched.SubmitError(res, nil, nil)
 }
 
 // Cancel sends SIGTERM, and SIGKILL after ten seconds. The process has its own group, unless

@@ -131,6 +131,9 @@ func frame(mark, script string) string {
 
 func unframe(mark string, res Result) (Result, error) {
 	out, rest, ok := between(res.Stdout, mark)
+	if !ok && bytes.Contains(res.Stdout, []byte(mark)) {
+		return Result{}, api.Errorf(api.CodeFailed, "the command on the host was ended before its answer (exit status %d)", res.Exit)
+	}
 	if !ok {
 		return Result{}, noFrameError(res)
 	}

@@ -47,10 +47,10 @@ func HintOf(words string, known []RefusalHint) string {
 	return ""
 }
 
-// SubmitError is the error of a submit command that failed: doubt matches the messages
+// SubmitError is the error of a submit command that printed no id: doubt matches the messages
 // after which the job may exist all the same.
 func SubmitError(res remote.Result, doubt *regexp.Regexp, known []RefusalHint) error {
-	if slices.Contains(killedStatuses, res.Exit) || doubt != nil && doubt.Match(res.Stderr) {
+	if res.Exit == 0 || slices.Contains(killedStatuses, res.Exit) || doubt != nil && doubt.Match(res.Stderr) {
 		return ErrDoubt
 	}
 	return RefusalError(res, known)

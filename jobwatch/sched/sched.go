@@ -162,6 +162,9 @@ type Kind struct {
 	// Submit is the sh text that submits the file "$tunctl_script" with the arguments "$@" from
 	// the current folder, and prints the new job's id.
 	Submit string
+	// Unreached is the pattern of grep -E for what Submit prints if it could not connect to the server, so
+	// that nothing was submitted.
+	Unreached string
 	// JobVariables are the variables that a job's processes have; see Scheduler.IDsIn.
 	JobVariables []string
 	// HasSteps: programs can be started inside a running job, and StepOutput shows their output.

@@ -33,6 +33,7 @@ var Kind = sched.Kind{
 	Responds:  "squeue --me -h",
 	NodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
 	Submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
+	Unreached: `Unable to contact slurm controller \(connect failure\)`,
 	HasSteps:  true, AsksStart: true, AsksUsage: true,
 	JobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	Discover:     discoverScript,
@@ -247,12 +248,9 @@ var (
 )
 
 func (s scheduler) ParseSubmit(res remote.Result) (string, error) {
-	if res.Exit != 0 {
-		return "", sched.SubmitError(res, doubt, refusals)
-	}
 	m := sched.LastMatch(res.Stdout, sbatchSentence, sbatchID)
 	if m == nil {
-		return "", sched.ErrDoubt
+		return "", sched.SubmitError(res, doubt, refusals)
 	}
 	job := api.Job{ID: m[1], Cluster: m[2]}
 	s.addCluster(job.Cluster)
