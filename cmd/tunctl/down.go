@@ -61,7 +61,7 @@ func takeDown(ctx context.Context, inv *invocation, before api.Status, requests 
 			if req.Cancel {
 				inv.Draw("ending the jobs of " + req.Session + "; after Ctrl-C the agent continues…")
 			}
-			res, err = inv.client.Down(ctx, req)
+			res, err = downWatched(ctx, inv, req)
 			inv.Draw("")
 		}
 		if ctx.Err() != nil {
@@ -80,6 +80,30 @@ func takeDown(ctx context.Context, inv *invocation, before api.Status, requests 
 		errs = append(errs, err)
 	}
 	return reportFailures(inv.Terminal, errs)
+}
+
+// downWatched takes a session down. If a job may still appear that is to be ended, which takes
+// minutes, it says so.
+func downWatched(ctx context.Context, inv *invocation, req api.DownRequest) (api.DownResponse, error) {
+	watching, stop := context.WithCancel(ctx)
+	over := make(chan struct{})
+	defer func() { stop(); <-over }()
+	go func() {
+		defer close(over)
+		said := !req.Cancel
+		_ = inv.client.Watch(watching, api.AnswersNone, "", func(e api.Event) { // the request has the error
+			s := e.Session
+			if e.Status != nil {
+				now, _ := e.Status.Session(req.Session)
+				s = &now
+			}
+			if !said && s != nil && s.Name == req.Session && s.State == api.SessionDown && s.Pending {
+				said = true
+				inv.Say("%s", s.Cause)
+			}
+		})
+	}()
+	return inv.client.Down(ctx, req)
 }
 
 const nothingToCancel = "no session is up or has a running job"

@@ -215,7 +215,8 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 		return api.Job{}, err
 	}
 	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: cfg.Host, Account: account, With: plan.With}
-	if err := s.record(func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false }, nil); err != nil {
+	if err := s.begin(func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false }); err != nil {
+		f.notBegun(plan)
 		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
 	order, err := plan.Order(ctx, jobs, sub.Tag)
@@ -228,12 +229,7 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 	if err != nil {
 		if sub.Tag != interrupted.Tag { // nothing was submitted with it
 			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
-			s.change(func(x *facts.Facts) { // the next attempt has these choices
-				x.Submitting = false
-				if s.asked.With == nil {
-					s.asked = plan
-				}
-			})
+			f.notBegun(plan)
 		} else {
 			s.submissions.lost(sub, err)
 		}
@@ -253,6 +249,16 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 		}
 	})
 	return job, err
+}
+
+// notBegun gives the next attempt the choices of a submission that was not made.
+func (f *jobFinder) notBegun(plan submit.Plan) {
+	f.session.change(func(x *facts.Facts) {
+		x.Submitting = false
+		if f.session.asked.With == nil {
+			f.session.asked = plan
+		}
+	})
 }
 
 // begin returns the plan of the submission that begins now. From then on, no other

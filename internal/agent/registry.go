@@ -427,7 +427,7 @@ func (r *registry) restore() {
 // longer has, and records that submit commands of the last agent were lost.
 func (r *registry) restoreJobs() {
 	for _, name := range r.store.Live() {
-		if err := r.store.Update(name, func(rec *state.Session) { rec.Submissions = rec.Submissions.Lost(time.Now().Round(0)) }); err != nil {
+		if err := r.store.Update(name, func(rec *state.Session) { rec.Submissions = rec.Submissions.Restarted(time.Now()) }); err != nil {
 			r.log.Error("cannot save the session", "session", name, "err", err)
 		}
 		_, _ = r.find(name) // which lists it

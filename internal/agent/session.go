@@ -233,7 +233,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	_ = s.record(func(r *state.Session) {
 		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
 		if cancel {
-			r.Submissions = r.Submissions.CancelAll()
+			r.Submissions = r.Submissions.CancelAll(time.Now())
 		}
 	}, func(f *facts.Facts) {
 		known := remembered(s.name, s.agent.store.Session(s.name))
@@ -295,7 +295,15 @@ func (s *session) change(apply func(*facts.Facts)) {
 // file cannot be written, the session continues and says so; a caller that must not
 // continue checks the error.
 func (s *session) record(remember func(*state.Session), show func(*facts.Facts)) error {
-	err := s.agent.store.Update(s.name, remember)
+	return s.recorded(s.agent.store.Update(s.name, remember), show)
+}
+
+// begin is record for what is written before something is done, and not remembered if that fails.
+func (s *session) begin(remember func(*state.Session)) error {
+	return s.recorded(s.agent.store.Begin(s.name, remember), nil)
+}
+
+func (s *session) recorded(err error, show func(*facts.Facts)) error {
 	if err != nil {
 		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
 	}

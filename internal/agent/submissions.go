@@ -243,7 +243,7 @@ func (l *submissions) lost(sub state.Submission, err error) {
 		}
 		return
 	}
-	l.change(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now().Round(0), x.Doubt || isUncertain(err) }, nil)
+	l.change(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now(), x.Doubt || isUncertain(err) }, nil)
 	signal(s.agent.unsettled)
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,6 +131,9 @@ func (f *Facts) down(now time.Time) Derived {
 	if f.Submissions.Pending() {
 		v.Cause = "the result of a submission is not known: its job may still appear, and is charged then"
 		v.Hint = fmt.Sprintf("`tunctl down %s --cancel` ends it then; `tunctl jobs %s` shows whether it has appeared", f.Name, f.Host.Alias)
+		if !slices.ContainsFunc(f.Submissions, func(s state.Submission) bool { return s.InDoubt() && !s.Cancel }) {
+			v.Cause, v.Hint = fmt.Sprintf("waiting up to %s until it is certain that a submission made no job; one that appears is ended", api.DurationText(state.DoubtTime)), ""
+		}
 	}
 	j := f.Job
 	if j == nil || j.State.Ended() {

@@ -213,6 +213,23 @@ func (s *Store) names(fits func(Session) bool) []string {
 func (s *Store) Update(name string, change func(*Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.updateLocked(name, change)
+}
+
+// Begin is Update for what must be in the file before something is done: if the file cannot be
+// written, nothing has changed.
+func (s *Store) Begin(name string, change func(*Session)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.data.Sessions[name]
+	err := s.updateLocked(name, change)
+	if err != nil {
+		s.data.Sessions[name] = before
+	}
+	return err
+}
+
+func (s *Store) updateLocked(name string, change func(*Session)) error {
 	before := s.data.Sessions[name]
 	after := before
 	change(&after)

@@ -31,7 +31,8 @@ type Submission struct {
 	// Doubt says that a person was told that the result is not known. Who brings the session up
 	// again has checked that, so the next submission gets a new tag.
 	Doubt bool `json:"doubt,omitempty"`
-	// When is when the submit command ended or was lost; zero while it may be under way.
+	// When is when the submit command ended or was lost; zero while it may be under way. In the process
+	// that set it, it has a monotonic reading: a clock that is set says nothing about the scheduler.
 	When time.Time `json:"when,omitzero"`
 	// Missed is when a query first did not find the tag.
 	Missed time.Time `json:"missed,omitzero"`
@@ -191,9 +192,15 @@ func (l Submissions) Miss(s Submission, at time.Time) Submissions {
 	return l
 }
 
-// CancelAll records that a person wants all of them ended.
-func (l Submissions) CancelAll() Submissions {
-	return l.each(func(s *Submission) { s.Cancel = true })
+// CancelAll records at a time that a person wants all of them ended. A submit command that is
+// under way then sets its own time later.
+func (l Submissions) CancelAll(at time.Time) Submissions {
+	return l.each(func(s *Submission) {
+		s.Cancel = true
+		if s.Job == nil && s.When.IsZero() {
+			s.When = at
+		}
+	})
 }
 
 // Unsettled are those that somebody has to look after even if nobody follows the session's job:
@@ -219,11 +226,12 @@ func (l Submissions) Others() []api.Job {
 	return jobs
 }
 
-// Lost records when the submit commands were lost that an agent did not see the end of.
-func (l Submissions) Lost(at time.Time) Submissions {
+// Restarted is the list for an agent that starts: submit commands of the last one are lost, and
+// what is in doubt stays so for DoubtTime from now, since the clock may have been set meanwhile.
+func (l Submissions) Restarted(now time.Time) Submissions {
 	return l.each(func(s *Submission) {
-		if s.Job == nil && s.When.IsZero() {
-			s.When = at
+		if s.Job == nil {
+			s.When, s.Missed = now, time.Time{}
 		}
 	})
 }

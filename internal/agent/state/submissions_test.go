@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"tunctl/internal/api"
 )
@@ -33,16 +34,50 @@ func TestASubmissionInDoubtLeavesTheListOnlyAfterTwoMisses(t *testing.T) {
 	}
 }
 
+func TestDoubt(t *testing.T) {
+	// setForward is a time whose wall clock was set forward: its whole seconds are above the lower 30
+	// bits of the first word, and its monotonic reading is in the second.
+	setForward := func(at time.Time, d time.Duration) time.Time {
+		*(*uint64)(unsafe.Pointer(&at)) += uint64(d/time.Second) << 30
+		return at
+	}
+	began := time.Now()
+	if set := setForward(began, time.Hour); set.Sub(began) != 0 || set.Round(0).Sub(began.Round(0)) != time.Hour {
+		t.Fatal("the clock is not set")
+	}
+	t.Run("lasts ten minutes, whatever the clock says", func(t *testing.T) {
+		list := Submissions{{Tag: "a", Role: RoleJob, When: began}}
+		for minute := range 10 {
+			list = list.Miss(list.As(RoleJob), setForward(began.Add(time.Duration(minute)*time.Minute), time.Hour))
+		}
+		if len(list) != 1 {
+			t.Error("given up early")
+		}
+		if list = list.Miss(list[0], began.Add(DoubtTime)); len(list) != 0 {
+			t.Error("never given up")
+		}
+	})
+	t.Run("begins again with an agent", func(t *testing.T) {
+		old := began.Add(-time.Hour).Round(0)
+		list := Submissions{{Tag: "a", Role: RoleJob, When: old, Missed: old}, {Tag: "b", Role: RoleOther}}.Restarted(began)
+		for _, s := range list {
+			if !s.When.Equal(began) || !s.Missed.IsZero() {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}
+
 func TestANewSubmissionLeavesTheOneInDoubtInTheList(t *testing.T) {
 	list := Submissions{{Tag: "a", Role: RoleJob, Doubt: true, When: time.Now()}}.Put(Submission{Tag: "b", Role: RoleJob})
 	if len(list) != 2 || list.As(RoleJob).Tag != "b" || list.As(RoleOther).Tag != "a" || !list.Pending() {
 		t.Errorf("%+v", list)
 	}
-	alone := Submissions{{Tag: "c", Role: RoleNext, Job: &api.Job{ID: "8", State: api.JobQueued}}}.CancelAll()
+	alone := Submissions{{Tag: "c", Role: RoleNext, Job: &api.Job{ID: "8", State: api.JobQueued}}}.CancelAll(time.Now())
 	if !alone.As(RoleNext).Cancel || len(alone.Unsettled()) != 1 {
 		t.Errorf("one that follows nothing any more is not ended: %+v", alone)
 	}
-	list = list.CancelAll()
+	list = list.CancelAll(time.Now())
 	if len(list.Unsettled()) != 2 || !list.AnyLive() {
 		t.Errorf("a person wants them ended: %+v", list)
 	}
