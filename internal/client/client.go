@@ -5,6 +5,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -66,7 +68,7 @@ func call[In, Out any](ctx context.Context, c *Client, to api.Call[In, Out], in 
 	method, path := to.Request(at...)
 	err := c.exchange(ctx, method, path, in, func(_ context.Context, answer *json.Decoder) error {
 		if err := answer.Decode(&out); err != nil {
-			return api.Errorf(api.CodeAgent, "cannot read the agent's answer: %w", err)
+			return api.Errorf(api.CodeAgent, "cannot read the agent's answer: %w", err).WithHint("if the agent is another version: %s", restartHint)
 		}
 		return nil
 	})
@@ -145,14 +147,23 @@ func (c *Client) setHeaders(req *http.Request) {
 	}
 }
 
-// refusal is the error in the agent's response.
+// refusal is the error in the agent's response. An agent of another version may not know the request
+// or a field of it, which encoding/json says by its text alone.
 func refusal(res *http.Response) error {
 	var e api.Error
-	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) != nil || e.Message == "" {
-		return api.Errorf(api.CodeAgent, "the agent answered with HTTP status %s", res.Status)
+	said := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&e) == nil && e.Message != ""
+	if said && !strings.Contains(e.Message, "json: unknown field") {
+		return &e
 	}
-	return &e
+	why := api.Errorf(api.CodeAgent, "the agent answered with HTTP status %s", res.Status)
+	if said || res.StatusCode == http.StatusNotFound {
+		why.Message = "the running agent is another version of tunctl, which does not support this request: " + cmp.Or(e.Message, res.Status)
+		why.Hint = restartHint
+	}
+	return why
 }
+
+const restartHint = "`tunctl agent restart` starts this version; jobs keep running"
 
 // environment is the part of this process's environment that the agent may need.
 func environment() api.Env {

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tunctl/internal/agent/localapi"
+	"tunctl/internal/api"
+	"tunctl/internal/client"
+	"tunctl/internal/home"
+	"tunctl/internal/localsocket"
+	"tunctl/internal/term"
+)
+
+// firstWrite closes a channel when something is written.
+type firstWrite struct {
+	strings.Builder
+	once sync.Once
+	done chan struct{}
+}
+
+func (f *firstWrite) Write(p []byte) (int, error) {
+	defer f.once.Do(func() { close(f.done) })
+	return f.Builder.Write(p)
+}
+
+func TestDown(t *testing.T) {
+	t.Run("says what it waits for", func(t *testing.T) {
+		p := home.In(t.TempDir())
+		if err := home.MakePrivate(filepath.Dir(p.Socket)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := localsocket.Listen(t.Context(), p.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := api.Session{Name: "nb", State: api.SessionDown, Pending: true, Cause: "waiting up to 10 min"}
+		said := &firstWrite{done: make(chan struct{})}
+		mux := http.NewServeMux()
+		mux.HandleFunc(string(api.CallWatch), func(w http.ResponseWriter, r *http.Request) {
+			for range 2 {
+				_ = json.NewEncoder(w).Encode(api.Event{Type: api.EventSession, Session: &waits})
+			}
+			_ = json.NewEncoder(w).Encode(api.Event{Type: api.EventStatus, Status: &api.Status{Sessions: []api.Session{waits}}})
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		localapi.HandleAt(mux, api.CallDown, func(*http.Request, api.DownRequest) (api.DownResponse, error) {
+			<-said.done
+			return api.DownResponse{}, nil
+		})
+		localapi.HandleAt(mux, api.CallStatus, func(*http.Request, api.None) (api.Status, error) { return api.Status{}, nil })
+		server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+		go func() { _ = server.Serve(l) }()
+		defer func() { _ = server.Close() }()
+		inv := &invocation{Terminal: &term.Terminal{Err: said}, client: client.New(p)}
+		if _, err := downWatched(t.Context(), inv, api.DownRequest{Session: "nb", Cancel: true}); err != nil {
+			t.Fatal(err)
+		}
+		if got := said.String(); strings.Count(got, waits.Cause) != 1 {
+			t.Errorf("said %q", got)
+		}
+	})
+}
