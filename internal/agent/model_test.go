@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
@@ -31,7 +32,9 @@ import (
 // what must be shown and what must have ended.
 type model struct {
 	t       *testing.T
-	random  *rand.Rand
+	seed    uint64
+	steps   uint64
+	random  *rand.Rand // of this step: what one draws does not change the next
 	cluster *modelCluster
 	laptops []*modelLaptop
 	since   time.Time
@@ -44,6 +47,8 @@ type model struct {
 
 // modelLaptop is an agent with its own files and its own way to the cluster.
 type modelLaptop struct {
+	*modelWish // of the session nb
+
 	m     *model
 	name  string
 	paths home.Paths
@@ -57,6 +62,7 @@ type modelLaptop struct {
 	address       string                // of the login node
 	full          bool                  // its disk
 	wishes        map[string]*modelWish // by session
+	hand          *modelJob             // that it has attached
 	submits       int                   // how many `tunctl submit` run
 	troubled      time.Time             // when something last kept it from knowing the state of jobs
 
@@ -69,25 +75,28 @@ type modelLaptop struct {
 type modelWish struct {
 	kept     bool      // keep was on at some time: a session uses its new settings at its next up
 	commands int       // that wait for the session
+	asked    time.Time // when the last up was
 	granted  time.Time // when the up was that permits a submission; zero: none does
 	clicked  time.Time // when the up without a command was that does
 	ended    time.Time // when a person last wanted all jobs ended, and none since; zero: not
 	unheard  []string  // the jobs that the session, which is down, saw last when they waited or ran
 }
 
-// The sessions. The array is one on Slurm, and is never kept; the second one is made by --as.
+// The sessions. The array is one on Slurm, and is never kept; the second one is made by --as, the last
+// one by attach.
 const (
 	modelSession = "nb"
 	modelArray   = "lab"
 	modelSecond  = "nb2"
+	modelHand    = "hand"
 )
 
-var modelSessions = []string{modelSession, modelArray, modelSecond}
+var modelSessions = []string{modelSession, modelArray, modelSecond, modelHand}
 
 func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, key ssh.PublicKey) *model {
 	t.Helper()
-	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()}
-	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 48100, begins: m.checkSubmission}
+	m := &model{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), since: time.Now()}
+	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, begins: m.checkSubmission}
 	m.cluster.skew = pick(m, 0, 0, -3*time.Hour, 40*time.Minute)
 	m.cluster.limit = pick(m, 40*time.Minute, time.Hour)
 	m.cluster.history = m.chance(3, 4)
@@ -97,6 +106,7 @@ func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, k
 		for _, name := range modelSessions {
 			l.wishes[name] = &modelWish{}
 		}
+		l.modelWish = l.wishes[modelSession]
 		dir := t.TempDir()
 		l.paths, l.ssh, l.known = home.In(dir), filepath.Join(dir, "ssh_config"), filepath.Join(dir, "known_hosts")
 		l.host = newSimHost(t, "hpc", key, "")
@@ -182,9 +192,19 @@ func (l *modelLaptop) start() {
 	a.ctx, a.server.stop = context.WithCancel(context.Background())
 	a.hosts.Start(a.ctx, &a.work)
 	a.sessions.restoreJobs()
+	if s, err := a.sessions.find(modelHand); err == nil {
+		withoutPage(s)
+	}
 	a.sessions.restore()
 	a.work.Go(func() { a.report("submissions", a.sessions.settle(a.ctx)) })
 	l.agent = a
+}
+
+// withoutPage has a session listen nowhere: to wait for a client would hold the simulated clock.
+func withoutPage(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.App = configs.ShellApp
 }
 
 func (l *modelLaptop) stop() {
@@ -251,8 +271,10 @@ func (l *modelLaptop) bury() {
 	l.host.unreachable(nil)
 }
 
-// status is a session as the laptop shows it.
-func (l *modelLaptop) status(session string) api.Session {
+// status is the session nb as the laptop shows it.
+func (l *modelLaptop) status() api.Session { return l.statusOf(modelSession) }
+
+func (l *modelLaptop) statusOf(session string) api.Session {
 	for _, s := range l.agent.server.status().Sessions {
 		if s.Name == session {
 			return s
@@ -268,9 +290,9 @@ var modelActs = []struct {
 	weight int
 	act    func(*modelLaptop)
 }{
-	{6, (*modelLaptop).up},
-	{1, func(l *modelLaptop) { l.down(l.anySession(), false) }},
-	{4, func(l *modelLaptop) { l.down(l.anySession(), true) }},
+	{6, func(l *modelLaptop) { l.upOf(l.anySession()) }},
+	{1, func(l *modelLaptop) { l.downOf(l.anyOpen(), false) }},
+	{5, func(l *modelLaptop) { l.downOf(l.anyOpen(), true) }},
 	{2, (*modelLaptop).cancel},
 	{1, (*modelLaptop).extend},
 	{2, (*modelLaptop).lose},
@@ -280,7 +302,7 @@ var modelActs = []struct {
 	{2, (*modelLaptop).edit},
 	{1, (*modelLaptop).editAddress},
 	{4, func(l *modelLaptop) { l.m.oddSubmission() }},
-	{6, func(l *modelLaptop) { l.m.oddSubmission(); l.up() }},
+	{6, func(l *modelLaptop) { l.m.oddSubmission(); l.upOf(l.anySession()) }},
 	{2, func(l *modelLaptop) { l.m.endJob() }},
 	{1, func(l *modelLaptop) { l.m.requeue() }},
 	{4, (*modelLaptop).awaitSuccessor},
@@ -297,6 +319,8 @@ var modelActs = []struct {
 
 // act does one thing, and some time passes.
 func (m *model) act() {
+	m.steps++
+	m.random = rand.New(rand.NewPCG(m.seed, m.steps))
 	l := pick(m, m.laptops...)
 	total := 0
 	for _, a := range modelActs {
@@ -324,11 +348,31 @@ func (l *modelLaptop) anySession() string {
 	return pick(l.m, modelSession, modelSession, modelSession, modelArray, modelSecond)
 }
 
-func (l *modelLaptop) up() { l.upOf(l.anySession()) }
+// anyOpen is anySession, or the job that is attached.
+func (l *modelLaptop) anyOpen() string {
+	if l.hand != nil && l.m.chance(1, 2) {
+		return modelHand
+	}
+	return l.anySession()
+}
+
+// login connects the laptop, if it can be.
+func (l *modelLaptop) login() {
+	if l.agent.pool.Host("hpc").Status().State == api.HostUp {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	_, err := l.agent.server.handleLogin(ctx, api.LoginRequest{Host: "hpc"})
+	l.m.did("%s: login: %v", l.name, err)
+}
+
+// up is an up of the session nb.
+func (l *modelLaptop) up() { l.upOf(modelSession) }
 
 func (l *modelLaptop) upOf(session string) {
 	w := l.wishes[session]
-	w.granted = time.Now()
+	w.granted, w.asked = time.Now(), time.Now()
 	req := api.UpRequest{Session: session}
 	if session == modelSecond {
 		req.Session, req.As = modelSession, modelSecond
@@ -376,7 +420,10 @@ func (m *model) patience() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), pick(m, 2*time.Second, time.Minute, 15*time.Minute))
 }
 
-func (l *modelLaptop) down(session string, cancel bool) {
+// down is a down of the session nb.
+func (l *modelLaptop) down(cancel bool) { l.downOf(modelSession, cancel) }
+
+func (l *modelLaptop) downOf(session string, cancel bool) {
 	ctx, stop := l.m.patience()
 	defer stop()
 	l.downBy(session, cancel, func() (api.DownResponse, error) {
@@ -392,6 +439,9 @@ func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownR
 	l.m.did("%s: down %s, cancel %v, after %v: %v", l.name, session, cancel, time.Since(before), err)
 	w := l.wishes[session]
 	w.endPermit()
+	if session == modelHand && err == nil {
+		l.hand = nil
+	}
 	if !cancel || unknownSession(err) {
 		return
 	}
@@ -509,11 +559,11 @@ func (m *model) tellLies() {
 
 // awaitSuccessor lets time pass until keep submits the next job, to which the next thing happens.
 func (l *modelLaptop) awaitSuccessor() {
-	if s := l.status(modelSession); s.Job == nil || s.Job.State.Ended() {
-		l.upOf(modelSession)
+	if s := l.status(); s.Job == nil || s.Job.State.Ended() {
+		l.up()
 		l.m.sleep(30 * time.Second)
 	}
-	s := l.status(modelSession)
+	s := l.status()
 	if s.Job == nil || s.Job.State != api.JobRunning {
 		return
 	}
@@ -525,13 +575,13 @@ func (l *modelLaptop) awaitSuccessor() {
 	}
 	l.m.sleep(time.Until(keepAt(*s.Job, DefaultLimits().KeepLead).Add(10*time.Second - l.m.cluster.skew)))
 	l.m.did("%s: the next job is due", l.name)
-	pick(l.m, l.cancel, l.extend, l.m.endJob, l.crash, func() { l.down(modelSession, true) })()
+	pick(l.m, l.cancel, l.extend, l.m.endJob, l.crash, func() { l.down(true) })()
 }
 
 // upDuringDown is an up while the cancel of a down takes long.
 func (l *modelLaptop) upDuringDown() {
-	l.m.cluster.set(func() { l.m.cluster.slowCancel = 20 * time.Second })
-	defer l.m.cluster.set(func() { l.m.cluster.slowCancel = 0 })
+	l.m.cluster.setSlowCancel(20 * time.Second)
+	defer l.m.cluster.setSlowCancel(0)
 	ctx, stop := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer stop()
 	var down sync.WaitGroup
@@ -541,7 +591,7 @@ func (l *modelLaptop) upDuringDown() {
 	})
 	time.Sleep(2 * time.Second)
 	began := time.Now()
-	if l.upOf(modelSession); time.Since(began) > 5*time.Second {
+	if l.up(); time.Since(began) > 5*time.Second {
 		l.m.wrong("the up waited %s for the cancel", time.Since(began))
 	}
 	down.Wait()
@@ -610,20 +660,36 @@ func (l *modelLaptop) freeDisk() {
 // attach opens a job that the person has started without tunctl.
 func (l *modelLaptop) attach() {
 	c, id := l.m.cluster, l.m.cluster.dialect.id(99001)
+	var byHand *modelJob
 	c.set(func() {
 		if now := time.Now(); c.find(id) == nil {
 			c.jobs = append(c.jobs, &modelJob{id: id, name: "by-hand", script: "/home/alice/by-hand.sh", submitted: now, start: now, limit: 2 * time.Hour})
 		}
-		c.find(id).attached = true
+		byHand = c.find(id)
 	})
+	l.login()
 	ctx, stop := l.m.patience()
 	defer stop()
-	_, err := l.agent.server.handleAttach(ctx, api.AttachRequest{Host: "hpc", Job: id, Name: "hand"})
+	req := api.AttachRequest{Host: "hpc", Job: id, Name: modelHand}
+	byHand.attached = true
+	job, _, err := l.agent.server.chooseJob(ctx, req)
+	if err == nil {
+		var s *session
+		if s, err = l.agent.sessions.attach(req, job); err == nil {
+			withoutPage(s)
+			l.agent.server.startFor(ctx, s)
+			l.hand = byHand
+		}
+	}
 	l.m.did("%s: attach job %s: %v", l.name, id, err)
 }
 
 // submit is `tunctl submit` of a job that belongs to no session.
 func (l *modelLaptop) submit() {
+	l.login()
+	if l.m.chance(1, 2) {
+		l.m.oddSubmission()
+	}
 	ctx, stop := l.m.patience()
 	defer stop()
 	r := httptest.NewRequestWithContext(ctx, "POST", "/", nil)
@@ -658,7 +724,7 @@ func (l *modelLaptop) assistant() {
 	if isUp {
 		was := *w
 		if says == "yes" {
-			w.granted, w.clicked = began, began
+			w.granted, w.clicked, w.asked = began, began, began
 		}
 		_, err := l.agent.server.handleAssistantUp(ctx, req)
 		l.m.did("%s: an assistant's up of %s, %s: %v", l.name, session, says, err)

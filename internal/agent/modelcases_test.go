@@ -28,7 +28,7 @@ func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *mode
 		m := newModel(t, 1, dialect, keyFile, key)
 		m.cluster.skew, m.cluster.limit, m.cluster.history, m.job = 0, time.Hour, true, ""
 		for _, l := range m.laptops {
-			l.keep, l.wishes[modelSession].kept = false, false
+			l.keep, l.kept = false, false
 			l.writeConfig()
 			l.agent.reload()
 		}
@@ -42,9 +42,9 @@ func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *mode
 
 func (l *modelLaptop) mustUp() {
 	l.m.t.Helper()
-	l.upOf(modelSession)
+	l.up()
 	l.m.sync()
-	if l.wishes[modelSession].granted.IsZero() {
+	if l.granted.IsZero() {
 		l.m.t.Fatal(strings.Join(l.m.log, "\n"))
 	}
 	l.m.sleep(30 * time.Second)
@@ -54,7 +54,7 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.mustUp()
 		first := m.cluster.jobs[0]
-		m.cluster.set(func() { m.cluster.slowCancel = 20 * time.Second })
+		m.cluster.setSlowCancel(20 * time.Second)
 		ended := make(chan error)
 		go func() {
 			_, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
@@ -62,7 +62,7 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 		}()
 		m.sleep(2 * time.Second)
 		began := time.Now()
-		l.upOf(modelSession)
+		l.up()
 		if took := time.Since(began); took > time.Second {
 			m.t.Errorf("the up took %s", took)
 		}
@@ -70,7 +70,7 @@ func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
 			m.t.Error(err)
 		}
 		m.sleep(time.Minute)
-		if s := l.status(modelSession); s.Job == nil || s.Job.ID == first.id || first.live(time.Now()) {
+		if s := l.status(); s.Job == nil || s.Job.ID == first.id || first.live(time.Now()) {
 			m.t.Errorf("the first job is live: %v; the session has %+v", first.live(time.Now()), s.Job)
 		}
 	})
@@ -81,12 +81,12 @@ func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
 		l.mustUp()
 		m.sleep(5 * time.Minute)
 		listed := len(m.cluster.lists)
-		l.upOf(modelSession)
+		l.up()
 		m.sleep(DefaultLimits().Jobs.QueryMin)
 		if len(m.cluster.lists) == listed {
 			m.t.Error("no query of the scheduler")
 		}
-		if l.status(modelSession).MaySubmit {
+		if l.status().MaySubmit {
 			m.t.Error("the answer, which changed nothing, has not settled the permission")
 		}
 	})
@@ -96,10 +96,10 @@ func TestAJobThatIsFoundSettlesThePermission(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		m.cluster.queue = 5 * time.Hour
 		l.mustUp()
-		l.down(modelSession, false)
-		l.upOf(modelSession)
+		l.down(false)
+		l.up()
 		m.sleep(time.Second)
-		if s := l.status(modelSession); s.Job == nil || s.MaySubmit {
+		if s := l.status(); s.Job == nil || s.MaySubmit {
 			m.t.Errorf("job %+v, may submit %v", s.Job, s.MaySubmit)
 		}
 		m.cluster.end(m.cluster.jobs[0], "CANCELLED", nil)
@@ -119,7 +119,7 @@ func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
 			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: id, name: "nb", script: "/home/alice/nb.sh", submitted: time.Now(), start: time.Now(), limit: time.Hour})
 		}
 		l.mustUp()
-		if s := l.status(modelSession); len(s.Candidates) != 2 || s.Job != nil || len(l.agent.store.Session(modelSession).Submissions) != 0 {
+		if s := l.status(); len(s.Candidates) != 2 || s.Job != nil || len(l.agent.store.Session(modelSession).Submissions) != 0 {
 			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.store.Session(modelSession).Submissions)
 		}
 	})
@@ -133,18 +133,18 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		_, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
-		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 48101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
+		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
 			m.t.Errorf("err = %v", err)
 		}
-		l.wishes[modelSession].endPermit()
+		l.endPermit()
 		l.crash()
 		l.restore()
 		if _, err := l.agent.server.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {
 			m.t.Error(err)
 		}
 		m.sleep(2 * time.Minute)
-		if m.cluster.jobs[0].live(time.Now()) || l.status(modelSession).Job != nil {
-			m.t.Errorf("the job was not ended: %+v", l.status(modelSession))
+		if m.cluster.jobs[0].live(time.Now()) || l.status().Job != nil {
+			m.t.Errorf("the job was not ended: %+v", l.status())
 		}
 	})
 }
@@ -156,12 +156,12 @@ func TestACancelledJobIsLookedAfterUntilItHasEnded(t *testing.T) {
 		if _, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true}); err != nil {
 			m.t.Fatal(err)
 		}
-		l.wishes[modelSession].endPermit()
-		if s := l.status(modelSession); s.Cause != "job 48101 is about to end" {
+		l.endPermit()
+		if s := l.status(); s.Cause != "job 101 is about to end" {
 			m.t.Errorf("%s: %s", s.State, s.Cause)
 		}
 		m.sleep(3 * time.Minute)
-		if s := l.status(modelSession); s.Job != nil {
+		if s := l.status(); s.Job != nil {
 			m.t.Errorf("%s: %s", s.State, s.Cause)
 		}
 	})
@@ -175,12 +175,12 @@ func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 		l.mustUp()
 		m.cluster.next = []modelSubmit{{name: "loses its answer", cut: true}}
 		m.sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
-		if len(m.cluster.jobs) != 2 || l.status(modelSession).Next != nil {
-			m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status(modelSession).Next)
+		if len(m.cluster.jobs) != 2 || l.status().Next != nil {
+			m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
 		}
 		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
 		m.sleep(5 * time.Minute)
-		if s := l.status(modelSession); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
 			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
 		}
 	})
@@ -195,7 +195,7 @@ func TestASubmissionInDoubtIsFoundBelowNewerJobs(t *testing.T) {
 			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: fmt.Sprintf("%d.pbs01", 900+i), name: "production", script: "/home/alice/production.sh", submitted: time.Now().Add(time.Minute), start: time.Now(), limit: 100 * time.Hour})
 		}
 		m.sleep(20 * time.Minute)
-		if s := l.status(modelSession); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
 			m.t.Errorf("%s: %s; job %+v, pending %v", s.State, s.Cause, s.Job, s.Pending)
 		}
 	})
@@ -209,9 +209,9 @@ func TestAnotherLaptopsJobOfTheSameNameSettlesNoSubmissionInDoubt(t *testing.T) 
 		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 5 * time.Minute}}
 		l.mustUp()
 		m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "50", name: "nb", script: "/home/alice/.tunctl/nb-other/nb.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour})
-		l.upOf(modelSession)
+		l.up()
 		m.sleep(10 * time.Minute)
-		if s := l.status(modelSession); s.Job == nil || s.Job.ID != "50" || len(s.Others) != 1 || s.Others[0].ID != "48101" {
+		if s := l.status(); s.Job == nil || s.Job.ID != "50" || len(s.Others) != 1 || s.Others[0].ID != "101" {
 			m.t.Errorf("%s: %s; job %+v, others %+v", s.State, s.Cause, s.Job, s.Others)
 		}
 	})
@@ -232,12 +232,12 @@ func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
 func TestAnUpOfARemovedSectionEndsThePermissionOfTheOneBefore(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		m.cluster.next = []modelSubmit{{name: "never begins", notBegun: true}}
-		l.upOf(modelSession)
+		l.up()
 		m.sleep(5 * time.Second)
 		l.section = false
 		l.writeConfig()
 		l.agent.reload()
-		l.upOf(modelSession)
+		l.up()
 		m.sleep(5 * time.Minute)
 		if n := len(m.cluster.jobs); n != 0 {
 			m.t.Errorf("%d jobs", n)
@@ -255,12 +255,12 @@ func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
 				l.mustUp()
 				m.cluster.queue = 5 * time.Hour
 				m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
-				if len(m.cluster.jobs) != 2 || l.status(modelSession).Next == nil {
-					m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status(modelSession).Next)
+				if len(m.cluster.jobs) != 2 || l.status().Next == nil {
+					m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
 				}
 				act(l)
 				m.sleep(2 * time.Minute)
-				if s := l.status(modelSession); m.cluster.jobs[1].live(time.Now()) || s.Next != nil {
+				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil {
 					m.t.Errorf("%s: next %+v\n%s", s.State, s.Next, strings.Join(m.log, "\n"))
 				}
 			})
@@ -275,7 +275,7 @@ func TestKeepSubmitsNothingAfterAJobThatWasJustCancelled(t *testing.T) {
 		l.agent.reload()
 		l.mustUp()
 		m.cluster.slowEnd = 5 * time.Minute // the scheduler shows it as running for a while
-		due := keepAt(*l.status(modelSession).Job, DefaultLimits().KeepLead)
+		due := keepAt(*l.status().Job, DefaultLimits().KeepLead)
 		m.sleep(time.Until(due.Add(-10 * time.Second)))
 		l.cancel()
 		m.sleep(2 * time.Minute)

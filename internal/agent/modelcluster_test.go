@@ -97,6 +97,7 @@ var modelSubmits = []modelSubmit{
 	{name: "is waited for by a shell that is killed", dies: 137, appears: 2 * time.Second, answers: 2 * time.Second},
 	{name: "is waited for by a shell that cannot fork", dies: 2, appears: 30 * time.Second, answers: 30 * time.Second},
 	{name: "is waited for by a shell that ends with 254", dies: 254, appears: 8 * time.Minute, lost: true},
+	{name: "does not reach the server", dies: 12, appears: -1},
 	{name: "prints the number and fails", printed: true},
 	{name: "is killed after the number", printed: true, answers: 12 * time.Second},
 	{name: "is answered without a frame", unframed: true},
@@ -208,6 +209,8 @@ func (c *modelCluster) set(change func()) {
 	change()
 }
 
+func (c *modelCluster) setSlowCancel(d time.Duration) { c.set(func() { c.slowCancel = d }) }
+
 // unix writes a time by the cluster's clock.
 func (c *modelCluster) unix(t time.Time) string { return strconv.FormatInt(t.Add(c.skew).Unix(), 10) }
 
@@ -270,7 +273,7 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 	if strings.Contains(script, "grep -E '>|tee '") { // what the job script redirects
 		return "", "", 0
 	}
-	if strings.Contains(script, "head -c ") { // the job script
+	if modelReads.MatchString(script) { // the job script
 		return "#!/bin/sh\n" + c.dialect.options() + "\nsleep 1\n", "", 0
 	}
 	c.caller = l
@@ -286,6 +289,7 @@ var (
 	modelDir     = regexp.MustCompile(`tunctl_dir=\$tunctl_root/'?([\w.-]+)`)
 	modelSection = regexp.MustCompile(`printf '%s\\n' '?([\w.-]*?)'? >"\$tunctl_dir/tunctl\.session"`)
 	modelFolder  = regexp.MustCompile(`cat "\$HOME"/\.tunctl/'?([\w.-]+?)'?/tunctl\.out`)
+	modelReads   = regexp.MustCompile(`head -c \d+ <`)
 	modelMark    = regexp.MustCompile(`'\\n%s %s\\n' (tunctl-\w+) "\$tunctl_i"`)
 )
 
@@ -299,6 +303,10 @@ func (c *modelCluster) submit(l *modelLaptop, script string) (out, errOut string
 	how := modelSubmit{name: "at once"}
 	if first && len(c.next) > 0 {
 		how, c.next = c.next[0], c.next[1:]
+	}
+	if first && how.dies == 12 { // its lock is removed: the tag can be used again
+		c.mu.Unlock()
+		return "", c.dialect.silent(), how.dies
 	}
 	if first && !how.notBegun {
 		tag = c.create(l, name, modelSection.FindStringSubmatch(script)[1], how)

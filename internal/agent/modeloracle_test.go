@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -69,22 +68,27 @@ func (m *model) check(when string) {
 // checkShown checks that whoever reads what a laptop shows learns of a job that it has submitted,
 // until the job has ended.
 func (m *model) checkShown(l *modelLaptop, st api.Status, j *modelJob, when string, now time.Time) {
-	if j.tag == nil || j.tag.laptop != l || !j.mayRun(now) || strings.HasPrefix(j.tag.tag, "submit-") {
+	of := modelHand
+	if j.tag != nil {
+		of = j.tag.session
+	}
+	ours := j == l.hand || j.tag != nil && j.tag.laptop == l && !strings.HasPrefix(j.tag.tag, "submit-")
+	if !ours || !j.mayRun(now) {
 		return
 	}
-	i := slices.IndexFunc(st.Sessions, func(s api.Session) bool { return s.Name == j.tag.session })
+	i := slices.IndexFunc(st.Sessions, func(s api.Session) bool { return s.Name == of })
 	if i < 0 {
-		m.wrong("%s: job %s of %s runs, and %s does not show the session", when, j.id, j.tag.session, l.name)
+		m.wrong("%s: job %s of %s runs, and %s does not show the session", when, j.id, of, l.name)
 		return
 	}
 	s := st.Sessions[i]
-	underWay := j.tag.running > 0 || now.Sub(j.tag.waited) < time.Minute // its command, or the look after it
+	underWay := j.tag != nil && (j.tag.running > 0 || now.Sub(j.tag.waited) < time.Minute) // its command, or the look after it
 	if underWay || s.State == api.SessionSubmitting && s.MaySubmit {
 		return
 	}
 	for viewer, text := range readings(st, s, now) {
 		if !names(text, j.id) && !strings.Contains(text, mayAppear) {
-			m.wrong("%s: job %s (%s) runs, and %s of %s does not say so:\n%s", when, j.id, j.tag.tag, viewer, l.name, text)
+			m.wrong("%s: job %s of %s runs, and %s of %s does not say so:\n%s", when, j.id, of, viewer, l.name, text)
 		}
 	}
 	if !action.MayBeCharged(s) && j.ended.IsZero() {
@@ -121,7 +125,7 @@ func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.T
 			m.wrong("%s: job %s waits, and %s shows it as %s", when, j.id, l.name, shown.State)
 		}
 	}
-	if w := l.wishes[s.Name]; w != nil && s.MaySubmit && now.Sub(w.granted) > permitFor {
+	if w := l.wishes[s.Name]; w != nil && s.MaySubmit && now.Sub(w.asked) > permitFor {
 		m.wrong("%s: %s says that it may submit a job of %s, which nobody permits", when, l.name, s.Name)
 	}
 }
@@ -271,19 +275,19 @@ func (m *model) finish() {
 	}
 	m.sleep(15 * time.Minute)
 	synctest.Wait()
-	for _, l := range m.laptops { // a host may need a person by now
-		if l.agent.pool.Host("hpc").Status().State != api.HostUp {
-			_, err := l.agent.server.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"})
-			m.did("%s: login: %v", l.name, err)
-		}
+	for _, l := range m.laptops {
+		l.login() // a host may need a person by now
 	}
-	m.sleep(3 * time.Minute)
+	m.sleep(13 * time.Minute)
 	synctest.Wait()
 	m.check("in the end")
 	for _, l := range m.laptops {
 		for _, name := range modelSessions {
-			s := l.status(name)
+			s := l.statusOf(name)
 			m.did("%s shows %s as %s: %s; jobs %s, pending %v", l.name, name, s.State, s.Cause, ids(shownJobs(s)), s.Pending)
+			if s.Pending {
+				m.wrong("%s waits for a job of %s that cannot appear any more", l.name, name)
+			}
 			if s.State == api.SessionDown {
 				for _, j := range shownJobs(s) {
 					l.wishes[name].unheard = append(l.wishes[name].unheard, j.ID)
