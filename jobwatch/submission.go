@@ -29,8 +29,9 @@ type Submission struct {
 	// Logs is the folder for the job's log, as a word of sh; it is created. "": the script says
 	// where its log is. Args that say so count more.
 	Logs string
-	// Session is the name of the session, for people who look into the tag's folder.
-	Session string
+	// Session is the name of the session, and Computer that of the computer that submits: see
+	// Watcher.Submitted.
+	Session, Computer string
 	// Awaited says that a person waits for the job: if it is watched, it is queried once after
 	// Limits.QueryAfterSubmit.
 	Awaited bool

@@ -49,7 +49,7 @@ func submitScript(sh *remote.Shell, kind *sched.Kind, s Submission, mark string)
 		"@TAG@", posixsh.Quote(s.Tag),
 		"@BASE@", posixsh.Quote(s.base()),
 		"@WORKDIR@", posixsh.QuotePath(cmp.Or(s.Workdir, "~")),
-		"@SESSION@", posixsh.Quote(s.Session),
+		"@SESSION@", posixsh.Join([]string{s.Session, s.Computer}),
 		"@CHECK@", checkScript(s),
 		"@PRINT@", printScript(s),
 		"@NOTE@", noteScript(s),

@@ -102,6 +102,9 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	if err := a.store.Reload(); err != nil {
 		return err
 	}
+	if why := a.store.Unread(); why != nil {
+		a.log.Error("jobs may be missing: they are looked for on each host once it is connected", "err", why)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	a.ctx, a.server.stop = ctx, stop

@@ -427,10 +427,11 @@ func (r *registry) restore() {
 // longer has, and records that submit commands of the last agent were lost.
 func (r *registry) restoreJobs() {
 	for _, name := range r.store.Live() {
-		if err := r.store.Update(name, func(rec *state.Session) { rec.Submissions = rec.Submissions.Restarted(time.Now()) }); err != nil {
-			r.log.Error("cannot save the session", "session", name, "err", err)
+		s, err := r.find(name) // which lists it
+		if err != nil {
+			continue
 		}
-		_, _ = r.find(name) // which lists it
+		_ = s.record(func(rec *state.Session) { rec.Submissions = rec.Submissions.Restarted(s.host(), time.Now()) }, nil)
 	}
 }
 

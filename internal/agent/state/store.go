@@ -6,12 +6,7 @@ package state
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,12 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/atomicfile"
 )
-
-// fileVersion is the version of the file format. Of a file of version 1, which no release wrote,
-// the jobs are not read.
-const fileVersion = 2
 
 // Store is the state file: a small JSON file that is replaced as a whole at each
 // change. It implements tunnel.Memory.
@@ -33,23 +23,8 @@ type Store struct {
 
 	mu        sync.Mutex
 	data      content
-	unwritten bool // the last write failed
-}
-
-type content struct {
-	Version  int                `json:"version"`
-	Sessions map[string]Session `json:"sessions"`
-	Hosts    map[string]login   `json:"hosts"`
-	// Passwords are the accounts whose password is in the system keyring.
-	Passwords []string `json:"passwords,omitempty"`
-	// RefusedPasswords are the accounts whose saved password the host refused.
-	RefusedPasswords []string `json:"refusedPasswords,omitempty"`
-	// Crashes are when agents ended without a stop, the newest last.
-	Crashes []time.Time `json:"crashes,omitempty"`
-	// Balances are the balances of the hosts, as last read.
-	Balances []api.HostBalances `json:"balances,omitempty"`
-	// Assistants are the jobs of the last day that assistants started.
-	Assistants []AssistantJob `json:"assistants,omitempty"`
+	unwritten bool  // the last write failed
+	unread    error // why the file was not read in full
 }
 
 // Session is what is remembered of a session.
@@ -139,39 +114,14 @@ type login struct {
 	TestSubmits bool `json:"testSubmits,omitempty"`
 	// Found are the values for choices that the host had when it was last looked at.
 	Found map[string][]string `json:"found,omitempty"`
+	// Searched is the content.Unread for which the jobs there were found again.
+	Searched time.Time `json:"searched,omitzero"`
 }
 
-// Open reads the state file. A missing one is empty.
+// Open reads the state file; see Reload. A missing one is empty.
 func Open(path string) (*Store, error) {
 	s := &Store{path: path}
 	return s, s.Reload()
-}
-
-// Reload replaces what is known by what the file says now. It refuses a file that a
-// newer tunctl wrote: rewriting it could lose what only that version understands.
-func (s *Store) Reload() error {
-	data := content{Version: fileVersion, Sessions: map[string]Session{}, Hosts: map[string]login{}}
-	raw, err := os.ReadFile(s.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read state: %w", err)
-	}
-	if err == nil {
-		var file content
-		if err := json.Unmarshal(raw, &file); err != nil {
-			return fmt.Errorf("state file %q is damaged: %w", s.path, err)
-		}
-		if file.Version > fileVersion {
-			return fmt.Errorf("state file %q has version %d, written by a newer tunctl; this one supports version %d: install the newer tunctl, or move the file away", s.path, file.Version, fileVersion)
-		}
-		maps.Copy(data.Sessions, file.Sessions)
-		maps.Copy(data.Hosts, file.Hosts)
-		data.Passwords, data.RefusedPasswords, data.Crashes = file.Passwords, file.RefusedPasswords, file.Crashes
-		data.Balances, data.Assistants = file.Balances, file.Assistants
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.data = data
-	return nil
 }
 
 // Session returns what is remembered of a session.
@@ -281,20 +231,6 @@ func (s *Store) Drop(name string) error {
 	defer s.mu.Unlock()
 	delete(s.data.Sessions, name)
 	return s.writeLocked()
-}
-
-// writeLocked replaces the file. The write is small and on a local disk, and the
-// order of records on disk must be that of the changes; so it happens under the lock.
-func (s *Store) writeLocked() (err error) {
-	defer func() { s.unwritten = err != nil }()
-	raw, err := json.MarshalIndent(s.data, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Write(s.path, append(raw, '\n'), 0o600); err != nil {
-		return fmt.Errorf("cannot save the state: %w", err)
-	}
-	return nil
 }
 
 // host is what is remembered of logging in to a host.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -227,9 +228,11 @@ func (l Submissions) Others() []api.Job {
 }
 
 // Restarted is the list for an agent that starts: submit commands of the last one are lost, and
-// what is in doubt stays so for DoubtTime from now, since the clock may have been set meanwhile.
-func (l Submissions) Restarted(now time.Time) Submissions {
+// what is in doubt stays so for DoubtTime from now, since the clock may have been set meanwhile. A file of
+// version 1 does not have the host, which is the session's.
+func (l Submissions) Restarted(host string, now time.Time) Submissions {
 	return l.each(func(s *Submission) {
+		s.Host = cmp.Or(s.Host, host)
 		if s.Job == nil {
 			s.When, s.Missed = now, time.Time{}
 		}

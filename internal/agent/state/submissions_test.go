@@ -59,9 +59,9 @@ func TestDoubt(t *testing.T) {
 	})
 	t.Run("begins again with an agent", func(t *testing.T) {
 		old := began.Add(-time.Hour).Round(0)
-		list := Submissions{{Tag: "a", Role: RoleJob, When: old, Missed: old}, {Tag: "b", Role: RoleOther}}.Restarted(began)
+		list := Submissions{{Tag: "a", Role: RoleJob, When: old, Missed: old}, {Tag: "b", Role: RoleOther}}.Restarted("hpc", began)
 		for _, s := range list {
-			if !s.When.Equal(began) || !s.Missed.IsZero() {
+			if !s.When.Equal(began) || !s.Missed.IsZero() || s.Host != "hpc" {
 				t.Errorf("%+v", s)
 			}
 		}

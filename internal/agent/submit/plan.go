@@ -80,9 +80,16 @@ func (p Plan) Order(ctx context.Context, jobs *jobwatch.Watcher, tag string) (jo
 	return order, err
 }
 
+// Computer is the name of this computer, without its domain, which may be that of the network.
+func Computer() string {
+	name, _ := os.Hostname() // without a name it is "", as with jobs of an older tunctl
+	name, _, _ = strings.Cut(name, ".")
+	return name
+}
+
 // order is a submission as the session's section says it, without a script.
 func (s *Source) order(tag string) jobwatch.Submission {
-	return jobwatch.Submission{Tag: tag, Session: s.Session.Name, Args: s.Session.Args, Workdir: s.Session.Workdir}
+	return jobwatch.Submission{Tag: tag, Session: s.Session.Name, Computer: Computer(), Args: s.Session.Args, Workdir: s.Session.Workdir}
 }
 
 // Submit submits an order of the plan. If the scheduler refuses a job that tunctl wrote, the hint

@@ -1,0 +1,78 @@
+package jobwatch
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"tunctl/internal/dev/jobtest"
+)
+
+// note writes the folder of a submission, as the submit script does.
+func note(t *testing.T, m *jobtest.Machine, tag, session, out string) {
+	t.Helper()
+	if err := os.MkdirAll(m.File(".tunctl/"+tag), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.Write(t, ".tunctl/"+tag+"/tunctl.session", session)
+	if out != "" {
+		m.Write(t, ".tunctl/"+tag+"/tunctl.exit", "0\n")
+		m.Write(t, ".tunctl/"+tag+"/tunctl.out", out)
+	}
+}
+
+func TestSubmitted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepare func(t *testing.T, m *jobtest.Machine) *Watcher
+		want    []string // tag, session, computer, id
+	}{
+		"no folder": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+			t.Helper()
+			jobtest.FakeSlurm(t, m)
+			return slurmWatcher(m)
+		}, nil},
+		"slurm": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+			t.Helper()
+			jobtest.FakeSlurm(t, m)
+			m.Write(t, "submitted", "7 "+m.File(".tunctl/nb-old/nb.sh")+"\n8 "+m.File("mine.sh")+"\n")
+			note(t, m, "nb-old", "nb\n", "")                      // of an older tunctl, and the answer was lost
+			note(t, m, "nb-over", "nb\nlaptop\n", "6\n")          // it has ended
+			note(t, m, "nb-elsewhere", "nb\nlaptop\n", "8\n")     // of another cluster with the same home
+			note(t, m, "bad tag", "nb\nlaptop\n", "7\n")          // not ours
+			note(t, m, "nb-unanswered", "nb\nlaptop\n", "sbatch") // it may become one
+			return slurmWatcher(m)
+		}, []string{"nb-old nb  7"}},
+		"grid engine, whose list has no scripts": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+			t.Helper()
+			fakeGridEngine(t, m)
+			m.Write(t, "list", geList("5 r", "6 qw"))
+			m.Write(t, "details", geDetails("5", "6"))
+			note(t, m, "tag5", "nb\nlaptop\n", "5\n")
+			note(t, m, "elsewhere", "nb\nlaptop\n", "6\n")
+			return geWatcher(t, m)
+		}, []string{"tag5 nb laptop 5"}},
+		"no scheduler": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+			t.Helper()
+			w := plainWatcher(m)
+			script := []byte("#!/bin/sh\nwhile test ! -f \"$HOME/stop\"; do sleep 0.02; done\n")
+			if _, err := w.Submit(t.Context(), Submission{Tag: "t", Content: script, Base: "serve.sh", Session: "it's", Computer: "a b"}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { m.Write(t, "stop", "") })
+			return plainWatcher(m)
+		}, []string{"t it's a b t"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tt.prepare(t, jobtest.NewMachine(t))
+			list, err := w.Submitted(t.Context())
+			var got []string
+			for _, x := range list {
+				got = append(got, fmt.Sprintf("%s %s %s %s", x.Tag, x.Session, x.Computer, x.Job.ID))
+			}
+			if err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("%v: %q, want %q", err, got, tt.want)
+			}
+		})
+	}
+}
