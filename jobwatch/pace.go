@@ -169,7 +169,7 @@ func (p *poll) queryIntervalLocked() time.Duration {
 		return min(p.host.limits.Query<<min(p.outage.times-1, 8), max(p.host.limits.Query, p.host.limits.QuerySlow))
 	}
 	for x := range p.watches {
-		if !x.passive && x.isActiveLocked() && !p.waitsLong(x.job) {
+		if !x.passive && x.isActiveLocked() && (!x.missed.IsZero() || !p.waitsLong(x.job)) {
 			return p.host.limits.Query
 		}
 	}

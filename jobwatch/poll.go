@@ -288,14 +288,10 @@ func (p *poll) updateFromDetail(ctx context.Context, s sched.Scheduler, l listin
 // updateMissing marks the watch's job as gone, once that is certain.
 func (p *poll) updateMissing(s sched.Scheduler, x *Watch) {
 	if !x.confirmMissing(s) {
-		p.host.log.Debug("the scheduler does not know a new job yet", "job", x.id)
+		p.host.log.Debug("the scheduler does not know a job", "job", x.id)
 		return
 	}
-	job := x.gone(s)
-	x.update(s, job)
-	if !job.State.Ended() {
-		p.querySoon() // its record comes later
-	}
+	x.update(s, x.gone(s))
 }
 
 // lastJobs returns the jobs of the last answer, however old, without a query.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/jobwatch/sched"
 )
 
@@ -59,6 +60,12 @@ func (b *Drafts) demandOf(ctx context.Context, s Submission, script string, coun
 		return sched.Demand{}, "", nil
 	}
 	o := sched.OptionSet{Script: kind.Directives.Options(words), Args: kind.Directives.Options(s.Args), Counts: counts}
+	if _, off := sched.LastOption(o.All(), kind.Directives.OthersOff); counts == sched.LargestValue && kind.Directives.Others != nil && !off {
+		if line := kind.Directives.Others().FindString(script); line != "" {
+			return sched.Demand{}, "", api.Errorf(api.CodeSubmit, "nothing was submitted: %s also reads the lines of the script that begin with %s, and tunctl does not", kind.Program, line).
+				WithHint("remove these lines, or add --%s to args of the session", kind.Directives.OthersOff)
+		}
+	}
 	name, _ = sched.LastOption(o.All(), kind.JobName)
 	return scheduler.Demand(o), name, nil
 }

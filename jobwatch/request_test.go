@@ -1,8 +1,11 @@
 package jobwatch
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
@@ -62,6 +65,9 @@ func TestTheSizeOfAJobIsNeverTooSmall(t *testing.T) {
 		"GPUs":               {slurmName, "#SBATCH -t 60 -G a100:16\n", nil, Size{time.Hour, 16}},
 		"named nodes":        {slurmName, "#SBATCH -t 60 -w cn1,cn2\n", nil, Size{time.Hour, 2}},
 		"a list of nodes":    {slurmName, "#SBATCH -t 60 -w cn[1-9]\n", nil, Size{time.Hour, 0}},
+		"a file of nodes":    {slurmName, "#SBATCH -t 60 -F nodes.txt\n", nil, Size{time.Hour, 0}},
+		"ignored lines":      {slurmName, "#SBATCH -t 60 --ignore-pbs\n#PBS -l nodes=100\n", nil, Size{time.Hour, 1}},
+		"ignored by hand":    {slurmName, "#SBATCH -t 60\n#BSUB -n 6400\n", []string{"--ignore-pbs"}, Size{time.Hour, 1}},
 		"several jobs":       {slurmName, "#SBATCH -t 60\n#SBATCH hetjob\n#SBATCH -N 100\n", nil, Size{}},
 		"a shortened option": {slurmName, "#SBATCH -t 60 --arr=1-100\n", nil, Size{}},
 		"a hidden limit":     {slurmName, "#SBATCH -t 600\n#SBATCH --comment='x --time=1'\n", nil, Size{10 * time.Hour, 1}},
@@ -81,6 +87,15 @@ func TestTheSizeOfAJobIsNeverTooSmall(t *testing.T) {
 		got, err := w.Drafts().SizeOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
+		}
+	}
+}
+
+func TestSizeOfAnotherSchedulersLines(t *testing.T) {
+	for _, line := range []string{"#PBS -l nodes=100", "#BSUB -n 6400", "#PBS -l walltime=100:00:00"} {
+		got, err := NewWatcher(nil, Options{Scheduler: slurmName}).Drafts().SizeOf(t.Context(), Submission{}, "#!/bin/sh\n#SBATCH -t 60\n"+line+"\n")
+		if !api.HasCode(err, api.CodeSubmit) || !strings.Contains(api.HintOf(err), "--ignore-pbs") {
+			t.Errorf("%s: %+v, %v", line, got, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -206,31 +207,49 @@ func TestClustersOfThePersonsEnvironmentAreTold(t *testing.T) {
 	}
 }
 
-func TestAYoungJobThatWasSeenRunningIsGoneAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := NewWatcher(newCluster(), Options{Scheduler: slurmName})
-		ctx, cancel := context.WithCancel(t.Context())
-		var done sync.WaitGroup
-		done.Go(func() { _ = w.Serve(ctx) })
-		defer done.Wait()
-		defer cancel()
-
-		began := time.Now()
-		watch := w.Watch("7")
-		defer watch.Close()
-		watch.SeenRunning()
-		for job := range watch.C() {
-			if job.State.Ended() {
-				break
-			}
-		}
-		if took := time.Since(began); took > Grace/4 {
-			t.Errorf("it was gone after %s", took)
-		}
-		if job := watch.Job(); job.State != api.JobFinished {
-			t.Errorf("a job that ran is %q: %s", job.State, job.Hint)
-		}
-	})
+func TestMissingJob(t *testing.T) {
+	running := api.Job{ID: "7", Name: "nb", State: api.JobRunning, Node: "cn01", Submitted: time.Unix(946684000, 0), Start: time.Unix(946684100, 0)}
+	for name, tt := range map[string]struct {
+		known bool          // reported by the watch's scheduler before
+		back  time.Duration // when it knows the job again; zero: never
+		acct  string        // what its accounting says of the job
+	}{
+		"that was seen running is over after two looks": {},
+		"is over after two looks a minute apart":        {known: true},
+		"runs after one wrong answer":                   {known: true, back: 30 * time.Second},
+		"runs if the accounting says so":                {known: true, back: 10 * time.Minute, acct: "RUNNING"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				watch := serve(t, c).Watch("7")
+				defer watch.Close()
+				if tt.known {
+					c.set(running)
+					time.Sleep(Grace)
+				} else {
+					watch.SeenRunning()
+				}
+				c.forget("7", tt.acct)
+				watch.QuerySoon()
+				time.Sleep(cmp.Or(tt.back, 30*time.Second))
+				for range 3 { // of a person who asks again and again
+					watch.QuerySoon()
+					time.Sleep(5 * time.Second)
+				}
+				if job := watch.Job(); job.State.Ended() {
+					t.Fatalf("over after one answer: %+v", job)
+				}
+				if tt.back > 0 {
+					c.set(running)
+				}
+				time.Sleep(3 * time.Minute)
+				if job := watch.Job(); job.State.Ended() != (tt.back == 0) || job.State == api.JobNeverRan {
+					t.Errorf("%+v", job)
+				}
+			})
+		})
+	}
 }
 
 func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
@@ -265,21 +284,6 @@ func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
 		}
 		if took, job := time.Since(began), never.Job(); job.State != api.JobNeverRan || took < Grace || took > 2*Grace {
 			t.Errorf("%+v after %s", job, took)
-		}
-
-		// A job that was known for long is gone at once.
-		c.mu.Lock()
-		delete(c.jobs, "7")
-		c.order = nil
-		c.mu.Unlock()
-		gone := time.Now()
-		for job := range late.C() {
-			if job.State.Ended() {
-				break
-			}
-		}
-		if took := time.Since(gone); took > 90*time.Second {
-			t.Errorf("it was believed after %s", took)
 		}
 	})
 }

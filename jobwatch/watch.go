@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -42,7 +43,7 @@ type Watch struct {
 
 	began     time.Time // when the watch began
 	submitted time.Time // when we submitted the job, if that was just before
-	misses    int       // how often in a row the scheduler did not know the job
+	missed    time.Time // since when the scheduler does not know the job; zero: it does
 
 	followed     bool         // a Follower looks for its log
 	logSeenInRun int          // the run, from 1 on, in which its log was seen while it waited
@@ -119,7 +120,7 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 	id, _ := sched.SplitRef(x.id)
 	job = s.AsRequested(job, id)
 	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.poll.host.name, job.ID))
-	x.misses, x.known = 0, true
+	x.missed, x.known = time.Time{}, true
 	if x.isOutdatedLocked(job) {
 		job = x.job
 	}
@@ -163,32 +164,31 @@ func (x *Watch) sendLocked(r Report) {
 	x.c <- r
 }
 
-// Grace and graceMisses are how long and how often the scheduler must not know a new job
-// before it counts as missing: right after a submission, a wrapper that caches answers, or
-// a backup controller, may not know it yet.
-const (
-	Grace       = 2 * time.Minute
-	graceMisses = 3
-)
+// Grace is how long the scheduler must not know a new job before it counts as missing: right after a
+// submission, a wrapper that caches answers, or a backup controller, may not know it yet.
+const Grace = 2 * time.Minute
 
 // unseenFor is Grace for a job of which the scheduler has said nothing since it accepted it: the
 // caches of sites are a minute old at most.
 const unseenFor = 65 * time.Second
 
 // confirmMissing records that the scheduler does not know the job, and reports whether that
-// is certain by now.
+// is certain by now: one answer may be wrong, and the job is charged if it runs.
 func (x *Watch) confirmMissing(s sched.Scheduler) bool {
 	x.poll.mu.Lock()
 	defer x.poll.mu.Unlock()
-	x.misses++
+	again := !x.missed.IsZero()
+	if !again {
+		x.missed = time.Now()
+	}
 	age := time.Since(x.began)
 	if hint := x.unseenHintLocked(s); hint != "" {
 		job := x.job
 		job.Hint = "the scheduler does not know the job yet; if that stays, " + hint
 		x.publishLocked(job)
-		return age >= unseenFor && x.misses > 1
+		return age >= unseenFor && again
 	}
-	return x.ran || age >= Grace && (x.misses == 1 || x.misses >= graceMisses)
+	return time.Since(x.missed) >= x.poll.host.limits.LookApart() && (x.known || x.ran || age >= Grace)
 }
 
 // unseenHintLocked is what it means that the scheduler has said nothing of a job that we
@@ -247,7 +247,7 @@ func (x *Watch) gone(s sched.Scheduler) api.Job {
 	defer x.poll.mu.Unlock()
 	job := x.job
 	job.Reason = api.ReasonGone
-	if job.End.After(time.Now()) {
+	if job.End.After(cmp.Or(x.missed, time.Now())) {
 		job.End = time.Time{} // it was the time limit; when it ended is not known
 	}
 	ran := x.ran || !x.logFound.IsZero()

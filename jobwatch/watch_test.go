@@ -29,6 +29,8 @@ type cluster struct {
 	busy   int
 	count  map[string]int
 	asked  []time.Time // of the queries
+
+	accounted string // what sacct prints
 }
 
 func newCluster() *cluster { return &cluster{jobs: map[string]api.Job{}, count: map[string]int{}} }
@@ -40,6 +42,18 @@ func (c *cluster) set(job api.Job) {
 		c.order = append(c.order, job.ID)
 	}
 	c.jobs[job.ID] = job
+}
+
+// forget has the controller forget a job, and the accounting say its state, if any.
+func (c *cluster) forget(id, accounted string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.jobs, id)
+	c.order = slices.DeleteFunc(c.order, func(o string) bool { return o == id })
+	c.accounted = ""
+	if accounted != "" {
+		c.accounted = fmt.Sprintf("%s|%s|0:0|%d|%d|Unknown|cn01|p||600|nb\n", id, accounted, time.Now().Unix(), time.Now().Unix())
+	}
 }
 
 // queries are the times of the queries for the list.
@@ -157,6 +171,8 @@ func (c *cluster) answer(name, script string) (out, errout string, exit int) {
 		}
 		return fmt.Sprintf("JobId=%s JobName=%s UserId=u(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=%s Dependency=(null) Restarts=%d ExitCode=0:0 SubmitTime=%d StartTime=%d EndTime=%d Partition=p NodeList=%s Command=(null) WorkDir=/h StdErr=/h/e StdIn=/dev/null StdOut=/h/slurm-%s.out Power=",
 			id, job.Name, slurmWords[job.State], why, job.Restarts, job.Submitted.Unix(), job.Start.Unix(), job.End.Unix(), job.Node, id), "", 0
+	case name == "sacct" && c.accounted != "":
+		return c.accounted, "", 0
 	case name == "sacct":
 		return "", "Slurm accounting storage is disabled", 1
 	}

@@ -83,7 +83,7 @@ func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
 	jobtest.FakeSlurm(t, m)
 	now := time.Now().Unix()
 	record := func(id int, state string, ended int64) string {
-		return fmt.Sprintf("%d|%s|0:0|%d|%d|%d|cn01|normal||a|b\\n", id, state, ended-60, ended-50, ended)
+		return fmt.Sprintf("%d|%s|0:0|%d|%d|%d|cn01|normal||10|a|b\\n", id, state, ended-60, ended-50, ended)
 	}
 	m.Program(t, "sacct", "printf '"+record(9, "COMPLETED", now-90000)+record(11, "CANCELLED by 7", now-30)+record(10, "FAILED", now-40)+record(12, "RUNNING", now)+"'")
 	jobs, err := slurmWatcher(m).Recent(t.Context())

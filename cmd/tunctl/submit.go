@@ -31,7 +31,8 @@ func submitCommand(t *term.Terminal) *cli.Command {
 
 			   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1
 
-			A lost connection is waited for, and never leads to a second job. Prints the job id.`,
+			A lost connection is waited for, and never leads to a second job. Prints the job id. After Ctrl-C the job may
+			still be submitted: "tunctl status" shows it if it appears.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: home)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
@@ -90,6 +91,9 @@ func submit(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	job, err := inv.client.Submit(ctx, host, req)
+	if ctx.Err() != nil {
+		inv.Say("the job may still be submitted on %s: `tunctl status` shows it if it appears", host)
+	}
 	if err != nil {
 		return withLocalHint(err, req.Script)
 	}

@@ -82,24 +82,45 @@ func (f *jobFinder) permittedByPerson() bool {
 // checkAssistantHours refuses a job that is too large before a person is asked, if its size can
 // be read now. Else chargeAssistant does it before the submission.
 func (a *server) checkAssistantHours(ctx context.Context, s *session, left, limit float64) error {
-	host := s.host()
-	if s.status().Job != nil || a.pool.Host(host).Status().State != api.HostUp {
+	if s.status().Job != nil || a.pool.Host(s.host()).Status().State != api.HostUp {
 		return nil
 	}
-	_, plans, err := a.previewPlans(ctx, api.PreviewRequest{Session: s.name})
+	known, _ := a.sizes.Load(s.name)
+	size, _ := known.(jobSize)
+	if time.Since(size.at) >= sizeKept {
+		size.at = time.Now()
+		size.hours, size.err = a.readSize(ctx, s)
+		a.sizes.Store(s.name, size)
+	}
+	if size.err == nil && size.hours > left {
+		return tooManyHoursError(size.hours, left, limit, s.name)
+	}
+	return size.err
+}
+
+// jobSize are the node-hours of a session's job, or why they cannot be read. To read them costs the login
+// node a command, and an assistant may ask in a loop.
+type jobSize struct {
+	hours float64
+	err   error
+	at    time.Time
+}
+
+// sizeKept is how long the size of a job is not read again.
+const sizeKept = time.Minute
+
+// readSize reads the node-hours of a session's job; 0 if there is an error that the attempt says.
+func (a *server) readSize(ctx context.Context, s *session) (float64, error) {
+	host, plans, err := a.previewPlans(ctx, api.PreviewRequest{Session: s.name})
 	if err != nil {
-		return nil //nolint:nilerr // the attempt says it
+		return 0, nil //nolint:nilerr // the attempt says it
 	}
 	jobs := a.hosts.Watcher(host)
 	sub, err := plans[0].Order(ctx, jobs, "preview")
 	if err != nil {
-		return nil //nolint:nilerr // as above
+		return 0, nil //nolint:nilerr // as above
 	}
-	hours, err := assistantHours(ctx, jobs, sub, s.name)
-	if err == nil && hours > left {
-		err = tooManyHoursError(hours, left, limit, s.name)
-	}
-	return err
+	return assistantHours(ctx, jobs, sub, s.name)
 }
 
 // assistantHours are the node-hours that a job may take. A job of several nodes counts for each

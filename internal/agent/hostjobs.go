@@ -64,6 +64,10 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 	if err != nil {
 		return api.JobResponse{}, err
 	}
+	rec := state.Submission{Tag: sub.Tag, Role: state.RoleJob, Host: host, Account: a.pool.Host(host).Account()}
+	if err := a.store.Update(sub.Tag, func(s *state.Session) { s.Submissions = state.Submissions{rec} }); err != nil {
+		return api.JobResponse{}, fmt.Errorf("nothing was submitted: %w", err)
+	}
 	limited, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
 	var job api.Job
@@ -71,24 +75,34 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 		job, err = jobs.Submit(limited, sub)
 		return err
 	}, func(error) {})
-	if err != nil && limited.Err() != nil {
-		return api.JobResponse{}, api.Errorf(api.CodeNeedsPerson, "tunctl cannot tell whether the job was submitted: %w", err).
-			WithHint("check with `tunctl jobs %s --all` before you submit it again", host)
+	s, missing := a.sessions.find(sub.Tag) // as if it had a section that was removed
+	if missing != nil {
+		return api.JobResponse{Job: job}, cmp.Or(err, missing)
 	}
-	return api.JobResponse{Job: job}, err
+	if err == nil || api.HasCode(err, api.CodeSubmit) { // the person knows the result
+		a.sessions.forget(s)
+		return api.JobResponse{Job: job}, err
+	}
+	s.submissions.lost(rec, err)
+	if limited.Err() != nil {
+		err = api.Errorf(api.CodeNeedsPerson, "tunctl cannot tell whether the job was submitted: %w", err).
+			WithHint("`tunctl status` shows it if it appears; check with `tunctl jobs %s --all` before you submit it again", host)
+	}
+	return api.JobResponse{}, err
 }
 
 // cancelJob ends a job.
 func (a *server) cancelJob(ctx context.Context, host, id string) (api.Job, error) {
 	job, err := a.hosts.Job(ctx, host, id)
 	if err == nil && !job.State.Ended() {
-		a.markCancelled(host, job)
-		err = hosts.SchedulerError(host, a.hosts.Watcher(host).Cancel(ctx, job.Ref()))
+		if err = hosts.SchedulerError(host, a.hosts.Watcher(host).Cancel(ctx, job.Ref())); err == nil {
+			a.markCancelled(host, job)
+		}
 	}
 	return job, err
 }
 
-// markCancelled records that a person cancels a job: the end of its session is then what they
+// markCancelled records that a person has cancelled a job: the end of its session is then what they
 // wanted, no job is submitted in its place, and what was to follow it is cancelled too.
 func (a *server) markCancelled(host string, job api.Job) {
 	for _, s := range a.sessions.live() {

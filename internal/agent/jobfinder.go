@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -54,7 +55,7 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 	s.show("asking the scheduler about the job")
 	began := time.Now()
 	rec := s.saved()
-	var unlisted state.Submission
+	var unlisted, missed state.Submission
 	last := rec.Current()
 	for _, sub := range byRole(rec.Submissions) {
 		job, found, err := jobs.Find(ctx, f.query(sub))
@@ -67,6 +68,8 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 		case sub.Job == nil || sub.Elsewhere(account): // it may still appear
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
 			unlisted = sub
+		case !found && !s.submissions.confirmGone(sub, began):
+			missed = sub
 		case !found:
 			s.submissions.drop(sub, facts.Gone(*sub.Job))
 		case job.State.Ended():
@@ -85,6 +88,13 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 	}
 	if unlisted.Job != nil { // the watch will see it, and nothing is submitted
 		return *unlisted.Job, s.submissions.adopt(*unlisted.Job, unlisted, account, time.Time{})
+	}
+	if missed.Job != nil {
+		s.show("the scheduler does not know job %s; asking again, since one answer may be wrong", missed.Job.ID)
+		if err := ctxtime.Sleep(ctx, s.agent.limits.Jobs.LookApart()); err != nil {
+			return api.Job{}, err
+		}
+		return f.find(ctx)
 	}
 	if !s.permitted() {
 		return api.Job{}, f.noJobError(last)

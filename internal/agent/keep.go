@@ -193,17 +193,16 @@ var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 func (k *keeper) permit(job api.Job, rec state.Session) (state.Submission, error) {
 	s := k.session
 	current, sub := rec.Current(), rec.Next()
-	if sub.Tag != "" && sub.Job == nil && !sub.Cancel {
-		s.submissions.change(sub, func(x *state.Submission) { x.When = time.Time{} }, nil)
-		return sub, nil // counted already
-	}
 	now := time.Now()
 	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepWindow })
-	if len(today) >= s.agent.limits.KeepPerDay {
-		return sub, errKeepLimit
+	if sub.Tag == "" || sub.Job != nil || sub.Cancel { // else it is counted already
+		if len(today) >= s.agent.limits.KeepPerDay {
+			return sub, errKeepLimit
+		}
+		sub = state.Submission{Tag: nextTag(job, rec.Asked), Role: state.RoleNext, Host: current.Host, Account: current.Account, With: current.With}
+		today = append(today, now)
 	}
-	sub = state.Submission{Tag: nextTag(job, rec.Asked), Role: state.RoleNext, Host: current.Host, Account: current.Account, With: current.With}
-	today = append(today, now)
+	sub.When = time.Time{}
 	if err := s.record(func(r *state.Session) { r.Submissions, r.Kept = r.Submissions.Put(sub), today }, nil); err != nil {
 		return sub, fmt.Errorf("the next job was not submitted: %w", err)
 	}

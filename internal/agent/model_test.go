@@ -60,6 +60,7 @@ type modelLaptop struct {
 
 	keep, section bool                  // of its config
 	address       string                // of the login node
+	edited        bool                  // the address was another
 	full          bool                  // its disk
 	wishes        map[string]*modelWish // by session
 	hand          *modelJob             // that it has attached
@@ -96,7 +97,7 @@ var modelSessions = []string{modelSession, modelArray, modelSecond, modelHand}
 func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, key ssh.PublicKey) *model {
 	t.Helper()
 	m := &model{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), since: time.Now()}
-	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, begins: m.checkSubmission}
+	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
 	m.cluster.skew = pick(m, 0, 0, -3*time.Hour, 40*time.Minute)
 	m.cluster.limit = pick(m, 40*time.Minute, time.Hour)
 	m.cluster.history = m.chance(3, 4)
@@ -191,6 +192,9 @@ func (l *modelLaptop) start() {
 	}
 	a.ctx, a.server.stop = context.WithCancel(context.Background())
 	a.hosts.Start(a.ctx, &a.work)
+	if a.store.Unread() != nil {
+		_ = a.store.Save()
+	}
 	a.sessions.restoreJobs()
 	if s, err := a.sessions.find(modelHand); err == nil {
 		withoutPage(s)
@@ -225,9 +229,10 @@ func (l *modelLaptop) stateFile() string {
 
 // crash ends the agent with the state file of this moment, and starts another. Of a full disk
 // nothing is left that the agent had not written.
-func (l *modelLaptop) crash() { l.crashWith(l.stateFile()) }
+func (l *modelLaptop) crash() { l.crashWith(l.stateFile(), false) }
 
-func (l *modelLaptop) crashWith(state string) {
+// crashWith is crash with another state file, whose copy may be lost, too.
+func (l *modelLaptop) crashWith(state string, lost bool) {
 	l.stop()
 	if l.full {
 		for _, w := range l.wishes {
@@ -237,6 +242,9 @@ func (l *modelLaptop) crashWith(state string) {
 	}
 	if state != "" {
 		l.m.write(l.paths.StateFile(), state)
+	}
+	if lost {
+		_ = os.Remove(l.paths.StateFile() + ".bak")
 	}
 	for _, w := range l.wishes {
 		w.endPermit()
@@ -267,7 +275,7 @@ func (l *modelLaptop) bury() {
 			w.ended = time.Time{}
 		}
 	}
-	l.crashWith(corpse)
+	l.crashWith(corpse, false)
 	l.host.unreachable(nil)
 }
 
@@ -356,8 +364,8 @@ func (l *modelLaptop) anyOpen() string {
 	return l.anySession()
 }
 
-// login connects the laptop, if it can be.
-func (l *modelLaptop) login() {
+// connect connects the laptop, if it can be.
+func (l *modelLaptop) connect() {
 	if l.agent.pool.Host("hpc").Status().State == api.HostUp {
 		return
 	}
@@ -365,6 +373,7 @@ func (l *modelLaptop) login() {
 	defer stop()
 	_, err := l.agent.server.handleLogin(ctx, api.LoginRequest{Host: "hpc"})
 	l.m.did("%s: login: %v", l.name, err)
+	time.Sleep(10 * time.Second)
 }
 
 // up is an up of the session nb.
@@ -478,7 +487,9 @@ func (l *modelLaptop) cancel() {
 	job, err := l.agent.server.cancelJob(ctx, "hpc", id)
 	l.m.did("%s: cancel job %s: %s, %v", l.name, id, job.State, err)
 	if err == nil && !job.State.Ended() {
-		l.wishes[now.tag.session].endPermit()
+		if w := l.wishes[now.tag.session]; w != nil {
+			w.endPermit()
+		}
 	}
 }
 
@@ -523,6 +534,7 @@ func (l *modelLaptop) edit() {
 
 // editAddress has the login node by another name, which is the same cluster.
 func (l *modelLaptop) editAddress() {
+	l.edited = true
 	l.address = map[string]string{"hpc": "hpc2", "hpc2": "hpc"}[l.address]
 	l.m.did("%s: the address is %s", l.name, l.address)
 	l.troubled = time.Now()
@@ -667,7 +679,7 @@ func (l *modelLaptop) attach() {
 		}
 		byHand = c.find(id)
 	})
-	l.login()
+	l.connect()
 	ctx, stop := l.m.patience()
 	defer stop()
 	req := api.AttachRequest{Host: "hpc", Job: id, Name: modelHand}
@@ -686,7 +698,7 @@ func (l *modelLaptop) attach() {
 
 // submit is `tunctl submit` of a job that belongs to no session.
 func (l *modelLaptop) submit() {
-	l.login()
+	l.connect()
 	if l.m.chance(1, 2) {
 		l.m.oddSubmission()
 	}
@@ -766,27 +778,45 @@ func (m *model) jumpClock() {
 }
 
 // upgrade replaces the agent by one that finds the state file of another version, of a clock that
-// was wrong, or cut off.
+// was wrong, cut off, or lost with its copy.
 func (l *modelLaptop) upgrade() {
-	how := pick(l.m, "older", "newer", "later", "cut off")
+	how := pick(l.m, "older", "newer", "later", "cut off", "lost")
+	if how == "lost" && (l.agent.pool.Host("hpc").Status().State != api.HostUp || time.Now().Before(l.m.cluster.lieEnds)) {
+		how = "cut off"
+	}
 	text := l.stateFile()
 	changed, ok := modelStates[how](text)
 	if text == "" || l.full || !ok {
 		return
 	}
 	l.m.did("%s: the agent is replaced; the state file is %s", l.name, how)
-	l.crashWith(changed)
-	if how == "cut off" { // of the last change only the host knows
-		for _, w := range l.wishes {
-			w.ended = time.Time{}
-		}
+	l.crashWith(changed, how == "lost")
+	if how == "lost" {
+		l.recoverFromHost()
 	}
+}
+
+// recoverFromHost lets the agent find its jobs again, of which only the host knows. What has not become
+// a job yet, and what a person wanted, is lost.
+func (l *modelLaptop) recoverFromHost() {
+	for _, w := range l.wishes {
+		w.ended = time.Time{}
+	}
+	l.hand = nil
+	l.m.cluster.set(func() {
+		for _, tag := range l.m.cluster.tags {
+			tag.told = tag.told || tag.laptop == l && tag.job != nil && !tag.job.exists(time.Now())
+		}
+	})
+	l.connect()
+	l.m.sleep(2 * time.Minute)
 }
 
 // modelStates rewrite a state file. That of an older version has one job and the next one for a
 // session.
 var modelStates = map[string]func(string) (string, bool){
 	"cut off": func(text string) (string, bool) { return text[:len(text)/2], true },
+	"lost":    func(text string) (string, bool) { return text[:len(text)/3], true },
 	"newer": func(text string) (string, bool) {
 		return rewriteState(text, func(file map[string]any) {
 			file["version"], file["rooms"] = 99, []string{"attic"}

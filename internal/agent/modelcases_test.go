@@ -284,3 +284,125 @@ func TestKeepSubmitsNothingAfterAJobThatWasJustCancelled(t *testing.T) {
 		}
 	})
 }
+
+// TestPermit has a person who asks for a job just as the one before is over, on a scheduler that does
+// not respond from then on.
+func TestPermit(t *testing.T) {
+	t.Run("of the next attempt ends with its time", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			l.mustUp()
+			s, err := l.agent.sessions.find(modelSession)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			current := func() (a *attempt, permitted bool) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.attempt, s.attempt != nil && !s.attempt.permit.IsZero()
+			}
+			was, _ := current()
+			m.cluster.set(func() { m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil) })
+			l.up()
+			was.finish(api.Errorf(api.CodeJobEnded, "it has just ended"))
+			m.cluster.set(func() { m.cluster.lie, m.cluster.lieEnds = modelLies[4], time.Now().Add(3*time.Hour) })
+			if now, permitted := current(); now == was || !permitted {
+				m.t.Fatalf("another attempt: %v, permitted %v", now != was, permitted)
+			}
+			m.sleep(DefaultLimits().Permit + time.Minute)
+			if _, permitted := current(); permitted || l.status().MaySubmit {
+				m.t.Error("the permission has not ended")
+			}
+		})
+	})
+}
+
+// TestLeftBehind has jobs that only one part of tunctl knows of, each of which a small mistake there
+// would lose.
+func TestLeftBehind(t *testing.T) {
+	late := modelSubmit{name: "times out, and the job comes much later", lost: true, appears: 8 * time.Minute}
+	t.Run("a second session in doubt is shown after its down", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			m.cluster.next = []modelSubmit{late}
+			l.upOf(modelSecond)
+			m.sleep(2 * time.Minute)
+			l.downOf(modelSecond, false)
+			m.check("after the down")
+			m.sleep(10 * time.Minute)
+		})
+	})
+	t.Run("a job of which the scheduler says nothing after its cancel is shown", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			l.mustUp()
+			m.sleep(time.Minute)
+			m.cluster.set(func() { m.cluster.slowEnd = 10 * time.Minute })
+			run := l.host.scheduler
+			l.host.scheduler = func(script string) (string, string, int) {
+				cancelled := false
+				m.cluster.set(func() { cancelled = !m.cluster.jobs[0].ended.IsZero() })
+				if cancelled && m.cluster.dialect.ask(script) == askJob {
+					return "", m.cluster.dialect.silent(), 1
+				}
+				return run(script)
+			}
+			l.down(true)
+			m.check("after the down")
+		})
+	})
+	t.Run("an answer without its frame is no refusal", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			m.cluster.next = []modelSubmit{{name: "is answered without a frame", unframed: true, appears: 3 * time.Minute, lost: true}}
+			l.up()
+			m.sleep(90 * time.Second)
+			m.check("after the answer")
+			m.sleep(5 * time.Minute)
+		})
+	})
+	t.Run("a down ends the job of an earlier submission", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			m.cluster.next = []modelSubmit{late}
+			l.mustUp()
+			l.up()
+			m.sleep(10 * time.Minute)
+			if s := l.status(); s.Job == nil || len(s.Others) != 1 {
+				m.t.Fatalf("job %+v, others %+v", s.Job, s.Others)
+			}
+			if _, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true}); err != nil {
+				m.t.Error(err)
+			}
+			l.endPermit()
+			for _, j := range m.cluster.jobs {
+				if j.live(time.Now()) {
+					m.t.Errorf("job %s is left", j.id)
+				}
+			}
+		})
+	})
+	t.Run("the next job of one that was cancelled elsewhere ends", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			l.keep = true
+			l.writeConfig()
+			l.agent.reload()
+			l.mustUp()
+			m.cluster.queue = 5 * time.Hour
+			m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+			if len(m.cluster.jobs) != 2 {
+				m.t.Fatalf("%d jobs", len(m.cluster.jobs))
+			}
+			m.cluster.set(func() { m.cluster.end(m.cluster.jobs[0], "CANCELLED", nil) }) // by scancel, or another computer
+			m.sleep(5 * time.Minute)
+			if m.cluster.jobs[1].live(time.Now()) {
+				m.t.Error("the next job runs")
+			}
+		})
+	})
+	t.Run("nothing is submitted without a record", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			l.fillDisk()
+			l.up()
+			m.sleep(time.Minute)
+			if len(m.cluster.tags) != 0 {
+				m.t.Errorf("submitted: %d", len(m.cluster.tags))
+			}
+		})
+	})
+}

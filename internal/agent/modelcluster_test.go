@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ type modelCluster struct {
 	limit   time.Duration // of its jobs
 	history bool          // it tells how jobs ended
 	dialect modelDialect
-	begins  func(tag *modelTag) // is called when a submit command begins
+	checks  func(tag *modelTag) // is called when a submit command begins
 	caller  *modelLaptop        // whose script is answered
 
 	mu      sync.Mutex
@@ -137,16 +138,19 @@ func (l modelLie) denies() bool { return l.how == "none" && l.asks[0] != askAcco
 type modelTag struct {
 	tag     string
 	session string
-	laptop  *modelLaptop
-	at      time.Time
-	answers time.Time
-	out     string
-	errOut  string
-	exit    int
-	job     *modelJob
-	how     modelSubmit
-	running int       // how many scripts wait for the answer
-	waited  time.Time // when the last one ended
+	// computer is the name of the laptop as tunctl has it.
+	computer string
+	laptop   *modelLaptop
+	at       time.Time
+	answers  time.Time
+	out      string
+	errOut   string
+	exit     int
+	job      *modelJob
+	how      modelSubmit
+	told     bool      // `tunctl submit` has said its number
+	running  int       // how many scripts wait for the answer
+	waited   time.Time // when the last one ended
 }
 
 // modelJob is a job. Its times are by the laptops' clock.
@@ -270,6 +274,9 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 		}
 		return "", "", 0
 	}
+	if m := modelFolders.FindStringSubmatch(script); m != nil {
+		return c.folders(m[1]), "", 0
+	}
 	if strings.Contains(script, "grep -E '>|tee '") { // what the job script redirects
 		return "", "", 0
 	}
@@ -287,7 +294,8 @@ func (c *modelCluster) run(l *modelLaptop, script string) (out, errOut string, e
 
 var (
 	modelDir     = regexp.MustCompile(`tunctl_dir=\$tunctl_root/'?([\w.-]+)`)
-	modelSection = regexp.MustCompile(`printf '%s\\n' '?([\w.-]*?)'? >"\$tunctl_dir/tunctl\.session"`)
+	modelSection = regexp.MustCompile(`printf '%s\\n' '?([\w.-]*)'? ?'?([^'>]*)'? >"\$tunctl_dir/tunctl\.session"`)
+	modelFolders = regexp.MustCompile(`(?s)\*/tunctl\.session; do.*?printf '\\n%s %s\\n' (tunctl-\w+)`)
 	modelFolder  = regexp.MustCompile(`cat "\$HOME"/\.tunctl/'?([\w.-]+?)'?/tunctl\.out`)
 	modelReads   = regexp.MustCompile(`head -c \d+ <`)
 	modelMark    = regexp.MustCompile(`'\\n%s %s\\n' (tunctl-\w+) "\$tunctl_i"`)
@@ -309,7 +317,9 @@ func (c *modelCluster) submit(l *modelLaptop, script string) (out, errOut string
 		return "", c.dialect.silent(), how.dies
 	}
 	if first && !how.notBegun {
-		tag = c.create(l, name, modelSection.FindStringSubmatch(script)[1], how)
+		of := modelSection.FindStringSubmatch(script)
+		tag = c.create(l, name, of[1], how)
+		tag.computer = of[2]
 	}
 	if how.crash {
 		l.die()
@@ -344,11 +354,23 @@ func (c *modelCluster) submit(l *modelLaptop, script string) (out, errOut string
 	return fmt.Sprintf("\n%s exit\n%d\n\n%s out\n%s\n\n%s err\n%s\n\n%s note\n", mark, tag.exit, mark, tag.out, mark, tag.errOut, mark), "", 0
 }
 
+// folders are what the submit scripts left on the host.
+func (c *modelCluster) folders(mark string) (out string) {
+	for _, name := range slices.Sorted(maps.Keys(c.tags)) {
+		tag, exit, answer := c.tags[name], "", ""
+		if !time.Now().Before(tag.answers) {
+			exit, answer = strconv.Itoa(tag.exit), tag.out
+		}
+		out += fmt.Sprintf("\n%s %s\n%s\n%s\n\n%s %s/exit\n%s\n\n%[1]s %[2]s/out\n%[8]s\n", mark, name, tag.session, tag.computer, mark, name, exit, answer)
+	}
+	return out
+}
+
 func (c *modelCluster) create(l *modelLaptop, name, session string, how modelSubmit) *modelTag {
 	now := time.Now()
 	tag := &modelTag{tag: name, session: session, laptop: l, at: now, answers: now.Add(how.answers), how: how, waited: now}
 	c.tags[name] = tag
-	c.begins(tag)
+	c.checks(tag)
 	if how.appears >= 0 && !how.refused {
 		c.numbers++
 		tag.job = &modelJob{

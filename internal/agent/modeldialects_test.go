@@ -11,9 +11,9 @@ import (
 // modelSlurm is Slurm with accounting. The controller forgets an ended job after five minutes.
 type modelSlurm struct{}
 
-func (modelSlurm) name() string                 { return "slurm" }
-func (modelSlurm) id(n int) string              { return strconv.Itoa(n) }
-func (modelSlurm) options() string              { return "#SBATCH --nodes=1 --time=01:00:00" }
+func (modelSlurm) name() string    { return "slurm" }
+func (modelSlurm) id(n int) string { return strconv.Itoa(n) }
+func (modelSlurm) options() string { return "#SBATCH --nodes=1 --time=01:00:00" }
 func (modelSlurm) silent() string {
 	return "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 }
@@ -95,7 +95,7 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		m := modelAcct.FindStringSubmatch(script)
 		for _, j := range c.jobs {
 			if j.exists(now) && (m == nil || m[1] == j.id) {
-				out += strings.Join([]string{j.id, j.state(now), "0:0", c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), "", "normal", "", j.name}, "|") + "\n"
+				out += strings.Join([]string{j.id, j.state(now), "0:0", c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), "", "normal", "", "", j.name}, "|") + "\n"
 			}
 		}
 		return out, "", 0, true
@@ -160,12 +160,14 @@ func (s modelSlurm) record(c *modelCluster, whole *modelJob, now time.Time) (out
 // modelPBS is PBS with history.
 type modelPBS struct{}
 
-func (modelPBS) name() string                 { return "pbs" }
-func (modelPBS) id(n int) string              { return strconv.Itoa(n) + ".pbs01" }
-func (modelPBS) options() string              { return "#PBS -l select=1 -l walltime=01:00:00" }
-func (modelPBS) silent() string               { return "Connection refused\nqstat: cannot connect to server pbs01 (errno=111)" }
-func (modelPBS) lost() string                 { return "qsub: Connection reset by peer" }
-func (modelPBS) refused() string              { return "qsub: Job violates queue and/or server resource limits" }
+func (modelPBS) name() string    { return "pbs" }
+func (modelPBS) id(n int) string { return strconv.Itoa(n) + ".pbs01" }
+func (modelPBS) options() string { return "#PBS -l select=1 -l walltime=01:00:00" }
+func (modelPBS) silent() string {
+	return "Connection refused\nqstat: cannot connect to server pbs01 (errno=111)"
+}
+func (modelPBS) lost() string    { return "qsub: Connection reset by peer" }
+func (modelPBS) refused() string { return "qsub: Job violates queue and/or server resource limits" }
 
 var (
 	modelQstat  = regexp.MustCompile(`qstat (?:-x )?-f (?:-t )?([^)]*)\)`)
@@ -255,6 +257,9 @@ func (modelPBS) table(c *modelCluster, now time.Time) string {
 		if now.Before(j.start) {
 			state, ran = "Q", "--"
 		}
+		if !j.ended.IsZero() {
+			state = "E"
+		}
 		if j.live(now) {
 			out += fmt.Sprintf("%-16s alice    normal   %-12s %s %s %s\n", j.id, j.name, clock(j.limit), state, ran)
 		}
@@ -264,7 +269,7 @@ func (modelPBS) table(c *modelCluster, now time.Time) string {
 
 func (modelPBS) record(c *modelCluster, j *modelJob, now time.Time) string {
 	at := func(t time.Time) string { return t.Add(c.skew).UTC().Format(time.ANSIC) }
-	state := map[string]string{"PENDING": "Q", "RUNNING": "R"}[j.state(now)]
+	state := map[string]string{"PENDING": "Q", "RUNNING": "R", "COMPLETING": "E"}[j.state(now)]
 	text := fmt.Sprintf("Job Id: %s\n    Job_Name = %s\n    Job_Owner = alice@hpc\n    queue = normal\n    ctime = %s\n    Submit_arguments = %s\n    Resource_List.walltime = %02d:%02d:00\n",
 		j.id, j.name, at(j.submitted), j.script, int(j.limit.Hours()), int(j.limit.Minutes())%60)
 	if !now.Before(j.start) {
@@ -281,9 +286,9 @@ func (modelPBS) record(c *modelCluster, j *modelJob, now time.Time) string {
 // modelGridEngine is Grid Engine, which writes how a job ended a little later.
 type modelGridEngine struct{}
 
-func (modelGridEngine) name() string                 { return "gridengine" }
-func (modelGridEngine) id(n int) string              { return strconv.Itoa(n) }
-func (modelGridEngine) options() string              { return "#$ -l h_rt=01:00:00" }
+func (modelGridEngine) name() string    { return "gridengine" }
+func (modelGridEngine) id(n int) string { return strconv.Itoa(n) }
+func (modelGridEngine) options() string { return "#$ -l h_rt=01:00:00" }
 func (modelGridEngine) silent() string {
 	return "error: commlib error: got select error (Connection refused)\nerror: unable to send message to qmaster using port 6444 on host \"qm\": got send error"
 }
@@ -373,6 +378,9 @@ func (modelGridEngine) list(c *modelCluster, now time.Time) string {
 		group, letters, label, at := "running", "r", "JAT_start_time", j.start
 		if now.Before(j.start) {
 			group, letters, label, at = "pending", "qw", "JB_submission_time", j.submitted
+		}
+		if !j.ended.IsZero() {
+			letters = "d" + letters
 		}
 		out += fmt.Sprintf(`<job_list state="%s"><JB_job_number>%s</JB_job_number><JB_name>%s</JB_name><JB_owner>alice</JB_owner><state>%s</state><%s>%s</%[5]s><hard_request name="h_rt">%[7]d</hard_request></job_list>`+"\n",
 			group, j.id, j.name, letters, label, at.Add(c.skew).UTC().Format("2006-01-02T15:04:05"), int(j.limit.Seconds()))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/action"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -71,8 +72,11 @@ func (m *model) checkShown(l *modelLaptop, st api.Status, j *modelJob, when stri
 	of := modelHand
 	if j.tag != nil {
 		of = j.tag.session
+		if of == "" { // `tunctl submit` has none
+			of = j.tag.tag
+		}
 	}
-	ours := j == l.hand || j.tag != nil && j.tag.laptop == l && !strings.HasPrefix(j.tag.tag, "submit-")
+	ours := j == l.hand || j.tag != nil && j.tag.laptop == l && !j.tag.told
 	if !ours || !j.mayRun(now) {
 		return
 	}
@@ -139,14 +143,14 @@ const permitFor = time.Hour + time.Minute
 func (m *model) checkSubmission(tag *modelTag) {
 	l := tag.laptop
 	m.did("%s submits %s", l.name, tag.tag)
-	if strings.HasPrefix(tag.tag, "submit-") {
+	if !strings.Contains(l.stateFile(), `"`+tag.tag+`"`) {
+		m.wrong("%s is submitted, and not in the state file", tag.tag)
+	}
+	if tag.session == "" {
 		if l.submits == 0 {
 			m.wrong("nobody asked for %s", tag.tag)
 		}
 		return
-	}
-	if !strings.Contains(l.stateFile(), `"`+tag.tag+`"`) {
-		m.wrong("%s is submitted, and not in the state file", tag.tag)
 	}
 	w := l.wishes[tag.session]
 	if w == nil {
@@ -232,18 +236,13 @@ func (m *model) checkAssistant(l *modelLaptop, began time.Time, allowed bool) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
 	for _, j := range m.cluster.jobs {
-		wanted := j.tag != nil && !l.wishes[j.tag.session].ended.IsZero()
-		if j.endedBy == l && !j.ended.Before(began) && !allowed && !wanted && m.before1(j) == nil {
+		if j.endedBy != l || j.ended.Before(began) || j.tag == nil || allowed {
+			continue
+		}
+		if w := l.wishes[j.tag.session]; (w == nil || w.ended.IsZero()) && m.before(j.tag) == nil {
 			m.wrong("an assistant has ended job %s, which nobody allowed", j.id)
 		}
 	}
-}
-
-func (m *model) before1(j *modelJob) *modelJob {
-	if j.tag == nil {
-		return nil
-	}
-	return m.before(j.tag)
 }
 
 // checkSubmitted checks what `tunctl submit` says of a job that it has submitted.
@@ -251,9 +250,10 @@ func (l *modelLaptop) checkSubmitted(began time.Time, id string, err error) {
 	l.m.cluster.mu.Lock()
 	defer l.m.cluster.mu.Unlock()
 	for _, tag := range l.m.cluster.tags {
-		if tag.laptop != l || tag.at.Before(began) || !strings.HasPrefix(tag.tag, "submit-") || tag.job == nil {
+		if tag.laptop != l || tag.at.Before(began) || tag.session != "" || tag.job == nil {
 			continue
 		}
+		tag.told = err == nil
 		if err == nil && id != tag.job.id {
 			l.m.wrong("job %s was submitted, and the command says %s", tag.job.id, id)
 		}
@@ -276,7 +276,7 @@ func (m *model) finish() {
 	m.sleep(15 * time.Minute)
 	synctest.Wait()
 	for _, l := range m.laptops {
-		l.login() // a host may need a person by now
+		l.connect() // a host may need a person by now
 	}
 	m.sleep(13 * time.Minute)
 	synctest.Wait()
@@ -285,7 +285,7 @@ func (m *model) finish() {
 		for _, name := range modelSessions {
 			s := l.statusOf(name)
 			m.did("%s shows %s as %s: %s; jobs %s, pending %v", l.name, name, s.State, s.Cause, ids(shownJobs(s)), s.Pending)
-			if s.Pending {
+			if s.Pending && !l.edited && !m.submittedLately(l, name) {
 				m.wrong("%s waits for a job of %s that cannot appear any more", l.name, name)
 			}
 			if s.State == api.SessionDown {
@@ -307,6 +307,18 @@ func (m *model) finish() {
 	for _, l := range m.laptops {
 		l.stop()
 	}
+}
+
+// submittedLately reports whether a job of a session may still appear.
+func (m *model) submittedLately(l *modelLaptop, session string) bool {
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	for _, tag := range m.cluster.tags {
+		if tag.laptop == l && tag.session == session && time.Since(tag.waited) < state.DoubtTime+2*state.MissApart {
+			return true
+		}
+	}
+	return false
 }
 
 func ids(jobs []api.Job) string {

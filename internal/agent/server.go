@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"tunctl/internal/agent/events"
@@ -25,6 +26,7 @@ type server struct {
 	about   api.Agent // but whether it is paused
 	prompts *events.Prompts
 	waiters submit.Waiters
+	sizes   sync.Map           // the jobSize of each session that an assistant asked for
 	stop    context.CancelFunc // the agent
 }
 

@@ -68,6 +68,7 @@ func newSession(a *shared, cfg configs.Session) *session {
 	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
 	rec := a.store.Session(cfg.Name)
 	s.facts, s.current = remembered(cfg.Name, rec), lastKnown(cfg, rec, time.Now())
+	s.facts.Host.Alias = cfg.Host
 	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
 	return s
 }

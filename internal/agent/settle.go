@@ -84,10 +84,10 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) error {
 		return err
 	case !found && sub.Job == nil:
 		return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Miss(sub, began) }, nil)
-	case !found && recentlySubmitted(*sub.Job):
-		return nil
 	case !found:
-		l.drop(sub, facts.Gone(*sub.Job))
+		if l.confirmGone(sub, began) {
+			l.drop(sub, facts.Gone(*sub.Job))
+		}
 		return nil
 	case job.State.Ended():
 		l.drop(sub, job)
@@ -97,6 +97,19 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) error {
 	}
 	l.show(sub, job)
 	return nil
+}
+
+// confirmGone records that a query which began at a time did not find a known job, and reports whether
+// that is certain: one answer may be wrong, so an earlier one did not find it either.
+func (l *submissions) confirmGone(sub state.Submission, at time.Time) bool {
+	if recentlySubmitted(*sub.Job) {
+		return false
+	}
+	if sub.Missed.IsZero() || at.Before(sub.Missed) {
+		l.change(sub, func(x *state.Submission) { x.Missed = at }, nil)
+		return false
+	}
+	return at.Sub(sub.Missed) >= l.session.agent.limits.Jobs.LookApart()
 }
 
 // watcherOf is the watcher of the account that a submission was made from. A job is never
@@ -143,7 +156,7 @@ func (l *submissions) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub st
 // appeared.
 func (l *submissions) show(sub state.Submission, job api.Job) {
 	s := l.session
-	l.change(sub, func(x *state.Submission) { x.Job = &job }, func(f *facts.Facts) {
+	l.change(sub, func(x *state.Submission) { x.Job, x.Missed = &job, time.Time{} }, func(f *facts.Facts) {
 		switch {
 		case sub.Role == state.RoleNext:
 			f.Next = &job
@@ -296,7 +309,7 @@ func (l *submissions) recordAnswer(r jobwatch.Report, sub state.Submission, acco
 	defer s.acting.Unlock()
 	known := slices.ContainsFunc(l.list(), sub.Is)
 	switch {
-	case s.inProgress(), !known:
+	case s.inProgress(), !known, s.agent.sessions.isReplaced(s):
 		return false
 	case r.Asked.IsZero(), r.State == api.JobUnknown:
 		return true // it is no answer

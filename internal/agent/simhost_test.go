@@ -231,8 +231,11 @@ func (h *simHost) run(script string) (out, errOut string) {
 		h.cannot(script)
 		return "", ""
 	}
-	if h.scheduler != nil {
-		out, errOut, exit := h.scheduler(script)
+	h.mu.Lock()
+	scheduler := h.scheduler
+	h.mu.Unlock()
+	if scheduler != nil {
+		out, errOut, exit := scheduler(script)
 		if exit < 0 {
 			return out, errOut // without the frame
 		}

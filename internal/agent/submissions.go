@@ -47,7 +47,7 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	if job.Seen.IsZero() { // it was found or submitted just now
 		job.Seen = time.Now().Round(0).UTC()
 	}
-	sub.Role, sub.Job, sub.Host, sub.Account, sub.Doubt = state.RoleJob, &job, s.host(), account, false
+	sub.Role, sub.Job, sub.Host, sub.Account, sub.Doubt, sub.Missed = state.RoleJob, &job, s.host(), account, false, time.Time{}
 	present := s.presentIn(sub)
 	was := l.current().Job
 	isNew := was == nil || was.Ref() != job.Ref()

@@ -36,12 +36,9 @@ type cache struct {
 	at        time.Time
 	described bool // that list came with the records of its jobs
 	// undescribed is how many jobs had no record after the last list of all.
-	undescribed int
-	known       map[string]*knownJob // by the number of the job
-	// missed says when the list and the accounting first lacked a job or task, by its id.
-	missed map[string]time.Time
-
-	slowAccounting bool // it cannot be read in the time that a query has
+	undescribed    int
+	known          map[string]*knownJob // by the number of the job
+	slowAccounting bool                 // it cannot be read in the time that a query has
 }
 
 // knownJob is what is remembered of a job.
@@ -73,7 +70,7 @@ var Kind = sched.Kind{
 }
 
 func newScheduler() scheduler {
-	return scheduler{cache: &cache{known: make(map[string]*knownJob), missed: make(map[string]time.Time)}}
+	return scheduler{cache: &cache{known: make(map[string]*knownJob)}}
 }
 
 func (scheduler) Kind() *sched.Kind { return &Kind }
@@ -160,14 +157,11 @@ printf '\n%s\n' `+mark+` "$(id -un)"
 }
 
 // forget removes what is known of jobs that are not on the list any more, or whose number is
-// another job's there, and that those on it were missed.
+// another job's there.
 func (g scheduler) forget() {
 	maps.DeleteFunc(g.cache.known, func(number string, k *knownJob) bool {
 		rows := g.matching(number)
 		return len(rows) == 0 || k.record.number != "" && !strings.HasPrefix(k.record.name, rows[0].name) // a list may cut it
-	})
-	maps.DeleteFunc(g.cache.missed, func(id string, at time.Time) bool {
-		return time.Since(at) > time.Hour || len(g.matching(id)) > 0
 	})
 }
 
@@ -427,27 +421,12 @@ func (scheduler) IsTaskRange(id string) bool { return strings.ContainsAny(id, "-
 
 func (scheduler) TaskRef(job api.Job) string { return jobID(job.ID, job.Task) }
 
-// accountingDelay is how long the server may take to write how a job ended.
-const accountingDelay = 40 * time.Second
-
-// ExplainGone: a job that ended is in the accounting a little later, one that was deleted
+// ExplainGone: a job that ended is in the accounting within 40 seconds, one that was deleted
 // before it ran never is.
 func (g scheduler) ExplainGone(job *api.Job, ran bool) bool {
-	if g.cache.missed[job.ID].IsZero() {
-		g.cache.missed[job.ID] = time.Now()
-	}
-	early := time.Since(g.cache.missed[job.ID]) < accountingDelay && !g.cache.slowAccounting
-	if early {
-		job.Reason = ""
-	}
-	switch {
-	case early && ran:
-		job.State, job.Hint = api.JobCompleting, "the job has left the queue; waiting for its record in the accounting"
-	case early: // it stays as it was
-	case ran:
+	job.State, job.Hint = api.JobNeverRan, "Grid Engine no longer knows the job: it was deleted before it ran"
+	if ran {
 		job.State, job.Hint = api.JobFinished, "the job has left the queue; qacct does not tell how it ended"
-	default:
-		job.State, job.Hint = api.JobNeverRan, "Grid Engine no longer knows the job: it was deleted before it ran"
 	}
 	return true
 }

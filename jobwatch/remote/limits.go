@@ -85,6 +85,9 @@ func PracticeLimits() Limits {
 	return l
 }
 
+// LookApart is how far apart two queries must be that do not find a job before it counts as gone.
+func (l Limits) LookApart() time.Duration { return min(time.Minute, l.Query) }
+
 // LogInterval is the time between two reads of what a job writes, that long after its start.
 func (l Limits) LogInterval(since time.Duration) time.Duration {
 	switch {

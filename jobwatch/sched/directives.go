@@ -2,6 +2,7 @@ package sched
 
 import (
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -112,6 +113,10 @@ type Directives struct {
 	WholeWords bool
 	// Long are the long forms of short options, if the scheduler has any.
 	Long map[string]string
+	// Others matches the beginnings of other schedulers' lines that the submit command reads too, unless it
+	// gets the option OthersOff.
+	Others    func() *regexp.Regexp
+	OthersOff string
 	// Variables are those of the environment that stand for an option.
 	Variables func(option string) []string
 	// Defaults is the sh command that succeeds if a file of the person may have options.

@@ -65,7 +65,7 @@ func splitGPUs(item string) (kind string, n int) {
 }
 
 // sizeOptions are those that say how large a job is. sbatch also accepts their beginnings.
-var sizeOptions = []string{"array", "gpus", "nodelist", "nodes", "ntasks", "time"}
+var sizeOptions = []string{"array", "gpus", "nodefile", "nodelist", "nodes", "ntasks", "time"}
 
 // Demand: a task, and a GPU, is on one node, so that there are no more nodes than tasks or
 // GPUs if their number is not said.
@@ -90,10 +90,13 @@ func (scheduler) Demand(g sched.OptionSet) sched.Demand {
 		d.GPUs = max(d.GPUs, gpus)
 	}
 	if nodes == 0 {
-		d.Most = max(g.Number("ntasks", 1, sched.Number), g.Number("gpus", 0, gpusOf("gpus")), g.Number("nodelist", 0, namesOf))
+		d.Most = max(g.Number("ntasks", 1, sched.Number), g.Number("gpus", 0, gpusOf("gpus")), g.Number("nodelist", 0, namesOf), g.Number("nodefile", 0, unknown))
 	}
 	return d
 }
+
+// unknown is for a value that says nothing by itself.
+func unknown(string) (int, bool) { return 0, false }
 
 func isShortened(o sched.Option) bool {
 	return o.Name != "" && slices.ContainsFunc(sizeOptions, func(name string) bool { return o.Name != name && strings.HasPrefix(name, o.Name) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch/sched"
@@ -156,21 +157,24 @@ func known(s string) string {
 
 // sacctFields are known to every version. The name is last, since it may contain the
 // delimiter.
-const sacctFields = "JobID,State,ExitCode,Submit,Start,End,NodeList,Partition,AllocTRES,JobName"
+const sacctFields = "JobID,State,ExitCode,Submit,Start,End,NodeList,Partition,AllocTRES,TimelimitRaw,JobName"
 
 // parseSacct reads the output of sacct -X -n -P. The last record of a job is its last run.
 func parseSacct(out string) []api.Job {
 	var jobs []api.Job
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 10)
-		if len(f) != 10 {
+		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 11)
+		if len(f) != 11 {
 			continue
 		}
-		job := api.Job{ID: f[0], Node: firstNode(f[6]), Queue: f[7], Name: f[9]}
+		job := api.Job{ID: f[0], Node: firstNode(f[6]), Queue: f[7], Name: f[10]}
 		setState(&job, f[1])
 		setTimes(&job, f[3], f[4], f[5])
 		setExit(&job, f[2])
 		setMemory(&job, f[8])
+		if limit, err := strconv.Atoi(f[9]); err == nil && job.State == api.JobRunning {
+			job.End = job.Start.Add(time.Duration(limit) * time.Minute)
+		}
 		jobs = append(jobs, job)
 	}
 	return jobs

@@ -38,7 +38,7 @@ var Kind = sched.Kind{
 	JobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	Discover:     discoverScript,
 	Directives: sched.Directives{
-		Prefix: "#SBATCH",
+		Prefix: "#SBATCH", Others: sched.LazyPattern(`(?m)^#(?:PBS|BSUB)`), OthersOff: "ignore-pbs",
 		Long: map[string]string{
 			"A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold", "J": "job-name",
 			"L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec", "W": "wait",
@@ -146,11 +146,12 @@ func (s scheduler) Detail(ctx context.Context, sh *remote.Shell, ref string) (ap
 		return api.Job{}, err
 	}
 	jobs, err := s.sacct(ctx, sh, cluster, "-j "+posixsh.Quote(single))
-	// The last record of an id is the newest. One that seems to run, although the controller
-	// does not know it, is outdated.
-	for _, job := range slices.Backward(jobs) {
-		if job.State.Ended() && s.Matches(job, ref) {
+	for _, job := range slices.Backward(jobs) { // the last record of an id is the newest
+		switch matches := s.Matches(job, ref); {
+		case matches && job.State.Ended():
 			return job, nil
+		case matches && job.State == api.JobRunning && (job.End.IsZero() || job.End.After(time.Now())): // else the record is outdated
+			return api.Job{}, fmt.Errorf("%w: the controller does not know job %s, but it runs in the accounting", remote.ErrNoAnswer, ref)
 		}
 	}
 	if err == nil || errors.Is(err, errNoAccounting) { // the controller has still said that the job is gone

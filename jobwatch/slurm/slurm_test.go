@@ -101,9 +101,9 @@ func TestScontrolIsReadWhateverAJobIsCalled(t *testing.T) {
 }
 
 func TestSacctIsReadWithPipesInTheName(t *testing.T) {
-	jobs := parseSacct("7|CANCELLED by 2001|0:15|1794702600|1794702650|1794702700|cn01|gpu||a|b\n8|COMPLETED|0:0|1794702600|1794702650|1794702700|None assigned|cpu||ok\nshort|line\n" +
-		"9|FAILED|0:53|1794702600|1794702650|1794702700|cn01|cpu||no folder for its log\n10|OUT_OF_MEMORY|0:125|1794702600|1794702650|1794702700|cn[01-02]|cpu|billing=4,cpu=4,mem=16G,node=2|x\n" +
-		"11|FAILED|0:9|1794702600|1794702650|1794702700|cn[01-02]|cpu|billing=4,cpu=4,mem=16G,node=2|x\n")
+	jobs := parseSacct("7|CANCELLED by 2001|0:15|1794702600|1794702650|1794702700|cn01|gpu|||a|b\n8|COMPLETED|0:0|1794702600|1794702650|1794702700|None assigned|cpu|||ok\nshort|line\n" +
+		"9|FAILED|0:53|1794702600|1794702650|1794702700|cn01|cpu|||no folder for its log\n10|OUT_OF_MEMORY|0:125|1794702600|1794702650|1794702700|cn[01-02]|cpu|billing=4,cpu=4,mem=16G,node=2||x\n" +
+		"11|FAILED|0:9|1794702600|1794702650|1794702700|cn[01-02]|cpu|billing=4,cpu=4,mem=16G,node=2||x\n")
 	if len(jobs) != 5 {
 		t.Fatalf("%d jobs", len(jobs))
 	}
@@ -125,7 +125,7 @@ func TestSacctIsReadWithPipesInTheName(t *testing.T) {
 
 func TestAJobWithoutANodeNeverStarted(t *testing.T) {
 	for program, jobs := range map[string][]api.Job{
-		"sacct":    parseSacct("9|CANCELLED by 2001|0:0|1794702600|1794702700|1794702700|None assigned|cpu||x\n"),
+		"sacct":    parseSacct("9|CANCELLED by 2001|0:0|1794702600|1794702700|1794702700|None assigned|cpu|||x\n"),
 		"scontrol": parseScontrol("JobId=9 JobName=x\n   UserId=u(2001) GroupId=g(2001)\n   JobState=CANCELLED Reason=None\n   SubmitTime=1794702600\n   StartTime=1794702700 EndTime=1794702700\n   NodeList=\n"),
 	} {
 		if len(jobs) != 1 || jobs[0].State != api.JobCancelled || !jobs[0].Start.IsZero() || jobs[0].End != at(1794702700) {
@@ -184,7 +184,7 @@ func TestAJobThatAnotherClusterRunsIsNotCancelled(t *testing.T) {
 	if job := sampleJob(t, "revoked-at-the-origin"); job.State.Ended() || !strings.HasPrefix(job.Hint, "cluster south of the federation runs the job") {
 		t.Errorf("%s, %q", job.State, job.Hint)
 	}
-	if jobs := parseSacct("7|REVOKED|0:0|1794702600|1794702650|1794702700|None assigned|gpu||nb\n"); jobs[0].State.Ended() {
+	if jobs := parseSacct("7|REVOKED|0:0|1794702600|1794702650|1794702700|None assigned|gpu|||nb\n"); jobs[0].State.Ended() {
 		t.Errorf("the accounting's record is %s", jobs[0].State)
 	}
 }
