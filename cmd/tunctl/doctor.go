@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/doctor"
@@ -104,7 +105,7 @@ func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
 	return doctor.Environment{
 		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
-		State:  p.State,
+		State:  p.State, StateProblem: func() (string, error) { return state.Problem(p.StateFile()) },
 		Status: func(ctx context.Context) (api.Status, error) {
 			st, err := cl.Status(ctx)
 			if errors.Is(err, client.ErrNotRunning) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -97,7 +98,12 @@ func (inv *invocation) ensureAgent(ctx context.Context) (api.Status, error) {
 
 // startAgent starts the agent if none is running, and warns of one of another version.
 func startAgent(ctx context.Context, t *term.Terminal, cl *client.Client, p home.Paths) (api.Status, error) {
-	st, err := cl.Ensure(ctx, launcher(p))
+	st, err := cl.Ensure(ctx, func(ctx context.Context) (<-chan error, error) {
+		if s, err := state.Open(p.StateFile()); err == nil && s.Unread() != nil { // else the agent says it
+			t.Say("tunctl: warning: %v; `tunctl doctor` says what to do", s.Unread())
+		}
+		return launcher(p)(ctx)
+	})
 	if err == nil {
 		warnAboutVersion(t, st)
 	}

@@ -196,7 +196,7 @@ func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 func (inv *invocation) lastKnown(cfg *configs.Config) api.Status {
 	st, err := agent.LastKnown(cfg, inv.paths.StateFile())
 	if err != nil {
-		inv.Say("tunctl: warning: no job is known: %v", err)
+		inv.Say("tunctl: warning: not all jobs may be known: %v", err)
 	}
 	return st
 }

@@ -103,7 +103,7 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 		return err
 	}
 	if why := a.store.Unread(); why != nil {
-		a.log.Error("jobs may be missing: they are looked for on each host once it is connected", "err", why)
+		a.log.Error("jobs may be missing: they are looked for on each host once it is connected", "err", errors.Join(why, a.store.Save()))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -167,6 +167,13 @@ func (a *Agent) hostChanged(h api.Host) {
 		a.sessions.observeAll()
 		a.hosts.EndLeftRelays(h)
 		signal(a.unsettled)
+		if a.store.Incomplete(h.Alias) {
+			a.work.Go(func() {
+				if err := a.sessions.recoverJobs(a.ctx, h.Alias); err != nil { // the next connection tries again
+					a.log.Warn("cannot look for jobs", "host", h.Alias, "err", err)
+				}
+			})
+		}
 	}
 }
 

@@ -53,6 +53,9 @@ func (f *jobFinder) obtain(ctx context.Context) (job api.Job, err error) {
 func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 	s, jobs, account := f.session, f.jobs, f.account
 	s.show("asking the scheduler about the job")
+	if err := s.agent.sessions.recoverJobs(ctx, s.host()); err != nil {
+		return api.Job{}, err
+	}
 	began := time.Now()
 	rec := s.saved()
 	var unlisted, missed state.Submission

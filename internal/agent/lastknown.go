@@ -11,9 +11,12 @@ import (
 )
 
 // LastKnown is the status where no agent is running: the sessions of the config, and the jobs
-// in the state file as they were last seen. If that cannot be read, no job is known.
+// in the state file as they were last seen. The error is why that may not be all.
 func LastKnown(cfg *configs.Config, stateFile string) (api.Status, error) {
 	store, err := state.Open(stateFile)
+	if err == nil {
+		err = store.Unread()
+	}
 	return api.Status{Version: api.Version, Hosts: []api.Host{}, Sessions: knownSessions(cfg, store, time.Now())}, err
 }
 

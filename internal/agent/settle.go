@@ -178,6 +178,9 @@ func (l *submissions) show(sub state.Submission, job api.Job) {
 func (l *submissions) end(ctx context.Context) error {
 	s := l.session
 	defer signal(s.agent.unsettled)
+	if err := s.recoverToEnd(ctx); err != nil {
+		return err
+	}
 	for {
 		wait := time.Duration(0)
 		for _, sub := range l.list() {

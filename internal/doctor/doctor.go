@@ -33,8 +33,10 @@ type Environment struct {
 	// Config reads the config and returns a summary with its path.
 	Config func() (summary string, err error)
 	// State is the folder that the agent writes to.
-	State  string
-	Status func(ctx context.Context) (api.Status, error)
+	State string
+	// StateProblem is why the state file could not be read in full, and the file; nil if it could.
+	StateProblem func() (file string, why error)
+	Status       func(ctx context.Context) (api.Status, error)
 	// Resolve reads the ssh settings of a host, Preflight connects to its port, and Lookup
 	// resolves a name.
 	Resolve   func(ctx context.Context, host string) (api.Host, error)

@@ -30,7 +30,7 @@ func healthy(t *testing.T) Environment {
 	return Environment{
 		Program: program, Search: []string{filepath.Dir(program)}, Version: "1.0",
 		Config: func() (string, error) { return "config.toml: one session", nil },
-		State:  filepath.Join(dir, "state"),
+		State:  filepath.Join(dir, "state"), StateProblem: func() (string, error) { return "", nil },
 		Status: func(context.Context) (api.Status, error) {
 			return api.Status{Agent: &api.Agent{Version: "1.0", Since: time.Now()}}, nil
 		},
@@ -104,6 +104,12 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		"the program is gone": {
 			func(_ *testing.T, w *Environment) { w.Program += "x" },
 			"program", api.CheckBad, "cannot read", "install",
+		},
+		"the state file was damaged": {
+			func(_ *testing.T, w *Environment) {
+				w.StateProblem = func() (string, error) { return "state.json.unread", errors.New("state file is damaged") }
+			},
+			"state", api.CheckBad, "state file is damaged; the agent uses its last good copy", "remove state.json.unread",
 		},
 		"the config has errors": {
 			func(_ *testing.T, w *Environment) {

@@ -74,6 +74,11 @@ func (e *examination) folder() {
 		e.bad("state", fmt.Sprintf("cannot write to the state directory %s: %v", e.State, err), fix)
 		return
 	}
+	if file, why := e.StateProblem(); why != nil {
+		e.bad("state", fmt.Sprintf("%v; the agent uses its last good copy, or what it could read, and looks for your jobs on each host once it is connected", why),
+			fmt.Sprintf("`tunctl login HOST` for each of your hosts, then `tunctl status` shows the jobs; after that, remove %s", file))
+		return
+	}
 	e.ok("state", "%s is writable", e.State)
 }
 

@@ -79,21 +79,29 @@ func (s *Store) Unread() error {
 	return s.unread
 }
 
-// Problem is why the agent could not read the state file in full, now or at some time before; nil if
-// it could. set is the file that was set aside then.
-func Problem(path string) (set string, why error) {
-	if s, err := Open(path); err != nil || s.Unread() != nil {
-		return path, cmp.Or(err, s.Unread())
+// Save writes the file.
+func (s *Store) Save() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writeLocked()
+}
+
+// Problem is why the state file could not be read in full, now or at some time before; nil if it
+// could. The file is where the agent sets it aside.
+func Problem(path string) (file string, why error) {
+	file = path + unreadSuffix
+	s, err := Open(path)
+	if why = cmp.Or(err, s.Unread()); why != nil {
+		return file, why
 	}
-	set = path + unreadSuffix
-	raw, err := os.ReadFile(set)
+	raw, err := os.ReadFile(file)
 	if err != nil {
-		return "", nil
+		return file, nil
 	}
-	if _, why = parse(raw); why == nil { // a newer tunctl is installed by now
-		return "", nil
+	if _, why = parse(raw); why != nil { // else a newer tunctl is installed by now
+		why = fmt.Errorf("state file %q %w", path, why)
 	}
-	return set, fmt.Errorf("state file %q %w", set, why)
+	return file, why
 }
 
 // writeLocked replaces the file and its copy. The write is small and on a local disk, and the
@@ -156,13 +164,14 @@ func (c *content) convert(raw []byte) {
 	for name, raw := range file.Sessions {
 		var session Session
 		_ = json.Unmarshal(raw, &session) // as far as it has the form of this version
-		session.Submissions = find(raw)
-		if c.Version == 1 {
-			session.Submissions = submissionsV1(raw)
-		}
-		for i := range session.Submissions {
-			x := &session.Submissions[i]
+		session.Submissions = nil
+		for _, x := range find(raw) {
 			x.Host = cmp.Or(x.Host, session.Attached, c.hostOf(x.Account))
+			if x.Role == "" && session.Current().Role == "" {
+				x.Role = RoleJob
+			}
+			x.Role = cmp.Or(x.Role, RoleOther)
+			session.Submissions = append(session.Submissions, x)
 		}
 		c.Sessions[name] = session
 	}
@@ -178,54 +187,37 @@ func (c *content) hostOf(account string) string {
 	return ""
 }
 
-// submissionsV1 are the jobs of a session of version 1.
-func submissionsV1(raw json.RawMessage) Submissions {
-	var old struct {
-		Tag     string      `json:"tag"`
-		Doubted bool        `json:"doubted"`
-		Job     *api.Job    `json:"job"`
-		With    api.Choices `json:"with"`
-		Account string      `json:"account"`
-		Next    *api.Job    `json:"next"`
-		NextTag string      `json:"nextTag"`
-	}
-	_ = json.Unmarshal(raw, &old) // it was decoded before
-	all := Submissions{
-		{Role: RoleJob, Tag: old.Tag, Job: old.Job, Doubt: old.Doubted, Account: old.Account, With: old.With},
-		{Role: RoleNext, Tag: old.NextTag, Job: old.Next, Account: old.Account, With: old.With},
-	}
-	return slices.DeleteFunc(all, func(s Submission) bool { return s.Tag == "" && s.Job == nil })
-}
-
-// find returns every submission in a part of a file whose form is not known: what has a tag or a
-// job, and what looks like a job.
-func find(raw json.RawMessage) Submissions {
-	var list []json.RawMessage
+// find returns every submission in a part of a file of another version: what has a tag or a job,
+// and what looks like a job. What is inside of it comes after it.
+func find(raw json.RawMessage) (found Submissions) {
+	var parts []json.RawMessage
 	var object map[string]json.RawMessage
-	var found Submissions
-	if json.Unmarshal(raw, &object) == nil {
-		var s Submission
-		var job api.Job
-		_ = json.Unmarshal(raw, &s) // as far as it has the form of this version
-		_ = json.Unmarshal(raw, &job)
-		if s.Job == nil && job.ID != "" && job.State != "" {
-			s.Job = &job
-		}
-		if s.Tag != "" || s.Job != nil && s.Job.ID != "" {
-			s.Role = cmp.Or(s.Role, RoleOther)
-			found = Submissions{s}
-		}
-		for _, key := range slices.Sorted(maps.Keys(object)) {
-			list = append(list, object[key])
-		}
-	} else if json.Unmarshal(raw, &list) != nil {
-		return nil
+	if json.Unmarshal(raw, &object) != nil {
+		_ = json.Unmarshal(raw, &parts) // else it has no parts
 	}
-	for _, part := range list {
-		for _, s := range find(part) {
-			if s.Job == nil || found.Of(*s.Job).Job == nil {
-				found = append(found, s)
-			}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		parts = append(parts, object[key])
+	}
+	var s struct {
+		Submission
+		Doubted bool     `json:"doubted"` // these are of version 1, where a session has one submission, and one that follows
+		Next    *api.Job `json:"next"`
+		NextTag string   `json:"nextTag"`
+	}
+	var job api.Job
+	_, _ = json.Unmarshal(raw, &s), json.Unmarshal(raw, &job) // as far as they have the form of this version
+	s.Doubt = s.Doubt || s.Doubted
+	if s.Job == nil && job.ID != "" && job.State != "" {
+		s.Job = &job
+	}
+	next := Submission{Role: RoleNext, Tag: s.NextTag, Job: s.Next, Account: s.Account, With: s.With}
+	all := Submissions{s.Submission, next}
+	for _, part := range parts {
+		all = append(all, find(part)...)
+	}
+	for _, x := range all {
+		if x.Job != nil && found.Of(*x.Job).Job == nil || x.Job == nil && x.Tag != "" {
+			found = append(found, x)
 		}
 	}
 	return found

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/localapi"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
+	"tunctl/internal/api"
+	"tunctl/jobwatch"
+)
+
+// recoverJobs finds the jobs on a connected host again that are in no record, if the state file could
+// not be read in full since that was last done.
+func (r *registry) recoverJobs(ctx context.Context, host string) error {
+	if !r.store.Incomplete(host) || strings.Contains(host, ",") { // a node of a job is behind its host
+		return nil
+	}
+	jobs, account := r.hosts.WatcherOn(host)
+	list, err := jobs.Submitted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		r.recoverJob(x, host, account)
+	}
+	r.store.SetComplete(host)
+	return nil
+}
+
+// recoverJob records a job that this computer, or an older tunctl on any, has submitted.
+func (r *registry) recoverJob(x jobwatch.Submitted, host, account string) {
+	if !configs.ValidSessionName(x.Session) || x.Computer != "" && x.Computer != submit.Computer() {
+		r.log.Info("a job that belongs to no session of this computer", "job", x.Job.ID, "host", host, "session", x.Session, "computer", x.Computer)
+		return
+	}
+	sub := state.Submission{Tag: x.Tag, Role: state.RoleOther, Job: &x.Job, Host: host, Account: account}
+	added := false
+	err := r.store.Update(x.Session, func(rec *state.Session) {
+		for _, known := range rec.Submissions {
+			if known.Tag == x.Tag || known.Job != nil && known.Host == host && known.Job.Ref() == x.Job.Ref() {
+				return
+			}
+		}
+		if !rec.Current().Live() {
+			sub.Role = state.RoleJob
+		}
+		rec.Submissions, added = rec.Submissions.Put(sub), true
+	})
+	if err != nil {
+		r.log.Error("cannot save the session", "session", x.Session, "err", err)
+	}
+	if !added {
+		return
+	}
+	s, err := r.find(x.Session)
+	if err != nil {
+		r.log.Error("cannot list a session", "session", x.Session, "err", err)
+		return
+	}
+	s.submissions.show(sub, x.Job)
+	s.submissions.observe()
+	s.notify("", fmt.Sprintf("job %s was found again on %s: it was missing in tunctl's state file", x.Job.ID, host))
+}
+
+// recoverToEnd finds the session's jobs again before they are ended, and connects for that: to end a
+// job saves its cost.
+func (s *session) recoverToEnd(ctx context.Context) error {
+	if !s.hasJob() || !s.agent.store.Incomplete(s.host()) {
+		return nil
+	}
+	h := s.agent.pool.Host(s.host())
+	var err error
+	if h.Status().State != api.HostUp {
+		h.UpFor(localapi.Client(ctx))
+		err = h.Await(ctx)
+	}
+	if err == nil {
+		err = s.agent.sessions.recoverJobs(ctx, s.host())
+	}
+	if err != nil {
+		e := *asError(err)
+		e.Message = fmt.Sprintf("the state file could not be read, so it is not known whether %s has a job: %s", s.name, e.Message)
+		e.Hint = fmt.Sprintf("`tunctl login %s` connects; then run this again", s.host())
+		return &e
+	}
+	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) }, nil)
+}
