@@ -60,8 +60,12 @@ func (c *controller) up(req api.UpRequest) func(ctx context.Context) error {
 
 func (c *controller) down(session string, cancel bool) func(ctx context.Context) error {
 	delete(c.requested, session)
+	before := c.view.Status
 	return func(ctx context.Context) error {
-		_, err := c.Agent.Down(ctx, api.DownRequest{Session: session, Cancel: cancel})
+		done, err := c.Agent.Down(ctx, api.DownRequest{Session: session, Cancel: cancel})
+		if lines := action.DownTexts(done, before, time.Now()); cancel && len(lines) > 1 { // the menu shows the end of one
+			c.announce(notification{icon: iconReady, title: headline("", session, " is down"), body: noteBody(strings.Join(lines, "; "), session)})
+		}
 		return err
 	}
 }

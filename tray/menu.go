@@ -245,7 +245,7 @@ func sessionItems(v view) []menuItem {
 	for _, item := range allSessionItems(v) {
 		_, name, _ := strings.Cut(item.ID, ":")
 		s, _ := v.Status.Session(name)
-		resting := !s.MayHaveLiveJob(v.Now) && (s.State == api.SessionDown || s.State == api.SessionEnded)
+		resting := !mayBeCharged(s, v.Now) && (s.State == api.SessionDown || s.State == api.SessionEnded)
 		if len(v.Status.Sessions) > listMost && (resting || len(items) == listMost) {
 			rest.Children = append(rest.Children, item)
 		} else {
@@ -263,6 +263,9 @@ func allSessionItems(v view) []menuItem {
 	for _, s := range v.Status.Sessions {
 		up := s.IsUp()
 		var children []menuItem
+		for i, line := range show.OtherJobs(s, v.Now) {
+			children = append(children, text(fmt.Sprintf("job:%s/%d", s.Name, i), show.Capitalize(show.Shorten(show.WithoutCommands(line), 90))))
+		}
 		if s.App != api.AppShell {
 			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
 		}
@@ -317,19 +320,28 @@ func disconnectTitle(s api.Session, now time.Time) string {
 	return "Disconnect (the job keeps running)"
 }
 
-// cancelItem confirms in a submenu before it ends a job: that needs no dialog.
+// mayBeCharged reports whether the session has a job, or may get one by an earlier submission. Its
+// own one counts until its time limit, if it is down.
+func mayBeCharged(s api.Session, now time.Time) bool {
+	if !s.MayHaveLiveJob(now) {
+		s.Job = nil
+	}
+	return s.LiveText() != ""
+}
+
+// cancelItem confirms in a submenu before it ends the jobs: that needs no dialog.
 func cancelItem(s api.Session, now time.Time) menuItem {
-	alive := s.MayHaveLiveJob(now)
+	charged := mayBeCharged(s, now)
 	title := "Yes, end the job"
 	switch {
-	case alive && s.Job.State.Waiting():
-		title = fmt.Sprintf("Yes, remove job %s from the queue", s.Job.ID)
-	case alive:
-		title = fmt.Sprintf("Yes, end job %s (unsaved work is lost)", s.Job.ID)
+	case charged && len(s.LiveJobs()) == 1 && s.LiveJobs()[0].State.Waiting():
+		title = fmt.Sprintf("Yes, remove %s from the queue", s.LiveText())
+	case charged:
+		title = fmt.Sprintf("Yes, end %s (unsaved work is lost)", s.LiveText())
 	}
 	return menuItem{
-		ID: "cancel-ask:" + s.Name, Title: "End the job…", Enabled: alive,
-		Children: []menuItem{entry(verbCancel, s.Name, title, alive)},
+		ID: "cancel-ask:" + s.Name, Title: "End the job…", Enabled: charged,
+		Children: []menuItem{entry(verbCancel, s.Name, title, charged)},
 	}
 }
 
@@ -401,7 +413,7 @@ func iconFor(v view) iconKind {
 	for _, s := range news(v) {
 		has[s.State] = true
 		working = working || !s.State.Settled()
-		charged = charged || s.State == api.SessionDown && s.MayHaveLiveJob(v.Now)
+		charged = charged || s.State == api.SessionDown && mayBeCharged(s, v.Now)
 	}
 	blocked := slices.ContainsFunc(v.Status.Hosts, func(h api.Host) bool { return h.State == api.HostBlocked })
 	switch {
@@ -453,7 +465,11 @@ func statusLine(v view) string {
 
 // sessionLine is the state of a session with its name.
 func sessionLine(s api.Session, now time.Time) string {
-	return brief(s.Name) + ": " + show.SessionState(s, now)
+	line := brief(s.Name) + ": " + show.SessionState(s, now)
+	if n := len(show.EarlierJobs(s, now)); n > 0 && s.State != api.SessionDown { // else the state says so
+		line += " + " + show.Count(n, "other job")
+	}
+	return line
 }
 
 // brief is a name as the menu has it: a long one is cut.

@@ -52,6 +52,9 @@ var statuses = map[string]view{
 	"no-session":   {Reached: true},
 	"down":         reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown)),
 	"down-charged": reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown, runsFor(102*time.Minute))),
+	"left-behind": reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page, runsFor(102*time.Minute), func(s *api.Session) {
+		s.Others = []api.Job{{ID: "4240", State: api.JobRunning, End: noon.Add(3 * time.Hour)}}
+	}), session("db", api.SessionDown, func(s *api.Session) { s.Pending = true })),
 	"several-down": reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown), session("db", api.SessionDown)),
 	"connecting":   reached(narval(api.HostConnecting, ""), session("jupyter", api.SessionConnecting)),
 	"needs-login": reached(narval(api.HostNeedsLogin, ""), session("jupyter", api.SessionNeedsLogin,

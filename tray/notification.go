@@ -290,7 +290,7 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 func endQuestion(s api.Session) notification {
 	return notification{
 		kind: kindIdle, icon: iconCharged, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
-		body: fmt.Sprintf("Job %s ends at once. What is not saved is lost.", s.Job.ID), verbs: []string{verbKeep, verbEnd},
+		body: "This ends " + s.LiveText() + " at once. What is not saved is lost.", verbs: []string{verbKeep, verbEnd},
 		instead: "The tray menu ends it, too.",
 	}
 }

@@ -66,7 +66,7 @@ func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
 		inv.Say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
-	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), job)); err != nil {
+	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), api.Session{Job: &job})); err != nil {
 		return err
 	}
 	if _, err := inv.client.Cancel(ctx, host, job.Ref()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -20,12 +21,15 @@ func downCommand(t *term.Terminal) *cli.Command {
 		Usage:     "stop forwarding; with --cancel also end the job",
 		ArgsUsage: "[SESSION...]",
 		Description: `Without SESSION: the session that is up. The job keeps running, and is charged, unless --cancel ends it.
+			--cancel ends all jobs of the session, also those of earlier submissions, and one that appears later. If
+			the host cannot be reached, the exit status is 1, or 3 if it needs a login: the agent ends the jobs as soon
+			as it is connected, and ''tunctl jobs HOST'' lists what is left.
 
 			  tunctl down
 			  tunctl down jupyter --cancel
 			  tunctl down jupyter db`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "cancel", Usage: "also end the job, so that it is no longer charged; asks first"},
+			&cli.BoolFlag{Name: "cancel", Usage: "also end the jobs, so that they are no longer charged; asks first"},
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},
 			yesFlag(),
 		},
@@ -55,15 +59,7 @@ func takeDown(ctx context.Context, inv *invocation, before api.Status, requests 
 	}
 	var errs []error
 	for _, req := range requests {
-		err := connectToCancel(ctx, inv, before, req)
-		var res api.DownResponse
-		if err == nil {
-			if req.Cancel {
-				inv.Draw("ending the jobs of " + req.Session + "; after Ctrl-C the agent continues…")
-			}
-			res, err = downWatched(ctx, inv, req)
-			inv.Draw("")
-		}
+		res, err := downWatched(ctx, inv, req)
 		if ctx.Err() != nil {
 			inv.Say("stopped waiting; `tunctl status` shows what was done")
 			return err
@@ -72,38 +68,26 @@ func takeDown(ctx context.Context, inv *invocation, before api.Status, requests 
 			inv.Say(noAgent)
 			return nil
 		}
-		for _, s := range res.Sessions {
-			for _, line := range action.DownText(s, before, time.Now()) {
-				inv.Say("%s", line)
-			}
+		for _, line := range action.DownTexts(res, before, time.Now()) {
+			inv.Say("%s", line)
 		}
 		errs = append(errs, err)
 	}
 	return reportFailures(inv.Terminal, errs)
 }
 
-// downWatched takes a session down. If a job may still appear that is to be ended, which takes
-// minutes, it says so.
-func downWatched(ctx context.Context, inv *invocation, req api.DownRequest) (api.DownResponse, error) {
-	watching, stop := context.WithCancel(ctx)
-	over := make(chan struct{})
-	defer func() { stop(); <-over }()
-	go func() {
-		defer close(over)
-		said := !req.Cancel
-		_ = inv.client.Watch(watching, api.AnswersNone, "", func(e api.Event) { // the request has the error
-			s := e.Session
-			if e.Status != nil {
-				now, _ := e.Status.Session(req.Session)
-				s = &now
-			}
-			if !said && s != nil && s.Name == req.Session && s.State == api.SessionDown && s.Pending {
-				said = true
-				inv.Say("%s", s.Cause)
-			}
-		})
-	}()
-	return inv.client.Down(ctx, req)
+// awaited is what a session that is down waits for, by an event: a job may still appear that is to be
+// ended, which takes minutes.
+func awaited(e api.Event, session string) string {
+	s := e.Session
+	if e.Status != nil {
+		now, _ := e.Status.Session(session)
+		s = &now
+	}
+	if s == nil || s.Name != session || s.State != api.SessionDown || !s.Pending {
+		return ""
+	}
+	return s.Cause
 }
 
 const nothingToCancel = "no session is up or has a running job"
@@ -164,23 +148,47 @@ func cancelAll(inv *invocation, st api.Status) []api.DownRequest {
 
 // confirmCancel asks whether to end the jobs that --cancel would end.
 func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests []api.DownRequest) error {
-	var jobs []api.Job
-	for _, s := range st.Sessions {
-		asked := slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
-		if asked && s.HasLiveJob() {
-			jobs = append(jobs, *s.Job)
-		}
-	}
-	if len(jobs) == 0 {
+	sessions := slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool {
+		return !slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
+	})
+	question := action.CancelQuestion(time.Now(), sessions...)
+	if question == "" {
 		return nil
 	}
-	return confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), jobs...))
+	return confirm(ctx, inv.Terminal, inv.Bool("yes"), question)
 }
 
-// connectToCancel connects to the host of the job that a request would end.
-func connectToCancel(ctx context.Context, inv *invocation, st api.Status, req api.DownRequest) error {
-	if s, ok := st.Session(req.Session); ok && req.Cancel && action.MayBeCharged(s) && !isConnected(st, s.Host) {
-		return inv.authenticate(ctx, s.Host, api.KeepNot)
+// downWatched sends a request. The agent stores what is to be ended before it connects to a host, whose
+// questions are put to the person meanwhile.
+func downWatched(ctx context.Context, inv *invocation, req api.DownRequest) (res api.DownResponse, err error) {
+	if !req.Cancel {
+		return inv.client.Down(ctx, req)
 	}
-	return nil
+	inv.Draw("ending the jobs of " + req.Session + "; after Ctrl-C the agent continues…")
+	defer inv.Draw("")
+	watching, stop := context.WithCancel(ctx)
+	q := &promptReader{term: inv.Terminal, client: inv.client, keep: api.KeepNot}
+	var sent sync.WaitGroup
+	begun, said := false, false
+	gone := inv.client.Watch(watching, answersAt(inv.Terminal), "", func(e api.Event) {
+		if !begun { // from now on no question is missed
+			begun = true
+			sent.Go(func() {
+				defer stop()
+				res, err = inv.client.Down(ctx, req)
+			})
+		}
+		if text := awaited(e, req.Session); text != "" && !said {
+			said = true
+			inv.Say("%s", text)
+		}
+		q.handle(watching, e)
+	})
+	sent.Wait()
+	stop()
+	q.wait()
+	if !begun {
+		return res, gone
+	}
+	return res, err
 }

@@ -173,23 +173,47 @@ func (u *up) bringUp(ctx context.Context) (api.Session, error) {
 	case silent: // its message was printed
 		return session, err
 	case ctx.Err() != nil:
-		u.sayInterrupted(session)
+		u.Say("stopped waiting; %s", u.remains(session, u.now(ctx, session)))
 		return session, exitError(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded) && session.Name == "":
 		return session, api.Errorf(api.CodeTimeout, "the agent did not respond in time").
 			WithHint("`tunctl status` shows what it has started")
 	case errors.Is(err, context.DeadlineExceeded):
-		return session, u.timedOut(session)
+		return session, u.timedOut(session, u.now(ctx, session))
 	}
 	return session, err
 }
 
-// timedOut is the error when the wait is over; it says whether the session continues.
-func (u *up) timedOut(s api.Session) error {
+// nowWait is how long up waits for the agent to end the permission to submit.
+const nowWait = 2 * time.Second
+
+// now is the session once nobody waits any more: its job may have been submitted since it was last seen.
+func (u *up) now(ctx context.Context, last api.Session) api.Session {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nowWait)
+	defer cancel()
+	for now := last; ; {
+		st, err := u.client.Status(ctx)
+		s, ok := st.Session(u.name)
+		if err != nil || !ok {
+			return now
+		}
+		if now = s; !now.AwaitsSubmission() {
+			return now
+		}
+		select {
+		case <-ctx.Done():
+			return now
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// timedOut is the error when the wait is over; it says what continues.
+func (u *up) timedOut(last, s api.Session) error {
 	e := api.Errorf(api.CodeTimeout, "session %q is still %s%s", u.name, s.State, show.Because(s.Cause)).
-		WithHint("it continues in the background: `tunctl status` shows progress, `tunctl up %s` waits again", u.name)
-	if s.AwaitsSubmission() {
-		e.Hint = fmt.Sprintf("no job is submitted unless a command waits: `tunctl up %s` waits again", u.name)
+		WithHint("%s", u.remains(last, s))
+	if s.State == api.SessionReady { // just now
+		e.Message = fmt.Sprintf("session %q was not ready in time", u.name)
 	}
 	if s.Hint != "" { // what to do about it
 		e.Hint = s.Hint + "; " + e.Hint
@@ -249,7 +273,8 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 			return session, err
 		}
 		if was.AwaitsSubmission() && !session.MaySubmit && looksForJob(session) {
-			return session, u.permissionEnded(session, api.DurationText(time.Since(answer.At)))
+			return session, api.Errorf(api.CodeTimeout, "still waiting for %s after %s%s", u.name, api.DurationText(time.Since(answer.At)), show.Because(session.Cause)).
+				WithHint("%s", u.remains(was, session))
 		}
 	}
 }
@@ -266,19 +291,6 @@ func (u *up) known(e api.Event) api.Session {
 // looksForJob reports whether a session has yet to find or submit its job.
 func looksForJob(s api.Session) bool {
 	return s.Job == nil && !s.State.Settled() && s.State != api.SessionReady
-}
-
-// permissionEnded is the error when the agent may no longer submit the job, which it may
-// already have begun to do.
-func (u *up) permissionEnded(s api.Session, waited string) error {
-	if s.State == api.SessionSubmitting {
-		return api.Errorf(api.CodeTimeout, "still waiting for %s after %s%s", u.name, waited, show.Because(s.Cause)).
-			WithHint("`tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on",
-				u.name, u.name)
-	}
-	return api.Errorf(api.CodeTimeout, "still waiting for %s after %s; no job was submitted, and none will be%s",
-		u.name, waited, show.Because(s.Cause)).
-		WithHint("`tunctl up %s` tries again", u.name)
 }
 
 // send sends the request to the agent.
@@ -445,18 +457,18 @@ func (u *up) printResult(s api.Session, err error) error {
 	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), exitError(exitCode(err)))
 }
 
-// sayInterrupted says what continues after a Ctrl-C.
-func (u *up) sayInterrupted(s api.Session) {
-	switch {
+// remains says what continues when nobody waits any more, and how to end it.
+func (u *up) remains(last, now api.Session) string {
+	mayAppear := now.AwaitsSubmission() || now.State == api.SessionSubmitting
+	switch jobs := now.LiveText(); {
 	case u.name == "": // the agent has not answered yet
-		u.Say("stopped waiting; `tunctl status` shows what the agent has started")
-	case s.AwaitsSubmission() && s.State == api.SessionSubmitting:
-		u.Say("stopped waiting; `tunctl status %s` shows whether the job has just been submitted; only `tunctl up %s` submits one from now on", u.name, u.name)
-	case s.AwaitsSubmission():
-		u.Say("stopped waiting; no job was submitted, and none will be until the next `tunctl up %s`", u.name)
-	case s.Job == nil || s.Job.State.Ended():
-		u.Say("stopped waiting; the agent continues in the background: `tunctl down %s` stops it", u.name)
-	default:
-		u.Say("stopped waiting; job %s stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends it", s.Job.ID, u.name, u.name)
+		return "`tunctl status` shows what the agent has started"
+	case jobs != "":
+		return fmt.Sprintf("what was submitted stays: `tunctl up %s` waits again, `tunctl down %s --cancel` ends %s", u.name, u.name, jobs)
+	case mayAppear:
+		return fmt.Sprintf("the job may still be submitted: `tunctl status %s` shows it, `tunctl down %s --cancel` ends it; only `tunctl up %s` submits another", u.name, u.name, u.name)
+	case last.AwaitsSubmission():
+		return fmt.Sprintf("no job was submitted, and none will be until the next `tunctl up %s`", u.name)
 	}
+	return fmt.Sprintf("it continues in the background: `tunctl up %s` waits again, `tunctl down %s` stops it", u.name, u.name)
 }

@@ -163,7 +163,7 @@ func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
 	var said bytes.Buffer
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
 	_, err := u.bringUp(t.Context())
-	if code := exitCode(err); code != exitTimeout || !strings.Contains(err.Error(), "no job was submitted, and none will be: no route") {
+	if code := exitCode(err); code != exitTimeout || !strings.Contains(err.Error()+hintOf(err), "no job was submitted, and none will be until the next") {
 		t.Errorf("exit code %d, %v", code, err)
 	}
 	if len(a.asked) != 1 || a.asked[0] == "" || a.asked[0] != a.watched {
@@ -184,7 +184,7 @@ func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *t
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, io.Discard), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
 	_, err := u.bringUp(t.Context())
 	e, ok := errors.AsType[*api.Error](err)
-	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "shows whether the job has just been submitted") {
+	if !ok || strings.Contains(e.Message, "no job was submitted") || !strings.Contains(e.Hint, "the job may still be submitted") {
 		t.Errorf("%v, hint %q", err, e.Hint)
 	}
 }
@@ -194,8 +194,8 @@ func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
 	a.hangs = true
 	u := &up{invocation: &invocation{Terminal: &term.Terminal{Out: io.Discard, Err: io.Discard}, paths: a.paths, client: client.New(a.paths)}, name: "jupyter", wait: 3 * time.Second}
 	_, err := u.bringUp(t.Context())
-	if exitCode(err) != exitTimeout || !strings.Contains(err.Error(), `session "jupyter" is still starting`) {
-		t.Error(err)
+	if exitCode(err) != exitTimeout || !strings.Contains(err.Error(), `session "jupyter" is still starting`) || !strings.Contains(hintOf(err), "ends job 7") {
+		t.Error(err, hintOf(err))
 	}
 }
 
@@ -203,27 +203,29 @@ func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
 	queued := api.Session{Name: "jupyter", State: api.SessionQueued, Job: &api.Job{ID: "7", State: api.JobQueued}}
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, MaySubmit: true}
 	reconnecting := api.Session{Name: "jupyter", State: api.SessionReconnecting, MaySubmit: true, Job: &api.Job{ID: "7", State: api.JobRunning}}
+	left := api.Session{Name: "jupyter", State: api.SessionReady, Job: &api.Job{ID: "7", State: api.JobRunning}, Others: []api.Job{{ID: "8", State: api.JobRunning}}}
+	const ends = "`tunctl down jupyter --cancel` ends "
 	for _, tt := range []struct {
-		session     api.Session
-		left, waits string // after Ctrl-C, and after --wait
+		last, now api.Session
+		want      string
 	}{
-		{waitingFor, "no job was submitted, and none will be until the next `tunctl up jupyter`", "no job is submitted unless a command waits"},
-		{submitting, "shows whether the job has just been submitted", "no job is submitted unless a command waits"},
-		{queued, "job 7 stays", "it continues in the background"},
-		{reconnecting, "job 7 stays", "it continues in the background"},
-		{spooled, "job 7 stays", api.HintSpooled + "; it continues in the background"},
-		{lapsed, "the agent continues in the background", "it continues in the background"},
+		{waitingFor, lapsed, "no job was submitted, and none will be until the next `tunctl up jupyter`"},
+		{waitingFor, waitingFor, "the job may still be submitted"}, // another command waits
+		{waitingFor, submitting, "the job may still be submitted"},
+		{waitingFor, queued, ends + "job 7"},
+		{submitting, left, ends + "job 7 and job 8"},
+		{submitting, api.Session{Name: "jupyter", State: api.SessionFailed, Pending: true}, ends + "a job that may still appear"},
+		{queued, queued, ends + "job 7"},
+		{reconnecting, reconnecting, ends + "job 7"},
+		{spooled, spooled, ends + "job 7"},
+		{lapsed, lapsed, "it continues in the background"},
 	} {
 		var said bytes.Buffer
 		u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said)}, name: "jupyter"}
-		u.sayInterrupted(tt.session)
-		if !strings.Contains(said.String(), tt.left) {
-			t.Errorf("%s: Ctrl-C says %q, want %q", tt.session.State, said.String(), tt.left)
-		}
-		said.Reset()
-		printError(u.Terminal, u.timedOut(tt.session))
-		if !strings.Contains(said.String(), tt.waits) {
-			t.Errorf("%s: --wait says %q, want %q", tt.session.State, said.String(), tt.waits)
+		err := u.timedOut(tt.last, tt.now)
+		printError(u.Terminal, err)
+		if !strings.Contains(said.String(), tt.want) || !strings.Contains(said.String(), tt.now.Hint) || exitCode(err) != exitTimeout {
+			t.Errorf("%s, then %s: %q, want %q", tt.last.State, tt.now.State, said.String(), tt.want)
 		}
 	}
 }

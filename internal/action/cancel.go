@@ -11,13 +11,22 @@ import (
 // NothingCancelled is said to who answers a [CancelQuestion] with anything but yes.
 const NothingCancelled = "nothing was cancelled"
 
-// CancelQuestion asks whether to end jobs, so that a person knows which ones.
-func CancelQuestion(now time.Time, jobs ...api.Job) string {
-	texts := make([]string, len(jobs))
-	for i, j := range jobs {
-		texts[i] = show.Job(j, now)
+// CancelQuestion asks whether to end all jobs of sessions, so that a person knows which ones; "" if
+// they have none.
+func CancelQuestion(now time.Time, sessions ...api.Session) string {
+	var jobs []string
+	for _, s := range sessions {
+		for _, j := range s.LiveJobs() {
+			jobs = append(jobs, show.Job(j, now))
+		}
+		if s.Pending {
+			jobs = append(jobs, "the job of "+s.Name+" that may still appear")
+		}
 	}
-	return "Cancel " + strings.Join(texts, " and ") + "?"
+	if len(jobs) == 0 {
+		return ""
+	}
+	return "Cancel " + strings.Join(jobs, " and ") + "?"
 }
 
 // CancelledText says that a job was ended.

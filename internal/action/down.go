@@ -9,8 +9,15 @@ import (
 	"tunctl/internal/show"
 )
 
-// DownText says what became of a session and its jobs since before.
-func DownText(s api.Session, before api.Status, now time.Time) []string {
+// DownTexts say what became of sessions and their jobs since before.
+func DownTexts(done api.DownResponse, before api.Status, now time.Time) (lines []string) {
+	for _, s := range done.Sessions {
+		lines = append(lines, downText(s, before, now)...)
+	}
+	return lines
+}
+
+func downText(s api.Session, before api.Status, now time.Time) []string {
 	was, _ := before.Session(s.Name)
 	wasDown, already := was.State == api.SessionDown, ""
 	if wasDown {
@@ -18,11 +25,11 @@ func DownText(s api.Session, before api.Status, now time.Time) []string {
 	}
 	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, wasDown, now))}
 	for _, j := range s.Others {
-		lines = append(lines, fmt.Sprintf("job %s of an earlier submission is %s: `tunctl cancel %s %s` ends it", j.ID, j.State, s.Host, j.ID))
+		if j.State.Ended() {
+			lines = append(lines, CancelledText(j))
+		}
 	}
-	if s.Pending {
-		lines = append(lines, fmt.Sprintf("a submission was interrupted: its job may still appear, and is charged then; `tunctl down %s --cancel` ends it", s.Name))
-	}
+	lines = append(lines, show.EarlierJobs(s, now)...)
 	if s.Next != nil {
 		lines = append(lines, fmt.Sprintf("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next)))
 	}
@@ -40,6 +47,8 @@ func keepsRunning(s api.Session, wasDown bool, now time.Time) string {
 		return fmt.Sprintf("; job %s was cancelled", j.ID)
 	case j.State.Ended():
 		return ""
+	case j.State == api.JobCompleting:
+		return fmt.Sprintf("; job %s is about to end", j.ID)
 	case wasDown && s.Cause != "":
 		return fmt.Sprintf("; %s: `%s` ends it", s.Cause, howToEnd(s, j))
 	case j.State.Waiting():
@@ -60,11 +69,5 @@ func howToEnd(s api.Session, j *api.Job) string {
 // MayBeCharged reports whether a job of the session waits or runs, or may still appear. One that
 // was cancelled and is about to end does not count.
 func MayBeCharged(s api.Session) bool {
-	jobs := slices.Clone(s.Others)
-	for _, j := range []*api.Job{s.Job, s.Next} {
-		if j != nil {
-			jobs = append(jobs, *j)
-		}
-	}
-	return s.Pending || slices.ContainsFunc(jobs, func(j api.Job) bool { return !j.State.Ended() && j.State != api.JobCompleting })
+	return s.Pending || slices.ContainsFunc(s.LiveJobs(), func(j api.Job) bool { return j.State != api.JobCompleting })
 }

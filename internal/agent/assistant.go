@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -20,6 +21,7 @@ func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest
 	if err != nil {
 		return api.UpResponse{}, err
 	}
+	downs := s.downs.Load() // before a person is asked, which takes time
 	limit := a.settings.Config().MCP.NodeHours
 	if limit == 0 {
 		return api.UpResponse{}, api.Errorf(api.CodeConfig, "assistants may not start sessions").
@@ -35,7 +37,7 @@ func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest
 		return api.UpResponse{}, err
 	}
 	a.log.Info("a person lets an assistant start a session", "session", s.name, "assistant", assistantName(req.Assistant))
-	return a.up(ctx, api.UpRequest{Session: req.Session, Waiter: submit.Assistant, Env: req.Env})
+	return a.upSince(ctx, s, downs, api.UpRequest{Session: req.Session, Waiter: submit.Assistant, Env: req.Env})
 }
 
 // handleAssistantDown takes a session down if a person agrees.
@@ -44,14 +46,16 @@ func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantReque
 	if err != nil {
 		return api.DownResponse{}, err
 	}
-	if now := s.status(); now.State == api.SessionDown && (!req.Cancel || now.Job == nil) { // there is nothing to allow
+	now := s.status()
+	if now.State == api.SessionDown && (!req.Cancel || !s.saved().Submissions.AnyLive()) { // there is nothing to allow
 		return a.handleDown(ctx, api.DownRequest{Session: req.Session, Cancel: req.Cancel})
 	}
-	what := "disconnect session %s on %s. Its job keeps running and is charged."
+	what := ". Its job keeps running and is charged."
 	if req.Cancel {
-		what = "disconnect session %s on %s AND END ITS JOB. What the job has not saved is lost."
+		what = " AND END ITS JOBS: " + cmp.Or(now.LiveText(), "none is known now") + ". What they have not saved is lost."
 	}
-	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), assistantName(req.Assistant)+" asks to "+fmt.Sprintf(what, s.name, api.HostLabel(s.host())))
+	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), fmt.Sprintf("%s asks to disconnect session %s on %s%s",
+		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), what))
 	if err != nil {
 		return api.DownResponse{}, err
 	}

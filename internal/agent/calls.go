@@ -25,6 +25,7 @@ func (a *server) startFor(ctx context.Context, s *session) api.UpResponse {
 
 // handleDown takes one session down, or all.
 func (a *server) handleDown(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
+	a.hosts.UseEnv(req.Env)
 	targets := a.sessions.live()
 	if !req.All {
 		s, err := a.sessions.find(req.Session)

@@ -64,7 +64,7 @@ func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Sessio
 	return api.Session{
 		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.State, Cause: api.Redact(v.Cause), Hint: v.Hint,
 		With: f.Choices(nil), Recent: rec.Recent,
-		Job: f.Job, Next: f.Next, Others: f.Submissions.Others(), Pending: f.Submissions.Pending(), Forwards: []api.Forward{},
+		Job: f.Job, Next: f.Next, Others: f.Submissions.Others(), Pending: f.Submissions.Restarted(cfg.Host, now).Pending(), Forwards: []api.Forward{},
 	}
 }
 

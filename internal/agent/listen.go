@@ -72,17 +72,17 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 		open.Close()
 		return err
 	}
-	s.pages.forwards = open
+	s.pages.forwards, s.pages.host = open, s.cfg.Host
 	s.enterLocked()
 	return nil
 }
 
 // closeOutdated closes the listeners of an earlier attempt if the config has other
-// forwards since, or has given the session a page or taken it away.
+// forwards or another host since, or has given the session a page or taken it away.
 func (s *session) closeOutdated(specs []configs.ForwardSpec) {
 	s.mu.Lock()
 	open := s.pages.forwards
-	outdated := open != nil && ((open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
+	outdated := open != nil && (s.pages.host != s.cfg.Host || (open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
 	if outdated {
 		s.pages.forwards = nil
 	}

@@ -15,3 +15,28 @@ func TestASessionThatIsTakenDownWhileItStartsDoesNotListen(t *testing.T) {
 		t.Error("its port is still in use")
 	}
 }
+
+func TestListeners(t *testing.T) {
+	for name, tt := range map[string]struct {
+		host string
+		stay bool
+	}{
+		"stay on the session's host":           {"old", true},
+		"of another host are opened once more": {"new", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := quietSession(t)
+			s.agent.ctx, s.cfg.Host = t.Context(), "old"
+			if err := s.holdPort(); err != nil {
+				t.Fatal(err)
+			}
+			open := s.pages.forwards
+			defer open.Close()
+			s.cfg.Host = tt.host // its section was edited
+			s.closeOutdated(s.cfg.Forward)
+			if stays := s.pages.forwards == open; stays != tt.stay {
+				t.Errorf("they stay: %v", stays)
+			}
+		})
+	}
+}

@@ -40,6 +40,8 @@ type model struct {
 	since   time.Time
 	job     string // a line in the config with the job's name, by which a laptop adopts another's
 
+	misled bool // the scheduler was wrong for longer than tunctl waits: in the end nothing is checked
+
 	mu     sync.Mutex
 	log    []string // what was done
 	failed bool
@@ -563,10 +565,16 @@ func (m *model) tellLies() {
 		c.lie, c.lieEnds, c.slowEnd = lie, time.Now().Add(lasts), slowEnd
 		c.denied = c.denied || lie.denies()
 	})
+	m.did("the scheduler %s for %s; a job that is cancelled ends after %s", lie.name, lasts, slowEnd)
 	for _, l := range m.laptops {
 		l.troubled = time.Now().Add(lasts)
+		if m.chance(1, 2) { // `tunctl status`
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+			_, err := l.agent.server.handleRefresh(ctx, api.RefreshRequest{})
+			stop()
+			m.did("%s: status: %v", l.name, err)
+		}
 	}
-	m.did("the scheduler %s for %s; a job that is cancelled ends after %s", lie.name, lasts, slowEnd)
 }
 
 // awaitSuccessor lets time pass until keep submits the next job, to which the next thing happens.

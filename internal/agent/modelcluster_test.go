@@ -115,7 +115,7 @@ type modelLie struct {
 }
 
 var (
-	modelShort = []time.Duration{20 * time.Second, 50 * time.Second}
+	modelShort = []time.Duration{30 * time.Second, 50 * time.Second}
 	modelLong  = []time.Duration{time.Minute, 6 * time.Minute, 30 * time.Minute}
 	modelLies  = []modelLie{
 		{"lists no job", []modelAsk{askList}, "none", modelShort},

@@ -218,10 +218,7 @@ func (m *model) checkEnded(l *modelLaptop, session, when string) {
 
 // checkDownText checks that the answer to a down names every job that it has ended.
 func (l *modelLaptop) checkDownText(res api.DownResponse, before api.Status, began time.Time) {
-	text := ""
-	for _, s := range res.Sessions {
-		text += strings.Join(action.DownText(s, before, time.Now()), "\n") + "\n"
-	}
+	text := strings.Join(action.DownTexts(res, before, time.Now()), "\n")
 	l.m.cluster.mu.Lock()
 	defer l.m.cluster.mu.Unlock()
 	for _, j := range l.m.cluster.jobs {
@@ -280,6 +277,16 @@ func (m *model) finish() {
 	}
 	m.sleep(13 * time.Minute)
 	synctest.Wait()
+	if !m.misled {
+		m.checkEnd()
+	}
+	for _, l := range m.laptops {
+		l.stop()
+	}
+}
+
+// checkEnd checks what is left.
+func (m *model) checkEnd() {
 	m.check("in the end")
 	for _, l := range m.laptops {
 		for _, name := range modelSessions {
@@ -304,9 +311,6 @@ func (m *model) finish() {
 			}
 		}
 	})
-	for _, l := range m.laptops {
-		l.stop()
-	}
 }
 
 // submittedLately reports whether a job of a session may still appear.

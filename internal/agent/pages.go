@@ -21,6 +21,7 @@ import (
 // pages are what a session's job serves, as far as that is known, and the session's forwards.
 type pages struct {
 	forwards *forwards.Set // from the first start to down
+	host     string        // on which those of the remote kind listen
 	route    *probe.Route  // the proven way to the main page; nil: none
 	others   []*probe.Page // the other pages that the job announces
 }

@@ -405,7 +405,8 @@ func attachedName(host, id string) string {
 	return strings.Trim(notInNames.ReplaceAllString(host+"-"+number, "-"), "-")
 }
 
-// restore brings up what was up when the last agent stopped, unless the agent is paused.
+// restore brings up what was up when the last agent stopped, and connects to the hosts of jobs that a
+// person wants ended, unless the agent is paused.
 // It submits nothing.
 func (r *registry) restore() {
 	for _, s := range r.saved() {
@@ -419,6 +420,13 @@ func (r *registry) restore() {
 			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
 		default:
 			s.start(byAgent, false, "", "", submit.Plan{})
+		}
+	}
+	for _, name := range r.store.Unsettled() {
+		for _, sub := range r.store.Session(name).Submissions {
+			if sub.Cancel && r.pause.why() == nil {
+				r.pool.Host(sub.Host).Want() // to end a job saves its cost
+			}
 		}
 	}
 }

@@ -43,7 +43,8 @@ const (
 type session struct {
 	agent  *shared
 	name   string
-	acting sync.Mutex // one start or stop at a time
+	acting sync.Mutex   // one start or stop at a time
+	downs  atomic.Int64 // how often it was taken down: a request from before one is over
 	origin origin
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
@@ -105,6 +106,23 @@ func (s *session) status() api.Session {
 func (s *session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
+	return s.startActing(who, permits, waiter, client, plan)
+}
+
+// startUnlessDown is start for a person whose request began when the session had been taken down so
+// often: a down since then ends the request.
+func (s *session) startUnlessDown(downs int64, permits bool, waiter, client string, plan submit.Plan) (api.UpResponse, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	if s.downs.Load() != downs {
+		return api.UpResponse{}, api.Errorf(api.CodeFailed, "%s was taken down meanwhile", s.name).
+			WithHint("`tunctl up %s` starts it", s.name)
+	}
+	now, at := s.startActing(byPerson, permits, waiter, client, plan)
+	return api.UpResponse{Session: now, At: at}, nil
+}
+
+func (s *session) startActing(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.agent.sessions.keep(s)
 	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
 	host := s.agent.pool.Host(s.host())
@@ -229,8 +247,11 @@ func onlyForwardsError(session string) *api.Error {
 // first, so that an up need not wait for the end, and no interruption loses it.
 func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
+	s.downs.Add(1)
 	s.halt()
-	job := s.agent.store.Session(s.name).Current().Job
+	s.submissions.mu.Lock()
+	s.submissions.ended = nil
+	s.submissions.mu.Unlock()
 	_ = s.record(func(r *state.Session) {
 		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
 		if cancel {
@@ -247,13 +268,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		return s.status(), nil
 	}
 	err := s.submissions.end(ctx)
-	now := s.status()
-	if err == nil && facts.IsLive(job) {
-		cancelled := facts.EndedBy(*job, time.Now())
-		cancelled.State = api.JobCancelled
-		now.Job = &cancelled
-	}
-	return now, err
+	return s.submissions.withEnded(s.status()), err
 }
 
 // halt ends the attempt in progress and closes the listeners, except for an open tab of its page.
@@ -343,7 +358,7 @@ func (s *session) enterLocked() {
 		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job),
 		Since:     s.current.Since, Job: s.facts.Job, Next: s.facts.Next, Others: s.facts.Submissions.Others(), Pending: s.facts.Submissions.Pending(), Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,
 	}
-	if next.Job == nil && !maySubmit && (s.facts.Failure != nil || s.facts.Host.State != api.HostUp) {
+	if next.Job == nil && (s.facts.Failure != nil || s.facts.Host.State != api.HostUp) {
 		if known := s.facts.Submissions.As(state.RoleJob).Job; facts.IsLive(known) {
 			next.Job = known // as far as is known it runs, and is charged
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,16 +64,21 @@ func (r *registry) settleSession(ctx context.Context, name string) {
 
 // settle asks the scheduler once what became of a submission, and ends its job if a
 // person wants that. Without an error the scheduler has answered.
-func (l *submissions) settle(ctx context.Context, sub state.Submission) error {
+func (l *submissions) settle(ctx context.Context, sub state.Submission) (err error) {
 	s := l.session
+	defer func() {
+		if sub.Cancel && sub.Role == state.RoleJob && ctx.Err() == nil {
+			s.change(func(f *facts.Facts) { f.NotEnded = err })
+		}
+	}()
 	jobs, account, err := l.watcherOf(sub)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began, elsewhere := time.Now(), sub.Elsewhere(account)
 	q := jobwatch.Query{Tag: sub.Tag, Args: s.config().Args}
 	look := jobs.FindTag
-	if sub.Job != nil {
+	if sub.Job != nil && (!elsewhere || sub.Tag == "") {
 		q.ID, look = sub.Job.Ref(), jobs.Find
 	}
 	job, found, err := look(ctx, q)
@@ -82,6 +88,8 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) error {
 		return nil
 	case err != nil:
 		return err
+	case !found && elsewhere: // its own scheduler was not asked
+		return elsewhereError(sub, s.name, account)
 	case !found && sub.Job == nil:
 		return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Miss(sub, began) }, nil)
 	case !found:
@@ -92,7 +100,11 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) error {
 	case job.State.Ended():
 		l.drop(sub, job)
 		return nil
-	case sub.Cancel && job.State != api.JobCompleting:
+	}
+	if elsewhere { // the same cluster by another address
+		l.change(sub, func(x *state.Submission) { x.Account = account }, nil)
+	}
+	if sub.Cancel && job.State != api.JobCompleting {
 		return l.endJob(ctx, jobs, sub, job)
 	}
 	l.show(sub, job)
@@ -112,8 +124,21 @@ func (l *submissions) confirmGone(sub state.Submission, at time.Time) bool {
 	return at.Sub(sub.Missed) >= l.session.agent.limits.Jobs.LookApart()
 }
 
-// watcherOf is the watcher of the account that a submission was made from. A job is never
-// cancelled by its ID on another account than its own.
+// errElsewhere is wrapped by the error for a submission of another account.
+var errElsewhere = errors.New("submitted from another account")
+
+// elsewhereError says that a submission was made from another account than the host has now, where
+// nothing of it is found. A job is never cancelled by its ID there: it may be another's.
+func elsewhereError(sub state.Submission, session, now string) error {
+	if sub.Job == nil {
+		return api.Errorf(api.CodeFailed, "the submission of %s was made as %s, and %s is now %s, where no job of it is found", session, sub.Account, sub.Host, now).
+			Because(errElsewhere).WithHint("look for its job as %s", sub.Account)
+	}
+	return api.Errorf(api.CodeFailed, "%s, where it is not found", jobOnOtherAccount(sub, sub.Host, now)).Because(errElsewhere).
+		WithHint("if that is the same cluster, `tunctl cancel %s %s` ends it; else end it as %s", sub.Host, sub.Job.ID, sub.Account)
+}
+
+// watcherOf is the watcher of a submission's host, and the account that this is connected as now.
 func (l *submissions) watcherOf(sub state.Submission) (*jobwatch.Watcher, string, error) {
 	if l.session.agent.pool.Host(sub.Host).Status().State != api.HostUp {
 		if sub.Job == nil {
@@ -122,9 +147,6 @@ func (l *submissions) watcherOf(sub state.Submission) (*jobwatch.Watcher, string
 		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID)
 	}
 	jobs, account := l.session.agent.hosts.WatcherOn(sub.Host)
-	if text := jobOnOtherAccount(sub, sub.Host, account); text != "" {
-		return nil, "", api.Errorf(api.CodeFailed, "%s", text).WithHint("cancel the job as that account")
-	}
 	return jobs, account, nil
 }
 
@@ -140,6 +162,9 @@ func (l *submissions) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub st
 	}
 	job.State, job.Hint = api.JobCompleting, "the job was cancelled and is about to end"
 	sub.Job = &job
+	l.mu.Lock()
+	l.ended = append(l.ended, sub)
+	l.mu.Unlock()
 	l.show(sub, job)
 	if after, found, err := jobs.Detail(ctx, job.Ref()); err == nil && (!found || after.State.Ended()) {
 		after.State = api.JobCancelled
@@ -217,17 +242,20 @@ func (l *submissions) end(ctx context.Context) error {
 	}
 }
 
-// notEnded says that a job was not ended yet, and how to look for it.
+// notEnded says which jobs were not ended yet, and how to look for them.
 func (l *submissions) notEnded(sub state.Submission, why error) error {
-	what := "it is not known whether the submission of " + l.session.name + " became a job"
-	if sub.Job != nil {
-		what = fmt.Sprintf("job %s was not ended yet", sub.Job.ID)
+	rest, verb := l.withEnded(l.session.status()).LiveText(), "was"
+	if strings.Contains(rest, " and ") {
+		verb = "were"
 	}
 	e := *asError(why)
-	e.Message = fmt.Sprintf("%s: %s", what, e.Message)
-	e.Hint = fmt.Sprintf("tunctl ends it as soon as it can while it is connected to %s; `tunctl jobs %s` lists your jobs there", sub.Host, sub.Host)
+	e.Message = fmt.Sprintf("%s %s not ended yet: %s", rest, verb, e.Message)
+	if errors.Is(why, errElsewhere) {
+		return &e
+	}
+	e.Hint = fmt.Sprintf("tunctl ends this as soon as it reaches %s; `tunctl jobs %s` lists your jobs there", sub.Host, sub.Host)
 	if e.Code == api.CodeNeedsPerson {
-		e.Hint = fmt.Sprintf("`tunctl login %s` connects; tunctl ends it then", sub.Host)
+		e.Hint = fmt.Sprintf("`tunctl login %s` connects, and tunctl ends this then; `tunctl jobs %s` lists your jobs there", sub.Host, sub.Host)
 	}
 	return &e
 }
@@ -256,7 +284,7 @@ func (l *submissions) observe() {
 			continue
 		}
 		jobs, account, err := l.watcherOf(sub)
-		if err != nil {
+		if err != nil || sub.Elsewhere(account) {
 			continue // the next connection to the host tries again
 		}
 		of := observation{jobs, sub.Job.Ref()}

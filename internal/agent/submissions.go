@@ -25,6 +25,7 @@ type submissions struct {
 	observed   map[observation]*jobwatch.Watch // while no attempt follows them
 	cancelled  string                          // the ID of the job that a person cancelled through tunctl
 	unfollowed string                          // the tag of the job that is not to follow
+	ended      state.Submissions               // whose jobs were cancelled since the last down
 }
 
 // list is the record as it is now.
@@ -211,6 +212,25 @@ func (l *submissions) isCancelled(job api.Job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cancelled == job.ID
+}
+
+// withEnded is a session with the jobs that its down has ended.
+func (l *submissions) withEnded(now api.Session) api.Session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, sub := range l.ended {
+		job := facts.EndedBy(*sub.Job, time.Now())
+		job.State = api.JobCancelled
+		if sub.Role == state.RoleJob {
+			now.Job = &job
+			continue
+		}
+		if sub.Role == state.RoleNext {
+			now.Next = nil
+		}
+		now.Others = append(slices.DeleteFunc(slices.Clone(now.Others), func(j api.Job) bool { return j.Ref() == job.Ref() }), job)
+	}
+	return now
 }
 
 // cancelNext has the next job cancelled, if any, and says why. If it has not appeared yet, it is

@@ -13,11 +13,7 @@ import (
 // up brings a session up for a person. Unless it is only to adopt a job, it permits one
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
-func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, err error) {
-	a.hosts.UseEnv(req.Env)
-	if !a.waiters.Has(req.Waiter) {
-		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
-	}
+func (a *server) up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
 	s, err := a.sessions.find(req.Session)
 	if err == nil && req.As != "" && req.As != req.Session {
 		s, err = a.sessions.second(s, req.As)
@@ -25,11 +21,20 @@ func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, e
 	if err != nil {
 		return api.UpResponse{}, err
 	}
+	return a.upSince(ctx, s, s.downs.Load(), req)
+}
+
+// upSince is up for a request that began when the session had been taken down so often.
+func (a *server) upSince(ctx context.Context, s *session, downs int64, req api.UpRequest) (_ api.UpResponse, err error) {
+	a.hosts.UseEnv(req.Env)
 	defer func() {
 		if rec := a.store.Session(s.name); err != nil && s.origin == second && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
 			a.sessions.forget(s) // a second session that was never started
 		}
 	}()
+	if !a.waiters.Has(req.Waiter) {
+		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
+	}
 	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
 		if err := a.settings.Valid(); err != nil {
 			return api.UpResponse{}, err
@@ -57,12 +62,12 @@ func (a *server) up(ctx context.Context, req api.UpRequest) (_ api.UpResponse, e
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	now, at := s.start(byPerson, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
+	res, err := s.startUnlessDown(downs, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
 	if !a.waiters.Has(req.Waiter) { // it has left meanwhile
 		s.revoke(req.Waiter)
 	}
 	a.sessions.resume()
-	return api.UpResponse{Session: now, At: at}, nil
+	return res, err
 }
 
 // bringUp has all steps from a person's "up" to a page. It returns when the job ends,

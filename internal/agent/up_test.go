@@ -309,7 +309,7 @@ func TestAYoungJobOfAnotherAccountIsNotTakenForOneHere(t *testing.T) {
 	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
-	s := w.until("with a job", func(s api.Session) bool { return s.Job != nil })
+	s := w.until("with a job", func(s api.Session) bool { return s.Job != nil && s.State != api.SessionConnecting })
 	if s.Job.ID == "9999" {
 		t.Error("a job of another account was adopted")
 	}

@@ -150,7 +150,7 @@ func (g *workday) up(only ...string) {
 			open = &forwards.Forward{Spec: c.Forward[0], Local: l}
 		}
 		s.mu.Lock() // its host may have changed already
-		s.pages.forwards = forwards.New(g.t.Context(), open)
+		s.pages.forwards, s.pages.host = forwards.New(g.t.Context(), open), s.cfg.Host
 		s.mu.Unlock()
 		if _, err := g.agent.server.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
 			g.t.Fatal(err)

@@ -44,6 +44,7 @@ func (s JobState) Waiting() bool {
 // Job is a batch job of the host's scheduler, or a plain process.
 type Job struct {
 	ID            string    `json:"id"`
+	Host          string    `json:"host,omitempty"`    // of one of a session's Others: the session may have another by now
 	Cluster       string    `json:"cluster,omitempty"` // if Slurm has several and one was given
 	Task          string    `json:"task,omitempty"`    // of an array: the one that the other fields are about
 	Name          string    `json:"name,omitempty"`

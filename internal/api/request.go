@@ -49,11 +49,12 @@ type UpResponse struct {
 	At      time.Time `json:"at"`
 }
 
-// DownRequest asks to stop forwarding; Cancel also ends the job.
+// DownRequest asks to stop forwarding; Cancel also ends the jobs, for which it connects to their host.
 type DownRequest struct {
 	Session string `json:"session,omitempty"`
 	All     bool   `json:"all,omitempty"`
 	Cancel  bool   `json:"cancel,omitempty"`
+	Env     Env    `json:"env,omitempty"` // with Cancel
 }
 
 // DownResponse lists what was taken down, with the jobs that keep running.

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // SessionState is how far a session is on its way to an open page.
 type SessionState string
@@ -113,6 +117,31 @@ func (s Session) HasLiveJob() bool { return s.Job != nil && !s.Job.State.Ended()
 // and counts only until its time limit.
 func (s Session) MayHaveLiveJob(now time.Time) bool {
 	return s.HasLiveJob() && (s.State != SessionDown || s.Job.End.IsZero() || s.Job.End.After(now))
+}
+
+// LiveJobs are the jobs of the session that wait or run, as far as is known, so that they are charged
+// or will be: its own, the one that follows it, and those of earlier submissions. If a submission is
+// Pending, there may be one more.
+func (s Session) LiveJobs() []Job {
+	var jobs []Job
+	for _, j := range []*Job{s.Job, s.Next} {
+		if j != nil {
+			jobs = append(jobs, *j)
+		}
+	}
+	return slices.DeleteFunc(append(jobs, s.Others...), func(j Job) bool { return j.State.Ended() })
+}
+
+// LiveText names the LiveJobs and the one that may still appear; "" if there are none.
+func (s Session) LiveText() string {
+	var names []string
+	for _, j := range s.LiveJobs() {
+		names = append(names, "job "+j.ID)
+	}
+	if s.Pending {
+		names = append(names, "a job that may still appear")
+	}
+	return strings.Join(names, " and ")
 }
 
 // AwaitsSubmission reports whether the session's job is yet to be submitted, which happens only

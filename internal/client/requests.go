@@ -17,6 +17,9 @@ func (c *Client) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, err
 
 // Down stops sessions.
 func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
+	if req.Cancel {
+		req.Env = environment()
+	}
 	return call(ctx, c.slowClient(), api.CallDown, req)
 }
 

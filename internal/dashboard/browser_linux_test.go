@@ -117,6 +117,35 @@ func TestReconnectSubmitsNothing(t *testing.T) {
 	}
 }
 
+func TestOtherJobs(t *testing.T) {
+	running := func(id string) api.Job {
+		return api.Job{ID: id, State: api.JobRunning, End: time.Now().Add(time.Hour)}
+	}
+	own := running("206")
+	st := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{
+		{Name: "nb", Host: "mycluster", State: api.SessionReady, Job: &own, Others: []api.Job{running("207")}, Forwards: []api.Forward{}},
+		{Name: "left", Host: "mycluster", State: api.SessionDown, Pending: true, Forwards: []api.Forward{}},
+	}}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	routes.HandleFunc("POST /v1/down", func(w http.ResponseWriter, _ *http.Request) {
+		s := st.Sessions[0]
+		ended, other := own, running("207")
+		ended.State, other.State = api.JobCancelled, api.JobCancelled
+		s.Job, s.Others = &ended, []api.Job{other}
+		_ = json.NewEncoder(w).Encode(api.DownResponse{Sessions: []api.Session{s}})
+	})
+	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
+	page, must := newPage(t.Context(), t)
+	must(page.Navigate(t.Context(), link))
+	must(page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of nb']")?.textContent.startsWith("Also: job 207 on mycluster is running and is charged until ")`))
+	must(page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of left']")?.textContent.startsWith("The result of a submission is not known")`))
+	must(page.Evaluate(t.Context(), `document.querySelector("[aria-label='End the job of nb']").click()`, nil))
+	must(page.Until(t.Context(), `document.getElementById("dialog-title").textContent === "End job 206 and job 207?"`))
+	must(page.Evaluate(t.Context(), `document.getElementById("dialog-yes").click()`, nil))
+	must(page.Until(t.Context(), `document.querySelector(".result")?.textContent.includes("nb is down; job 206 was cancelled; job 207 was cancelled.")`))
+}
+
 func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
 	now := time.Now()
 	st := api.Status{Hosts: []api.Host{}}

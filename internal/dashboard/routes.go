@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"tunctl/internal/action"
@@ -117,8 +118,13 @@ func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
 // down disconnects a session and, with cancel, ends its job.
 func (s *Server) down(cancel bool) func(r *http.Request, _ actRequest) (string, error) {
 	return func(r *http.Request, _ actRequest) (string, error) {
-		_, err := s.Client.Down(r.Context(), api.DownRequest{Session: r.PathValue("name"), Cancel: cancel})
-		return "", err
+		before, _ := s.Client.Status(r.Context()) // down itself says what is wrong
+		done, err := s.Client.Down(r.Context(), api.DownRequest{Session: r.PathValue("name"), Cancel: cancel})
+		lines := action.DownTexts(done, before, time.Now())
+		if len(lines) < 2 { // the page shows what becomes of one job
+			return "", err
+		}
+		return show.Sentence(strings.Join(lines, "; "), r.PathValue("name")), err
 	}
 }
 

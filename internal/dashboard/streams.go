@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/show"
 )
 
 const (
@@ -66,7 +67,7 @@ func (s *Server) watch(out *lines, looking bool) error {
 		})
 		beside.Go(func() { end(s.beat(ctx, out)) })
 	}
-	return s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(event{e, titles(e)}) })
+	return s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(newEvent(e, time.Now())) })
 }
 
 // beat sends signs of life until the agent does not respond.
@@ -82,13 +83,20 @@ func (s *Server) beat(ctx context.Context, out *lines) error {
 	}
 }
 
-// event is an event of the agent, with what a person calls the further pages in it.
+// event is an event of the agent, with words that every viewer has.
 type event struct {
 	api.Event
-	Titles map[string]string `json:"titles,omitempty"` // by SESSION/ENDPOINT
+	Titles map[string]string  `json:"titles,omitempty"` // what a person calls the further pages, by SESSION/ENDPOINT
+	Jobs   map[string]jobText `json:"jobs,omitempty"`   // of each session in the event
 }
 
-func titles(e api.Event) map[string]string {
+// jobText is what is said about the jobs of a session that are or may be charged.
+type jobText struct {
+	All    string   `json:"all,omitempty"`    // their names
+	Others []string `json:"others,omitempty"` // a line for each besides the session's own
+}
+
+func newEvent(e api.Event, now time.Time) event {
 	var sessions []api.Session
 	if e.Status != nil {
 		sessions = e.Status.Sessions
@@ -96,13 +104,14 @@ func titles(e api.Event) map[string]string {
 	if e.Session != nil {
 		sessions = append(sessions, *e.Session)
 	}
-	list := map[string]string{}
+	out := event{e, map[string]string{}, map[string]jobText{}}
 	for _, s := range sessions {
+		out.Jobs[s.Name] = jobText{s.LiveText(), show.OtherJobs(s, now)}
 		for _, page := range s.Endpoints {
-			list[s.Name+"/"+page.Name] = page.Title()
+			out.Titles[s.Name+"/"+page.Name] = page.Title()
 		}
 	}
-	return list
+	return out
 }
 
 // logLines is how many lines of a log are sent at first: enough to look around and search in.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"tunctl/internal/api"
 )
@@ -14,7 +15,7 @@ func TestFurtherPagesHaveTheNamesOfTheTray(t *testing.T) {
 		{Type: api.EventStatus, Status: &api.Status{Sessions: []api.Session{s}}},
 		{Type: api.EventSession, Session: &s},
 	} {
-		text, err := json.Marshal(event{e, titles(e)})
+		text, err := json.Marshal(newEvent(e, time.Now()))
 		if err != nil || !strings.Contains(string(text), `"titles":{"jupyter/dask":"Dask dashboard"}`) || strings.Contains(string(text), "s3cr3t") {
 			t.Errorf("%s, %v", text, err)
 		}

@@ -63,6 +63,9 @@ func TimeLeft(s api.Session, now time.Time) string {
 // disconnectedText describes a session that is down. Its job may still run, and costs.
 func disconnectedText(s api.Session, now time.Time) string {
 	if !s.MayHaveLiveJob(now) {
+		if others := OtherJobs(s, now); len(others) > 0 {
+			return "disconnected, " + brief(WithoutCommands(strings.TrimPrefix(others[0], "also: ")))
+		}
 		return "not running"
 	}
 	state, at := "running", ""

@@ -1,6 +1,8 @@
 package show
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -62,7 +64,7 @@ const noteWidth = 76
 // briefNotes are sessionNotes, or one line for a session that has failed or ended.
 func briefNotes(s api.Session, now time.Time) []string {
 	if s.Cause != "" && IsCut(s) {
-		return []string{Shorten(WithoutCommands(s.Cause), noteWidth)}
+		return append([]string{Shorten(cmp.Or(WithoutCommands(s.Cause), s.Cause), noteWidth)}, OtherJobs(s, now)...)
 	}
 	return sessionNotes(s, now)
 }
@@ -141,10 +143,45 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	if s.Hint != "" {
 		notes = append(notes, "→ "+s.Hint)
 	}
-	if s.Next != nil {
-		notes = append(notes, "next: job "+s.Next.ID+" is "+string(s.Next.State)+expectedText(s.Next, now))
+	return append(notes, OtherJobs(s, now)...)
+}
+
+// OtherJobs has a line for each job of a session that is or may be charged besides its own.
+func OtherJobs(s api.Session, now time.Time) []string {
+	if s.Next == nil {
+		return EarlierJobs(s, now)
 	}
-	return notes
+	next := "next: job " + s.Next.ID + " is " + string(s.Next.State) + expectedText(s.Next, now) + chargedText(*s.Next, now)
+	return append([]string{next}, EarlierJobs(s, now)...)
+}
+
+// EarlierJobs has a line for each job that an earlier submission of a session made, or may still
+// make.
+func EarlierJobs(s api.Session, now time.Time) []string {
+	var lines []string
+	for _, j := range s.Others {
+		if j.State.Ended() {
+			continue
+		}
+		host, why := cmp.Or(j.Host, s.Host), ""
+		if text := Why(j); text != "" {
+			why = " (" + text + ")"
+		}
+		lines = append(lines, fmt.Sprintf("also: job %s on %s is %s%s%s: `tunctl cancel %s %s` ends it",
+			j.ID, api.HostLabel(host), j.State, chargedText(j, now), why, host, j.ID))
+	}
+	if s.Pending {
+		lines = append(lines, fmt.Sprintf("the result of a submission is not known: its job may still appear, and is charged then; `tunctl jobs %s` lists it, `tunctl down %s --cancel` ends it", s.Host, s.Name))
+	}
+	return lines
+}
+
+// chargedText says until when a running job is charged at most.
+func chargedText(j api.Job, now time.Time) string {
+	if j.State != api.JobRunning {
+		return ""
+	}
+	return " and is charged" + Until(&j, now)
 }
 
 func expectedText(j *api.Job, now time.Time) string {

@@ -166,3 +166,35 @@ func TestBytesAsPeopleSayThem(t *testing.T) {
 		}
 	}
 }
+
+func TestOtherJobs(t *testing.T) {
+	now := time.Date(2026, 3, 2, 15, 0, 0, 0, time.Local)
+	for state, cause := range map[api.SessionState]string{
+		api.SessionReady: "", api.SessionDown: "", api.SessionFailed: strings.Repeat("it failed for a long reason; ", 9), api.SessionNeedsLogin: "m3 needs you",
+	} {
+		s := api.Session{
+			Name: "nb", Host: "m3", State: state, Cause: cause, Pending: true, Next: &api.Job{ID: "12", State: api.JobRunning, End: now.Add(time.Hour)},
+			Others: []api.Job{
+				{ID: "13", State: api.JobRunning, End: now.Add(2 * time.Hour)},
+				{ID: "14", Host: "narval", State: api.JobQueued, Hint: "you asked to end it, which is not done yet"},
+			},
+		}
+		st := api.Status{Sessions: []api.Session{s}}
+		for name, text := range map[string]string{"status": Status(term.Layout{}, st, now), "status SESSION": DetailedStatus(term.Layout{}, st, now), "page": SessionPage(term.Layout{}, s, now)} {
+			for _, want := range []string{
+				"  next: job 12 is running and is charged until 16:00\n",
+				"  also: job 13 on m3 is running and is charged until 17:00: `tunctl cancel m3 13` ends it\n",
+				"  also: job 14 on narval is queued (you asked to end it, which is not done yet): `tunctl cancel narval 14` ends it\n",
+				"  the result of a submission is not known: its job may still appear, and is charged then; `tunctl jobs m3` lists it, `tunctl down nb --cancel` ends it\n",
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s of a session that is %s: %q is not in\n%s", name, state, want, text)
+				}
+			}
+		}
+	}
+	alone := api.Session{Name: "nb", Host: "m3", State: api.SessionDown, Others: []api.Job{{ID: "13", State: api.JobRunning}}}
+	if got := SessionState(alone, now); got != "disconnected, job 13 on m3 is running and is charged" {
+		t.Errorf("in a menu: %q", got)
+	}
+}

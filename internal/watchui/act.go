@@ -31,7 +31,8 @@ type task struct {
 	verb    verb
 	session string // "" for a job that belongs to none
 	host    string
-	job     api.Job // of a cancelVerb
+	job     api.Job // of a cancelVerb without a session
+	jobs    string  // the names of what a cancelVerb ends
 	typed   string  // of an extendVerb: how much longer
 }
 
@@ -89,11 +90,7 @@ func (f *feed) up(ctx context.Context, session string) (string, error) {
 func (f *feed) down(ctx context.Context, req api.DownRequest) (string, error) {
 	before, _ := f.client.Status(ctx) // down itself says what is wrong
 	res, err := f.client.Down(ctx, req)
-	var lines []string
-	for _, s := range res.Sessions {
-		lines = append(lines, action.DownText(s, before, time.Now())...)
-	}
-	return strings.Join(lines, "\n"), err
+	return strings.Join(action.DownTexts(res, before, time.Now()), "\n"), err
 }
 
 // cancel ends a job. That of a session takes the session down too.

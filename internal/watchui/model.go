@@ -347,15 +347,18 @@ func (m *model) sessionCommand(k string, s api.Session) {
 
 // askCancel asks whether to end the chosen job.
 func (m *model) askCancel(t target) {
-	if t.job == nil || t.job.State.Ended() {
+	do, text := task{verb: cancelVerb, host: t.host}, ""
+	switch {
+	case t.session != nil:
+		do.session, do.jobs, text = t.session.Name, t.session.LiveText(), action.CancelQuestion(m.now, *t.session)
+	case t.job != nil:
+		do.job, do.jobs, text = *t.job, "job "+t.job.ID, action.CancelQuestion(m.now, api.Session{Job: t.job})
+	}
+	if text == "" {
 		m.fail("there is no job to end: choose one that is queued or running")
 		return
 	}
-	do := task{verb: cancelVerb, host: t.host, job: *t.job}
-	if t.session != nil {
-		do.session = t.session.Name
-	}
-	m.asking = &question{text: action.CancelQuestion(m.now, *t.job) + " [y/N] ", yes: true, task: do}
+	m.asking = &question{text: text + " [y/N] ", yes: true, task: do}
 }
 
 // answer is a key while a question is open.
@@ -375,11 +378,11 @@ func (m *model) answer(k tea.KeyPressMsg) {
 			m.say(action.NothingCancelled)
 			return
 		}
-		if s, ok := m.status.Session(q.task.session); ok && (s.Job == nil || s.Job.Ref() != q.task.job.Ref()) {
-			m.fail(action.NothingCancelled + ": " + s.Name + " no longer has job " + q.task.job.ID)
+		if s, ok := m.status.Session(q.task.session); ok && s.LiveText() != q.task.jobs {
+			m.fail(action.NothingCancelled + ": " + s.Name + " no longer has just " + q.task.jobs)
 			return
 		}
-		m.act(q.task, "ending job "+q.task.job.ID+"…")
+		m.act(q.task, "ending "+q.task.jobs+"…")
 	case k.String() == "enter":
 		m.asking = nil
 		switch typed := strings.TrimSpace(q.typed); {

@@ -197,7 +197,6 @@ func TestNoSizeBreaksTheLayout(t *testing.T) {
 }
 
 func TestAKeyActsOnTheChosenRow(t *testing.T) {
-	running, queued := *three().Sessions[0].Job, *three().Sessions[1].Job
 	for _, tt := range []struct {
 		keys []string
 		want []task
@@ -213,8 +212,8 @@ func TestAKeyActsOnTheChosenRow(t *testing.T) {
 		{[]string{"e", "2h", "esc"}, nil},
 		{[]string{"e", "enter"}, nil},
 		{[]string{"j", "e"}, nil}, // its job does not run
-		{[]string{"c", "y"}, []task{{verb: cancelVerb, session: "jupyter", host: "narval", job: running}}},
-		{[]string{"j", "c", "Y"}, []task{{verb: cancelVerb, session: "train", host: "narval", job: queued}}},
+		{[]string{"c", "y"}, []task{{verb: cancelVerb, session: "jupyter", host: "narval", jobs: "job 4711"}}},
+		{[]string{"j", "c", "Y"}, []task{{verb: cancelVerb, session: "train", host: "narval", jobs: "job 4712"}}},
 		{[]string{"c", "n"}, nil},
 		{[]string{"c", "enter"}, nil},
 		{[]string{"c", "esc"}, nil},
@@ -259,7 +258,22 @@ func TestOnlyTheJobOfTheQuestionIsCancelled(t *testing.T) {
 	if len(b.tasks) != 0 {
 		t.Errorf("it did %+v", b.tasks)
 	}
-	b.shows("nothing was cancelled: jupyter no longer has job")
+	b.shows("nothing was cancelled: jupyter no longer has just job 4711")
+}
+
+func TestOtherJobs(t *testing.T) {
+	st := three()
+	s := &st.Sessions[0]
+	s.Others = []api.Job{{ID: "4799", Host: "rorqual", State: api.JobRunning, End: noon.Add(2 * time.Hour)}}
+	b := newBench(t, Options{Status: st})
+	b.shows("also: job 4799 on rorqual is running and is charged until 14:00")
+	b.press("c").shows("job 4799, running")
+	b.press("y").shows("ending job 4711 and job 4799")
+	if want := []task{{verb: cancelVerb, session: "jupyter", host: "narval", jobs: "job 4711 and job 4799"}}; !reflect.DeepEqual(b.tasks, want) {
+		t.Errorf("did %+v, want %+v", b.tasks, want)
+	}
+	s.Job = nil // its own one has ended
+	newBench(t, Options{Status: st}).press("c").shows("job 4799, running")
 }
 
 func TestAStreamOfUseThatIsOpenedAgainStartsAnew(t *testing.T) {
@@ -277,8 +291,8 @@ func TestAJobWithoutASessionIsCancelledByItself(t *testing.T) {
 	b.press("G", "o", "c", "y")
 	want := []task{
 		{verb: openVerb, session: "jupyter", host: "narval"},
-		{verb: cancelVerb, session: "jupyter", host: "narval", job: manyJobs(5)[0].Job},
-		{verb: cancelVerb, host: "narval", job: manyJobs(5)[4].Job},
+		{verb: cancelVerb, session: "jupyter", host: "narval", jobs: "job 4711"},
+		{verb: cancelVerb, host: "narval", job: manyJobs(5)[4].Job, jobs: "job 4715"},
 	}
 	if !reflect.DeepEqual(b.tasks, want) {
 		t.Errorf("did %+v, want %+v", b.tasks, want)

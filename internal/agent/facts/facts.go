@@ -46,6 +46,7 @@ type Facts struct {
 	NotInside  string    // the same, if it is that no command can be run inside the job
 	Unsaved    error     // why the session cannot be saved
 	Idle       bool      // a person was told that the job is idle, and it still is
+	NotEnded   error     // why a job that a person wants ended was not
 	Lapsed     bool      // there is no job, and no person permits a submission any more
 
 	Submissions state.Submissions // as they are recorded
@@ -128,12 +129,8 @@ func (f *Facts) Choices(asked api.Choices) api.Choices {
 // down says when the job of a session that is down was last seen: it may have ended since.
 func (f *Facts) down(now time.Time) Derived {
 	v := Derived{State: api.SessionDown, Cause: f.Doing}
-	if f.Submissions.Pending() {
-		v.Cause = "the result of a submission is not known: its job may still appear, and is charged then"
-		v.Hint = fmt.Sprintf("`tunctl down %s --cancel` ends it then; `tunctl jobs %s` shows whether it has appeared", f.Name, f.Host.Alias)
-		if !slices.ContainsFunc(f.Submissions, func(s state.Submission) bool { return s.InDoubt() && !s.Cancel }) {
-			v.Cause, v.Hint = fmt.Sprintf("waiting up to %s until it is certain that a submission made no job; one that appears is ended", api.DurationText(state.DoubtTime)), ""
-		}
+	if f.Submissions.Pending() && !slices.ContainsFunc(f.Submissions, func(s state.Submission) bool { return s.InDoubt() && !s.Cancel }) {
+		v.Cause = fmt.Sprintf("waiting up to %s until it is certain that a submission made no job; one that appears is ended", api.DurationText(state.DoubtTime))
 	}
 	j := f.Job
 	if j == nil || j.State.Ended() {
@@ -145,6 +142,9 @@ func (f *Facts) down(now time.Time) Derived {
 		v.Cause, v.Hint = fmt.Sprintf("job %s is about to end", j.ID), ""
 	case f.Submissions.As(state.RoleJob).Cancel:
 		v.Cause, v.Hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
+		if f.NotEnded != nil {
+			v.Cause, v.Hint = fmt.Sprintf("job %s is to be ended, which is not done yet: %v", j.ID, f.NotEnded), api.HintOf(f.NotEnded)
+		}
 	case j.State.Waiting():
 		v.Cause = fmt.Sprintf("job %s was last seen queued%s, and will run", j.ID, seenAt(j, now))
 	case !j.End.IsZero() && j.End.Before(now):

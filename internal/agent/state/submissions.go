@@ -221,7 +221,12 @@ func (l Submissions) Others() []api.Job {
 	var jobs []api.Job
 	for _, s := range l {
 		if s.Role == RoleOther && s.Job != nil && !s.Job.State.Ended() {
-			jobs = append(jobs, *s.Job)
+			job := *s.Job
+			job.Host = s.Host
+			if s.Cancel && job.State != api.JobCompleting {
+				job.Hint = "you asked to end it, which is not done yet"
+			}
+			jobs = append(jobs, job)
 		}
 	}
 	return jobs

@@ -1,8 +1,9 @@
 // Questions to the person, and what the page tells them.
 
 import { byId, el, withCommands } from "./dom.js";
+import { model } from "./model.js";
 import { request } from "./server.js";
-import { sentence } from "./words.js";
+import { jobWaits, sentence } from "./words.js";
 
 // ask shows a question and resolves to the values of its fields, or to null if the person
 // declines. A field is { name, label, value, choices, suggestions, placeholder, rare }: with
@@ -112,12 +113,14 @@ export async function act(button, what, path, body = {}) {
   }
 }
 
-// endJob asks before it ends a job.
-export async function endJob(button, job, name, path) {
+// endJobs asks before it ends all jobs of a session.
+export async function endJobs(button, s, path) {
+  const { all = `job ${s.job?.id}`, others = [] } = model.charged.get(s.name) ?? {};
+  const several = all.includes(" and ");
   const answer = await ask({
-    title: `End job ${job.id}?`,
-    text: job.state === "running" ? `Job ${job.id} of ${name} stops at once. Work that is not saved is lost.` : `Job ${job.id} of ${name} leaves the queue.`,
-    yes: "End the job", no: "Keep it", danger: true,
+    title: `End ${all}?`,
+    text: !others.length && jobWaits(s.job) ? `Job ${s.job.id} of ${s.name} leaves the queue.` : `What runs of ${s.name} stops at once. Work that is not saved is lost.`,
+    yes: several ? "End the jobs" : "End the job", no: several ? "Keep them" : "Keep it", danger: true,
   });
-  if (answer) await act(button, `end job ${job.id}`, path);
+  if (answer) await act(button, `end ${all}`, path);
 }

@@ -160,13 +160,16 @@ function startOf(job, now) {
 
 const endPath = ({ session, host, job }) => (session ? sessionPath(session.name, "end") : `/api/hosts/${encodeURIComponent(host)}/jobs/${encodeURIComponent(job.id)}/end`);
 
+// charged names the jobs that end with one: with a session's job, all of that session.
+const charged = ({ session, job }) => (session && model.charged.get(session.name)?.all) || `job ${job.id}`;
+
 // endSelected ends the selected jobs one after another, so that no scheduler gets them all at once.
 async function endSelected() {
   const button = byId("jobs-end"), jobs = all.filter((j) => selected.has(j.key));
   const running = jobs.filter((j) => !jobWaits(j.job)).length;
   const answer = await ask({
     title: `End ${jobs.length === 1 ? `job ${jobs[0].job.id}` : count(jobs.length)}?`,
-    text: running ? `${running === jobs.length ? "They stop" : `${running} of them run, and stop`} at once. Work that is not saved is lost.`.replace(/^They stop/, jobs.length === 1 ? "It stops" : "They stop") : `${jobs.length === 1 ? "It leaves" : "They leave"} the queue.`,
+    text: (jobs.length > 1 || charged(jobs[0]).includes(" and ") ? `This ends ${jobs.map(charged).join(" and ")}. ` : "") + (running ? `${running === jobs.length ? "They stop" : `${running} of them run, and stop`} at once. Work that is not saved is lost.`.replace(/^They stop/, jobs.length === 1 ? "It stops" : "They stop") : `${jobs.length === 1 ? "It leaves" : "They leave"} the queue.`),
     yes: jobs.length === 1 ? "End the job" : "End the jobs", no: jobs.length === 1 ? "Keep it" : "Keep them", danger: true,
   });
   if (!answer) return;

@@ -12,6 +12,7 @@ export const model = {
   sessions: new Map(),
   hosts: new Map(),
   titles: new Map(), // what a person calls a job's further pages, by SESSION/ENDPOINT
+  charged: new Map(), // what is or may be charged, by session: the names of all jobs, and a line for each but its own
   usage: new Map(), // the samples of the last hour, by session
   jobs: [], // of all hosts
   balances: [],
@@ -49,6 +50,7 @@ export function stopped(what) {
 // the line is one.
 export function apply(line) {
   for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
+  for (const [session, jobs] of Object.entries(line.jobs ?? {})) model.charged.set(session, jobs);
   if (line.type !== "hello" && line.type !== "agent-gone") model.seen = Date.now();
   switch (line.type) {
     case "hello":

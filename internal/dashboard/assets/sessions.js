@@ -1,11 +1,11 @@
 // The sessions: those that need somebody, failed or run as cards, the rest as rows.
 
 import { bar, sparkline } from "./charts.js";
-import { act, endJob } from "./dialogs.js";
+import { act, endJobs } from "./dialogs.js";
 import { byId, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
 import { extendJob, sessionPath, startJob, startWith } from "./start.js";
-import { bytes, clock, duration, heldText, hintOf, hostLabel, jobAlive, jobWaits, sessionState } from "./words.js";
+import { bytes, clock, duration, heldText, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState } from "./words.js";
 
 export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
@@ -29,9 +29,14 @@ const resting = 4;
 function rank(s, now) {
   if (s.state === "needs-login" || asks(s)) return 0;
   if (s.state === "failed") return 1;
-  if (s.state === "down" && jobAlive(s, now)) return 2;
+  if (s.state === "ended" ? othersOf(s).length : s.state === "down" && charged(s, now)) return 2;
   return ["down", "ended"].includes(s.state) ? resting : 3;
 }
+
+// othersOf has a line for each job that is or may be charged besides the session's own.
+const othersOf = (s) => model.charged.get(s.name)?.others ?? [];
+
+const charged = (s, now) => jobAlive(s, now) || othersOf(s).length > 0;
 
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
@@ -45,6 +50,7 @@ function card(name) {
   const output = el("pre", { class: "output", tabindex: "0", role: "region", "aria-label": `Output of ${name}` });
   const hint = el("p", { class: "hint" });
   const where = el("p", { class: "about" });
+  const others = el("ul", { class: "forwards", "aria-label": `Other jobs of ${name}` });
   const held = el("p", { class: "about" });
   const address = el("a", { target: "_blank", rel: "noreferrer" });
   const left = bar();
@@ -57,7 +63,7 @@ function card(name) {
   const details = el("details", {}, el("summary", { "aria-label": `Details of ${name}` }, "Details"), facts, forwards);
   const buttons = makeButtons(name);
   const root = el("article", { class: "card", "data-session": name, "aria-labelledby": title.id },
-    el("header", {}, title, state), cause, output, hint, where, held, address, left.root, memory.root, sparks, problem, details, buttons.root);
+    el("header", {}, title, state), cause, output, hint, where, others, held, address, left.root, memory.root, sparks, problem, details, buttons.root);
   return {
     root,
     update(s, now) {
@@ -72,6 +78,8 @@ function card(name) {
       withCommands(hint, hintOf(s));
       show(hint, !!hintOf(s));
       withCommands(where, whereOf(s, now));
+      sync(others, othersOf(s), (text) => text, otherJob);
+      show(others, othersOf(s).length > 0);
       setText(held, heldText(s.held, now));
       show(held, !!held.textContent);
       setText(address, s.url ?? "");
@@ -175,7 +183,6 @@ const idleShown = 60_000; // ms: a pause is not yet idle time
 function factsOf(s, now) {
   const list = [];
   if (s.job?.queue) list.push(["Queue", s.job.queue]);
-  if (s.next) list.push(["Next job", `${s.next.id} follows`]);
   const choices = Object.entries(s.with ?? {});
   if (choices.length) list.push(["Chosen", choices.map(([k, v]) => `${k} ${v}`).join(", ")]);
   const last = model.usage.get(s.name)?.at(-1);
@@ -185,6 +192,11 @@ function factsOf(s, now) {
   if (idle && jobAlive(s, now) && now - Date.parse(idle) >= idleShown) list.push(["Idle since", `${clock(idle)}, for ${duration(now - Date.parse(idle))}`]);
   else if (s.since) list.push(["Since", clock(s.since)]);
   return list;
+}
+
+function otherJob() {
+  const root = el("li");
+  return { root, update: (text) => withCommands(root, sentence(text)) };
 }
 
 function forward() {
@@ -221,7 +233,7 @@ function makeButtons(name) {
   const extend = make("Extend…", "Extend", (b) => extendJob(b, session()));
   const dismiss = simple("Dismiss", "Dismiss the failure of", "disconnect");
   const disconnect = simple("Disconnect", "Disconnect", "disconnect");
-  const end = make("End the job…", "End the job of", (b) => endJob(b, session().job, name, sessionPath(name, "end")));
+  const end = make("End the job…", "End the job of", (b) => endJobs(b, session(), sessionPath(name, "end")));
   end.className = "danger";
   const more = moreMenu(`More for ${name}`, pages, copy, choose, extend, disconnect, end);
   return {
@@ -245,8 +257,8 @@ function makeButtons(name) {
       show(choose, settled && !reconnects);
       show(extend, alive && s.job.state === "running" && !!s.job.end);
       show(disconnect, !settled);
-      show(end, alive);
-      show(more, page || settled && !reconnects || !settled || alive || !!s.endpoints?.length);
+      show(end, charged(s, now));
+      show(more, page || settled && !reconnects || !settled || charged(s, now) || !!s.endpoints?.length);
     },
   };
 }
