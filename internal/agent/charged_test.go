@@ -63,7 +63,7 @@ func TestMissingJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withModel(t, func(m *model, l *modelLaptop) {
 				t := m.t
-				m.cluster.limit = 10 * time.Hour
+				m.cluster.limit, m.misled = 10*time.Hour, tt.takes == time.Hour
 				l.mustUp()
 				m.sleep(5 * time.Minute)
 				wrong := time.Now().Add(tt.takes)

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,21 +21,26 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
 )
 
 // model is a person with two laptops and one cluster, on a simulated clock and network. It does
-// what people and networks do, in random order, and knows what may be submitted and what must
-// have ended.
+// what people, networks, disks and schedulers do, in random order, and knows what may be submitted,
+// what must be shown and what must have ended.
 type model struct {
 	t       *testing.T
-	random  *rand.Rand
+	seed    uint64
+	steps   uint64
+	random  *rand.Rand // of this step: what one draws does not change the next
 	cluster *modelCluster
 	laptops []*modelLaptop
 	since   time.Time
-	job     string // the line in the configs with the job's name, by which a laptop adopts another's
+	job     string // a line in the config with the job's name, by which a laptop adopts another's
+
+	misled bool // the scheduler was wrong for longer than tunctl waits: in the end nothing is checked
 
 	mu     sync.Mutex
 	log    []string // what was done
@@ -42,40 +49,72 @@ type model struct {
 
 // modelLaptop is an agent with its own files and its own way to the cluster.
 type modelLaptop struct {
+	*modelWish // of the session nb
+
 	m     *model
 	name  string
 	paths home.Paths
 	ssh   string // its ssh config
+	known string // its known_hosts
+	key   string
 	host  *simHost
 	agent *Agent
 
-	keep, section bool      // of its config
-	kept          bool      // keep was on at some time: a session uses its new settings at its next up
-	commands      int       // that wait for the session
-	granted       time.Time // when the up was that permits a submission; zero: none does
-	clicked       time.Time // when the up without a command was that does
-	ended         time.Time // when a person last wanted all jobs ended, and none since; zero: not
-	unheard       []string  // the jobs that its session, which is down, saw last when they waited or ran
+	keep, section bool                  // of its config
+	address       string                // of the login node
+	edited        bool                  // the address was another
+	full          bool                  // its disk
+	wishes        map[string]*modelWish // by session
+	hand          *modelJob             // that it has attached
+	submits       int                   // how many `tunctl submit` run
+	troubled      time.Time             // when something last kept it from knowing the state of jobs
+
+	mu     sync.Mutex
+	died   time.Time // when it was to crash; zero: not
+	corpse string    // the state file of then
 }
 
-const modelSession = "nb"
+// modelWish is what a person wants of a session.
+type modelWish struct {
+	kept     bool      // keep was on at some time: a session uses its new settings at its next up
+	commands int       // that wait for the session
+	asked    time.Time // when the last up was
+	granted  time.Time // when the up was that permits a submission; zero: none does
+	clicked  time.Time // when the up without a command was that does
+	ended    time.Time // when a person last wanted all jobs ended, and none since; zero: not
+	unheard  []string  // the jobs that the session, which is down, saw last when they waited or ran
+}
+
+// The sessions. The array is one on Slurm, and is never kept; the second one is made by --as, the last
+// one by attach.
+const (
+	modelSession = "nb"
+	modelArray   = "lab"
+	modelSecond  = "nb2"
+	modelHand    = "hand"
+)
+
+var modelSessions = []string{modelSession, modelArray, modelSecond, modelHand}
 
 func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, key ssh.PublicKey) *model {
 	t.Helper()
-	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), since: time.Now()}
+	m := &model{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), since: time.Now()}
 	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
-	m.cluster.skew = []time.Duration{0, 0, -3 * time.Hour, 40 * time.Minute}[m.random.IntN(4)]
-	m.cluster.limit = []time.Duration{40 * time.Minute, time.Hour}[m.random.IntN(2)]
-	m.job = []string{"", "job = \"nb\"\n"}[m.random.IntN(2)]
+	m.cluster.skew = pick(m, 0, 0, -3*time.Hour, 40*time.Minute)
+	m.cluster.limit = pick(m, 40*time.Minute, time.Hour)
+	m.cluster.history = m.chance(3, 4)
+	m.job = pick(m, "", "job = \"nb\"\n")
 	for i := range 1 + m.random.IntN(2) {
-		l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", i+1), section: true, keep: m.random.IntN(2) == 0}
+		l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", i+1), section: true, keep: m.chance(1, 2), wishes: map[string]*modelWish{}, address: "hpc", key: keyFile}
+		for _, name := range modelSessions {
+			l.wishes[name] = &modelWish{}
+		}
+		l.modelWish = l.wishes[modelSession]
 		dir := t.TempDir()
-		l.paths, l.ssh = home.In(dir), filepath.Join(dir, "ssh_config")
+		l.paths, l.ssh, l.known = home.In(dir), filepath.Join(dir, "ssh_config"), filepath.Join(dir, "known_hosts")
 		l.host = newSimHost(t, "hpc", key, "")
 		l.host.scheduler = func(script string) (string, string, int) { return m.cluster.run(l, script) }
-		known := filepath.Join(dir, "known_hosts")
-		m.write(known, l.host.Known("hpc"))
-		m.write(l.ssh, fmt.Sprintf("Host *\n  User alice\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  IdentityAgent none\n", keyFile, known))
+		m.write(l.known, l.host.Known("hpc")+l.host.Known("hpc2"))
 		if err := home.MakePrivate(l.paths.State); err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +124,10 @@ func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, k
 	}
 	return m
 }
+
+func pick[T any](m *model, from ...T) T { return from[m.random.IntN(len(from))] }
+
+func (m *model) chance(n, of int) bool { return m.random.IntN(of) < n }
 
 func (m *model) write(path, text string) {
 	m.t.Helper()
@@ -100,11 +143,15 @@ func (m *model) sync() {
 	defer m.cluster.mu.Unlock()
 }
 
+// sleep lets time pass. An agent that died meanwhile is replaced.
 func (m *model) sleep(d time.Duration) {
 	m.sync()
 	time.Sleep(d)
 	synctest.Wait()
 	m.sync()
+	for _, l := range m.laptops {
+		l.bury()
+	}
 }
 
 func (m *model) did(format string, args ...any) {
@@ -126,23 +173,44 @@ func (l *modelLaptop) writeConfig() {
 	if !l.section {
 		name = "renamed"
 	}
-	l.kept = l.kept || l.keep
-	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/nb.sh\"\nkeep = %v\n%s", l.m.cluster.dialect.name(), name, l.keep, l.m.job))
+	for _, name := range []string{modelSession, modelSecond} {
+		l.wishes[name].kept = l.wishes[name].kept || l.keep
+	}
+	session := "[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/%[1]s.sh\"\nkeep = %v\n"
+	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[mcp]\nnode_hours = 8\n", l.m.cluster.dialect.name())+
+		fmt.Sprintf(session, modelArray, false)+fmt.Sprintf(session, name, l.keep)+l.m.job)
+	l.m.write(l.ssh, fmt.Sprintf("Host hpc\n  HostName %s\nHost *\n  User alice\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  IdentityAgent none\n", l.address, l.key, l.known))
 }
 
 // start runs an agent without its socket, which would hold the simulated clock.
 func (l *modelLaptop) start() {
 	l.m.t.Helper()
-	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: simNetwork(map[string]*simHost{"hpc": l.host})})
+	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: simNetwork(map[string]*simHost{"hpc": l.host, "hpc2": l.host})})
 	if err != nil {
-		l.m.t.Fatal(err)
+		l.m.wrong("the agent of %s does not start: %v", l.name, err)
+		l.m.write(l.paths.StateFile(), "{}")
+		l.start()
+		return
 	}
 	a.ctx, a.server.stop = context.WithCancel(context.Background())
 	a.hosts.Start(a.ctx, &a.work)
+	if a.store.Unread() != nil {
+		_ = a.store.Save()
+	}
 	a.sessions.restoreJobs()
+	if s, err := a.sessions.find(modelHand); err == nil {
+		withoutPage(s)
+	}
 	a.sessions.restore()
 	a.work.Go(func() { a.report("submissions", a.sessions.settle(a.ctx)) })
 	l.agent = a
+}
+
+// withoutPage has a session listen nowhere: to wait for a client would hold the simulated clock.
+func withoutPage(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.App = configs.ShellApp
 }
 
 func (l *modelLaptop) stop() {
@@ -151,153 +219,247 @@ func (l *modelLaptop) stop() {
 	l.agent.work.Wait()
 }
 
-// crash ends the agent with the state file of this moment, and starts another.
-func (l *modelLaptop) crash() {
-	state, err := os.ReadFile(l.paths.StateFile())
-	l.stop()
-	if err == nil {
-		l.m.write(l.paths.StateFile(), string(state))
+// stateFile is the state as it is on the disk; "" if there is none.
+func (l *modelLaptop) stateFile() string {
+	path := l.paths.StateFile()
+	if l.full {
+		path = filepath.Join(l.paths.State+".away", filepath.Base(path))
 	}
-	l.endPermit()
-	l.commands = 0
+	text, _ := os.ReadFile(path)
+	return string(text)
+}
+
+// crash ends the agent with the state file of this moment, and starts another. Of a full disk
+// nothing is left that the agent had not written.
+func (l *modelLaptop) crash() { l.crashWith(l.stateFile(), false) }
+
+// crashWith is crash with another state file, whose copy may be lost, too.
+func (l *modelLaptop) crashWith(state string, lost bool) {
+	l.stop()
+	if l.full {
+		for _, w := range l.wishes {
+			w.ended = time.Time{}
+		}
+		l.freeDisk()
+	}
+	if state != "" {
+		l.m.write(l.paths.StateFile(), state)
+	}
+	if lost {
+		_ = os.Remove(l.paths.StateFile() + ".bak")
+	}
+	for _, w := range l.wishes {
+		w.endPermit()
+		w.commands = 0
+	}
+	l.troubled = time.Now()
 	l.start()
 }
 
-// status is the session as the laptop shows it.
-func (l *modelLaptop) status() api.Session {
+// die has the agent crash with the state file of this moment, as soon as nothing else is done.
+func (l *modelLaptop) die() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.died, l.corpse = time.Now(), l.stateFile()
+}
+
+func (l *modelLaptop) bury() {
+	l.mu.Lock()
+	died, corpse := l.died, l.corpse
+	l.died = time.Time{}
+	l.mu.Unlock()
+	if died.IsZero() {
+		return
+	}
+	l.m.did("the agent of %s has crashed %s ago", l.name, time.Since(died))
+	for _, w := range l.wishes {
+		if w.ended.After(died) {
+			w.ended = time.Time{}
+		}
+	}
+	l.crashWith(corpse, false)
+	l.host.unreachable(nil)
+}
+
+// status is the session nb as the laptop shows it.
+func (l *modelLaptop) status() api.Session { return l.statusOf(modelSession) }
+
+func (l *modelLaptop) statusOf(session string) api.Session {
 	for _, s := range l.agent.server.status().Sessions {
-		if s.Name == modelSession {
+		if s.Name == session {
 			return s
 		}
 	}
-	return api.Session{}
-}
-
-// checkSubmission checks that a person, or keep, permits a submit command that begins. It holds
-// the lock of the cluster.
-func (m *model) checkSubmission(tag *modelTag) {
-	l := tag.laptop
-	m.did("%s submits %s", l.name, tag.tag)
-	after, kept := strings.CutPrefix(tag.tag, "after-")
-	if !kept {
-		if l.granted.IsZero() || time.Since(l.granted) > time.Hour+time.Minute {
-			m.wrong("nobody permitted %s", tag.tag)
-		}
-		l.endPermit()
-		return
-	}
-	id, _, _ := strings.Cut(after, "-")
-	var was *modelJob
-	for _, j := range m.cluster.jobs {
-		if number, _, _ := strings.Cut(j.id, "."); number == id && j.tag != nil {
-			was = j
-		}
-	}
-	due := keepAt(api.Job{Submitted: was.submitted, Start: was.start, End: was.start.Add(was.limit)}, DefaultLimits().KeepLead)
-	switch {
-	case !l.kept:
-		m.wrong("%s follows a job although keep is off", tag.tag)
-	case was.endedBy == l: // of another laptop's cancel it hears later, and the next job ends then
-		m.wrong("%s follows a job that a person cancelled", tag.tag)
-	case time.Now().Before(due.Add(-keepSlack)):
-		m.wrong("%s is %s too early", tag.tag, time.Until(due))
-	}
+	return api.Session{Name: session, State: api.SessionDown}
 }
 
 var modelWaits = []time.Duration{0, time.Second, 3 * time.Second, 5 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 40 * time.Minute}
 
-// act does one thing.
-func (m *model) act() {
-	l := m.laptops[m.random.IntN(len(m.laptops))]
-	switch m.random.IntN(21) {
-	case 0, 1, 2:
-		l.up()
-	case 3:
-		l.down(false)
-	case 4, 5:
-		l.down(true)
-	case 6:
-		l.cancel()
-	case 7:
-		l.extend()
-	case 8:
-		m.did("%s loses its network", l.name)
-		l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
-	case 9, 10:
-		l.restore()
-	case 11:
-		m.did("the connection of %s breaks", l.name)
-		l.host.restart()
-		l.host.unreachable(nil)
-	case 12:
-		m.did("the agent of %s crashes", l.name)
-		l.crash()
-	case 13:
-		l.edit()
-	case 14, 15, 16:
-		m.oddSubmission()
-		if m.random.IntN(2) == 0 {
-			l.up()
-		}
-	case 17:
-		m.endJob()
-	case 18, 19:
-		l.awaitSuccessor()
-	case 20:
-		l.upDuringDown()
-	}
-	wait := modelWaits[m.random.IntN(len(modelWaits))]
-	m.sleep(wait)
+// modelActs is what happens, and how often.
+var modelActs = []struct {
+	weight int
+	act    func(*modelLaptop)
+}{
+	{6, func(l *modelLaptop) { l.upOf(l.anySession()) }},
+	{1, func(l *modelLaptop) { l.downOf(l.anyOpen(), false) }},
+	{5, func(l *modelLaptop) { l.downOf(l.anyOpen(), true) }},
+	{2, (*modelLaptop).cancel},
+	{1, (*modelLaptop).extend},
+	{2, (*modelLaptop).lose},
+	{3, (*modelLaptop).restore},
+	{2, (*modelLaptop).breakConnection},
+	{2, func(l *modelLaptop) { l.m.did("the agent of %s crashes", l.name); l.crash() }},
+	{2, (*modelLaptop).edit},
+	{1, (*modelLaptop).editAddress},
+	{4, func(l *modelLaptop) { l.m.oddSubmission() }},
+	{6, func(l *modelLaptop) { l.m.oddSubmission(); l.upOf(l.anySession()) }},
+	{2, func(l *modelLaptop) { l.m.endJob() }},
+	{1, func(l *modelLaptop) { l.m.requeue() }},
+	{4, (*modelLaptop).awaitSuccessor},
+	{1, (*modelLaptop).upDuringDown},
+	{5, func(l *modelLaptop) { l.m.tellLies() }},
+	{2, (*modelLaptop).fillDisk},
+	{2, (*modelLaptop).attach},
+	{2, (*modelLaptop).submit},
+	{3, (*modelLaptop).assistant},
+	{1, (*modelLaptop).sleepForDays},
+	{3, (*modelLaptop).upgrade},
+	{1, func(l *modelLaptop) { l.m.jumpClock() }},
 }
 
-func (l *modelLaptop) up() {
-	l.granted, l.ended = time.Now(), time.Time{}
-	waiter := ""
-	if l.m.random.IntN(2) == 0 {
-		waiter = "command"
-		l.agent.server.waiters.Enter(waiter)
-		l.commands++
+// act does one thing, and some time passes.
+func (m *model) act() {
+	m.steps++
+	m.random = rand.New(rand.NewPCG(m.seed, m.steps))
+	l := pick(m, m.laptops...)
+	total := 0
+	for _, a := range modelActs {
+		total += a.weight
+	}
+	at := m.random.IntN(total)
+	for _, a := range modelActs {
+		if at -= a.weight; at < 0 {
+			a.act(l)
+			break
+		}
+	}
+	m.sync()
+	m.check("after the step")
+	m.sleep(pick(m, modelWaits...))
+	m.check("after a while")
+	if m.chance(1, 3) {
+		for _, l := range m.laptops {
+			l.freeDisk()
+		}
+	}
+}
+
+func (l *modelLaptop) anySession() string {
+	return pick(l.m, modelSession, modelSession, modelSession, modelArray, modelSecond)
+}
+
+// anyOpen is anySession, or the job that is attached.
+func (l *modelLaptop) anyOpen() string {
+	if l.hand != nil && l.m.chance(1, 2) {
+		return modelHand
+	}
+	return l.anySession()
+}
+
+// connect connects the laptop, if it can be.
+func (l *modelLaptop) connect() {
+	if l.agent.pool.Host("hpc").Status().State == api.HostUp {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	_, err := l.agent.server.handleLogin(ctx, api.LoginRequest{Host: "hpc"})
+	l.m.did("%s: login: %v", l.name, err)
+	time.Sleep(10 * time.Second)
+}
+
+// up is an up of the session nb.
+func (l *modelLaptop) up() { l.upOf(modelSession) }
+
+func (l *modelLaptop) upOf(session string) {
+	w := l.wishes[session]
+	w.granted, w.asked = time.Now(), time.Now()
+	req := api.UpRequest{Session: session}
+	if session == modelSecond {
+		req.Session, req.As = modelSession, modelSecond
+	}
+	if l.m.chance(1, 2) {
+		req.Waiter = "command"
+		l.agent.server.waiters.Enter(req.Waiter)
+		w.commands++
 	} else {
-		l.clicked = l.granted
+		w.clicked = w.granted
 	}
-	if !l.section {
-		l.endPermit()
+	if l.m.chance(1, 4) {
+		req.With = api.Choices{"hours": "1"}
 	}
-	_, err := l.agent.server.up(context.Background(), api.UpRequest{Session: modelSession, Waiter: waiter})
+	_, err := l.agent.server.up(context.Background(), req)
 	l.m.sync()
-	l.m.did("%s: up, waiting %v: %v", l.name, waiter != "", err)
+	l.m.did("%s: up %s, waiting %v, with %v: %v", l.name, session, req.Waiter != "", req.With, err)
 	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
 		l.m.t.Fatal(err)
 	}
-	if err != nil {
-		l.endPermit()
+	if err != nil { // the permission of an up before it may still hold
+		w.endPermit()
+		return
 	}
+	w.ended = time.Time{}
 }
 
-func (l *modelLaptop) endPermit() { l.granted, l.clicked = time.Time{}, time.Time{} }
+func (w *modelWish) endPermit() { w.granted, w.clicked = time.Time{}, time.Time{} }
 
 // leave ends the commands that wait.
 func (l *modelLaptop) leave() {
-	for ; l.commands > 0; l.commands-- {
-		l.agent.server.waiterLeft("command")
+	for _, w := range l.wishes {
+		for ; w.commands > 0; w.commands-- {
+			l.agent.server.waiterLeft("command")
+		}
 	}
 	synctest.Wait() // a submission may have begun just before
-	l.granted = l.clicked
+	for _, w := range l.wishes {
+		w.granted = w.clicked
+	}
 }
 
-func (l *modelLaptop) down(cancel bool) {
-	patience := []time.Duration{2 * time.Second, time.Minute, 15 * time.Minute}[l.m.random.IntN(3)]
-	ctx, stop := context.WithTimeout(context.Background(), patience) // then Ctrl-C
+// patience is how long a person waits for a command until they press Ctrl-C.
+func (m *model) patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), pick(m, 2*time.Second, time.Minute, 15*time.Minute))
+}
+
+// down is a down of the session nb.
+func (l *modelLaptop) down(cancel bool) { l.downOf(modelSession, cancel) }
+
+func (l *modelLaptop) downOf(session string, cancel bool) {
+	ctx, stop := l.m.patience()
 	defer stop()
-	before := time.Now()
-	res, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: cancel})
-	l.m.did("%s: down, cancel %v, after %v: %v", l.name, cancel, time.Since(before), err)
-	l.endPermit()
-	if cancel && (err != nil || len(res.Sessions) > 0) && !unknownSession(err) {
-		l.ended = before
-		if err == nil {
-			l.m.checkEnded(l, "right after down --cancel")
-		}
+	l.downBy(session, cancel, func() (api.DownResponse, error) {
+		return l.agent.server.handleDown(ctx, api.DownRequest{Session: session, Cancel: cancel})
+	})
+}
+
+// downBy checks what a down ends and what it says.
+func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownResponse, error)) {
+	before, status := time.Now(), l.agent.server.status()
+	res, err := down()
+	l.m.sync()
+	l.m.did("%s: down %s, cancel %v, after %v: %v", l.name, session, cancel, time.Since(before), err)
+	w := l.wishes[session]
+	w.endPermit()
+	if session == modelHand && err == nil {
+		l.hand = nil
+	}
+	if !cancel || unknownSession(err) {
+		return
+	}
+	w.ended = before
+	if err == nil {
+		l.m.checkEnded(l, session, "right after down --cancel")
+		l.checkDownText(res, status, before)
 	}
 }
 
@@ -306,24 +468,30 @@ func unknownSession(err error) bool {
 	return ok && e.Code == api.CodeUnknownSession
 }
 
-// cancel is `tunctl cancel` of the session's job.
+// cancel is `tunctl cancel` of a job that is shown.
 func (l *modelLaptop) cancel() {
-	s := l.status()
-	if s.Job == nil || s.Job.State.Ended() {
+	var jobs []api.Job
+	for _, s := range l.agent.server.status().Sessions {
+		jobs = append(jobs, shownJobs(s)...)
+	}
+	jobs = slices.DeleteFunc(jobs, func(j api.Job) bool { return j.State.Ended() })
+	if len(jobs) == 0 {
 		return
 	}
-	l.m.cluster.mu.Lock()
-	now := l.m.cluster.find(s.Job.ID)
-	l.m.cluster.mu.Unlock()
+	id := pick(l.m, jobs...).ID
+	var now *modelJob
+	l.m.cluster.set(func() { now = l.m.cluster.find(id) })
 	if now == nil || now.tag == nil {
 		return // the person sees that it is another job
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	job, err := l.agent.server.cancelJob(ctx, "hpc", s.Job.ID)
-	l.m.did("%s: cancel job %s: %s, %v", l.name, s.Job.ID, job.State, err)
+	job, err := l.agent.server.cancelJob(ctx, "hpc", id)
+	l.m.did("%s: cancel job %s: %s, %v", l.name, id, job.State, err)
 	if err == nil && !job.State.Ended() {
-		l.endPermit()
+		if w := l.wishes[now.tag.session]; w != nil {
+			w.endPermit()
+		}
 	}
 }
 
@@ -334,15 +502,29 @@ func (l *modelLaptop) extend() {
 	l.m.did("%s: extend: %v", l.name, err)
 }
 
+func (l *modelLaptop) lose() {
+	l.m.did("%s loses its network", l.name)
+	l.troubled = time.Now()
+	l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+}
+
 func (l *modelLaptop) restore() {
 	l.m.did("%s has its network", l.name)
+	l.troubled = time.Now()
 	l.host.unreachable(nil)
 	l.agent.pool.NetworkChanged()
 }
 
+func (l *modelLaptop) breakConnection() {
+	l.m.did("the connection of %s breaks", l.name)
+	l.troubled = time.Now()
+	l.host.restart()
+	l.host.unreachable(nil)
+}
+
 // edit changes the config: keep, or the name of the section.
 func (l *modelLaptop) edit() {
-	if l.m.random.IntN(2) == 0 {
+	if l.m.chance(1, 2) {
 		l.keep = !l.keep
 	} else {
 		l.section = !l.section
@@ -352,26 +534,47 @@ func (l *modelLaptop) edit() {
 	l.agent.reload()
 }
 
+// editAddress has the login node by another name, which is the same cluster.
+func (l *modelLaptop) editAddress() {
+	l.edited = true
+	l.address = map[string]string{"hpc": "hpc2", "hpc2": "hpc"}[l.address]
+	l.m.did("%s: the address is %s", l.name, l.address)
+	l.troubled = time.Now()
+	l.writeConfig()
+	l.agent.hosts.Reload()
+}
+
 // oddSubmission has the next submit command behave in an odd way.
 func (m *model) oddSubmission() {
-	odd := []modelSubmit{
-		{name: "slow", answers: 8 * time.Second, appears: 8 * time.Second},
-		{name: "hangs, and makes the job", answers: 2 * time.Minute, appears: 100 * time.Second, lost: true},
-		{name: "hangs, and makes none", answers: 2 * time.Minute, appears: -1, lost: true},
-		{name: "times out, and the job comes later", lost: true, appears: 90 * time.Second},
-		{name: "times out, and the job comes much later", lost: true, appears: 8 * time.Minute},
-		{name: "times out, and makes none", lost: true, appears: -1},
-		{name: "is refused", refused: true},
-		{name: "loses its answer", cut: true},
-		{name: "answers late into a lost connection", cut: true, answers: 20 * time.Second, appears: 20 * time.Second},
-		{name: "never begins", notBegun: true},
-		{name: "makes a job that fails before the answer", answers: 3 * time.Second, fails: true},
-	}[m.random.IntN(11)]
-	m.cluster.mu.Lock()
-	defer m.cluster.mu.Unlock()
-	m.cluster.next = append(m.cluster.next, odd)
-	m.cluster.queue = []time.Duration{0, 10 * time.Second, 10 * time.Minute, 5 * time.Hour}[m.random.IntN(4)]
-	m.did("the next submission %s; jobs wait %s", odd.name, m.cluster.queue)
+	odd, queue := pick(m, modelSubmits...), pick(m, 0, 10*time.Second, 10*time.Minute, 5*time.Hour)
+	m.cluster.set(func() { m.cluster.next, m.cluster.queue = append(m.cluster.next, odd), queue })
+	m.did("the next submission %s; jobs wait %s", odd.name, queue)
+}
+
+// tellLies has the scheduler answer wrongly, or not at all. That it knows of no job it says once in a
+// sequence, for less than a minute: a job of which it says so for longer is gone.
+func (m *model) tellLies() {
+	lie := pick(m, modelLies...)
+	lasts, slowEnd := pick(m, lie.times...), pick(m, 0, 0, 90*time.Second, 6*time.Minute)
+	m.cluster.set(func() {
+		c := m.cluster
+		if lie.denies() && c.denied || time.Now().Before(c.lieEnds) {
+			lie.name = "answers as before"
+			return
+		}
+		c.lie, c.lieEnds, c.slowEnd = lie, time.Now().Add(lasts), slowEnd
+		c.denied = c.denied || lie.denies()
+	})
+	m.did("the scheduler %s for %s; a job that is cancelled ends after %s", lie.name, lasts, slowEnd)
+	for _, l := range m.laptops {
+		l.troubled = time.Now().Add(lasts)
+		if m.chance(1, 2) { // `tunctl status`
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+			_, err := l.agent.server.handleRefresh(ctx, api.RefreshRequest{})
+			stop()
+			m.did("%s: status: %v", l.name, err)
+		}
+	}
 }
 
 // awaitSuccessor lets time pass until keep submits the next job, to which the next thing happens.
@@ -384,24 +587,29 @@ func (l *modelLaptop) awaitSuccessor() {
 	if s.Job == nil || s.Job.State != api.JobRunning {
 		return
 	}
-	if l.m.random.IntN(2) == 0 {
+	if l.m.chance(1, 2) {
 		l.m.oddSubmission()
+	}
+	if l.m.chance(1, 6) {
+		l.fillDisk()
 	}
 	l.m.sleep(time.Until(keepAt(*s.Job, DefaultLimits().KeepLead).Add(10*time.Second - l.m.cluster.skew)))
 	l.m.did("%s: the next job is due", l.name)
-	[]func(){l.cancel, l.extend, l.m.endJob, l.crash, func() { l.down(true) }}[l.m.random.IntN(5)]()
+	pick(l.m, l.cancel, l.extend, l.m.endJob, l.crash, func() { l.down(true) })()
 }
 
 // upDuringDown is an up while the cancel of a down takes long.
 func (l *modelLaptop) upDuringDown() {
 	l.m.cluster.setSlowCancel(20 * time.Second)
 	defer l.m.cluster.setSlowCancel(0)
+	ctx, stop := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer stop()
 	var down sync.WaitGroup
 	down.Go(func() {
-		_, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+		_, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
 		l.m.did("%s: down behind an up: %v", l.name, err)
 	})
-	l.m.sleep(2 * time.Second)
+	time.Sleep(2 * time.Second)
 	began := time.Now()
 	if l.up(); time.Since(began) > 5*time.Second {
 		l.m.wrong("the up waited %s for the cancel", time.Since(began))
@@ -411,125 +619,279 @@ func (l *modelLaptop) upDuringDown() {
 
 // endJob ends a job behind tunctl's back, and may give its number to another job of the person.
 func (m *model) endJob() {
-	m.cluster.mu.Lock()
-	defer m.cluster.mu.Unlock()
-	now := time.Now()
-	for _, j := range m.cluster.jobs {
-		if j.tag == nil || !j.live(now) {
-			continue
+	how, again := pick(m, "FAILED", "COMPLETED", "CANCELLED"), m.chance(1, 2)
+	m.cluster.set(func() {
+		now := time.Now()
+		for _, j := range m.cluster.jobs {
+			if j.tag == nil || !j.live(now) {
+				continue
+			}
+			m.cluster.end(j, how, nil)
+			m.did("job %s ends: %s", j.id, j.how)
+			// Schedulers use a number again after millions of others, so a laptop knows the job by then.
+			known := j.tag.laptop.agent.store.Session(j.tag.session).Submissions.Of(api.Job{ID: j.id}).Job != nil
+			if again && known {
+				m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: now.Add(time.Minute), start: now.Add(time.Minute), limit: 100 * time.Hour})
+				m.did("job %s is another one soon", j.id)
+			}
+			return
 		}
-		m.cluster.end(j, []string{"FAILED", "COMPLETED", "CANCELLED"}[m.random.IntN(3)], nil)
-		m.did("job %s ends: %s", j.id, j.how)
-		// Schedulers use a number again after millions of others, so a laptop knows the job by then.
-		known := j.tag.laptop.agent.store.Session(modelSession).Submissions.Of(api.Job{ID: j.id}).Job != nil
-		if m.random.IntN(2) == 0 && known {
-			again := &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: now.Add(time.Minute), start: now.Add(time.Minute), limit: 100 * time.Hour}
-			m.cluster.jobs = append(m.cluster.jobs, again)
-			m.did("job %s is another one soon", j.id)
+	})
+}
+
+// requeue has a running job wait again, as after a failure of its node.
+func (m *model) requeue() {
+	m.cluster.set(func() {
+		now := time.Now()
+		for _, j := range m.cluster.jobs {
+			if j.tag != nil && j.live(now) && j.ended.IsZero() && now.After(j.start) && j.tasks == 0 && m.cluster.dialect.name() == "slurm" {
+				j.start, j.restarts = now.Add(3*time.Minute), j.restarts+1
+				m.did("job %s is requeued", j.id)
+			}
 		}
+	})
+}
+
+// fillDisk has all writes of the state fail, also of copies.
+func (l *modelLaptop) fillDisk() {
+	if l.full {
 		return
 	}
+	l.m.did("the disk of %s is full", l.name)
+	if err := os.Rename(l.paths.State, l.paths.State+".away"); err != nil {
+		l.m.t.Fatal(err)
+	}
+	l.m.write(l.paths.State, "")
+	l.full = true
 }
 
-// finish lets everything settle, and checks what is left.
-func (m *model) finish() {
-	for _, l := range m.laptops {
-		l.restore()
-		l.leave()
-	}
-	m.sleep(15 * time.Minute)
-	synctest.Wait()
-	for _, l := range m.laptops { // a host may need a person by now
-		if l.agent.pool.Host("hpc").Status().State != api.HostUp {
-			_, err := l.agent.server.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"})
-			m.did("%s: login: %v", l.name, err)
-		}
-	}
-	m.sleep(3 * time.Minute)
-	synctest.Wait()
-	m.check()
-	for _, l := range m.laptops {
-		l.stop()
-	}
-}
-
-func (m *model) check() {
-	m.cluster.mu.Lock()
-	defer m.cluster.mu.Unlock()
-	now := time.Now()
-	shown := map[string]bool{}
-	for _, l := range m.laptops {
-		s := l.status()
-		jobs := s.Others
-		for _, j := range []*api.Job{s.Job, s.Next} {
-			if j != nil {
-				jobs = append(jobs, *j)
-			}
-		}
-		for _, j := range jobs {
-			shown[j.ID] = true
-			if s.State == api.SessionDown && !j.State.Ended() {
-				l.unheard = append(l.unheard, j.ID)
-			}
-			if job := m.cluster.find(j.ID); job != nil && job.tag == nil && j.Name != "nb" {
-				m.wrong("%s shows job %s of the person as its own: %+v", l.name, j.ID, j)
-			}
-		}
-		m.did("%s shows %s: %s; %d jobs, pending %v", l.name, s.State, s.Cause, len(jobs), s.Pending)
-	}
-	for _, j := range m.cluster.jobs {
-		switch {
-		case j.tag == nil && j.endedBy != nil:
-			m.wrong("job %s of the person was cancelled", j.id)
-		case j.tag == nil || !j.live(now):
-		case !shown[j.id]:
-			m.wrong("job %s of %s runs, and nobody knows", j.id, j.tag.laptop.name)
-		default:
-			m.checkSuccessor(j, now)
-		}
-	}
-	m.cluster.mu.Unlock()
-	for _, l := range m.laptops {
-		m.checkEnded(l, "in the end")
-	}
-	m.cluster.mu.Lock()
-	for _, script := range m.cluster.unknown {
-		m.wrong("a script that the cluster does not know: %s", script)
-	}
-}
-
-// checkSuccessor checks that a live job that follows another still should. A laptop whose session
-// is down does not ask the scheduler, and may not have heard of another laptop's cancel.
-func (m *model) checkSuccessor(j *modelJob, now time.Time) {
-	after, kept := strings.CutPrefix(j.tag.tag, "after-")
-	if !kept {
+func (l *modelLaptop) freeDisk() {
+	if !l.full {
 		return
 	}
-	id, _, _ := strings.Cut(after, "-")
-	for _, was := range m.cluster.jobs {
-		number, _, _ := strings.Cut(was.id, ".")
-		if number != id || was.tag == nil {
-			continue
+	l.m.did("the disk of %s has room", l.name)
+	_ = os.Remove(l.paths.State)
+	if err := os.Rename(l.paths.State+".away", l.paths.State); err != nil {
+		l.m.t.Fatal(err)
+	}
+	l.full = false
+}
+
+// attach opens a job that the person has started without tunctl.
+func (l *modelLaptop) attach() {
+	c, id := l.m.cluster, l.m.cluster.dialect.id(99001)
+	var byHand *modelJob
+	c.set(func() {
+		if now := time.Now(); c.find(id) == nil {
+			c.jobs = append(c.jobs, &modelJob{id: id, name: "by-hand", script: "/home/alice/by-hand.sh", submitted: now, start: now, limit: 2 * time.Hour})
 		}
-		due := keepAt(api.Job{Submitted: was.submitted, Start: was.start, End: was.start.Add(was.limit)}, DefaultLimits().KeepLead)
-		switch {
-		case was.endedBy != nil && !slices.Contains(j.tag.laptop.unheard, was.id):
-			m.wrong("job %s follows job %s, which a person cancelled", j.id, was.id)
-		case was.extended && was.live(now) && now.Before(due.Add(-keepSlack)):
-			m.wrong("job %s runs beside job %s, which was extended", j.id, was.id)
+		byHand = c.find(id)
+	})
+	l.connect()
+	ctx, stop := l.m.patience()
+	defer stop()
+	req := api.AttachRequest{Host: "hpc", Job: id, Name: modelHand}
+	byHand.attached = true
+	job, _, err := l.agent.server.chooseJob(ctx, req)
+	if err == nil {
+		var s *session
+		if s, err = l.agent.sessions.attach(req, job); err == nil {
+			withoutPage(s)
+			l.agent.server.startFor(ctx, s)
+			l.hand = byHand
+		}
+	}
+	l.m.did("%s: attach job %s: %v", l.name, id, err)
+}
+
+// submit is `tunctl submit` of a job that belongs to no session.
+func (l *modelLaptop) submit() {
+	l.connect()
+	if l.m.chance(1, 2) {
+		l.m.oddSubmission()
+	}
+	ctx, stop := l.m.patience()
+	defer stop()
+	r := httptest.NewRequestWithContext(ctx, "POST", "/", nil)
+	r.SetPathValue("host", "hpc")
+	l.submits++
+	began := time.Now()
+	res, err := l.agent.server.handleSubmitJob(r, api.SubmitRequest{Script: "~/production.sh"})
+	l.submits--
+	l.m.sync()
+	l.m.did("%s: submit: job %s, %v", l.name, res.Job.ID, err)
+	l.checkSubmitted(began, res.Job.ID, err)
+}
+
+// assistant is an assistant that starts or ends a session, and a person who is asked, and may say no.
+func (l *modelLaptop) assistant() {
+	session, says, isUp, cancel := l.anySession(), pick(l.m, "yes", "no"), l.m.chance(1, 2), l.m.chance(3, 4)
+	asked := make(chan struct{}, 10)
+	watcher := l.agent.hub.Subscribe("desktop", api.AnswersDesktop)
+	var person sync.WaitGroup
+	person.Go(func() {
+		for e := range watcher.C {
+			if e.Type == api.EventPrompt {
+				asked <- struct{}{}
+				_ = l.agent.server.prompts.Answer(e.Prompt.ID, api.Answer{Text: says})
+			}
+		}
+	})
+	began, req := time.Now(), api.AssistantRequest{Assistant: "clippy", Session: session, Cancel: cancel}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	w := l.wishes[session]
+	if isUp {
+		was := *w
+		if says == "yes" {
+			w.granted, w.clicked, w.asked = began, began, began
+		}
+		_, err := l.agent.server.handleAssistantUp(ctx, req)
+		l.m.did("%s: an assistant's up of %s, %s: %v", l.name, session, says, err)
+		if err != nil {
+			w.granted, w.clicked = was.granted, was.clicked
+		} else {
+			w.ended = time.Time{}
+		}
+	} else {
+		call := func() (api.DownResponse, error) { return l.agent.server.handleAssistantDown(ctx, req) }
+		if says == "yes" {
+			l.downBy(session, cancel, call)
+		} else {
+			_, err := call()
+			l.m.did("%s: an assistant's down of %s, cancel %v, %s: %v", l.name, session, cancel, says, err)
+		}
+	}
+	l.agent.hub.Unsubscribe(watcher)
+	person.Wait()
+	l.m.sync()
+	l.m.checkAssistant(l, began, len(asked) > 0 && says == "yes")
+}
+
+// sleepForDays is a long weekend. The laptop has no network.
+func (l *modelLaptop) sleepForDays() {
+	l.lose()
+	l.m.sleep(72 * time.Hour)
+	l.restore()
+}
+
+// jumpClock sets the cluster's clock.
+func (m *model) jumpClock() {
+	skew := pick(m, -time.Hour, 0, 2*time.Minute, time.Hour)
+	m.cluster.set(func() { m.cluster.skew = skew })
+	m.did("the clock of the cluster is ahead by %s", skew)
+	for _, l := range m.laptops {
+		l.troubled = time.Now()
+	}
+}
+
+// upgrade replaces the agent by one that finds the state file of another version, of a clock that
+// was wrong, cut off, or lost with its copy.
+func (l *modelLaptop) upgrade() {
+	how := pick(l.m, "older", "newer", "later", "cut off", "lost")
+	if how == "lost" && (l.agent.pool.Host("hpc").Status().State != api.HostUp || time.Now().Before(l.m.cluster.lieEnds)) {
+		how = "cut off"
+	}
+	text := l.stateFile()
+	changed, ok := modelStates[how](text)
+	if text == "" || l.full || !ok {
+		return
+	}
+	l.m.did("%s: the agent is replaced; the state file is %s", l.name, how)
+	l.crashWith(changed, how == "lost")
+	if how == "lost" {
+		l.recoverFromHost()
+	}
+}
+
+// recoverFromHost lets the agent find its jobs again, of which only the host knows. What has not become
+// a job yet, and what a person wanted, is lost.
+func (l *modelLaptop) recoverFromHost() {
+	for _, w := range l.wishes {
+		w.ended = time.Time{}
+	}
+	l.hand = nil
+	l.m.cluster.set(func() {
+		for _, tag := range l.m.cluster.tags {
+			tag.told = tag.told || tag.laptop == l && tag.job != nil && !tag.job.exists(time.Now())
+		}
+	})
+	l.connect()
+	l.m.sleep(2 * time.Minute)
+}
+
+// modelStates rewrite a state file. That of an older version has one job and the next one for a
+// session.
+var modelStates = map[string]func(string) (string, bool){
+	"cut off": func(text string) (string, bool) { return text[:len(text)/2], true },
+	"lost":    func(text string) (string, bool) { return text[:len(text)/3], true },
+	"newer": func(text string) (string, bool) {
+		return rewriteState(text, func(file map[string]any) {
+			file["version"], file["rooms"] = 99, []string{"attic"}
+			eachSubmission(file, func(sub map[string]any) { sub["colour"] = map[string]any{"blue": 1} })
+		})
+	},
+	"later": func(text string) (string, bool) {
+		return rewriteState(text, func(file map[string]any) {
+			eachSubmission(file, func(sub map[string]any) {
+				for _, key := range []string{"when", "missed"} {
+					if at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(sub[key])); err == nil {
+						sub[key] = at.Add(time.Hour).Format(time.RFC3339Nano)
+					}
+				}
+			})
+		})
+	},
+	"older": olderState,
+}
+
+func rewriteState(text string, change func(file map[string]any)) (string, bool) {
+	var file map[string]any
+	if json.Unmarshal([]byte(text), &file) != nil {
+		return "", false
+	}
+	change(file)
+	raw, err := json.Marshal(file)
+	return string(raw), err == nil
+}
+
+func eachSubmission(file map[string]any, do func(sub map[string]any)) {
+	sessions, _ := file["sessions"].(map[string]any)
+	for _, s := range sessions {
+		list, _ := s.(map[string]any)["submissions"].([]any)
+		for _, sub := range list {
+			do(sub.(map[string]any))
 		}
 	}
 }
 
-// checkEnded checks that no job of a laptop is left that a person wanted ended.
-func (m *model) checkEnded(l *modelLaptop, when string) {
-	m.cluster.mu.Lock()
-	defer m.cluster.mu.Unlock()
-	for _, j := range m.cluster.jobs {
-		if !l.ended.IsZero() && j.tag != nil && j.tag.laptop == l && j.tag.at.Before(l.ended) && j.live(time.Now()) {
-			m.wrong("%s: job %s of %s is left", when, j.id, l.name)
+// olderState is a state file of version 1; false if that cannot have what there is.
+func olderState(text string) (string, bool) {
+	fits := true
+	older, ok := rewriteState(text, func(file map[string]any) {
+		file["version"] = 1
+		sessions, _ := file["sessions"].(map[string]any)
+		for _, x := range sessions {
+			s := x.(map[string]any)
+			list, _ := s["submissions"].([]any)
+			delete(s, "submissions")
+			delete(s, "failure")
+			for _, x := range list {
+				sub := x.(map[string]any)
+				job, tag := "job", "tag"
+				if sub["role"] == "next" {
+					job, tag = "next", "nextTag"
+				}
+				fits = fits && sub["role"] != "other" && sub["cancel"] == nil && (sub["job"] != nil || sub["doubt"] == nil)
+				for from, to := range map[string]string{"job": job, "tag": tag, "with": "with", "account": "account"} {
+					if sub[from] != nil {
+						s[to] = sub[from]
+					}
+				}
+			}
 		}
-	}
+	})
+	return older, ok && fits
 }
 
 // modelSequences is how many sequences are tried; `make campaign` sets TUNCTL_SEQUENCES.
@@ -548,15 +910,22 @@ func modelSequences(t *testing.T) (first, n uint64) {
 	return read("TUNCTL_SEED", 1), read("TUNCTL_SEQUENCES", 90)
 }
 
+// inMemory has temporary files in memory, if there is such a folder: thousands of small files are
+// written, and synced.
+func inMemory(t *testing.T) {
+	t.Helper()
+	if shm := "/dev/shm"; os.Getenv("TMPDIR") == "" {
+		if info, err := os.Stat(shm); err == nil && info.IsDir() {
+			t.Setenv("TMPDIR", shm)
+		}
+	}
+}
+
 // TestEveryChargedJobIsKnown does random things to two laptops and a cluster. TUNCTL_SEED and
 // TUNCTL_SEQUENCES=1 repeat one sequence.
 func TestEveryChargedJobIsKnown(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no ssh that would be asked for settings
-	if shm := "/dev/shm"; os.Getenv("TMPDIR") == "" {
-		if info, err := os.Stat(shm); err == nil && info.IsDir() {
-			t.Setenv("TMPDIR", shm) // thousands of small files are written, and synced
-		}
-	}
+	inMemory(t)
 	keyFile, key := sshtest.NewKeyFile(t)
 	dialects := []modelDialect{modelSlurm{}, modelPBS{}, modelGridEngine{}}
 	first, n := modelSequences(t)
@@ -565,282 +934,22 @@ func TestEveryChargedJobIsKnown(t *testing.T) {
 		var m *model
 		synctest.Test(t, func(t *testing.T) {
 			m = newModel(t, seed, dialects[seed%uint64(len(dialects))], keyFile, key)
-			for range 4 + m.random.IntN(5) {
-				m.act()
+			for range 6 + m.random.IntN(8) {
+				if m.act(); m.failed {
+					break
+				}
 			}
 			m.finish()
 		})
 		text := fmt.Sprintf("seed %d, %s:\n%s", seed, m.cluster.dialect.name(), strings.Join(m.log, "\n"))
 		if m.failed {
-			t.Fatal(text)
+			t.Error(text)
+			if os.Getenv("TUNCTL_SEED") == "" {
+				return
+			}
 		}
 		if n == 1 {
 			t.Log(text)
 		}
 	}
-}
-
-// withModel runs a test on one laptop of a model, whose cluster is Slurm without skew.
-func withModel(t *testing.T, test func(m *model, l *modelLaptop)) {
-	t.Helper()
-	withModelOf(t, modelSlurm{}, test)
-}
-
-func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *modelLaptop)) {
-	t.Setenv("PATH", t.TempDir())
-	keyFile, key := sshtest.NewKeyFile(t)
-	synctest.Test(t, func(t *testing.T) {
-		m := newModel(t, 1, dialect, keyFile, key)
-		m.cluster.skew, m.cluster.limit = 0, time.Hour
-		test(m, m.laptops[0])
-		m.finish()
-		if m.failed {
-			t.Error(strings.Join(m.log, "\n"))
-		}
-	})
-}
-
-func (l *modelLaptop) mustUp() {
-	l.m.t.Helper()
-	l.up()
-	l.m.sync()
-	if l.granted.IsZero() {
-		l.m.t.Fatal(strings.Join(l.m.log, "\n"))
-	}
-	l.m.sleep(30 * time.Second)
-}
-
-func TestAnUpDoesNotWaitForASlowCancel(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		l.mustUp()
-		first := m.cluster.jobs[0]
-		m.cluster.setSlowCancel(20 * time.Second)
-		ended := make(chan error)
-		go func() {
-			_, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
-			ended <- err
-		}()
-		m.sleep(2 * time.Second)
-		began := time.Now()
-		l.up()
-		if took := time.Since(began); took > time.Second {
-			m.t.Errorf("the up took %s", took)
-		}
-		if err := <-ended; err != nil {
-			m.t.Error(err)
-		}
-		m.sleep(time.Minute)
-		if s := l.status(); s.Job == nil || s.Job.ID == first.id || first.live(time.Now()) {
-			m.t.Errorf("the first job is live: %v; the session has %+v", first.live(time.Now()), s.Job)
-		}
-	})
-}
-
-func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		l.mustUp()
-		m.sleep(5 * time.Minute)
-		listed := len(m.cluster.lists)
-		l.up()
-		m.sleep(DefaultLimits().Jobs.QueryMin)
-		if len(m.cluster.lists) == listed {
-			m.t.Error("no query of the scheduler")
-		}
-		if l.status().MaySubmit {
-			m.t.Error("the answer, which changed nothing, has not settled the permission")
-		}
-	})
-}
-
-func TestAJobThatIsFoundSettlesThePermission(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		m.cluster.queue = 5 * time.Hour
-		l.mustUp()
-		l.down(false)
-		l.up()
-		m.sleep(time.Second)
-		if s := l.status(); s.Job == nil || s.MaySubmit {
-			m.t.Errorf("job %+v, may submit %v", s.Job, s.MaySubmit)
-		}
-		m.cluster.end(m.cluster.jobs[0], "CANCELLED", nil)
-		m.sleep(time.Minute)
-		if len(m.cluster.jobs) != 1 {
-			m.t.Error("the job that was cancelled came back")
-		}
-	})
-}
-
-func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		m.job = "job = \"nb\"\n"
-		l.writeConfig()
-		l.agent.reload()
-		for _, id := range []string{"7", "8"} {
-			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: id, name: "nb", script: "/home/alice/nb.sh", submitted: time.Now(), start: time.Now(), limit: time.Hour})
-		}
-		l.mustUp()
-		if s := l.status(); len(s.Candidates) != 2 || s.Job != nil || len(l.agent.store.Session(modelSession).Submissions) != 0 {
-			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.store.Session(modelSession).Submissions)
-		}
-	})
-}
-
-func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		l.mustUp()
-		l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
-		m.sleep(5 * time.Minute)
-		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-		defer stop()
-		_, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
-		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
-			m.t.Errorf("err = %v", err)
-		}
-		l.endPermit()
-		l.crash()
-		l.restore()
-		if _, err := l.agent.server.handleLogin(context.Background(), api.LoginRequest{Host: "hpc"}); err != nil {
-			m.t.Error(err)
-		}
-		m.sleep(2 * time.Minute)
-		if m.cluster.jobs[0].live(time.Now()) || l.status().Job != nil {
-			m.t.Errorf("the job was not ended: %+v", l.status())
-		}
-	})
-}
-
-func TestACancelledJobIsLookedAfterUntilItHasEnded(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		l.mustUp()
-		m.cluster.slowEnd = 90 * time.Second // the down may wait a minute for its turn to ask the scheduler
-		if _, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true}); err != nil {
-			m.t.Fatal(err)
-		}
-		l.granted = time.Time{}
-		if s := l.status(); s.Cause != "job 101 is about to end" {
-			m.t.Errorf("%s: %s", s.State, s.Cause)
-		}
-		m.sleep(3 * time.Minute)
-		if s := l.status(); s.Job != nil {
-			m.t.Errorf("%s: %s", s.State, s.Cause)
-		}
-	})
-}
-
-func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		l.keep = true
-		l.writeConfig()
-		l.agent.reload()
-		l.mustUp()
-		m.cluster.next = []modelSubmit{{name: "loses its answer", cut: true}}
-		m.sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
-		if len(m.cluster.jobs) != 2 || l.status().Next != nil {
-			m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
-		}
-		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
-		m.sleep(5 * time.Minute)
-		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
-			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
-		}
-	})
-}
-
-func TestASubmissionInDoubtIsFoundBelowNewerJobs(t *testing.T) {
-	withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
-		m.cluster.queue = 5 * time.Hour
-		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 90 * time.Second}}
-		l.mustUp()
-		for i := range 5 {
-			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: fmt.Sprintf("%d.pbs01", 900+i), name: "production", script: "/home/alice/production.sh", submitted: time.Now().Add(time.Minute), start: time.Now(), limit: 100 * time.Hour})
-		}
-		m.sleep(20 * time.Minute)
-		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
-			m.t.Errorf("%s: %s; job %+v, pending %v", s.State, s.Cause, s.Job, s.Pending)
-		}
-	})
-}
-
-func TestAnotherLaptopsJobOfTheSameNameSettlesNoSubmissionInDoubt(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		m.job = "job = \"nb\"\n"
-		l.writeConfig()
-		l.agent.reload()
-		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 5 * time.Minute}}
-		l.mustUp()
-		m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "50", name: "nb", script: "/home/alice/.tunctl/nb-other/nb.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour})
-		l.up()
-		m.sleep(10 * time.Minute)
-		if s := l.status(); s.Job == nil || s.Job.ID != "50" || len(s.Others) != 1 || s.Others[0].ID != "101" {
-			m.t.Errorf("%s: %s; job %+v, others %+v", s.State, s.Cause, s.Job, s.Others)
-		}
-	})
-}
-
-func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		l.mustUp()
-		m.cluster.end(m.cluster.jobs[0], "FAILED", nil)
-		other := &modelJob{id: m.cluster.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour}
-		m.cluster.jobs = append(m.cluster.jobs, other)
-		if _, err := l.agent.server.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || other.extended {
-			m.t.Errorf("%v, extended %v", err, other.extended)
-		}
-	})
-}
-
-func TestAnUpOfARemovedSectionEndsThePermissionOfTheOneBefore(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		m.cluster.next = []modelSubmit{{name: "never begins", notBegun: true}}
-		l.up()
-		m.sleep(5 * time.Second)
-		l.section = false
-		l.writeConfig()
-		l.agent.reload()
-		l.up()
-		m.sleep(5 * time.Minute)
-		if n := len(m.cluster.jobs); n != 0 {
-			m.t.Errorf("%d jobs", n)
-		}
-	})
-}
-
-func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
-	for name, act := range map[string]func(*modelLaptop){"cancelled": (*modelLaptop).cancel, "extended": (*modelLaptop).extend} {
-		t.Run(name, func(t *testing.T) {
-			withModel(t, func(m *model, l *modelLaptop) {
-				l.keep = true
-				l.writeConfig()
-				l.agent.reload()
-				l.mustUp()
-				m.cluster.queue = 5 * time.Hour
-				m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
-				if len(m.cluster.jobs) != 2 || l.status().Next == nil {
-					m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
-				}
-				act(l)
-				m.sleep(2 * time.Minute)
-				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil {
-					m.t.Errorf("%s: next %+v\n%s", s.State, s.Next, strings.Join(m.log, "\n"))
-				}
-			})
-		})
-	}
-}
-
-func TestKeepSubmitsNothingAfterAJobThatWasJustCancelled(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		l.keep = true
-		l.writeConfig()
-		l.agent.reload()
-		l.mustUp()
-		m.cluster.slowEnd = 5 * time.Minute // the scheduler shows it as running for a while
-		due := keepAt(*l.status().Job, DefaultLimits().KeepLead)
-		m.sleep(time.Until(due.Add(-10 * time.Second)))
-		l.cancel()
-		m.sleep(2 * time.Minute)
-		if n := len(m.cluster.jobs); n != 1 {
-			m.t.Errorf("%d jobs\n%s", n, strings.Join(m.log, "\n"))
-		}
-	})
 }

@@ -45,7 +45,7 @@ func TestRecovery(t *testing.T) {
 		},
 		"by down --cancel": func(m *model, l *modelLaptop) {
 			l.restart(damaged, damaged)
-			if _, err := l.downCancel(30 * time.Minute); err != nil || m.cluster.jobs[0].live(time.Now()) {
+			if _, err := l.cancelWithin(30 * time.Minute); err != nil || m.cluster.jobs[0].live(time.Now()) {
 				m.t.Errorf("%v, the job runs: %v", err, m.cluster.jobs[0].live(time.Now()))
 			}
 		},
@@ -64,7 +64,7 @@ func TestRecovery(t *testing.T) {
 				tag.computer = submit.Computer() + "2"
 			}
 			l.restart(damaged, damaged)
-			if _, err := l.downCancel(30 * time.Minute); err != nil || !m.cluster.jobs[0].live(time.Now()) {
+			if _, err := l.cancelWithin(30 * time.Minute); err != nil || !m.cluster.jobs[0].live(time.Now()) {
 				m.t.Errorf("%v, the job runs: %v", err, m.cluster.jobs[0].live(time.Now()))
 			}
 			m.cluster.jobs = nil // no laptop of the model shows it
@@ -75,7 +75,7 @@ func TestRecovery(t *testing.T) {
 			if s := l.status(); s.Job == nil || s.Job.ID != job.id {
 				m.t.Errorf("%s %q", s.State, s.Cause)
 			}
-			if _, err := l.downCancel(30 * time.Minute); err != nil || job.live(time.Now()) {
+			if _, err := l.cancelWithin(30 * time.Minute); err != nil || job.live(time.Now()) {
 				m.t.Errorf("%v, the job runs: %v", err, job.live(time.Now()))
 			}
 		},

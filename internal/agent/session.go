@@ -363,6 +363,12 @@ func (s *session) enterLocked() {
 			next.Job = known // as far as is known it runs, and is charged
 		}
 	}
+	for _, sub := range s.facts.Submissions { // what is being looked for runs, as far as is known, and is charged
+		shown := func(j *api.Job) bool { return j != nil && j.Ref() == sub.Job.Ref() }
+		if sub.Role != state.RoleOther && facts.IsLive(sub.Job) && !shown(next.Job) && !shown(next.Next) {
+			next.Others = append(next.Others, *sub.Job)
+		}
+	}
 	if v.State != s.current.State {
 		next.Since = now
 	}

@@ -236,6 +236,9 @@ func (h *simHost) run(script string) (out, errOut string) {
 	h.mu.Unlock()
 	if scheduler != nil {
 		out, errOut, exit := scheduler(script)
+		if exit < 0 {
+			return out, errOut // without the frame
+		}
 		return fmt.Sprintf("%s.begin\n%s\n%s.end %d\n", mark[1], out, mark[1], exit), errOut
 	}
 	out, exit := h.answer(script)

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
-	"tunctl/internal/api"
 	"tunctl/internal/home"
 )
 
@@ -46,7 +44,7 @@ func TestUnsavedSubmission(t *testing.T) {
 				t.Errorf("%s %q, record %+v", s.State, s.Cause, l.submissions())
 			}
 			repair()
-			if _, err := l.downCancel(30 * time.Minute); err != nil {
+			if _, err := l.cancelWithin(30 * time.Minute); err != nil {
 				t.Error(err)
 			}
 			l.mustUp()
@@ -81,7 +79,7 @@ func TestCancelWait(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := l.downCancel(30 * time.Minute)
+			_, err := l.cancelWithin(30 * time.Minute)
 			ended <- err
 		}()
 		m.sleep(time.Minute)

@@ -26,8 +26,7 @@ func (l *modelLaptop) leaveBehind() {
 	}
 }
 
-// downCancel is `tunctl down --cancel`, and Ctrl-C after a time.
-func (l *modelLaptop) downCancel(patience time.Duration) (api.DownResponse, error) {
+func (l *modelLaptop) cancelWithin(patience time.Duration) (api.DownResponse, error) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	defer l.endPermit()
@@ -51,7 +50,7 @@ func TestDownCancel(t *testing.T) {
 	for name, test := range map[string]func(m *model, l *modelLaptop){
 		"names all jobs that it ended": func(m *model, l *modelLaptop) {
 			l.leaveBehind()
-			res, err := l.downCancel(15 * time.Minute)
+			res, err := l.cancelWithin(15 * time.Minute)
 			if err != nil {
 				m.t.Fatal(err)
 			}
@@ -64,7 +63,7 @@ func TestDownCancel(t *testing.T) {
 			l.leaveBehind()
 			l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
 			m.sleep(5 * time.Minute)
-			_, err := l.downCancel(time.Minute)
+			_, err := l.cancelWithin(time.Minute)
 			if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 102 and job 101 were not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
 				m.t.Errorf("%v, hint %q", err, api.HintOf(err))
 			}
@@ -81,7 +80,7 @@ func TestDownCancel(t *testing.T) {
 			l.mustUp()
 			l.down(false)
 			l.moveAccount()
-			if _, err := l.downCancel(5 * time.Minute); err != nil || m.cluster.jobs[0].live(time.Now()) {
+			if _, err := l.cancelWithin(5 * time.Minute); err != nil || m.cluster.jobs[0].live(time.Now()) {
 				m.t.Errorf("%v; the job runs: %v", err, m.cluster.jobs[0].live(time.Now()))
 			}
 		},
@@ -91,7 +90,7 @@ func TestDownCancel(t *testing.T) {
 			l.moveAccount()
 			job, others := m.cluster.jobs[0], m.cluster.jobs[1:]
 			m.cluster.jobs = others // the host leads to another cluster
-			_, err := l.downCancel(5 * time.Minute)
+			_, err := l.cancelWithin(5 * time.Minute)
 			const want = "job 101 was started as alice@old, and hpc is now alice@hpc:22, where it is not found"
 			m.sleep(time.Minute)
 			for text, hint := range map[string]string{err.Error(): api.HintOf(err), l.status().Cause: l.status().Hint} {
