@@ -253,8 +253,8 @@ date -u -d "@$t" +%Y%m%d%H%M 2>/dev/null || date -u -r "$t" +%Y%m%d%H%M`)
 	if err == nil {
 		return job, nil
 	}
-	for _, id := range ids[older:] {
-		p.cache.others[[2]string{tag, id}] = true
+	for _, j := range jobs { // one that the server did not describe is looked at again
+		p.cache.others[[2]string{tag, j.ID}] = true
 	}
 	if older > 0 {
 		return api.Job{}, sched.ErrIncomplete
