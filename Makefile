@@ -117,7 +117,7 @@ test-packages:
 # Compiled as the program is, these tests share with it what both use.
 test-plain:
 	@$(if $(RACEFLAG),CGO_ENABLED=0 $(TESTED) $(GOTEST) -trimpath -p 2 -count=1 -timeout 40m $(PLAIN))
-	@$(if $(RACEFLAG),CGO_ENABLED=0 TUNCTL_SEQUENCES=300 $(GOTEST) -trimpath -count=1 -run '$(SIMULATED)|^TestEveryChargedJobIsKnown$$' ./internal/agent ./tunnel/pace)
+	@$(if $(RACEFLAG),CGO_ENABLED=0 TUNCTL_SEQUENCES=300 $(GOTEST) -trimpath -count=1 -run '$(SIMULATED)|^TestEveryChargedJobIsKnown$$|^TestModel$$' ./internal/agent ./tunnel/node ./tunnel/pace)
 
 # Compiled as the program is, it shares with it what both use.
 testreport:
@@ -179,8 +179,8 @@ code-server: testreport ## install code-server from npm, once, in 3 to 15 minute
 	@mkdir -p $(ARTIFACTS)
 	TUNCTL_REAL=1 TUNCTL_CODE_SERVER=$(CODE_SERVER) TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GOTEST) -count=1 -timeout 10m -run TestARealCodeServer ./internal/dev/e2e
 
-campaign: code-server ## run every fault against a session on real parts and write docs/faults.md; code-server; 10,000 random sequences of the model; needs root
-	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run TestEveryChargedJobIsKnown ./internal/agent
+campaign: code-server ## run every fault against a session on real parts and write docs/faults.md; code-server; 10,000 random sequences of each model; needs root
+	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run '^(TestEveryChargedJobIsKnown|TestModel)$$' ./internal/agent ./tunnel/node
 	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts|TestWhatTwentyLostConnectionsLeave|TestWhatRunsInsideAJobContinuesAtAnotherAddress' ./internal/dev/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
