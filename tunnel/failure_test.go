@@ -127,6 +127,9 @@ func loginClass(t *testing.T, b *bench, route string) (failure.Class, error) {
 	t.Helper()
 	if route == "hop" {
 		_, err := b.Host("outer").Link().Hop([]string{"inner"}).Dial(t.Context(), "tcp", "echo:1")
+		if errors.Is(err, api.ErrDown) { // of the host, whatever the node would have said
+			return failure.Passing, err
+		}
 		return failure.Of(err), err
 	}
 	h := b.Host("inner")

@@ -22,6 +22,9 @@ func (r *Record) Options() Options {
 	return Options{Names: r.Names, Job: r.Job, Cluster: r.Cluster, PBSJob: r.PBSJob}
 }
 
+// Hold is how long a relay waits for its client at most.
+const Hold = step.Hold
+
 // Records remember relays from their start to their end.
 type Records interface {
 	Add(r Record)

@@ -14,9 +14,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
-	"tunctl/tunnel/failure"
 	"tunctl/tunnel/node"
-	"tunctl/tunnel/step"
 )
 
 // relays are those inside jobs that may outlive this agent. They are in a file of their own,
@@ -37,12 +35,13 @@ type relay struct {
 
 	Left   time.Time   `json:"left,omitzero"` // since when nobody uses it
 
-	tried   time.Time // the connection over which it could not be ended
-	refused failure.Refusals
+	tried    time.Time // the connection over which it could not be ended
+	failures int
+	next     time.Time // when it is tried again at the earliest
 }
 
 // isOver reports whether a relay must have ended by itself.
-func (r relay) isOver() bool { return !r.Left.IsZero() && time.Since(r.Left) > step.Hold }
+func (r relay) isOver() bool { return !r.Left.IsZero() && time.Since(r.Left) > node.Hold }
 
 // open reads the file. Everything in it was left.
 func (r *relays) open() {
@@ -83,7 +82,7 @@ func (r *relays) left(host string, since time.Time) (list []node.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
-		if x := &r.list[i]; !x.Left.IsZero() && x.Host == host && !x.tried.Equal(since) && x.refused.Err() == nil && !x.isOver() {
+		if x := &r.list[i]; !x.Left.IsZero() && x.Host == host && !x.tried.Equal(since) && !time.Now().Before(x.next) && !x.isOver() {
 			x.tried = since
 			list = append(list, x.Record)
 		}
@@ -113,12 +112,18 @@ func (r relaysOf) Remove(record node.Record, left bool) {
 	})
 }
 
-// refused notes why a relay could not be ended.
-func (r relaysOf) refused(record node.Record, err error) {
+// failed notes that a relay could not be ended. The node may have refused a login for that, which the
+// site may count: after the second time it is tried once an hour at most.
+func (r relaysOf) failed(record node.Record) {
 	r.all.mu.Lock()
 	defer r.all.mu.Unlock()
 	if i := r.index(r.all.list, record); i >= 0 {
-		r.all.list[i].refused.Note(err)
+		x := &r.all.list[i]
+		x.failures++
+		x.next = time.Now().Add(time.Minute)
+		if x.failures > 1 {
+			x.next = time.Now().Add(time.Hour)
+		}
 	}
 }
 
@@ -154,7 +159,7 @@ func (h *Hosts) endRelay(ctx context.Context, host string, record node.Record) {
 	defer n.Close()
 	if err := n.EndRelay(ctx, record); err != nil {
 		h.log.Info("a relay that was left could not be ended", "host", host, "job", record.Job, "err", err)
-		relaysOf{host, h.relays}.refused(record, err)
+		relaysOf{host, h.relays}.failed(record)
 		return
 	}
 	h.log.Info("ended a relay that was left", "host", host, "job", record.Job)
