@@ -71,8 +71,8 @@ func (l *login) close() {
 // next is x/crypto's AuthCallback: it gets what the server allows now.
 func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	l.page.withdraw()
-	if l.hungUp, l.lost = l.try.wire.ending(); l.lost != nil { // which says nothing about the method
-		return nil, nil
+	if l.hungUp, l.lost = l.try.wire.ending(); l.lost != nil {
+		return nil, nil //nolint:nilerr // the handshake has failed, which says nothing about the method
 	}
 	l.noteResult(c)
 	if l.try.ask.denied != nil {

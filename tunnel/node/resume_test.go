@@ -262,7 +262,7 @@ func drop(_ *testing.T, c *cutJob) { c.host.Drop() }
 
 // secondCut cuts the connection, and cuts the next one while the login on the node is under way.
 func secondCut(cut func(*sshtest.Server)) func(*testing.T, *cutJob) {
-	return func(t *testing.T, c *cutJob) {
+	return func(_ *testing.T, c *cutJob) {
 		began, release := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		c.inner.Set(func(s *sshtest.Server) {

@@ -33,7 +33,7 @@ type relay struct {
 	Host   string      `json:"host"`
 	Record node.Record `json:"relay"`
 
-	Left   time.Time   `json:"left,omitzero"` // since when nobody uses it
+	Left time.Time `json:"left,omitzero"` // since when nobody uses it
 
 	tried    time.Time // the connection over which it could not be ended
 	failures int
@@ -127,7 +127,9 @@ func (r relaysOf) failed(record node.Record) {
 	}
 }
 
-func (r relaysOf) index(list []relay, record node.Record) int { return slices.IndexFunc(list, r.is(record)) }
+func (r relaysOf) index(list []relay, record node.Record) int {
+	return slices.IndexFunc(list, r.is(record))
+}
 
 func (r relaysOf) is(record node.Record) func(relay) bool {
 	return func(x relay) bool { return x.Host == r.host && reflect.DeepEqual(x.Record, record) }

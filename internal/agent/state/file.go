@@ -94,12 +94,10 @@ func Problem(path string) (file string, why error) {
 	if why = cmp.Or(err, s.Unread()); why != nil {
 		return file, why
 	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return file, nil
-	}
-	if _, why = parse(raw); why != nil { // else a newer tunctl is installed by now
-		why = fmt.Errorf("state file %q %w", path, why)
+	if raw, err := os.ReadFile(file); err == nil {
+		if _, why = parse(raw); why != nil { // else a newer tunctl is installed by now
+			why = fmt.Errorf("state file %q %w", path, why)
+		}
 	}
 	return file, why
 }
