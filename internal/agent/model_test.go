@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -66,7 +67,7 @@ type modelLaptop struct {
 	full          bool                  // its disk
 	wishes        map[string]*modelWish // by session
 	hand          *modelJob             // that it has attached
-	submits       int                   // how many `tunctl submit` run
+	submits       atomic.Int32          // how many `tunctl submit` run
 	troubled      time.Time             // when something last kept it from knowing the state of jobs
 
 	mu     sync.Mutex
@@ -714,10 +715,10 @@ func (l *modelLaptop) submit() {
 	defer stop()
 	r := httptest.NewRequestWithContext(ctx, "POST", "/", nil)
 	r.SetPathValue("host", "hpc")
-	l.submits++
+	l.submits.Add(1)
 	began := time.Now()
 	res, err := l.agent.server.handleSubmitJob(r, api.SubmitRequest{Script: "~/production.sh"})
-	l.submits--
+	l.submits.Add(-1)
 	l.m.sync()
 	l.m.did("%s: submit: job %s, %v", l.name, res.Job.ID, err)
 	l.checkSubmitted(began, res.Job.ID, err)

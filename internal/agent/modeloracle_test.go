@@ -147,7 +147,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 		m.wrong("%s is submitted, and not in the state file", tag.tag)
 	}
 	if tag.session == "" {
-		if l.submits == 0 {
+		if l.submits.Load() == 0 {
 			m.wrong("nobody asked for %s", tag.tag)
 		}
 		return

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 
 func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 	s := quietSession(t)
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		config map[string]string
 		chosen api.Choices
 		want   int
@@ -48,12 +49,13 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 		{map[string]string{"gpus": "2"}, api.Choices{"hours": "8"}, 2},
 	} {
 		s.cfg.With = tt.config
+		id := strconv.Itoa(i)
 		if err := s.record(func(r *state.Session) {
-			r.Submissions = state.Submissions{{Role: state.RoleJob, Job: &api.Job{ID: "7"}, With: tt.chosen}}
+			r.Submissions = state.Submissions{{Role: state.RoleJob, Job: &api.Job{ID: id}, With: tt.chosen}}
 		}, nil); err != nil {
 			t.Fatal(err)
 		}
-		s.submissions.recordRun(api.Job{ID: "7", State: api.JobFinished})
+		s.submissions.recordRun(api.Job{ID: id, State: api.JobFinished})
 		runs, err := s.agent.history.Runs()
 		if err != nil || len(runs) == 0 || runs[len(runs)-1].GPUs != tt.want {
 			t.Errorf("%v, chosen %v: %+v, %v; want %d GPUs", tt.config, tt.chosen, runs, err, tt.want)

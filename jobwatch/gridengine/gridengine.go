@@ -3,6 +3,7 @@
 package gridengine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -376,7 +377,7 @@ var (
 func (g scheduler) ParseSubmit(res remote.Result) (string, error) {
 	g.cache.at = time.Time{} // the list lacks the new job
 	m := sched.LastMatch(res.Stdout, qsubSentence, qsubNumber)
-	if m == nil {
+	if m == nil || bytes.Contains(res.Stderr, []byte("could not be scheduled")) { // with -now the job is deleted again
 		res.Stderr = complaint.ReplaceAll(res.Stderr, nil)
 		return "", sched.SubmitError(res, doubt, refusals)
 	}

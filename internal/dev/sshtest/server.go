@@ -62,6 +62,7 @@ func NewServerWithKey(t testing.TB, key ssh.Signer, logins ...Login) *Server {
 	s.Config.AddHostKey(key)
 	All(logins...)(s.Config)
 	t.Cleanup(func() {
+		s.Set(func(s *Server) { s.Refuse = net.ErrClosed }) // one before it may still dial
 		s.Drop()
 		s.wg.Wait()
 	})
