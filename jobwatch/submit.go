@@ -103,12 +103,22 @@ func (u *submitter) runSubmit(ctx context.Context, scheduler sched.Scheduler, s 
 		case submitFailed:
 			return remote.Result{}, "", submitScriptError(res)
 		case submitUnreached:
-			return remote.Result{}, "", fmt.Errorf("%w: %s", remote.ErrNoAnswer, sched.LastErrorLine(res))
+			return remote.Result{}, "", &UnreachedError{Words: sched.Complaint(res)}
 		}
 		return remote.Result{Stderr: fmt.Appendf(nil, "the commands that submit it were ended with status %d", res.Exit)}, "", sched.ErrDoubt
 	}
 	return remote.Result{Stderr: []byte("the submit command has not ended")}, "", sched.ErrDoubt
 }
+
+// UnreachedError says that nothing was submitted with a tag, since the submit command did not reach
+// the scheduler. It wraps remote.ErrNoAnswer: the same tag can be submitted later.
+type UnreachedError struct{ Words string }
+
+// Error implements error.
+func (e *UnreachedError) Error() string { return e.Unwrap().Error() + ": " + e.Words }
+
+// Unwrap returns remote.ErrNoAnswer.
+func (e *UnreachedError) Unwrap() error { return remote.ErrNoAnswer }
 
 // submitScriptError is the error of a submit script that submitted nothing. If its own message ends
 // in a colon, the line before it has the cause.

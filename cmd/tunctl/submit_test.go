@@ -37,7 +37,7 @@ func TestSubmitInterrupted(t *testing.T) {
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(talk.String(), "the job may still be submitted on practice") {
 		t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), talk.String())
 	}
-	for deadline := time.Now().Add(patience); !strings.Contains(s.run("status"), "`tunctl jobs practice` shows whether it has appeared"); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(s.run("status"), "`tunctl jobs practice` lists it"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("status does not show it: %s", s.run("status"))
 		}

@@ -71,10 +71,14 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 	limited, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
 	var job api.Job
+	var last error
 	err = a.hosts.RetryUntilUp(limited, a.pool.Host(host), func() error {
-		job, err = jobs.Submit(limited, sub)
-		return err
+		job, last = jobs.Submit(limited, sub)
+		return last
 	}, func(error) {})
+	if refused := refuseUnreached(last); err != nil && r.Context().Err() == nil && api.HasCode(refused, api.CodeSubmit) {
+		err = refused
+	}
 	s, missing := a.sessions.find(sub.Tag) // as if it had a section that was removed
 	if missing != nil {
 		return api.JobResponse{Job: job}, cmp.Or(err, missing)

@@ -251,7 +251,7 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 	order.Awaited = true
 	began := time.Now()
 	job, err := plan.Submit(ctx, jobs, order)
-	if err != nil {
+	if err = refuseUnreached(err); err != nil {
 		s.submissions.lost(sub, err)
 		return api.Job{}, err
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -265,6 +266,16 @@ func (l *submissions) lost(sub state.Submission, err error) {
 	}
 	l.change(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now(), x.Doubt || isUncertain(err) }, nil)
 	signal(s.agent.unsettled)
+}
+
+// refuseUnreached makes a refusal of a scheduler that a submission did not reach: who waits for the
+// command can try again later.
+func refuseUnreached(err error) error {
+	if e, ok := errors.AsType[*jobwatch.UnreachedError](err); ok {
+		return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", e.Words).
+			WithHint("the scheduler is down or cannot be reached: try again later")
+	}
+	return err
 }
 
 // recordRun adds a job that is over to the history.

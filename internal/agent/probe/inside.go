@@ -62,7 +62,7 @@ var errNotYours = errors.New("the server there may be another user's, so it is n
 
 // listensAsUser succeeds if all that listens on a port is the user's; 0A is the state of a listener.
 // It avoids what shells read differently.
-const listensAsUser = `id -u | cat - /proc/net/tcp /proc/net/tcp6 | awk 'NR == 1 { me = $1 } ` +
+const listensAsUser = `cat /proc/self/status /proc/net/tcp /proc/net/tcp6 | awk '$1 == "Uid:" { me = $2 } ` +
 	`$4 == "0A" && $2 ~ /:%04X$/ { found = 1; if ($8 - me) other = 1 } END { exit other + 1 - found }'`
 
 // exitStatus waits for the end of a channel's command (RFC 4254, 6.10).
