@@ -240,8 +240,8 @@ func (w *world) step() {
 		set(func() { w.srun = words })
 		w.login.learned.into.set(stepRoute)
 		w.outer.Drop()
-		restore(minutes(3), "srun: "+words, func() { set(func() { w.srun = "" }) })
-		restore(minutes(6), "the node's sshd is busy", func() { w.inner.Set(func(s *sshtest.Server) { s.Silent = false }) })
+		restore(minutes(8), "srun: "+words, func() { set(func() { w.srun = "" }) })
+		restore(minutes(20), "the node's sshd is busy", func() { w.inner.Set(func(s *sshtest.Server) { s.Silent = false }) })
 	case 10:
 		w.reconnectEditor()
 	case 11:
