@@ -57,7 +57,9 @@ func SubmitError(res remote.Result, doubt *regexp.Regexp, known []RefusalHint) e
 }
 
 // Complaint is the last line that a submit command wrote to standard error, without its name.
-func Complaint(res remote.Result) string { return complaintPrefix.ReplaceAllString(LastErrorLine(res), "") }
+func Complaint(res remote.Result) string {
+	return complaintPrefix.ReplaceAllString(LastErrorLine(res), "")
+}
 
 // LastMatch is the last line that has the id of a new job, in the first of these forms that there
 // is: submit plugins print lines of their own.
