@@ -505,7 +505,7 @@ func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
 				}
 				time.Sleep(c.left + time.Minute)
 				p.set(r, "F", "Exit_status", "1")
-				time.Sleep(2 * time.Minute)
+				time.Sleep(5 * time.Minute) // two looks
 				job := x.Job()
 				if job.State != c.want || !strings.Contains(job.Hint, "keeps no job history") {
 					t.Errorf("the job is %s, %q", job.State, job.Hint)

@@ -191,6 +191,11 @@ func TestRefusal(t *testing.T) {
 			}
 			job, err := slurmWatcher(dying{m, c.end}).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 			m.Write(t, "go", "")
+			for deadline := time.Now().Add(2 * time.Minute); c.end == "exit 137" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+				if _, err := os.Stat(m.File(".tunctl/a/tunctl.exit")); err == nil {
+					break // sbatch, which nobody waited for, has ended
+				}
+			}
 			if c.want == "" {
 				if err != nil || !strings.HasPrefix(jobtest.Submitted(t, m)[0], job.ID+"@") {
 					t.Errorf("%+v, %v; submitted: %q", job, err, jobtest.Submitted(t, m))
