@@ -274,6 +274,13 @@ func (s *soak) breakLink(ctx context.Context) {
 			if err := s.cluster.Refuse(false); err != nil {
 				s.fail(err)
 			}
+		case n == 2 && os.Getenv("TUNCTL_SOAK") != "": // and once more during the next login; three of those make a pause
+			logins := s.cluster.Logins()
+			s.cluster.DropAll()
+			for s.cluster.Logins() == logins && ctxtime.Sleep(ctx, time.Millisecond) == nil {
+				continue
+			}
+			s.cluster.DropAll()
 		default:
 			s.cluster.DropAll()
 		}
