@@ -3,10 +3,12 @@
 package jobwatch
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"tunctl/internal/dev/jobtest"
 )
@@ -61,7 +63,14 @@ func TestSubmitted(t *testing.T) {
 			if _, err := w.Submit(t.Context(), Submission{Tag: "t", Content: script, Base: "serve.sh", Session: "it's", Computer: "a b"}); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { m.Write(t, "stop", "") })
+			t.Cleanup(func() {
+				m.Write(t, "stop", "")
+				for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+					if job, found, err := w.Find(context.Background(), Query{ID: "t"}); err == nil && (!found || job.State.Ended()) {
+						return // it writes nothing more
+					}
+				}
+			})
 			return plainWatcher(m)
 		}, []string{"t it's a b t"}},
 	} {
