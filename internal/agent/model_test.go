@@ -692,7 +692,7 @@ func (l *modelLaptop) attach() {
 	ctx, stop := l.m.patience()
 	defer stop()
 	req := api.AttachRequest{Host: "hpc", Job: id, Name: modelHand}
-	byHand.attached = true
+	c.set(func() { byHand.attached = true })
 	job, _, err := l.agent.server.chooseJob(ctx, req)
 	if err == nil {
 		var s *session
