@@ -207,7 +207,7 @@ func TestSubmitCommandInterrupted(t *testing.T) {
 					}
 					return s, false
 				}
-				if s, ok := shown(); !ok || !s.Pending {
+				if s, ok := shown(); !ok || !s.Pending && s.Job == nil {
 					t.Errorf("at once: %+v", s)
 				}
 				l.crash()
