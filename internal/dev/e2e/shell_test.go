@@ -52,8 +52,8 @@ func TestAJobToWorkInIsEnteredAndEndsCleanlyOnRealSlurm(t *testing.T) {
 
 	g.run("down", "jupyter", "--cancel")
 	g.lab.WaitJob(s.Job.ID, "CANCELLED")
-	const gone = `for i in $(seq 300); do ls -d ~/.tunctl/job.* >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1`
-	if _, err := g.lab.As("hpcuser", "sh", "-c", gone); err != nil {
-		t.Errorf("the job leaves its folder: %v", err)
+	gone := `for i in $(seq 1200); do [ -e ~/.tunctl/job.` + s.Job.ID + ` ] || exit 0; sleep 0.1; done; find ~/.tunctl/job.*; exit 1`
+	if out, err := g.lab.As("hpcuser", "sh", "-c", gone); err != nil {
+		t.Errorf("the job leaves its folder: %v\n%s", err, out)
 	}
 }
