@@ -54,6 +54,25 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// No other way leads to a relay that is resumed, so its step may take longer than the first one.
+func TestSlowStep(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		w.node.Close()
+		w.options.Names, w.options.Job, w.options.PBSJob = []string{"refused"}, "7", ""
+		w.node = w.login.node(w.options)
+		w.open()
+		w.slow = 20 * time.Second
+		w.outer.Drop()
+		time.Sleep(2 * time.Minute)
+		if h := w.node.Held(); len(w.programs) != 1 || h.Streams != 1 || !h.IsOver() || w.sruns != 2 {
+			t.Errorf("%v; srun ran %d times; held: %+v", w.steps, w.sruns, h)
+		}
+		w.finish()
+	})
+}
+
 // world is a job on a node behind a login node.
 type world struct {
 	t       *testing.T
@@ -71,6 +90,8 @@ type world struct {
 	records  map[string]*Record
 	left     map[string]bool
 	srun     string         // what it says and fails; "": it works
+	slow     time.Duration  // how long srun takes
+	sruns    int            // how often it ran
 	refuses  bool           // the node's sshd
 	atLogin  map[any]func() // what the next login at a server meets
 	over     bool           // the job
@@ -150,7 +171,8 @@ func (w *world) Remove(r Record, left bool) {
 // runSrun is srun on the login node.
 func (w *world) runSrun(ch ssh.Channel, line string) int {
 	w.mu.Lock()
-	words := w.srun
+	words, slow := w.srun, w.slow
+	w.sruns++
 	if w.over {
 		words = "srun: error: Invalid job id specified"
 	}
@@ -158,6 +180,7 @@ func (w *world) runSrun(ch ssh.Channel, line string) int {
 	if words != "" || !strings.Contains(line, "srun") {
 		return says(words)(ch, line)
 	}
+	time.Sleep(slow)
 	w.job.Run(ch, true)
 	return 0
 }
