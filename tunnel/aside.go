@@ -117,12 +117,6 @@ func (c *conn) endIfUnused() {
 // doubt is called when a connection does not respond.
 func (k *keepalive) doubt(why error) {
 	h, c := k.host, k.c
-	if h.onlyLeased() { // there is no login beside it
-		if !errors.Is(why, errProbe) {
-			c.end(why)
-		}
-		return
-	}
 	_, k.reads = c.wire.heard()
 	k.doubted, k.probing, k.probeAgain, k.replaced = true, 0, false, time.Time{}
 	k.stall.timer.Reset(stallCheck) // until it responds or ends

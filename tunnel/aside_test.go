@@ -141,7 +141,7 @@ func TestAfterARoamALoginAsksAsSoonAsAPersonWantsTheHost(t *testing.T) {
 		w := newWiFi(b, s)
 		h, _ := betweenKeepalives(t, b)
 		time.Sleep(time.Hour) // nobody is there
-		b.memory.SetSilent("login", false)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = false })
 		w.roam()
 		time.Sleep(10 * time.Second) // it may respond, and save a login
 		if st := h.Status(); st.State != api.HostUp || st.NotRespondingSince.IsZero() {
@@ -401,7 +401,7 @@ func TestANetworkThatFlapsAddsNoLoginsToAServerThatDropsThem(t *testing.T) {
 func TestALoginWhoseAddressIsGoneIsGivenUpAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		w := newWiFi(b, s)
 		acceptLate(20 * time.Second)(s.Config)
 		b.serve(t)
@@ -409,8 +409,8 @@ func TestALoginWhoseAddressIsGoneIsGivenUpAtOnce(t *testing.T) {
 		h.Want()
 		awaitHost(t, h, 5*time.Second, func() bool { return strings.HasPrefix(h.Status().Cause, "logging in") })
 		w.roam()
-		if st := h.Status(); strings.HasPrefix(st.Cause, "logging in") || b.memory.Logins("login").Refusals != 0 {
-			t.Errorf("after the address changed: %+v, %+v", st, b.memory.Logins("login"))
+		if st := h.Status(); strings.HasPrefix(st.Cause, "logging in") || b.memory.Known("login").Logins.Refusals != 0 {
+			t.Errorf("after the address changed: %+v, %+v", st, b.memory.Known("login").Logins)
 		}
 		w.gone.Store(false) // the next login comes from the new address
 		awaitHost(t, h, 2*time.Minute, func() bool { return h.Status().State == api.HostUp })

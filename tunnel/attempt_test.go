@@ -31,7 +31,7 @@ func slowSettings(t *testing.T) (l *laptop, offline string) {
 
 func TestSettingsThatTakeTooLongAreReadAgainWhenTheNetworkReturns(t *testing.T) {
 	l, offline := slowSettings(t)
-	l.o.Memory.SetSilent("open", true)
+	l.o.Memory.Remember("open", func(k *api.Known) { k.Silent = true })
 	h := l.Host("open")
 	h.Want()
 	eventually(t, func() bool { return h.Status().State != api.HostConnecting })

@@ -217,14 +217,19 @@ func (e *hostClosedError) Unwrap() error { return e.err }
 
 // remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
-	m.SetSilent(host, c.silent)
-	if !slices.Contains(m.Accounts(host), c.identity) {
-		m.AddAccount(host, c.identity)
-	}
-	if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
-		m.SetLastAddress(host, a.String())
-	}
+	m.Remember(host, func(k *api.Known) {
+		k.Silent = c.silent
+		if !slices.Contains(k.Accounts, c.identity) {
+			k.Accounts = append(slices.Clone(k.Accounts[max(0, len(k.Accounts)+1-maxAccounts):]), c.identity)
+		}
+		if a, ok := c.wire.RemoteAddr().(*net.TCPAddr); ok && len(c.via) == 0 {
+			k.Address = a.String()
+		}
+	})
 }
+
+// maxAccounts is how many accounts of a host are remembered.
+const maxAccounts = 8
 
 // roundTrip sends a request and waits for the reply. The library sends one at a time;
 // the wait for another one does not count.

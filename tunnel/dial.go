@@ -77,7 +77,7 @@ func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
 // lastAddress is the address of the last login, if the host's name still has it among
 // others.
 func (t *attempt) lastAddress(ctx context.Context) string {
-	last := t.pool.o.Memory.LastAddress(t.host.name)
+	last := t.pool.o.Memory.Known(t.host.name).Address
 	ip, port, err := net.SplitHostPort(last)
 	if err != nil || port != fmt.Sprint(t.settings.Port) {
 		return ""

@@ -79,7 +79,7 @@ func TestALoginLandsOnTheLoginNodeOfTheLastOne(t *testing.T) {
 					return s.Dial(ctx, d, network, address)
 				}
 				h := b.up(t, "login")
-				if last := b.memory.LastAddress("login"); last != "192.0.2.2:22" {
+				if last := b.memory.Known("login").Address; last != "192.0.2.2:22" {
 					t.Errorf("remembered %q", last)
 				}
 				calls = nil

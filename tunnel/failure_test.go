@@ -137,7 +137,7 @@ func loginClass(t *testing.T, b *bench, route string) (failure.Class, error) {
 		h = b.Host("outer")
 		b.serve(t)
 	}
-	b.memory.SetSilent(h.name, true)
+	b.memory.Remember(h.name, func(k *api.Known) { k.Silent = true })
 	h.Want()
 	var err *api.Error
 	awaitHost(t, h, 10*time.Minute, func() bool {

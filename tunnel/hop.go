@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 // needed and ends with the host's, so it needs no keepalive.
 type Hop struct {
 	login *Host
+	user  string // "": that of the login to the host
 	names []string
 	host  *Host // represents the node; not in the pool, never published
 	conn  atomic.Pointer[conn]
@@ -36,11 +38,64 @@ type Hop struct {
 	refused failure.Refusals
 
 	failed atomic.Bool // the last login did not work
+
+	// Of [Host.Node], guarded by the host.
+	streams int
+	idle    *time.Timer // runs since the last of them ended
 }
 
 func newHop(login *Host, names []string) *Hop {
 	h := newHost(login.pool, login.name+","+names[0], login.name)
 	return &Hop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
+}
+
+// Node is the hop to a node, or to user@node, for one stream until release is called. Streams share
+// it, and its connection ends some time after the last of them (Limits.NodeIdle).
+func (h *Host) Node(name string) (n *Hop, release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = h.nodes[name]
+	if n == nil {
+		user, node, named := strings.Cut(name, "@")
+		if !named {
+			user, node = "", name
+		}
+		n = newHop(h, []string{node})
+		n.user, n.idle = user, time.AfterFunc(0, n.closeUnused)
+		h.nodes[name] = n
+	}
+	n.streams++
+	n.idle.Stop()
+	return n, sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		n.streams--
+		n.idle.Reset(h.pool.o.Limits.NodeIdle)
+	})
+}
+
+func (n *Hop) closeUnused() {
+	_ = n.lock.Lock(context.Background())
+	defer n.lock.Unlock() // a stream that comes now gets another connection
+	n.login.mu.Lock()
+	unused := n.streams == 0
+	n.login.mu.Unlock()
+	if unused {
+		n.closeLocked()
+	}
+}
+
+// Await connects to the node. A user who asks for it now need not wait because of earlier refusals.
+func (n *Hop) Await(ctx context.Context, attended bool) error {
+	if attended {
+		if err := n.lock.Lock(ctx); err != nil {
+			return err
+		}
+		n.refused = failure.Refusals{}
+		n.lock.Unlock()
+	}
+	_, err := n.connection(ctx)
+	return err
 }
 
 // ErrTargetSilent means that the node was reached, but the target does not respond.
@@ -146,6 +201,10 @@ func (n *Hop) MayWork() bool { return !n.failed.Load() }
 func (n *Hop) Close() {
 	_ = n.lock.Lock(context.Background())
 	defer n.lock.Unlock()
+	n.closeLocked()
+}
+
+func (n *Hop) closeLocked() {
 	if c := n.conn.Swap(nil); c != nil {
 		n.old = append(n.old, c)
 	}
@@ -197,7 +256,7 @@ func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string
 	if *s, err = n.login.pool.Settings(ctx, n.names[0]); err != nil {
 		return "", err
 	}
-	s.User = own.User
+	s.User = cmp.Or(n.user, own.User)
 	s.ProxyJump, s.ProxyCommand = nil, ""
 	s.IdentityFiles = union(own.IdentityFiles, s.IdentityFiles)
 	s.CertificateFiles = union(own.CertificateFiles, s.CertificateFiles)

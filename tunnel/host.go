@@ -37,7 +37,7 @@ type Host struct {
 	identity  string             // that they lead to; see Pool.identity
 	demand    demand
 	conns     connections
-	quiet     bool // changes are not published: a compute node that no person named
+	nodes     map[string]*Hop // those that streams go to
 	cancel    context.CancelFunc
 	handshake *handshake // that is under way; nil: none
 	// outdated: the live connection's settings differ from the config. recheckDue: compare
@@ -49,11 +49,12 @@ type Host struct {
 // newHost makes a host; behind is the login node before a compute node, or "".
 func newHost(p *Pool, name, behind string) *Host {
 	return &Host{
-		pool: p, name: name, behind: behind, quiet: behind != "",
+		pool: p, name: name, behind: behind,
 		log:     p.o.Log.With("host", api.HostLabel(name)),
 		woken:   make(chan struct{}, 1),
 		demand:  demand{users: map[*Host]string{}},
 		conns:   connections{aside: map[*conn]bool{}},
+		nodes:   map[string]*Hop{},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
 	}
@@ -69,7 +70,7 @@ func (h *Host) Up() { h.UpFor("") }
 func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked, h.quiet = true, false
+	h.demand.asked = true
 	h.attendLocked(client)
 }
 
@@ -91,19 +92,16 @@ func (h *Host) attendLocked(client string) {
 func (h *Host) Want() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked, h.quiet = true, false
+	h.demand.asked = true
 	h.facts.wanted = true
 	h.enterLocked()
 	h.wake()
 }
 
-// Down disconnects the host and the compute nodes behind it. It returns the other hosts
+// Down disconnects the host, with the compute nodes behind it. It returns the other hosts
 // that still use the connection, which stays up until they are down too.
 func (h *Host) Down() (usedBy []string) {
 	for _, user := range h.usersNow() {
-		if user.behind == h.name {
-			user.Down()
-		}
 		if !user.wanted() {
 			h.removeUser(user) // its own goroutine is about to do so
 		}
@@ -139,14 +137,6 @@ func (h *Host) unwantLocked() {
 		return
 	}
 	h.dropWantedLocked()
-}
-
-// unusedLocked is unwantLocked after another host stopped using this one. A lease still
-// keeps it.
-func (h *Host) unusedLocked() {
-	if h.demand.leases == 0 {
-		h.unwantLocked()
-	}
 }
 
 // dropWantedLocked is unwantLocked regardless of users.

@@ -65,7 +65,7 @@ func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
 		if a := got.Algorithms; a == nil || a.KeyExchange == "" || a.HostKey != "ssh-ed25519" || a.Cipher == "" {
 			t.Errorf("algorithms %+v", a)
 		}
-		if !b.memory.Silent("login") {
+		if !b.memory.Known("login").Silent {
 			t.Error("a login by key alone is not remembered as silent")
 		}
 		if q := b.person.questions(); len(q) > 0 {
@@ -276,7 +276,7 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 		if got := h.Status().Auth; got != "publickey+keyboard-interactive" {
 			t.Errorf("auth = %q", got)
 		}
-		if b.memory.Silent("login") {
+		if b.memory.Known("login").Silent {
 			t.Error("remembered as silent")
 		}
 		q := b.person.questions()

@@ -21,11 +21,7 @@ var errIdentityChanged = errors.New("the settings now lead to another host")
 
 // settings are those that the host's next dial uses.
 func (h *Host) settings(ctx context.Context) (sshconfig.Settings, error) {
-	r := h.pool.resolver()
-	if h.behind != "" {
-		r.User = h.pool.Host(h.behind).Status().User
-	}
-	return r.Settings(ctx, h.name)
+	return h.pool.Settings(ctx, h.name)
 }
 
 // identity names the connection that settings lead to: the account and the resolved hops
@@ -94,7 +90,7 @@ func (h *Host) updateIdentity(identity string) bool {
 	defer h.mu.Unlock()
 	h.identity = identity
 	if h.demand.keepSharers(identity) {
-		h.unusedLocked()
+		h.unwantLocked()
 		h.publishLocked()
 	}
 	return h.facts.wanted
@@ -144,7 +140,7 @@ func (p *Pool) replaceOwner(identity string, owner, by *Host) {
 // checkAccount prevents an automatic login to an account that was never logged in to:
 // what Memory says about silent logins is about other accounts.
 func (t *attempt) checkAccount() error {
-	known := t.pool.o.Memory.Accounts(t.host.name)
+	known := t.pool.o.Memory.Known(t.host.name).Accounts
 	if t.ask.attended || len(known) == 0 || slices.Contains(known, t.identity) {
 		return nil
 	}

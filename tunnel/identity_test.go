@@ -97,7 +97,7 @@ func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t
 				e := newEditable(t, "one", "two")
 				e.point("work", sshconfig.Settings{Hostname: "one"})
 				e.point("cluster", sshconfig.Settings{Hostname: "one"})
-				e.memory.SetSilent("work", true)
+				e.memory.Remember("work", func(k *api.Known) { k.Silent = true })
 				e.serve(t)
 				work, cluster := e.Host("work"), e.Host("cluster")
 				mustUp(t, work)
@@ -108,7 +108,7 @@ func TestWhoSharesAConnectionStaysWithItsAccountWhenTheOwnerIsPointedElsewhere(t
 				synctest.Wait()
 				time.Sleep(time.Hour) // a stable connection is made again at once
 				e.point("work", sshconfig.Settings{Hostname: "two"})
-				e.memory.AddAccount("work", "alice@two:22") // else a person would be needed
+				e.memory.Remember("work", func(k *api.Known) { k.Accounts = append(k.Accounts, "alice@two:22") }) // else a person would be needed
 				e.servers["one"].Drop()
 				synctest.Wait()
 				mustConnect(t, cluster)
@@ -270,7 +270,7 @@ func TestAHostThatWaitsIsTriedAtOnceWhenItsAddressIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEditable(t, "one")
 		e.point("work", sshconfig.Settings{Hostname: "onne"})
-		e.memory.SetSilent("work", true)
+		e.memory.Remember("work", func(k *api.Known) { k.Silent = true })
 		e.serve(t)
 		h := e.Host("work")
 		h.Want()
@@ -314,23 +314,6 @@ func TestNobodyIsLoggedInByItselfWhereTheNameLeadsToAnotherAccount(t *testing.T)
 			if got := h.Account(); got != "alice@"+back+":22" {
 				t.Errorf("it is %s, not %s", got, back)
 			}
-		}
-	})
-}
-
-func TestANodeIsReachedAsTheUserOfTheLiveLogin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEditable(t, "one")
-		e.point("work", sshconfig.Settings{Hostname: "one"})
-		e.serve(t)
-		h := e.Host("work")
-		node := e.Behind("work", "nc1")
-		if s, err := node.settings(t.Context()); err != nil || s.Destination != "nc1" {
-			t.Errorf("before the login: %q, %v", s.Destination, err)
-		}
-		mustUp(t, h)
-		if s, err := node.settings(t.Context()); err != nil || s.Destination != "alice@nc1" || !slices.Equal(s.ProxyJump, []string{"work"}) {
-			t.Errorf("after it: %q through %q, %v", s.Destination, s.ProxyJump, err)
 		}
 	})
 }

@@ -106,7 +106,7 @@ func (h *Host) removeUser(user *Host) {
 	defer h.mu.Unlock()
 	if _, uses := h.demand.users[user]; uses {
 		delete(h.demand.users, user)
-		h.unusedLocked()
+		h.unwantLocked()
 	}
 }
 

@@ -122,7 +122,7 @@ func TestAHalfOpenHopIsFound(t *testing.T) {
 func TestAHopThatNeedsAPersonSaysSoAtItsUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, sshtest.AcceptPassword("right"))
-		b.memory.SetSilent("inner", true)
+		b.memory.Remember("inner", func(k *api.Known) { k.Silent = true })
 		b.serve(t)
 		h := b.Host("inner")
 		h.Want()

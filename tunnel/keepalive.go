@@ -75,7 +75,7 @@ func (k *keepalive) checkNetwork() {
 	switch {
 	case k.doubted:
 		k.sendRequest()
-	case k.host.onlyLeased() || !k.host.restoredSilently() && !k.host.attended():
+	case !k.host.restoredSilently() && !k.host.attended():
 		k.probe(limits.WakeGrace, gone)
 	case gone:
 		k.doubt(errAddressGone)
@@ -87,7 +87,7 @@ func (k *keepalive) checkNetwork() {
 // restoredSilently reports whether the connection, and all that go through it, can be
 // restored without a person.
 func (h *Host) restoredSilently() bool {
-	if !h.pool.o.Memory.Silent(h.name) {
+	if !h.pool.o.Memory.Known(h.name).Silent {
 		return false
 	}
 	for _, user := range h.usersNow() {

@@ -77,8 +77,7 @@ type Limits struct {
 	SessionsAgain time.Duration
 	// NodeDial bounds the dial of each name of a compute node.
 	NodeDial time.Duration
-	// NodeIdle is how long a leased connection to a compute node is kept after its last
-	// lease.
+	// NodeIdle is how long a connection to a compute node is kept after its last stream.
 	NodeIdle time.Duration
 	// StepStart is how long a job step may take to start before another way is tried.
 	StepStart time.Duration

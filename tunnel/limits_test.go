@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
@@ -45,7 +46,7 @@ func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
 	const retry = 10 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		b, s := strictly(t, func(x *sshconfig.Settings) { x.RetryMin = retry })
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
 		b.serve(t)
 		h := b.Host("login")

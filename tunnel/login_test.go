@@ -35,8 +35,8 @@ func TestAPasswordMayBeMistypedTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Status().Auth != "password" || b.memory.Silent("login") {
-			t.Errorf("status %+v, silent %v", h.Status(), b.memory.Silent("login"))
+		if h.Status().Auth != "password" || b.memory.Known("login").Silent {
+			t.Errorf("status %+v, silent %v", h.Status(), b.memory.Known("login").Silent)
 		}
 		for _, q := range b.person.questions() {
 			if q.Kind != api.PromptPassword || q.Echo {
@@ -284,8 +284,8 @@ func TestAPushMayBeConfirmedUntilTheServerGivesUp(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				b, h, _ := logIn(t, sshtest.NewServer(t, pushing(question, after)), nil, "1")
-				if st := h.Status(); st.State != state || b.memory.Logins("login").Refusals != 0 {
-					t.Errorf("asked %q, confirmed after %v: %s, %+v", question, after, st.State, b.memory.Logins("login"))
+				if st := h.Status(); st.State != state || b.memory.Known("login").Logins.Refusals != 0 {
+					t.Errorf("asked %q, confirmed after %v: %s, %+v", question, after, st.State, b.memory.Known("login").Logins)
 				}
 				time.Sleep(time.Minute) // the server's goroutine ends
 			})
@@ -303,7 +303,7 @@ func TestTheEndOfLoginGraceTimeIsNoRefusal(t *testing.T) {
 			time.AfterFunc(grace, s.Drop)
 			b, h, _ := logIn(t, s, nil)
 			synctest.Wait() // the refusal is counted after the state is set
-			if n := b.memory.Logins("login").Refusals; h.Status().State != state || (n > 0) != (state == api.HostBlocked) {
+			if n := b.memory.Known("login").Logins.Refusals; h.Status().State != state || (n > 0) != (state == api.HostBlocked) {
 				t.Errorf("after %v: %+v, %d refusals", grace, h.Status(), n)
 			}
 			time.Sleep(time.Hour)
@@ -321,15 +321,15 @@ func TestAHostTooSlowForItsLoginGraceTimeIsTriedAgain(t *testing.T) {
 			}
 		})
 		b := newBench(t, s, withKeys(path))
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()
 		time.Sleep(40 * time.Second)
 		s.Drop()
 		synctest.Wait()
-		if st := h.Status(); st.State != api.HostWaiting || b.memory.Logins("login").Refusals != 0 {
-			t.Errorf("%+v, %+v", st, b.memory.Logins("login"))
+		if st := h.Status(); st.State != api.HostWaiting || b.memory.Known("login").Logins.Refusals != 0 {
+			t.Errorf("%+v, %+v", st, b.memory.Known("login").Logins)
 		}
 		h.Down()
 		time.Sleep(time.Hour)
@@ -373,14 +373,14 @@ func TestAKeyMayWaitForATouch(t *testing.T) {
 			s := sshtest.NewServer(t, sshtest.AcceptKey(public))
 			b := newBench(t, s, withKeys(path))
 			b.keys.Put(path, info.ModTime(), slowSigner{signer.(ssh.AlgorithmSigner), takes})
-			b.memory.SetSilent("login", true)
+			b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 			time.AfterFunc(tt.grace, s.Drop)
 			b.serve(t)
 			h := b.Host("login")
 			h.Want()
 			_ = h.Await(t.Context())
-			if st := h.Status(); st.State != tt.state || b.memory.Logins("login").Refusals != 0 {
-				t.Errorf("signed after %v: %+v, %+v", takes, st, b.memory.Logins("login"))
+			if st := h.Status(); st.State != tt.state || b.memory.Known("login").Logins.Refusals != 0 {
+				t.Errorf("signed after %v: %+v, %+v", takes, st, b.memory.Known("login").Logins)
 			}
 		})
 	}

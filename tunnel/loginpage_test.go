@@ -107,8 +107,8 @@ func TestADeviceLoginShowsItsPageAndSendsEnter(t *testing.T) {
 				time.Sleep(4 * time.Minute) // with the browser
 				c.answer <- api.Answer{}
 				mustConnect(t, h)
-				if st := h.Status(); len(st.Links) > 0 || b.memory.Silent("login") {
-					t.Errorf("after the login: %q, silent %v", st.Links, b.memory.Silent("login"))
+				if st := h.Status(); len(st.Links) > 0 || b.memory.Known("login").Silent {
+					t.Errorf("after the login: %q, silent %v", st.Links, b.memory.Known("login").Silent)
 				}
 			})
 		})
@@ -161,8 +161,8 @@ func TestAServerThatWaitsForAPageAsksForIt(t *testing.T) {
 		close(done)                 // the page was used; nobody pressed Enter
 		mustConnect(t, h)
 		synctest.Wait()
-		if st := h.Status(); st.Asking != "" || b.memory.Silent("login") {
-			t.Errorf("after the login: %+v, silent %v", st, b.memory.Silent("login"))
+		if st := h.Status(); st.Asking != "" || b.memory.Known("login").Silent {
+			t.Errorf("after the login: %+v, silent %v", st, b.memory.Known("login").Silent)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestAPageThatALoginWithoutAPersonWaitsForIsNeedsLogin(t *testing.T) {
 		b := newBench(t, s, func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.LoginPages = []string{path}, []string{"iam.example.org"}
 		})
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		b.serve(t)
 		h := b.Host("login")
 		h.Want()

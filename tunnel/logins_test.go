@@ -33,7 +33,7 @@ func refuse(s *sshtest.Server) (accept func()) {
 func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		b.serve(t)
 		b.Host("login").Want()
 		synctest.Wait()
@@ -61,7 +61,7 @@ func TestALoginIsRememberedBeforeTheServerCountsIt(t *testing.T) {
 		accept := s.Config.PublicKeyCallback
 		var known time.Time
 		s.Config.PublicKeyCallback = func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			known = b.memory.Logins("login").Last
+			known = b.memory.Known("login").Logins.Last
 			return accept(c, key)
 		}
 		b.up(t, "login")
@@ -74,7 +74,7 @@ func TestALoginIsRememberedBeforeTheServerCountsIt(t *testing.T) {
 func TestARestartForgetsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		accept := refuse(s)
 		b.serve(t)
 		b.Host("login").Want()
@@ -96,7 +96,7 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 		accept()
 		mustUp(t, h)
 		synctest.Wait() // it is saved a moment after the host is shown as connected
-		if l := b.memory.Logins("login"); l.Refusals != 0 || l.Why != "" {
+		if l := b.memory.Known("login").Logins; l.Refusals != 0 || l.Why != "" {
 			t.Errorf("after a login: %+v", l)
 		}
 	})
@@ -105,8 +105,10 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		b.memory.SetLogins("login", api.Logins{BannedUntil: time.Now().Add(time.Hour), Why: "the port is closed"})
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
+		b.memory.Remember("login", func(k *api.Known) {
+			k.Logins = api.Logins{BannedUntil: time.Now().Add(time.Hour), Why: "the port is closed"}
+		})
 		refuse(s)
 		b.person.answers = []string{"yes"} // a person tries it nevertheless
 		b.serve(t)

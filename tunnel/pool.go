@@ -144,22 +144,12 @@ func (p *Pool) startLocked(h *Host) {
 
 // Host returns the host of that name, always the same one: "a,b" is b through a. It
 // dials nothing.
-func (p *Pool) Host(name string) *Host { return p.host(name, "") }
-
-// Behind returns a compute node behind a login node: a host that is reached through
-// another, whatever its own settings say about jumps. The user is the login node's,
-// unless node names one. It dials nothing.
-func (p *Pool) Behind(host, node string) *Host {
-	p.Host(host)
-	return p.host(host+","+node, host)
-}
-
-func (p *Pool) host(name, behind string) *Host {
+func (p *Pool) Host(name string) *Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hosts[name]
 	if h == nil {
-		h = newHost(p, name, behind)
+		h = newHost(p, name, "")
 		p.hosts[name] = h
 		if p.serving != nil {
 			p.startLocked(h)
@@ -236,15 +226,12 @@ func (p *Pool) dropOwnership(h *Host, except string) {
 	maps.DeleteFunc(p.owners, func(identity string, o *Host) bool { return o == h && identity != except })
 }
 
-// Hosts lists the hosts by name, without the compute nodes that only a session or a
-// stream uses.
+// Hosts lists the hosts by name.
 func (p *Pool) Hosts() []api.Host {
 	list := []api.Host{}
 	for _, h := range p.allHosts() {
 		h.mu.Lock()
-		if !h.quiet {
-			list = append(list, h.statusLocked())
-		}
+		list = append(list, h.statusLocked())
 		h.mu.Unlock()
 	}
 	return list

@@ -2,7 +2,6 @@ package tunnel
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -111,19 +110,6 @@ func TestARefusedLoginIsExplainedByTheMethodThatWasTried(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestANodeThatRefusesALoginIsSaidToNeedAJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, node, server := nodeBehind(t)
-		server.LetNobodyIn()
-		defer node.Lease(true, "")()
-		err := node.Await(t.Context())
-		e, _ := errors.AsType[*api.Error](err)
-		if e == nil || e.Hint != "nodes let you in only while your job runs there; `tunctl jobs outer` lists your jobs" {
-			t.Errorf("%v; %+v", err, e)
-		}
-	})
 }
 
 // clients are people at several clients: each question waits until the test answers it.

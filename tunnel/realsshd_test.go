@@ -430,11 +430,11 @@ func TestRefusedLoginsOfAProxyCommandAreCounted(t *testing.T) {
 	limits.RetryMin, limits.RetryMax, limits.LoginSpacing = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 	l.serve(t, limits, fmt.Sprintf("Host inner\n ProxyCommand ssh -F none -o BatchMode=yes -o UserKnownHostsFile=%s -o IdentityAgent=none -i %s -p %d -W %%h:%%p 127.0.0.1\n",
 		known, filepath.Join(l.dir, "id"), gate.port))
-	l.o.Memory.SetSilent("inner", true)
+	l.o.Memory.Remember("inner", func(k *api.Known) { k.Silent = true })
 	h := l.Host("inner")
 	h.Want()
 	eventually(t, func() bool { return h.Status().State == api.HostBlocked })
-	if st, logins := h.Status(), l.o.Memory.Logins("inner"); st.Code != api.CodeAuth || !strings.Contains(st.Hint, "ProxyCommand") || logins.Refusals != limits.Refusals {
+	if st, logins := h.Status(), l.o.Memory.Known("inner").Logins; st.Code != api.CodeAuth || !strings.Contains(st.Hint, "ProxyCommand") || logins.Refusals != limits.Refusals {
 		t.Errorf("%+v, %+v", st, logins)
 	}
 	eventually(t, func() bool {

@@ -86,7 +86,7 @@ func TestANameThatDoesNotExistIsSaidSoAndNotTriedForEver(t *testing.T) {
 					dials++
 					return dial(ctx, d, network, address)
 				}
-				b.memory.SetSilent("tpyo", silent)
+				b.memory.Remember("tpyo", func(k *api.Known) { k.Silent = silent })
 				b.serve(t)
 				h := b.Host("tpyo")
 				h.Up()
@@ -153,7 +153,7 @@ func TestAServerThatDropsEveryLoginSeesFewOfThem(t *testing.T) {
 func TestAPortRefusedAfterARefusalIsASuspectedBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		accept := s.Config.PublicKeyCallback
 		s.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, errors.New("no") }
 		b.serve(t)
@@ -367,8 +367,8 @@ func TestNothingIsDialledMoreOftenThroughAJumpHost(t *testing.T) {
 func TestSomebodyWhoWaitsChangesNothingAboutASuspectedBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := keyed(t)
-		b.memory.SetSilent("login", true)
-		b.memory.SetLogins("login", api.Logins{Refused: time.Now().Add(-time.Minute)})
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
+		b.memory.Remember("login", func(k *api.Known) { k.Logins = api.Logins{Refused: time.Now().Add(-time.Minute)} })
 		s.Set(func(s *sshtest.Server) { s.Greeting = "Not allowed at this time\r\n" })
 		b.serve(t)
 		h := b.Host("login")
@@ -461,7 +461,7 @@ func TestBrokenLogin(t *testing.T) {
 				if len(at) < 24 {
 					t.Errorf("%d tries in a day", len(at))
 				}
-				if l := b.memory.Logins("login"); l.Refusals != 0 {
+				if l := b.memory.Known("login").Logins; l.Refusals != 0 {
 					t.Errorf("%+v", l)
 				}
 			})
@@ -478,7 +478,7 @@ func TestBrokenLoginOfAPerson(t *testing.T) {
 			t.Errorf("Await: %v", err)
 		}
 		day(b, s)
-		if st := h.Status(); st.State != api.HostNeedsLogin || b.memory.Logins("login").Refusals != 0 {
+		if st := h.Status(); st.State != api.HostNeedsLogin || b.memory.Known("login").Logins.Refusals != 0 {
 			t.Errorf("%+v", st)
 		}
 		s.WantLogins(t, 1)

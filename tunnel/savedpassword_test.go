@@ -82,8 +82,8 @@ func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b, h, x := boxed(t, s, "", "wrong", "right")
 		mustUp(t, h)
-		if text, _ := x.Password(t.Context(), boxedAccount); text != "right" || !b.memory.Silent("login") {
-			t.Fatalf("kept %q, silent %v", text, b.memory.Silent("login"))
+		if text, _ := x.Password(t.Context(), boxedAccount); text != "right" || !b.memory.Known("login").Silent {
+			t.Fatalf("kept %q, silent %v", text, b.memory.Known("login").Silent)
 		}
 		time.Sleep(time.Hour)
 		since := h.Status().Since
@@ -99,7 +99,7 @@ func TestAKeptPasswordThatTheNetworkLosesIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b, h, _ := boxed(t, s, "right")
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		accept := s.Config.PasswordCallback
 		s.Config.PasswordCallback = func(m ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
 			if s.Logins() < 2 {
@@ -129,7 +129,7 @@ func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
 			}
 		})
 		b, h, x := boxed(t, s, "old")
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		h.Want()
 		time.Sleep(24 * time.Hour)
 		if sent.Load() != 1 || x.kept[boxedAccount] != "old" || h.Status().State != api.HostNeedsLogin {
@@ -137,7 +137,7 @@ func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
 		}
 		b.person.answers, b.person.keep = []string{"right"}, api.KeepNot // they have said once to save it
 		mustUp(t, h)
-		if text, usable := x.Password(t.Context(), boxedAccount); sent.Load() != 1 || text != "right" || !usable || !b.memory.Silent("login") {
+		if text, usable := x.Password(t.Context(), boxedAccount); sent.Load() != 1 || text != "right" || !usable || !b.memory.Known("login").Silent {
 			t.Errorf("sent %d times, kept %q, usable %v", sent.Load(), text, usable)
 		}
 	})
@@ -154,8 +154,8 @@ func TestACodeIsNeverAnsweredWithAKeptPassword(t *testing.T) {
 			}))
 			b, h, _ := boxed(t, s, "secret", "123456")
 			mustUp(t, h)
-			if got := strings.Join(<-given, " "); got != "secret 123456" || b.memory.Silent("login") {
-				t.Errorf("%q: answered %q, silent %v", question, got, b.memory.Silent("login"))
+			if got := strings.Join(<-given, " "); got != "secret 123456" || b.memory.Known("login").Silent {
+				t.Errorf("%q: answered %q, silent %v", question, got, b.memory.Known("login").Silent)
 			}
 		})
 	}

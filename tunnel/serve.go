@@ -38,12 +38,12 @@ func (h *Host) serve(ctx context.Context) {
 
 // nextAction decides what to do now, and enters what follows for the host's state.
 func (h *Host) nextAction(now time.Time) retry.Action {
-	silent := h.pool.o.Memory.Silent(h.name)
+	silent := h.pool.o.Memory.Known(h.name).Silent
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts
 	next := retry.Next(f.tries, retry.Host{
-		Wanted: f.wanted, Connected: f.live != nil, LeasesOver: h.demand.leases == 0 && h.demand.onlyLeased(), Silent: silent,
+		Wanted: f.wanted, Connected: f.live != nil, Silent: silent,
 	}, h.limitsLocked().retry(&h.used), now)
 	switch next.Do {
 	case retry.Hold, retry.Idle:
@@ -225,7 +225,6 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f.failure = why
 	f.tries.Failed(retry.FailedTry{
 		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
-		OnlyLeased: h.demand.onlyLeased(),
 	}, h.limitsLocked().retry(&h.used), time.Now(), jitter())
 	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
 		stop.Why = suspectedBan(h.name, why, stop.Until)
@@ -241,7 +240,6 @@ func suspectedBan(host string, why *api.Error, until time.Time) *api.Error {
 
 // connectionLost records the end of a connection.
 func (h *Host) connectionLost(c *conn) {
-	onlyLeased := h.onlyLeased()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.wake()
@@ -250,9 +248,6 @@ func (h *Host) connectionLost(c *conn) {
 		return
 	}
 	h.facts.live = nil
-	if onlyLeased && !h.demand.asked && h.conns.ended != c {
-		h.dropWantedLocked() // the users of the leases lost it too
-	}
 	h.lostLocked(c, nil)
 }
 
@@ -310,10 +305,7 @@ func asError(err error) *api.Error {
 
 // recallLogins makes the limits on logins continue where the last process ended.
 func (h *Host) recallLogins() {
-	if h.behind != "" {
-		return
-	}
-	known := h.pool.o.Memory.Logins(h.name)
+	known := h.pool.o.Memory.Known(h.name).Logins
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts.tries
@@ -332,12 +324,9 @@ func (h *Host) recallLogins() {
 
 // saveLogins saves what the limits on logins count, with a change.
 func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
-	if h.behind != "" {
-		return
-	}
 	h.mu.Lock()
 	l := h.facts.tries.Logins()
 	changeLocked(&l)
 	h.mu.Unlock()
-	h.pool.o.Memory.SetLogins(h.name, l)
+	h.pool.o.Memory.Remember(h.name, func(k *api.Known) { k.Logins = l })
 }

@@ -180,8 +180,8 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 	case reason.Code == api.CodeHostKey:
 		e.Hint = "`ssh " + t.settings.Destination + "` shows the host key and what is known of it"
 	case reason.Code != api.CodeAuth || reason.Hint != "":
-	case t.host.behind != "" || strings.Contains(said, "no active jobs"):
-		e.Hint = onlyWithJob(t.host.behind)
+	case strings.Contains(said, "no active jobs"):
+		e.Hint = onlyWithJob("")
 	case t.answered:
 		e.Hint = fmt.Sprintf("check the user name %q and what you entered", t.settings.User)
 	default:

@@ -188,7 +188,7 @@ func TestAnSSHThatReachesNobodyIsNoLogin(t *testing.T) {
 	limits.LoginSpacing, limits.RetryMin, limits.RetryMax = time.Hour, time.Hour, time.Hour
 	l.serve(t, limits, fmt.Sprintf("Host open\n Port %d\n", s.port))
 	l.masters()
-	l.o.Memory.SetSilent("open", true)
+	l.o.Memory.Remember("open", func(k *api.Known) { k.Silent = true })
 	h := l.Host("open")
 	h.Want()
 	eventually(t, func() bool { return strings.Contains(h.Status().Cause, "Connection refused") })

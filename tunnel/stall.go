@@ -188,7 +188,7 @@ func (k *keepalive) showStall(now time.Time) {
 			user.refresh() // it may share the connection
 		}
 	}
-	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && k.loginDue(now) && !h.onlyLeased() {
+	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && k.loginDue(now) {
 		k.doubt(fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
 	}
 }

@@ -99,7 +99,7 @@ func (h *Host) enterLocked() {
 func (h *Host) publishLocked() {
 	close(h.changed)
 	h.changed = make(chan struct{})
-	if !h.quiet {
+	if h.behind == "" {
 		h.pool.enqueue(h.statusLocked())
 	}
 }

@@ -19,7 +19,6 @@ package tunnel
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"tunctl/internal/api"
@@ -38,24 +37,11 @@ type Prompter interface {
 	Prompt(ctx context.Context, p api.Prompt, asked func()) (api.Answer, error)
 }
 
-// A Memory remembers a few facts per host and outlives the process.
+// A Memory remembers a few facts per host and outlives the process: an agent that crashes and
+// starts again must not log in more often than one that runs on.
 type Memory interface {
-	// Silent reports whether the last login needed no person. Unknown is false.
-	Silent(host string) bool
-	SetSilent(host string, silent bool)
-	// LastAddress is where the last login went, so that the next one reaches the same
-	// one of several login nodes.
-	LastAddress(host string) string
-	SetLastAddress(host, addr string)
-	// Accounts are where logins by this name went, as [Host.Account] has them: an edited
-	// config can point the name elsewhere. None: unknown.
-	Accounts(host string) []string
-	AddAccount(host, account string)
-	// Logins is what the limits on automatic logins count. It binds the next process, too:
-	// an agent that crashes and starts again must not log in more often than one that runs
-	// on.
-	Logins(host string) api.Logins
-	SetLogins(host string, l api.Logins)
+	Known(host string) api.Known
+	Remember(host string, change func(*api.Known))
 }
 
 // nobody is the default Prompter.
@@ -68,49 +54,23 @@ func (nobody) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) {
 // processMemory is the default Memory. It ends with the process.
 type processMemory struct {
 	mu    sync.Mutex
-	hosts map[string]remembered
+	hosts map[string]api.Known
 }
 
-type remembered struct {
-	silent   bool
-	address  string
-	accounts []string
-	logins   api.Logins
-}
+func newProcessMemory() *processMemory { return &processMemory{hosts: map[string]api.Known{}} }
 
-func newProcessMemory() *processMemory { return &processMemory{hosts: map[string]remembered{}} }
-
-func (m *processMemory) get(host string) remembered {
+// Known implements Memory.
+func (m *processMemory) Known(host string) api.Known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.hosts[host]
 }
 
-func (m *processMemory) set(host string, change func(*remembered)) {
+// Remember implements Memory.
+func (m *processMemory) Remember(host string, change func(*api.Known)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.hosts[host]
-	change(&r)
-	m.hosts[host] = r
-}
-
-func (m *processMemory) Silent(host string) bool        { return m.get(host).silent }
-func (m *processMemory) LastAddress(host string) string { return m.get(host).address }
-func (m *processMemory) Accounts(host string) []string  { return m.get(host).accounts }
-func (m *processMemory) Logins(host string) api.Logins  { return m.get(host).logins }
-
-func (m *processMemory) SetSilent(host string, silent bool) {
-	m.set(host, func(r *remembered) { r.silent = silent })
-}
-
-func (m *processMemory) SetLastAddress(host, addr string) {
-	m.set(host, func(r *remembered) { r.address = addr })
-}
-
-func (m *processMemory) AddAccount(host, account string) {
-	m.set(host, func(r *remembered) { r.accounts = append(slices.Clip(r.accounts), account) })
-}
-
-func (m *processMemory) SetLogins(host string, l api.Logins) {
-	m.set(host, func(r *remembered) { r.logins = l })
+	known := m.hosts[host]
+	change(&known)
+	m.hosts[host] = known
 }

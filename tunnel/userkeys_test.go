@@ -48,7 +48,7 @@ func connectOnce(t *testing.T, b *bench, attended bool) error {
 	b.serve(t)
 	h := b.Host("login")
 	if !attended {
-		b.memory.SetSilent("login", true)
+		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		h.Want()
 	} else {
 		h.Up()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"tunctl/internal/agent/stream"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
+	"tunctl/tunnel/failure"
 )
 
 // streamTimeout bounds how long the host of a stream may take to connect, including
@@ -58,11 +60,19 @@ func (a *server) openStream(ctx context.Context, req api.StreamRequest) (stream.
 	if req.Session != "" {
 		return a.openInside(ctx, req)
 	}
-	h, release, err := a.streamHost(ctx, req)
+	h, err := a.streamHost(ctx, req)
 	if err != nil {
 		return stream.Backend{}, err
 	}
-	to, err := stream.Open(ctx, h, req, a.streamOptions(h.Status().Alias, nil))
+	if req.Node == "" {
+		return stream.Open(ctx, h, req, a.streamOptions(req.Host, nil))
+	}
+	node, release := h.Node(req.Node)
+	if err := awaitNode(ctx, node, req); err != nil {
+		release()
+		return stream.Backend{}, err
+	}
+	to, err := stream.Open(ctx, node, req, a.streamOptions(api.HostLabel(req.Host+","+req.Node), nil))
 	if err != nil {
 		release()
 		return stream.Backend{}, err
@@ -92,11 +102,9 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (stream.
 		return stream.Backend{}, err // before anything is connected for it
 	}
 	req.Node = ""
-	_, release, err := a.streamHost(ctx, req)
-	if err != nil {
+	if _, err := a.streamHost(ctx, req); err != nil {
 		return stream.Backend{}, err
 	}
-	defer release()
 	nodes, err := s.runningNodes() // the job may have ended while the host was connected
 	if err != nil {
 		return stream.Backend{}, err
@@ -131,15 +139,14 @@ func (a *server) streamOptions(name string, nodes *jobnode.Run) stream.Options {
 	return stream.Options{Name: name, Nodes: nodes, KeyFile: a.paths.Gateway(), Log: a.log}
 }
 
-// streamHost connects the host that a stream goes to. The caller releases it: the
-// connection to a compute node lasts as long as its streams.
-func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (h *tunnel.Host, release func(), err error) {
+// streamHost connects the host that a stream goes to.
+func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel.Host, error) {
 	up := func(h api.Host) bool { return h.Alias == req.Host && h.State == api.HostUp }
 	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
-		return nil, nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
+		return nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
 	}
 	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -151,19 +158,18 @@ func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (h *tunn
 	default:
 		login.Want()
 	}
-	if err := login.Await(ctx); err != nil {
-		return nil, nil, err
+	return login, login.Await(ctx)
+}
+
+// awaitNode connects the compute node that a stream goes to.
+func awaitNode(ctx context.Context, node *tunnel.Hop, req api.StreamRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	err := node.Await(ctx, !req.Again && !req.Unattended)
+	if route, ok := errors.AsType[*failure.RouteError](err); ok {
+		return route.Err // there is no other to compare it with
 	}
-	if req.Node == "" {
-		return login, func() {}, nil
-	}
-	node := a.pool.Behind(req.Host, req.Node)
-	release = node.Lease(connectAtOnce(node, req), localapi.Client(ctx))
-	if err := node.Await(ctx); err != nil {
-		release()
-		return nil, nil, err
-	}
-	return node, release, nil
+	return err
 }
 
 // connectAtOnce reports whether a host is dialled at once, because a person has just

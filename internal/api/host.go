@@ -78,6 +78,15 @@ type Logins struct {
 	Unfinished [3]time.Time `json:"unfinished,omitzero"` // when the last ended that were neither refused nor complete
 }
 
+// Known is what is remembered of logging in to a host. It outlives the agent.
+type Known struct {
+	Silent  bool   `json:"silent,omitempty"`  // the last login needed no person
+	Address string `json:"address,omitempty"` // where it went: the next one is to reach the same one of several login nodes
+	// Accounts are those that the name led to, the newest last: an edited config can point it elsewhere.
+	Accounts []string `json:"accounts,omitempty"`
+	Logins   Logins   `json:"logins,omitzero"`
+}
+
 // HostLabel is a host's name for people. The name of a host behind others contains the
 // hops, as ProxyJump does: "narval,nc10201" is "nc10201 through narval".
 func HostLabel(name string) string {

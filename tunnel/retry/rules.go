@@ -31,10 +31,9 @@ type Limits struct {
 
 // Host is what decides about the next action besides the tries so far.
 type Host struct {
-	Wanted     bool // by the user, the agent, or another host
-	Connected  bool
-	LeasesOver bool // only leases wanted it, and none is left
-	Silent     bool // the last login asked nobody
+	Wanted    bool // by the user, the agent, or another host
+	Connected bool
+	Silent    bool // the last login asked nobody
 }
 
 // Do is what a host does next.
@@ -81,7 +80,6 @@ type rule struct {
 var rules = []rule{
 	{"the host is connected", func(s *situation) bool { return s.host.Wanted && s.host.Connected }, Hold, nil},
 	{"nobody wants the host", func(s *situation) bool { return !s.host.Wanted }, Idle, nil},
-	{"it is stopped, and who wanted it has left", func(s *situation) bool { return s.Stop != nil && s.host.LeasesOver }, Idle, nil},
 	{"it is stopped until the user acts, or until a suspected ban is over", (*situation).stopped, Wait, func(s *situation) time.Time { return s.Stop.Until }},
 	{"the login may need the user, who is not here", func(s *situation) bool { return !s.attended() && !s.host.Silent }, NeedLogin, nil},
 	{"a pause is not over", func(s *situation) bool { return s.now.Before(s.pauseEnd()) }, Wait, (*situation).pauseEnd},
@@ -133,7 +131,6 @@ type FailedTry struct {
 	Attended   bool // it could ask the user
 	Login      bool // the server saw a login
 	Unanswered bool // a dial got no answer: the server saw nothing to count
-	OnlyLeased bool // only leases want the host
 }
 
 // failed is what the consequences see.
@@ -185,7 +182,6 @@ var consequences = []consequence{
 	{"the port is closed after refused logins: a suspected ban", func(f *failed) bool { return f.is(failure.ClosedPort) && f.Refusals > 0 }, stopByBan},
 	{"a login was refused in front of the user", func(f *failed) bool { return f.is(failure.Refused) && f.Attended }, stopBlocked},
 	{"logins were refused too often", func(f *failed) bool { return f.is(failure.Refused) && f.Refusals >= f.limits.Refusals }, stopBlocked},
-	{"a login was refused, and only leases want the host", func(f *failed) bool { return f.is(failure.Refused) && f.OnlyLeased }, stopBlocked},
 	{"only the user can log in, who came during the try", func(f *failed) bool { return f.is(failure.NeedsUser) && f.IsAttended(f.now) && !f.Attended }, tryNow},
 	{"only the user can log in", func(f *failed) bool { return f.is(failure.NeedsUser) }, stopNeedsLogin},
 	{"it fails until the user changes something", func(f *failed) bool { return f.is(failure.Permanent) }, stopBlocked},

@@ -23,8 +23,6 @@ type Resolver struct {
 	Target func(name string) string
 	// Preset adds what the config says about a host; may be nil.
 	Preset func(name string, s *Settings)
-	// User is the user for "a,b" if b names none; "": as ssh decides.
-	User string
 	// Read reads the settings of a destination; nil: as ssh would. Tests replace it.
 	Read func(ctx context.Context, destination string) (Settings, error)
 }
@@ -54,9 +52,6 @@ func (r Resolver) route(name string) (destination string, via []string) {
 	hops := strings.Split(name, ",")
 	if last := len(hops) - 1; last > 0 {
 		name, via = hops[last], hops[:last]
-		if r.User != "" && !strings.Contains(name, "@") {
-			name = r.User + "@" + name
-		}
 	} else if r.Target != nil {
 		name = r.Target(name)
 	}

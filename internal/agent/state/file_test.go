@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 // copyOf is a state file with that text.
@@ -72,7 +74,7 @@ func TestVersions(t *testing.T) {
 			if why := fmt.Sprint(s.Unread()); (s.Unread() != nil) != (tt.unread != "") || !strings.Contains(why, tt.unread) {
 				t.Errorf("unread: %v", why)
 			}
-			s.SetSilent("other", true)
+			s.Remember("other", func(k *api.Known) { k.Silent = true })
 			again, err := Open(path)
 			if err != nil || again.Unread() != nil || !slices.Equal(jobsIn(again), tt.jobs) || again.Incomplete("hpc") != (tt.unread != "") {
 				t.Errorf("after a write: %v, %v, %q", err, again.Unread(), jobsIn(again))
@@ -88,7 +90,7 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	nb, lost := s.Session("nb"), s.Session("lost").Current()
-	if !nb.Wanted || nb.Port != 40001 || nb.Asked != 43200 || nb.Current().With["gpus"] != "1" || nb.Current().Account == "" || nb.Next().Account == "" || !lost.Doubt || lost.With["hours"] != "2" || !s.Silent("hpc") || !s.PasswordSaved("alice@login.hpc.example:22") {
+	if !nb.Wanted || nb.Port != 40001 || nb.Asked != 43200 || nb.Current().With["gpus"] != "1" || nb.Current().Account == "" || nb.Next().Account == "" || !lost.Doubt || lost.With["hours"] != "2" || !s.Known("hpc").Silent || !s.PasswordSaved("alice@login.hpc.example:22") {
 		t.Errorf("%+v, %+v", nb, lost)
 	}
 }
@@ -106,7 +108,7 @@ func TestDamagedFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.SetSilent("other", true)
+			s.Remember("other", func(k *api.Known) { k.Silent = true })
 			want := jobsIn(s)
 			good, err := os.ReadFile(path)
 			if err != nil {

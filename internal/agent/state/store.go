@@ -9,7 +9,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -105,11 +104,7 @@ func (s Session) Next() Submission { return s.Submissions.As(RoleNext) }
 
 // login is what is remembered of logging in to a host.
 type login struct {
-	Silent  bool   `json:"silent,omitempty"`
-	Address string `json:"address,omitempty"`
-	// Accounts are the accounts that the name was connected to, the newest last.
-	Accounts []string   `json:"accounts,omitempty"`
-	Logins   api.Logins `json:"logins,omitzero"`
+	api.Known
 	// TestSubmits says that a command that should only test a job has submitted it.
 	TestSubmits bool `json:"testSubmits,omitempty"`
 	// Found are the values for choices that the host had when it was last looked at.
@@ -247,34 +242,12 @@ func (s *Store) KnowsHost(name string) bool {
 	return !reflect.ValueOf(known).IsZero()
 }
 
-// Silent implements tunnel.Memory.
-func (s *Store) Silent(host string) bool { return s.host(host).Silent }
+// Known implements tunnel.Memory.
+func (s *Store) Known(host string) api.Known { return s.host(host).Known }
 
-// SetSilent implements tunnel.Memory.
-func (s *Store) SetSilent(host string, silent bool) {
-	s.updateHost(host, func(r *login) { r.Silent = silent })
-}
-
-// LastAddress implements tunnel.Memory.
-func (s *Store) LastAddress(host string) string { return s.host(host).Address }
-
-// SetLastAddress implements tunnel.Memory.
-func (s *Store) SetLastAddress(host, address string) {
-	s.updateHost(host, func(r *login) { r.Address = address })
-}
-
-// maxAccounts is how many accounts of a host are remembered.
-const maxAccounts = 8
-
-// Accounts implements tunnel.Memory.
-func (s *Store) Accounts(host string) []string { return s.host(host).Accounts }
-
-// AddAccount implements tunnel.Memory.
-func (s *Store) AddAccount(host, account string) {
-	s.updateHost(host, func(r *login) {
-		all := append(slices.Clip(r.Accounts), account)
-		r.Accounts = all[max(0, len(all)-maxAccounts):]
-	})
+// Remember implements tunnel.Memory.
+func (s *Store) Remember(host string, change func(*api.Known)) {
+	s.updateHost(host, func(l *login) { change(&l.Known) })
 }
 
 // TestSubmits reports whether a test of a job has ever submitted it on a host.
@@ -299,14 +272,6 @@ func (s *Store) SetFound(host string, found map[string][]string) {
 	})
 }
 
-// Logins implements tunnel.Memory.
-func (s *Store) Logins(host string) api.Logins { return s.host(host).Logins }
-
-// SetLogins implements tunnel.Memory.
-func (s *Store) SetLogins(host string, l api.Logins) {
-	s.updateHost(host, func(r *login) { r.Logins = l })
-}
-
 // updateHost keeps the change in memory even if the file cannot be written: only
 // convenience is lost at the next start.
 func (s *Store) updateHost(host string, change func(*login)) {
@@ -319,23 +284,7 @@ func (s *Store) updateHost(host string, change func(*login)) {
 		return
 	}
 	s.data.Hosts[host] = after
-	s.forgetNodesLocked(host)
 	_ = s.writeLocked()
-}
-
-// maxNodes is how many hosts behind others are remembered: a shell on a job's node makes
-// one, and a cluster has thousands.
-const maxNodes = 100
-
-// forgetNodesLocked keeps the number of hosts behind others below maxNodes, without
-// forgetting one of them. What is lost is only that a login there needed no person.
-func (s *Store) forgetNodesLocked(except string) {
-	nodes := slices.DeleteFunc(slices.Collect(maps.Keys(s.data.Hosts)), func(name string) bool {
-		return name == except || !strings.Contains(name, ",")
-	})
-	for _, name := range nodes[min(len(nodes), maxNodes-1):] {
-		delete(s.data.Hosts, name)
-	}
 }
 
 // PasswordSaved reports whether the password of an account is in the keyring.

@@ -25,11 +25,11 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.SetSilent("narval", true)
-	s.SetLastAddress("narval", "10.0.0.1:22")
+	s.Remember("narval", func(k *api.Known) { k.Silent = true })
+	s.Remember("narval", func(k *api.Known) { k.Address = "10.0.0.1:22" })
 	logins := api.Logins{Last: time.Now().Round(0), Refusals: 2, BannedUntil: time.Now().Add(time.Hour).Round(0), Why: "refused"}
-	s.SetLogins("narval", logins)
-	s.SetLogins("other", api.Logins{Refusals: 1})
+	s.Remember("narval", func(k *api.Known) { k.Logins = logins })
+	s.Remember("other", func(k *api.Known) { k.Logins = api.Logins{Refusals: 1} })
 	s.SetTestSubmits("narval")
 	again, err := Open(path)
 	if err != nil {
@@ -41,10 +41,10 @@ func TestTheStoreRemembersAcrossAgents(t *testing.T) {
 	if w := again.Wanted(); len(w) != 1 || w[0] != "jupyter" {
 		t.Errorf("wanted = %v", w)
 	}
-	if !again.Silent("narval") || again.LastAddress("narval") != "10.0.0.1:22" || again.Silent("other") {
+	if !again.Known("narval").Silent || again.Known("narval").Address != "10.0.0.1:22" || again.Known("other").Silent {
 		t.Error("hosts are not remembered")
 	}
-	if l := again.Logins("narval"); !l.Last.Equal(logins.Last) || !l.BannedUntil.Equal(logins.BannedUntil) || l.Refusals != 2 || l.Why != "refused" {
+	if l := again.Known("narval").Logins; !l.Last.Equal(logins.Last) || !l.BannedUntil.Equal(logins.BannedUntil) || l.Refusals != 2 || l.Why != "refused" {
 		t.Errorf("logins = %+v", l)
 	}
 	if !again.TestSubmits("narval") || again.TestSubmits("other") {
@@ -93,8 +93,8 @@ func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
 	if err := s.Update("narval-0", func(r *Session) { r.Attached, r.Wanted = "narval", true }); err != nil {
 		t.Fatal(err)
 	}
-	s.SetSilent("narval", true)
-	const jobs = 10 * maxNodes
+	s.Remember("narval", func(k *api.Known) { k.Silent = true })
+	const jobs = 10 * maxAttached
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	attached := func(i int) Session {
 		job := api.Job{ID: fmt.Sprint(i), Start: begin.Add(time.Duration(i) * time.Hour)}
@@ -102,12 +102,10 @@ func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
 	}
 	for i := range jobs - 1 { // an older version left them
 		s.data.Sessions[fmt.Sprintf("narval-%d", i+1)] = attached(i)
-		s.data.Hosts[fmt.Sprintf("narval,ng%d", i)] = login{Silent: true}
 	}
 	if err := s.Update(fmt.Sprintf("narval-%d", jobs), func(r *Session) { *r = attached(jobs - 1) }); err != nil {
 		t.Fatal(err)
 	}
-	s.SetSilent(fmt.Sprintf("narval,ng%d", jobs-1), true)
 	again, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -117,9 +115,6 @@ func TestTheStateStaysSmallInAYearOfJobs(t *testing.T) {
 	}
 	if again.Session("notebook").Port != 8888 || !again.Session("narval-0").Wanted || again.Session(fmt.Sprintf("narval-%d", jobs)).Current().Job == nil {
 		t.Error("a session of the config, one that is up, or the newest is forgotten")
-	}
-	if n := len(again.data.Hosts); n != maxNodes+1 || !again.Silent("narval") || !again.Silent(fmt.Sprintf("narval,ng%d", jobs-1)) {
-		t.Errorf("%d hosts are remembered", n)
 	}
 }
 
