@@ -41,6 +41,7 @@ type model struct {
 	since   time.Time
 	job     string // a line in the config with the job's name, by which a laptop adopts another's
 
+	jumped bool // the cluster's clock was set: a job seems to have waited longer
 	misled bool // the scheduler was wrong for longer than tunctl waits: in the end nothing is checked
 
 	mu     sync.Mutex
@@ -779,7 +780,7 @@ func (l *modelLaptop) sleepForDays() {
 // jumpClock sets the cluster's clock.
 func (m *model) jumpClock() {
 	skew := pick(m, -time.Hour, 0, 2*time.Minute, time.Hour)
-	m.cluster.set(func() { m.cluster.skew = skew })
+	m.cluster.set(func() { m.cluster.skew, m.jumped = skew, true })
 	m.did("the clock of the cluster is ahead by %s", skew)
 	for _, l := range m.laptops {
 		l.troubled = time.Now()

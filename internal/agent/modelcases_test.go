@@ -395,6 +395,44 @@ func TestLeftBehind(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the next job of one that was cancelled before the agent crashed is not found again", func(t *testing.T) {
+		withModelOf(t, modelGridEngine{}, func(m *model, l *modelLaptop) {
+			m.cluster.skew = time.Hour // its jobs seem to be submitted just now
+			l.keep = true
+			l.writeConfig()
+			l.agent.reload()
+			l.mustUp()
+			m.cluster.queue = 5 * time.Hour
+			m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+			job := l.status().Job.ID
+			if _, err := l.agent.server.cancelJob(context.Background(), "hpc", job); err != nil || len(m.cluster.jobs) != 2 {
+				m.t.Fatal(err, len(m.cluster.jobs))
+			}
+			m.cluster.set(func() { m.cluster.lie, m.cluster.lieEnds = modelLies[7], time.Now().Add(6*time.Minute) }) // no accounting
+			m.sleep(15 * time.Second)
+			l.crash()
+			m.sleep(10 * time.Minute)
+		})
+	})
+	t.Run("a job that was attached is ended once its host is connected again", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			l.attach()
+			m.sleep(time.Minute)
+			l.lose()
+			m.sleep(5 * time.Minute)
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+			defer stop()
+			if _, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelHand, Cancel: true}); err == nil {
+				m.t.Error("the down has not failed")
+			}
+			m.sleep(5 * time.Minute)
+			l.restore()
+			m.sleep(20 * time.Minute)
+			if m.cluster.jobs[0].live(time.Now()) {
+				m.t.Error("the job runs")
+			}
+		})
+	})
 	t.Run("nothing is submitted without a record", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			l.fillDisk()

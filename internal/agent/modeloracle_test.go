@@ -121,7 +121,8 @@ func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.T
 		if shown.State.Ended() && j.live(now) && j.ended.IsZero() {
 			m.wrong("%s: job %s runs, and %s shows it as %s", when, j.id, l.name, shown.State)
 		}
-		settled := connected && s.IsUp() && now.Sub(l.troubled) > staleFor
+		w := l.wishes[s.Name]
+		settled := connected && s.IsUp() && now.Sub(l.troubled) > staleFor && (w == nil || now.Sub(w.asked) > time.Minute)
 		if settled && !shown.State.Ended() && now.Sub(j.end()) > staleFor {
 			m.wrong("%s: job %s has ended at %s, and %s shows it as %s", when, j.id, j.end().Sub(m.since), l.name, shown.State)
 		}
@@ -201,7 +202,11 @@ func (m *model) before(tag *modelTag) *modelJob {
 
 // due is when the next job may be submitted.
 func (m *model) due(j *modelJob) time.Time {
-	return keepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, DefaultLimits().KeepLead)
+	lead := DefaultLimits().KeepLead
+	if m.jumped {
+		lead = j.limit / 2
+	}
+	return keepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, lead)
 }
 
 // checkEnded checks that no job of a session is left that a person wanted ended.
