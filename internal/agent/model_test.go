@@ -41,7 +41,7 @@ type model struct {
 	since   time.Time
 	job     string // a line in the config with the job's name, by which a laptop adopts another's
 
-	jumped bool // the cluster's clock was set: a job seems to have waited longer
+	jumped bool // the cluster's clock was set
 	misled bool // the scheduler was wrong for longer than tunctl waits: in the end nothing is checked
 
 	mu     sync.Mutex
@@ -385,6 +385,7 @@ func (l *modelLaptop) up() { l.upOf(modelSession) }
 
 func (l *modelLaptop) upOf(session string) {
 	w := l.wishes[session]
+	was := *w
 	w.granted, w.asked = time.Now(), time.Now()
 	req := api.UpRequest{Session: session}
 	if session == modelSecond {
@@ -406,8 +407,12 @@ func (l *modelLaptop) upOf(session string) {
 	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
 		l.m.t.Fatal(err)
 	}
-	if err != nil { // the permission of an up before it may still hold
+	if unknownSession(err) {
 		w.endPermit()
+		return
+	}
+	if err != nil { // the permission of an up before it may still hold
+		w.granted, w.clicked = was.granted, was.clicked
 		return
 	}
 	w.ended = time.Time{}
@@ -446,7 +451,7 @@ func (l *modelLaptop) downOf(session string, cancel bool) {
 
 // downBy checks what a down ends and what it says.
 func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownResponse, error)) {
-	before, status := time.Now(), l.agent.server.status()
+	before, status, over := time.Now(), l.agent.server.status(), l.ended()
 	res, err := down()
 	l.m.sync()
 	l.m.did("%s: down %s, cancel %v, after %v: %v", l.name, session, cancel, time.Since(before), err)
@@ -461,7 +466,7 @@ func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownR
 	w.ended = before
 	if err == nil {
 		l.m.checkEnded(l, session, "right after down --cancel")
-		l.checkDownText(res, status, before)
+		l.checkDownText(res, status, before, over)
 	}
 }
 
@@ -739,7 +744,7 @@ func (l *modelLaptop) assistant() {
 			}
 		}
 	})
-	began, req := time.Now(), api.AssistantRequest{Assistant: "clippy", Session: session, Cancel: cancel}
+	over, began, req := l.ended(), time.Now(), api.AssistantRequest{Assistant: "clippy", Session: session, Cancel: cancel}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	w := l.wishes[session]
@@ -767,7 +772,7 @@ func (l *modelLaptop) assistant() {
 	l.agent.hub.Unsubscribe(watcher)
 	person.Wait()
 	l.m.sync()
-	l.m.checkAssistant(l, began, len(asked) > 0 && says == "yes")
+	l.m.checkAssistant(l, over, len(asked) > 0 && says == "yes")
 }
 
 // sleepForDays is a long weekend. The laptop has no network.

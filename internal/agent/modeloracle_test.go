@@ -165,7 +165,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 			m.wrong("%s follows a job although keep is off", tag.tag)
 		case was.endedBy == l: // of another laptop's cancel it hears later, and the next job ends then
 			m.wrong("%s follows a job that a person cancelled", tag.tag)
-		case time.Now().Before(due.Add(-keepSlack)):
+		case time.Now().Before(due.Add(-keepSlack)) && !m.jumped: // the model's jobs have other times then
 			m.wrong("%s is %s too early", tag.tag, time.Until(due))
 		}
 		return
@@ -202,11 +202,7 @@ func (m *model) before(tag *modelTag) *modelJob {
 
 // due is when the next job may be submitted.
 func (m *model) due(j *modelJob) time.Time {
-	lead := DefaultLimits().KeepLead
-	if m.jumped {
-		lead = j.limit / 2
-	}
-	return keepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, lead)
+	return keepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, DefaultLimits().KeepLead)
 }
 
 // checkEnded checks that no job of a session is left that a person wanted ended.
@@ -221,24 +217,37 @@ func (m *model) checkEnded(l *modelLaptop, session, when string) {
 	}
 }
 
-// checkDownText checks that the answer to a down names every job that it has ended.
-func (l *modelLaptop) checkDownText(res api.DownResponse, before api.Status, began time.Time) {
+// ended are the jobs that the laptop has ended.
+func (l *modelLaptop) ended() map[*modelJob]bool {
+	over := map[*modelJob]bool{}
+	l.m.cluster.set(func() {
+		for _, j := range l.m.cluster.jobs {
+			over[j] = j.endedBy == l
+		}
+	})
+	return over
+}
+
+// checkDownText checks that the answer to a down names every job that it has ended. The others were
+// over.
+func (l *modelLaptop) checkDownText(res api.DownResponse, before api.Status, began time.Time, over map[*modelJob]bool) {
 	text := strings.Join(action.DownTexts(res, before, time.Now()), "\n")
 	l.m.cluster.mu.Lock()
 	defer l.m.cluster.mu.Unlock()
 	for _, j := range l.m.cluster.jobs {
-		if j.endedBy == l && !j.ended.Before(began) && !j.submitted.After(began) && j.ended.Sub(began) < time.Minute && !names(text, j.id) {
+		if j.endedBy == l && !over[j] && !j.submitted.After(began) && j.ended.Sub(began) < time.Minute && !names(text, j.id) {
 			l.m.wrong("the down has ended job %s, and says %q", j.id, text)
 		}
 	}
 }
 
-// checkAssistant checks that no job was ended for an assistant without a person's yes.
-func (m *model) checkAssistant(l *modelLaptop, began time.Time, allowed bool) {
+// checkAssistant checks that no job was ended for an assistant without a person's yes. The others were
+// over.
+func (m *model) checkAssistant(l *modelLaptop, over map[*modelJob]bool, allowed bool) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
 	for _, j := range m.cluster.jobs {
-		if j.endedBy != l || j.ended.Before(began) || j.tag == nil || allowed {
+		if j.endedBy != l || over[j] || j.tag == nil || allowed {
 			continue
 		}
 		if w := l.wishes[j.tag.session]; (w == nil || w.ended.IsZero()) && m.before(j.tag) == nil {
