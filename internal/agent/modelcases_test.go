@@ -433,6 +433,33 @@ func TestLeftBehind(t *testing.T) {
 			}
 		})
 	})
+	for name, keep := range map[string]bool{"a job": false, "the next job": true} {
+		t.Run(name+" whose answer was lost is shown when its script cannot be read any more", func(t *testing.T) {
+			withModel(t, func(m *model, l *modelLaptop) {
+				l.keep = keep
+				l.writeConfig()
+				l.agent.reload()
+				if keep {
+					l.mustUp()
+				}
+				m.cluster.next = []modelSubmit{{name: "makes its job late, and the answer is lost", cut: true, answers: time.Minute, appears: 8 * time.Minute}}
+				run := l.host.scheduler
+				l.host.scheduler = func(script string) (string, string, int) {
+					if len(m.cluster.tags) > len(m.cluster.next) && modelReads.MatchString(script) {
+						return "", "nb.sh: No such file or directory", 1
+					}
+					return run(script)
+				}
+				if keep {
+					m.sleep(46 * time.Minute)
+				} else {
+					l.up()
+				}
+				m.sleep(5 * time.Minute)
+				m.check("after the lost answer")
+			})
+		})
+	}
 	t.Run("nothing is submitted without a record", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			l.fillDisk()

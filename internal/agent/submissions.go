@@ -249,6 +249,17 @@ func (l *submissions) lost(sub state.Submission, err error) {
 	signal(s.agent.unsettled)
 }
 
+// unmade records that no submit command was run for a submission. One that continues another may have
+// a job by that one's command.
+func (l *submissions) unmade(sub state.Submission, continues bool) {
+	_ = l.session.record(func(r *state.Session) {
+		if r.Submissions = r.Submissions.Change(sub, func(x *state.Submission) { x.When = time.Now() }); !continues {
+			r.Submissions = r.Submissions.Drop(sub)
+		}
+	}, nil)
+	signal(l.session.agent.unsettled)
+}
+
 // refuseUnreached makes a refusal of a scheduler that a submission did not reach: who waits for the
 // command can try again later.
 func refuseUnreached(err error) error {
