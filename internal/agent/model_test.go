@@ -64,7 +64,6 @@ type modelLaptop struct {
 
 	keep, section bool                  // of its config
 	address       string                // of the login node
-	edited        bool                  // the address was another
 	full          bool                  // its disk
 	wishes        map[string]*modelWish // by session
 	hand          *modelJob             // that it has attached
@@ -543,7 +542,6 @@ func (l *modelLaptop) edit() {
 
 // editAddress has the login node by another name, which is the same cluster.
 func (l *modelLaptop) editAddress() {
-	l.edited = true
 	l.address = map[string]string{"hpc": "hpc2", "hpc2": "hpc"}[l.address]
 	l.m.did("%s: the address is %s", l.name, l.address)
 	l.troubled = time.Now()

@@ -306,7 +306,7 @@ func (m *model) checkEnd() {
 		for _, name := range modelSessions {
 			s := l.statusOf(name)
 			m.did("%s shows %s as %s: %s; jobs %s, pending %v", l.name, name, s.State, s.Cause, ids(shownJobs(s)), s.Pending)
-			if s.Pending && !l.edited && !m.submittedLately(l, name) {
+			if s.Pending && !m.submittedLately(name) {
 				m.wrong("%s waits for a job of %s that cannot appear any more", l.name, name)
 			}
 			if s.State == api.SessionDown {
@@ -327,12 +327,13 @@ func (m *model) checkEnd() {
 	})
 }
 
-// submittedLately reports whether a job of a session may still appear.
-func (m *model) submittedLately(l *modelLaptop, session string) bool {
+// submittedLately reports whether a job of a session may still appear. Another laptop may have submitted
+// the one that follows.
+func (m *model) submittedLately(session string) bool {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
 	for _, tag := range m.cluster.tags {
-		if tag.laptop == l && tag.session == session && time.Since(tag.waited) < state.DoubtTime+2*state.MissApart {
+		if tag.session == session && time.Since(tag.waited) < state.DoubtTime+2*state.MissApart {
 			return true
 		}
 	}
