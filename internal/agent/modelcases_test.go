@@ -460,6 +460,17 @@ func TestLeftBehind(t *testing.T) {
 			})
 		})
 	}
+	t.Run("an array that is not listed for a while stays an array", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			m.cluster.queue = 5 * time.Hour
+			l.upOf(modelArray)
+			m.sleep(40 * time.Minute)
+			m.cluster.set(func() { m.cluster.lie, m.cluster.lieEnds = modelLies[0], time.Now().Add(50*time.Second) }) // lists no job
+			l.crash()
+			m.sleep(5 * time.Minute)
+			m.check("after the crash")
+		})
+	})
 	t.Run("nothing is submitted without a record", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			l.fillDisk()
