@@ -160,7 +160,11 @@ func (l *submissions) watcherOf(sub state.Submission) (*jobwatch.Watcher, string
 		if sub.Job == nil {
 			return nil, "", hosts.NotConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
 		}
-		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID)
+		e := hosts.JobOutOfReach(sub.Host, sub.Job.ID)
+		if sub.Cancel {
+			e.Hint = fmt.Sprintf("tunctl ends it as soon as it reaches %s; `tunctl login %s` connects", sub.Host, sub.Host)
+		}
+		return nil, "", e
 	}
 	jobs, account := l.session.agent.hosts.WatcherOn(sub.Host)
 	return jobs, account, nil
