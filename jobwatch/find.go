@@ -70,10 +70,13 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	switch {
 	case err != nil || !found && q.ID == "":
 		return api.Job{}, false, err
-	case !found:
-		return w.Detail(ctx, q.ID)
+	case found:
+		job = w.withDetail(ctx, s, job)
+	default:
+		if job, found, err = w.Detail(ctx, q.ID); err != nil || !found {
+			return api.Job{}, false, err
+		}
 	}
-	job = w.withDetail(ctx, s, job)
 	return s.AsRequested(job, q.requestedID(s, job.ID)), true, nil
 }
 

@@ -52,6 +52,13 @@ func (w *Watcher) Submitted(ctx context.Context) ([]Submitted, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(ids, "") { // an answer was lost: only the script tells of which job
+		for i, job := range jobs {
+			if job.Script == "" && !slices.Contains(ids, job.ID) {
+				jobs[i] = w.withDetail(ctx, s, job)
+			}
+		}
+	}
 	var found []Submitted
 	for i, x := range all {
 		q := Query{Tag: x.Tag}

@@ -56,6 +56,14 @@ func TestSubmitted(t *testing.T) {
 			note(t, m, "elsewhere", "nb\nlaptop\n", "6\n")
 			return geWatcher(t, m)
 		}, []string{"tag5 nb laptop 5"}},
+		"grid engine, which lost the answer": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+			t.Helper()
+			fakeGridEngine(t, m)
+			m.Write(t, "list", geList("5 r", "6 qw"))
+			m.Write(t, "details", geDetails("5", "6"))
+			note(t, m, "tag5", "nb\nlaptop\n", "")
+			return geWatcher(t, m)
+		}, []string{"tag5 nb laptop 5"}},
 		"no scheduler": {func(t *testing.T, m *jobtest.Machine) *Watcher {
 			t.Helper()
 			w := plainWatcher(m)

@@ -155,11 +155,12 @@ func (k *keepalive) checkDoubted(now time.Time) {
 		k.respondsAgain()
 		return
 	}
-	k.reads = reads // without the address, these are bytes that were on their way
-	k.stall.timer.Reset(stallCheck)
-	if !c.isReplaced() {
+	k.reads = reads      // without the address, these are bytes that were on their way
+	if !c.isReplaced() { // a laptop may be without a network for days, and replies are noticed at once
+		k.stall.timer.Reset(min(max(stallCheck, now.Sub(last)/20), slowCheck))
 		return
 	}
+	k.stall.timer.Reset(stallCheck)
 	if k.replaced.IsZero() {
 		k.replaced = now
 	}

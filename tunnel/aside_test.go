@@ -25,6 +25,7 @@ type wifi struct {
 	servers []*sshtest.Server
 	gone    atomic.Bool
 	offline atomic.Bool
+	looks   atomic.Int64 // how often a connection's address was looked for
 }
 
 // newWiFi makes it before the bench serves.
@@ -37,7 +38,10 @@ func newWiFi(b *bench, servers ...*sshtest.Server) *wifi {
 		}
 		return dial(ctx, d, network, address)
 	}
-	b.network.HasAddress = func(netip.Addr) bool { return !w.gone.Load() }
+	b.network.HasAddress = func(netip.Addr) bool {
+		w.looks.Add(1)
+		return !w.gone.Load()
+	}
 	return w
 }
 
@@ -104,9 +108,13 @@ func TestALostWiFiEndsNoConnection(t *testing.T) {
 				if got := h.Status(); got.State == api.HostUp {
 					t.Errorf("shown at once: %+v", got)
 				}
+				looks := w.looks.Load()
 				time.Sleep(off)
 				if n := writes.Load() - sent; n != 0 {
 					t.Errorf("%d packets without an address", n)
+				}
+				if n := w.looks.Load() - looks; n > 200+2*int64(off/slowCheck) {
+					t.Errorf("looked for its address %d times", n)
 				}
 				on()
 				awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })

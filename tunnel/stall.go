@@ -69,8 +69,12 @@ func (w *channelWait) answered() {
 	}
 }
 
-// stallCheck is how often a connection is checked on which a reply is due.
-const stallCheck = 250 * time.Millisecond
+const (
+	// stallCheck is how often a connection is checked on which a reply is due.
+	stallCheck = 250 * time.Millisecond
+	// slowCheck is how often one is that has been silent for long.
+	slowCheck = 5 * time.Second
+)
 
 // stall finds out that a connection does not respond, while a client or a keepalive
 // waits for a reply. It does not run otherwise. It does not close the connection: what

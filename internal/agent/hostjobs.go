@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
@@ -114,10 +115,7 @@ func (a *server) markCancelled(host string, job api.Job) {
 		if s.host() != host || rec.Submissions.Of(job).Job == nil {
 			continue
 		}
-		s.submissions.setCancelled(job)
-		s.mu.Lock()
-		s.endPermitLocked()
-		s.mu.Unlock()
+		_ = s.record(func(r *state.Session) { r.Cancelled = job.ID }, func(*facts.Facts) { s.endPermitLocked() })
 		if rec.Submissions.Of(job).Role == state.RoleJob {
 			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
 		}

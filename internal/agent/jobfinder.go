@@ -240,11 +240,10 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 		err = f.chargeAssistant(ctx, order)
 	}
 	if err != nil {
-		if sub.Tag != interrupted.Tag { // nothing was submitted with it
-			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
+		continues := sub.Tag == interrupted.Tag
+		s.submissions.unmade(sub, continues)
+		if !continues {
 			f.notBegun(plan)
-		} else {
-			s.submissions.lost(sub, err)
 		}
 		return api.Job{}, err
 	}

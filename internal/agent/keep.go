@@ -153,7 +153,7 @@ func (k *keeper) submit(ctx context.Context, job api.Job) (api.Job, error) {
 	plan := s.agent.source(s.config()).Unchecked(sub.With)
 	order, err := plan.Order(ctx, jobs, sub.Tag)
 	if err != nil {
-		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
+		s.submissions.unmade(sub, sub.Tag == rec.Next().Tag)
 		return api.Job{}, k.skip(job, err)
 	}
 	next, err := plan.Submit(ctx, jobs, order)

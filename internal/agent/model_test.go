@@ -41,6 +41,7 @@ type model struct {
 	since   time.Time
 	job     string // a line in the config with the job's name, by which a laptop adopts another's
 
+	jumped bool // the cluster's clock was set
 	misled bool // the scheduler was wrong for longer than tunctl waits: in the end nothing is checked
 
 	mu     sync.Mutex
@@ -63,7 +64,6 @@ type modelLaptop struct {
 
 	keep, section bool                  // of its config
 	address       string                // of the login node
-	edited        bool                  // the address was another
 	full          bool                  // its disk
 	wishes        map[string]*modelWish // by session
 	hand          *modelJob             // that it has attached
@@ -384,6 +384,7 @@ func (l *modelLaptop) up() { l.upOf(modelSession) }
 
 func (l *modelLaptop) upOf(session string) {
 	w := l.wishes[session]
+	was := *w
 	w.granted, w.asked = time.Now(), time.Now()
 	req := api.UpRequest{Session: session}
 	if session == modelSecond {
@@ -405,8 +406,12 @@ func (l *modelLaptop) upOf(session string) {
 	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
 		l.m.t.Fatal(err)
 	}
-	if err != nil { // the permission of an up before it may still hold
+	if unknownSession(err) {
 		w.endPermit()
+		return
+	}
+	if err != nil { // the permission of an up before it may still hold
+		w.granted, w.clicked = was.granted, was.clicked
 		return
 	}
 	w.ended = time.Time{}
@@ -445,7 +450,7 @@ func (l *modelLaptop) downOf(session string, cancel bool) {
 
 // downBy checks what a down ends and what it says.
 func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownResponse, error)) {
-	before, status := time.Now(), l.agent.server.status()
+	before, status, over := time.Now(), l.agent.server.status(), l.ended()
 	res, err := down()
 	l.m.sync()
 	l.m.did("%s: down %s, cancel %v, after %v: %v", l.name, session, cancel, time.Since(before), err)
@@ -460,7 +465,7 @@ func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownR
 	w.ended = before
 	if err == nil {
 		l.m.checkEnded(l, session, "right after down --cancel")
-		l.checkDownText(res, status, before)
+		l.checkDownText(res, status, before, over)
 	}
 }
 
@@ -537,7 +542,6 @@ func (l *modelLaptop) edit() {
 
 // editAddress has the login node by another name, which is the same cluster.
 func (l *modelLaptop) editAddress() {
-	l.edited = true
 	l.address = map[string]string{"hpc": "hpc2", "hpc2": "hpc"}[l.address]
 	l.m.did("%s: the address is %s", l.name, l.address)
 	l.troubled = time.Now()
@@ -738,7 +742,7 @@ func (l *modelLaptop) assistant() {
 			}
 		}
 	})
-	began, req := time.Now(), api.AssistantRequest{Assistant: "clippy", Session: session, Cancel: cancel}
+	over, began, req := l.ended(), time.Now(), api.AssistantRequest{Assistant: "clippy", Session: session, Cancel: cancel}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	w := l.wishes[session]
@@ -766,7 +770,7 @@ func (l *modelLaptop) assistant() {
 	l.agent.hub.Unsubscribe(watcher)
 	person.Wait()
 	l.m.sync()
-	l.m.checkAssistant(l, began, len(asked) > 0 && says == "yes")
+	l.m.checkAssistant(l, over, len(asked) > 0 && says == "yes")
 }
 
 // sleepForDays is a long weekend. The laptop has no network.
@@ -779,7 +783,7 @@ func (l *modelLaptop) sleepForDays() {
 // jumpClock sets the cluster's clock.
 func (m *model) jumpClock() {
 	skew := pick(m, -time.Hour, 0, 2*time.Minute, time.Hour)
-	m.cluster.set(func() { m.cluster.skew = skew })
+	m.cluster.set(func() { m.cluster.skew, m.jumped = skew, true })
 	m.did("the clock of the cluster is ahead by %s", skew)
 	for _, l := range m.laptops {
 		l.troubled = time.Now()

@@ -395,6 +395,82 @@ func TestLeftBehind(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the next job of one that was cancelled before the agent crashed is not found again", func(t *testing.T) {
+		withModelOf(t, modelGridEngine{}, func(m *model, l *modelLaptop) {
+			m.cluster.skew = time.Hour // its jobs seem to be submitted just now
+			l.keep = true
+			l.writeConfig()
+			l.agent.reload()
+			l.mustUp()
+			m.cluster.queue = 5 * time.Hour
+			m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+			job := l.status().Job.ID
+			if _, err := l.agent.server.cancelJob(context.Background(), "hpc", job); err != nil || len(m.cluster.jobs) != 2 {
+				m.t.Fatal(err, len(m.cluster.jobs))
+			}
+			m.cluster.set(func() { m.cluster.lie, m.cluster.lieEnds = modelLies[7], time.Now().Add(6*time.Minute) }) // no accounting
+			m.sleep(15 * time.Second)
+			l.crash()
+			m.sleep(10 * time.Minute)
+		})
+	})
+	t.Run("a job that was attached is ended once its host is connected again", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			l.attach()
+			m.sleep(time.Minute)
+			l.lose()
+			m.sleep(5 * time.Minute)
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+			defer stop()
+			if _, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelHand, Cancel: true}); err == nil {
+				m.t.Error("the down has not failed")
+			}
+			m.sleep(5 * time.Minute)
+			l.restore()
+			m.sleep(20 * time.Minute)
+			if m.cluster.jobs[0].live(time.Now()) {
+				m.t.Error("the job runs")
+			}
+		})
+	})
+	for name, keep := range map[string]bool{"a job": false, "the next job": true} {
+		t.Run(name+" whose answer was lost is shown when its script cannot be read any more", func(t *testing.T) {
+			withModel(t, func(m *model, l *modelLaptop) {
+				l.keep = keep
+				l.writeConfig()
+				l.agent.reload()
+				if keep {
+					l.mustUp()
+				}
+				m.cluster.next = []modelSubmit{{name: "makes its job late, and the answer is lost", cut: true, answers: time.Minute, appears: 8 * time.Minute}}
+				run := l.host.scheduler
+				l.host.scheduler = func(script string) (string, string, int) {
+					if len(m.cluster.tags) > len(m.cluster.next) && modelReads.MatchString(script) {
+						return "", "nb.sh: No such file or directory", 1
+					}
+					return run(script)
+				}
+				if keep {
+					m.sleep(46 * time.Minute)
+				} else {
+					l.up()
+				}
+				m.sleep(5 * time.Minute)
+				m.check("after the lost answer")
+			})
+		})
+	}
+	t.Run("an array that is not listed for a while stays an array", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			m.cluster.queue = 5 * time.Hour
+			l.upOf(modelArray)
+			m.sleep(40 * time.Minute)
+			m.cluster.set(func() { m.cluster.lie, m.cluster.lieEnds = modelLies[0], time.Now().Add(50*time.Second) }) // lists no job
+			l.crash()
+			m.sleep(5 * time.Minute)
+			m.check("after the crash")
+		})
+	})
 	t.Run("nothing is submitted without a record", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			l.fillDisk()

@@ -121,7 +121,8 @@ func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.T
 		if shown.State.Ended() && j.live(now) && j.ended.IsZero() {
 			m.wrong("%s: job %s runs, and %s shows it as %s", when, j.id, l.name, shown.State)
 		}
-		settled := connected && s.IsUp() && now.Sub(l.troubled) > staleFor
+		w := l.wishes[s.Name]
+		settled := connected && s.IsUp() && now.Sub(l.troubled) > staleFor && (w == nil || now.Sub(w.asked) > time.Minute)
 		if settled && !shown.State.Ended() && now.Sub(j.end()) > staleFor {
 			m.wrong("%s: job %s has ended at %s, and %s shows it as %s", when, j.id, j.end().Sub(m.since), l.name, shown.State)
 		}
@@ -164,7 +165,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 			m.wrong("%s follows a job although keep is off", tag.tag)
 		case was.endedBy == l: // of another laptop's cancel it hears later, and the next job ends then
 			m.wrong("%s follows a job that a person cancelled", tag.tag)
-		case time.Now().Before(due.Add(-keepSlack)):
+		case time.Now().Before(due.Add(-keepSlack)) && !m.jumped: // the model's jobs have other times then
 			m.wrong("%s is %s too early", tag.tag, time.Until(due))
 		}
 		return
@@ -216,24 +217,37 @@ func (m *model) checkEnded(l *modelLaptop, session, when string) {
 	}
 }
 
-// checkDownText checks that the answer to a down names every job that it has ended.
-func (l *modelLaptop) checkDownText(res api.DownResponse, before api.Status, began time.Time) {
+// ended are the jobs that the laptop has ended.
+func (l *modelLaptop) ended() map[*modelJob]bool {
+	over := map[*modelJob]bool{}
+	l.m.cluster.set(func() {
+		for _, j := range l.m.cluster.jobs {
+			over[j] = j.endedBy == l
+		}
+	})
+	return over
+}
+
+// checkDownText checks that the answer to a down names every job that it has ended. The others were
+// over.
+func (l *modelLaptop) checkDownText(res api.DownResponse, before api.Status, began time.Time, over map[*modelJob]bool) {
 	text := strings.Join(action.DownTexts(res, before, time.Now()), "\n")
 	l.m.cluster.mu.Lock()
 	defer l.m.cluster.mu.Unlock()
 	for _, j := range l.m.cluster.jobs {
-		if j.endedBy == l && !j.ended.Before(began) && !j.submitted.After(began) && j.ended.Sub(began) < time.Minute && !names(text, j.id) {
+		if j.endedBy == l && !over[j] && !j.submitted.After(began) && j.ended.Sub(began) < time.Minute && !names(text, j.id) {
 			l.m.wrong("the down has ended job %s, and says %q", j.id, text)
 		}
 	}
 }
 
-// checkAssistant checks that no job was ended for an assistant without a person's yes.
-func (m *model) checkAssistant(l *modelLaptop, began time.Time, allowed bool) {
+// checkAssistant checks that no job was ended for an assistant without a person's yes. The others were
+// over.
+func (m *model) checkAssistant(l *modelLaptop, over map[*modelJob]bool, allowed bool) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
 	for _, j := range m.cluster.jobs {
-		if j.endedBy != l || j.ended.Before(began) || j.tag == nil || allowed {
+		if j.endedBy != l || over[j] || j.tag == nil || allowed {
 			continue
 		}
 		if w := l.wishes[j.tag.session]; (w == nil || w.ended.IsZero()) && m.before(j.tag) == nil {
@@ -292,7 +306,7 @@ func (m *model) checkEnd() {
 		for _, name := range modelSessions {
 			s := l.statusOf(name)
 			m.did("%s shows %s as %s: %s; jobs %s, pending %v", l.name, name, s.State, s.Cause, ids(shownJobs(s)), s.Pending)
-			if s.Pending && !l.edited && !m.submittedLately(l, name) {
+			if s.Pending && !m.submittedLately(name) {
 				m.wrong("%s waits for a job of %s that cannot appear any more", l.name, name)
 			}
 			if s.State == api.SessionDown {
@@ -313,12 +327,13 @@ func (m *model) checkEnd() {
 	})
 }
 
-// submittedLately reports whether a job of a session may still appear.
-func (m *model) submittedLately(l *modelLaptop, session string) bool {
+// submittedLately reports whether a job of a session may still appear. Another laptop may have submitted
+// the one that follows.
+func (m *model) submittedLately(session string) bool {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
 	for _, tag := range m.cluster.tags {
-		if tag.laptop == l && tag.session == session && time.Since(tag.waited) < state.DoubtTime+2*state.MissApart {
+		if tag.session == session && time.Since(tag.waited) < state.DoubtTime+2*state.MissApart {
 			return true
 		}
 	}

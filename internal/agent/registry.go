@@ -147,7 +147,7 @@ func (r *registry) removedError(s *session) error {
 // reports whether it did.
 func (r *registry) dropUnconfigured(s *session) bool {
 	_, configured := r.settings.Config().Session(s.name)
-	mayRun := func(x state.Submission) bool { return x.Tag != "" && x.Live() } // tunctl has started its job
+	mayRun := func(x state.Submission) bool { return (x.Tag != "" || x.Cancel) && x.Live() } // tunctl has started its job, or is to end it
 	switch {
 	case configured && s.origin == orphaned:
 		r.unregister(s) // it has a section again, which the next request uses

@@ -88,10 +88,10 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) (err err
 		return nil
 	case err != nil:
 		return err
+	case !found && sub.Job == nil:
+		return l.miss(sub, began, account)
 	case !found && elsewhere: // its own scheduler was not asked
 		return elsewhereError(sub, s.name, account)
-	case !found && sub.Job == nil:
-		return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Miss(sub, began) }, nil)
 	case !found:
 		if l.confirmGone(sub, began) {
 			l.drop(sub, facts.Gone(*sub.Job))
@@ -108,6 +108,22 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) (err err
 		return l.endJob(ctx, jobs, sub, job)
 	}
 	l.show(sub, job)
+	return nil
+}
+
+// miss records that a query of an account which began at a time did not find a tag. The account of the
+// tag may be out of reach for good, so that has an end too.
+func (l *submissions) miss(sub state.Submission, at time.Time, account string) error {
+	s := l.session
+	err := s.record(func(r *state.Session) { r.Submissions = r.Submissions.Miss(sub, at) }, nil)
+	if err != nil || !sub.Elsewhere(account) {
+		return err
+	}
+	if slices.ContainsFunc(l.list(), sub.Is) {
+		return elsewhereError(sub, s.name, account)
+	}
+	s.notify("", fmt.Sprintf("tunctl stops looking for the job of an interrupted submission of %s: the address of %s was edited from %s to %s, where there is none; `tunctl jobs %s --all` lists your jobs",
+		s.name, sub.Host, sub.Account, account, sub.Host))
 	return nil
 }
 
@@ -144,7 +160,11 @@ func (l *submissions) watcherOf(sub state.Submission) (*jobwatch.Watcher, string
 		if sub.Job == nil {
 			return nil, "", hosts.NotConnected(sub.Host, ", so it is not known whether the interrupted submission became a job")
 		}
-		return nil, "", hosts.JobOutOfReach(sub.Host, sub.Job.ID)
+		e := hosts.JobOutOfReach(sub.Host, sub.Job.ID)
+		if sub.Cancel {
+			e.Hint = fmt.Sprintf("tunctl ends it as soon as it reaches %s; `tunctl login %s` connects", sub.Host, sub.Host)
+		}
+		return nil, "", e
 	}
 	jobs, account := l.session.agent.hosts.WatcherOn(sub.Host)
 	return jobs, account, nil

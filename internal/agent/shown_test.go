@@ -100,16 +100,30 @@ func TestDownCancel(t *testing.T) {
 			}
 			m.cluster.jobs = []*modelJob{job}
 		},
-		"waits for a job that may appear on another account": func(m *model, l *modelLaptop) {
+		"waits ten minutes for a job that may appear on another account": func(m *model, l *modelLaptop) {
 			m.cluster.next = []modelSubmit{{name: "never", lost: true, appears: -1}}
 			l.mustUp()
 			l.down(false)
 			l.moveAccount()
-			m.sleep(30 * time.Minute)
-			if s := l.status(); !s.Pending {
-				m.t.Errorf("%s %q: the submission was given up without a question to its scheduler", s.State, s.Cause)
+			events := l.agent.hub.Subscribe("desktop", api.AnswersNone)
+			defer l.agent.hub.Unsubscribe(events)
+			m.sleep(8 * time.Minute)
+			if !l.status().Pending {
+				m.t.Error("given up too early")
 			}
-			_ = l.agent.store.Update(modelSession, func(r *state.Session) { r.Submissions = nil })
+			m.sleep(10 * time.Minute)
+			if l.status().Pending {
+				m.t.Error("not given up")
+			}
+			said := ""
+			for len(events.C) > 0 {
+				if e := <-events.C; e.Notice != nil {
+					said += e.Notice.Text + "\n"
+				}
+			}
+			if !strings.Contains(said, "the address of hpc was edited from alice@old to alice@hpc:22") || !strings.Contains(said, "`tunctl jobs hpc --all`") {
+				m.t.Errorf("said: %s", said)
+			}
 		},
 		"ends an up that began before it": func(m *model, l *modelLaptop) {
 			s, err := l.agent.sessions.find(modelSession)

@@ -22,11 +22,9 @@ import (
 type submissions struct {
 	session *session
 
-	mu         sync.Mutex
-	observed   map[observation]*jobwatch.Watch // while no attempt follows them
-	cancelled  string                          // the ID of the job that a person cancelled through tunctl
-	unfollowed string                          // the tag of the job that is not to follow
-	ended      state.Submissions               // whose jobs were cancelled since the last down
+	mu       sync.Mutex
+	observed map[observation]*jobwatch.Watch // while no attempt follows them
+	ended    state.Submissions               // whose jobs were cancelled since the last down
 }
 
 // list is the record as it is now.
@@ -56,7 +54,7 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	var conflict error
 	err = s.record(func(r *state.Session) {
 		if isNew {
-			r.Asked = 0
+			r.Asked, r.Cancelled = 0, ""
 		}
 		r.Submissions, r.Asked = r.Submissions.Put(sub), cmp.Or(timeLimit(job), r.Asked)
 	}, func(f *facts.Facts) {
@@ -186,34 +184,17 @@ func (l *submissions) promote(sub state.Submission) {
 // isFollowed reports whether a job is submitted to follow a job, or none is to be.
 func (l *submissions) isFollowed(job api.Job) bool {
 	rec := l.session.saved()
-	l.mu.Lock()
-	unfollowed := l.unfollowed == nextTag(job, rec.Asked)
-	l.mu.Unlock()
 	next := rec.Next()
-	return unfollowed || l.isCancelled(job) || next.Live() && (next.Job != nil || next.Doubt)
+	return rec.Unfollowed == nextTag(job, rec.Asked) || rec.Cancelled == job.ID || next.Live() && (next.Job != nil || next.Doubt)
 }
 
 // leaveUnfollowed has no job submitted to follow a job, unless it is extended.
 func (l *submissions) leaveUnfollowed(job api.Job) {
-	tag := nextTag(job, l.session.saved().Asked)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unfollowed = tag
-}
-
-// setCancelled records that a person cancels a job through tunctl.
-func (l *submissions) setCancelled(job api.Job) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cancelled = job.ID
+	_ = l.session.record(func(r *state.Session) { r.Unfollowed = nextTag(job, r.Asked) }, nil)
 }
 
 // isCancelled reports whether a person has cancelled a job through tunctl.
-func (l *submissions) isCancelled(job api.Job) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cancelled == job.ID
-}
+func (l *submissions) isCancelled(job api.Job) bool { return l.session.saved().Cancelled == job.ID }
 
 // withEnded is a session with the jobs that its down has ended.
 func (l *submissions) withEnded(now api.Session) api.Session {
@@ -266,6 +247,17 @@ func (l *submissions) lost(sub state.Submission, err error) {
 	}
 	l.change(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now(), x.Doubt || isUncertain(err) }, nil)
 	signal(s.agent.unsettled)
+}
+
+// unmade records that no submit command was run for a submission. One that continues another may have
+// a job by that one's command.
+func (l *submissions) unmade(sub state.Submission, continues bool) {
+	_ = l.session.record(func(r *state.Session) {
+		if r.Submissions = r.Submissions.Change(sub, func(x *state.Submission) { x.When = time.Now() }); !continues {
+			r.Submissions = r.Submissions.Drop(sub)
+		}
+	}, nil)
+	signal(l.session.agent.unsettled)
 }
 
 // refuseUnreached makes a refusal of a scheduler that a submission did not reach: who waits for the

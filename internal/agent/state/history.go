@@ -85,13 +85,6 @@ func (h *History) shrink() error {
 	return nil
 }
 
-// A job that was cancelled while its submission was in doubt may be found once more, and end again. A
-// number is that of another job only much later.
-const (
-	sameJob    = 24 * time.Hour
-	recentRuns = 20
-)
-
 // Runs reads the jobs that have ended, the oldest first. It needs no agent. A line
 // that a crash cut short is left out.
 func (h *History) Runs() ([]api.Run, error) {
@@ -108,10 +101,7 @@ func (h *History) Runs() ([]api.Run, error) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r api.Run
-		again := func(x api.Run) bool {
-			return x.Session == r.Session && x.Host == r.Host && x.Job.Ref() == r.Job.Ref() && r.Noted.Sub(x.Noted) < sameJob
-		}
-		if json.Unmarshal(lines.Bytes(), &r) == nil && !slices.ContainsFunc(runs[max(0, len(runs)-recentRuns):], again) {
+		if json.Unmarshal(lines.Bytes(), &r) == nil {
 			runs = append(runs, r)
 		}
 	}

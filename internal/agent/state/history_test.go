@@ -88,17 +88,3 @@ func TestEarlierWaitsAreThoseOfJobsLikeThisOne(t *testing.T) {
 		}
 	}
 }
-
-func TestHistory(t *testing.T) {
-	t.Run("has a job once that is found to have ended twice", func(t *testing.T) {
-		h, ended := NewHistory(filepath.Join(t.TempDir(), "history")), time.Now()
-		for _, later := range []time.Duration{0, time.Minute, 48 * time.Hour} {
-			if err := h.Add(api.Run{Session: "nb", Host: "hpc", Job: api.Job{ID: "7"}, Noted: ended.Add(later)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if runs, err := h.Runs(); err != nil || len(runs) != 2 {
-			t.Errorf("%v, %+v", err, runs)
-		}
-	})
-}

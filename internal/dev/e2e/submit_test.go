@@ -1,6 +1,11 @@
 package e2e
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"tunctl/internal/api"
@@ -40,4 +45,74 @@ func TestRefusalOnRealSlurm(t *testing.T) {
 		l.run("down", "jupyter", "--cancel")
 		l.lab.WaitJob(s.Job.ID, "CANCELLED")
 	}
+}
+
+// submitsLate fails as after a timeout of the controller, which makes the job later.
+const submitsLate = `case " $* " in *" --test-only "*) exec "$SBATCH" "$@" ;; esac
+cat >"$HOME/late.sh"
+(sleep 20; "$SBATCH" "$@" <"$HOME/late.sh") >/dev/null 2>&1 &
+echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
+exit 1
+`
+
+// talk runs a command that may fail, and returns all that a user reads.
+func (l *laptop) talk(args ...string) string {
+	l.t.Helper()
+	cmd := l.command(args...)
+	var all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &all, &all
+	err := cmd.Run()
+	l.t.Logf("$ tunctl %s (%v)\n%s", strings.Join(args, " "), err, all.String())
+	return all.String()
+}
+
+func TestChargedJobOnRealSlurm(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
+	l := newLaptop(t, "[session.jupyter]\nhost = \"lab-login\"\nsubmit = \"~/jupyter.sh\"\nlocal = PORT\n")
+	l.lab.WrapSbatch(submitsLate)
+	if text := l.talk("up", "jupyter", "--no-open"); !strings.Contains(text, "cannot tell whether the job was submitted") {
+		t.Error("an up whose answer was lost does not say so")
+	}
+	l.lab.WrapSbatch("exec \"$SBATCH\" \"$@\"\n")
+	l.run("up", "jupyter", "--no-open")
+	both, _ := l.until("shown with the job that came late", func(s api.Session) bool { return s.State == api.SessionReady && len(s.Others) == 1 })
+	ids := []string{both.Job.ID, both.Others[0].ID}
+	wants := func(text, what string) {
+		t.Helper()
+		for _, id := range ids {
+			if !regexp.MustCompile(`\b` + id + `\b`).MatchString(text) {
+				t.Errorf("%s does not name job %s", what, id)
+			}
+		}
+	}
+	wants(l.talk("status"), "status")
+	wants(l.talk("status", "jupyter"), "status jupyter")
+
+	l.lab.Cut("wifi")
+	wants(l.talk("down", "jupyter", "--cancel", "--yes"), "a down without a connection")
+	wants(l.talk("status"), "status after it")
+	l.lab.Restore("wifi")
+	for _, id := range ids {
+		l.lab.WaitJob(id, "CANCELLED")
+	}
+
+	l.run("up", "jupyter", "--no-open")
+	job := l.status().Job.ID
+	l.run("down", "jupyter")
+	l.run("agent", "stop")
+	raw, err := os.ReadFile(l.lab.SSHConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`(?s)Host lab-login\b.*?HostName (\S+)`).FindSubmatch(raw)[1]
+	edited := filepath.Join(t.TempDir(), "ssh_config")
+	if err := os.WriteFile(edited, append([]byte("Host lab-login\n  HostName ::ffff:"+string(address)+"\n  HostKeyAlias "+string(address)+"\n"), raw...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.env = append(l.env, "TUNCTL_SSH_CONFIG="+edited)
+	l.talk("status")
+	l.talk("down", "jupyter", "--cancel", "--yes")
+	l.lab.WaitJob(job, "CANCELLED")
+	l.talk("status")
 }
