@@ -49,7 +49,7 @@ func (l *loader) checkApp(t *node, s *Session) {
 		return
 	}
 	if l.src.full() {
-		return // comparing with all apps would be in vain
+		return // no need to compare with all apps
 	}
 	known = append(each(l.config.Apps, func(a App) string { return a.Name }), known...)
 	hint := didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...))

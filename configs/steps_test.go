@@ -76,8 +76,8 @@ func largeText(name string, n int) string {
 // TestReadingSteps counts the steps of reading a config, as the compiler counts them for the
 // coverage: twice the entries may take about twice the steps of each piece of code.
 func TestReadingSteps(t *testing.T) {
-	if file := os.Getenv("TUNCTL_STEPS_FILE"); file != "" {
-		readLarge(t, file)
+	if os.Getenv("TUNCTL_STEPS") != "" {
+		readLarge(t, "config.toml")
 		return
 	}
 	t.Parallel()
@@ -125,12 +125,12 @@ func readLarge(t *testing.T, file string) {
 func countSteps(t *testing.T, program, text string) map[string]int {
 	t.Helper()
 	dir := t.TempDir()
-	file, profile := filepath.Join(dir, "config.toml"), filepath.Join(dir, "profile")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	profile := filepath.Join(dir, "profile")
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	read := exec.Command(program, "-test.run", "^TestReadingSteps$", "-test.coverprofile", profile)
-	read.Env = append(os.Environ(), "TUNCTL_STEPS_FILE="+file)
+	read.Env, read.Dir = append(os.Environ(), "TUNCTL_STEPS=1"), dir
 	out, err := read.CombinedOutput()
 	counts, readErr := os.ReadFile(profile)
 	if err := cmp.Or(err, readErr); err != nil {
