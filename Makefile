@@ -98,7 +98,7 @@ check-style:
 # Without cgo and without paths, as the program is shipped: the release test and `make
 # build` then find compiled what this compiled.
 check-tests: testreport
-	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
+	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) -timeout 40m $(LONGEST_CHECK) ./...
 
 # The programs that the tests run are built as they are shipped, and compiled for the
 # release test anyway.
