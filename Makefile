@@ -1,6 +1,5 @@
 # tunctl: `make help` lists the targets.
 
-SHELL       := /bin/bash
 GO          ?= go
 PREFIX      ?= /usr/local
 SHARE       := $(DESTDIR)$(PREFIX)/share
@@ -15,7 +14,7 @@ ARTIFACTS   ?= $(CURDIR)/artifacts
 
 # Real parts need root, and are installed through Debian's packages; some, which are
 # used where they are found, need neither.
-REAL        := $(shell test "$$(id -u)" = 0 && test -e /etc/debian_version && echo 1)
+REAL        := $(shell test "$$(id -u)" = 0 && grep -qsx ID=debian /etc/os-release && echo 1)
 
 # The race detector needs a C compiler, which may just have been installed.
 COMPILER     = $(shell set -- $$($(GO) env CC); command -v "$$1")
@@ -91,7 +90,7 @@ demo: build ## start a notebook on the practice cluster; needs no account
 	$(BIN) demo $(DEMOFLAGS)
 
 check: ## run before each commit: linters and the tests that need no real parts; about a minute
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check-style check-tests
+	@$(MAKE) --no-print-directory -j2 check-style check-tests
 
 check-style:
 	GOGC=400 $(GO) run $(GOLANGCI) run ./...
@@ -99,7 +98,7 @@ check-style:
 # Without cgo and without paths, as the program is shipped: the release test and `make
 # build` then find compiled what this compiled.
 check-tests: testreport
-	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) $(LONGEST_CHECK) ./...
+	@CGO_ENABLED=0 GOFLAGS="$(shell $(GO) env GOFLAGS) -trimpath" $(GOTEST) -p $(PACKAGES) -timeout 40m $(LONGEST_CHECK) ./...
 
 # The programs that the tests run are built as they are shipped, and compiled for the
 # release test anyway.
@@ -124,9 +123,8 @@ testreport:
 	@CGO_ENABLED=0 GOGC=400 $(GO) build -trimpath -ldflags='-s -w' -o $(REPORT) ./internal/dev/testreport
 
 install-parts:
-	@$(if $(REAL),,echo "Tests on real parts are skipped: they need root on Debian.")
+	@$(if $(REAL),,echo "Not run here: tests on real parts (Slurm, Jupyter, a browser, a desktop), which need root on Debian$(if $(COMPILER),,; the race detector, which needs a C compiler).")
 	@internal/dev/install.sh $(if $(REAL),,build) || test -z "$(CI)$(REAL)"
-	@$(if $(RACEFLAG),,echo "The tests run without the race detector: there is no C compiler.")
 
 wine: testreport ## run the Windows program under Wine; as root on Debian, whose packages it installs; RUNS=20 repeats the whole run
 	@internal/dev/install.sh wine ssh slurm jupyter

@@ -40,15 +40,18 @@ func (l *loader) checkApp(t *node, s *Session) {
 			s.App = b.app
 		}
 	}
-	known := each(l.config.Apps, func(a App) string { return a.Name })
-	known = append(append(known, api.Apps()...), ShellApp)
-	if s.App == "" || slices.Contains(known, s.App) {
+	known := append(api.Apps(), ShellApp)
+	if s.App == "" || slices.Contains(known, s.App) || l.root.get("app").byKey[s.App] != nil {
 		return
 	}
 	if name, ok := appAliases[s.App]; ok {
 		s.App = name
 		return
 	}
+	if l.src.full() {
+		return // no need to compare with all apps
+	}
+	known = append(each(l.config.Apps, func(a App) string { return a.Name }), known...)
 	hint := didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...))
 	if hint == "" {
 		hint = fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey("app", s.App))

@@ -136,12 +136,12 @@ func (r *BalanceReader) fields() []field {
 	}
 }
 
-// readReader adds a reader to those of the site that it is like, or replaces one of them.
+// readReader adds a reader; of the same name, the last one counts.
 func (s *Site) readReader(in *input) {
 	r := BalanceReader{Name: in.key}
 	in.src.readTable(in.node, r.fields())
 	r.check(in)
-	s.Readers = put(s.Readers, r, func(x BalanceReader) bool { return x.Name == r.Name })
+	s.Readers = append(s.Readers, r)
 }
 
 // check reports what a reader lacks, and a pattern that does not read its example.

@@ -127,7 +127,7 @@ func TestABuiltinJobSaysWhatIsMissing(t *testing.T) {
 			for name, answer := range c.answers {
 				j.Answers[name] = strings.ReplaceAll(answer, "NOVNC", novnc)
 			}
-			out := scripted(t, j, withSystem(t, c.programs), onlyBin)
+			out := scripted(t, j, withSystem(c.programs), onlyBin)
 			wantAll(t, out, c.want, "tunctl: set modules")
 		})
 	}
@@ -137,15 +137,12 @@ func TestABuiltinJobSaysWhatIsMissing(t *testing.T) {
 const onlyBin = "PATH=bin"
 
 // withSystem adds the programs of the system that every job uses.
-func withSystem(t *testing.T, programs map[string]string) map[string]string {
-	t.Helper()
+func withSystem(programs map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, name := range []string{"bash", "sh", "cat", "head", "od", "tr", "base64", "mkdir", "rm", "chmod", "hostname", "id", "find", "getent", "mktemp"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			t.Fatal(err)
+		if path, err := exec.LookPath(name); err == nil { // macOS has no getent
+			all[name] = `exec ` + path + ` "$@"`
 		}
-		all[name] = `exec ` + path + ` "$@"`
 	}
 	for name, body := range programs {
 		all[name] = body

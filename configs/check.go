@@ -38,9 +38,11 @@ func Check(path string, with CheckOptions) (*Config, error) {
 			l.src.wrapError(l.host(h.Name).byKey["site"].at, err)
 		}
 	}
+	meant := l.meantHosts(with)
 	for _, s := range l.config.Sessions {
-		l.checkHost(s, with)
-		l.checkJob(s, with)
+		host := meant(s.Host)
+		l.checkHost(s, host.Name)
+		l.checkJob(s, host, with.Sites)
 		l.checkScript(s)
 	}
 	return l.result()
@@ -48,38 +50,49 @@ func Check(path string, with CheckOptions) (*Config, error) {
 
 // checkHost reports an unknown host of a session that is similar to a known one. It
 // accepts full addresses.
-func (l *loader) checkHost(s Session, with CheckOptions) {
-	if meant := l.correctedHost(s.Host, with); meant != s.Host {
+func (l *loader) checkHost(s Session, meant string) {
+	if meant != s.Host {
 		l.src.addError(l.session(s.Name).byKey["host"].at,
 			fmt.Sprintf("did you mean %q? Otherwise add a section [%s]", meant, dottedKey("host", s.Host)),
 			"host %q is neither in this file nor in your ssh config", s.Host)
 	}
 }
 
-// correctedHost is the known host that a misspelt one probably means, or the host itself.
-func (l *loader) correctedHost(host string, with CheckOptions) string {
-	known := append(slices.Clone(with.Aliases), each(l.config.Hosts, func(h Host) string { return h.Name })...)
-	if slices.Contains(known, host) || !validName.MatchString(host) || strings.Contains(host, ".") || with.Resolves != nil && with.Resolves(host) {
-		return host
+// meantHosts returns what tells the known host that a misspelt one probably means, or the
+// host itself. Only the first unknown names are compared with all known ones.
+func (l *loader) meantHosts(with CheckOptions) func(name string) Host {
+	known := append(each(with.Aliases, aliasHost), l.config.Hosts...)
+	meant := map[string]Host{}
+	for _, h := range known {
+		meant[h.Name] = h
 	}
-	if near := suggest.Nearest(host, known); len(near) > 0 {
-		return near[0]
+	compared := 0
+	return func(name string) Host {
+		if _, done := meant[name]; done || compared == maxErrors || !validName.MatchString(name) || strings.Contains(name, ".") {
+			return cmp.Or(meant[name], aliasHost(name))
+		}
+		compared++
+		meant[name] = aliasHost(name)
+		if with.Resolves == nil || !with.Resolves(name) {
+			if near := suggest.Nearest(name, each(known, func(h Host) string { return h.Name })); len(near) > 0 {
+				meant[name] = meant[near[0]]
+			}
+		}
+		return meant[name]
 	}
-	return host
 }
 
 // checkJob reports why the script of a session's job cannot be written.
-func (l *loader) checkJob(s Session, with CheckOptions) {
+func (l *loader) checkJob(s Session, host Host, sites Sites) {
 	t := l.session(s.Name)
-	host := l.config.Host(l.correctedHost(s.Host, with))
 	if s.Builtin() == "" {
 		return
 	}
 	if host.Site == "" && host.Scheduler == "" {
-		l.checkAnswers(s, with.Sites)
+		l.checkAnswers(s, sites)
 		return
 	}
-	site, err := with.Sites.ForHost(host, host.Scheduler)
+	site, err := sites.ForHost(host, host.Scheduler)
 	if err != nil {
 		return // reported with the host
 	}

@@ -48,15 +48,11 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// HostNames are the hosts that the config is about.
-func (c *Config) HostNames() []string {
+// HostNames are the hosts that the config is about, and the aliases, each once.
+func (c *Config) HostNames(aliases ...string) []string {
 	names := each(c.Hosts, func(h Host) string { return h.Name })
-	for _, s := range c.Sessions {
-		if !slices.Contains(names, s.Host) {
-			names = append(names, s.Host)
-		}
-	}
-	return names
+	names = append(names, each(c.Sessions, func(s Session) string { return s.Host })...)
+	return lastOf(append(names, aliases...), func(name string) string { return name })
 }
 
 // readFile reads a file, up to one byte more than the largest.
@@ -103,7 +99,7 @@ func (c *Config) Host(name string) Host {
 	if h, ok := find(c.Hosts, func(h Host) bool { return h.Name == name }); ok {
 		return h
 	}
-	return Host{Name: name, SSH: name}
+	return aliasHost(name)
 }
 
 // notifyKinds are the kinds of notifications that can be chosen.

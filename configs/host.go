@@ -16,6 +16,9 @@ type Host struct {
 	Resume      *bool  // see Site.Resumes; nil: as the site says
 }
 
+// aliasHost is a host that the config says nothing about.
+func aliasHost(name string) Host { return Host{Name: name, SSH: name} }
+
 // noTransfer says that files are copied by the login node, whatever the site has.
 const noTransfer = "none"
 

@@ -19,11 +19,18 @@ func find[T any](list []T, fits func(T) bool) (item T, ok bool) {
 	return item, false
 }
 
-// put replaces the first item that fits, or adds one.
-func put[T any](list []T, item T, fits func(T) bool) []T {
-	if i := slices.IndexFunc(list, fits); i >= 0 {
-		list[i] = item
-		return list
+// lastOf keeps of a list the last item of each name, in the place of the first.
+func lastOf[T any](list []T, name func(T) string) []T {
+	kept := list[:0]
+	at := map[string]int{}
+	for _, item := range list {
+		i, found := at[name(item)]
+		if found {
+			kept[i] = item
+			continue
+		}
+		at[name(item)] = len(kept)
+		kept = append(kept, item)
 	}
-	return append(list, item)
+	return kept
 }

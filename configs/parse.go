@@ -63,7 +63,7 @@ func (p *parser) recover() (more bool) {
 	}
 	end := p.src.endOfLine(begin)
 	next := expressionStart.FindIndex(data[end:])
-	if next == nil || len(p.src.errors) == maxErrors {
+	if next == nil || p.src.full() {
 		return false
 	}
 	p.base = end + next[0]

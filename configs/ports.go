@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"net"
 	"strconv"
 
@@ -9,12 +10,15 @@ import (
 
 // localPorts are the local ports of all sessions, to find those that are used twice.
 type localPorts struct {
-	src    *source
-	byPort map[string][]portUse
+	src   *source
+	first map[localPort]portUse
 }
 
+// localPort is a port of an interface; see interfaceOf. That of no interface is used first by
+// any of them.
+type localPort struct{ on, port string }
+
 type portUse struct {
-	on string // an interface; see interfaceOf
 	at span
 	by string // a table's title
 }
@@ -37,11 +41,17 @@ func (p *localPorts) addSession(t *node, s Session) {
 
 // add adds a use of a port, unless an earlier one excludes it.
 func (p *localPorts) add(host, port string, at span, by string) {
-	on := interfaceOf(host)
-	first, taken := find(p.byPort[port], func(o portUse) bool { return o.on == on || o.on == "any" || on == "any" })
+	on, use := interfaceOf(host), portUse{at, by}
+	first, taken := p.first[localPort{"any", port}]
+	if on == "any" {
+		first, taken = p.first[localPort{"", port}]
+	} else if !taken {
+		first, taken = p.first[localPort{on, port}]
+	}
 	switch {
 	case !taken:
-		p.byPort[port] = append(p.byPort[port], portUse{on, at, by})
+		p.first[localPort{on, port}] = use
+		p.first[localPort{"", port}] = cmp.Or(p.first[localPort{"", port}], use)
 	case first.by == by:
 		p.src.addError(at, "", "%s uses local port %s twice, first on line %d", by, port, p.src.lineNumber(first.at))
 	default:

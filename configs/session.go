@@ -59,9 +59,12 @@ func (s *Session) fields() []field {
 		{"idle", `"30m"`, period(&s.Idle, 5*time.Minute)}, // a shorter time is not worth a notification
 		{"forward", `["5432:db.int:5432"]`, s.readForward},
 		{"shared", `true`, boolean(&s.Shared)},
-		{"allow_hosts", `["lab.example"]`, texts(&s.AllowHosts, matching(`^[^/:*@ ]*$`, "is not a host name"))},
+		{"allow_hosts", `["lab.example"]`, texts(&s.AllowHosts, validAllowedHost)},
 	}
 }
+
+// validAllowedHost is the name of a host, without a port.
+var validAllowedHost = matching(`^[^/:*@ ]*$`, "is not a host name")
 
 func (s *Session) readSubmit(in *input) {
 	if !in.isLine() {
@@ -113,7 +116,7 @@ func (s *Session) readForward(in *input) {
 
 // checkSessions checks combinations of keys.
 func (l *loader) checkSessions() {
-	ports := &localPorts{src: l.src, byPort: make(map[string][]portUse)}
+	ports := &localPorts{src: l.src, first: map[localPort]portUse{}}
 	for i := range l.config.Sessions {
 		s := &l.config.Sessions[i]
 		t := l.session(s.Name)

@@ -197,12 +197,12 @@ func (s *Site) readReach(in *input) {
 	})
 }
 
-// readQuestion adds a question to those of the site that it is like, or replaces one of them.
+// readQuestion adds a question; of the same name, the last one counts.
 func (s *Site) readQuestion(in *input) {
 	q := Question{Name: in.key, Kind: AskWord}
 	in.src.readTable(in.node, q.fields())
 	q.check(in)
-	s.Questions = put(s.Questions, q, func(x Question) bool { return x.Name == q.Name })
+	s.Questions = append(s.Questions, q)
 }
 
 // check reports what does not go together in a question.
@@ -250,6 +250,8 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 		s.Queues = nil
 	}
 	src.readTable(root, s.fields())
+	s.Questions = lastOf(s.Questions, func(q Question) string { return q.Name }) // those of the other site first
+	s.Readers = lastOf(s.Readers, func(r BalanceReader) string { return r.Name })
 	if !strings.Contains(strings.Join(s.Job.Directives, ""), "."+gpuTypeQuestion) { // the question of "like" is about its directives
 		s.Questions = slices.DeleteFunc(s.Questions, func(q Question) bool { return q.Name == gpuTypeQuestion })
 	}
@@ -259,9 +261,10 @@ func parseSite(path, name string, data []byte, base func(name string) (Site, boo
 	if s.Title == "" && root.complete() {
 		src.addFileError(`add: title = "My cluster"`, "the site has no title")
 	}
+	commands := slices.Sorted(slices.Values(s.Balance))
 	for _, r := range s.Readers { // those of "like" may be for other commands
 		command := root.get("read").get(r.Name).get("command")
-		if r.Command != "" && r.Command == command.text && !slices.Contains(s.Balance, r.Command) {
+		if _, known := slices.BinarySearch(commands, r.Command); !known && r.Command != "" && r.Command == command.text {
 			src.addError(command.at, didYouMean(r.Command, s.Balance), "%q is not one of the site's balance commands", r.Command)
 		}
 	}

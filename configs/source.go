@@ -114,17 +114,27 @@ func (s *source) line(offset int) (int, span) {
 	return bytes.Count(s.data[:start], []byte("\n")) + 1, span{start, start + len(text)}
 }
 
-// lineNumber is the number, from 1, of the line where a place begins.
+// full reports whether there are as many problems as are kept. What only a message needs, and
+// takes a look at the whole text, is not computed any more.
+func (s *source) full() bool { return len(s.errors) >= maxErrors }
+
+// lineNumber is the number, from 1, of the line where a place begins, for a message.
 func (s *source) lineNumber(at span) int {
+	if s.full() {
+		return 0
+	}
 	number, _ := s.line(at.start)
 	return number
 }
 
 func (s *source) text(at span) string { return string(s.data[at.start:at.end]) }
 
-// within is the place of the first occurrence of part in at, or all of at if part does
-// not occur literally, as in a string with escapes.
+// within is the place of the first occurrence of part in at, for a message, or all of at if
+// part does not occur literally, as in a string with escapes.
 func (s *source) within(at span, part string) span {
+	if s.full() {
+		return at
+	}
 	i := bytes.Index(s.data[at.start:at.end], []byte(part))
 	if i < 0 || part == "" {
 		return at
@@ -134,7 +144,7 @@ func (s *source) within(at span, part string) span {
 
 // addError adds a problem at a place.
 func (s *source) addError(at span, hint, format string, args ...any) {
-	if len(s.errors) == maxErrors {
+	if s.full() {
 		return
 	}
 	number, line := s.line(at.start)

@@ -61,7 +61,10 @@ func TestAConfigThatAnotherProgramChangedIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.toml")
 	link := path + ".link"
-	if err := os.WriteFile(path, []byte("notify = true\n"), 0o640); err != nil {
+	if err := os.WriteFile(path, []byte("notify = true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
 	if err := os.Symlink(path, link); err != nil {

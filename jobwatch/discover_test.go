@@ -16,6 +16,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/jobwatch/remote"
 )
 
@@ -246,6 +247,7 @@ func TestADiscoveryIsTheSameInEveryShell(t *testing.T) {
 }
 
 func TestADiscoveryEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
+	testprogram.Need(t, "ps") // by which the script finds what it started
 	for _, shell := range []string{"dash", "bash"} {
 		if _, err := exec.LookPath(shell); err != nil {
 			continue

@@ -57,7 +57,7 @@ func newSandboxQueued(t testing.TB, queued time.Duration) *sandbox {
 		}
 	})
 	s.env = append(os.Environ(),
-		"HOME="+dir, "TUNCTL_HOME="+s.home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+c.SSHConfig(), "TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=")
+		"HOME="+dir, "TUNCTL_HOME="+s.home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+c.SSHConfig(), "TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=", "TERM=xterm", "NO_COLOR=")
 	s.write(filepath.Join(c.Home(), "jupyter.sh"), lab.JobScript(c.Dialect()))
 	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig)
 	return s

@@ -95,12 +95,8 @@ func sshConfigFile(cfg *configs.Config) string {
 
 // knownHosts are the config's hosts and the ssh config's aliases.
 func knownHosts(cfg *configs.Config) []string {
-	names := cfg.HostNames()
-	if aliases, err := sshconfig.Aliases(sshConfigFile(cfg)); err == nil {
-		names = append(names, aliases...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	aliases, _ := sshconfig.Aliases(sshConfigFile(cfg)) // a file that cannot be read has none
+	return slices.Sorted(slices.Values(cfg.HostNames(aliases...)))
 }
 
 // configuredSessions are the names of the sessions in the config.

@@ -165,9 +165,10 @@ func configuresJob(s configs.Session) bool { return s.Submit != "" || s.Job != "
 // jobSessions are the sessions of the config that ssh reaches as SESSION.tun: those with a
 // job whose name is not that of a host.
 func jobSessions(cfg *configs.Config) []configs.Session {
-	hosts := cfg.HostNames()
+	hosts := slices.Sorted(slices.Values(cfg.HostNames()))
 	return slices.DeleteFunc(slices.Clone(cfg.Sessions), func(s configs.Session) bool {
-		return !configuresJob(s) || slices.Contains(hosts, s.Name)
+		_, isHost := slices.BinarySearch(hosts, s.Name)
+		return !configuresJob(s) || isHost
 	})
 }
 

@@ -95,12 +95,22 @@ log=$(mktemp)
 	code=0
 	$apt -o APT::Status-Fd=3 install -y --no-install-recommends $todo 3>&1 >"$log" 2>&1 || code=$?
 	echo "exit:$code"
-} | awk -F: '
-	/^dlstatus:/ { doing = "fetched" }
-	/^pmstatus:/ { doing = "installed" }
-	/^..status:/ && doing " " int($3 / 10) != last { last = doing " " int($3 / 10); printf "  %s %d %%: %s\n", doing, $3, $4; fflush() }
-	/^exit:/ { code = $2 }
-	END { exit code }' || {
+} | {
+	# No awk: mawk, which is Debian's, reads nothing from a pipe before a whole buffer is there.
+	last=
+	while IFS=: read -r kind where percent what; do
+		case $kind in
+		dlstatus) doing=fetched ;;
+		pmstatus) doing=installed ;;
+		exit) exit "$where" ;;
+		*) continue ;;
+		esac
+		percent=${percent%%.*}
+		[ "$doing ${percent%?}" = "$last" ] && continue
+		last="$doing ${percent%?}"
+		echo "  $doing $percent %: $what"
+	done
+} || {
 	cat "$log" >&2
 	rm -f "$log"
 	die "the packages were not installed; why stands above"

@@ -104,7 +104,7 @@ func run(t *testing.T, client *ssh.Client, command, stdin string) answer {
 }
 
 // patience is how long a test waits for another process, at most.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // until waits for a condition that some other process brings about.
 func until(t *testing.T, what string, done func() bool) {

@@ -18,13 +18,7 @@ func (h *Hosts) names() []string {
 	if err != nil {
 		h.log.Debug("the ssh config's aliases cannot be read", "err", err)
 	}
-	names := h.settings.Config().HostNames()
-	for _, alias := range aliases {
-		if !slices.Contains(names, alias) {
-			names = append(names, alias)
-		}
-	}
-	return names
+	return h.settings.Config().HostNames(aliases...)
 }
 
 // spelling is what is known about the name of a host that cannot be reached. A name that

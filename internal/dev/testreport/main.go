@@ -1,6 +1,6 @@
 // Command testreport runs "go test -json" and shows what a person, or CI, wants to see
-// of it: go test's own closing line of each package as soon as it is over, what failed
-// in full, and at the end the slowest tests, what was not run and why, and how many
+// of it: go test's own closing line of each package as soon as it is over, now and then
+// what runs, what failed in full, and at the end the slowest tests, what was not run and why, and how many
 // tests there were.
 //
 //	testreport go test -race ./...
@@ -43,6 +43,10 @@ func main() {
 	os.Exit(code)
 }
 
+// progressEvery is how often to say what runs: a package of tests, or what it is compiled
+// from, can take minutes.
+const progressEvery = time.Minute
+
 // run runs a command that prints the events of tests, and reports about them.
 func run(argv []string, out io.Writer) (failed failures, code int, err error) {
 	// A terminal's Ctrl-C is go test's, too: it ends, and what was seen is told.
@@ -60,12 +64,26 @@ func run(argv []string, out io.Writer) (failed failures, code int, err error) {
 		return nil, 1, err
 	}
 	r := newReport(out)
-	reader := bufio.NewReader(events)
-	for {
-		line, err := reader.ReadBytes('\n')
-		r.line(line)
-		if err != nil {
-			break // the command has ended, or is about to
+	lines := make(chan []byte)
+	go func() {
+		defer close(lines)
+		for reader := bufio.NewReader(events); ; {
+			line, err := reader.ReadBytes('\n')
+			lines <- line
+			if err != nil {
+				return // the command has ended, or is about to
+			}
+		}
+	}()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for more := true; more; {
+		var line []byte
+		select {
+		case line, more = <-lines:
+			r.line(line)
+		case <-tick.C:
+			r.progress(time.Since(began))
 		}
 	}
 	err = cmd.Wait()

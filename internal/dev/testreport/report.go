@@ -44,12 +44,13 @@ type report struct {
 	times    []took
 	skipped  map[string][]test // by reason
 	counts   map[string]int    // by action
+	running  map[string]bool   // packages
 }
 
 func newReport(out io.Writer) *report {
 	return &report{
 		out: out, output: map[test][]string{}, failed: map[string][]string{}, failures: failures{}, parents: map[test]bool{},
-		skipped: map[string][]test{}, counts: map[string]int{},
+		skipped: map[string][]test{}, counts: map[string]int{}, running: map[string]bool{},
 	}
 }
 
@@ -66,6 +67,8 @@ func (r *report) line(text []byte) {
 		fmt.Fprint(r.out, e.Output)
 	case "output":
 		r.output[at] = append(r.output[at], e.Output)
+	case "start":
+		r.running[e.Package] = true
 	case "run":
 		if end := strings.LastIndexByte(e.Test, '/'); end > 0 {
 			r.parents[test{e.Package, e.Test[:end]}] = true
@@ -111,6 +114,7 @@ func reason(output []string) string {
 
 // packageOver shows what "go test" itself would show of a package.
 func (r *report) packageOver(e event) {
+	delete(r.running, e.Package)
 	lines := r.output[test{e.Package, ""}]
 	if e.Action != "fail" {
 		for _, line := range lines {
@@ -138,6 +142,15 @@ func (r *report) packageOver(e event) {
 	for _, line := range lines {
 		fmt.Fprint(r.out, line)
 	}
+}
+
+// progress says how many tests are over, and which packages run.
+func (r *report) progress(wall time.Duration) {
+	what := "tests are being compiled"
+	if len(r.running) > 0 {
+		what = "running: " + strings.Join(slices.Sorted(maps.Keys(r.running)), ", ")
+	}
+	fmt.Fprintf(r.out, "%v, %d tests are over; %s\n", wall.Round(time.Second), r.counts["pass"]+r.counts["fail"]+r.counts["skip"], what)
 }
 
 // end tells of all packages together: how long it took, and how long processors were busy.

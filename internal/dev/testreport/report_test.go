@@ -116,3 +116,19 @@ func TestABuildThatFailsIsShown(t *testing.T) {
 		t.Errorf("got:\n%s", got)
 	}
 }
+
+func TestProgress(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	r.progress(30 * time.Second)
+	for _, line := range []string{
+		`{"Action":"start","Package":"p"}`, `{"Action":"start","Package":"q"}`, `{"Action":"start","Package":"r"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA"}`, `{"Action":"skip","Package":"q","Test":"TestB"}`, `{"Action":"pass","Package":"q"}`,
+	} {
+		r.line([]byte(line + "\n"))
+	}
+	r.progress(time.Minute)
+	if got, want := out.String(), "30s, 0 tests are over; tests are being compiled\n1m0s, 2 tests are over; running: p, r\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
