@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/wait"
 )
 
 func TestATimeLimitIsExtendedOnlyWhereTheSiteAllowsIt(t *testing.T) {
@@ -24,7 +26,7 @@ func TestATimeLimitIsExtendedOnlyWhereTheSiteAllowsIt(t *testing.T) {
 			if got := run(t, client, words.submit, ""); got.status != 0 {
 				t.Fatalf("submit: %+v", got)
 			}
-			until(t, "the job to run", func() bool { return c.Jobs()[0].State == stateRunning })
+			wait.Until(t, "the job to run", func() bool { return c.Jobs()[0].State == stateRunning })
 			if got := run(t, client, words.extend, ""); got.status == 0 || !strings.Contains(got.stderr, words.refusal) {
 				t.Errorf("a student extends a job: %+v", got)
 			}
@@ -38,7 +40,7 @@ func TestATimeLimitIsExtendedOnlyWhereTheSiteAllowsIt(t *testing.T) {
 			if got := run(t, client, words.shorten, ""); got.status != 0 {
 				t.Errorf("shorten: %+v", got)
 			}
-			until(t, "the job to reach its limit", func() bool { return c.Jobs()[0].State == stateTimeout })
+			wait.Until(t, "the job to reach its limit", func() bool { return c.Jobs()[0].State == stateTimeout })
 		})
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
+
 	"golang.org/x/crypto/ssh"
 )
 
@@ -89,7 +91,7 @@ func TestACommandOutlivesItsConnection(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.Home(), "go"), []byte("go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the command's job", func() bool { return len(c.Jobs()) == 1 })
+	wait.Until(t, "the command's job", func() bool { return len(c.Jobs()) == 1 })
 }
 
 func fileContains(path, text string) bool {
@@ -119,7 +121,7 @@ func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
 	run(t, client, "sbatch", "#!/bin/sh\ntrap '' TERM\necho $$ >stubborn\nwhile :; do sleep 1; done\n")
 	run(t, client, "nohup sleep 60 >/dev/null 2>&1 & echo $! >background", "")
 	pids := []string{filepath.Join(c.Home(), "stubborn"), filepath.Join(c.Home(), "background")}
-	until(t, "the job", func() bool { return fileContains(pids[0], "\n") })
+	wait.Until(t, "the job", func() bool { return fileContains(pids[0], "\n") })
 	if !alive(t, pids[1]) {
 		t.Fatal("a command's background process did not outlive it")
 	}
@@ -127,7 +129,7 @@ func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range pids {
-		until(t, "the end of "+filepath.Base(file), func() bool { return !alive(t, file) })
+		wait.Until(t, "the end of "+filepath.Base(file), func() bool { return !alive(t, file) })
 	}
 }
 

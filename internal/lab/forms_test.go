@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
+
 	"golang.org/x/crypto/ssh"
 )
 
@@ -177,7 +179,7 @@ func TestAJobShownInFullHasTheRealFields(t *testing.T) {
 					script = "#!/bin/sh\ntrue\n"
 				}
 				id := strings.TrimSpace(run(t, client, "cat >job.sh; "+submit, script).stdout)
-				until(t, s.name, func() bool { return s.reached(c.Jobs()[0]) })
+				wait.Until(t, s.name, func() bool { return s.reached(c.Jobs()[0]) })
 				a := run(t, client, show+id, "")
 				got := fieldsOf(a.stdout)
 
@@ -251,7 +253,7 @@ func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	run(t, client, "cat >job.sh; mkdir work; sbatch -J 'a|b c' --gres=shm:1,gpu:a100:2 -D work -t 1-02:03:04 job.sh one", "#!/bin/sh\nsleep 60\n")
-	until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
+	wait.Until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
 	started := strconv.FormatInt(c.Jobs()[0].Started.Unix(), 10)
 	home := c.Home()
 	for _, test := range []struct{ command, want string }{
@@ -279,7 +281,7 @@ func TestAStepOutlivesAnSrunThatIsKilled(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	run(t, client, "sbatch --wrap 'sleep 60'", "")
-	until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
+	wait.Until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
 	a := run(t, client, `mkfifo go said
 		srun --jobid=1001 sh -c 'echo started >said; read -r word <go; echo $word >said' >/dev/null &
 		read -r started <said

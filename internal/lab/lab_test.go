@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/wait"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -104,23 +105,7 @@ func run(t *testing.T, client *ssh.Client, command, stdin string) answer {
 }
 
 // patience is how long a test waits for another process, at most.
-const patience = time.Minute
-
-// until waits for a condition that some other process brings about.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
+const patience = wait.Limit
 
 func TestCommandsRunAsTheStudent(t *testing.T) {
 	c := practice(t, Options{})

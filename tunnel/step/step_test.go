@@ -23,12 +23,13 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // longest bounds every wait; none is meant to take it.
-const longest = time.Minute
+const longest = wait.Limit
 
 // process is a process that runs Command, and its standard input and output.
 type process struct {

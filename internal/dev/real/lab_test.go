@@ -18,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
+
 	"go.uber.org/goleak"
 )
 
 // patience bounds the waits for what must come; none is meant to take it.
-const patience = 2 * time.Minute
+const patience = wait.Limit
 
 // holdLab makes a process of this test binary one that starts a lab of this name,
 // says how that went, and waits to be killed.

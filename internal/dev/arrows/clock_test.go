@@ -1,0 +1,337 @@
+package arrows
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/dev/wait"
+)
+
+// measuring are the folders whose purpose is to measure or to run for a time that is given.
+var measuring = []string{"internal/dev/bench/", "internal/dev/soak/", "internal/dev/real/cmd/"}
+
+// clocked are the places in tests that use the real clock, and why no busy machine makes them fail.
+var clocked = []struct{ place, why string }{}
+
+// TestClock refuses what makes a test depend on the speed of the machine: outside of testing/synctest,
+// a look at the time that passed, a limit below two minutes, and a sleep that is not the pause of a loop.
+func TestClock(t *testing.T) {
+	known := map[string]int{}
+	for _, c := range clocked {
+		known[c.place]++
+	}
+	for folder, files := range testFiles(t) {
+		for place, positions := range newClock(files).places(folder) {
+			if len(positions) > known[place] {
+				t.Errorf("%s uses the real clock %d times, not %d (%s): wait for the event, simulate the time (testing/synctest), count steps, "+
+					"or wait for two minutes", place, len(positions), known[place], strings.Join(positions, ", "))
+			}
+			known[place] -= min(known[place], len(positions))
+		}
+	}
+	for place, left := range known {
+		if left > 0 {
+			t.Errorf("%s is gone: remove it from this test", place)
+		}
+	}
+}
+
+// testFiles are the files of tests and of their helpers, by folder.
+func testFiles(t *testing.T) map[string][]*ast.File {
+	t.Helper()
+	folders := map[string][]*ast.File{}
+	root := os.DirFS("../../..")
+	for _, top := range []string{"cmd", "configs", "internal", "jobwatch", "tray", "tunnel"} {
+		err := fs.WalkDir(root, top, func(file string, _ fs.DirEntry, err error) error {
+			helper := strings.HasPrefix(file, tools) && !strings.HasSuffix(file, "/main.go")
+			of := func(folder string) bool { return strings.HasPrefix(file, folder) }
+			if err != nil || !strings.HasSuffix(file, ".go") || !strings.HasSuffix(file, "_test.go") && !helper || slices.ContainsFunc(measuring, of) {
+				return err
+			}
+			text, err := fs.ReadFile(root, file)
+			if err != nil {
+				return err
+			}
+			parsed, err := parser.ParseFile(positions, file, text, parser.SkipObjectResolution)
+			folders[path.Dir(file)] = append(folders[path.Dir(file)], parsed)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folders
+}
+
+var positions = token.NewFileSet()
+
+// clock finds the uses of the real clock in the tests of one package.
+type clock struct {
+	roots     []ast.Node // what runs outside of a bubble of testing/synctest
+	functions map[string][]*ast.FuncDecl
+	methods   map[string][]*ast.FuncDecl // by their type
+	types     map[string]ast.Node
+	constants map[string]ast.Expr
+	bubbles   map[string]bool // functions that run a function they are given in a bubble
+}
+
+func newClock(files []*ast.File) *clock {
+	c := &clock{
+		functions: map[string][]*ast.FuncDecl{}, methods: map[string][]*ast.FuncDecl{}, types: map[string]ast.Node{},
+		constants: map[string]ast.Expr{}, bubbles: map[string]bool{"synctest.Test": true},
+	}
+	for _, file := range files {
+		helper := !strings.HasSuffix(positions.Position(file.Pos()).Filename, "_test.go")
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.GenDecl:
+				c.declare(d)
+			case *ast.FuncDecl:
+				if helper || isTest(d) {
+					c.roots = append(c.roots, d)
+				} else if d.Recv == nil {
+					c.functions[d.Name.Name] = append(c.functions[d.Name.Name], d)
+				} else {
+					of := receiver(d.Recv.List[0].Type)
+					c.methods[of] = append(c.methods[of], d)
+				}
+			}
+		}
+	}
+	for before := 0; before < len(c.bubbles); {
+		before = len(c.bubbles)
+		for name, list := range c.functions {
+			if slices.ContainsFunc(list, func(d *ast.FuncDecl) bool { return takesFunction(d) && c.opensBubble(d) }) {
+				c.bubbles[name] = true
+			}
+		}
+	}
+	return c
+}
+
+// declare notes constants, and what runs when the package starts.
+func (c *clock) declare(d *ast.GenDecl) {
+	for _, s := range d.Specs {
+		if named, ok := s.(*ast.TypeSpec); ok {
+			c.types[named.Name.Name] = named.Type
+		}
+		v, ok := s.(*ast.ValueSpec)
+		if !ok {
+			continue
+		}
+		if d.Tok == token.VAR {
+			c.roots = append(c.roots, v)
+		}
+		for i, name := range v.Names {
+			if i < len(v.Values) {
+				c.constants[name.Name] = v.Values[i]
+			}
+		}
+	}
+}
+
+func isTest(d *ast.FuncDecl) bool {
+	return d.Recv == nil && slices.ContainsFunc([]string{"Test", "Fuzz", "Benchmark", "Example", "init"}, func(p string) bool { return strings.HasPrefix(d.Name.Name, p) })
+}
+
+// receiver is the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	}
+	return selector(e)
+}
+
+func takesFunction(d *ast.FuncDecl) bool {
+	return slices.ContainsFunc(d.Type.Params.List, func(f *ast.Field) bool { _, ok := f.Type.(*ast.FuncType); return ok })
+}
+
+func (c *clock) opensBubble(d *ast.FuncDecl) (found bool) {
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			found = found || c.bubbles[selector(call.Fun)]
+		}
+		return !found
+	})
+	return found
+}
+
+// places are the uses of the real clock by file, function and name, with their positions.
+func (c *clock) places(folder string) map[string][]string {
+	found := map[string][]string{}
+	seen := map[ast.Node]bool{}
+	todo := slices.Clone(c.roots)
+	for len(todo) > 0 {
+		n := todo[0]
+		if todo = todo[1:]; seen[n] {
+			continue
+		}
+		seen[n] = true
+		function := ""
+		if d, ok := n.(*ast.FuncDecl); ok {
+			function = d.Name.Name
+		}
+		var outer []ast.Node
+		ast.Inspect(n, func(n ast.Node) bool {
+			if n == nil {
+				outer = outer[:len(outer)-1]
+				return true
+			}
+			if e, ok := n.(*ast.CallExpr); ok {
+				if c.bubbles[selector(e.Fun)] {
+					return false
+				}
+				if c.refused(e, outer) {
+					at := positions.Position(e.Pos())
+					place := at.Filename + " " + function + ": " + selector(e.Fun)
+					found[place] = append(found[place], at.String()[len(folder)+1:])
+				}
+			}
+			todo = append(todo, c.leadsTo(n)...)
+			outer = append(outer, n)
+			return true
+		})
+	}
+	return found
+}
+
+// leadsTo are the functions that a name means, the methods of a value that is made, and the types of
+// its fields.
+func (c *clock) leadsTo(n ast.Node) (next []ast.Node) {
+	switch n := n.(type) {
+	case *ast.Ident:
+		for _, d := range c.functions[n.Name] {
+			next = append(next, d)
+		}
+	case *ast.CompositeLit:
+		next = c.made(n.Type)
+	case *ast.ValueSpec:
+		next = c.made(n.Type)
+	case *ast.Field:
+		next = c.made(n.Type)
+	case *ast.CallExpr:
+		if selector(n.Fun) == "new" {
+			next = c.made(n.Args[0])
+		}
+	}
+	return next
+}
+
+// made is what runs with a value of a type: its methods, and those of its fields.
+func (c *clock) made(of ast.Expr) (next []ast.Node) {
+	for _, d := range c.methods[selector(of)] {
+		next = append(next, d)
+	}
+	if d, ok := c.types[selector(of)]; ok {
+		next = append(next, d)
+	}
+	return next
+}
+
+// refused reports whether a call depends on the speed of the machine.
+func (c *clock) refused(call *ast.CallExpr, outer []ast.Node) bool {
+	switch name := selector(call.Fun); name {
+	case "time.Since", "time.Until":
+		return !c.boundsAHang(outer) && !logged(outer)
+	case "time.After", "time.NewTimer", "time.AfterFunc":
+		return !c.long(call.Args[0])
+	case "context.WithTimeout":
+		return !c.long(call.Args[1])
+	case "time.Sleep":
+		return !inLoop(outer)
+	}
+	return c.deadline(call)
+}
+
+// deadline is a call such as time.Now().Add(time.Minute).
+func (c *clock) deadline(call *ast.CallExpr) bool {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != "Add" || len(call.Args) != 1 {
+		return false
+	}
+	now, ok := s.X.(*ast.CallExpr)
+	return ok && selector(now.Fun) == "time.Now" && !c.long(call.Args[0])
+}
+
+func (c *clock) boundsAHang(outer []ast.Node) bool {
+	b, ok := outer[len(outer)-1].(*ast.BinaryExpr)
+	return ok && c.long(b.Y)
+}
+
+func logged(outer []ast.Node) bool {
+	return slices.ContainsFunc(outer, func(n ast.Node) bool {
+		e, ok := n.(*ast.CallExpr)
+		return ok && (strings.HasSuffix(selector(e.Fun), ".Logf") || strings.HasSuffix(selector(e.Fun), ".Log"))
+	})
+}
+
+// inLoop reports whether a call is the pause of a loop that counts nothing.
+func inLoop(outer []ast.Node) bool {
+	for _, n := range slices.Backward(outer) {
+		switch n := n.(type) {
+		case *ast.ForStmt:
+			_, counts := n.Post.(*ast.IncDecStmt)
+			return !counts
+		case *ast.RangeStmt, *ast.FuncLit, *ast.FuncDecl:
+			return false
+		}
+	}
+	return false
+}
+
+// long reports whether a duration is known, and bounds nothing but a hang.
+func (c *clock) long(e ast.Expr) bool {
+	v := c.value(e, 0)
+	return v.Kind() == constant.Int && (constant.Compare(v, token.GEQ, constant.MakeInt64(int64(wait.Limit))) || constant.Sign(v) <= 0)
+}
+
+// units are the values of constants of other packages.
+var units = map[string]time.Duration{
+	"time.Nanosecond": time.Nanosecond, "time.Microsecond": time.Microsecond, "time.Millisecond": time.Millisecond,
+	"time.Second": time.Second, "time.Minute": time.Minute, "time.Hour": time.Hour, "wait.Limit": wait.Limit,
+}
+
+// value is what an expression amounts to, as far as it is written in the package's tests.
+func (c *clock) value(e ast.Expr, depth int) constant.Value {
+	if depth > 9 {
+		return constant.MakeUnknown()
+	}
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return constant.MakeFromLiteral(e.Value, e.Kind, 0)
+	case *ast.ParenExpr:
+		return c.value(e.X, depth+1)
+	case *ast.UnaryExpr:
+		if x := c.value(e.X, depth+1); e.Op == token.SUB && x.Kind() == constant.Int {
+			return constant.UnaryOp(e.Op, x, 0)
+		}
+	case *ast.BinaryExpr:
+		if x, y := c.value(e.X, depth+1), c.value(e.Y, depth+1); x.Kind() == constant.Int && y.Kind() == constant.Int {
+			if e.Op == token.QUO {
+				return constant.BinaryOp(x, token.QUO_ASSIGN, y)
+			}
+			return constant.BinaryOp(x, e.Op, y)
+		}
+	case *ast.Ident:
+		if named, ok := c.constants[e.Name]; ok {
+			return c.value(named, depth+1)
+		}
+	case *ast.SelectorExpr:
+		if unit, ok := units[selector(e)]; ok {
+			return constant.MakeInt64(int64(unit))
+		}
+	}
+	return constant.MakeUnknown()
+}
