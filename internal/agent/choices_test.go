@@ -12,6 +12,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
 	"tunctl/jobwatch"
 )
@@ -102,13 +103,7 @@ func TestASecondSessionOutlivesItsSectionOfTheConfig(t *testing.T) {
 		t.Errorf("the second session is %+v", more)
 	}
 	w.restart("[session.other]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n", nil)
-	deadline := time.Now().Add(time.Minute)
-	for again := session("more"); again.State != api.SessionReady; again = session("more") {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a restart without its section: %+v", again)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	wait.Until(t, "it is ready after a restart without its section", func() bool { return session("more").State == api.SessionReady })
 	if again := session("more"); again.Job.ID != more.Job.ID || again.Local != more.Local {
 		t.Errorf("another one: %+v", again)
 	}

@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"context"
 	"io"
 	"net"
 	"os"
@@ -33,18 +32,14 @@ func TestOnlyTheRunsOwnKeyIsLetIn(t *testing.T) {
 	}
 }
 
-func keepalive(client *ssh.Client, wait time.Duration) error {
+func keepalive(t *testing.T, client *ssh.Client) error {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() {
 		_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
 		done <- err
 	}()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(wait):
-		return context.DeadlineExceeded
-	}
+	return wait.For(t, "a keepalive is answered", done)
 }
 
 func TestDropAllCutsConnectionsAndANewOneIsAccepted(t *testing.T) {
@@ -61,7 +56,7 @@ func TestASlowClusterDelaysBothDirections(t *testing.T) {
 	const delay = 40 * time.Millisecond
 	c.Slow(delay)
 	began := time.Now()
-	if err := keepalive(client, patience); err != nil {
+	if err := keepalive(t, client); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < 2*delay {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"tunctl/internal/dev/wait"
 
@@ -189,11 +188,7 @@ func TestAStreamThatEndedOnBothSidesIsClosedFirstByTheServer(t *testing.T) {
 	}
 	_ = far.Close()
 	_ = channel.CloseWrite()
-	select {
-	case <-requests: // closed with the channel
-	case <-time.After(time.Minute):
-		t.Error("the server waits for the client, which waits for the server")
-	}
+	wait.For(t, "the server closes the channel, although the client waits for that, too", requests)
 }
 
 func TestAClusterStartsInTheFolderOfOneBefore(t *testing.T) {

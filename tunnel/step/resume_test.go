@@ -168,7 +168,7 @@ func TestTheServerOfAWebSocketWaitsForAClientThatIsAway(t *testing.T) {
 			return
 		}
 		defer func() { _ = ws.CloseNow() }()
-		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(r.Context(), longest)
 		defer cancel()
 		var reading sync.WaitGroup
 		reading.Go(func() {

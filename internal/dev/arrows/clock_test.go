@@ -61,7 +61,7 @@ func testFiles(t *testing.T) map[string][]*ast.File {
 			if err != nil {
 				return err
 			}
-			parsed, err := parser.ParseFile(positions, file, text, parser.SkipObjectResolution)
+			parsed, err := parser.ParseFile(positions, file, text, 0)
 			folders[path.Dir(file)] = append(folders[path.Dir(file)], parsed)
 			return err
 		})
@@ -140,7 +140,7 @@ func (c *clock) declare(d *ast.GenDecl) {
 }
 
 func isTest(d *ast.FuncDecl) bool {
-	return d.Recv == nil && slices.ContainsFunc([]string{"Test", "Fuzz", "Benchmark", "Example", "init"}, func(p string) bool { return strings.HasPrefix(d.Name.Name, p) })
+	return d.Recv == nil && slices.ContainsFunc([]string{"Test", "Fuzz", "Example", "init"}, func(p string) bool { return strings.HasPrefix(d.Name.Name, p) })
 }
 
 // receiver is the name of a method's type.
@@ -199,7 +199,9 @@ func (c *clock) places(folder string) map[string][]string {
 					found[place] = append(found[place], at.String()[len(folder)+1:])
 				}
 			}
-			todo = append(todo, c.leadsTo(n)...)
+			if len(outer) == 0 || !isField(n, outer[len(outer)-1]) {
+				todo = append(todo, c.leadsTo(n)...)
+			}
 			outer = append(outer, n)
 			return true
 		})
@@ -207,11 +209,25 @@ func (c *clock) places(folder string) map[string][]string {
 	return found
 }
 
+// isField reports whether a name is that of a field or a method.
+func isField(n, parent ast.Node) bool {
+	switch p := parent.(type) {
+	case *ast.SelectorExpr:
+		return n == p.Sel
+	case *ast.KeyValueExpr:
+		return n == p.Key
+	}
+	return false
+}
+
 // leadsTo are the functions that a name means, the methods of a value that is made, and the types of
 // its fields.
 func (c *clock) leadsTo(n ast.Node) (next []ast.Node) {
 	switch n := n.(type) {
 	case *ast.Ident:
+		if n.Obj != nil && n.Obj.Kind != ast.Fun {
+			break // a variable of that name
+		}
 		for _, d := range c.functions[n.Name] {
 			next = append(next, d)
 		}
@@ -245,24 +261,34 @@ func (c *clock) refused(call *ast.CallExpr, outer []ast.Node) bool {
 	switch name := selector(call.Fun); name {
 	case "time.Since", "time.Until":
 		return !c.boundsAHang(outer) && !logged(outer)
-	case "time.After", "time.NewTimer", "time.AfterFunc":
-		return !c.long(call.Args[0])
+	case "time.After", "time.NewTimer", "time.AfterFunc", "time.Sleep":
+		return !c.long(call.Args[0]) && !(pauses(name, outer) && inLoop(outer))
 	case "context.WithTimeout":
 		return !c.long(call.Args[1])
-	case "time.Sleep":
-		return !inLoop(outer)
 	}
-	return c.deadline(call)
+	return c.deadline(call, outer)
 }
 
-// deadline is a call such as time.Now().Add(time.Minute).
-func (c *clock) deadline(call *ast.CallExpr) bool {
+// pauses reports whether a call is a pause after which nothing is done.
+func pauses(name string, outer []ast.Node) bool {
+	return name == "time.Sleep" || name == "time.After" && slices.ContainsFunc(outer, func(n ast.Node) bool {
+		c, ok := n.(*ast.CommClause)
+		return ok && len(c.Body) == 0
+	})
+}
+
+// deadline reports whether a call is a limit such as time.Now().Add(time.Minute).
+func (c *clock) deadline(call *ast.CallExpr, outer []ast.Node) bool {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || s.Sel.Name != "Add" || len(call.Args) != 1 {
 		return false
 	}
 	now, ok := s.X.(*ast.CallExpr)
-	return ok && selector(now.Fun) == "time.Now" && !c.long(call.Args[0])
+	if !ok || selector(now.Fun) != "time.Now" || c.long(call.Args[0]) {
+		return false
+	}
+	set, ok := outer[len(outer)-1].(*ast.CallExpr)
+	return c.value(call.Args[0], 0).Kind() == constant.Int || ok && strings.HasSuffix(selector(set.Fun), "Deadline")
 }
 
 func (c *clock) boundsAHang(outer []ast.Node) bool {
@@ -293,6 +319,9 @@ func inLoop(outer []ast.Node) bool {
 
 // long reports whether a duration is known, and bounds nothing but a hang.
 func (c *clock) long(e ast.Expr) bool {
+	if sum, ok := e.(*ast.BinaryExpr); ok && sum.Op == token.ADD && (c.long(sum.X) || c.long(sum.Y)) {
+		return true
+	}
 	v := c.value(e, 0)
 	return v.Kind() == constant.Int && (constant.Compare(v, token.GEQ, constant.MakeInt64(int64(wait.Limit))) || constant.Sign(v) <= 0)
 }
