@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -455,20 +456,23 @@ func started(t *testing.T, p *program) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	leaveNone(t, pid)
 	return pid
+}
+
+// leaveNone ends a program with its children when the test is over, also when it failed.
+func leaveNone(t *testing.T, pid int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if group, err := syscall.Getpgid(pid); err == nil && group != syscall.Getpgrp() {
+			_ = syscall.Kill(-group, syscall.SIGKILL)
+		}
+	})
 }
 
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
-}
-
-// end ends a process that a test leaves.
-func end(t *testing.T, pid int) {
-	t.Helper()
-	if p, err := os.FindProcess(pid); err == nil {
-		_ = p.Kill()
-	}
 }
 
 func awaitEnd(t *testing.T, pid int) {
@@ -502,7 +506,6 @@ func TestAClosedChannelEndsItsProgramAndLeavesServersAlone(t *testing.T) {
 	if !alive(server) {
 		t.Error("the server ended with its channel")
 	}
-	end(t, server)
 }
 
 func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
@@ -534,7 +537,6 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 		} else if !alive(server) {
 			t.Error("a person's server was ended")
 		}
-		end(t, server)
 		<-c.Done()
 		// An acknowledgement may be the first to notice.
 		why := c.Err()
@@ -552,41 +554,23 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 }
 
 func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
-	p := newProcess(t)
-	c, err := start(t.Context(), p, Options{}, time.Second, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The shell may take longer than the relay waits.
-	var pinging sync.WaitGroup
-	ctx, stop := context.WithCancel(t.Context())
-	pinging.Go(func() {
-		for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
-			c.mu.Lock()
-			c.sendLocked(0, kindPing, nil)
-			c.mu.Unlock()
-		}
-	})
-	sleeper := run(t, c, "echo $$; sleep 600; true")
-	pid := started(t, sleeper)
-	stop()
-	pinging.Wait()
-	if err := p.ended(); err != nil { // no ping is due yet
+	c := newSilent(t, Options{}, time.Second, "echo $$; sleep 600; true")
+	if err := c.way.ended(); err != nil { // no ping is due yet
 		t.Error(err)
 	}
-	awaitEnd(t, pid)
+	awaitEnd(t, c.pid)
 	_ = c.Close()
 }
 
 func TestWaitingForTheRelayEndsWithTheContext(t *testing.T) {
 	p := newShell(t, "exec sleep 600")
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	defer cancel()
 	pr, pw := io.Pipe()
 	if _, err := Start(ctx, struct {
 		io.Reader
 		io.WriteCloser
-	}{pr, &closeBoth{p, pw}}, Options{}); !errors.Is(err, context.Canceled) {
+	}{pr, &closeBoth{p, pw, cancel}}, Options{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	_ = p.cmd.Process.Kill()
@@ -596,6 +580,12 @@ func TestWaitingForTheRelayEndsWithTheContext(t *testing.T) {
 type closeBoth struct {
 	io.Writer
 	reads *io.PipeWriter
+	wrote func()
+}
+
+func (c *closeBoth) Write(b []byte) (int, error) {
+	defer c.wrote()
+	return c.Writer.Write(b)
 }
 
 func (c *closeBoth) Close() error { return c.reads.CloseWithError(io.EOF) }
