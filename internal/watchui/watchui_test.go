@@ -3,6 +3,7 @@
 package watchui
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -253,6 +255,51 @@ func TestTheEndOfItsContextInterruptsTheScreenAndWhatItDoes(t *testing.T) {
 	cancel()
 	if err := end(); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// slowKeys are those of a terminal whose reader, once armed, is stopped between the news of a key and the key.
+type slowKeys struct {
+	*os.File
+	armed, taken     atomic.Bool
+	stopped, proceed chan struct{}
+}
+
+func (s *slowKeys) Fd() uintptr {
+	if s.armed.CompareAndSwap(true, false) {
+		close(s.stopped)
+		<-s.proceed
+	}
+	return s.File.Fd()
+}
+
+func (s *slowKeys) Read(b []byte) (int, error) {
+	s.taken.Store(true)
+	return s.File.Read(b)
+}
+
+func TestAReaderThatOutlivesTheScreenTakesNoKey(t *testing.T) {
+	_, cl := newFakeAgent(t)
+	x := newTerminal(t)
+	keys := &slowKeys{File: x.tty, stopped: make(chan struct{}), proceed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, term.New(keys, x.tty, x.tty), cl, Options{Status: three(), Waiter: "me"}) }()
+	x.expect("jupyter")
+	keys.armed.Store(true)
+	x.press("x")
+	wait.For(t, "the reader learns of a key", keys.stopped)
+	cancel()
+	if err := wait.For(t, "the screen ends", ended); !errors.Is(err, ErrInterrupted) {
+		t.Error(err)
+	}
+	close(keys.proceed)
+	wait.Until(t, "the reader ends", func() bool {
+		stacks := make([]byte, 1<<20)
+		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("TerminalReader).streamData"))
+	})
+	if keys.taken.Load() {
+		t.Error("the reader took a key after the end of the screen")
 	}
 }
 
