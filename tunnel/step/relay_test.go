@@ -90,7 +90,7 @@ func TestProgramsHaveTheEnvironmentOfTheJobsServer(t *testing.T) {
 	job := strconv.Itoa(os.Getpid()) + "77"
 	tmp := t.TempDir()
 	id := "SLURM_JOB_ID=" + job
-	background(t, []string{id, "FROM=batch script", "SLURM_PROCID=0", "TMPDIR=" + tmp}, "sh", "-c", "echo started; exec sleep 600")
+	background(t, []string{id, "FROM=batch script", "SLURM_PROCID=0", "TMPDIR=" + tmp}, "sh", "-c", "echo started; exec "+idle)
 	port, err := strconv.Atoi(background(t, []string{
 		id, "FROM=server", "CUDA_VISIBLE_DEVICES=3", "TMPDIR=/nowhere", "XDG_RUNTIME_DIR=/nowhere",
 		"DISPLAY=:7", "SSH_CONNECTION=x", "SSH_AUTH_SOCK=/nowhere", "TERM=vt52",
@@ -408,7 +408,7 @@ func TestRefusalsAreTheSystemsOwnWords(t *testing.T) {
 func TestAChannelThatNobodyReadsDoesNotHoldUpTwentyFourOthers(t *testing.T) {
 	c := newConn(t, Options{})
 	stuck := run(t, c, "yes")
-	full := run(t, c, "sleep 600") // does not read its input
+	full := run(t, c, idle) // does not read its input
 	var filling sync.WaitGroup
 	filling.Go(func() { _, _ = full.Write(make([]byte, 2*windowSize)) })
 	address := serve(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.Copy(c, c) })
@@ -490,13 +490,13 @@ func TestAClosedChannelEndsItsProgramAndLeavesServersAlone(t *testing.T) {
 	c := newConn(t, Options{})
 	// As the script of an editor does: the server is put in the background, without a
 	// terminal, and the shell waits for more.
-	p := run(t, c, "sleep 600 >/dev/null 2>&1 </dev/null & echo $!; cat; true")
+	p := run(t, c, idle+" >/dev/null 2>&1 </dev/null & echo $!; cat; true")
 	server := started(t, p)
 	q := newSession(t, c)
 	q.must(t, "pty-req", ptyRequest{Term: "xterm", Modes: "\x35\x00\x00\x00\x00\x00"})
-	q.must(t, "exec", text{"echo $$; sleep 600; true"})
+	q.must(t, "exec", text{"echo $$; " + idle + "; true"})
 	shell := started(t, q)
-	r := run(t, c, "sh -c 'echo $$; exec sleep 600'; true")
+	r := run(t, c, "sh -c 'echo $$; exec "+idle+"'; true")
 	child := started(t, r)
 	_ = p.Close()
 	_ = q.Close()
@@ -520,9 +520,9 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 		pids = append(pids, started(t, stubborn))
 		shell := newSession(t, c)
 		shell.must(t, "pty-req", ptyRequest{Term: "xterm", Modes: "\x35\x00\x00\x00\x00\x00"})
-		shell.must(t, "exec", text{"sleep 600 & echo $!; wait"})
+		shell.must(t, "exec", text{idle + " & echo $!; wait"})
 		pids = append(pids, started(t, shell))
-		daemon := run(t, c, "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!")
+		daemon := run(t, c, "setsid "+idle+" >/dev/null 2>&1 </dev/null & echo $!")
 		server := started(t, daemon)
 		daemon.exit(t)
 		_ = p.Close() // as if the agent was killed
@@ -554,7 +554,7 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 }
 
 func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
-	c := newSilent(t, Options{}, time.Second, "echo $$; sleep 600; true")
+	c := newSilent(t, Options{}, time.Second, "echo $$; "+idle+"; true")
 	if err := c.way.ended(); err != nil { // no ping is due yet
 		t.Error(err)
 	}
@@ -563,7 +563,7 @@ func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
 }
 
 func TestWaitingForTheRelayEndsWithTheContext(t *testing.T) {
-	p := newShell(t, "exec sleep 600")
+	p := newShell(t, "exec "+idle)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	pr, pw := io.Pipe()

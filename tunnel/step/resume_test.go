@@ -360,7 +360,7 @@ func TestWhatIsSentDuringACutIsKeptUpToALimit(t *testing.T) {
 
 func TestARelayThatIsGoneIsSaid(t *testing.T) {
 	c := newResumable(t)
-	sleeper := run(t, c.Conn, "sleep 600")
+	sleeper := run(t, c.Conn, idle)
 	_ = c.relay.cmd.Process.Kill()
 	_ = c.relay.ended()
 	<-c.Lost()
@@ -503,7 +503,7 @@ func newShellAs(t *testing.T, uid int) *process {
 }
 
 func TestARelayWaitsForItsClientOnlySoLong(t *testing.T) {
-	c := newSilent(t, Options{Resumable: true}, time.Hour, "echo $$; sleep 600; true")
+	c := newSilent(t, Options{Resumable: true}, time.Hour, "echo $$; "+idle+"; true")
 	_ = c.way.Close()
 	if err := c.way.ended(); err != nil { // outside of the job
 		t.Error(err)
@@ -518,7 +518,7 @@ func TestALaterClientEndsARelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := started(t, run(t, c, "echo $$; sleep 600; true"))
+	pid := started(t, run(t, c, "echo $$; "+idle+"; true"))
 	_ = p.Close()
 	<-c.Lost()
 	if err := c.Close(); !errors.Is(err, ErrNotTold) {
