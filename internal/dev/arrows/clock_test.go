@@ -19,15 +19,73 @@ import (
 // measuring are the folders whose purpose is to measure or to run for a time that is given.
 var measuring = []string{"internal/dev/bench/", "internal/dev/soak/", "internal/dev/real/cmd/"}
 
-// clocked are the places in tests that use the real clock, and why no busy machine makes them fail.
-var clocked = []struct{ place, why string }{}
+// clocked are the places in tests that seem to depend on the real clock, by why no busy machine makes them fail.
+var clocked = map[string][]string{
+	"it runs in testing/synctest, which is not seen from the source": {
+		"internal/agent/modelcluster_test.go run: time.Sleep",
+		"internal/agent/modelcluster_test.go submit: time.Sleep",
+		"internal/agent/modelcluster_test.go submit: time.Until",
+		"internal/dev/steptest/job.go expire: time.Since",
+		"internal/dev/steptest/job.go newLasting: time.AfterFunc",
+		"jobwatch/pbsserver_test.go Run: time.Sleep",
+		"jobwatch/watch_test.go Run: time.Sleep",
+		"tunnel/login_test.go pushing: time.Sleep",
+		"tunnel/loginpage_test.go TestADeviceCodeIsForThePersonAlone: time.Sleep",
+		"tunnel/retry_test.go TestBrokenLogin: time.AfterFunc",
+		"tunnel/stall_test.go awaitHost: time.After",
+		"tunnel/stall_test.go awaitHost: time.Since",
+	},
+	"the limit is what ends it: nothing else can": {
+		"internal/client/dial_test.go TestACommandThatGivesUpFirstIsNotToldOfAHungAgent: context.WithTimeout",
+		"internal/desktop/dialog_test.go TestADialogEndsWithItsContext: context.WithTimeout",
+		"internal/desktop/notify_dbus_test.go TestAMuteSessionBusIsLeft: context.WithTimeout",
+		"internal/localsocket/localsocket_test.go TestAReadEndsAtItsDeadlineAndTheConnectionStays: Add",
+		"tunnel/forward/relay_test.go TestASlowReaderStopsTheSender: Add",
+	},
+	"a lower bound, which a busy machine keeps": {
+		"internal/dev/real/lab_test.go TestLabLeavesNothingBehind: time.Since",
+		"internal/lab/faults_test.go TestASlowClusterDelaysBothDirections: time.Since",
+	},
+	"when a fault happens or how long it lasts: what is tested holds for any time": {
+		"internal/agent/keep_test.go TestARefusedNextJobIsSaidOnceAndTheSessionEnds: time.AfterFunc",
+		"internal/agent/serving_test.go TestAnUpThatIsLeftAtOnceSaysNothingAboutThePage: context.WithTimeout",
+		"internal/atomicfile/atomicfile_windows_test.go TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved: time.AfterFunc",
+		"internal/dev/e2e/campaign_acts_test.go restartAgent: time.AfterFunc",
+		"internal/dev/e2e/onelogin_test.go pause: context.WithTimeout",
+		"internal/dev/realjobs/slurm_test.go TestAStuckControllerMakesOneJobUnderARealSlurm: time.AfterFunc",
+		"internal/dev/realssh/stall_test.go TestALinkThatLosesThirtyPercentIsNoFalseAlarm: context.WithTimeout",
+		"jobwatch/submitcut_test.go Run: time.After",
+		"tunnel/forward/warm_test.go serve: Add",
+		"tunnel/step/resume_test.go TestHold: time.Sleep",
+	},
+	"the pause of a loop of its callers, or a try that is repeated": {
+		"internal/dev/desktest/desktest.go pause: time.After",
+		"internal/dev/e2e/cut_test.go connect: context.WithTimeout",
+		"internal/dev/e2e/tab_test.go await: time.NewTimer",
+		"internal/dev/real/code.go Code: time.Sleep",
+	},
+	"all callers wait for at least two minutes": {
+		"internal/dev/realjobs/slurm_test.go awaitFor: time.After",
+	},
+	"only shown, or a link's own delay": {
+		"internal/dev/real/delay.go passOn: time.Sleep",
+		"internal/dev/real/delay.go passOn: time.Until",
+		"internal/dev/real/suite.go start: time.Since",
+		"tray/screenshots_test.go TestEveryMenuOnARealPanel: time.Since",
+	},
+	"`make campaign` measures it; it is not in `make test`": {
+		"internal/dev/e2e/campaign_test.go await: context.WithTimeout",
+	},
+}
 
 // TestClock refuses what makes a test depend on the speed of the machine: outside of testing/synctest,
 // a look at the time that passed, a limit below two minutes, and a sleep that is not the pause of a loop.
 func TestClock(t *testing.T) {
 	known := map[string]int{}
-	for _, c := range clocked {
-		known[c.place]++
+	for _, places := range clocked {
+		for _, place := range places {
+			known[place]++
+		}
 	}
 	for folder, files := range testFiles(t) {
 		for place, positions := range newClock(files).places(folder) {
@@ -44,6 +102,37 @@ func TestClock(t *testing.T) {
 		}
 	}
 }
+
+func TestClockSees(t *testing.T) {
+	for text, want := range map[string]int{
+		"func TestX(t *testing.T) { if time.Since(began) > 20*time.Second { t.Error() } }":                           1,
+		"func TestX(t *testing.T) { if time.Since(began) > limit { t.Error() } }\nconst limit = 2 * time.Minute":     0,
+		"func TestX(t *testing.T) { t.Logf(\"%v\", time.Since(began)) }":                                             0,
+		"func TestX(t *testing.T) { select { case <-c: case <-time.After(time.Minute): t.Fatal() } }":                1,
+		"func TestX(t *testing.T) { select { case <-c: case <-time.After(wait.Limit): t.Fatal() } }":                 0,
+		"func TestX(t *testing.T) { for { select { case <-c: case <-time.After(time.Second): } } }":                  0,
+		"func TestX(t *testing.T) { time.Sleep(time.Second) }":                                                       1,
+		"func TestX(t *testing.T) { for !is() { time.Sleep(time.Second) } }":                                         0,
+		"func TestX(t *testing.T) { for range 50 { time.Sleep(time.Second) } }":                                      1,
+		"func TestX(t *testing.T) { for i := 0; i < 50; i++ { time.Sleep(time.Second) } }":                           1,
+		"func TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(time.Second) }) }":              0,
+		"func TestX(t *testing.T) { context.WithTimeout(t.Context(), time.Minute) }":                                 1,
+		"func TestX(t *testing.T) { c.SetDeadline(time.Now().Add(d)); x.At = time.Now().Add(d) }":                    1,
+		"func TestX(t *testing.T) { help() }\nfunc help() { time.Sleep(time.Second) }":                               1,
+		"func TestX(t *testing.T) { bubble(help) }\nfunc help() { time.Sleep(time.Second) }\n" + aBubble:             0,
+		"func TestX(t *testing.T) { _ = fake{} }\ntype fake struct{}\nfunc (fake) Run() { time.Sleep(time.Second) }": 1,
+	} {
+		file, err := parser.ParseFile(positions, "p/x_test.go", "package p\n"+text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := newClock([]*ast.File{file}).places("p"); len(got) != want {
+			t.Errorf("%s: %v, want %d", text, got, want)
+		}
+	}
+}
+
+const aBubble = "func bubble(f func()) { synctest.Test(t, func(t *testing.T) { f() }) }"
 
 // testFiles are the files of tests and of their helpers, by folder.
 func testFiles(t *testing.T) map[string][]*ast.File {
