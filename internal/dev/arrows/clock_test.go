@@ -54,11 +54,13 @@ var clocked = map[string][]string{
 		"internal/dev/e2e/onelogin_test.go pause: context.WithTimeout",
 		"internal/dev/realjobs/slurm_test.go TestAStuckControllerMakesOneJobUnderARealSlurm: time.AfterFunc",
 		"internal/dev/realssh/stall_test.go TestALinkThatLosesThirtyPercentIsNoFalseAlarm: context.WithTimeout",
+		"internal/agent/serving_test.go requestPage: Timeout",
 		"jobwatch/submitcut_test.go Run: time.After",
 		"tunnel/forward/warm_test.go serve: Add",
 		"tunnel/step/resume_test.go TestHold: time.Sleep",
 	},
 	"the pause of a loop of its callers, or a try that is repeated": {
+		"tunnel/sshconfig/sshg_test.go TestSSHGIsToldApartBySpeedAndByWhatItSays: Timeout",
 		"internal/dev/desktest/desktest.go pause: time.After",
 		"internal/dev/e2e/cut_test.go connect: context.WithTimeout",
 		"internal/dev/e2e/tab_test.go await: time.NewTimer",
@@ -118,6 +120,7 @@ func TestClockSees(t *testing.T) {
 		"func TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(time.Second) }) }":              0,
 		"func TestX(t *testing.T) { context.WithTimeout(t.Context(), time.Minute) }":                                 1,
 		"func TestX(t *testing.T) { c.SetDeadline(time.Now().Add(d)); x.At = time.Now().Add(d) }":                    1,
+		"func TestX(t *testing.T) { _ = http.Client{Timeout: time.Minute} }":                                         1,
 		"func TestX(t *testing.T) { help() }\nfunc help() { time.Sleep(time.Second) }":                               1,
 		"func TestX(t *testing.T) { bubble(help) }\nfunc help() { time.Sleep(time.Second) }\n" + aBubble:             0,
 		"func TestX(t *testing.T) { _ = fake{} }\ntype fake struct{}\nfunc (fake) Run() { time.Sleep(time.Second) }": 1,
@@ -272,6 +275,11 @@ func (c *clock) places(folder string) map[string][]string {
 		if d, ok := n.(*ast.FuncDecl); ok {
 			function = d.Name.Name
 		}
+		note := func(n ast.Node, what string) {
+			at := positions.Position(n.Pos())
+			place := at.Filename + " " + function + ": " + what
+			found[place] = append(found[place], at.String()[len(folder)+1:])
+		}
 		var outer []ast.Node
 		ast.Inspect(n, func(n ast.Node) bool {
 			if n == nil {
@@ -283,10 +291,11 @@ func (c *clock) places(folder string) map[string][]string {
 					return false
 				}
 				if c.refused(e, outer) {
-					at := positions.Position(e.Pos())
-					place := at.Filename + " " + function + ": " + selector(e.Fun)
-					found[place] = append(found[place], at.String()[len(folder)+1:])
+					note(e, selector(e.Fun))
 				}
+			}
+			if e, ok := n.(*ast.KeyValueExpr); ok && selector(e.Key) == "Timeout" && !c.long(e.Value) {
+				note(e, "Timeout")
 			}
 			if len(outer) == 0 || !isField(n, outer[len(outer)-1]) {
 				todo = append(todo, c.leadsTo(n)...)
