@@ -292,7 +292,7 @@ func TestChoicesThatTheArgumentsOverrideAreRefused(t *testing.T) {
 
 func TestASecondSessionsJobDoesNotWriteToTheFirstOnesLog(t *testing.T) {
 	w := newWorld(t)
-	w.script("#!/bin/sh\n#SBATCH --output=nb.log\nexec sleep 60\n")
+	w.script("#!/bin/sh\n#SBATCH --output=nb.log\nexec sleep 600\n")
 	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestASecondSessionsJobDoesNotWriteToTheFirstOnesLog(t *testing.T) {
 
 func TestASecondSessionFindsItsJobAgainWhereNamesAreShort(t *testing.T) {
 	w := newWorldOf(t, lab.PBS)
-	w.edit("[host.practice]\nscheduler = \"pbs\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:command\"\ncommand = \"sleep 60; : {port}\"\n")
+	w.edit("[host.practice]\nscheduler = \"pbs\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:command\"\ncommand = \"sleep 600; : {port}\"\n")
 	const name = "a-long-name-of-a-session-2"
 	up := func() string {
 		t.Helper()

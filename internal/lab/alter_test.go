@@ -12,11 +12,11 @@ func TestATimeLimitIsExtendedOnlyWhereTheSiteAllowsIt(t *testing.T) {
 	t.Parallel()
 	for dialect, words := range map[string]struct{ submit, extend, shorten, refusal string }{
 		Slurm: {
-			"sbatch --parsable --time=1:00:00 --wrap 'sleep 60'",
+			"sbatch --parsable --time=1:00:00 --wrap 'sleep 600'",
 			"scontrol update JobId=1001 TimeLimit=02:00:00", "scontrol update JobId=1001 TimeLimit=00:00:01", "Access/permission denied",
 		},
 		PBS: {
-			"printf 'sleep 60' | qsub -l walltime=1:00:00",
+			"printf 'sleep 600' | qsub -l walltime=1:00:00",
 			"qalter -l walltime=02:00:00 1001", "qalter -l walltime=00:00:01 1001", "Unauthorized Request",
 		},
 	} {

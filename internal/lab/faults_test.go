@@ -114,7 +114,7 @@ func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	run(t, client, "sbatch", "#!/bin/sh\ntrap '' TERM\necho $$ >stubborn\nwhile :; do sleep 1; done\n")
-	run(t, client, "nohup sleep 60 >/dev/null 2>&1 & echo $! >background", "")
+	run(t, client, "nohup sleep 600 >/dev/null 2>&1 & echo $! >background", "")
 	pids := []string{filepath.Join(c.Home(), "stubborn"), filepath.Join(c.Home(), "background")}
 	wait.Until(t, "the job", func() bool { return fileContains(pids[0], "\n") })
 	if !alive(t, pids[1]) {

@@ -101,7 +101,7 @@ func TestAJobThatOverstaysIsEnded(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			c := practice(t, Options{Dialect: dialect})
 			client := dial(t, c)
-			run(t, client, test.submit, "#!/bin/sh\nexec sleep 60\n")
+			run(t, client, test.submit, "#!/bin/sh\nexec sleep 600\n")
 			wait.Until(t, "the job's end", func() bool { return c.Jobs()[0].Over() })
 			if text := readFile(t, filepath.Join(c.Home(), test.log)); !regexp.MustCompile(test.words).MatchString(text) {
 				t.Errorf("the log says %q", text)
