@@ -188,11 +188,12 @@ func newClock(files []*ast.File) *clock {
 			case *ast.GenDecl:
 				c.declare(d)
 			case *ast.FuncDecl:
-				if helper || isTest(d) {
+				switch {
+				case helper || isTest(d):
 					c.roots = append(c.roots, d)
-				} else if d.Recv == nil {
+				case d.Recv == nil:
 					c.functions[d.Name.Name] = append(c.functions[d.Name.Name], d)
-				} else {
+				default:
 					of := receiver(d.Recv.List[0].Type)
 					c.methods[of] = append(c.methods[of], d)
 				}
@@ -360,7 +361,7 @@ func (c *clock) refused(call *ast.CallExpr, outer []ast.Node) bool {
 	case "time.Since", "time.Until":
 		return !c.boundsAHang(outer) && !logged(outer)
 	case "time.After", "time.NewTimer", "time.AfterFunc", "time.Sleep":
-		return !c.long(call.Args[0]) && !(pauses(name, outer) && inLoop(outer))
+		return !c.long(call.Args[0]) && (!pauses(name, outer) || !inLoop(outer))
 	case "context.WithTimeout":
 		return !c.long(call.Args[1])
 	}
