@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/dev/wait"
+
 	"github.com/fsnotify/fsnotify"
 	"go.uber.org/goleak"
 )
@@ -50,11 +52,7 @@ func notified(t *testing.T, path string) <-chan struct{} {
 
 func waitFor(t *testing.T, calls <-chan struct{}) {
 	t.Helper()
-	select {
-	case <-calls:
-	case <-time.After(time.Minute):
-		t.Fatal("the change was not told")
-	}
+	wait.For(t, "the change is told", calls)
 }
 
 func TestAWriteIsTold(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
@@ -164,17 +165,17 @@ func (d dying) Run(ctx context.Context, command string, stdin []byte) (remote.Re
 
 func TestRefusal(t *testing.T) {
 	const (
-		wait    = `while test ! -f "$tunctl_dir/tunctl.exit"; do sleep 0.01; done; `
+		whole   = `while test ! -f "$tunctl_dir/tunctl.exit"; do sleep 0.01; done; `
 		refused = `echo "sbatch: error: Batch job submission failed: Invalid qos" >&2; exit 1; `
 	)
 	for name, c := range map[string]struct {
 		end, sbatch, squeue string
 		want                string // the beginning of the error; "" for a job
 	}{
-		"the submit shell is killed":             {end: wait + `sh -c 'kill -9 $PPID'`},
-		"it cannot fork":                         {end: wait + `exit 2`},
-		"it ends with another status":            {end: wait + `exit 254`},
-		"the login shell is killed":              {end: wait + `kill -9 $$`},
+		"the submit shell is killed":             {end: whole + `sh -c 'kill -9 $PPID'`},
+		"it cannot fork":                         {end: whole + `exit 2`},
+		"it ends with another status":            {end: whole + `exit 254`},
+		"the login shell is killed":              {end: whole + `kill -9 $$`},
 		"it is killed and the job appears later": {end: `exit 137`, sbatch: `before() { while test ! -f "$HOME/go"; do sleep 0.01; done; }`, want: "tunctl cannot tell whether the job was submitted: the commands that submit it were ended with status 137"},
 		"the id and status 1":                    {sbatch: `before() { accept; echo "Submitted batch job $id"; exit 1; }`},
 		"the id, status 1 and a silent queue":    {sbatch: `before() { accept; echo "$id;practice"; exit 1; }`, squeue: "Socket timed out"},
@@ -191,10 +192,11 @@ func TestRefusal(t *testing.T) {
 			}
 			job, err := slurmWatcher(dying{m, c.end}).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 			m.Write(t, "go", "")
-			for deadline := time.Now().Add(2 * time.Minute); c.end == "exit 137" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-				if _, err := os.Stat(m.File(".tunctl/a/tunctl.exit")); err == nil {
-					break // sbatch, which nobody waited for, has ended
-				}
+			if c.end == "exit 137" {
+				wait.Until(t, "sbatch ends, which nobody waited for", func() bool {
+					_, err := os.Stat(m.File(".tunctl/a/tunctl.exit"))
+					return err == nil
+				})
 			}
 			if c.want == "" {
 				if err != nil || !strings.HasPrefix(jobtest.Submitted(t, m)[0], job.ID+"@") {
@@ -561,7 +563,7 @@ func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(filepath.Join(filepath.Dir(m.Home), "work"))+"\n")
 	w := NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/.tunctl"})
-	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\nsleep 60\n"), Base: "job.sh"})
+	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\nsleep 600\n"), Base: "job.sh"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"tunctl/internal/dev/jobtest"
+	"tunctl/internal/dev/wait"
 )
 
 // note writes the folder of a submission, as the submit script does.
@@ -73,11 +73,10 @@ func TestSubmitted(t *testing.T) {
 			}
 			t.Cleanup(func() {
 				m.Write(t, "stop", "")
-				for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-					if job, found, err := w.Find(context.Background(), Query{ID: "t"}); err == nil && (!found || job.State.Ended()) {
-						return // it writes nothing more
-					}
-				}
+				wait.Until(t, "it writes nothing more", func() bool {
+					job, found, err := w.Find(context.Background(), Query{ID: "t"})
+					return err == nil && (!found || job.State.Ended())
+				})
 			})
 			return plainWatcher(m)
 		}, []string{"t it's a b t"}},

@@ -23,10 +23,11 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/wait"
 )
 
 // patience is how long a test waits for another process, at most.
-const patience = time.Minute
+const patience = wait.Limit
 
 // process is a tray at work.
 type process struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel/openssh"
 
 	"go.uber.org/goleak"
@@ -52,7 +53,7 @@ func netcat(address string) {
 }
 
 // longest bounds every wait of these tests on the real clock; none is meant to take it.
-const longest = time.Minute
+const longest = wait.Limit
 
 // needRealParts skips a test that runs real servers, which takes long, unless it was
 // asked for. TUNCTL_REAL=1 asks for all real parts, and TUNCTL_REAL=some, which is what

@@ -114,7 +114,7 @@ func TestADayOfSilentLoginsKeepsThemAMinuteApart(t *testing.T) {
 			}
 		}
 		h := b.up(t, "login")
-		wait(t, h, true) // changes nothing about that
+		haveWaiter(t, h, true) // changes nothing about that
 		day(b, s)
 		synctest.Wait()
 		if h.Status().State != api.HostUp {
@@ -224,9 +224,9 @@ func TestALinkThatNeedsAPersonIsGivenTimeAfterAWake(t *testing.T) {
 	})
 }
 
-// wait has somebody wait for a host until a test ends: after one act of a person, or
+// haveWaiter has somebody wait for a host until a test ends: after one act of a person, or
 // with many.
-func wait(t *testing.T, h *Host, active bool) {
+func haveWaiter(t *testing.T, h *Host, active bool) {
 	t.Helper()
 	h.Waiting(true)
 	var polling sync.WaitGroup
@@ -281,7 +281,7 @@ func TestWhileSomebodyWaitsAReturnIsFoundWithinSeconds(t *testing.T) {
 			h, _ := connected(t, b)
 			_, restore := unreachable(b)
 			s.Drop()
-			wait(t, h, false)
+			haveWaiter(t, h, false)
 			time.Sleep(gone)
 			restore()
 			if took := awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostUp }); took > 11*time.Second {
@@ -297,7 +297,7 @@ func TestAnAnsweredDialIsUsedForTheLoginHoweverLateItsBanner(t *testing.T) {
 		h, _ := connected(t, b)
 		s.Pause(true) // accepts, and says nothing
 		s.Drop()
-		wait(t, h, false)
+		haveWaiter(t, h, false)
 		b.NetworkChanged() // the probe finds the loss
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
 		before := s.Dials()
@@ -320,7 +320,7 @@ func TestALateBannerIsNotAwaitedForLongAfterAPersonActsOrTheNetworkChanges(t *te
 				b, s := keyed(t)
 				h, _ := connected(t, b)
 				s.Set(func(s *sshtest.Server) { s.Silent = true }) // as a captive portal
-				wait(t, h, false)
+				haveWaiter(t, h, false)
 				s.Drop()
 				awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostConnecting })
 				time.Sleep(time.Minute)
@@ -339,7 +339,7 @@ func TestAServerThatHangsUpAtOnceIsNotDialledMoreOftenWhileSomebodyWaits(t *test
 		s.Set(func(s *sshtest.Server) { s.Greeting = "Exceeded MaxStartups\r\n" })
 		s.Drop()
 		before := s.Dials()
-		wait(t, h, false)
+		haveWaiter(t, h, false)
 		time.Sleep(time.Hour)
 		if after := s.Dials(); after-before > 12 {
 			t.Errorf("%d connections in an hour", after-before)
@@ -356,7 +356,7 @@ func TestNothingIsDialledMoreOftenThroughAJumpHost(t *testing.T) {
 		inner.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
 		inner.Drop()
 		before := inner.Dials()
-		wait(t, h, false)
+		haveWaiter(t, h, false)
 		time.Sleep(time.Hour)
 		if after := inner.Dials(); after-before > 12 {
 			t.Errorf("%d dials in an hour", after-before)
@@ -375,7 +375,7 @@ func TestSomebodyWhoWaitsChangesNothingAboutASuspectedBan(t *testing.T) {
 		h.Want()
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State == api.HostBlocked })
 		before := s.Dials()
-		wait(t, h, false)
+		haveWaiter(t, h, false)
 		time.Sleep(59 * time.Minute)
 		if after := s.Dials(); after != before {
 			t.Errorf("%d dials during a suspected ban", after-before)

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
 )
 
@@ -225,7 +226,7 @@ func lastJob(ts *testscript.TestScript, c *lab.Cluster) string {
 }
 
 // patience bounds the waits of scripts; none should reach it.
-const patience = 2 * time.Minute
+const patience = wait.Limit
 
 // countJobs checks how many jobs there were, and how many are not over: jobs 2 1. A
 // job that was cancelled takes a moment to end: where none is to be left, it waits.

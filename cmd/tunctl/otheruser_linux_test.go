@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/lab"
@@ -52,7 +51,7 @@ func TestAStrangerGetsNothingOfTheLogin(t *testing.T) {
 		}
 	}
 	run := func(uid uint32, args ...string) (string, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, tunctl, args...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader("SSH-2.0-stranger\r\n")

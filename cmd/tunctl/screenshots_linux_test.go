@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
 )
 
@@ -98,7 +99,7 @@ func TestTheTerminalOfTheReadmeInARealBrowser(t *testing.T) {
 // draw makes a picture of a page for the documentation.
 func draw(t *testing.T, page, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	b, err := chromium.Start()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"tunctl/internal/dev/wait"
 )
 
 func TestSubmitInterrupted(t *testing.T) {
@@ -26,20 +27,12 @@ func TestSubmitInterrupted(t *testing.T) {
 		raw, _ := os.ReadFile(filepath.Join(s.home, "state", "state.json"))
 		return string(raw)
 	}
-	for deadline := time.Now().Add(patience); !strings.Contains(saved(), "submit-"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it is not on record: %s", saved())
-		}
-	}
+	wait.Until(t, "it is on record", func() bool { return strings.Contains(saved(), "submit-") })
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(talk.String(), "the job may still be submitted on practice") {
 		t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), talk.String())
 	}
-	for deadline := time.Now().Add(patience); !strings.Contains(s.run("status"), "`tunctl jobs practice` lists it"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("status does not show it: %s", s.run("status"))
-		}
-	}
+	wait.Until(t, "status shows it", func() bool { return strings.Contains(s.run("status"), "`tunctl jobs practice` lists it") })
 }

@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 )
@@ -25,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests; none is meant to take it.
-const patience = 2 * time.Minute
+const patience = wait.Limit
 
 // world is an agent in this process, with a practice cluster.
 type world struct {

@@ -196,7 +196,7 @@ func TestAssistantsStartNoMoreThanTheirNodeHoursADay(t *testing.T) {
 
 func TestAnAssistantStartsNoJobWithoutATimeLimit(t *testing.T) {
 	w := assistantWorld(t, "8")
-	w.write(w.cluster.Home()+"/jupyter.sh", "#!/bin/sh\nsleep 60\n")
+	w.write(w.cluster.Home()+"/jupyter.sh", "#!/bin/sh\nsleep 600\n")
 	w.newPerson(api.AnswersDesktop, "yes")
 	if err := w.assistantUp(); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
 	"tunctl/jobwatch"
 )
@@ -102,13 +103,7 @@ func TestASecondSessionOutlivesItsSectionOfTheConfig(t *testing.T) {
 		t.Errorf("the second session is %+v", more)
 	}
 	w.restart("[session.other]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n", nil)
-	deadline := time.Now().Add(time.Minute)
-	for again := session("more"); again.State != api.SessionReady; again = session("more") {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a restart without its section: %+v", again)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	wait.Until(t, "it is ready after a restart without its section", func() bool { return session("more").State == api.SessionReady })
 	if again := session("more"); again.Job.ID != more.Job.ID || again.Local != more.Local {
 		t.Errorf("another one: %+v", again)
 	}
@@ -297,7 +292,7 @@ func TestChoicesThatTheArgumentsOverrideAreRefused(t *testing.T) {
 
 func TestASecondSessionsJobDoesNotWriteToTheFirstOnesLog(t *testing.T) {
 	w := newWorld(t)
-	w.script("#!/bin/sh\n#SBATCH --output=nb.log\nexec sleep 60\n")
+	w.script("#!/bin/sh\n#SBATCH --output=nb.log\nexec sleep 600\n")
 	if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +304,7 @@ func TestASecondSessionsJobDoesNotWriteToTheFirstOnesLog(t *testing.T) {
 
 func TestASecondSessionFindsItsJobAgainWhereNamesAreShort(t *testing.T) {
 	w := newWorldOf(t, lab.PBS)
-	w.edit("[host.practice]\nscheduler = \"pbs\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:command\"\ncommand = \"sleep 60; : {port}\"\n")
+	w.edit("[host.practice]\nscheduler = \"pbs\"\n[session.jupyter]\nhost = \"practice\"\nsubmit = \"builtin:command\"\ncommand = \"sleep 600; : {port}\"\n")
 	const name = "a-long-name-of-a-session-2"
 	up := func() string {
 		t.Helper()

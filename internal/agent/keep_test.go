@@ -109,15 +109,21 @@ func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
 
 func TestARefusedNextJobIsSaidOnceAndTheSessionEnds(t *testing.T) {
 	w := newWorld(t)
-	w.restart(strings.Replace(keepConfig, "1:00:00", "0:15", 1), nil)
-	w.up()
+	w.cluster.Age(30 * time.Minute) // of an hour: the next job is due in 15 min
+	w.restart(keepConfig, func(l *agent.Limits) { l.KeepRetry = 50 * time.Millisecond })
+	first := w.up()
 	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
+	if err := w.cluster.SetLimit(first.Job.ID, 40*time.Minute); err != nil { // now it is due
+		t.Fatal(err)
+	}
 	said := 0
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
 		if e.Notice != nil && strings.Contains(e.Notice.Text, "accounting/QOS policy") && e.Notice.Kind == api.NoticeTimeLimit {
-			said++
+			if said++; said == 1 {
+				time.AfterFunc(time.Second, func() { _ = w.cluster.TimeOut(first.Job.ID) }) // it is refused again and again until then
+			}
 		}
 		if e.Session != nil && e.Session.State == api.SessionEnded {
 			cancel()

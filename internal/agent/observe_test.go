@@ -70,7 +70,7 @@ func (w *world) askUntilWithoutJob(ask func() error) {
 		if s.Job == nil && s.Cause == "" {
 			return
 		}
-		if time.Since(asked) > time.Minute {
+		if time.Since(asked) > patience {
 			w.t.Fatalf("after answers: %q, %+v", s.Cause, s.Job)
 		}
 	}

@@ -20,7 +20,7 @@ func (w *world) script(text string) {
 
 func TestAJobWhoseOutputPBSSpoolsIsFoundByJupytersOwnFileAndSaysWhatIsWrong(t *testing.T) {
 	w := newWorldOf(t, lab.PBS)
-	w.script("#!/bin/sh\n#PBS -N spooled\n#PBS -k n\necho hello\nexec sleep 60\n")
+	w.script("#!/bin/sh\n#PBS -N spooled\n#PBS -k n\necho hello\nexec sleep 600\n")
 	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}

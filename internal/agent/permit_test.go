@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/wait"
 )
 
 // unknownHost has the cluster's host key be unknown, so that a login has to ask a
@@ -199,11 +200,18 @@ func TestAnUpWhileAnEndIsSeenToStartsAnotherJob(t *testing.T) {
 
 func TestAJobThatEndsAtOnceIsSubmittedOnce(t *testing.T) {
 	w := newWorld(t)
-	w.cluster.Slow(500 * time.Millisecond) // so that it is over before the answer to its submission
 	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), "#!/bin/sh\n#SBATCH --job-name=broken\nexit 3\n")
+	w.cluster.Slow(100 * time.Millisecond) // so that the answer to its submission is on its way
 	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}
+	wait.Until(t, "it is submitted", func() bool { return len(w.cluster.Jobs()) > 0 })
+	w.cluster.Pause()
+	if err := w.cluster.Await(t.Context(), w.cluster.Jobs()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	w.cluster.Slow(0)
+	w.cluster.Resume()
 	w.until("failed", failed)
 	if n := len(w.cluster.Jobs()); n != 1 {
 		t.Errorf("jobs: %q", states(w.cluster.Jobs()))

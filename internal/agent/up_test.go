@@ -48,7 +48,7 @@ func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
 	w := newWorldWith(t, lab.Options{QueueFor: time.Hour})
 	w.restart(config+"job = \"practice\"\n", oneAnswer)
 	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
-	w.script("#!/bin/sh\n#SBATCH --output=out.log\nsleep 60\n")
+	w.script("#!/bin/sh\n#SBATCH --output=out.log\nsleep 600\n")
 	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 		t.Fatal(err)
 	}

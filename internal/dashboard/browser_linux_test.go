@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/dev/chromium"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
 )
 
@@ -78,7 +79,7 @@ func watched(st *api.Status) http.HandlerFunc {
 
 // TestReconnectSubmitsNothing: the job may have ended since the page was told of it.
 func TestReconnectSubmitsNothing(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	end := time.Now().Add(time.Hour)
 	st := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{
@@ -177,7 +178,7 @@ func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
 }
 
 func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	page, must := newPage(ctx, t)
 

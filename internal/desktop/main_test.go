@@ -8,7 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
+
+	"tunctl/internal/dev/wait"
 
 	"go.uber.org/goleak"
 )
@@ -73,20 +74,7 @@ func setenv(t *testing.T, env environment) {
 }
 
 // patience is how long a test waits for another process, at most.
-const patience = time.Minute
-
-// until waits for what another process brings about.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	limit := time.After(patience)
-	for !done() {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-limit:
-			t.Fatalf("it never was so: %s", what)
-		}
-	}
-}
+const patience = wait.Limit
 
 // report writes the file whole, so that a reader never sees half of it.
 func report(seen map[string]any) {

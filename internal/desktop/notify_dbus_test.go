@@ -14,6 +14,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/wait"
 )
 
 // shownNote is what a stand-in notification service was asked to show.
@@ -247,7 +248,7 @@ func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
 	if err := conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a closed note is forgotten", func() bool { return n.tagged("link:jupyter") == 0 })
+	wait.Until(t, "a closed note is forgotten", func() bool { return n.tagged("link:jupyter") == 0 })
 	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil || len(service.closed) != 0 {
 		t.Errorf("withdrawn twice: %v", err)
 	}

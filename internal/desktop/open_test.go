@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 )
 
 const secretPage = "http://localhost:8888/lab?token=s3cr3t-t0ken"
@@ -117,7 +118,7 @@ func TestABrowserThatNeverAsksIsTold(t *testing.T) {
 	defer cancel()
 	opened := make(chan error, 1)
 	go func() { opened <- openPage(ctx, secretPage) }()
-	until(t, "the browser ran", func() bool {
+	wait.Until(t, "the browser ran", func() bool {
 		_, err := os.Stat(report)
 		return err == nil
 	})
@@ -178,7 +179,7 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []byte
-	until(t, "xdg-open ran", func() bool { // openLink need not wait for its end
+	wait.Until(t, "xdg-open ran", func() bool { // openLink need not wait for its end
 		got, err = os.ReadFile(seen)
 		return err == nil
 	})

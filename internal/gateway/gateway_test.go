@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -263,11 +264,7 @@ func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Close()
-	select {
-	case <-closed:
-	case <-time.After(time.Minute):
-		t.Error("the host's channel is still open")
-	}
+	wait.For(t, "the host's channel is closed", closed)
 }
 
 func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {

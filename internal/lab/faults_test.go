@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"context"
 	"io"
 	"net"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/wait"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -31,18 +32,14 @@ func TestOnlyTheRunsOwnKeyIsLetIn(t *testing.T) {
 	}
 }
 
-func keepalive(client *ssh.Client, wait time.Duration) error {
+func keepalive(t *testing.T, client *ssh.Client) error {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() {
 		_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
 		done <- err
 	}()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(wait):
-		return context.DeadlineExceeded
-	}
+	return wait.For(t, "a keepalive is answered", done)
 }
 
 func TestDropAllCutsConnectionsAndANewOneIsAccepted(t *testing.T) {
@@ -59,7 +56,7 @@ func TestASlowClusterDelaysBothDirections(t *testing.T) {
 	const delay = 40 * time.Millisecond
 	c.Slow(delay)
 	began := time.Now()
-	if err := keepalive(client, patience); err != nil {
+	if err := keepalive(t, client); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < 2*delay {
@@ -89,7 +86,7 @@ func TestACommandOutlivesItsConnection(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.Home(), "go"), []byte("go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the command's job", func() bool { return len(c.Jobs()) == 1 })
+	wait.Until(t, "the command's job", func() bool { return len(c.Jobs()) == 1 })
 }
 
 func fileContains(path, text string) bool {
@@ -117,9 +114,9 @@ func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	run(t, client, "sbatch", "#!/bin/sh\ntrap '' TERM\necho $$ >stubborn\nwhile :; do sleep 1; done\n")
-	run(t, client, "nohup sleep 60 >/dev/null 2>&1 & echo $! >background", "")
+	run(t, client, "nohup sleep 600 >/dev/null 2>&1 & echo $! >background", "")
 	pids := []string{filepath.Join(c.Home(), "stubborn"), filepath.Join(c.Home(), "background")}
-	until(t, "the job", func() bool { return fileContains(pids[0], "\n") })
+	wait.Until(t, "the job", func() bool { return fileContains(pids[0], "\n") })
 	if !alive(t, pids[1]) {
 		t.Fatal("a command's background process did not outlive it")
 	}
@@ -127,7 +124,7 @@ func TestCloseEndsJobsAndWhatTheyLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range pids {
-		until(t, "the end of "+filepath.Base(file), func() bool { return !alive(t, file) })
+		wait.Until(t, "the end of "+filepath.Base(file), func() bool { return !alive(t, file) })
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
+
 	"golang.org/x/crypto/ssh"
 )
 
@@ -172,12 +174,12 @@ func TestAJobShownInFullHasTheRealFields(t *testing.T) {
 				}
 				c := practice(t, o)
 				client := dial(t, c)
-				script := "#!/bin/sh\nsleep 60\n"
+				script := "#!/bin/sh\nsleep 600\n"
 				if s.name == "completed" || s.name == "finished" {
 					script = "#!/bin/sh\ntrue\n"
 				}
 				id := strings.TrimSpace(run(t, client, "cat >job.sh; "+submit, script).stdout)
-				until(t, s.name, func() bool { return s.reached(c.Jobs()[0]) })
+				wait.Until(t, s.name, func() bool { return s.reached(c.Jobs()[0]) })
 				a := run(t, client, show+id, "")
 				got := fieldsOf(a.stdout)
 
@@ -250,8 +252,8 @@ func compareShapes(t *testing.T, got, want [][2]string) {
 func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
-	run(t, client, "cat >job.sh; mkdir work; sbatch -J 'a|b c' --gres=shm:1,gpu:a100:2 -D work -t 1-02:03:04 job.sh one", "#!/bin/sh\nsleep 60\n")
-	until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
+	run(t, client, "cat >job.sh; mkdir work; sbatch -J 'a|b c' --gres=shm:1,gpu:a100:2 -D work -t 1-02:03:04 job.sh one", "#!/bin/sh\nsleep 600\n")
+	wait.Until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
 	started := strconv.FormatInt(c.Jobs()[0].Started.Unix(), 10)
 	home := c.Home()
 	for _, test := range []struct{ command, want string }{
@@ -270,7 +272,7 @@ func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 			t.Errorf("%s\n got %+v\nwant %q", test.command, a, test.want)
 		}
 	}
-	if table := run(t, client, "squeue", "").stdout; !regexp.MustCompile(`(?m)^              1001  practice    a\|b c  student  R       0:0\d      1 cn01$`).MatchString(table) {
+	if table := run(t, client, "squeue", "").stdout; !regexp.MustCompile(`(?m)^              1001  practice    a\|b c  student  R +\d+:\d\d      1 cn01$`).MatchString(table) {
 		t.Errorf("squeue's table is\n%s", table)
 	}
 }
@@ -278,8 +280,8 @@ func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 func TestAStepOutlivesAnSrunThatIsKilled(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
-	run(t, client, "sbatch --wrap 'sleep 60'", "")
-	until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
+	run(t, client, "sbatch --wrap 'sleep 600'", "")
+	wait.Until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
 	a := run(t, client, `mkfifo go said
 		srun --jobid=1001 sh -c 'echo started >said; read -r word <go; echo $word >said' >/dev/null &
 		read -r started <said

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/wait"
+
 	"golang.org/x/crypto/ssh"
 )
 
@@ -30,7 +32,7 @@ func TestTheBuiltInJobServesJupyterWhereThereIsOne(t *testing.T) {
 	log := filepath.Join(c.Home(), "jupyterlab."+id+".log")
 	notebookURL := regexp.MustCompile(`http://(cn\d+):(\d+)/(?:lab|tree)?\?token=(\w+)`)
 	var url []string
-	until(t, "Jupyter's URL in the log", func() bool {
+	wait.Until(t, "Jupyter's URL in the log", func() bool {
 		text, _ := os.ReadFile(log)
 		url = notebookURL.FindStringSubmatch(string(text))
 		return url != nil
@@ -99,8 +101,8 @@ func TestAJobThatOverstaysIsEnded(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			c := practice(t, Options{Dialect: dialect})
 			client := dial(t, c)
-			run(t, client, test.submit, "#!/bin/sh\nexec sleep 60\n")
-			until(t, "the job's end", func() bool { return c.Jobs()[0].Over() })
+			run(t, client, test.submit, "#!/bin/sh\nexec sleep 600\n")
+			wait.Until(t, "the job's end", func() bool { return c.Jobs()[0].Over() })
 			if text := readFile(t, filepath.Join(c.Home(), test.log)); !regexp.MustCompile(test.words).MatchString(text) {
 				t.Errorf("the log says %q", text)
 			}
@@ -129,14 +131,14 @@ func TestPBSOutputStaysOnTheNodeUntilTheEndUnlessKept(t *testing.T) {
 			c := practice(t, Options{Dialect: PBS})
 			client := dial(t, c)
 			run(t, client, "mkfifo go; mkdir -p work/logs; cd work; cat >job; qsub "+test.options+" job", script)
-			until(t, "the job's start", func() bool { return exists(filepath.Join(c.Home(), "started")) })
+			wait.Until(t, "the job's start", func() bool { return exists(filepath.Join(c.Home(), "started")) })
 			for name := range test.files {
 				if exists(filepath.Join(c.Home(), name)) != test.whileItRuns {
 					t.Errorf("while the job runs, %s is there: %v", name, !test.whileItRuns)
 				}
 			}
 			run(t, client, "echo go >go", "")
-			until(t, "the job's end", func() bool { return c.Jobs()[0].State == stateCompleted })
+			wait.Until(t, "the job's end", func() bool { return c.Jobs()[0].State == stateCompleted })
 			for name, want := range test.files {
 				if text := readFile(t, filepath.Join(c.Home(), name)); text != want {
 					t.Errorf("%s has %q, want %q", name, text, want)

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,7 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"tunctl/internal/dev/wait"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -104,23 +104,7 @@ func run(t *testing.T, client *ssh.Client, command, stdin string) answer {
 }
 
 // patience is how long a test waits for another process, at most.
-const patience = 2 * time.Minute
-
-// until waits for a condition that some other process brings about.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
+const patience = wait.Limit
 
 func TestCommandsRunAsTheStudent(t *testing.T) {
 	c := practice(t, Options{})
@@ -204,11 +188,7 @@ func TestAStreamThatEndedOnBothSidesIsClosedFirstByTheServer(t *testing.T) {
 	}
 	_ = far.Close()
 	_ = channel.CloseWrite()
-	select {
-	case <-requests: // closed with the channel
-	case <-time.After(time.Minute):
-		t.Error("the server waits for the client, which waits for the server")
-	}
+	wait.For(t, "the server closes the channel, although the client waits for that, too", requests)
 }
 
 func TestAClusterStartsInTheFolderOfOneBefore(t *testing.T) {

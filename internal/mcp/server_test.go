@@ -22,13 +22,14 @@ import (
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
 	"tunctl/internal/localsocket"
 )
 
 // patience bounds every wait of these tests; none is meant to take it.
-const patience = 2 * time.Minute
+const patience = wait.Limit
 
 // desk is a person's desk: an agent with a practice cluster, and an assistant.
 type desk struct {

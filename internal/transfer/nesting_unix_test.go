@@ -11,7 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"tunctl/internal/dev/wait"
 
 	"github.com/pkg/sftp"
 )
@@ -54,7 +55,7 @@ func TestAFolderIsNotCopiedIntoItself(t *testing.T) {
 				s.stream = stream
 				h := NewHost(s.dial)
 				from, to := ends(h)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // it may not end
+				ctx, cancel := context.WithTimeout(t.Context(), wait.Limit) // it may not end
 				err = Copy(ctx, Options{
 					From: from, Sources: []string{dir + "/" + c.source}, To: to, Target: dir + "/" + c.target, Progress: new(Progress), Warn: t.Errorf,
 				})

@@ -387,13 +387,12 @@ func TestAFileServerThatEndsEachTimeIsGivenUp(t *testing.T) {
 		return realServer(t, there, "ulimit -f 4096;") // the system ends it when it writes more
 	})
 	defer func() { _ = h.Close() }()
-	begun := time.Now()
 	err := Copy(t.Context(), Options{From: Local(), Sources: []string{large}, To: h, Target: "large", Progress: new(Progress), Warn: func(string, ...any) {}})
 	if err == nil || !strings.Contains(err.Error(), "file server stopped 6 times in a row") {
 		t.Errorf("it said %v", err)
 	}
 	if n := servers.Load(); n > 2*maxLosses {
-		t.Errorf("%d file servers were started in %v", n, time.Since(begun))
+		t.Errorf("%d file servers were started", n)
 	}
 }
 

@@ -267,7 +267,7 @@ func TestResumeSkipsWhatIsThereAndNothingElse(t *testing.T) {
 	if err := s.copy(o); err != nil {
 		t.Fatal(err)
 	}
-	later := time.Now().Add(time.Minute)
+	later := time.Now().Add(time.Hour)
 	data := file(t, changed, 1000)
 	if err := os.Chtimes(changed, later, later); err != nil {
 		t.Fatal(err)

@@ -67,9 +67,15 @@ type feed struct {
 func (f *feed) run(ctx context.Context, t *term.Terminal, m tea.Model) (tea.Model, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	f.ctx = ctx
+	in := t.In
+	if file, ok := in.(file); ok {
+		keys := &keyboard{file: file}
+		defer keys.end()
+		in = keys
+	}
 	// Every end is a message. An end by a context or a signal of bubbletea's own would not
 	// wait for its reader of keys, which can then hang for good.
-	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithFPS(framesPerSecond))
+	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(in), tea.WithOutput(t.Out), tea.WithFPS(framesPerSecond))
 	f.send = p.Send
 	defer context.AfterFunc(ctx, func() { p.Send(endMsg{ErrInterrupted}) })()
 	f.running.Go(f.watch)
@@ -77,6 +83,36 @@ func (f *feed) run(ctx context.Context, t *term.Terminal, m tea.Model) (tea.Mode
 	cancel()
 	f.running.Wait()
 	return last, err
+}
+
+// file is what bubbletea takes for a file, whose reads it can cancel.
+type file interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+	Name() string
+}
+
+// keyboard is a terminal's input while the screen is shown. After a panic bubbletea does not wait for its
+// reader, and otherwise half a second: one that outlives the screen must not take the next key.
+type keyboard struct {
+	file
+	mu   sync.Mutex
+	over bool
+}
+
+func (k *keyboard) Read(b []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.over {
+		return 0, io.EOF
+	}
+	return k.file.Read(b) // there is something to read
+}
+
+func (k *keyboard) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.over = true
 }
 
 // watch sends the status at every event and once a second, until ctx ends.

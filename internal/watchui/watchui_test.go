@@ -3,6 +3,7 @@
 package watchui
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/ptytest"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
 	"tunctl/internal/localsocket"
 	"tunctl/internal/term"
@@ -108,23 +111,13 @@ func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 // await waits until a count of requests is reached.
 func (a *fakeAgent) await(t *testing.T, count *atomic.Int64, n int64) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); count.Load() < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d requests, and not %d", count.Load(), n)
-		}
-	}
+	wait.Until(t, fmt.Sprintf("%d requests", n), func() bool { return count.Load() >= n })
 }
 
 // look is the next change of who looks.
 func (a *fakeAgent) look(t *testing.T) bool {
 	t.Helper()
-	select {
-	case looks := <-a.looking:
-		return looks
-	case <-time.After(time.Minute):
-		t.Fatal("no stream of use was opened or closed")
-		return false
-	}
+	return wait.For(t, "a stream of use is opened or closed", a.looking)
 }
 
 // terminal is the screen's, seen from outside.
@@ -156,7 +149,7 @@ func newTerminal(t *testing.T) *terminal {
 // expect reads until the words are shown.
 func (x *terminal) expect(words string) {
 	x.t.Helper()
-	if err := x.master.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := x.master.SetReadDeadline(time.Now().Add(wait.Limit)); err != nil {
 		x.t.Fatal(err)
 	}
 	for buf := make([]byte, 4096); !strings.Contains(x.shown.String(), words); {
@@ -176,26 +169,20 @@ func (x *terminal) press(keys string) {
 }
 
 // run runs the screen; the returned function waits for its end.
-func (x *terminal) run(ctx context.Context, cl *client.Client, o Options) (wait func() error) {
+func (x *terminal) run(ctx context.Context, cl *client.Client, o Options) (end func() error) {
 	o.Status, o.Waiter = three(), "me"
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, term.New(x.tty, x.tty, x.tty), cl, o) }()
 	return func() error {
 		x.t.Helper()
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(time.Minute):
-			x.t.Fatal("it does not end")
-			return nil
-		}
+		return wait.For(x.t, "it ends", ended)
 	}
 }
 
 func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
-	wait := x.run(t.Context(), cl, Options{})
+	end := x.run(t.Context(), cl, Options{})
 	x.expect("jupyter")
 	x.press("3")
 	if !a.look(t) {
@@ -212,7 +199,7 @@ func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
 	x.press("3")
 	a.look(t)
 	x.press("q")
-	if err := wait(); err != nil {
+	if err := end(); err != nil {
 		t.Error(err)
 	}
 	if a.look(t) {
@@ -226,13 +213,13 @@ func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
 func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
-	wait := x.run(t.Context(), cl, Options{})
+	end := x.run(t.Context(), cl, Options{})
 	x.expect("jupyter")
 	a.await(t, &a.requests, 3) // of the first event, and of more than a second
 	a.drop <- struct{}{}
 	a.await(t, &a.watches, 2)
 	x.press("q")
-	if err := wait(); err != nil {
+	if err := end(); err != nil {
 		t.Error(err)
 	}
 }
@@ -252,26 +239,67 @@ func TestAnAgentThatEndsItsStreamsBeforeItselfIsLost(t *testing.T) {
 	a.drop <- struct{}{}
 	a.await(t, &a.requests, before+1) // it still answers
 	_ = a.end()
-	select {
-	case <-lost:
-	case <-time.After(time.Minute):
-		t.Error("nobody is told that the agent has stopped")
-	}
+	wait.For(t, "somebody is told that the agent has stopped", lost)
 }
 
 func TestTheEndOfItsContextInterruptsTheScreenAndWhatItDoes(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := x.run(ctx, cl, Options{})
+	end := x.run(ctx, cl, Options{})
 	x.expect("jupyter")
 	x.press("u")
 	if req := <-a.ups; req.Session != "jupyter" || req.Waiter != "me" {
 		t.Errorf("did %+v", req)
 	}
 	cancel()
-	if err := wait(); !errors.Is(err, ErrInterrupted) {
+	if err := end(); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// slowKeys are those of a terminal whose reader, once armed, is stopped between the news of a key and the key.
+type slowKeys struct {
+	*os.File
+	armed, taken     atomic.Bool
+	stopped, proceed chan struct{}
+}
+
+func (s *slowKeys) Fd() uintptr {
+	if s.armed.CompareAndSwap(true, false) {
+		close(s.stopped)
+		<-s.proceed
+	}
+	return s.File.Fd()
+}
+
+func (s *slowKeys) Read(b []byte) (int, error) {
+	s.taken.Store(true)
+	return s.File.Read(b)
+}
+
+func TestAReaderThatOutlivesTheScreenTakesNoKey(t *testing.T) {
+	_, cl := newFakeAgent(t)
+	x := newTerminal(t)
+	keys := &slowKeys{File: x.tty, stopped: make(chan struct{}), proceed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, term.New(keys, x.tty, x.tty), cl, Options{Status: three(), Waiter: "me"}) }()
+	x.expect("jupyter")
+	keys.armed.Store(true)
+	x.press("x")
+	wait.For(t, "the reader learns of a key", keys.stopped)
+	cancel()
+	if err := wait.For(t, "the screen ends", ended); !errors.Is(err, ErrInterrupted) {
+		t.Error(err)
+	}
+	close(keys.proceed)
+	wait.Until(t, "the reader ends", func() bool {
+		stacks := make([]byte, 1<<20)
+		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("TerminalReader).streamData"))
+	})
+	if keys.taken.Load() {
+		t.Error("the reader took a key after the end of the screen")
 	}
 }
 

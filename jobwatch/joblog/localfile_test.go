@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
 	"tunctl/jobwatch/remote"
 )
 
@@ -18,7 +19,7 @@ func TestAFileOnThisComputerIsReadAsItChanges(t *testing.T) {
 	limits := remote.DefaultLimits()
 	limits.Stat, limits.LogFirst, limits.LogStarting = time.Hour, time.Hour, time.Hour // no polling here
 	f := NewFollower(remote.Local{}, FollowOptions{Paths: []string{filepath.Join(dir, "*.log")}, Limits: limits})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	chunks := make(chan Chunk, 8)
 	var done sync.WaitGroup
 	done.Go(func() { _ = f.Serve(ctx, func(c Chunk) { chunks <- c }) })

@@ -193,7 +193,7 @@ func TestARefusedDialResetsTheClientAtOnceAndCounts(t *testing.T) {
 	})
 	f.Open(Target{Dialer: late, Network: "tcp", Address: closedPort(t)})
 	c := dialForward(t, f)
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(longest))
 	say(c, "a whole question")
 	_ = c.CloseWrite()
 	close(said)

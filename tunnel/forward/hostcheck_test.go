@@ -32,7 +32,7 @@ func requestBy(t *testing.T, f *Forward, requests ...string) (codes []int, said 
 	t.Helper()
 	c := dialForward(t, f)
 	defer closing(c)
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(longest))
 	r := bufio.NewReader(c)
 	for _, text := range requests {
 		say(c, text)
@@ -158,7 +158,7 @@ func (halfPipe) CloseWrite() error { return nil }
 func TestTheEndOfAPrereadDoesNotCutARefusalShort(t *testing.T) {
 	client, server := net.Pipe()
 	defer closing(client)
-	_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = client.SetDeadline(time.Now().Add(longest))
 	c := newCheckedConn(halfPipe{server}, allowedHosts{}, func(error) {})
 	p := startPreread(c)
 	go say(client, get("evil.example"))
@@ -229,7 +229,7 @@ func TestWhatIsNotHTTPPassesAsItIs(t *testing.T) {
 		"SOURCE /radio HTTP/2.1\r\nno head\r\n",
 	} {
 		c := dialForward(t, f)
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(longest))
 		for i := range len(words) {
 			say(c, words[i:i+1])
 			var b [1]byte
@@ -246,7 +246,7 @@ func TestASOCKSClientMayAskForAnyHost(t *testing.T) {
 	address := notebook(t)
 	f.Open(Target{Dialer: direct})
 	c := dialForward(t, f)
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(longest))
 	host, port, _ := net.SplitHostPort(address)
 	var n int
 	_, _ = fmt.Sscan(port, &n)

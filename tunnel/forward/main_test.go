@@ -2,7 +2,8 @@ package forward
 
 import (
 	"testing"
-	"time"
+
+	"tunctl/internal/dev/wait"
 
 	"go.uber.org/goleak"
 )
@@ -11,4 +12,4 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // longest bounds every wait of these tests on the real clock; none is meant to take it.
-const longest = time.Minute
+const longest = wait.Limit

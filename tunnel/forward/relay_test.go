@@ -68,7 +68,7 @@ type heard struct {
 
 // play plays a part on c and returns what it received.
 func (p part) play(c *net.TCPConn, seed byte) heard {
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(longest))
 	var failed error // the system reports a reset once, to a read or to a write
 	got := make(chan heard, 1)
 	go func() {

@@ -35,7 +35,7 @@ func TestSOCKSClientsReachNamesOfTheFarSide(t *testing.T) {
 	for _, login := range []*url.Userinfo{nil, url.UserPassword("any", "thing")} {
 		proxy := &url.URL{Scheme: "socks5h", Host: f.Addr().String(), User: login}
 		tr := &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true}
-		resp, err := (&http.Client{Transport: tr, Timeout: 5 * time.Second}).Get("http://db.int/")
+		resp, err := (&http.Client{Transport: tr, Timeout: longest}).Get("http://db.int/")
 		if err != nil {
 			t.Fatalf("login %v: %v", login, err)
 		}

@@ -99,7 +99,7 @@ func getOnce(address, path string) error {
 		return err
 	}
 	defer closing(c)
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(longest))
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -397,7 +397,7 @@ func TestAServerLearnsAtOnceThatItsClientHasLeft(t *testing.T) {
 			say(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		default:
 			asked <- struct{}{}
-			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetReadDeadline(time.Now().Add(longest))
 			_, err := r.ReadByte()
 			left <- err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
 )
@@ -23,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // longest bounds every wait of these tests on the real clock; none is meant to take it.
-const longest = time.Minute
+const longest = wait.Limit
 
 // eventually polls until is returns true.
 func eventually(t *testing.T, is func() bool) {

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"tunctl/internal/dev/wait"
 )
 
 // fakeMaster is an ssh program that holds a connection. Requests about its listeners run
@@ -119,14 +120,7 @@ func TestTheEndOfAnSSHOfOursEndsWhatWaitsForIt(t *testing.T) {
 		_, err := m.Listen("tcp", "127.0.0.1:81")
 		ended <- err
 	}()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(m.cmd.Path + ".begun"); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
-		}
-	}
+	wait.Until(t, "the second one has begun", func() bool { _, err := os.Stat(m.cmd.Path + ".begun"); return err == nil })
 	m.end()
 	for range 2 {
 		if err := <-ended; err == nil {

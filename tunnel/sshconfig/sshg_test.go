@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel/failure"
 )
 
@@ -21,20 +22,20 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		class  failure.Class
 		says   string
 	}{
-		"the person's settings take too long": {`case "$*" in *none*) exit 0;; esac; sleep 600`, 2 * time.Second, failure.Passing, "Match exec"},
-		"the defaults take too long":          {`case "$*" in *none*) sleep 600;; esac`, 2 * time.Second, failure.Passing, "busy"},
-		"a line is wrong":                     {`echo "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, failure.Permanent, "Bad configuration option"},
-		"a name cannot be looked up":          {`echo "ssh: Could not resolve hostname open: Temporary failure in name resolution" >&2; exit 255`, time.Minute, failure.Passing, "Temporary failure"},
+		"the person's settings take too long": {`case "$*" in *none*) exit 0;; esac; sleep 600`, time.Second, failure.Passing, "Match exec"},
+		"the defaults take too long":          {`case "$*" in *none*) sleep 600;; esac`, time.Second, failure.Passing, "busy"},
+		"a line is wrong":                     {`echo "config: line 1: Bad configuration option: foo" >&2; exit 255`, wait.Limit, failure.Permanent, "Bad configuration option"},
+		"a name cannot be looked up":          {`echo "ssh: Could not resolve hostname open: Temporary failure in name resolution" >&2; exit 255`, wait.Limit, failure.Passing, "Temporary failure"},
 		"a name cannot be looked up, and a Match exec prints after that": {
-			`printf '%s\r\n' "ssh: Could not resolve hostname open: Temporary failure in name resolution" "vpn: not connected" >&2; exit 255`, time.Minute, failure.Passing, "vpn",
+			`printf '%s\r\n' "ssh: Could not resolve hostname open: Temporary failure in name resolution" "vpn: not connected" >&2; exit 255`, wait.Limit, failure.Passing, "vpn",
 		},
 		"a name cannot be looked up, and ssh prints debug messages": {
-			`printf 'debug1: Reading configuration data config\r\nssh: Could not resolve hostname open: Temporary failure in name resolution\r\ndebug1: cleanup\r\n' >&2; exit 255`, time.Minute, failure.Passing, "Temporary failure",
+			`printf 'debug1: Reading configuration data config\r\nssh: Could not resolve hostname open: Temporary failure in name resolution\r\ndebug1: cleanup\r\n' >&2; exit 255`, wait.Limit, failure.Passing, "Temporary failure",
 		},
 		"a line is wrong, and a Match exec could not look up a name": {
-			`printf '%s\n' "ssh: Could not resolve hostname vpn: Name or service not known" "config: line 1: Bad configuration option: foo" >&2; exit 255`, time.Minute, failure.Permanent, "Bad configuration option",
+			`printf '%s\n' "ssh: Could not resolve hostname vpn: Name or service not known" "config: line 1: Bad configuration option: foo" >&2; exit 255`, wait.Limit, failure.Permanent, "Bad configuration option",
 		},
-		"it is killed": {`kill -9 $$`, time.Minute, failure.Passing, "killed"},
+		"it is killed": {`kill -9 $$`, wait.Limit, failure.Passing, "killed"},
 	} {
 		// Before any of them runs: a file cannot be run while a child that is just being
 		// started has it open for writing.
@@ -45,9 +46,14 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := api.Env{"PATH": dir + ":" + os.Getenv("PATH")}
-			_, err := Resolver{SSHConfig: "config", Env: env, Timeout: tt.limit}.Settings(t.Context(), "open")
-			if failure.Of(err) != tt.class || !strings.Contains(err.Error(), tt.says) {
-				t.Error(err)
+			for limit := tt.limit; ; limit *= 2 { // on a busy machine the other one may take too long, too
+				_, err := Resolver{SSHConfig: "config", Env: env, Timeout: limit}.Settings(t.Context(), "open")
+				if failure.Of(err) == tt.class && strings.Contains(err.Error(), tt.says) {
+					return
+				}
+				if limit >= wait.Limit {
+					t.Fatal(err)
+				}
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,7 +90,7 @@ func TestProgramsHaveTheEnvironmentOfTheJobsServer(t *testing.T) {
 	job := strconv.Itoa(os.Getpid()) + "77"
 	tmp := t.TempDir()
 	id := "SLURM_JOB_ID=" + job
-	background(t, []string{id, "FROM=batch script", "SLURM_PROCID=0", "TMPDIR=" + tmp}, "sh", "-c", "echo started; exec sleep 600")
+	background(t, []string{id, "FROM=batch script", "SLURM_PROCID=0", "TMPDIR=" + tmp}, "sh", "-c", "echo started; exec "+idle)
 	port, err := strconv.Atoi(background(t, []string{
 		id, "FROM=server", "CUDA_VISIBLE_DEVICES=3", "TMPDIR=/nowhere", "XDG_RUNTIME_DIR=/nowhere",
 		"DISPLAY=:7", "SSH_CONNECTION=x", "SSH_AUTH_SOCK=/nowhere", "TERM=vt52",
@@ -407,7 +408,7 @@ func TestRefusalsAreTheSystemsOwnWords(t *testing.T) {
 func TestAChannelThatNobodyReadsDoesNotHoldUpTwentyFourOthers(t *testing.T) {
 	c := newConn(t, Options{})
 	stuck := run(t, c, "yes")
-	full := run(t, c, "sleep 600") // does not read its input
+	full := run(t, c, idle) // does not read its input
 	var filling sync.WaitGroup
 	filling.Go(func() { _, _ = full.Write(make([]byte, 2*windowSize)) })
 	address := serve(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.Copy(c, c) })
@@ -455,20 +456,23 @@ func started(t *testing.T, p *program) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	leaveNone(t, pid)
 	return pid
+}
+
+// leaveNone ends a program with its children when the test is over, also when it failed.
+func leaveNone(t *testing.T, pid int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if group, err := syscall.Getpgid(pid); err == nil && group != syscall.Getpgrp() {
+			_ = syscall.Kill(-group, syscall.SIGKILL)
+		}
+	})
 }
 
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
-}
-
-// end ends a process that a test leaves.
-func end(t *testing.T, pid int) {
-	t.Helper()
-	if p, err := os.FindProcess(pid); err == nil {
-		_ = p.Kill()
-	}
 }
 
 func awaitEnd(t *testing.T, pid int) {
@@ -486,13 +490,13 @@ func TestAClosedChannelEndsItsProgramAndLeavesServersAlone(t *testing.T) {
 	c := newConn(t, Options{})
 	// As the script of an editor does: the server is put in the background, without a
 	// terminal, and the shell waits for more.
-	p := run(t, c, "sleep 600 >/dev/null 2>&1 </dev/null & echo $!; cat; true")
+	p := run(t, c, idle+" >/dev/null 2>&1 </dev/null & echo $!; cat; true")
 	server := started(t, p)
 	q := newSession(t, c)
 	q.must(t, "pty-req", ptyRequest{Term: "xterm", Modes: "\x35\x00\x00\x00\x00\x00"})
-	q.must(t, "exec", text{"echo $$; sleep 600; true"})
+	q.must(t, "exec", text{"echo $$; " + idle + "; true"})
 	shell := started(t, q)
-	r := run(t, c, "sh -c 'echo $$; exec sleep 600'; true")
+	r := run(t, c, "sh -c 'echo $$; exec "+idle+"'; true")
 	child := started(t, r)
 	_ = p.Close()
 	_ = q.Close()
@@ -502,7 +506,6 @@ func TestAClosedChannelEndsItsProgramAndLeavesServersAlone(t *testing.T) {
 	if !alive(server) {
 		t.Error("the server ended with its channel")
 	}
-	end(t, server)
 }
 
 func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
@@ -517,9 +520,9 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 		pids = append(pids, started(t, stubborn))
 		shell := newSession(t, c)
 		shell.must(t, "pty-req", ptyRequest{Term: "xterm", Modes: "\x35\x00\x00\x00\x00\x00"})
-		shell.must(t, "exec", text{"sleep 600 & echo $!; wait"})
+		shell.must(t, "exec", text{idle + " & echo $!; wait"})
 		pids = append(pids, started(t, shell))
-		daemon := run(t, c, "setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!")
+		daemon := run(t, c, "setsid "+idle+" >/dev/null 2>&1 </dev/null & echo $!")
 		server := started(t, daemon)
 		daemon.exit(t)
 		_ = p.Close() // as if the agent was killed
@@ -534,7 +537,6 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 		} else if !alive(server) {
 			t.Error("a person's server was ended")
 		}
-		end(t, server)
 		<-c.Done()
 		// An acknowledgement may be the first to notice.
 		why := c.Err()
@@ -552,41 +554,23 @@ func TestNothingIsLeftWhenTheConnectionIsLost(t *testing.T) {
 }
 
 func TestTheRelayEndsWithoutAClientWhoseEndNobodyReports(t *testing.T) {
-	p := newProcess(t)
-	c, err := start(t.Context(), p, Options{}, time.Second, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The shell may take longer than the relay waits.
-	var pinging sync.WaitGroup
-	ctx, stop := context.WithCancel(t.Context())
-	pinging.Go(func() {
-		for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
-			c.mu.Lock()
-			c.sendLocked(0, kindPing, nil)
-			c.mu.Unlock()
-		}
-	})
-	sleeper := run(t, c, "echo $$; sleep 600; true")
-	pid := started(t, sleeper)
-	stop()
-	pinging.Wait()
-	if err := p.ended(); err != nil { // no ping is due yet
+	c := newSilent(t, Options{}, time.Second, "echo $$; "+idle+"; true")
+	if err := c.way.ended(); err != nil { // no ping is due yet
 		t.Error(err)
 	}
-	awaitEnd(t, pid)
+	awaitEnd(t, c.pid)
 	_ = c.Close()
 }
 
 func TestWaitingForTheRelayEndsWithTheContext(t *testing.T) {
-	p := newShell(t, "exec sleep 600")
+	p := newShell(t, "exec "+idle)
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	defer cancel()
 	pr, pw := io.Pipe()
 	if _, err := Start(ctx, struct {
 		io.Reader
 		io.WriteCloser
-	}{pr, &closeBoth{p, pw}}, Options{}); !errors.Is(err, context.Canceled) {
+	}{pr, &closeBoth{p, pw, cancel}}, Options{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	_ = p.cmd.Process.Kill()
@@ -596,6 +580,12 @@ func TestWaitingForTheRelayEndsWithTheContext(t *testing.T) {
 type closeBoth struct {
 	io.Writer
 	reads *io.PipeWriter
+	wrote func()
+}
+
+func (c *closeBoth) Write(b []byte) (int, error) {
+	defer c.wrote()
+	return c.Writer.Write(b)
 }
 
 func (c *closeBoth) Close() error { return c.reads.CloseWithError(io.EOF) }

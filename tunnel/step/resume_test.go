@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/crypto/ssh"
 )
 
 // resumable is a relay whose way can be cut.
@@ -88,35 +89,73 @@ func TestAShellContinuesAfterTheWayWasLost(t *testing.T) {
 	awaitEnd(t, pid)
 }
 
+// silent is a client that a relay waits for no longer than silence, and a program of it.
+type silent struct {
+	*Conn
+	way     *process
+	silence time.Duration
+	program *program
+	pid     int
+}
+
+// newSilent runs a command that prints its process id. Where the machine is slower than the relay waits
+// for its client, the next relay waits twice as long.
+func newSilent(t *testing.T, o Options, hold time.Duration, command string, env ...string) *silent {
+	t.Helper()
+	for silence := time.Second; ; silence *= 2 {
+		c := &silent{way: newProcess(t, env...), silence: silence}
+		err := c.run(t.Context(), o, hold, command)
+		if err == nil {
+			leaveNone(t, c.pid)
+			return c
+		}
+		if silence > longest {
+			t.Fatalf("%v; stderr %q", err, c.way.stderr)
+		}
+		if c.Conn != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+func (s *silent) run(ctx context.Context, o Options, hold time.Duration, command string) (err error) {
+	if s.Conn, err = start(ctx, s.way, o, s.silence, hold); err != nil {
+		return err
+	}
+	ch, requests, err := s.OpenChannel(ctx, "session", nil)
+	if err != nil {
+		return err
+	}
+	s.program = &program{ch, requests}
+	if _, err := ch.SendRequest("exec", true, ssh.Marshal(text{command})); err != nil {
+		return err
+	}
+	_, err = fmt.Fscan(ch, &s.pid)
+	return err
+}
+
 // TestHold has a client that is away for longer than the relay would live without it.
 func TestHold(t *testing.T) {
 	for name, env := range map[string]string{"environment": "SLURM_JOB_ID=7", "command": "TUNCTL_INSIDE=1"} {
 		t.Run("the output of a command that ended, inside by its "+name, func(t *testing.T) {
 			t.Parallel()
-			const silence = 20 * time.Second // the first channel is opened before that on any machine
-			p := newProcess(t, env)
-			c, err := start(t.Context(), p, Options{Resumable: true, Job: "7"}, silence, time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = c.Close() }()
 			signal := filepath.Join(t.TempDir(), "go")
-			program := run(t, c, "echo $$; until [ -e "+signal+" ]; do sleep 0.02; done; echo result; exit 7")
-			pid := started(t, program)
-			_ = p.Close()
+			c := newSilent(t, Options{Resumable: true, Job: "7"}, time.Hour, "echo $$; until [ -e "+signal+" ]; do sleep 0.02; done; echo result; exit 7", env)
+			defer func() { _ = c.Close() }()
+			_ = c.way.Close()
 			<-c.Lost()
 			if err := os.WriteFile(signal, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			awaitEnd(t, pid)
-			time.Sleep(silence + time.Second) // the relay's clock is real
+			awaitEnd(t, c.pid)
+			time.Sleep(c.silence + time.Second) // the relay's clock is real
 			if err := c.Resume(context.WithoutCancel(t.Context()), newProcess(t)); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := io.ReadAll(program); string(out) != "result\n" || err != nil {
+			if out, err := io.ReadAll(c.program); string(out) != "result\n" || err != nil {
 				t.Errorf("output %q, %v", out, err)
 			}
-			if exit := program.exit(t); exit != "status 7" {
+			if exit := c.program.exit(t); exit != "status 7" {
 				t.Errorf("exit %q", exit)
 			}
 		})
@@ -168,7 +207,7 @@ func TestTheServerOfAWebSocketWaitsForAClientThatIsAway(t *testing.T) {
 			return
 		}
 		defer func() { _ = ws.CloseNow() }()
-		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(r.Context(), longest)
 		defer cancel()
 		var reading sync.WaitGroup
 		reading.Go(func() {
@@ -321,7 +360,7 @@ func TestWhatIsSentDuringACutIsKeptUpToALimit(t *testing.T) {
 
 func TestARelayThatIsGoneIsSaid(t *testing.T) {
 	c := newResumable(t)
-	sleeper := run(t, c.Conn, "sleep 600")
+	sleeper := run(t, c.Conn, idle)
 	_ = c.relay.cmd.Process.Kill()
 	_ = c.relay.ended()
 	<-c.Lost()
@@ -464,17 +503,12 @@ func newShellAs(t *testing.T, uid int) *process {
 }
 
 func TestARelayWaitsForItsClientOnlySoLong(t *testing.T) {
-	p := newProcess(t)
-	c, err := start(t.Context(), p, Options{Resumable: true}, time.Second, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid := started(t, run(t, c, "echo $$; sleep 600; true"))
-	_ = p.Close()
-	if err := p.ended(); err != nil { // outside of the job
+	c := newSilent(t, Options{Resumable: true}, time.Hour, "echo $$; "+idle+"; true")
+	_ = c.way.Close()
+	if err := c.way.ended(); err != nil { // outside of the job
 		t.Error(err)
 	}
-	awaitEnd(t, pid)
+	awaitEnd(t, c.pid)
 	_ = c.Close()
 }
 
@@ -484,7 +518,7 @@ func TestALaterClientEndsARelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := started(t, run(t, c, "echo $$; sleep 600; true"))
+	pid := started(t, run(t, c, "echo $$; "+idle+"; true"))
 	_ = p.Close()
 	<-c.Lost()
 	if err := c.Close(); !errors.Is(err, ErrNotTold) {

@@ -23,12 +23,16 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // longest bounds every wait; none is meant to take it.
-const longest = time.Minute
+const longest = wait.Limit
+
+// idle is a command that does nothing until these tests are over, however they end.
+var idle = fmt.Sprintf("tail --pid=%d -f /dev/null", os.Getpid())
 
 // process is a process that runs Command, and its standard input and output.
 type process struct {
@@ -301,7 +305,7 @@ func TestAShellInATerminalHasJobControl(t *testing.T) {
 	p := newSession(t, c)
 	p.must(t, "pty-req", ptyRequest{Term: "dumb", Columns: 200, Rows: 33})
 	p.must(t, "shell", nil)
-	fmt.Fprint(p, "PS1=; sh -c 'echo rea\"\"dy; exec sleep 600'\n")
+	fmt.Fprint(p, "PS1=; sh -c 'echo rea\"\"dy; exec "+idle+"'\n")
 	readUntil(t, p, "ready\r\n")
 	fmt.Fprint(p, "\x1a")
 	readUntil(t, p, "Stopped")
@@ -317,7 +321,7 @@ func TestAProgramInTheBackgroundDoesNotKeepATerminalOpen(t *testing.T) {
 	c := newConn(t, Options{})
 	p := newSession(t, c)
 	p.must(t, "pty-req", ptyRequest{Term: "dumb"})
-	p.must(t, "exec", text{"sleep 600 & echo $!; seq 200000; exit 8"})
+	p.must(t, "exec", text{idle + " & echo $!; seq 200000; exit 8"})
 	out, _ := p.all(t)
 	pid, err := strconv.Atoi(strings.TrimSpace(strings.SplitAfter(out, "\n")[0]))
 	if err != nil || !strings.HasSuffix(out, "\r\n199999\r\n200000\r\n") {
@@ -417,7 +421,7 @@ func TestATerminalThatTookAllItsInputIsNotWaitedForInALoop(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	s := newSession(t, c)
 	s.must(t, "pty-req", ptyRequest{Term: "xterm"})
-	s.must(t, "exec", text{fmt.Sprintf("stty raw -echo; echo ready; until test -e %s; do sleep 0.05; done; head -c %d >/dev/null; echo done; exec sleep 600", gate, size)})
+	s.must(t, "exec", text{fmt.Sprintf("stty raw -echo; echo ready; until test -e %s; do sleep 0.05; done; head -c %d >/dev/null; echo done; exec "+idle, gate, size)})
 	readUntil(t, s, "ready")
 	if _, err := s.Write(make([]byte, size)); err != nil {
 		t.Fatal(err)

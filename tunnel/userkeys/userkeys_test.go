@@ -69,7 +69,6 @@ func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = hold.Close() }()
-	start := time.Now()
 	a, err := dialAgent(t.Context(), &sshconfig.Settings{}, []api.Env{{"SSH_AUTH_SOCK": mute}, {"SSH_AUTH_SOCK": good}})
 	if err != nil {
 		t.Fatal(err)
@@ -79,9 +78,6 @@ func TestAnAgentThatAcceptsAndSaysNothingIsPassedOver(t *testing.T) {
 	if err != nil || len(keys) != 1 || !sshconfig.SameKey(keys[0].PublicKey(), public) {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
-	if took := time.Since(start); took > 2*agentTimeout {
-		t.Errorf("it took %v", took)
-	}
 }
 
 func TestTheEndOfACertificateFileIsKnownWithoutALogin(t *testing.T) {
@@ -90,14 +86,15 @@ func TestTheEndOfACertificateFileIsKnownWithoutALogin(t *testing.T) {
 	if ends := CertificateEnds(&s); !ends.IsZero() {
 		t.Errorf("without a certificate: %v", ends)
 	}
+	written := time.Now()
 	sshtest.WriteCertificate(t, path+"-cert.pub", sshtest.NewSigner(t), public, time.Hour)
-	if left := time.Until(CertificateEnds(&s)); left < 59*time.Minute || left > time.Hour {
-		t.Errorf("it ends in %v", left)
+	if end := CertificateEnds(&s); end.Before(written.Add(time.Hour-time.Second)) || end.After(time.Now().Add(time.Hour)) {
+		t.Errorf("it ends at %v", end)
 	}
 	other := path + "-other-cert.pub"
 	sshtest.WriteCertificate(t, other, sshtest.NewSigner(t), public, 3*time.Hour)
 	s.CertificateFiles = []string{other}
-	if left := time.Until(CertificateEnds(&s)); left < 2*time.Hour { // the one that serves longest
-		t.Errorf("it ends in %v", left)
+	if end := CertificateEnds(&s); end.Before(written.Add(2 * time.Hour)) { // the one that serves longest
+		t.Errorf("it ends at %v", end)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
+	"tunctl/internal/dev/wait"
 	"tunctl/jobwatch"
 )
 
@@ -38,13 +38,8 @@ func TestTheWatcherOfAHostNotSeenBeforeIsReturned(t *testing.T) {
 	h := watching(t, "[host.mine]\nssh = \"practice\"\n")
 	got := make(chan *jobwatch.Watcher, 1)
 	go func() { got <- h.Watcher("mine") }()
-	select {
-	case w := <-got:
-		if w == nil {
-			t.Error("there is none")
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("it waits for itself")
+	if wait.For(t, "it waits for itself", got) == nil {
+		t.Error("there is none")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/dev/wait"
 )
 
 // Browser is a running Chromium with a profile of its own.
@@ -87,21 +88,18 @@ func (b *Browser) Close() error {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		_ = b.cmd.Process.Kill()
 		<-ended
 	}
 	_ = b.from.Close()
 	<-b.read
 	// Its child processes end a moment later, and may write until then.
-	var err error
-	for range 100 {
-		if err = os.RemoveAll(b.profile); err == nil {
-			return nil
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if err := os.RemoveAll(b.profile); err == nil || time.Since(began) > wait.Limit {
+			return err
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
-	return err
 }
 
 // receive passes answers to those who wait for them, and events to their pages.

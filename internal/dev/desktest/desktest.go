@@ -20,10 +20,11 @@ import (
 	"time"
 
 	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/wait"
 )
 
 const (
-	patience = time.Minute
+	patience = wait.Limit
 	// glance is the time between two looks at the screen.
 	glance = 100 * time.Millisecond
 	// The size of the screen.

@@ -7,16 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"tunctl/internal/dev/chromium"
+	"tunctl/internal/dev/wait"
 )
 
 // PicturePage keeps pictures of a page, light, dark and on a phone, in the folder that
 // TUNCTL_ARTIFACTS names, and looks for barriers with axe-core.
 func PicturePage(t testing.TB, name, address string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	must := func(err error) {
 		t.Helper()

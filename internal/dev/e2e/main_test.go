@@ -13,17 +13,17 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
 )
 
 // patience bounds every wait of these tests; none is meant to take it.
-const patience = 2 * time.Minute
+const patience = wait.Limit
 
 // badWords must never stand in an agent's log; a token that is masked may.
 var badWords = regexp.MustCompile(`DATA RACE|panic:|token=[^•\s]`)

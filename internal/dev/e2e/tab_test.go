@@ -202,7 +202,7 @@ func (b *tab) until(what, condition string) {
 func (b *tab) untilLoaded(address, what, condition string) {
 	b.t.Helper()
 	var err error
-	for range 3 {
+	for range 9 {
 		b.navigate("about:blank") // another fragment alone loads nothing
 		b.navigate(address)
 		if err = b.await(condition, 40*time.Second); err == nil {

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
+
 	"github.com/creack/pty"
 )
 
 // timeout bounds every wait; none is meant to take it.
-const timeout = time.Minute
+const timeout = wait.Limit
 
 // Program is a program in a pseudo-terminal, with its output so far.
 type Program struct {

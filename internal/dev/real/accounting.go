@@ -58,7 +58,7 @@ func (c *Cluster) startAccounting() error {
 		return err
 	}
 	mariadb := []string{"mariadb", "--no-defaults", "-S", "/run/mysqld/mysqld.sock"}
-	if !poll(startLimit, func() bool { return at("SELECT 1;", mariadb...) == nil }) {
+	if !poll(func() bool { return at("SELECT 1;", mariadb...) == nil }) {
 		return fmt.Errorf("the database does not answer; see %s", c.path("nodes", "ctl", "log"))
 	}
 	if err := at(grantDatabase, mariadb...); err != nil {

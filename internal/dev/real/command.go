@@ -10,10 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// commandLimit bounds every command of the lab.
-const commandLimit = 120 * time.Second
+	"tunctl/internal/dev/wait"
+)
 
 // cleanEnv is the environment of everything that runs inside a node.
 var cleanEnv = []string{
@@ -24,7 +23,7 @@ var cleanEnv = []string{
 // run runs a command, feeds it input, and returns what it printed. Its complaints
 // become the error.
 func run(input string, argv ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit)
 	defer cancel()
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, find(argv[0]), argv[1:]...)

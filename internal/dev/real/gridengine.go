@@ -66,7 +66,7 @@ func (c *Cluster) awaitExecutionHosts() error {
 		}
 		return up == 2
 	}
-	if !poll(startLimit, reported) {
+	if !poll(reported) {
 		state, _ := c.Exec("ctl", "qhost")
 		return fmt.Errorf("the execution hosts do not report:\n%s", state)
 	}

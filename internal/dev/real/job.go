@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 )
 
 // awaitNodes waits until compute nodes take jobs.
@@ -18,7 +17,7 @@ func (c *Cluster) awaitNodes(names ...string) error {
 		}
 		return len(strings.Fields(out)) == len(names)
 	}
-	if !poll(startLimit, usable) {
+	if !poll(usable) {
 		state, _ := c.Exec("ctl", "sinfo", "-N", "-l")
 		return fmt.Errorf("the compute nodes do not come up: %s\n%s", last, state)
 	}
@@ -34,7 +33,7 @@ func (c *Cluster) awaitRegistration(node string) error {
 		last = out
 		return err == nil && !strings.Contains(out, "SlurmdStartTime=None")
 	}
-	if !poll(startLimit, registered) {
+	if !poll(registered) {
 		return fmt.Errorf("%s does not register with the controller: %s", node, last)
 	}
 	return nil
@@ -53,7 +52,7 @@ func (c *Cluster) clear() error {
 		idle, err := c.Exec("ctl", "sinfo", "-h", "-N", "-p", "normal", "-t", "idle", "-o", "%N")
 		return err == nil && len(strings.Fields(idle)) == 2
 	}
-	if !poll(time.Minute, free) {
+	if !poll(free) {
 		return fmt.Errorf("the compute nodes do not become free:\n%s", c.queue())
 	}
 	return nil

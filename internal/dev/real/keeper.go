@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"tunctl/internal/dev/wait"
 )
 
 // roleName is argv[0] of the processes that a lab is made of. They are this
@@ -62,7 +64,7 @@ const (
 func awaitReady(out io.ReadCloser) error {
 	defer func() { _ = out.Close() }()
 	if f, ok := out.(*os.File); ok {
-		_ = f.SetReadDeadline(time.Now().Add(commandLimit))
+		_ = f.SetReadDeadline(time.Now().Add(wait.Limit))
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	switch line = strings.TrimSpace(line); {

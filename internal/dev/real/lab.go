@@ -112,7 +112,7 @@ func (l *Lab) Submit(script string, args ...string) string {
 func (l *Lab) WaitJob(id string, states ...string) string {
 	l.t.Helper()
 	var state string
-	if !poll(time.Minute, func() bool { state = l.c.JobState(id); return slices.Contains(states, state) }) {
+	if !poll(func() bool { state = l.c.JobState(id); return slices.Contains(states, state) }) {
 		l.t.Fatalf("lab: job %s is %q after a minute, not %q\n%s", id, state, states, l.c.queue())
 	}
 	return state

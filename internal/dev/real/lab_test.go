@@ -18,11 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/wait"
+
 	"go.uber.org/goleak"
 )
-
-// patience bounds the waits for what must come; none is meant to take it.
-const patience = 2 * time.Minute
 
 // holdLab makes a process of this test binary one that starts a lab of this name,
 // says how that went, and waits to be killed.
@@ -159,7 +158,7 @@ func TestLabLeavesNothingBehind(t *testing.T) {
 		t.Error(err)
 	}
 	began := time.Now()
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(lab.NodeAddr("login1"), "22"), patience)
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(lab.NodeAddr("login1"), "22"), wait.Limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +210,7 @@ func TestKilledOwnerTakesTheLabAlong(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if !poll(patience, func() bool { return len(f.left()) == 0 }) {
+	if !poll(func() bool { return len(f.left()) == 0 }) {
 		t.Errorf("left: %q", f.left())
 	}
 }
@@ -230,7 +229,7 @@ func TestNextLabClearsWhatAKilledKeeperLeft(t *testing.T) {
 	noProcess := func() bool {
 		return !slices.ContainsFunc(f.left(), func(s string) bool { return strings.HasPrefix(s, "process") })
 	}
-	if !poll(patience, noProcess) {
+	if !poll(noProcess) {
 		t.Errorf("nodes outlive their keeper: %q", f.left())
 	}
 	if err := clearLeftovers(); err != nil {

@@ -65,7 +65,7 @@ func (r record) runHere(input string, argv ...string) (string, error) {
 // record.
 func fresh(dir string) bool {
 	info, err := os.Stat(dir)
-	return err == nil && time.Since(info.ModTime()) < time.Minute
+	return err == nil && time.Since(info.ModTime()) < 10*time.Minute
 }
 
 // remove removes everything that is left of a lab, and fails if something stays. Run runs

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"tunctl/internal/dev/wait"
 )
 
 // Linux's numbers: syscall has no names for these on every system that this
@@ -68,7 +70,7 @@ func (p process) signal(sig syscall.Signal) error {
 
 // gone waits until the process has ended, which may take long on a busy machine.
 func (p process) gone() bool {
-	return poll(time.Minute, func() bool { return !p.alive() })
+	return poll(func() bool { return !p.alive() })
 }
 
 // stat is the part of /proc/PID/stat that matters here; see proc_pid_stat(5).
@@ -126,11 +128,11 @@ func children(pid int) []process {
 	return found
 }
 
-// poll calls done every few milliseconds until it returns true or limit has passed.
-func poll(limit time.Duration, done func() bool) bool {
+// poll calls done every few milliseconds until it returns true or wait.Limit has passed.
+func poll(done func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(limit); !done(); <-tick.C {
+	for deadline := time.Now().Add(wait.Limit); !done(); <-tick.C {
 		if time.Now().After(deadline) {
 			return false
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // service is a daemon of a node.
@@ -54,9 +53,6 @@ func (s sshd) daemon() service {
 		argv: []string{"/run/lab/" + s.service, "-f", s.configFile(), "-E", "/var/log/" + s.alias + ".log"},
 	}
 }
-
-// startLimit is how long a service may take to start, on a machine with much else to do.
-const startLimit = 2 * time.Minute
 
 // startServices starts everything, the controller before those who report to it.
 func (c *Cluster) startServices() error {
@@ -144,7 +140,7 @@ func (c *Cluster) startService(s service) error {
 		_, err := c.servicePID(s)
 		return err == nil && (s.port == 0 || listening(pid, s.port))
 	}
-	if !poll(startLimit, up) {
+	if !poll(up) {
 		return fmt.Errorf("%s does not start on %s; see %s", s.name, s.node, c.path("nodes", s.node, "log"))
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 	"tunctl/jobwatch"
 )
 
@@ -27,7 +28,7 @@ func testAccountingRemembers(t *testing.T) {
 	finished, failed := f.submit("true\n"), f.submit("exit 4\n")
 	f.awaitState(f.watch(finished.ID), api.JobFinished)
 	f.awaitState(f.watch(failed.ID), api.JobFailed)
-	deadline := time.Now().Add(30 * time.Second) // the accounting is late
+	deadline := time.Now().Add(wait.Limit) // the accounting is late
 	for {
 		recent, err := f.Recent(t.Context())
 		if err == nil && contains(recent, finished.ID, api.JobFinished) && contains(recent, failed.ID, api.JobFailed) {

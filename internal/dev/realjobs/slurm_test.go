@@ -19,6 +19,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
@@ -86,7 +87,7 @@ func (f *fixture) submit(script string, args ...string) api.Job {
 // await waits until wanted is true for the watched job.
 func (f *fixture) await(x *jobwatch.Watch, what string, wanted func(api.Job) bool) api.Job {
 	f.t.Helper()
-	return f.awaitFor(x, time.Minute, what, wanted)
+	return f.awaitFor(x, wait.Limit, what, wanted)
 }
 
 func (f *fixture) awaitFor(x *jobwatch.Watch, limit time.Duration, what string, wanted func(api.Job) bool) api.Job {
@@ -295,7 +296,7 @@ func (f *fixture) pid(job api.Job) int {
 func (f *fixture) waitForLine(name string) string {
 	f.t.Helper()
 	file := filepath.Join(f.lab.Dir(), "home/hpcuser", name)
-	tick, late := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
+	tick, late := time.NewTicker(20*time.Millisecond), time.After(wait.Limit)
 	defer tick.Stop()
 	for {
 		text, err := os.ReadFile(file)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel"
 )
 
@@ -15,33 +16,25 @@ import (
 const (
 	keepalive = 2 * time.Second
 	misses    = 2
-	// slack is what a busy machine may take beyond a bound. That nothing but the machine
-	// takes it is proven in fake time, by the tests of tunnel itself.
-	slack = 20 * time.Second
-	// dead is when a silent connection must have been given up: the silences, and the
-	// one before the first question.
-	dead = keepalive*(misses+1) + slack
-	// usable is when a command runs again: a retry comes within two seconds.
-	usable = 2*time.Second + slack
 )
 
 func quick(l *tunnel.Limits) { l.KeepaliveEvery, l.KeepaliveMax = keepalive, misses }
 
-// await waits for a host to be as wanted and returns how long that took.
-func await(t *testing.T, h *tunnel.Host, limit time.Duration, what string, wanted func(api.Host) bool) time.Duration {
+// await waits for a host to be as wanted. How long that takes is for the tests of tunnel, which
+// simulate the time.
+func await(t *testing.T, h *tunnel.Host, what string, wanted func(api.Host) bool) {
 	t.Helper()
-	began := time.Now()
-	late := time.After(limit)
+	late := time.After(patience)
 	for {
 		changed := h.Changed()
 		s := h.Status()
 		if wanted(s) {
-			return time.Since(began)
+			return
 		}
 		select {
 		case <-changed:
 		case <-late:
-			t.Fatalf("the host is not %s after %v, but %s: %s", what, limit, s.State, s.Cause)
+			t.Fatalf("the host is not %s, but %s: %s", what, s.State, s.Cause)
 		}
 	}
 }
@@ -62,7 +55,7 @@ func TestAFrozenJumpHostIsFoundAndOutlived(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := l.Host(host)
 			h.Up()
-			await(t, h, patience, "up", isUp)
+			await(t, h, "up", isUp)
 			up := h.Status().Since
 			l.lab.FreezeConns("lab-jump")
 			released := make(chan error, 1)
@@ -70,17 +63,12 @@ func TestAFrozenJumpHostIsFoundAndOutlived(t *testing.T) {
 				_, err := runHostname(context.WithoutCancel(t.Context()), h)
 				released <- err
 			}()
-			found := await(t, h, dead, "found lost", lostSince(up))
-			select {
-			case <-released:
-			case <-time.After(slack):
-				t.Error("a command under way hangs")
-			}
-			again := await(t, h, usable, "up again", isUp)
+			await(t, h, "found lost", lostSince(up))
+			_ = wait.For(t, "a command under way ends", released)
+			await(t, h, "up again", isUp)
 			if out, err := runHostname(t.Context(), h); err != nil || out != "login1" {
 				t.Errorf("afterwards hostname says %q, %v", out, err)
 			}
-			t.Logf("found after %v, usable after another %v", found.Round(time.Millisecond), again.Round(time.Millisecond))
 		})
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/godbus/dbus/v5"
+
 	"tunctl/internal/dev/bustest"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 )
 
 // withKeyring gives the desk an unlocked keyring on a bus of its own.
@@ -31,7 +34,25 @@ func (d *desk) withKeyring() {
 		_ = daemon.Process.Kill()
 		_ = daemon.Wait()
 	})
+	conn := bus.Connect(d.t)
+	wait.Until(d.t, "the keyring is unlocked", func() bool { return unlocked(conn) })
 	d.env = append(d.env, "DBUS_SESSION_BUS_ADDRESS="+bus.Address)
+}
+
+// unlocked reports whether a keyring answers that needs no password. It calls none that is not there yet: the bus would
+// start another one, which is locked.
+func unlocked(conn *dbus.Conn) bool {
+	const secrets = "org.freedesktop.secrets"
+	var there bool
+	if err := conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, secrets).Store(&there); err != nil || !there {
+		return false
+	}
+	var login dbus.ObjectPath
+	if err := conn.Object(secrets, "/org/freedesktop/secrets").Call("org.freedesktop.Secret.Service.ReadAlias", 0, "default").Store(&login); err != nil {
+		return false
+	}
+	locked, err := conn.Object(secrets, login).GetProperty("org.freedesktop.Secret.Collection.Locked")
+	return err == nil && locked.Value() == false
 }
 
 // mustRun runs the program without a terminal.

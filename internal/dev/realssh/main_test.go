@@ -11,17 +11,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
 )
 
 // patience bounds every wait of these tests; none is meant to take it.
-const patience = time.Minute
+const patience = wait.Limit
 
 func TestMain(m *testing.M) {
 	real.Role() // a lab's own processes build nothing

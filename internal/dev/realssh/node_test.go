@@ -16,6 +16,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel"
 	"tunctl/tunnel/node"
 )
@@ -58,16 +59,6 @@ func printed(t *testing.T, n *node.Node, command string) (string, error) {
 	defer func() { _ = ch.Close() }()
 	out, err := io.ReadAll(ch)
 	return strings.TrimSpace(string(out)), err
-}
-
-// until polls for what a remote machine does in its own time.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain: " + what)
-		}
-	}
 }
 
 // steps are those of a job that srun started.
@@ -143,7 +134,7 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 	if text, err := io.ReadAll(shell); len(text) > 0 {
 		t.Errorf("the shell of the step that was ended printed %q, %v", text, err)
 	}
-	until(t, "a new step", func() bool {
+	wait.Until(t, "a new step", func() bool {
 		got, err := printed(t, node, "echo $SLURM_JOB_ID $COLOUR $(hostname)")
 		return err == nil && got == want
 	})
@@ -154,14 +145,14 @@ func TestOneStepCarriesAllThatGoesIntoAJob(t *testing.T) {
 	mu.Unlock()
 
 	node.Close()
-	until(t, "the end of srun and of the step", func() bool { return len(sruns(l.lab)) == 0 && len(steps(l.lab, job)) == 0 })
+	wait.Until(t, "the end of srun and of the step", func() bool { return len(sruns(l.lab)) == 0 && len(steps(l.lab, job)) == 0 })
 
 	l.lab.Cancel(job)
 	l.lab.WaitJob(job, "CANCELLED", "COMPLETING")
 	o.Notice = nil
 	after := newNode()
 	defer after.Close()
-	until(t, "the end of the job", func() bool {
+	wait.Until(t, "the end of the job", func() bool {
 		_, err := printed(t, after, "true")
 		e, ok := errors.AsType[*api.Error](err)
 		return ok && e.Code == api.CodeJobEnded

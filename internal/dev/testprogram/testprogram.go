@@ -24,8 +24,15 @@ const CoverDir = "GOCOVERDIR"
 func Path() string { return os.Getenv(variable) }
 
 // Run runs tests, in TestMain, with the program at Path, and returns their exit code.
-// Where there is no program yet it is built first, if it is needed.
+// Where there is no program yet it is built first, if it is needed. What the program shows
+// does not depend on the terminal that the tests are run in.
 func Run(needed bool, tests func() int) int {
+	for _, err := range []error{os.Setenv("TERM", "xterm"), os.Setenv("NO_COLOR", "")} {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	if Path() != "" || !needed {
 		return tests()
 	}

@@ -5,9 +5,7 @@
 //
 //	testreport go test -race ./...
 //
-// It ends with the exit code of go test. On a virtual machine that its host kept waiting,
-// what failed runs once more, alone, and that counts: time limits of real parts say nothing
-// then. Elsewhere a test that failed has failed.
+// It ends with the exit code of go test.
 package main
 
 import (
@@ -30,12 +28,7 @@ func main() {
 		os.Exit(2)
 	}
 	argv := slices.Insert(os.Args[1:], 2, "-json")
-	before := readProcessors()
-	failed, code, err := run(argv, os.Stdout)
-	if waited := before.waitedFor(readProcessors()); err == nil && failed.few() && waited > tolerated {
-		fmt.Printf("\nThe host kept this machine waiting for %.0f %% of the time. What failed runs again, alone:\n", 100*waited)
-		code, err = runAlone(argv, failed, os.Stdout)
-	}
+	code, err := run(argv, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		code = max(code, 1)
@@ -48,7 +41,7 @@ func main() {
 const progressEvery = time.Minute
 
 // run runs a command that prints the events of tests, and reports about them.
-func run(argv []string, out io.Writer) (failed failures, code int, err error) {
+func run(argv []string, out io.Writer) (code int, err error) {
 	// A terminal's Ctrl-C is go test's, too: it ends, and what was seen is told.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -58,10 +51,10 @@ func run(argv []string, out io.Writer) (failed failures, code int, err error) {
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, 1, err
+		return 1, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, 1, err
+		return 1, err
 	}
 	r := newReport(out)
 	lines := make(chan []byte)
@@ -89,7 +82,7 @@ func run(argv []string, out io.Writer) (failed failures, code int, err error) {
 	err = cmd.Wait()
 	r.end(time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), err == nil)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return r.failures, exit.ExitCode(), nil
+		return exit.ExitCode(), nil
 	}
-	return r.failures, 0, err
+	return 0, err
 }

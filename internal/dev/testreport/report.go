@@ -36,20 +36,19 @@ type took struct {
 
 // report gathers events.
 type report struct {
-	out      io.Writer
-	output   map[test][]string   // of tests that are not over, and of packages
-	failed   map[string][]string // by package, the output of tests that failed
-	failures failures
-	parents  map[test]bool // tests that have parts
-	times    []took
-	skipped  map[string][]test // by reason
-	counts   map[string]int    // by action
-	running  map[string]bool   // packages
+	out     io.Writer
+	output  map[test][]string   // of tests that are not over, and of packages
+	failed  map[string][]string // by package, the output of tests that failed
+	parents map[test]bool       // tests that have parts
+	times   []took
+	skipped map[string][]test // by reason
+	counts  map[string]int    // by action
+	running map[string]bool   // packages
 }
 
 func newReport(out io.Writer) *report {
 	return &report{
-		out: out, output: map[test][]string{}, failed: map[string][]string{}, failures: failures{}, parents: map[test]bool{},
+		out: out, output: map[test][]string{}, failed: map[string][]string{}, parents: map[test]bool{},
 		skipped: map[string][]test{}, counts: map[string]int{}, running: map[string]bool{},
 	}
 }
@@ -89,7 +88,6 @@ func (r *report) testOver(e event) {
 	switch e.Action {
 	case "fail":
 		r.failed[e.Package] = append(r.failed[e.Package], r.output[at]...)
-		r.failures.add(at)
 	case "skip":
 		why := reason(r.output[at])
 		r.skipped[why] = append(r.skipped[why], at)
@@ -127,15 +125,11 @@ func (r *report) packageOver(e event) {
 	for _, line := range r.failed[e.Package] {
 		fmt.Fprint(r.out, line)
 	}
-	if len(r.failed[e.Package]) == 0 {
-		r.failures.add(test{pkg: e.Package})
-	}
 	// A panic or the time limit ends a package in the middle of tests.
 	for at := range r.output {
 		if at.pkg == e.Package && at.name != "" {
 			fmt.Fprint(r.out, strings.Join(r.output[at], ""))
 			r.counts["fail"]++
-			r.failures.add(test{pkg: e.Package}) // what came after it did not run
 			delete(r.output, at)
 		}
 	}

@@ -1,6 +1,6 @@
 package winetest
 
-import "time"
+import "tunctl/internal/dev/wait"
 
 // patience bounds every wait of these tests; none is meant to take it.
-const patience = 2 * time.Minute
+const patience = wait.Limit
