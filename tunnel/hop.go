@@ -95,6 +95,9 @@ func (n *Hop) Await(ctx context.Context, attended bool) error {
 		n.lock.Unlock()
 	}
 	_, err := n.connection(ctx)
+	if route, ok := errors.AsType[*failure.RouteError](err); ok {
+		return route.Err // there is no other to compare it with
+	}
 	return err
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 func TestNode(t *testing.T) {
-	for name, check := range map[string]func(t *testing.T, b *bench, server *sshtest.Server){
-		"streams share one connection, which ends a minute after the last": func(t *testing.T, b *bench, server *sshtest.Server) {
+	t.Run("streams share one connection, which ends a minute after the last", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b, server := nodeBehind(t)
 			one, releaseOne := b.node(t, "inner")
 			_, releaseTwo := b.node(t, "inner")
 			releaseOne()
@@ -34,8 +35,11 @@ func TestNode(t *testing.T) {
 				t.Error("it is there a minute after its last use")
 			}
 			server.WantLogins(t, 1)
-		},
-		"a stream gets no connection that is about to end": func(t *testing.T, b *bench, server *sshtest.Server) {
+		})
+	})
+	t.Run("a stream gets no connection that is about to end", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b, server := nodeBehind(t)
 			for range 20 { // in each the timer and the next stream come together
 				n, release := b.node(t, "inner")
 				ch, _, err := n.OpenChannel(t.Context(), "session", nil)
@@ -49,8 +53,11 @@ func TestNode(t *testing.T) {
 			if server.Logins() == 1 {
 				t.Error("it never ended")
 			}
-		},
-		"a logout of the host ends it, and nothing makes it again": func(t *testing.T, b *bench, server *sshtest.Server) {
+		})
+	})
+	t.Run("a logout of the host ends it, and nothing makes it again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b, server := nodeBehind(t)
 			n, release := b.node(t, "inner")
 			defer release()
 			if usedBy := b.Host("outer").Down(); usedBy != nil {
@@ -63,8 +70,11 @@ func TestNode(t *testing.T) {
 			mustUp(t, b.Host("outer"))
 			time.Sleep(time.Hour)
 			server.WantLogins(t, 1)
-		},
-		"after a refusal a user may try at once, and a program may not": func(t *testing.T, b *bench, server *sshtest.Server) {
+		})
+	})
+	t.Run("after a refusal a user may try at once, and a program may not", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b, server := nodeBehind(t)
 			accept := server.Config.PublicKeyCallback
 			server.LetNobodyIn()
 			n, release := b.Host("outer").Node("inner")
@@ -82,8 +92,11 @@ func TestNode(t *testing.T) {
 			if err := n.Await(t.Context(), true); err != nil {
 				t.Error(err)
 			}
-		},
-		"the user is the host's, unless another is named": func(t *testing.T, b *bench, server *sshtest.Server) {
+		})
+	})
+	t.Run("the user is the host's, unless another is named", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b, server := nodeBehind(t)
 			var users []string
 			accept := server.Config.PublicKeyCallback
 			server.Config.PublicKeyCallback = func(m ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
@@ -97,16 +110,16 @@ func TestNode(t *testing.T) {
 			if users[0] != b.Host("outer").Status().User || users[len(users)-1] != "bob" {
 				t.Errorf("%q", users)
 			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b, servers := chain(t, nil, nil)
-				b.up(t, "outer")
-				check(t, b, servers["inner"])
-			})
 		})
-	}
+	})
+}
+
+// nodeBehind is a bench with "outer" up, and the node "inner" behind it.
+func nodeBehind(t *testing.T) (*bench, *sshtest.Server) {
+	t.Helper()
+	b, servers := chain(t, nil, nil)
+	b.up(t, "outer")
+	return b, servers["inner"]
 }
 
 // node is a connected node behind "outer", for one stream.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"tunctl/internal/agent/stream"
 	"tunctl/internal/api"
 	"tunctl/tunnel"
-	"tunctl/tunnel/failure"
 )
 
 // streamTimeout bounds how long the host of a stream may take to connect, including
@@ -68,7 +66,9 @@ func (a *server) openStream(ctx context.Context, req api.StreamRequest) (stream.
 		return stream.Open(ctx, h, req, a.streamOptions(req.Host, nil))
 	}
 	node, release := h.Node(req.Node)
-	if err := awaitNode(ctx, node, req); err != nil {
+	connecting, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	if err := node.Await(connecting, !req.Again && !req.Unattended); err != nil {
 		release()
 		return stream.Backend{}, err
 	}
@@ -159,17 +159,6 @@ func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel
 		login.Want()
 	}
 	return login, login.Await(ctx)
-}
-
-// awaitNode connects the compute node that a stream goes to.
-func awaitNode(ctx context.Context, node *tunnel.Hop, req api.StreamRequest) error {
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
-	defer cancel()
-	err := node.Await(ctx, !req.Again && !req.Unattended)
-	if route, ok := errors.AsType[*failure.RouteError](err); ok {
-		return route.Err // there is no other to compare it with
-	}
-	return err
 }
 
 // connectAtOnce reports whether a host is dialled at once, because a person has just

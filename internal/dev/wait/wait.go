@@ -16,7 +16,7 @@ func Until(t testing.TB, what string, is func() bool) {
 	defer tick.Stop()
 	for limit := time.Now().Add(Limit); !is(); <-tick.C {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("waited without success: %s", what)
 		}
 	}
 }
@@ -28,7 +28,7 @@ func For[T any](t testing.TB, what string, from <-chan T) T {
 	case got := <-from:
 		return got
 	case <-time.After(Limit):
-		t.Fatalf("waited in vain: %s", what)
+		t.Fatalf("waited without success: %s", what)
 		panic("unreachable")
 	}
 }
