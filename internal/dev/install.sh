@@ -10,6 +10,7 @@
 #   apps        a VNC server, noVNC and a window manager; R with Shiny
 #   browser     Chromium
 #   bench       what `make bench` compares with; not among "all of them"
+#   debian      what `make test-debian` makes the root of another Debian with; not among "all of them"
 #   desktop     a bus, a display, a panel, notifications, a keyring
 #   wine        Wine, and binutils for Windows
 #   package     what looks at our packages: lintian, rpm, rpmlint, groff, pip, and ruby for the formula of Homebrew
@@ -26,12 +27,13 @@ packages() {
 	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;
 	apps) echo tigervnc-standalone-server tigervnc-tools novnc websockify openbox xterm r-base-core r-cran-shiny ;;
 	bench) echo autossh ;;
+	debian) echo debootstrap ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
 	wine) echo wine wine64 binutils-mingw-w64-x86-64 ;;
 	package) echo lintian rpm rpmlint cpio groff-base man-db ruby python3-venv ;;
-	*) die "unknown group \"$1\"; one of: $groups bench" ;;
+	*) die "unknown group \"$1\"; one of: $groups bench debian" ;;
 	esac
 }
 
