@@ -6,7 +6,7 @@
 #   ssh         sshd, one-time codes, nftables, the login shells people have, and vi
 #   slurm       controller, compute daemon, accounting, munge
 #   gridengine  server, execution daemon and commands of Grid Engine
-#   jupyter     the notebook and the server
+#   jupyter     the notebook, the server, and JupyterLab where Debian has it
 #   apps        a VNC server, noVNC and a window manager; R with Shiny
 #   browser     Chromium
 #   bench       what `make bench` compares with; not among "all of them"
@@ -24,7 +24,8 @@ packages() {
 		slurm-wlm-mysql-plugin libpam-slurm libpam-slurm-adopt mariadb-server ;;
 	# gridengine-common wants mailx, which wants a mail server: this one is no daemon.
 	gridengine) echo msmtp-mta gridengine-master gridengine-exec gridengine-client ;;
-	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;
+	# Debian 12 has no JupyterLab.
+	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel $(grep -qx 'VERSION_CODENAME=bookworm' /etc/os-release || echo jupyterlab) ;;
 	apps) echo tigervnc-standalone-server tigervnc-tools novnc websockify openbox xterm r-base-core r-cran-shiny ;;
 	bench) echo autossh ;;
 	debian) echo debootstrap ;;
