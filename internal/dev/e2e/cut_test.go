@@ -501,6 +501,9 @@ func TestWhatALostConnectionCosts(t *testing.T) {
 					rows[i] += fmt.Sprintf("| %s | %s | %v |\n", o.name, way, by[way])
 				}
 				t.Logf("\n%s", rows[i])
+				if by["tunctl"].websockets > 0 { // why is in the log
+					t.Logf("%s\nheld: %+v", c.agentLog(), c.status().Held)
+				}
 			})
 		}
 	})
