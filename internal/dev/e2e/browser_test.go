@@ -115,7 +115,14 @@ func openNotebook(l *laptop, cells ...string) (page notebookPage, b *tab, token 
 	if err := b.ask("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, &struct{}{}); err != nil {
 		l.t.Fatal(err)
 	}
-	b.untilLoaded(base.JoinPath(page.path, "across.ipynb").String()+"?token="+token, "the notebook's kernel is connected", page.connected)
+	address := base.JoinPath(page.path, "across.ipynb").String() + "?token=" + token
+	const connected = "the notebook's kernel is connected"
+	if page == classicPage {
+		b.untilLoaded(address, connected, page.connected)
+	} else { // JupyterLab's page does not give up
+		b.navigate(address)
+		b.until(connected, page.connected)
+	}
 	return page, b, token
 }
 
