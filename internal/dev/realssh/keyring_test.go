@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tunctl/internal/dev/bustest"
 	"tunctl/internal/dev/real"
@@ -31,7 +32,25 @@ func (d *desk) withKeyring() {
 		_ = daemon.Process.Kill()
 		_ = daemon.Wait()
 	})
+	awaitName(d.t, bus, "org.freedesktop.secrets")
 	d.env = append(d.env, "DBUS_SESSION_BUS_ADDRESS="+bus.Address)
+}
+
+// awaitName waits until a program has a name on the bus.
+func awaitName(t *testing.T, bus *bustest.Bus, name string) {
+	t.Helper()
+	conn := bus.Connect(t)
+	late := time.After(2 * time.Minute)
+	for owned := false; !owned; {
+		if err := conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, name).Store(&owned); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-late:
+			t.Fatalf("nobody has the name %s", name)
+		}
+	}
 }
 
 // mustRun runs the program without a terminal.
