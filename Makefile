@@ -56,7 +56,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := build
-.PHONY: app code-server install-parts testreport test-packages test-plain check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
+.PHONY: app code-server install-parts testreport test-packages test-plain test-real test-debian check check-style check-tests wine release release-check campaign soak screenshots build install uninstall demo test lab-up lab-down lab-status lab-shell lint fmt bench fuzz cover clean help vuln
 
 build: ## build bin/tunctl, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tunctl
@@ -117,6 +117,23 @@ test-packages:
 test-plain:
 	@$(if $(RACEFLAG),CGO_ENABLED=0 $(TESTED) $(GOTEST) -trimpath -p 2 -count=1 -timeout 40m $(PLAIN))
 	@$(if $(RACEFLAG),CGO_ENABLED=0 TUNCTL_SEQUENCES=300 $(GOTEST) -trimpath -count=1 -run '$(SIMULATED)|^TestEveryChargedJobIsKnown$$|^TestModel$$' ./internal/agent ./tunnel/node ./tunnel/pace)
+
+# The packages whose tests start real parts, and the groups of install.sh that these are in. Of
+# tunnel only the tests that start OpenSSH.
+REALPARTS   := internal/dev/realssh internal/dev/e2e internal/dev/realjobs internal/dev/real/... tunnel/sshconfig
+REALGROUPS  := build ssh slurm gridengine jupyter apps browser desktop
+
+test-real: testreport ## run the tests on real parts alone, without the race detector; as root on Debian, whose packages it installs
+	@internal/dev/install.sh $(REALGROUPS)
+	CGO_ENABLED=0 GOGC=400 $(GO) build -trimpath -ldflags='-s -w' -o $(PROGRAM) ./cmd/tunctl
+	@mkdir -p $(ARTIFACTS)
+	@CGO_ENABLED=0 $(TESTED) $(GOTEST) -trimpath -p $(PACKAGES) -count=1 -timeout 40m $(REALPARTS:%=./%)
+	@CGO_ENABLED=0 $(TESTED) $(GOTEST) -trimpath -count=1 -timeout 40m -run 'SSH|ProxyCommand' ./tunnel
+
+DEBIAN      ?= 13
+
+test-debian: ## run `make test` on another Debian, DEBIAN=13, 12 or forky, in a root that debootstrap makes in /var/cache/tunctl; PARTS=real runs `make test-real`; needs root
+	@internal/dev/debian.sh $(DEBIAN) '$(if $(PARTS),$(REALGROUPS))' make $(if $(PARTS),test-$(PARTS),test) ARTIFACTS=$(ARTIFACTS)
 
 # Compiled as the program is, it shares with it what both use.
 testreport:

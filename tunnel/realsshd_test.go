@@ -97,6 +97,9 @@ func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer
 		"SetEnv HOME=" + home, // nobody's .bashrc, which can take its time, and may not like a kill
 		"AuthorizedKeysFile " + filepath.Join(s.dir, "authorized_keys"),
 	}
+	if sshtest.SSHD98OrNewer() {
+		config = append(config, "PerSourcePenalties no")
+	}
 	write(t, filepath.Join(s.dir, "sshd_config"), strings.Join(append(extra, config...), "\n")+"\n")
 	s.start(program)
 	t.Cleanup(s.stop)

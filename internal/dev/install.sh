@@ -3,13 +3,14 @@
 # group; without a group, all of them. What is installed already costs nothing.
 #
 #   build       make, a C compiler for the race detector, shellcheck, and python3 for the relay
-#   ssh         sshd, one-time codes, nftables, and the login shells people have
+#   ssh         sshd, one-time codes, nftables, the login shells people have, and vi
 #   slurm       controller, compute daemon, accounting, munge
 #   gridengine  server, execution daemon and commands of Grid Engine
-#   jupyter     the notebook and the server
+#   jupyter     the notebook, the server, and JupyterLab where Debian has it
 #   apps        a VNC server, noVNC and a window manager; R with Shiny
 #   browser     Chromium
 #   bench       what `make bench` compares with; not among "all of them"
+#   debian      what `make test-debian` makes the root of another Debian with; not among "all of them"
 #   desktop     a bus, a display, a panel, notifications, a keyring
 #   wine        Wine, and binutils for Windows
 #   package     what looks at our packages: lintian, rpm, rpmlint, groff, pip, and ruby for the formula of Homebrew
@@ -18,20 +19,22 @@ set -eu
 packages() {
 	case $1 in
 	build) echo make git gcc libc6-dev shellcheck python3 ;;
-	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh ;;
+	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh vim-tiny ;;
 	slurm) echo munge slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins \
 		slurm-wlm-mysql-plugin libpam-slurm libpam-slurm-adopt mariadb-server ;;
 	# gridengine-common wants mailx, which wants a mail server: this one is no daemon.
 	gridengine) echo msmtp-mta gridengine-master gridengine-exec gridengine-client ;;
-	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel ;;
+	# Debian 12 has no JupyterLab.
+	jupyter) echo jupyter-notebook jupyter-server python3-ipykernel $(grep -qx 'VERSION_CODENAME=bookworm' /etc/os-release || echo jupyterlab) ;;
 	apps) echo tigervnc-standalone-server tigervnc-tools novnc websockify openbox xterm r-base-core r-cran-shiny ;;
 	bench) echo autossh ;;
+	debian) echo debootstrap ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	desktop) echo dbus dbus-x11 libglib2.0-bin xvfb xfce4-panel xfce4-notifyd dunst xdotool imagemagick zenity \
 		gnome-keyring desktop-file-utils xdg-utils ;;
 	wine) echo wine wine64 binutils-mingw-w64-x86-64 ;;
 	package) echo lintian rpm rpmlint cpio groff-base man-db ruby python3-venv ;;
-	*) die "unknown group \"$1\"; one of: $groups bench" ;;
+	*) die "unknown group \"$1\"; one of: $groups bench debian" ;;
 	esac
 }
 

@@ -114,7 +114,7 @@ var imports = map[string][]string{
 	"internal/dev/desktest":        {"internal/dev/bustest", "internal/dev/chromium", "internal/dev/wait"},
 	"internal/dev/e2e":             {},
 	"internal/lab":                 {"internal/freeport", "internal/posixsh"},
-	"internal/dev/real":            {"internal/atomicfile", "internal/dev/wait"},
+	"internal/dev/real":            {"internal/atomicfile", "internal/dev/sshtest", "internal/dev/wait"},
 	"internal/dev/real/cmd/labctl": {"internal/dev/real"},
 	"internal/dev/jobtest":         {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"internal/dev/ptytest":         {"internal/dev/wait"},

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,12 +18,7 @@ func TestAnOpenNotebookOutlivesACutAtOneAddress(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
 	t.Parallel()
 	l := newLaptop(t, notebookConfig)
-	l.run("up", "--no-open")
-	base, token := l.page()
-	page := newNotebook(t, base, token)
-	tab := openTab(t)
-
-	tab.untilLoaded(page+"?token="+token, "the notebook's kernel is connected", kernelConnected)
+	page, tab, token := openNotebook(l)
 	at := tab.address()
 
 	// A page that stays open gets its kernel back by itself.
@@ -30,7 +28,7 @@ func TestAnOpenNotebookOutlivesACutAtOneAddress(t *testing.T) {
 	repaired := time.Now()
 	l.until("ready", is(api.SessionReady))
 	t.Logf("ready %v after the link was back", time.Since(repaired).Round(time.Millisecond))
-	tab.until("the kernel is connected again", kernelConnected)
+	tab.until("the kernel is connected again", page.connected)
 	t.Logf("the open page has its kernel %v after the link was back", time.Since(repaired).Round(time.Millisecond))
 
 	// One that is loaded meanwhile says what is going on, and becomes the notebook.
@@ -46,33 +44,105 @@ func TestAnOpenNotebookOutlivesACutAtOneAddress(t *testing.T) {
 	}
 	l.lab.Restore("silent")
 	repaired = time.Now()
-	tab.until("the notebook is back", kernelConnected)
+	tab.until("the notebook is back", page.connected)
 	t.Logf("the waiting page is the notebook %v after the link was back", time.Since(repaired).Round(time.Millisecond))
 	if now := tab.address(); now != at {
 		t.Errorf("the page was at %s and is at %s", at, now)
 	}
-	tab.until("the kernel computes", kernelComputes)
+	tab.until("the kernel computes", page.computes)
 	tab.picture(artifact(t, "notebook-back.png"))
 	l.run("down", "--cancel")
 }
 
-const (
-	// kernelConnected asks the classic notebook for its websocket.
-	kernelConnected = `typeof Jupyter !== "undefined" && !!Jupyter.notebook && !!Jupyter.notebook.kernel && Jupyter.notebook.kernel.is_connected()`
-	kernelComputes  = `(() => {
-		if (window.answer === undefined) {
-			window.answer = null;
-			Jupyter.notebook.kernel.execute("print(6*7)", {iopub: {output: (m) => { window.answer = m.content.text; }}});
-		}
-		return window.answer === "42\n";
-	})()`
+// labNotebook is the notebook that JupyterLab shows. Its current widget is none while the page has
+// not got the focus.
+const labNotebook = `[...jupyterapp.shell.widgets("main")][0]`
+
+// notebookPage is what a page has for its scripts: JupyterLab's, or that of the classic notebook.
+type notebookPage struct {
+	path      string // of a notebook, without its name
+	connected string // whether the kernel's websocket is open
+	computes  string // whether the kernel has computed something
+	run       string // runs all cells
+	printed   string // what the first cell has printed so far
+}
+
+var (
+	classicPage = notebookPage{
+		path:      "notebooks",
+		connected: `typeof Jupyter !== "undefined" && !!Jupyter.notebook && !!Jupyter.notebook.kernel && Jupyter.notebook.kernel.is_connected()`,
+		computes: `(() => {
+			if (window.answer === undefined) {
+				window.answer = null;
+				Jupyter.notebook.kernel.execute("print(6*7)", {iopub: {output: (m) => { window.answer = m.content.text; }}});
+			}
+			return window.answer === "42\n";
+		})()`,
+		run:     `Jupyter.notebook.execute_all_cells(); true`,
+		printed: `Jupyter.notebook.get_cell(0).output_area.outputs.map((o) => o.text).join("")`,
+	}
+	labPage = notebookPage{
+		path:      "lab/tree",
+		connected: `typeof jupyterapp !== "undefined" && ` + labNotebook + `?.sessionContext?.session?.kernel?.connectionStatus === "connected"`,
+		computes: `(() => {
+			if (window.answer === undefined) {
+				window.answer = null;
+				const asked = ` + labNotebook + `.sessionContext.session.kernel.requestExecute({code: "print(6*7)"});
+				asked.onIOPub = (m) => { if (m.header.msg_type === "stream") window.answer = m.content.text; };
+			}
+			return window.answer === "42\n";
+		})()`,
+		run:     `jupyterapp.shell.activateById(` + labNotebook + `.id); jupyterapp.commands.execute("notebook:run-all-cells"); true`,
+		printed: labNotebook + `.content.model.cells.get(0).outputs.toJSON().map((o) => [].concat(o.text).join("")).join("")`,
+	}
 )
 
-// newNotebook makes an empty notebook and returns the address of its page.
-func newNotebook(t *testing.T, base *url.URL, token string) string {
+// openNotebook brings a session up, and shows a new notebook of it in a browser.
+func openNotebook(l *laptop, cells ...string) (page notebookPage, b *tab, token string) {
+	l.t.Helper()
+	page = classicPage
+	if hasJupyterLab() {
+		page = labPage
+		if _, err := l.lab.As("hpcuser", "sh", "-c", `mkdir -p .jupyter && echo 'c.LabApp.expose_app_in_browser = True' >.jupyter/jupyter_lab_config.py`); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.run("up", "--no-open")
+	base, token := l.page()
+	l.t.Log(jupyterVersion(l.t, base, token))
+	newNotebook(l.t, base, token, cells)
+	b = openTab(l.t)
+	if err := b.ask("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, &struct{}{}); err != nil {
+		l.t.Fatal(err)
+	}
+	address := base.JoinPath(page.path, "across.ipynb").String() + "?token=" + token
+	const connected = "the notebook's kernel is connected"
+	if page == classicPage {
+		b.untilLoaded(address, connected, page.connected)
+	} else { // JupyterLab's page does not give up
+		b.navigate(address)
+		b.until(connected, page.connected)
+	}
+	return page, b, token
+}
+
+// newNotebook makes a notebook, across.ipynb.
+func newNotebook(t *testing.T, base *url.URL, token string, cells []string) {
 	t.Helper()
-	const empty = `{"type": "notebook", "content": {"cells": [], "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}}, "nbformat": 4, "nbformat_minor": 5}}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base.JoinPath("api/contents/across.ipynb").String(), strings.NewReader(empty))
+	list := []any{}
+	for i, code := range cells {
+		list = append(list, map[string]any{
+			"id": fmt.Sprintf("cell%d", i), "cell_type": "code", "source": code, "outputs": []any{}, "metadata": map[string]any{}, "execution_count": nil,
+		})
+	}
+	text, err := json.Marshal(map[string]any{"type": "notebook", "content": map[string]any{
+		"cells": list, "nbformat": 4, "nbformat_minor": 5,
+		"metadata": map[string]any{"kernelspec": map[string]any{"name": "python3", "display_name": "Python 3"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base.JoinPath("api/contents/across.ipynb").String(), bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,5 +155,29 @@ func newNotebook(t *testing.T, base *url.URL, token string) string {
 	if res.StatusCode != http.StatusCreated && res.StatusCode != http.StatusOK {
 		t.Fatalf("no notebook: %s", res.Status)
 	}
-	return base.JoinPath("notebooks/across.ipynb").String()
+}
+
+func TestNotebookPageShowsEveryLineOfACell(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter", "browser")
+	t.Parallel()
+	const lines = 100
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintln(&want, i)
+	}
+	l := newLaptop(t, notebookConfig)
+	page, tab, _ := openNotebook(l, fmt.Sprintf("import time\nfor i in range(%d):\n    print(i, flush=True)\n    time.sleep(0.2)\n", lines))
+	if err := tab.evaluate(page.run, new(bool)); err != nil {
+		t.Fatal(err)
+	}
+	tab.until("the cell prints", page.printed+`.startsWith("0\n")`)
+	l.lab.Cut("wifi")
+	l.until("reconnecting", is(api.SessionReconnecting))
+	l.lab.Restore("wifi")
+	l.lab.Roam()
+	tab.until("the cell has ended", page.printed+fmt.Sprintf(`.endsWith("\n%d\n")`, lines-1))
+	if got := tab.text(page.printed); got != want.String() {
+		t.Errorf("the page shows %q", got)
+	}
+	l.run("down", "--cancel")
 }

@@ -19,9 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-	"github.com/coder/websocket/wsjson"
-
 	"tunctl/internal/dev/real"
 )
 
@@ -39,7 +36,7 @@ type countingCell struct {
 
 	mu      sync.Mutex
 	session string // the tab's, for the server
-	conn    *websocket.Conn
+	conn    kernelConn
 	rest    string            // of a line that has not come whole
 	seen    map[int]time.Time // when each line came
 	twice   int               // lines that came again
@@ -62,11 +59,14 @@ func runCountingCell(ctx context.Context, t *testing.T, base *url.URL, token str
 		if err := c.connect(ctx, patience); err != nil { // it waits for the kernel's start
 			t.Fatal(err)
 		}
+		if hasJupyterLab() && c.conn.Subprotocol() != kernelV1 {
+			t.Fatalf("the kernel's websocket speaks %q", c.conn.Subprotocol())
+		}
 		cells = append(cells, c)
 		reading.Go(func() { c.readAll(ctx) })
 	}
 	code := fmt.Sprintf("import time\nfor i in range(%d):\n    print(str(i) + ' ' * %d, flush=True)\n    time.sleep(%f)\n", cellLines, size, lasts.Seconds()/cellLines)
-	if err := wsjson.Write(ctx, cells[0].conn, executeRequest("count", code)); err != nil {
+	if err := cells[0].conn.execute(ctx, "count", code); err != nil {
 		t.Fatal(err)
 	}
 	return cells, func() {
@@ -98,11 +98,10 @@ func (c *countingCell) connect(ctx context.Context, limit time.Duration) error {
 	u := *c.channels
 	u.RawQuery += "&session_id=" + c.session
 	c.mu.Unlock()
-	conn, _, err := websocket.Dial(ctx, u.String(), nil) //nolint:bodyclose // the library closes it
+	conn, err := dialKernel(ctx, u.String())
 	if err != nil {
 		return err
 	}
-	conn.SetReadLimit(4 << 20)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conn, c.rest = conn, ""
@@ -136,17 +135,7 @@ func (c *countingCell) read(ctx context.Context) bool {
 	c.mu.Unlock()
 	defer func() { _ = conn.CloseNow() }()
 	for {
-		var msg struct {
-			Type   string `json:"msg_type"`
-			Parent struct {
-				ID string `json:"msg_id"`
-			} `json:"parent_header"`
-			Content struct {
-				Text  string `json:"text"`
-				State string `json:"execution_state"`
-			} `json:"content"`
-		}
-		err := wsjson.Read(ctx, conn, &msg)
+		msg, err := conn.read(ctx)
 		c.mu.Lock()
 		switch {
 		case err != nil:
@@ -235,6 +224,7 @@ func newCutter(t *testing.T, lab *real.Lab, host string) *cutter {
 	}
 	c.run("up", "--no-open")
 	c.base, c.token = c.page()
+	t.Log(jupyterVersion(t, c.base, c.token))
 	return c
 }
 
@@ -511,6 +501,9 @@ func TestWhatALostConnectionCosts(t *testing.T) {
 					rows[i] += fmt.Sprintf("| %s | %s | %v |\n", o.name, way, by[way])
 				}
 				t.Logf("\n%s", rows[i])
+				if by["tunctl"].websockets > 0 { // why is in the log
+					t.Logf("%s\nheld: %+v", c.agentLog(), c.status().Held)
+				}
 			})
 		}
 	})

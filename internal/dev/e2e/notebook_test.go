@@ -13,9 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-	"github.com/coder/websocket/wsjson"
-
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 )
@@ -145,28 +142,18 @@ func kernelSays(t *testing.T, base *url.URL, token, code string) string {
 	id := startKernel(ctx, t, base, token)
 	u := base.JoinPath("api/kernels", id, "channels")
 	u.Scheme, u.RawQuery = "ws", "token="+token
-	conn, _, err := websocket.Dial(ctx, u.String(), nil) //nolint:bodyclose // the library closes it
+	conn, err := dialKernel(ctx, u.String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.CloseNow() }()
-	conn.SetReadLimit(1 << 20)
-	if err := wsjson.Write(ctx, conn, executeRequest("1", code)); err != nil {
+	if err := conn.execute(ctx, "1", code); err != nil {
 		t.Fatal(err)
 	}
 	said := ""
 	for {
-		var msg struct {
-			Type   string `json:"msg_type"`
-			Parent struct {
-				ID string `json:"msg_id"`
-			} `json:"parent_header"`
-			Content struct {
-				Text  string `json:"text"`
-				State string `json:"execution_state"`
-			} `json:"content"`
-		}
-		if err := wsjson.Read(ctx, conn, &msg); err != nil {
+		msg, err := conn.read(ctx)
+		if err != nil {
 			t.Fatalf("no answer of the kernel: %v", err)
 		}
 		switch {
@@ -250,12 +237,4 @@ func fetch(base *url.URL, token string, timeout time.Duration) error {
 		return fmt.Errorf("%s: %.80s", res.Status, body)
 	}
 	return nil
-}
-
-func executeRequest(id, code string) map[string]any {
-	return map[string]any{
-		"header":        map[string]any{"msg_id": id, "msg_type": "execute_request", "session": "s", "username": "", "version": "5.3"},
-		"parent_header": map[string]any{}, "metadata": map[string]any{}, "channel": "shell",
-		"content": map[string]any{"code": code, "silent": false},
-	}
 }

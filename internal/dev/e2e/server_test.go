@@ -22,7 +22,7 @@ submit = "local:./server.sh"
 local  = PORT
 `
 
-const serverHead = "#!/bin/bash\n#SBATCH --job-name=server --output=server.%j.log --time=10:00\nexport HOST=$(hostname -s)\n"
+const serverHead = "#!/bin/bash\n#SBATCH --job-name=server --output=server.%j.log --time=10:00 --mem=600M\nexport HOST=$(hostname -s)\n"
 
 // serverForms are ways in which people start a real Jupyter server. What others print is
 // among the samples of package detect.

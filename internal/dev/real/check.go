@@ -22,7 +22,7 @@ var parts = map[string][]string{
 	"build": {"make", "gcc", "git", "shellcheck", "python3"},
 	"ssh": {
 		"ip", "nft", "nsenter", "setpriv", "ssh", "/usr/sbin/sshd", "user:sshd", "/lib/*/security/pam_oath.so",
-		"zsh", "fish", "tcsh",
+		"zsh", "fish", "tcsh", "vi",
 	},
 	"slurm": {
 		"munged", "slurmctld", "slurmd", "slurmdbd", "sbatch", "sacct", "mariadbd", "user:munge", "user:slurm",
@@ -58,7 +58,7 @@ func (m machine) check(groups ...string) error {
 		}
 	}
 	if m.system != "linux" {
-		return fmt.Errorf("real parts need Linux, this is %s: use a virtual machine with Debian 12", m.system)
+		return fmt.Errorf("real parts need Linux, this is %s: use a virtual machine with Debian 12 or 13", m.system)
 	}
 	for _, g := range groups {
 		missing := slices.DeleteFunc(slices.Clone(parts[g]), m.have)

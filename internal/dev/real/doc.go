@@ -10,7 +10,9 @@
 // routes to login1 and jump and to nothing else. A node is one process, its pid 1,
 // in namespaces of its own (net, mount, pid, uts, ipc), with an overlay in memory
 // on /etc and /var, and /home shared by all. Nothing is written outside the lab's
-// own folder, and a node's end removes everything in it.
+// own folder, and a node's end removes everything in it. One route stays until the
+// machine restarts: it makes the labs' addresses, 10.77.0.0/16, unreachable when no lab
+// has them, so that no client dials them through the machine's own network.
 //
 // The nodes live as long as the keeper, the process that is the switch; the keeper
 // lives as long as whoever started the lab, and takes down what is left when they

@@ -179,6 +179,20 @@ func TestLabLeavesNothingBehind(t *testing.T) {
 	if after := common(t); after != before {
 		t.Errorf("namespaces, mounts or firewall before:\n%s\nand after:\n%s", before, after)
 	}
+	isUnreachable(t, net.JoinHostPort(f.main(nodes[1]).String(), "22"))
+}
+
+// isUnreachable checks that this machine itself refuses to send anything to an address. Without
+// a route it would say that the network is unreachable, and with a default route nothing at all.
+func isUnreachable(t *testing.T, addr string) {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, wait.Limit)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(err, syscall.EHOSTUNREACH) {
+		t.Errorf("a client of a lab that has ended dials %s: %v", addr, err)
+	}
 }
 
 // isClosed checks that a laptop gets no further than to the login nodes, and a jump host to

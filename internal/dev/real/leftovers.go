@@ -85,12 +85,12 @@ func (r record) remove(dir string, run func(input string, argv ...string) (strin
 		}
 	}
 	if r.Linked {
-		// The device last: its name reserves the slot. It ends with the switch, unless an
-		// orphaned socket keeps the switch's namespace.
-		_, err := run("", "ip", "route", "del", "unreachable", r.prefix().String(), "metric", farMetric)
-		problems = append(problems, ignoreGone(err))
-		_, err = run("", "ip", "link", "del", r.device())
-		problems = append(problems, ignoreGone(err))
+		// The device's name reserves the slot. It ends with the switch, unless an orphaned
+		// socket keeps the switch's namespace.
+		_, err := run("", "ip", "link", "del", r.device())
+		if err != nil && !strings.Contains(err.Error(), "Cannot find device") {
+			problems = append(problems, err)
+		}
 	}
 	if r.Config != "" {
 		_ = os.Remove(r.Config)
@@ -99,12 +99,4 @@ func (r record) remove(dir string, run func(input string, argv ...string) (strin
 	// The last lab removes the folder of all labs.
 	_ = os.Remove(base())
 	return errors.Join(problems...)
-}
-
-// ignoreGone ignores the error of ip that there is nothing to delete.
-func ignoreGone(err error) error {
-	if err == nil || strings.Contains(err.Error(), "No such process") || strings.Contains(err.Error(), "Cannot find device") {
-		return nil
-	}
-	return err
 }

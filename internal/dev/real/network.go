@@ -8,12 +8,16 @@ import (
 	"strings"
 )
 
-// farMetric is that of the route which keeps the lab's addresses from leaving
-// the machine by its default route while the link is down.
-const farMetric = "9999"
+// stayHere keeps the addresses of all labs from leaving the machine by its default route: while a
+// link is down, and after the last lab has ended, when a client may still dial it. So this route
+// stays.
+const stayHere = "route replace unreachable " + supernet + " metric 9999\n"
 
 // connect takes the first free slot, and lays the laptop's link to the switch.
 func (c *Cluster) connect() error {
+	if err := onLaptop(stayHere); err != nil {
+		return err
+	}
 	keeper := strconv.Itoa(c.record.Keeper.PID)
 	for slot := range slots {
 		p := plan{slot}
@@ -52,8 +56,8 @@ func (c *Cluster) layNetwork() error {
 	if err := c.onSwitch(b.String()); err != nil {
 		return err
 	}
-	return onLaptop(fmt.Sprintf("addr add %s/24 dev %s\nlink set %[2]s up\nroute add unreachable %s metric %s\n",
-		p.addr(link, 1), p.device(), p.prefix(), farMetric) + c.laptopRoute(p.addr(link, 1).String()))
+	return onLaptop(fmt.Sprintf("addr add %s/24 dev %s\nlink set %[2]s up\n", p.addr(link, 1), p.device()) +
+		c.laptopRoute(p.addr(link, 1).String()))
 }
 
 // laptopRoute is the one way from the laptop into the cluster.

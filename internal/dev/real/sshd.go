@@ -5,10 +5,13 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/template"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/dev/sshtest"
 )
 
 // sshd is one of the cluster's SSH servers: a flavour of login.
@@ -17,7 +20,7 @@ type sshd struct {
 	node     string
 	listen   []string // networks of the node
 	port     int
-	service  string // its PAM service: sshd takes it from argv[0]
+	service  string // its PAM service: sshd takes it from PAMServiceName, before OpenSSH 9.8 from argv[0]
 	settings string // of sshd_config
 	client   string // of ssh_config, beyond address and port
 }
@@ -103,12 +106,19 @@ var pamServices = map[string]string{
 	"sshd-compute": "auth required pam_unix.so nodelay\naccount required " + pamSlurm + "\n",
 }
 
-const (
-	// Slurm's modules are not where PAM looks by itself.
-	pamSlurm = "/usr/lib/security/pam_slurm.so"
-	pamAdopt = "/usr/lib/security/pam_slurm_adopt.so"
-	pamAll   = "account required pam_unix.so\nsession required pam_limits.so\nsession required pam_unix.so\n"
-)
+const pamAll = "account required pam_unix.so\nsession required pam_limits.so\nsession required pam_unix.so\n"
+
+// Slurm's modules are not where PAM looks by itself in Debian 12.
+var pamSlurm, pamAdopt = pamModule("pam_slurm.so"), pamModule("pam_slurm_adopt.so")
+
+// pamModule finds a module of PAM: since Debian 13 Slurm's are in the folder of the architecture,
+// as all others.
+func pamModule(name string) string {
+	if found, _ := filepath.Glob("/usr/lib/*/security/" + name); len(found) > 0 {
+		return found[0]
+	}
+	return "/usr/lib/security/" + name
+}
 
 var pamCode = fmt.Sprintf("pam_oath.so usersfile=/etc/security/users.oath window=%d digits=6\n", codeWindow)
 
@@ -124,6 +134,9 @@ func (s sshd) serverConfig(p plan) (string, error) {
 	fmt.Fprintf(&b, "PidFile %s\n%s\n", s.pidFile(), s.settings)
 	b.WriteString("UsePAM yes\nPermitRootLogin no\nPrintMotd no\nPrintLastLog no\nX11Forwarding no\n" +
 		"AcceptEnv LANG LC_*\nLogLevel VERBOSE\nSubsystem sftp internal-sftp\nMaxStartups 100:30:200\n")
+	if sshtest.SSHD98OrNewer() {
+		fmt.Fprintf(&b, "PAMServiceName %s\nPerSourcePenalties no\n", s.service)
+	}
 	return render(b.String(), p)
 }
 

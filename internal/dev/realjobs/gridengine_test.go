@@ -3,6 +3,7 @@
 package realjobs
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -38,13 +39,22 @@ func sharedLogin(t *testing.T, lab *real.Lab) login {
 	return l
 }
 
+// log is what a job has printed: a job is listed as running a moment before its log exists.
 func (f *fixture) log(job api.Job) string {
 	f.t.Helper()
-	text, err := joblog.Tail(f.t.Context(), labLogin(f.lab), job.Log, 20)
-	if err != nil {
-		f.t.Errorf("log of job %s: %v", job.ID, err)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
+	defer cancel()
+	for {
+		text, err := joblog.Tail(ctx, labLogin(f.lab), job.Log, 20)
+		if err == nil && len(text) > 0 {
+			return string(text)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			f.t.Fatalf("log of job %s: %q, %v", job.ID, text, err)
+		}
 	}
-	return string(text)
 }
 
 func TestAJobsLifeUnderARealGridEngine(t *testing.T) {

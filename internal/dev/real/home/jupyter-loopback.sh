@@ -7,4 +7,6 @@
 # Serves the node's loopback only: the login node cannot dial it.
 PORT=$(shuf -i 10000-60000 -n 1)
 echo "Node: $(hostname)  Port: $PORT"
-exec jupyter "${JUPYTER_APP:-notebook}" --no-browser --ip=127.0.0.1 --port="$PORT"
+app=lab
+command -v jupyter-lab >/dev/null || app=notebook # Debian 12 has no JupyterLab
+exec jupyter "${JUPYTER_APP:-$app}" --no-browser --ip=127.0.0.1 --port="$PORT"

@@ -9,4 +9,6 @@
 HOSTNAME=$(hostname)
 PORT=$(shuf -i 10000-60000 -n 1)
 echo "JupyterLab will listen on: $HOSTNAME:$PORT"
-exec jupyter "${JUPYTER_APP:-notebook}" --no-browser --ip="$HOSTNAME" --port="$PORT"
+app=lab
+command -v jupyter-lab >/dev/null || app=notebook # Debian 12 has no JupyterLab
+exec jupyter "${JUPYTER_APP:-$app}" --no-browser --ip="$HOSTNAME" --port="$PORT"
