@@ -31,6 +31,10 @@ const SiteRuleHint = "the site requires this: change it in the script, or in arg
 // RefusalError is the error of a job that was not accepted: the scheduler's message, with the
 // hint of the first known refusal that matches.
 func RefusalError(res remote.Result, known []RefusalHint) error {
+	if res.Exit == 127 {
+		return api.Errorf(api.CodeSubmit, "the scheduler's submit command was not found on the host: %s", LastErrorLine(res)).
+			WithHint("%s", notOnPath)
+	}
 	words := errorLines(res)
 	hint := HintOf(words, slices.Concat(known, commonRefusals))
 	return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", words).
@@ -165,11 +169,13 @@ func ExitHint(status int) string {
 	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
 }
 
+const notOnPath = "set scheduler for this host in the config, or add the command to the PATH of your login shell there"
+
 // CommandError is the error of a command that failed, with its message.
 func CommandError(command string, exit int, words string) error {
 	if exit == 127 {
 		return api.Errorf(api.CodeFailed, "%q is not on the host's PATH", command).
-			WithHint("set scheduler for this host in the config, or add the command to the PATH of your login shell there")
+			WithHint("%s", notOnPath)
 	}
 	return api.Errorf(api.CodeFailed, "%s failed with status %d: %s", command, exit, words)
 }
