@@ -21,7 +21,10 @@ type Queue struct {
 	CPUsPerGPU int `json:"cpusPerGpu,omitempty"`
 	// GPUTypes are the names of the types of its GPUs, as the scheduler knows them.
 	GPUTypes []string `json:"gpuTypes,omitempty"`
-	About    string   `json:"about,omitempty"`
+	// WholeNodes says whether jobs get whole nodes; nil: as the site.
+	WholeNodes *bool  `json:"wholeNodes,omitempty"`
+	Cores      int    `json:"cores,omitempty"` // of one node; 0: as the site
+	About      string `json:"about,omitempty"`
 }
 
 // Limits describes the limits of the queue.
@@ -37,6 +40,8 @@ func (q *Queue) Limits() string {
 	add(q.NoGPUs, "no GPUs")
 	add(q.CPUsPerGPU > 0, fmt.Sprintf("%d cores for each GPU", q.CPUsPerGPU))
 	add(len(q.GPUTypes) > 0, "GPU types "+strings.Join(q.GPUTypes, ", "))
+	add(q.WholeNodes != nil && *q.WholeNodes, "whole nodes")
+	add(q.Cores > 0, fmt.Sprintf("%d cores per node", q.Cores))
 	add(q.About != "", q.About)
 	return strings.Join(parts, ", ")
 }
@@ -50,6 +55,8 @@ func (q *Queue) fields() []field {
 		}},
 		{"cpus_per_gpu", `12`, number(&q.CPUsPerGPU, 0, 1000)},
 		{"gpu_types", `["a100", "v100"]`, texts(&q.GPUTypes, rule{goodWord.MatchString, "is not one word without spaces or quotes"})},
+		{"whole_nodes", `true`, choice(&q.WholeNodes)},
+		{"cores", `128`, number(&q.Cores, 0, 10000)},
 		{"about", `"for tests"`, text(&q.About)},
 	}
 }
@@ -99,6 +106,18 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 			"gpus = %d in queue %s needs %d cores, and cpus = %d", gpus, queue.Name, gpus*queue.CPUsPerGPU, cpus)
 	}
 	return problems
+}
+
+// setCPUs gives a job with GPUs the cores that its queue wants with them: fewer starve the GPUs, and the share of the
+// node is charged anyway.
+func (s *Site) setCPUs(answers map[string]string) {
+	ask, _ := s.queueQuestion()
+	queue, _ := find(s.Queues, func(q Queue) bool { return q.Name == answers[ask.Name] })
+	gpus, _ := strconv.Atoi(answers[gpusQuestion])
+	cpus, _ := strconv.Atoi(answers[cpusQuestion])
+	if wanted := gpus * queue.CPUsPerGPU; wanted > cpus {
+		answers[cpusQuestion] = strconv.Itoa(wanted)
+	}
 }
 
 // otherQueues says how to choose a queue that fits; empty if none does.
