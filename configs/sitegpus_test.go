@@ -103,3 +103,16 @@ func TestSiteCost(t *testing.T) {
 		}
 	}
 }
+
+func TestQueueNoBatch(t *testing.T) {
+	text := "title = \"T\"\nscheduler = \"slurm\"\nqueue.inter = { batch = false }\nqueue.long = { limit = \"48h\" }\n" +
+		"question.partition = { ask = \"Which?\", kind = \"queue\", default = \"inter\" }\n"
+	s, err := parseSite("t.toml", "t", []byte(text), func(string) (Site, bool) { return Site{}, false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = (&Job{App: "jupyter", Name: "jupyter", Site: s}).Script()
+	if err == nil || !strings.Contains(err.Error(), "queue inter takes no batch jobs") || !strings.Contains(api.HintOf(err), `set partition to "long"`) {
+		t.Errorf("%v (%s)", err, api.HintOf(err))
+	}
+}

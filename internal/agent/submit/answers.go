@@ -25,6 +25,14 @@ func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error)
 		return err
 	}
 	hinted := *e
+	if strings.Contains(e.Hint, "takes no batch jobs") {
+		site, _, _ := s.siteOn(ctx, jobs)
+		others := site.OtherQueues(func(q configs.Queue) bool { return !q.NoBatch && !strings.Contains(e.Message, q.Name) })
+		if others != "" {
+			hinted.Hint = "this partition takes no batch jobs; " + others + " in with = { … } of [session." + s.Section + "]"
+			return &hinted
+		}
+	}
 	hinted.Hint = withoutScript(e.Hint) + "; change " + inWith(s.Section, about)
 	return &hinted
 }
