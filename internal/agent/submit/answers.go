@@ -82,6 +82,11 @@ var (
 	failedPrepare = regexp.MustCompile(`tunctl: (?:prepare ended|there is no script .*: set prepare)`)
 )
 
+// DiskIsFull reports whether the end of a job's log says that a disk or a quota is full.
+func DiskIsFull(excerpt string) bool { return fullDisk.MatchString(excerpt) }
+
+var fullDisk = regexp.MustCompile(`(?i)disk quota exceeded|no space left on device|EDQUOT|ENOSPC`)
+
 // answersAbout are the answers that a text is about, of those that a builtin job of the session
 // accepts; none if that is not known.
 func (s *Source) answersAbout(ctx context.Context, jobs *jobwatch.Watcher, text string, table [][]string) []string {
