@@ -1,8 +1,10 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,9 +42,62 @@ func (c *Charge) Words() string {
 	return strings.Join(parts, ", ")
 }
 
-// Cost is what a job costs that runs for its whole time limit: in the site's units, each with
-// what it is for, else in hours of GPUs, cores and nodes. What is zero is not said.
-func (c *Charge) Cost(limit time.Duration, cores, gpus, nodes int) string {
+// Usage is what a job asks for, as far as it is charged.
+type Usage struct {
+	Time               time.Duration
+	Cores, GPUs, Nodes int
+	Exclusive          bool     // no other job runs on its nodes
+	Queues             []string // its queue, partition and QoS
+}
+
+// ChargesNodes reports whether a job in one of these queues is charged for its nodes as a whole, and the
+// cores of a node; 0: not known.
+func (s *Site) ChargesNodes(queues ...string) (whole bool, cores int) {
+	whole, cores = s.WholeNodes || s.Charge.NodeHour > 0, s.NodeCores
+	for _, q := range s.Queues {
+		if slices.Contains(queues, q.Name) {
+			if q.WholeNodes != nil {
+				whole = *q.WholeNodes
+			}
+			cores = cmp.Or(q.Cores, cores)
+		}
+	}
+	return whole, cores
+}
+
+// Cost is what a job costs that runs for its whole time limit. Where nodes are shared and the way of charging is
+// not known, memory may count, too: the cost is at least that.
+func (s *Site) Cost(u Usage) string {
+	whole, perNode := s.ChargesNodes(u.Queues...)
+	if !whole && !u.Exclusive {
+		cost := s.Charge.cost(u.Time, u.Cores, u.GPUs, 0)
+		if cost != "" && s.Charge.Unit == "" {
+			cost = "at least " + cost
+		}
+		return cost
+	}
+	nodes := max(u.Nodes, 1)
+	cost, about := "", ""
+	switch {
+	case s.Charge.NodeHour == 0 && s.Charge.CoreHour > 0 && perNode > 0:
+		cost = s.Charge.cost(u.Time, nodes*perNode, u.GPUs, 0)
+	case s.Charge.NodeHour > 0:
+		cost = s.Charge.cost(u.Time, 0, u.GPUs, nodes)
+	default:
+		cost = (&Charge{}).cost(u.Time, 0, 0, nodes)
+		if perNode > 0 {
+			about = fmt.Sprintf(" (%s)", (&Charge{}).cost(u.Time, nodes*perNode, 0, 0))
+		}
+	}
+	if cost == "" {
+		return ""
+	}
+	return cost + ": whole nodes are charged" + about
+}
+
+// cost is what hours of cores, GPUs and nodes cost: in the site's units, each with
+// what it is for, else in such hours. What is zero is not said.
+func (c *Charge) cost(limit time.Duration, cores, gpus, nodes int) string {
 	if limit <= 0 {
 		return ""
 	}

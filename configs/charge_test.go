@@ -9,13 +9,13 @@ import (
 func TestTheCostIsInTheSitesUnitsWhereItHasThem(t *testing.T) {
 	priced := Charge{Unit: "SU", CoreHour: 1, GPUHour: 64}
 	for want, got := range map[string]string{
-		"": priced.Cost(0, 2, 1, 0),
-		"128 SU for 2 GPU-hours, 4 SU for 4 core-hours": priced.Cost(2*time.Hour, 2, 1, 1),
-		"0.5 SU for 0.5 core-hours":                     priced.Cost(30*time.Minute, 1, 0, 0),
-		"1 SU for 1 core-hour":                          priced.Cost(time.Hour, 1, 0, 0),
-		"16 GPU-hours, 32 core-hours":                   (&Charge{}).Cost(8*time.Hour, 4, 2, 0),
-		"24 node-hours":                                 (&Charge{}).Cost(12*time.Hour, 0, 0, 2),
-		"12.67 core-hours":                              (&Charge{}).Cost(19*time.Minute, 40, 0, 0),
+		"": priced.cost(0, 2, 1, 0),
+		"128 SU for 2 GPU-hours, 4 SU for 4 core-hours": priced.cost(2*time.Hour, 2, 1, 1),
+		"0.5 SU for 0.5 core-hours":                     priced.cost(30*time.Minute, 1, 0, 0),
+		"1 SU for 1 core-hour":                          priced.cost(time.Hour, 1, 0, 0),
+		"16 GPU-hours, 32 core-hours":                   (&Charge{}).cost(8*time.Hour, 4, 2, 0),
+		"24 node-hours":                                 (&Charge{}).cost(12*time.Hour, 0, 0, 2),
+		"12.67 core-hours":                              (&Charge{}).cost(19*time.Minute, 40, 0, 0),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -194,10 +194,18 @@ type answerProblem struct {
 // check returns all answers and their problems.
 func (j *Job) check() (map[string]string, []answerProblem) {
 	all, problems := map[string]string{}, []answerProblem(nil)
+	gpus, asked := questionNamed(j.Questions(), gpusQuestion)
+	number, given := j.Answers[gpusQuestion]
+	if !given {
+		number = gpus.Default
+	}
 	for _, q := range j.Questions() {
 		text, given := j.Answers[q.Name]
 		if !given {
 			text = q.Default
+			if asked && number != "0" && number != "" {
+				text = cmp.Or(q.GPUDefault, text)
+			}
 		}
 		text, err := q.Check(text)
 		if err != nil {
@@ -213,6 +221,9 @@ func (j *Job) check() (map[string]string, []answerProblem) {
 		}
 	}
 	if len(problems) == 0 {
+		if _, given := j.Answers[cpusQuestion]; !given {
+			j.Site.setCPUs(all)
+		}
 		problems = j.Site.checkQueue(all)
 	}
 	return all, problems

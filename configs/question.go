@@ -29,14 +29,16 @@ const (
 
 // Question is a question of a site's job.
 type Question struct {
-	Name     string       `json:"name"`
-	Ask      string       `json:"ask"`
-	Kind     QuestionKind `json:"kind"`
-	Default  string       `json:"default,omitempty"`
-	Choices  []string     `json:"choices,omitempty"`
-	Required bool         `json:"required,omitempty"`
-	Min      float64      `json:"min,omitempty"` // the least, of a number or of hours
-	Max      float64      `json:"max,omitempty"` // the most, of a number or of hours
+	Name    string       `json:"name"`
+	Ask     string       `json:"ask"`
+	Kind    QuestionKind `json:"kind"`
+	Default string       `json:"default,omitempty"`
+	// GPUDefault is the default for a job with GPUs, if that is another one.
+	GPUDefault string   `json:"gpuDefault,omitempty"`
+	Choices    []string `json:"choices,omitempty"`
+	Required   bool     `json:"required,omitempty"`
+	Min        float64  `json:"min,omitempty"` // the least, of a number or of hours
+	Max        float64  `json:"max,omitempty"` // the most, of a number or of hours
 	// Quiet questions are asked together at the end of `tunctl init`: their defaults are
 	// usually right.
 	Quiet bool `json:"quiet,omitempty"`
@@ -134,6 +136,7 @@ func (q *Question) fields() []field {
 		{"required", `true`, boolean(&q.Required)},
 		{"min", `1`, number(&q.Min, 0, 1e6)},
 		{"max", `168`, number(&q.Max, 0, 1e6)},
+		{"gpu_default", `"gpu"`, text(&q.GPUDefault)},
 		{"quiet", `true`, boolean(&q.Quiet)},
 	}
 }

@@ -21,7 +21,12 @@ type Queue struct {
 	CPUsPerGPU int `json:"cpusPerGpu,omitempty"`
 	// GPUTypes are the names of the types of its GPUs, as the scheduler knows them.
 	GPUTypes []string `json:"gpuTypes,omitempty"`
-	About    string   `json:"about,omitempty"`
+	// WholeNodes says whether jobs get whole nodes; nil: as the site.
+	WholeNodes *bool `json:"wholeNodes,omitempty"`
+	Cores      int   `json:"cores,omitempty"` // of one node; 0: as the site
+	// NoBatch: it takes interactive jobs only, as of salloc.
+	NoBatch bool   `json:"noBatch,omitempty"`
+	About   string `json:"about,omitempty"`
 }
 
 // Limits describes the limits of the queue.
@@ -37,6 +42,9 @@ func (q *Queue) Limits() string {
 	add(q.NoGPUs, "no GPUs")
 	add(q.CPUsPerGPU > 0, fmt.Sprintf("%d cores for each GPU", q.CPUsPerGPU))
 	add(len(q.GPUTypes) > 0, "GPU types "+strings.Join(q.GPUTypes, ", "))
+	add(q.WholeNodes != nil && *q.WholeNodes, "whole nodes")
+	add(q.Cores > 0, fmt.Sprintf("%d cores per node", q.Cores))
+	add(q.NoBatch, "no batch jobs")
 	add(q.About != "", q.About)
 	return strings.Join(parts, ", ")
 }
@@ -50,6 +58,13 @@ func (q *Queue) fields() []field {
 		}},
 		{"cpus_per_gpu", `12`, number(&q.CPUsPerGPU, 0, 1000)},
 		{"gpu_types", `["a100", "v100"]`, texts(&q.GPUTypes, rule{goodWord.MatchString, "is not one word without spaces or quotes"})},
+		{"whole_nodes", `true`, choice(&q.WholeNodes)},
+		{"cores", `128`, number(&q.Cores, 0, 10000)},
+		{"batch", `false`, func(in *input) {
+			takes := true
+			boolean(&takes)(in)
+			q.NoBatch = !takes
+		}},
 		{"about", `"for tests"`, text(&q.About)},
 	}
 }
@@ -65,6 +80,9 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	add := func(answer, hint, format string, args ...any) {
 		problems = append(problems, answerProblem{answer, configError(hint, format, args...)})
 	}
+	if queue.NoBatch {
+		add(ask.Name, s.OtherQueues(func(o Queue) bool { return !o.NoBatch }), "queue %s takes no batch jobs, and a session's job is one", queue.Name)
+	}
 	wanted, types := answers[gpuTypeQuestion], queue.GPUTypes
 	if wanted != "" && answers[gpusQuestion] != "0" && len(types) > 0 && !slices.Contains(types, wanted) {
 		add(gpuTypeQuestion, fmt.Sprintf("set gpu_type to %s, or choose another queue", alternatives(types)),
@@ -74,7 +92,7 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 		d, err := time.ParseDuration(answers[q.Name] + "h")
 		if q.Kind == AskHours && err == nil && queue.Limit > 0 && d > time.Duration(queue.Limit) {
 			hint := "no queue of this site allows jobs that long"
-			if longer := s.otherQueues(func(o Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
+			if longer := s.OtherQueues(func(o Queue) bool { return o.Limit == 0 || time.Duration(o.Limit) >= d }); longer != "" {
 				hint = "ask for less, or " + longer
 			}
 			add(q.Name, hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.Words())
@@ -88,7 +106,7 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	switch {
 	case gpus == 0:
 	case queue.NoGPUs:
-		others := s.otherQueues(func(o Queue) bool { return !o.NoGPUs })
+		others := s.OtherQueues(func(o Queue) bool { return !o.NoGPUs })
 		add(gpusQuestion, cmp.Or(others, "choose a queue that has some, as the guide of the site says"),
 			"gpus = %d, but queue %s has no GPUs", gpus, queue.Name)
 	case queue.GPUs > 0 && gpus > queue.GPUs:
@@ -101,8 +119,20 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	return problems
 }
 
-// otherQueues says how to choose a queue that fits; empty if none does.
-func (s *Site) otherQueues(fits func(Queue) bool) string {
+// setCPUs gives a job with GPUs the cores that its queue wants with them: fewer starve the GPUs, and the share of the
+// node is charged anyway.
+func (s *Site) setCPUs(answers map[string]string) {
+	ask, _ := s.queueQuestion()
+	queue, _ := find(s.Queues, func(q Queue) bool { return q.Name == answers[ask.Name] })
+	gpus, _ := strconv.Atoi(answers[gpusQuestion])
+	cpus, _ := strconv.Atoi(answers[cpusQuestion])
+	if wanted := gpus * queue.CPUsPerGPU; wanted > cpus {
+		answers[cpusQuestion] = strconv.Itoa(wanted)
+	}
+}
+
+// OtherQueues says how to choose a queue that fits; empty if none does.
+func (s *Site) OtherQueues(fits func(Queue) bool) string {
 	others := slices.DeleteFunc(slices.Clone(s.Queues), func(q Queue) bool { return !fits(q) })
 	ask, ok := s.queueQuestion()
 	if len(others) == 0 || !ok {

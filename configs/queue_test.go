@@ -51,19 +51,20 @@ func TestAJobForGPUsIsNotSubmittedWhereThereAreNone(t *testing.T) {
 		answers map[string]string
 		want    string // of the error; "": none
 	}{
-		{"lumi", map[string]string{"account": "p", "gpus": "1"}, "queue small has no GPUs"},
+		{"lumi", map[string]string{"account": "p", "gpus": "1", "partition": "small"}, "queue small has no GPUs"},
+		{"lumi", map[string]string{"account": "p", "gpus": "1"}, ""},
 		{"lumi", map[string]string{"account": "p", "gpus": "1", "partition": "small-g"}, ""},
 		{"lumi", map[string]string{"account": "p"}, ""},
 		{"leonardo", map[string]string{"account": "p", "gpus": "1"}, "queue lrd_all_serial has no GPUs"},
 		{"leonardo", map[string]string{"account": "p", "gpus": "1", "partition": "boost_usr_prod"}, ""},
-		{"setonix", map[string]string{"account": "p", "gpus": "1"}, "queue work has no GPUs"},
+		{"setonix", map[string]string{"account": "p", "gpus": "1", "partition": "work"}, "queue work has no GPUs"},
 		{"setonix", map[string]string{"account": "p", "gpus": "1", "partition": "other"}, ""},
 		{"sherlock", map[string]string{"gpus": "1", "partition": "normal"}, "queue normal has no GPUs"},
 		{"sherlock", map[string]string{"gpus": "1", "partition": "owners"}, ""},
 		{"bridges2", map[string]string{"partition": "RM-shared"}, "queue RM-shared has no GPUs"},
 		{"bridges2", map[string]string{"partition": "RM-shared", "gpus": "0"}, ""},
 		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "1"}, "queue normal has no GPUs"},
-		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "2", "queue": "gpuvolta"}, "needs 24 cores, and cpus = "},
+		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "2", "queue": "gpuvolta", "cpus": "2"}, "needs 24 cores, and cpus = "},
 		{"gadi", map[string]string{"project": "p", "storage": "scratch/p", "gpus": "2", "queue": "gpuvolta", "cpus": "24"}, ""},
 	} {
 		_, err := siteJob(t, c.site, c.answers).Script()
@@ -71,8 +72,8 @@ func TestAJobForGPUsIsNotSubmittedWhereThereAreNone(t *testing.T) {
 			t.Errorf("%s %v: %v", c.site, c.answers, err)
 		}
 	}
-	_, err := siteJob(t, "lumi", map[string]string{"account": "p", "gpus": "1"}).Script()
-	if e, ok := err.(*api.Error); !ok || e.Hint != `choose another queue: set partition to "small-g" or "dev-g"` { //nolint:errorlint // the outermost one carries the hint
+	_, err := siteJob(t, "lumi", map[string]string{"account": "p", "gpus": "1", "partition": "small"}).Script()
+	if e, ok := err.(*api.Error); !ok || e.Hint != `choose another queue: set partition to "small-g", "standard-g" or "dev-g"` { //nolint:errorlint // the outermost one carries the hint
 		t.Errorf("%#v", err)
 	}
 }

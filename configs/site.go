@@ -39,11 +39,14 @@ type Site struct {
 	Balance   []string        `json:"balance,omitempty"`
 	Readers   []BalanceReader `json:"readers,omitempty"`
 	Charge    Charge          `json:"charge,omitzero"` // how jobs are charged, if that is documented
-	Notes     []string        `json:"notes,omitempty"`
-	Unsure    []string        `json:"unsure,omitempty"` // what is not known for certain
-	Help      []string        `json:"help,omitempty"`
-	Workdir   string          `json:"workdir,omitempty"` // where to submit from; a template of answers
-	Queues    []Queue         `json:"queues,omitempty"`
+	// WholeNodes: jobs get whole nodes, and are charged for them, but in queues that say otherwise.
+	WholeNodes bool     `json:"wholeNodes,omitempty"`
+	NodeCores  int      `json:"nodeCores,omitempty"` // of one node; 0: not known, or not the same everywhere
+	Notes      []string `json:"notes,omitempty"`
+	Unsure     []string `json:"unsure,omitempty"` // what is not known for certain
+	Help       []string `json:"help,omitempty"`
+	Workdir    string   `json:"workdir,omitempty"` // where to submit from; a template of answers
+	Queues     []Queue  `json:"queues,omitempty"`
 	// Certificate is for sites whose logins need a short-lived one.
 	Certificate Certificate `json:"certificate,omitzero"`
 	LoginPages  []string    `json:"loginPages,omitempty"` // hosts of the https pages that a login may ask to open
@@ -149,6 +152,8 @@ func (s *Site) fields() []field {
 		{"certificate", "", table(s.Certificate.fields())},
 		{"balance", `["sshare -U"]`, texts(&s.Balance)},
 		{"charge", "", table(s.Charge.fields())},
+		{"whole_nodes", `true`, boolean(&s.WholeNodes)},
+		{"node_cores", `128`, number(&s.NodeCores, 0, 10000)},
 		{"read", "", tables(s.readReader)},
 		{"notes", `["Jobs last at least an hour."]`, texts(&s.Notes)},
 		{"unsure", `["reach: to be tried"]`, texts(&s.Unsure)},

@@ -12,7 +12,7 @@ import (
 // factTopics are what an entry of `unsure` may be about.
 var factTopics = []string{
 	"GPU types", "account", "balance", "before", "certificate", "charge", "container", "defaults", "directives", "entrance", "log", "login", "modules", "note",
-	"portal", "queues", "reach", "scheduler", "transfer",
+	"gpus", "portal", "queues", "reach", "scheduler", "transfer",
 }
 
 var fullHostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,14 +35,16 @@ func Appended(config []byte, text string) []byte {
 	return slices.Concat(config, []byte(text))
 }
 
-// Changed is a config in which a key of the section [kind.name] has another value, which is
-// written as TOML. The rest stays as it is, to the byte.
+// Changed is a config in which a key of the section [kind.name], which is added if it is missing, has another
+// value, which is written as TOML. The rest stays as it is, to the byte.
 func Changed(config []byte, kind, name, key, value string) ([]byte, error) {
 	src := newSource("", config)
 	section := parseTree(src).get(kind).get(name)
 	old := section.get(key)
 	at := old.at
 	switch {
+	case section.key == "":
+		return Appended(config, fmt.Sprintf("[%s]\n%s = %s\n", dottedKey(kind, name), key, value)), nil
 	case section.origin != header, old.key != "" && old.origin != valued:
 		return nil, api.Errorf(api.CodeConfig, "cannot change %s of [%s]: it is not on a line of its own there", key, dottedKey(kind, name)).
 			WithHint("`tunctl config edit` opens the file")

@@ -43,7 +43,7 @@ func TestAChangeKeepsTheRestOfTheFile(t *testing.T) {
 		"\uFEFF[host.a] # it\r\n\r\n[host.b]\r\n":         "\uFEFF[host.a] # it\nssh = \"bob@b\"\r\n\r\n[host.b]\r\n",
 		"[host.a]":                 "[host.a]\nssh = \"bob@b\"",
 		"host.a.ssh = \"ann@a\"\n": "",
-		"[host.b]\n":               "",
+		"[host.b]\n":               "[host.b]\n\n[host.a]\nssh = \"bob@b\"\n",
 	} {
 		got, err := Changed([]byte(before), "host", "a", "ssh", `"bob@b"`)
 		if string(got) != want || (err == nil) != (want != "") {

@@ -61,7 +61,10 @@ func discoverScript(mark, scheduler string, limit time.Duration) string {
 	}
 	return fmt.Sprintf("exec 2>/dev/null\nexport LC_ALL=C TZ=UTC0\nmark=%s\nend=$(($(date +%%s) + %d))\nuser=$(id -un)\n", posixsh.Quote(mark), int(limit.Seconds())) +
 		discoverFunctions + "find_account() {\n" + accountScript() + "\n}\nscheduler=" + posixsh.Quote(scheduler) + `
-if [ -z "$scheduler" ]; then scheduler=$(limit 12 find_account | head -n 1); fi
+if [ -z "$scheduler" ]; then
+	scheduler=$(limit 12 find_account | head -n 1)
+	test ! -O ` + posixsh.SetupFile + ` || . ` + posixsh.SetupFile + `
+fi
 printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
 case $scheduler in
 ` + parts + "esac\n" + softwareParts

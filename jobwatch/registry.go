@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/gridengine"
 	"tunctl/jobwatch/pbs"
 	"tunctl/jobwatch/plain"
@@ -45,7 +46,8 @@ type account struct {
 
 // accountScript prints the account. It finds schedulers on the login shell's PATH. If several
 // are installed, as after a migration or with wrappers, it prints the first that responds,
-// or "" if none does.
+// or "" if none does. Where none is found, it looks once for one that bash has not: behind
+// a module, or in the start-up files of the user's own shell, and has later login shells read how to get there.
 func accountScript() string {
 	var installed, responds string
 	for _, k := range schedulerKinds {
@@ -55,9 +57,24 @@ func accountScript() string {
 		}
 	}
 	return `has() { for p; do command -v "$p" >/dev/null 2>&1 || return 1; done; }
-answers() { if has timeout; then timeout 10 "$@"; else "$@"; fi >/dev/null 2>&1 </dev/null; }
-set --
-` + installed + `s=
+limited() { if has timeout; then timeout 10 "$@"; else "$@"; fi; }
+answers() { limited "$@" >/dev/null 2>&1 </dev/null; }
+find_installed() { set --
+` + installed + `found=$*; }
+find_elsewhere() {
+	setup=
+	if (module load slurm && has sbatch squeue) >/dev/null 2>&1 </dev/null; then setup='module load slurm >/dev/null 2>&1 </dev/null'
+	elif test -n "$SHELL"; then
+		for p in $(printf 'which sbatch\nwhich qsub\n' | limited "$SHELL" -l 2>/dev/null | sed -n 's|^\(/[A-Za-z0-9_./+-]*\)/sbatch$|\1|p; s|^\(/[A-Za-z0-9_./+-]*\)/qsub$|\1|p'); do
+			setup="PATH=\$PATH:$p"
+		done
+	fi
+	test -n "$setup" && (umask 077; mkdir -p ~/.tunctl && printf '%s\n' "$setup" >` + posixsh.SetupFile + `) 2>/dev/null && . ` + posixsh.SetupFile + `
+}
+find_installed
+if test -z "$found" && find_elsewhere; then find_installed; fi
+set -- $found
+s=
 case $# in
 0) s=` + plain.Kind.Name + `
 ` + unsupportedScript() + ` ;;

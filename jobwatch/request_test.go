@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -36,13 +37,15 @@ func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
 			pbsName, "#PBS -N nb\n#PBS -l select=2:ncpus=16:ngpus=1:mem=64gb+1:ncpus=4\n#PBS -l walltime=1:30:00,place=scatter:excl\n", nil,
 			Request{Name: "nb", Time: 90 * time.Minute, Nodes: 3, CPUs: 36, GPUs: 2, Exclusive: true},
 		},
-		"pbs as a whole": {pbsName, "#PBS -l ncpus=12,ngpus=1\n", []string{"-l", "walltime=3600"}, Request{Time: time.Hour, Nodes: 1, CPUs: 12, GPUs: 1}},
-		"grid engine":    {gridEngineName, "#$ -N nb -l h_rt=2:0:0,gpu=1\n#$ -pe smp 4\n", nil, Request{Name: "nb", Time: 2 * time.Hour, CPUs: 4, GPUs: 1}},
-		"none":           {noScheduler, "", nil, Request{}},
+		"pbs as a whole":  {pbsName, "#PBS -l ncpus=12,ngpus=1\n", []string{"-l", "walltime=3600"}, Request{Time: time.Hour, Nodes: 1, CPUs: 12, GPUs: 1}},
+		"grid engine":     {gridEngineName, "#$ -N nb -l h_rt=2:0:0,gpu=1\n#$ -pe smp 4\n", nil, Request{Name: "nb", Time: 2 * time.Hour, CPUs: 4, GPUs: 1}},
+		"none":            {noScheduler, "", nil, Request{}},
+		"its queues":      {slurmName, "#SBATCH -p gpu\n#SBATCH -q debug\n", []string{"-p", "long"}, Request{Nodes: 1, CPUs: 1, Queues: []string{"long", "debug"}}},
+		"a queue of qsub": {pbsName, "#PBS -q small\n", nil, Request{Nodes: 1, CPUs: 1, Queues: []string{"small"}}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
 		got, err := w.Drafts().RequestOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
-		if err != nil || got != tt.want {
+		if err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
 		}
 	}

@@ -192,7 +192,7 @@ func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 }
 
 func TestAHostWithoutASchedulerStartsAJobAtOnce(t *testing.T) {
-	w := NewWatcher(nil, Options{Scheduler: noScheduler})
+	w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: noScheduler})
 	before := time.Now()
 	if start, err := w.TestStart(t.Context(), Submission{}); err != nil || start.At.Before(before) || start.At.After(time.Now()) || start.Words == "" {
 		t.Errorf("%+v, %v", start, err)

@@ -48,6 +48,9 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 		return api.Job{}, err
 	}
 	defer unlock()
+	if err := w.host.processError(scheduler.Kind()); err != nil {
+		return api.Job{}, err
+	}
 	w.host.log.Info("submitting a job", "tag", s.Tag, "scheduler", scheduler.Kind().Name)
 	job, err := (&submitter{w.host}).submit(ctx, scheduler, s)
 	if err != nil {

@@ -3,11 +3,14 @@ package jobwatch
 import (
 	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/internal/posixsh"
 )
 
 func TestASchedulerThatIsNotSupportedIsNamedWithWhatWorks(t *testing.T) {
@@ -23,6 +26,10 @@ func TestASchedulerThatIsNotSupportedIsNamedWithWhatWorks(t *testing.T) {
 		"Flux CD":                  {map[string]string{"flux": `echo "flux: v2.3.0"`}, ""},
 		"Kubernetes":               {map[string]string{"kubectl": `test "$*" = "config current-context" && echo prod`}, "Kubernetes (it has kubectl)"},
 		"kubectl without clusters": {map[string]string{"kubectl": `echo "error: current-context is not set" >&2; exit 1`}, ""},
+		"OAR":                      {map[string]string{"oarsub": never, "oarstat": never}, "OAR (it has oarsub)"},
+		"LoadLeveler":              {map[string]string{"llsubmit": never, "llq": never}, "LoadLeveler (it has llsubmit)"},
+		"Cobalt":                   {map[string]string{"qsub": never, "cqwait": never, "partlist": never}, "Cobalt (it has qsub)"},
+		"Moab alone":               {map[string]string{"msub": never, "showq": never}, "Moab (it has msub)"},
 		"half of LSF":              {map[string]string{"bsub": never}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,4 +71,93 @@ func TestASupportedSchedulerCountsMoreThanAnotherOnes(t *testing.T) {
 	if got, err := NewWatcher(m, Options{Limits: jobtest.QuickLimits()}).Scheduler(t.Context()); err != nil || got != slurmName {
 		t.Errorf("%q, %v; want %q", got, err, slurmName)
 	}
+}
+
+func TestNoScheduler(t *testing.T) {
+	order := func(script string) Submission {
+		return Submission{Tag: "t", Content: []byte("#!/bin/sh\n" + script + "\n: >\"$HOME/started\"\n"), Base: "serve.sh"}
+	}
+	isStarted := func(m *jobtest.Machine) bool { _, err := os.Stat(m.File("started")); return err == nil }
+	t.Run("starts nothing unless the user has said so", func(t *testing.T) {
+		m := jobtest.NewMachine(t)
+		hideOthers(t, m)
+		w := NewWatcher(m, Options{Host: "gpu1", Limits: jobtest.QuickLimits()})
+		for name, err := range map[string]error{"MaySubmit": w.MaySubmit(t.Context()), "Submit": second(w.Submit(t.Context(), order("")))} {
+			if !api.HasCode(err, api.CodeNoScheduler) || !strings.Contains(api.HintOf(err), `scheduler = "none" in [host.gpu1]`) {
+				t.Errorf("%s: %v (%s)", name, err, api.HintOf(err))
+			}
+		}
+		if files, _ := os.ReadDir(m.File(".tunctl")); len(files) > 0 || isStarted(m) {
+			t.Errorf("it has started something: %v", files)
+		}
+	})
+	for _, line := range []string{"#SBATCH --mem=64G", "#PBS -l select=1", "#BSUB -n 4", "#$ -pe smp 4", "#OAR -l nodes=1", "#PJM -L node=1", "#MSUB -l nodes=1", "# @ job_type = serial"} {
+		t.Run("never runs a script with "+line, func(t *testing.T) {
+			m := jobtest.NewMachine(t)
+			w := plainWatcher(m)
+			for name, err := range map[string]error{"TestStart": second(w.TestStart(t.Context(), order(line))), "Submit": second(w.Submit(t.Context(), order(line)))} {
+				if !api.HasCode(err, api.CodeSubmit) || !strings.Contains(err.Error(), "lines for a scheduler") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if jobs, err := w.Jobs(t.Context()); err != nil || len(jobs) > 0 || isStarted(m) {
+				t.Errorf("it was started: %v, %v", jobs, err)
+			}
+		})
+	}
+	t.Run("runs a script with other comments", func(t *testing.T) {
+		m := jobtest.NewMachine(t)
+		w := plainWatcher(m)
+		if err := second(w.Submit(t.Context(), order("# a #PBS script\n#$HOME"))); err != nil {
+			t.Fatal(err)
+		}
+		await(t, w, "t", api.JobFinished)
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestSchedulerElsewhere has a Slurm that bash does not find by itself.
+func TestSchedulerElsewhere(t *testing.T) {
+	slurm := func(t *testing.T) *jobtest.Machine {
+		t.Helper()
+		m := jobtest.NewMachine(t)
+		hideOthers(t, m)
+		for _, name := range []string{"sed", "mkdir", "head", "date"} {
+			path, err := exec.LookPath(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(path, filepath.Join(m.Bin, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(filepath.Join(m.Bin, "slurm"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		m.Program(t, "slurm/sbatch", "exit 0")
+		m.Program(t, "slurm/squeue", "exit 0")
+		return m
+	}
+	found := func(t *testing.T, m *jobtest.Machine) {
+		t.Helper()
+		w := NewWatcher(m, Options{Host: "lab", Limits: jobtest.QuickLimits()})
+		if got, err := w.Scheduler(t.Context()); err != nil || got != slurmName {
+			t.Fatalf("%q, %v; want %q", got, err, slurmName)
+		}
+		if _, err := w.Jobs(t.Context()); err != nil { // squeue is found by every later command
+			t.Error(err)
+		}
+	}
+	t.Run("behind a module", func(t *testing.T) {
+		m := slurm(t)
+		m.Write(t, ".profile", m.Read(t, ".profile")+"module() { echo \"$*\" >>\"$HOME/modules\"; echo noise; test \"$*\" = 'load slurm' && PATH=$PATH:"+posixsh.Quote(m.Bin+"/slurm")+"; }\n")
+		found(t, m)
+	})
+	t.Run("in the start-up file of the user's own shell", func(t *testing.T) {
+		m := slurm(t)
+		m.Program(t, "zsh", `test "$*" = -l || exit 1; PATH="$PATH:${0%/*}/slurm"; while read -r program name; do test "$program" = which && echo welcome && command -v "$name"; done`)
+		m.Write(t, ".profile", m.Read(t, ".profile")+"SHELL="+posixsh.Quote(m.Bin+"/zsh")+"\n")
+		found(t, m)
+	})
 }

@@ -237,6 +237,15 @@ func (w *Watcher) JobsAreProcesses(ctx context.Context) bool {
 	return err == nil && k.JobsAreProcesses
 }
 
+// MaySubmit reports why no job may be submitted to the host, whatever it asks for.
+func (w *Watcher) MaySubmit(ctx context.Context) error {
+	k, err := w.host.kind(ctx)
+	if err != nil {
+		return err
+	}
+	return w.host.processError(k)
+}
+
 // HasSteps reports whether programs can be started inside a running job, as with srun.
 func (w *Watcher) HasSteps(ctx context.Context) bool {
 	s, err := w.host.scheduler(ctx)

@@ -54,7 +54,7 @@ func exitCode(err error) int {
 		return int(code)
 	}
 	switch {
-	case api.HasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession):
+	case api.HasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession, api.CodeNoScheduler):
 		return exitUsage
 	case api.HasCode(err, api.CodeNeedsPerson):
 		return exitNeedsPerson

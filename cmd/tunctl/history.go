@@ -27,7 +27,8 @@ func historyCommand(t *term.Terminal) *cli.Command {
 			"entries are dropped.\n\n" +
 			"With --summary: one line per week, session and host, the newest first. A job counts in the week in which\n" +
 			"it ended. ASKED is the time limit, USED how long the jobs ran, IDLE the part of that without use (where it\n" +
-			"was measured), WAITED the time in the queue. Hours are GPU-hours where the number of GPUs is known.\n\n" +
+			"was measured), WAITED the time in the queue. Hours are node-hours where whole\n" +
+			"nodes are charged, else GPU-hours where the number of GPUs is known.\n\n" +
 			"  tunctl history\n" +
 			"  tunctl history jupyter --all\n" +
 			"  tunctl history --summary",

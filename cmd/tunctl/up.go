@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/setup"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
@@ -131,6 +132,15 @@ type upLine struct {
 // start brings the session up and opens its page.
 func (u *up) start(ctx context.Context, open bool) error {
 	session, err := u.bringUp(ctx)
+	if api.HasCode(err, api.CodeNoScheduler) && u.Interactive && !u.json {
+		text, unread := u.ReadLine(ctx, setup.OwnMachineQuestion(session.Host), true)
+		if unread == nil && setup.IsYes(text) {
+			if err := setup.SetOwnMachine(ctx, u.client, u.paths.Config, session.Host); err != nil {
+				return err
+			}
+			session, err = u.bringUp(ctx)
+		}
+	}
 	u.ready = session
 	if u.json {
 		return u.printResult(session, err)

@@ -123,7 +123,9 @@ func (c *checkup) disk(ctx context.Context) {
 	if private != "" && folder != "" {
 		name = "the folder " + api.NewRemoteText(folder).String()
 	}
-	if res.Exit == 0 {
+	if full := c.agent.store.FullText(c.name); res.Exit == 0 && full != "" {
+		c.add("disk", api.CheckBad, full, "delete files there, caches first (~/.cache, pip, conda)")
+	} else if res.Exit == 0 {
 		c.ok("disk", "%s on the host is writable", name)
 	} else {
 		why := strings.TrimSpace(string(res.Stderr))

@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
@@ -194,6 +195,8 @@ func (r *jobRun) finish(ctx context.Context, job api.Job) error {
 	switch more := source.MoreMemory(job, with); {
 	case s.byJob():
 		e.Hint = startedByHandHint
+	case submit.DiskIsFull(excerpt):
+		e.Hint = fmt.Sprintf("your quota on %s is used up, or the disk is full: free disk space; `tunctl quota %s` shows your usage, `tunctl logs %s` the log", cfg.Host, cfg.Host, cfg.Name)
 	case more != nil:
 		e.Hint = fmt.Sprintf("`tunctl up %s %s` starts one with more memory; `tunctl logs %s` shows its log", cfg.Name, more.Flags(), cfg.Name)
 	}

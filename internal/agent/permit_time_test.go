@@ -96,7 +96,7 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 	s := quietSession(t)
 	s.attempt = &attempt{session: s}
-	_, err := (&jobFinder{session: s, jobs: jobwatch.NewWatcher(nil, jobwatch.Options{})}).submit(t.Context()) // which has nobody to submit to
+	_, err := (&jobFinder{session: s, jobs: jobwatch.NewWatcher(nil, jobwatch.Options{Scheduler: "slurm"})}).submit(t.Context()) // which has nobody to submit to
 	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
 		t.Errorf("err = %v", err)
 	}

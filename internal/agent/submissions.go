@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -285,9 +286,15 @@ func (l *submissions) addRun(rec state.Session, job api.Job) {
 		asked = timeLimit(*sub.Job)
 	}
 	gpus, _ := strconv.Atoi(cmp.Or(sub.With["gpus"], s.config().With["gpus"]))
+	nodes, queues := 0, slices.AppendSeq([]string{job.Queue}, maps.Values(s.agent.source(s.config()).Values(sub.With)))
+	if site, ok := s.agent.settings.Site(s.host()); ok {
+		if whole, _ := site.ChargesNodes(queues...); whole {
+			nodes = max(1, len(jobwatch.Nodes(job)))
+		}
+	}
 	run := api.Run{
 		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(facts.EndText(&job, now)), Noted: now,
-		With: sub.With, Asked: asked, GPUs: gpus, Idle: int64(s.meter.IdleTime(job.Ref()).Seconds()),
+		With: sub.With, Asked: asked, GPUs: gpus, Nodes: nodes, Idle: int64(s.meter.IdleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {
 		s.agent.log.Warn("cannot write the history", "err", err)

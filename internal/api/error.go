@@ -25,6 +25,7 @@ const (
 	CodeJobEnded       Code = "job-ended"       // the job ended before it served, or since
 	CodeNotReady       Code = "not-ready"       // the session has no page to open yet
 	CodeForward        Code = "forward"         // the target could not be reached through the host
+	CodeNoScheduler    Code = "no-scheduler"    // no scheduler was found, and nobody has said that the host has none
 	CodeOtherChoices   Code = "other-choices"   // the session has a job with other choices
 	CodeFailed         Code = "failed"          // anything else
 )

@@ -26,6 +26,7 @@ type TimeUnit string
 
 // The units of a WeekSummary.
 const (
-	JobHours TimeUnit = "hours"
-	GPUHours TimeUnit = "GPU-hours"
+	JobHours  TimeUnit = "hours"
+	GPUHours  TimeUnit = "GPU-hours"
+	NodeHours TimeUnit = "node-hours" // where whole nodes are charged
 )

@@ -97,6 +97,7 @@ type Run struct {
 	Asked   int64     `json:"asked,omitempty"` // seconds: its time limit, as last seen while it ran
 	Idle    int64     `json:"idle,omitempty"`  // seconds without use, as far as it was measured
 	GPUs    int       `json:"gpus,omitempty"`  // as With or else the config asked for; 0: none, or not known
+	Nodes   int       `json:"nodes,omitempty"` // that are charged as a whole; 0: parts of nodes are, or that is not known
 }
 
 // Waited is how long the job was queued, if that is known. Of a job that was requeued, only

@@ -21,8 +21,13 @@ const (
 	preferBash = `exec 3<&0 </dev/null; command -v bash >/dev/null 2>&1 && exec bash -lc `
 	orSh       = `; exec sh -lc `
 	readLine   = `IFS= read -r line; `
-	evalInput  = `"eval \"\$(cat <&3)\""`
-	evalLine   = `"exec <&3 3<&-; eval \"\$line\""`
+	evalInput  = `"` + readSetup + `eval \"\$(cat <&3)\""`
+	evalLine   = `"` + readSetup + `exec <&3 3<&-; eval \"\$line\""`
+	readSetup  = `test ! -O ` + SetupFile + ` || . ` + SetupFile + `; `
+
+	// SetupFile has what a login shell needs besides, on a host whose start-up files do not give bash the
+	// PATH of the scheduler. Package jobwatch writes it.
+	SetupFile = `~/.tunctl/setup`
 )
 
 // Quote makes text one word, whatever it contains. A NUL byte cannot be in any word

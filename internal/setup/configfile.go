@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 
 	"tunctl/configs"
 	"tunctl/internal/client"
@@ -50,4 +51,35 @@ func Append(ctx context.Context, cl *client.Client, config, text string) error {
 		return err
 	}
 	return f.write(ctx, configs.Appended(f.before, text))
+}
+
+// noScheduler is the value of scheduler of a host without one, as TOML.
+const noScheduler = `"none"`
+
+// OwnMachineQuestion is the question whether jobs may run on a host where no scheduler was found.
+func OwnMachineQuestion(host string) string {
+	return "No scheduler was found on " + host + ". Is this your own machine, so that jobs may run on it directly? [y/N] "
+}
+
+// IsYes reports whether an answer to such a question is yes.
+func IsYes(answer string) bool {
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
+}
+
+// SetOwnMachine writes to the config that a host has no scheduler.
+func SetOwnMachine(ctx context.Context, cl *client.Client, config, host string) error {
+	f, err := readConfigFile(config, cl)
+	if err != nil {
+		return err
+	}
+	text, err := withoutScheduler(f.before, host)
+	if err != nil {
+		return err
+	}
+	return f.write(ctx, text)
+}
+
+// withoutScheduler is a config that says of a host that it has no scheduler.
+func withoutScheduler(config []byte, host string) ([]byte, error) {
+	return configs.Changed(config, "host", host, "scheduler", noScheduler)
 }

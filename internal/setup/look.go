@@ -29,6 +29,9 @@ func (st *setup) look(ctx context.Context) error {
 	}
 	if st.plan.job.Site.Name == "" {
 		st.plan.siteFound = true
+		if st.plan.ownMachine, err = st.askOwnMachine(ctx, found.Scheduler); err != nil {
+			return err
+		}
 		st.plan.job.Site, err = st.foundSite(ctx, found.Scheduler)
 	}
 	return err
@@ -46,4 +49,17 @@ func (st *setup) foundSite(ctx context.Context, scheduler string) (configs.Site,
 		st.Say("Set scheduler = %q in [host.%s] if it is not found later either: `tunctl config edit`", scheduler, st.plan.host)
 	}
 	return st.Sites.ForHost(known, scheduler)
+}
+
+// askOwnMachine asks whether a host without a known scheduler is the user's own, so that jobs may run on it.
+func (st *setup) askOwnMachine(ctx context.Context, scheduler string) (bool, error) {
+	if configs.Quote(scheduler) != noScheduler || st.Config.Host(st.plan.host).Scheduler != "" {
+		return false, nil
+	}
+	text, err := st.readLine(ctx, OwnMachineQuestion(st.plan.host))
+	if err == nil && !IsYes(text) {
+		err = api.Errorf(api.CodeNoScheduler, "no scheduler was found on %s, so nothing was written", st.plan.host).
+			WithHint("put the scheduler's commands on the PATH of your login shell there, or give it with --scheduler")
+	}
+	return err == nil, err
 }

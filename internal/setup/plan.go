@@ -24,6 +24,7 @@ type plan struct {
 	workdir    string   // where to submit from
 	args       []string // for the scheduler
 	siteFound  bool     // the site is that of the scheduler, which is found again
+	ownMachine bool     // the user has said that the host has no scheduler
 	install    string   // the folder where Jupyter is to be installed first
 	loggedIn   bool
 }
@@ -91,6 +92,9 @@ func (p plan) hostText() string {
 	if site.Name != "" {
 		fmt.Fprintf(&b, "site = %s\n", configs.Quote(site.Name))
 	}
+	if p.ownMachine {
+		fmt.Fprintf(&b, "scheduler = %s\n", noScheduler)
+	}
 	if renew := site.Certificate.Renew; renew != "" {
 		todo := "Remove the # to use it."
 		if capitalWord.MatchString(renew) {
@@ -111,6 +115,8 @@ func (p plan) withHost(config []byte) ([]byte, error) {
 		return configs.Appended(config, p.hostText()), nil
 	case p.changesHost():
 		return configs.Changed(config, "host", p.host, "ssh", configs.Quote(p.ssh))
+	case p.ownMachine:
+		return withoutScheduler(config, p.host)
 	}
 	return config, nil
 }
@@ -135,6 +141,8 @@ func (p plan) text() (string, error) {
 		b.WriteString(p.hostText() + "\n")
 	case p.changesHost():
 		fmt.Fprintf(&b, "[host.%s]\nssh = %s\n\n", p.host, configs.Quote(p.ssh))
+	case p.ownMachine:
+		fmt.Fprintf(&b, "[host.%s]\nscheduler = %s\n\n", p.host, noScheduler)
 	}
 	if p.changes {
 		fmt.Fprintf(&b, "[session.%s]\nwith = %s\n", p.session, p.with())

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"tunctl/internal/api"
@@ -39,10 +40,7 @@ func Summary(weeks []api.WeekSummary) *term.Table {
 			monday = ""
 		}
 		week = w.Week
-		unit := "h"
-		if w.Unit == api.GPUHours {
-			unit = "GPU-h"
-		}
+		unit := strings.Replace(string(w.Unit), "hours", "h", 1)
 		t.Add(nil, term.Cell{Text: monday}, term.Cell{Text: w.Session, Colour: term.Bold}, term.Cell{Text: w.Host}, term.Cell{Text: fmt.Sprint(w.Jobs)},
 			term.Cell{Text: hoursText(w.Asked)}, term.Cell{Text: hoursText(w.Used)}, term.Cell{Text: hoursText(w.Idle)}, term.Cell{Text: unit},
 			term.Cell{Text: waitedText(time.Duration(w.Waited) * time.Second)})

@@ -61,6 +61,7 @@ func isWorkApp(app string) bool { return appRank(app) <= appRank(appParaView) }
 
 // appWords are the words by which a line names an app.
 var appWords = []struct{ word, app string }{
+	{"theia", appWeb}, // whose lines name its plugin for Jupyter, too
 	{"jupyter", appJupyter},
 	{"ipython notebook", appJupyter},
 	{"rstudio", appRStudio},
@@ -106,6 +107,8 @@ var workRules = []rule{
 	{needle: "username: ", read: readRStudioLogin},
 	{app: appMATLAB, act: announces, needle: "mwi_auth_token=", desc: ownURL, re: lazyPattern(`(?P<url>https?://\S+[?&]mwi_auth_token=\S+)`)},
 	{app: appMATLAB, act: announces, needle: "access matlab at", desc: ownURL, re: lazyPattern(`(?i)\baccess matlab at:?\s+` + urlPattern)},
+	{app: appMATLAB, act: announces, needle: "accessed at", desc: ownURL, re: lazyPattern(`(?i)\bMATLAB\b.*\baccessed at:?\s+` + urlPattern)},
+	{app: appMATLAB, act: marks, needle: "accessed at", re: lazyPattern(`(?i)\bMATLAB\b.*\baccessed at:?[\s│|]*$`)},
 	{app: appMATLAB, act: marks, needle: "access matlab at", re: lazyPattern(`(?i)\baccess matlab at:?[\s│|]*$`)},
 	{app: appMATLAB, act: announces, needle: "://", near: appMATLAB, desc: ownURL, re: lazyPattern(`^[\s│|]*` + urlPattern + `[\s│|]*$`)},
 	// It speaks a protocol of its own, to one client: https://docs.paraview.org, "Remote and parallel visualization".
@@ -156,11 +159,16 @@ var dashboardRules = []rule{
 	{app: appRay, act: announces, needle: "dashboard at", desc: ownURL, re: lazyPattern(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
 	{app: appSpark, act: announces, needle: "and started at", desc: ownURL, re: lazyPattern(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},
 	{app: appSpark, act: announces, needle: "web ui available at", desc: ownURL, re: lazyPattern(`Spark context Web UI available at ` + urlPattern)},
+	{app: appSpark, act: announces, needle: "spark", desc: ownURL, re: lazyPattern(`(?i)(?:^|[^d\s:]\s+)spark (?:web )?ui (?:is )?(?:available |running |ready )?(?:at|on):? ` + urlPattern)},
 	{app: appSpark, act: announces, needle: "started service '", desc: "the port of Spark's page", re: lazyPattern(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
 }
 
 // webRules are of any other web server.
 var webRules = []rule{
+	{
+		act: misleads, needle: "://", desc: "an address for programs, not for people",
+		re: lazyPattern(`(?i)\b(?:workers?|clients?|callbacks?|redirect\w*|oauth|webhooks?|proxy|metrics|prometheus|connect(?:ing|ed)|waiting|download\w*|fetch\w*|grpc|nanny|upstream|example|e\.g\.)\b.*` + urlPattern),
+	},
 	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: lazyPattern(`Uvicorn running on ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: lazyPattern(`Uvicorn running on socket \('(?P<host>[^']+)', (?P<port>\d+)\)`)},
 	{app: appWeb, act: announces, needle: "- local:", desc: ownURL, re: lazyPattern(`^\s*- Local:\s+` + urlPattern + `\s*$`)},
@@ -173,9 +181,24 @@ var webRules = []rule{
 	{app: appWeb, act: announces, needle: "to see the gui go to:", desc: ownURL, re: lazyPattern(`To see the GUI go to: ` + urlPattern)},
 	{app: appWeb, act: announces, needle: "open h2o flow", desc: ownURL, re: lazyPattern(`Open H2O Flow in your web browser: ` + urlPattern)},
 	{app: appWeb, act: marks, needle: "is running at:", re: lazyPattern(`(?i)\bvoil\S+ is running at:\s*$`)},
-	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: lazyPattern(`^\s*` + urlPattern + `\s*$`)},
+	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: lazyPattern(`^\W*` + ownHostURL + `[\s│|]*$`)},
 	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: lazyPattern(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
 }
+
+// invitationRules are of servers of no known app that invite to their page, in whatever words, at an address of the node. They come
+// last, and not on lines that name an app.
+var invitationRules = []rule{
+	{app: appWeb, act: announces, needle: "://", unnamed: true, desc: "an invitation to a page", re: lazyPattern(`(?i)` + invitation + `:?\s+<?` + ownHostURL)},
+	{app: appWeb, act: marks, unnamed: true, needle: " at", re: lazyPattern(`(?i)` + invitation + `:?\s*$`)},
+	{app: appWeb, act: marks, unnamed: true, needle: "browser", re: lazyPattern(`(?i)` + invitation + `:?\s*$`)},
+}
+
+const (
+	// invitation is what such a line says before the address.
+	invitation = `\b(?:(?:running|available|accessible|reachable|served?|serving|ready|hosted|listening|started|live|view(?:ed)?|visit|browse|access(?:ed)?|open(?:ed)?|up)\b(?: [\w'-]+){0,4}? (?:at|on|via|in|from|under|to|browser)|(?:go|navigate|browse|head(?: over)?) to|open|visit|point (?:your|a|the) (?:web )?browser (?:at|to)|in (?:your|a|the) (?:web )?browser)`
+	// ownHostURL is a URL with a port on loopback, on any address, or on a node by its short name.
+	ownHostURL = `(?P<url>https?://(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\]|[A-Za-z][A-Za-z0-9-]*):\d{2,5}\S*)`
+)
 
 // Dask's scheduler prints its own address and that of its dashboard, which is often
 // only a port:

@@ -79,7 +79,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 		u.read(r, l)
 		return false
 	}
-	if u.near != "" && !r.marked(u.near, l, nearby) || u.late && !r.ev.announced(u.app) {
+	if u.near != "" && !r.marked(u.near, l, nearby) || u.late && !r.ev.announced(u.app) || u.unnamed && l.app != "" && l.app != u.app {
 		return false
 	}
 	addr, ok := l.match(u.re())

@@ -28,6 +28,7 @@ type rule struct {
 	act      act
 	needle   string // in lower case
 	needsApp bool   // the needle is a common word: the line must name an app too, which it is about
+	unnamed  bool   // the line must name no other app
 	re       func() *regexp.Regexp
 	path     string // the page, if the line has none
 	desc     string // what the line is, or why it is ignored, for a person
@@ -46,7 +47,7 @@ func lazyPattern(pattern string) func() *regexp.Regexp {
 // takes half a megabyte.
 var builtinRules = sync.OnceValue(func() *ruleSet {
 	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules, modelRules, dashboardRules,
-		vncRules, webRules, appNameRules()))
+		vncRules, webRules, invitationRules, appNameRules()))
 })
 
 // appNameRules notice which app the log is about, so that a hint such as

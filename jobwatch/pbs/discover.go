@@ -87,7 +87,7 @@ func longestTime(q record, all []record) time.Duration {
 func readUsage(lines []string) api.PartitionUsage {
 	var u api.PartitionUsage
 	for _, line := range lines {
-		f := strings.Fields(line)
+		f := strings.Fields(strings.ReplaceAll(line, " b/", "b/")) // a node without free memory has "0 b/251gb"
 		if len(f) < 9 || !strings.Contains(f[6], "/") {
 			continue
 		}

@@ -4,6 +4,7 @@ package plain
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
@@ -134,7 +136,8 @@ func jobOf(f []string) api.Job {
 
 // submitScript starts the script in its own session. A second process records how it ends:
 // it ignores SIGTERM, which goes to the whole group, and so outlives the script.
-const submitScript = stampFunction + `tunctl_keeper='
+const submitScript = stampFunction + `if ` + hasDirectives + ` "$tunctl_script"; then exit ` + hasDirectivesExit + `; fi
+tunctl_keeper='
 trap : TERM
 "$@" >>"$tunctl_dir/tunctl.log" 2>&1 &
 tunctl_child=$!
@@ -155,6 +158,9 @@ printf '%s\n' "${tunctl_dir##*/}"`
 func (scheduler) ParseSubmit(res remote.Result) (string, error) {
 	if tag := string(bytes.TrimSpace(res.Stdout)); sched.ValidTag.MatchString(tag) {
 		return tag, nil
+	}
+	if strconv.Itoa(res.Exit) == hasDirectivesExit {
+		return "", directivesError()
 	}
 	return "", sched.SubmitError(res, nil, nil)
 }
@@ -183,7 +189,26 @@ exit 0`)
 	return nil
 }
 
-func (scheduler) TestStart(context.Context, *remote.Shell, sched.Trial) (sched.Start, error) {
+// hasDirectives is the sh command that succeeds if a script has lines for a scheduler: such a script asks for
+// what is not there, and may be meant for another host. The submission of one ends with hasDirectivesExit.
+const (
+	hasDirectives     = `grep -Eq '^#(SBATCH|PBS|BSUB|PJM|MSUB|OAR|COBALT|DSUB|FLUX:|\$ +-| *@ *(job_type|class|queue))'`
+	hasDirectivesExit = "3"
+)
+
+func directivesError() error {
+	return api.Errorf(api.CodeSubmit, "the script has lines for a scheduler, such as #SBATCH, and the host is used without one: nothing was started").
+		WithHint("if the host has a scheduler, set its name as scheduler in the [host] section; to run the script on the host itself, remove these lines")
+}
+
+func (scheduler) TestStart(ctx context.Context, sh *remote.Shell, t sched.Trial) (sched.Start, error) {
+	res, err := sh.Login(ctx, "cd "+posixsh.QuotePath(cmp.Or(t.Workdir, "~"))+" && ("+t.PrintScript+") | "+hasDirectives)
+	if err != nil {
+		return sched.Start{}, err
+	}
+	if res.Exit == 0 {
+		return sched.Start{}, directivesError()
+	}
 	return sched.Start{At: time.Now(), Words: "the host has no scheduler: the job starts at once"}, nil
 }
 

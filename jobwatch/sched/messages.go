@@ -31,8 +31,17 @@ const SiteRuleHint = "the site requires this: change it in the script, or in arg
 // RefusalError is the error of a job that was not accepted: the scheduler's message, with the
 // hint of the first known refusal that matches.
 func RefusalError(res remote.Result, known []RefusalHint) error {
+	if res.Exit == 127 {
+		return api.Errorf(api.CodeSubmit, "the scheduler's submit command was not found on the host: %s", LastErrorLine(res)).
+			WithHint("%s", notOnPath)
+	}
 	words := errorLines(res)
-	hint := HintOf(words, slices.Concat(known, commonRefusals))
+	hint := HintOf(words, slices.Concat(siteRefusals, known, commonRefusals))
+	if m := listedAccounts().FindStringSubmatch(words); m != nil {
+		if names := accountName().FindAllString(m[1], -1); len(names) > 0 {
+			hint = "choose one of these accounts, for example: --with account=" + names[0]
+		}
+	}
 	return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", words).
 		WithHint("%s", cmp.Or(hint, SiteRuleHint))
 }
@@ -85,15 +94,51 @@ func errorLines(res remote.Result) string {
 			break
 		}
 		line = strings.TrimSpace(complaintPrefix.ReplaceAllString(line, ""))
-		if line != "" {
+		if line = strings.TrimSpace(decoration.ReplaceAllString(line, "")); line != "" {
 			lines = append(lines, line)
 		}
 	}
+	slices.SortStableFunc(lines, func(a, b string) int { // what the site says to do comes before what its scheduler says
+		return TrueFirst(imperative().MatchString(a), imperative().MatchString(b))
+	})
 	if len(lines) == 0 {
 		return LastErrorLine(remote.Result{Stdout: res.Stdout, Exit: res.Exit})
 	}
 	return api.Redact(api.NewRemoteText(strings.Join(lines, "; ")).FirstLine(600).String())
 }
+
+var (
+	// decoration is what submit filters draw around their messages.
+	decoration = regexp.MustCompile(`^[\s*#=~_+!|-]{3,}|[\s*#=~_+!|-]{3,}$`)
+	// imperative matches a sentence of a submit filter that says what to do.
+	imperative = LazyPattern(`(?i)\bplease\b|` + mustGive)
+	// listedAccounts matches the accounts that a submit filter lists, and accountName each of them.
+	listedAccounts = LazyPattern(`(?i)(?:one of|valid|available|your)(?: the)?(?: following)? (?:accounts?|projects?|allocations?)(?: are| is)?: *(.+)`)
+	accountName    = LazyPattern(`[A-Za-z][\w.-]*\w`)
+)
+
+// mustGive is the part of a pattern before what a submit filter wants to have.
+const mustGive = `(?:please|must|needs? to|ha(?:ve|s) to|required? to|forgot to|should|did ?n[o']t|not) (?:\w+ ){0,2}?(?:specif|provid|set|giv|request|includ|add|indicat|defin|select|choos|us)\w*\b`
+
+// siteRefusals are of sites' submit filters: they say what is missing, so they count before those of a scheduler.
+var siteRefusals = RefusalHints([][2]string{
+	{
+		`(?:batch jobs?|sbatch)\b.{0,40}\b(?:can ?not|may not|must not|not allowed|not permitted)\b|(?:only|reserved) for interactive|interactive (?:jobs|sessions|use) only|not (?:allow|accept|take)\w* batch jobs`,
+		"this partition takes no batch jobs: change --partition to one for batch jobs, in args of the session or in the script",
+	},
+	{
+		`(?:request|use|ask for|allocate|need|reserve)\b.{0,30}\b(?:whole|full|entire|complete) nodes?|(?:whole|full) nodes? (?:only|must|are required)`,
+		"jobs get whole nodes here: ask for all cores of a node, or add --exclusive, in args of the session or in the script; or change --partition",
+	},
+	{
+		`(?:submit|run|try|start|launch)\w*\b.{0,50}\b(?:from|in|on|under|within|using) .{0,30}(?:scratch|/work\b|/lustre)|(?:from|in|under) (?:your |the )?(?:home|\$HOME)\b.{0,60}(?:not (?:allowed|permitted|possible|accepted))`,
+		`the job must be submitted from another folder: set workdir = "/scratch/…" in the session`,
+	},
+	{mustGive + `.{0,40}\bq(?:uality )?o(?:f )?s(?:ervice)?\b`, "the site requires a QoS: set --qos in args of the session or in the script"},
+	{mustGive + `.{0,40}(?:\bgpus?\b|--gres|\bgres\b)`, "the site requires a number of GPUs: set it, for example --gres=gpu:1, in args of the session or in the script"},
+	{mustGive + `.{0,40}(?:time ?limit|wall ?(?:clock )?time|run ?time|--time)`, "the site requires a time limit: set --time (PBS: -l walltime=HH:MM:SS) in args of the session or in the script"},
+	{mustGive + `.{0,40}(?:\baccount\b|\bproject\b|\ballocation\b|\s-A\b)`, "the site requires an account or project: set --account (PBS: -A or -P PROJECT) in args of the session or in the script"},
+})
 
 // RefusalHints makes hints of rows: a pattern of a refusal, without case, and what to do.
 func RefusalHints(rows [][2]string) []RefusalHint {
@@ -165,11 +210,13 @@ func ExitHint(status int) string {
 	return fmt.Sprintf("the script ended with exit status %d: see the log", status)
 }
 
+const notOnPath = "set scheduler for this host in the config, or add the command to the PATH of your login shell there"
+
 // CommandError is the error of a command that failed, with its message.
 func CommandError(command string, exit int, words string) error {
 	if exit == 127 {
 		return api.Errorf(api.CodeFailed, "%q is not on the host's PATH", command).
-			WithHint("set scheduler for this host in the config, or add the command to the PATH of your login shell there")
+			WithHint("%s", notOnPath)
 	}
 	return api.Errorf(api.CodeFailed, "%s failed with status %d: %s", command, exit, words)
 }

@@ -65,7 +65,8 @@ func readPartition(line string, groups []string, accounts []api.Account) (api.Pa
 	p := api.Partition{
 		Name: sched.PlainWord(keys["PartitionName"]), Default: keys["Default"] == "YES", LimitSeconds: int64(parseDuration(keys["MaxTime"]) / time.Second), Source: "scontrol",
 	}
-	if p.Name == "" || keys["State"] != "UP" || keys["RootOnly"] == "YES" || !allows(keys["AllowGroups"], "", groups...) {
+	routes := p.Default && keys["State"] == "INACTIVE" // the site's submit filter sends its jobs to others
+	if p.Name == "" || keys["State"] != "UP" && !routes || keys["RootOnly"] == "YES" || !allows(keys["AllowGroups"], "", groups...) {
 		return p, false
 	}
 	needsQoS := true

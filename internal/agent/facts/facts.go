@@ -88,7 +88,7 @@ func (f *Facts) Derive(now time.Time) Derived {
 			v.Hint = fmt.Sprintf("`tunctl down %s --cancel` removes it; `tunctl up %s --with NAME=VALUE` then asks for something else", f.Name, f.Name)
 		}
 		return v
-	case !f.Answers && f.Served && f.suspended():
+	case f.suspended() && (f.Served || f.Answers): // whatever its page said before
 		return Derived{State: api.SessionReconnecting, Cause: f.Job.Hint}
 	case !f.Answers && f.Served:
 		return Derived{State: api.SessionReconnecting, Cause: f.Doing}
@@ -104,7 +104,7 @@ func (f *Facts) Derive(now time.Time) Derived {
 		case f.Silent != "" && v.Cause == f.Silent:
 			v.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
 		case f.NotInside != "" && v.Cause == f.NotInside:
-			v.Hint = fmt.Sprintf("this needs ssh to the nodes, or Slurm's job steps (srun), if the site allows them; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
+			v.Hint = fmt.Sprintf("this needs ssh to the nodes, or a command of the scheduler that enters a job, if the site allows one; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
 		}
 		return v
 	case f.Listeners.Pending != "":

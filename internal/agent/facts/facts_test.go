@@ -69,7 +69,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		},
 		"suspended": {
 			Facts{Wanted: true, Host: up, NeedsJob: true, Answers: true, Job: &api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}},
-			api.SessionReady, "suspended",
+			api.SessionReconnecting, "suspended",
 		},
 		"suspended, and so silent": {
 			Facts{Wanted: true, Host: up, NeedsJob: true, Served: true, Doing: "no answer", Job: &api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}},

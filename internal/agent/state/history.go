@@ -171,6 +171,9 @@ func Summarize(runs []api.Run) []api.WeekSummary {
 		if r.GPUs > 0 {
 			unit, factor = api.GPUHours, int64(r.GPUs)
 		}
+		if r.Nodes > 0 {
+			unit, factor = api.NodeHours, int64(r.Nodes)
+		}
 		k := key{weekOf(r), r.Session, r.Host, unit}
 		sum := byKey[k]
 		if sum == nil {

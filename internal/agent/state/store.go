@@ -334,6 +334,16 @@ func (s *Store) Balances() []api.HostBalances {
 	return append([]api.HostBalances{}, s.data.Balances...)
 }
 
+// FullText says which folder of a host is full, by its last balances; "" if none is.
+func (s *Store) FullText(host string) string {
+	for _, b := range s.Balances() {
+		if b.Host == host {
+			return b.FullText()
+		}
+	}
+	return ""
+}
+
 // SetBalances records the balances of a host, in place of those before; none if nothing
 // could be read. As with hosts, memory is enough if the file cannot be written.
 func (s *Store) SetBalances(b api.HostBalances) {

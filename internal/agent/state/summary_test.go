@@ -25,6 +25,7 @@ func TestASummaryAddsUpTheHoursOfEachWeek(t *testing.T) {
 		run("nb", monday, time.Hour, 3*time.Hour, func(r *api.Run) { r.Idle = 1800 }),
 		run("nb", monday, time.Hour, 3*time.Hour, func(r *api.Run) { r.GPUs, r.Idle = 2, 5*3600 }), // measured longer than it ran
 		run("nb", monday, 0, time.Hour, func(r *api.Run) { r.GPUs = 4 }),
+		run("whole", monday, 0, time.Hour, func(r *api.Run) { r.GPUs, r.Nodes = 4, 2 }),
 		run("nb", monday, 5*time.Hour, time.Hour, func(r *api.Run) { r.Host, r.Job.Restarts = "fir", 1 }), // it had run before
 		{Session: "gone", Host: "narval", Noted: monday, Job: api.Job{State: api.JobNeverRan}},
 	})
@@ -34,6 +35,7 @@ func TestASummaryAddsUpTheHoursOfEachWeek(t *testing.T) {
 		{Week: "2026-11-16", Session: "nb", Host: "fir", Jobs: 1, Unit: api.JobHours, Asked: 8 * h, Used: h},
 		{Week: "2026-11-16", Session: "nb", Host: "narval", Jobs: 2, Unit: api.GPUHours, Asked: 48 * h, Used: 10 * h, Idle: 6 * h, Waited: h},
 		{Week: "2026-11-16", Session: "nb", Host: "narval", Jobs: 2, Unit: api.JobHours, Asked: 16 * h, Used: 5 * h, Idle: h / 2, Waited: h + 60},
+		{Week: "2026-11-16", Session: "whole", Host: "narval", Jobs: 1, Unit: api.NodeHours, Asked: 16 * h, Used: 2 * h},
 		{Week: "2026-11-09", Session: "nb", Host: "narval", Jobs: 1, Unit: api.JobHours, Asked: 8 * h, Used: 8 * h, Waited: 60},
 	}
 	if !slices.Equal(got, want) {

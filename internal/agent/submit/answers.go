@@ -25,6 +25,14 @@ func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error)
 		return err
 	}
 	hinted := *e
+	if strings.Contains(e.Hint, "takes no batch jobs") {
+		site, _, _ := s.siteOn(ctx, jobs)
+		others := site.OtherQueues(func(q configs.Queue) bool { return !q.NoBatch && !strings.Contains(e.Message, q.Name) })
+		if others != "" {
+			hinted.Hint = "this partition takes no batch jobs; " + others + " in with = { … } of [session." + s.Section + "]"
+			return &hinted
+		}
+	}
 	hinted.Hint = withoutScript(e.Hint) + "; change " + inWith(s.Section, about)
 	return &hinted
 }
@@ -73,6 +81,11 @@ var (
 	// failedPrepare matches what a builtin job prints about the session's prepare.
 	failedPrepare = regexp.MustCompile(`tunctl: (?:prepare ended|there is no script .*: set prepare)`)
 )
+
+// DiskIsFull reports whether the end of a job's log says that a disk or a quota is full.
+func DiskIsFull(excerpt string) bool { return fullDisk.MatchString(excerpt) }
+
+var fullDisk = regexp.MustCompile(`(?i)disk quota exceeded|no space left on device|EDQUOT|ENOSPC`)
 
 // answersAbout are the answers that a text is about, of those that a builtin job of the session
 // accepts; none if that is not known.

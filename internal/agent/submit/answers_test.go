@@ -13,3 +13,15 @@ func TestAHintAboutABuiltinJobNamesNoScript(t *testing.T) {
 		}
 	}
 }
+
+func TestDiskIsFull(t *testing.T) {
+	for text, want := range map[string]bool{
+		"OSError: [Errno 122] Disk quota exceeded: '/home/ann/.local/share/jupyter'": true,
+		"cp: error writing 'x': No space left on device":                             true,
+		"CUDA error: out of memory":                                                  false,
+	} {
+		if DiskIsFull(text) != want {
+			t.Errorf("%q", text)
+		}
+	}
+}

@@ -65,7 +65,10 @@ func (p Plan) check(questions []configs.Question, site configs.Site, scheduler s
 func (p Plan) Order(ctx context.Context, jobs *jobwatch.Watcher, tag string) (jobwatch.Submission, error) {
 	s := p.source
 	order := s.order(tag)
-	var err error
+	err := jobs.MaySubmit(ctx)
+	if err != nil {
+		return order, err
+	}
 	if s.Session.Builtin() != "" {
 		order, err = p.builtin(ctx, jobs, order)
 	} else {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
@@ -40,18 +41,13 @@ func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.
 	return s.withStart(ctx, jobs, store, out, sub)
 }
 
-// cost is what the job costs if it runs for its whole time limit. Nodes count where no other
-// job runs on them.
+// cost is what the job costs if it runs for its whole time limit.
 func (s *Source) cost(ctx context.Context, jobs *jobwatch.Watcher, r jobwatch.Request) string {
 	site, _, err := s.siteOn(ctx, jobs)
 	if err != nil {
 		s.Log.Debug("cannot find the site of a host", "host", s.Session.Host, "err", err)
 	}
-	cores, nodes := r.CPUs, 0
-	if r.Exclusive || site.Charge.NodeHour > 0 {
-		cores, nodes = 0, max(r.Nodes, 1)
-	}
-	return site.Charge.Cost(r.Time, cores, r.GPUs, nodes)
+	return site.Cost(configs.Usage{Time: r.Time, Cores: r.CPUs, GPUs: r.GPUs, Nodes: r.Nodes, Exclusive: r.Exclusive, Queues: r.Queues})
 }
 
 // withStart adds when the job would start. Where a test has submitted a job, none is ever

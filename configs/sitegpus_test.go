@@ -1,0 +1,118 @@
+package configs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/api"
+)
+
+// jobWith is a job with answers to the required questions of a site's job that have no default.
+func jobWith(s Site, with map[string]string) *Job {
+	j := &Job{App: "jupyter", Name: "jupyter", Site: s, Answers: map[string]string{}}
+	for _, q := range j.Questions() {
+		if q.Required && q.Default == "" {
+			j.Answers[q.Name] = map[QuestionKind]string{AskPath: "/work/x", AskChoice: strings.Join(q.Choices[:min(1, len(q.Choices))], "")}[q.Kind]
+			if j.Answers[q.Name] == "" {
+				j.Answers[q.Name] = "abc"
+			}
+		}
+	}
+	for name, value := range with {
+		j.Answers[name] = value
+	}
+	return j
+}
+
+// routesGPUs are sites where a job with GPUs names no queue, by their guides: the scheduler chooses one, or the site's directives do.
+var routesGPUs = []string{
+	"aspire2a", "casper", "cvl-uwa", "della", "derecho", "dfki", "euler", "fir", "ibex", "imperial", "isambard", "m3", "mahuika", "myriad", "narval",
+	"nibi", "pegasus", "rorqual", "sherlock", "torch", "triton",
+}
+
+// TestSiteGPUs has a job with a GPU on each site: its directives name a queue with GPUs by the site's own file, or the error
+// says which has some, or the file says that it is not known.
+func TestSiteGPUs(t *testing.T) {
+	for _, s := range builtinSites(t) {
+		if _, ok := questionNamed(s.Questions, gpusQuestion); !ok || s.Generic() {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			j := jobWith(s, map[string]string{"gpus": "1"})
+			_, err := j.Script()
+			if err != nil {
+				if !strings.Contains(api.HintOf(err), "choose another queue: set") {
+					t.Errorf("%v (%s)", err, api.HintOf(err))
+				}
+				return
+			}
+			answers, _ := j.answers()
+			ask, _ := s.queueQuestion()
+			queue, listed := find(s.Queues, func(q Queue) bool { return q.Name == answers[ask.Name] })
+			unsure := slices.ContainsFunc(s.Unsure, func(u string) bool { return strings.HasPrefix(u, "gpus:") })
+			hasGPUs := listed && (queue.GPUs > 0 || len(queue.GPUTypes) > 0 || queue.CPUsPerGPU > 0 || strings.Contains(queue.About, "GPU"))
+			if !hasGPUs && !unsure && !slices.Contains(routesGPUs, s.Name) {
+				t.Errorf("gpus=1 asks for queue %q, of which the file does not say that it has GPUs", answers[ask.Name])
+			}
+		})
+	}
+}
+
+func TestSiteCPUsPerGPU(t *testing.T) {
+	s := siteNamed(t, "gadi")
+	answers, err := jobWith(s, map[string]string{"gpus": "2", "queue": "gpuvolta"}).answers()
+	if err != nil || answers["cpus"] != "24" {
+		t.Errorf("two GPUs get %s cores, %v", answers["cpus"], err)
+	}
+}
+
+func siteNamed(t *testing.T, name string) Site {
+	t.Helper()
+	s, err := builtinSites(t).Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSiteCost(t *testing.T) {
+	for _, c := range []struct {
+		site string
+		u    Usage
+		want string
+	}{
+		{"archer2", Usage{Queues: []string{"standard", "standard"}}, "2 node-hours: whole nodes are charged (256 core-hours)"},
+		{"archer2", Usage{Cores: 1, Queues: []string{"serial", "serial"}}, "at least 2 core-hours"},
+		{"perlmutter", Usage{GPUs: 4, Queues: []string{"interactive"}}, "2 node-hours: whole nodes are charged"},
+		{"frontier", Usage{Queues: []string{"batch"}}, "2 node-hours: whole nodes are charged"},
+		{"stampede3", Usage{Cores: 1, Nodes: 1, Queues: []string{"skx-dev"}}, "2 node-hours: whole nodes are charged (96 core-hours)"},
+		{"anvil", Usage{Cores: 2, Queues: []string{"wholenode"}}, "2 node-hours: whole nodes are charged (256 core-hours)"},
+		{"anvil", Usage{Cores: 2, Queues: []string{"shared"}}, "at least 4 core-hours"},
+		{"jsc", Usage{Cores: 2}, "2 node-hours: whole nodes are charged"},
+		{"polaris", Usage{Cores: 1, Nodes: 2, Queues: []string{"debug"}}, "4 node-hours: whole nodes are charged (128 core-hours)"},
+		{"cirrus", Usage{Cores: 4, Queues: []string{"standard"}}, "at least 8 core-hours"},
+		{"slurm", Usage{Cores: 4, Exclusive: true, Nodes: 1}, "2 node-hours: whole nodes are charged"},
+		{"aspire2a", Usage{Cores: 2, GPUs: 1}, "128 SU for 2 GPU-hours, 4 SU for 4 core-hours"},
+	} {
+		s := siteNamed(t, c.site)
+		c.u.Time = 2 * time.Hour
+		if got := s.Cost(c.u); got != c.want {
+			t.Errorf("%s, %+v: %q, want %q", c.site, c.u, got, c.want)
+		}
+	}
+}
+
+func TestQueueNoBatch(t *testing.T) {
+	text := "title = \"T\"\nscheduler = \"slurm\"\nqueue.inter = { batch = false }\nqueue.long = { limit = \"48h\" }\n" +
+		"question.partition = { ask = \"Which?\", kind = \"queue\", default = \"inter\" }\n"
+	s, err := parseSite("t.toml", "t", []byte(text), func(string) (Site, bool) { return Site{}, false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = (&Job{App: "jupyter", Name: "jupyter", Site: s}).Script()
+	if err == nil || !strings.Contains(err.Error(), "queue inter takes no batch jobs") || !strings.Contains(api.HintOf(err), `set partition to "long"`) {
+		t.Errorf("%v (%s)", err, api.HintOf(err))
+	}
+}
