@@ -77,7 +77,7 @@ func (s *Site) Cost(u Usage) string {
 		return cost
 	}
 	nodes := max(u.Nodes, 1)
-	cost, about := "", ""
+	var cost, about string
 	switch {
 	case s.Charge.NodeHour == 0 && s.Charge.CoreHour > 0 && perNode > 0:
 		cost = s.Charge.cost(u.Time, nodes*perNode, u.GPUs, 0)

@@ -118,7 +118,7 @@ var (
 )
 
 // mustGive is the part of a pattern before what a submit filter wants to have.
-const mustGive = `(?:please|must|needs? to|ha(?:ve|s) to|required? to|forgot to|should|did ?n[o']t|not) (?:\w+ ){0,2}?(?:specif|provid|set|giv|request|includ|add|indicat|defin|select|choos|us)\w*\b`
+const mustGive = `(?:please|must|needs? to|ha(?:ve|s) to|required? to|forgot to|should|did ?n[o']t|not) (?:\w+ ){0,2}?(?:specif|provid|set|giv|request|inclu|add|indicat|defin|select|choos|us)\w*\b`
 
 // siteRefusals are of sites' submit filters: they say what is missing, so they count before those of a scheduler.
 var siteRefusals = RefusalHints([][2]string{
