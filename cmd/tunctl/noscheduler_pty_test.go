@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
 )
 
@@ -66,9 +66,7 @@ func TestNoScheduler(t *testing.T) {
 	k.Expect("Is this your own machine")
 	k.Answer("y")
 	k.Expect("job own-")
-	for i := 0; !started() && i < 1200; i++ {
-		time.Sleep(100 * time.Millisecond)
-	}
+	wait.Until(t, "the job has started", started)
 	k.Signal(os.Interrupt)
 	k.WantEnd(130)
 	if text, err := os.ReadFile(config); err != nil || string(text) != before+"\n[host.practice]\nscheduler = \"none\"\n" || !started() {
