@@ -5,31 +5,25 @@ package jobwatch
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/internal/dev/wait"
 	"tunctl/jobwatch/joblog"
 )
 
 // await polls until the plain job is in state.
 func await(t *testing.T, w *Watcher, id string, state api.JobState) api.Job {
 	t.Helper()
-	for range 200 {
-		job, ok, err := w.Detail(t.Context(), id)
-		if err != nil {
+	var job api.Job
+	wait.Until(t, "job "+id+" is "+string(state), func() (is bool) {
+		var err error
+		if job, is, err = w.Detail(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		if ok && job.State == state {
-			return job
-		}
-		if err := ctxtime.Sleep(t.Context(), 20*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Fatalf("job %s never was %q", id, state)
-	return api.Job{}
+		return is && job.State == state
+	})
+	return job
 }
 
 func plainWatcher(m *jobtest.Machine) *Watcher {
