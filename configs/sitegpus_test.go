@@ -26,7 +26,8 @@ func jobWith(s Site, with map[string]string) *Job {
 	return j
 }
 
-// routesGPUs are sites where a job with GPUs names no queue, by their guides: the scheduler chooses one, or the site's directives do.
+// routesGPUs are sites where a job with GPUs need name no queue: the directives of the file do, or the scheduler chooses one. Not all of their guides
+// were read for this list.
 var routesGPUs = []string{
 	"aspire2a", "casper", "cvl-uwa", "della", "derecho", "dfki", "euler", "fir", "ibex", "imperial", "isambard", "m3", "mahuika", "myriad", "narval",
 	"nibi", "pegasus", "rorqual", "sherlock", "torch", "triton",
