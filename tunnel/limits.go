@@ -158,8 +158,8 @@ func (l Limits) retry(s *sshconfig.Settings) retry.Limits {
 	}
 }
 
-// PracticeLimits are short, for a practice cluster that bans nobody. Login and probe
-// keep their normal time: they start programs on a laptop that may be busy.
+// PracticeLimits are short, for a practice cluster that bans nobody. Login keeps its normal
+// time, and replies have long: programs start on a laptop that may be busy.
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.DialTimeout = 3 * time.Second
@@ -169,11 +169,11 @@ func PracticeLimits() Limits {
 	l.StableAfter = time.Second
 	l.BanWait = 5 * time.Second
 	l.KeepaliveEvery = time.Second
-	l.KeepaliveMax = 5 // more than Unanswered, as on real hosts
+	l.KeepaliveMax = 10 // more than Unanswered, as on real hosts
 	l.WakeGrace = 10 * time.Second
 	l.ProbeAfter = 500 * time.Millisecond
-	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 3*time.Second, 3*time.Second, 3*time.Second
-	l.ReplaceUnanswered = time.Second
+	l.ProbeTimeout, l.ReplaceUnanswered = 8*time.Second, 3*time.Second
+	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 8*time.Second, 8*time.Second, 8*time.Second
 	l.WatchedRetryMin, l.WatchedRetryMax = 200*time.Millisecond, time.Second
 	l.StepStart = 20 * time.Second // as above: a program starts
 	return l

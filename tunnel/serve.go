@@ -324,6 +324,9 @@ func (h *Host) recallLogins() {
 
 // saveLogins saves what the limits on logins count, with a change.
 func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
+	if h.behind != "" {
+		return
+	}
 	h.mu.Lock()
 	l := h.facts.tries.Logins()
 	changeLocked(&l)

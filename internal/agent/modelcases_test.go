@@ -442,14 +442,14 @@ func TestLeftBehind(t *testing.T) {
 				if keep {
 					l.mustUp()
 				}
+				m.cluster.mu.Lock()
 				m.cluster.next = []modelSubmit{{name: "makes its job late, and the answer is lost", cut: true, answers: time.Minute, appears: 8 * time.Minute}}
-				run := l.host.scheduler
-				l.host.scheduler = func(script string) (string, string, int) {
-					if len(m.cluster.tags) > len(m.cluster.next) && modelReads.MatchString(script) {
-						return "", "nb.sh: No such file or directory", 1
-					}
-					return run(script)
-				}
+				m.cluster.mu.Unlock()
+				l.interpose(func(script string) (string, string, int, bool) {
+					m.cluster.mu.Lock()
+					defer m.cluster.mu.Unlock()
+					return "", "nb.sh: No such file or directory", 1, len(m.cluster.tags) > len(m.cluster.next) && modelReads.MatchString(script)
+				})
 				if keep {
 					m.sleep(46 * time.Minute)
 				} else {

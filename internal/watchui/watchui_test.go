@@ -263,6 +263,7 @@ type slowKeys struct {
 	*os.File
 	armed, taken     atomic.Bool
 	stopped, proceed chan struct{}
+	reading          sync.Mutex
 }
 
 func (s *slowKeys) Fd() uintptr {
@@ -270,6 +271,8 @@ func (s *slowKeys) Fd() uintptr {
 		close(s.stopped)
 		<-s.proceed
 	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	return s.File.Fd()
 }
 
@@ -298,6 +301,8 @@ func TestAReaderThatOutlivesTheScreenTakesNoKey(t *testing.T) {
 		stacks := make([]byte, 1<<20)
 		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("TerminalReader).streamData"))
 	})
+	keys.reading.Lock() // for the race detector: the file is closed after its last use
+	defer keys.reading.Unlock()
 	if keys.taken.Load() {
 		t.Error("the reader took a key after the end of the screen")
 	}
