@@ -13,13 +13,21 @@ import (
 )
 
 // Drafts are submissions that are not made yet: what their arguments and scripts ask for, and with
-// other arguments.
-type Drafts struct{ host *host }
+// other arguments. A script on the host is read once for all of them; several goroutines must not use them at once.
+type Drafts struct {
+	host    *host
+	scripts map[string]string // by its folder and path
+}
+
+func scriptKey(s Submission) string { return s.Workdir + "\x00" + s.Script }
 
 // Script is the text of the submission's script, as far as schedulers look for options in it.
 func (b *Drafts) Script(ctx context.Context, s Submission) (string, error) {
 	if s.Script == "" {
 		return strings.ReplaceAll(string(s.Content), "\r\n", "\n"), nil
+	}
+	if text, read := b.scripts[scriptKey(s)]; read {
+		return text, nil
 	}
 	unlock, err := b.host.lock(ctx)
 	if err != nil {
@@ -34,7 +42,9 @@ func (b *Drafts) Script(ctx context.Context, s Submission) (string, error) {
 		return "", api.Errorf(api.CodeSubmit, "cannot read the job script %q on the host: %s", s.Script, sched.LastErrorLine(res)).
 			WithHint("paths start in your home folder there; write local:FILE for a file on this machine")
 	}
-	return strings.ReplaceAll(string(res.Stdout), "\r\n", "\n"), nil
+	text := strings.ReplaceAll(string(res.Stdout), "\r\n", "\n")
+	b.scripts[scriptKey(s)] = text
+	return text, nil
 }
 
 // Named is the submission with another name of the job, where the scheduler has names.

@@ -59,7 +59,8 @@ func (b *Drafts) readOptions(ctx context.Context, d *sched.Directives, s Submiss
 	}
 	script += "env | LC_ALL=C sed -n 's/^\\([A-Z][A-Z0-9_]*\\)=..*/\\1/p'\n" // names only: values may be secret
 	script += "printf '%s\\n' tunctl.script\n"
-	if s.Script != "" {
+	known, read := b.scripts[scriptKey(s)]
+	if s.Script != "" && !read {
 		script += "head -c " + maxScript + " <" + posixsh.QuotePath(s.Script) + " || exit 3\n"
 	}
 	unlock, err := b.host.lock(ctx)
@@ -72,5 +73,9 @@ func (b *Drafts) readOptions(ctx context.Context, d *sched.Directives, s Submiss
 		return nil, err // Submit says what is wrong with the script
 	}
 	names, text, _ := strings.Cut(string(res.Stdout), "tunctl.script\n")
-	return &hostOptions{options: d.Options(d.Words(strings.ReplaceAll(text, "\r", ""))), variables: strings.Fields(names)}, nil
+	if text = strings.ReplaceAll(text, "\r\n", "\n"); read {
+		text = known
+	}
+	b.scripts[scriptKey(s)] = text
+	return &hostOptions{options: d.Options(d.Words(text)), variables: strings.Fields(names)}, nil
 }

@@ -139,3 +139,34 @@ func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
 		t.Errorf("the host said %q", r.out)
 	}
 }
+
+func TestDrafts(t *testing.T) {
+	t.Run("a script is read once for all that is asked about it", func(t *testing.T) {
+		m := jobtest.NewMachine(t)
+		jobtest.FakeSlurm(t, m)
+		m.Write(t, "nb.sh", "#!/bin/sh\n#SBATCH -t 60\n")
+		drafts := slurmWatcher(m).Drafts()
+		for _, hours := range []string{"1", "2", "3", "4"} {
+			s, err := drafts.WithChoices(t.Context(), Submission{Tag: "t", Script: "~/nb.sh"}, map[string]string{"hours": hours})
+			if err == nil {
+				_, err = drafts.ChosenIn(t.Context(), s)
+			}
+			if err == nil {
+				_, _, err = drafts.SharedLog(t.Context(), s)
+			}
+			if err == nil {
+				_, err = drafts.MissingOptions(t.Context(), s, []string{"--account=X"})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		reads := 0
+		for _, script := range m.Scripts {
+			reads += strings.Count(script, "nb.sh")
+		}
+		if reads != 1 {
+			t.Errorf("it was read %d times: %q", reads, m.Scripts)
+		}
+	})
+}

@@ -123,7 +123,7 @@ func (w *Watcher) LastJobs() []api.Job { return w.poll.lastJobs() }
 func (w *Watcher) Refresh(ctx context.Context) error { return w.poll.refresh(ctx) }
 
 // Drafts returns the drafts of submissions to the host.
-func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host} }
+func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host, map[string]string{}} }
 
 // QuerySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
 // something is about to change.

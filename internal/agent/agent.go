@@ -233,6 +233,6 @@ func (p *pause) errorFor(session string) *api.Error {
 	if problem == nil {
 		return nil
 	}
-	return api.Errorf(api.CodeFailed, "%s", problem.Message).Because(facts.ErrPaused).
+	return api.Errorf(api.CodeFailed, "%s", problem.Message).
 		WithHint("`tunctl up %s` connects all sessions again; `tunctl agent log` shows what happened before", session)
 }

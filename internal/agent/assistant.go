@@ -124,17 +124,13 @@ func (a *server) readSize(ctx context.Context, s *session) (float64, error) {
 	if err != nil {
 		return 0, nil //nolint:nilerr // as above
 	}
-	return assistantHours(ctx, jobs, sub, s.name)
+	return assistantHours(ctx, plans[0], jobs, sub, s.name)
 }
 
 // assistantHours are the node-hours that a job may take. A job of several nodes counts for each
 // of them, also if it does not use them whole, and an array for each of its jobs.
-func assistantHours(ctx context.Context, jobs *jobwatch.Watcher, sub jobwatch.Submission, session string) (float64, error) {
-	script, err := jobs.Drafts().Script(ctx, sub)
-	if err != nil {
-		return 0, err
-	}
-	size, err := jobs.Drafts().SizeOf(ctx, sub, script)
+func assistantHours(ctx context.Context, plan submit.Plan, jobs *jobwatch.Watcher, sub jobwatch.Submission, session string) (float64, error) {
+	size, err := plan.Size(ctx, jobs, sub)
 	switch {
 	case err != nil:
 		return 0, err
@@ -156,9 +152,9 @@ func tooManyHoursError(hours, left, limit float64, session string) error {
 
 // chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
 // it may take more than is left of the day.
-func (f *jobFinder) chargeAssistant(ctx context.Context, sub jobwatch.Submission) error {
+func (f *jobFinder) chargeAssistant(ctx context.Context, plan submit.Plan, sub jobwatch.Submission) error {
 	s := f.session
-	hours, err := assistantHours(ctx, f.jobs, sub, s.name)
+	hours, err := assistantHours(ctx, plan, f.jobs, sub, s.name)
 	if err != nil {
 		return err
 	}
@@ -170,5 +166,5 @@ func (f *jobFinder) chargeAssistant(ctx context.Context, sub jobwatch.Submission
 	case !fits:
 		return tooManyHoursError(hours, left, limit, s.name)
 	}
-	return s.record(func(r *state.Session) { r.Assisted = true }, nil)
+	return s.record(func(r *state.Session) { r.Assisted = true })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -37,7 +38,6 @@ func (r *attempt) launchLocked() {
 		defer close(r.done)
 		defer cancel()
 		r.finish(r.stayUp(ctx))
-		r.saveFailure()
 		s.submissions.observe()
 	})
 }
@@ -54,7 +54,7 @@ func (r *attempt) finish(err error) {
 	if s.agent.ctx.Err() != nil {
 		return // the agent stops: the session is still wanted
 	}
-	failure := asError(err)
+	failure := *asError(err)
 	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.Live(time.Now()) {
 		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
 		again.permit = r.permit
@@ -65,24 +65,10 @@ func (r *attempt) finish(err error) {
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
 		s.facts.Candidates = several.Jobs
 	}
-	s.facts.Failure = failure
-	s.facts.Answers = false
-	s.enterLocked()
-}
-
-// saveFailure remembers why the session has no job, for the next agent: that can submit none
-// either.
-func (r *attempt) saveFailure() {
-	s := r.session
-	s.mu.Lock()
-	failed := s.attempt == nil && s.facts.Wanted && s.cfg.Submit != "" && s.facts.Failure != nil
-	shown := s.current // without secrets
-	s.mu.Unlock()
-	if failed {
-		_ = s.record(func(r *state.Session) {
-			r.Failure = api.Errorf(shown.Code, "%s", shown.Cause).WithHint("%s", shown.Hint)
-		}, nil)
-	}
+	s.facts.Answers, s.facts.Looking = false, false
+	// The next agent shows it too, since it can submit no job either; a log's token is not saved.
+	failure.Message, failure.Hint = s.redactLocked(failure.Message), s.redactLocked(failure.Hint)
+	_ = s.recordLocked(func(r *state.Session) { r.Failure = &failure })
 }
 
 // permitted reports whether the agent may submit the session's job.
@@ -159,5 +145,5 @@ func (r *attempt) lapseLocked() {
 
 // wouldSubmitLocked reports whether the session needs a submission to get a job.
 func (s *session) wouldSubmitLocked() bool {
-	return s.facts.Job == nil && s.facts.Remembered == nil && s.cfg.Submit != ""
+	return s.facts.Job() == nil && !facts.IsLive(s.facts.Saved.Current().Job) && s.cfg.Submit != ""
 }

@@ -166,17 +166,17 @@ func (c *checkup) checkSession(ctx context.Context) {
 		return
 	}
 	switch {
-	case f.Job == nil:
+	case f.Job() == nil:
 		c.ok("job", "none now: `tunctl up %s` finds or submits one", c.session.name)
 		return
-	case f.Job.State.Ended():
-		c.add("job", api.CheckBad, facts.EndText(f.Job, time.Now()), "`tunctl up "+c.session.name+"` starts a new one")
-	case f.Job.State == api.JobUnknown:
-		c.add("job", api.CheckUnknown, f.Job.Hint, "")
+	case f.Job().State.Ended():
+		c.add("job", api.CheckBad, facts.EndText(f.Job(), time.Now()), "`tunctl up "+c.session.name+"` starts a new one")
+	case f.Job().State == api.JobUnknown:
+		c.add("job", api.CheckUnknown, f.Job().Hint, "")
 	default:
-		c.ok("job", "job %s is %s%s", f.Job.ID, f.Job.State, onNode(f.Job.Node))
+		c.ok("job", "job %s is %s%s", f.Job().ID, f.Job().State, onNode(f.Job().Node))
 	}
-	c.log(ctx, *f.Job)
+	c.log(ctx, *f.Job())
 	c.page(ctx, f)
 	if nodes := c.session.nodes.Load(); nodes != nil && f.Answers {
 		c.lostConnection(nodes.Ends(), c.session.status())
@@ -265,13 +265,13 @@ func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	}
 	switch ep := f.Endpoint; {
 	case c.session.config().App == configs.ShellApp && f.Answers:
-		c.ok("inside", "commands run inside the job on %s", f.Job.Node)
+		c.ok("inside", "commands run inside the job on %s", f.Job().Node)
 	case ep == nil:
-		if f.Doing != "" && !f.Job.State.Ended() && !f.Job.State.Waiting() {
-			c.add("page", api.CheckUnknown, f.Doing, "")
+		if f.Doing.Text != "" && !f.Job().State.Ended() && !f.Job().State.Waiting() {
+			c.add("page", api.CheckUnknown, f.Doing.Text, "")
 		}
 	case ep.Reach == api.ReachNode: // only the prober has a connection to the node
-		c.ok("page", "the page is reached on its node %s", f.Job.Node)
+		c.ok("page", "the page is reached on its node %s", f.Job().Node)
 	case ep.TakesOneClient():
 		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")
 	case err != nil && !errors.Is(err, probe.ErrTokenUnknown):

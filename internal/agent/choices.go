@@ -93,8 +93,8 @@ func (s *session) checkPresent(with api.Choices) error {
 			return present.others("a job of "+s.name+" is just being submitted", present.endFirst(), with)
 		}
 		return nil
-	case s.attempt != nil && s.facts.Job != nil && !s.facts.JobOver():
-		return present.conflict(*s.facts.Job, with)
+	case s.attempt != nil && s.facts.Job() != nil && !s.facts.JobOver():
+		return present.conflict(*s.facts.Job(), with)
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func (l *submissions) update(ctx context.Context, job api.Job) {
 		return
 	}
 	events.Await(ctx, func() bool {
-		now := s.known().Job
+		known := s.known()
+		now := known.Job()
 		return now == nil || now.End.Equal(job.End)
 	})
 }
@@ -74,7 +75,7 @@ func (l *submissions) update(ctx context.Context, job api.Job) {
 func (l *submissions) extendable() (api.Job, error) {
 	s := l.session
 	s.mu.Lock()
-	job, host, connected, hasJob := s.facts.Job, s.cfg.Host, s.facts.Host.State == api.HostUp, s.hasJobLocked()
+	job, host, connected, hasJob := s.facts.Job(), s.cfg.Host, s.facts.Host.State == api.HostUp, s.hasJobLocked()
 	s.mu.Unlock()
 	switch {
 	case !hasJob:

@@ -115,7 +115,8 @@ func (a *server) markCancelled(host string, job api.Job) {
 		if s.host() != host || rec.Submissions.Of(job).Job == nil {
 			continue
 		}
-		_ = s.record(func(r *state.Session) { r.Cancelled = job.ID }, func(*facts.Facts) { s.endPermitLocked() })
+		s.change(func(*facts.Facts) { s.endPermitLocked() })
+		_ = s.record(func(r *state.Session) { r.Cancelled = job.ID })
 		if rec.Submissions.Of(job).Role == state.RoleJob {
 			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
 		}

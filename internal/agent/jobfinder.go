@@ -223,21 +223,16 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
 		interrupted = state.Submission{}
 	}
-	plan, err := f.begin(s.agent.source(cfg), interrupted)
+	plan, sub, err := f.begin(s.agent.source(cfg), interrupted)
 	if err != nil {
 		return api.Job{}, err
-	}
-	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: cfg.Host, Account: account, With: plan.With}
-	if err := s.begin(func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false }); err != nil {
-		f.notBegun(plan)
-		return api.Job{}, fmt.Errorf("nothing was submitted: %w", err)
 	}
 	order, err := plan.Order(ctx, jobs, sub.Tag)
 	if err == nil && !s.permitted() { // it may have ended meanwhile
 		err = f.noJobError(was)
 	}
 	if err == nil && !f.permittedByPerson() {
-		err = f.chargeAssistant(ctx, order)
+		err = f.chargeAssistant(ctx, plan, order)
 	}
 	if err != nil {
 		continues := sub.Tag == interrupted.Tag
@@ -273,23 +268,29 @@ func (f *jobFinder) notBegun(plan submit.Plan) {
 	})
 }
 
-// begin returns the plan of the submission that begins now. From then on, no other
-// choices are accepted. An interrupted one is finished as it was begun: its job may exist.
-func (f *jobFinder) begin(source *submit.Source, interrupted state.Submission) (submit.Plan, error) {
+// begin records the submission that begins now, and returns it with its plan. From then on, no
+// other choices are accepted. An interrupted one is finished as it was begun: its job may exist.
+func (f *jobFinder) begin(source *submit.Source, interrupted state.Submission) (submit.Plan, state.Submission, error) {
 	s := f.session
 	present := s.presentIn(interrupted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	plan := s.asked
+	asked := s.asked
+	plan := asked
 	s.asked = submit.Plan{}
 	if interrupted.Tag != "" {
 		if !present.have(plan.With) {
-			return plan, present.others("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
+			return plan, interrupted, present.others("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
 				fmt.Sprintf("`tunctl up %s` finishes it as it was begun", s.name), plan.With)
 		}
 		plan = source.Unchecked(interrupted.With)
 	}
-	s.facts.Submitting, s.facts.Doing, s.facts.With = true, "submitting "+source.Session.Submit, plan.With
-	s.enterLocked()
-	return plan.For(source), nil
+	sub := state.Submission{Tag: cmp.Or(interrupted.Tag, s.name+"-"+strings.ToLower(rand.Text()[:10])), Role: state.RoleJob, Host: s.cfg.Host, Account: f.account, With: plan.With}
+	s.facts.Submitting, s.facts.Doing = true, facts.Doing{Text: "submitting " + source.Session.Submit}
+	err := s.agent.store.Begin(s.name, func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false })
+	if s.recordedLocked(err) != nil {
+		s.asked, s.facts.Submitting = asked, false
+		err = fmt.Errorf("nothing was submitted: %w", err)
+	}
+	return plan.For(source), sub, err
 }

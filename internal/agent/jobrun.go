@@ -84,7 +84,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	defer r.nodes.Close()
 	defer r.work.Wait()
 	defer cancel()
-	if text := containerNotice(r.session.agent.settings, r.session.config().WithAnswers(r.session.known().With)); text != "" {
+	if text := containerNotice(r.session.agent.settings, r.session.config().WithAnswers(r.session.submissions.current().With)); text != "" {
 		r.nodes.AddNotice(text)
 	}
 	r.session.nodes.Store(r.nodes)
@@ -92,7 +92,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	defer r.setOthers(nil)
 	defer r.session.closePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
-			f.Doing = fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)
+			f.Doing = facts.Doing{Text: fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)}
 		}
 	})
 
@@ -107,12 +107,12 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
-		r.session.submissions.setJob(job)
+		isEnd := r.session.submissions.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
 		offer(r.keep.updates, job)
 		if job.State.Ended() {
-			return job, r.finish(ctx, job)
+			return job, r.finish(ctx, job, isEnd)
 		}
 		if r.session.config().App == configs.ShellApp {
 			r.proveShell(job)
@@ -171,9 +171,9 @@ func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 	return now
 }
 
-// finish adds a job that is over to the history, and says why it ended, with the end of its log
-// if it never served.
-func (r *jobRun) finish(ctx context.Context, job api.Job) error {
+// finish adds a job that is over to the history, unless its end was noticed elsewhere, and says why
+// it ended, with the end of its log if it never served.
+func (r *jobRun) finish(ctx context.Context, job api.Job, add bool) error {
 	s := r.session
 	served, cfg := s.known().Served, s.config()
 	source := s.agent.source(cfg)
@@ -186,7 +186,9 @@ func (r *jobRun) finish(ctx context.Context, job api.Job) error {
 		}
 	}
 	job = facts.WithLog(job, excerpt)
-	s.submissions.recordRun(job)
+	if add {
+		s.submissions.recordRun(job)
+	}
 	if !served {
 		fix = source.Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
 	}
@@ -276,11 +278,11 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 	switch {
 	case f.Found && f.Ended:
 		r.session.closePage(func(x *facts.Facts) {
-			x.Doing = fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)
+			x.Doing = facts.Doing{Text: fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)}
 		})
 		r.prober.SetTarget(nil)
 	case f.Found && f.Link != "":
-		r.session.change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, "" })
+		r.session.change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, facts.Doing{} })
 	case f.Found:
 		r.prober.SetTarget(r.target(f, job))
 	}
@@ -349,9 +351,9 @@ func (r *jobRun) handleProbe(p probe.Result) {
 		}
 	default:
 		r.session.change(func(f *facts.Facts) {
-			f.Answers, f.Doing = false, p.Doing
+			f.Answers, f.Doing = false, facts.Doing{Text: p.Doing}
 			if p.Target.Shell {
-				f.NotInside = p.Doing
+				f.Doing.Hint = fmt.Sprintf("this needs ssh to the nodes, or a command of the scheduler that enters a job, if the site allows one; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
 			}
 		})
 		if p.Suspected { // the job may have ended
@@ -364,17 +366,16 @@ func (r *jobRun) handleProbe(p probe.Result) {
 // openPage makes a proven route the way to the session's page, if it has one, and opens its
 // forward there once the session is ready.
 func (s *session) openPage(proven *probe.Route) {
-	remember := func(r *state.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages.route, s.facts.Answers, s.facts.Doing = proven, true, facts.Doing{}
+	if proven.Inside == nil {
+		s.facts.Endpoint = &proven.Endpoint
+	}
+	_ = s.recordLocked(func(r *state.Session) {
 		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Served = true })
 		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
 			r.Reach = proven.Endpoint.Reach
-		}
-	}
-	_ = s.record(remember, func(f *facts.Facts) {
-		s.pages.route = proven
-		f.Answers, f.Doing = true, ""
-		if proven.Inside == nil {
-			f.Endpoint = &proven.Endpoint
 		}
 	})
 }
@@ -452,8 +453,8 @@ func (r *jobRun) reportSilence(job api.Job) {
 		r.showReading(job)
 	default:
 		r.session.change(func(f *facts.Facts) {
-			f.Doing = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
-			f.Silent = f.Doing
+			f.Doing.Text = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
+			f.Doing.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
 		})
 	}
 }

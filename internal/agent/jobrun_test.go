@@ -86,7 +86,7 @@ func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 		t.Error("the page of a server that has stopped is open")
 	}
 	r.handleProbe(probe.Result{Target: target, Doing: "it does not respond yet"})
-	if got := r.session.facts.Doing; got == "it does not respond yet" {
+	if got := r.session.facts.Doing.Text; got == "it does not respond yet" {
 		t.Errorf("shown is %q", got)
 	}
 }
@@ -126,7 +126,7 @@ func TestAJobThatRanOutOfMemoryIsStartedAgainWithMore(t *testing.T) {
 	job := api.Job{ID: "7", State: api.JobOOM, Memory: 5 << 29}
 	for submit, want := range map[string]string{"~/jupyter.sh": "`tunctl up jupyter --with memory=5G` starts one with more memory", "": "start the job on narval"} {
 		s.cfg.Submit = submit
-		if e, ok := asAPI((&jobRun{session: s}).finish(ctx, job)); !ok || !strings.Contains(e.Hint, want) {
+		if e, ok := asAPI((&jobRun{session: s}).finish(ctx, job, true)); !ok || !strings.Contains(e.Hint, want) {
 			t.Errorf("%q: %v, hint %q", submit, e, e.Hint)
 		}
 	}

@@ -50,7 +50,6 @@ func (k *keeper) serve(ctx context.Context) {
 			closeWatch(watch)
 			watch = nil
 		case watch == nil:
-			k.session.change(func(f *facts.Facts) { f.Next = next })
 			watch = k.jobs.Watch(next.Ref())
 		}
 		var due <-chan time.Time
@@ -169,7 +168,7 @@ func (k *keeper) submit(ctx context.Context, job api.Job) (api.Job, error) {
 		s.agent.log.Warn("cannot submit the next job", "session", s.name, "err", err)
 		return api.Job{}, err
 	}
-	s.submissions.change(sub, func(x *state.Submission) { x.Job = &next }, func(f *facts.Facts) { f.Next = &next })
+	s.submissions.change(sub, func(x *state.Submission) { x.Job = &next })
 	return next, nil
 }
 
@@ -203,7 +202,7 @@ func (k *keeper) permit(job api.Job, rec state.Session) (state.Submission, error
 		today = append(today, now)
 	}
 	sub.When = time.Time{}
-	if err := s.record(func(r *state.Session) { r.Submissions, r.Kept = r.Submissions.Put(sub), today }, nil); err != nil {
+	if err := s.record(func(r *state.Session) { r.Submissions, r.Kept = r.Submissions.Put(sub), today }); err != nil {
 		return sub, fmt.Errorf("the next job was not submitted: %w", err)
 	}
 	return sub, nil
@@ -230,7 +229,7 @@ func (k *keeper) successor(ctx context.Context, job api.Job) (api.Job, bool) {
 	}
 	for job.State == api.JobTimeout && s.config().Keep && !s.submissions.isFollowed(job) {
 		s.change(func(f *facts.Facts) {
-			f.Submitting, f.Doing = true, fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)
+			f.Submitting, f.Doing = true, facts.Doing{Text: fmt.Sprintf("job %s reached its time limit; submitting the next one", job.ID)}
 		})
 		if _, err := k.submit(ctx, job); err != nil && ctxtime.Sleep(ctx, s.agent.limits.KeepRetry) != nil {
 			return api.Job{}, false

@@ -58,22 +58,13 @@ func withUnconfiguredHint(s api.Session) api.Session {
 
 // lastKnown is a session that is not up, and of which that is remembered. Its job may still run.
 func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Session {
-	f := remembered(cfg.Name, rec)
-	f.Host.Alias = cfg.Host
+	f := facts.Facts{Name: cfg.Name, Saved: rec, Host: api.Host{Alias: cfg.Host}}
+	f.Saved.Submissions = rec.Submissions.Restarted(cfg.Host, now)
 	v := f.Derive(now)
-	return api.Session{
+	s := api.Session{
 		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.State, Cause: api.Redact(v.Cause), Hint: v.Hint,
-		With: f.Choices(nil), Recent: rec.Recent,
-		Job: f.Job, Next: f.Next, Others: f.Submissions.Others(), Pending: f.Submissions.Restarted(cfg.Host, now).Pending(), Forwards: []api.Forward{},
+		With: f.Choices(nil), Recent: rec.Recent, Forwards: []api.Forward{},
 	}
-}
-
-// remembered are the facts about a session that is not up: its jobs, unless they are over.
-func remembered(name string, rec state.Session) facts.Facts {
-	current := rec.Current()
-	f := facts.Facts{Name: name, Job: current.Job, Next: rec.Next().Job, With: current.With, Submissions: rec.Submissions}
-	if f.Job != nil && f.Job.State.Ended() {
-		f.Job = nil
-	}
-	return f
+	f.ShowJobs(&s)
+	return s
 }

@@ -43,7 +43,7 @@ func (s *session) holdPort() error {
 		return nil
 	}
 	s.facts = facts.Facts{
-		Name: s.name, Wanted: true, NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
+		Name: s.name, Saved: rec, Started: true, Looking: s.hasJobLocked(), NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
 		Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting},
 	}
 	return s.listenLocked(s.cfg.Forward, rec)
@@ -106,7 +106,7 @@ func (s *session) keepPorts() {
 	}
 	if open != nil { // else it was taken down meanwhile
 		ports := open.Ports()
-		_ = s.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) }, nil)
+		_ = s.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) })
 	}
 }
 
@@ -143,14 +143,14 @@ func fixedSpecs(ctx context.Context, pool *tunnel.Pool, cfg configs.Session) ([]
 // once the session is ready; the other forwards of a session with a job lead to the job's node
 // while it runs, those of a session without one through the host.
 func (s *session) targetsLocked(ready bool) forwards.Targets {
-	to := forwards.Targets{Connected: s.facts.Wanted && s.facts.Host.State == api.HostUp, Announced: ready}
+	to := forwards.Targets{Connected: s.facts.Wanted() && s.facts.Host.State == api.HostUp, Announced: ready}
 	if ready && s.facts.Link == "" && s.pages.route != nil {
 		to.Main = s.pages.route.Target()
 	}
 	switch {
 	case s.hasJobLocked() && s.facts.JobRuns():
 		to.Pages = s.pages.targets()
-		to.Fixed = nodeDialer{session: s, job: s.facts.Job.Ref(), node: s.facts.Job.Node, restarts: s.facts.Job.Restarts}
+		to.Fixed = nodeDialer{session: s, job: s.facts.Job().Ref(), node: s.facts.Job().Node, restarts: s.facts.Job().Restarts}
 	case !s.hasJobLocked() && ready:
 		to.Fixed = s.agent.pool.Host(s.cfg.Host)
 	}
@@ -197,7 +197,7 @@ func (s *session) changeForwards(specs []configs.ForwardSpec, remove bool) (list
 	return list, s.record(func(r *state.Session) {
 		r.Added = added
 		r.KeepPorts(ports.Page, ports.Picked)
-	}, nil)
+	})
 }
 
 // addForwardsLocked opens forwards to the node of the session's job, all or none. Those that

@@ -84,7 +84,7 @@ func (a *server) sessionLog(name string) (logs.Stream, error) {
 		return logs.Stream{}, onlyForwardsError(s.name)
 	}
 	known := s.known()
-	job := cmp.Or(known.Job, a.store.Session(name).Current().Job)
+	job := cmp.Or(known.Job(), a.store.Session(name).Current().Job)
 	if job == nil {
 		return logs.Stream{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
 			WithHint("`tunctl up %s` starts it", name)

@@ -33,44 +33,44 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 			facts.Facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts it",
 		},
 		"down, and its job runs": {
-			facts.Facts{Job: runs}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
+			facts.Facts{Saved: saved(runs, nil)}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
 		},
 		"down, and its job is queued": {
-			facts.Facts{Job: queued}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
+			facts.Facts{Saved: saved(queued, nil)}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
 		},
 		"connecting": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostConnecting}},
+			facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostConnecting}, Saved: wanted},
 			api.CodeNotReady, "session jupyter is connecting to narval", "`tunctl up jupyter` waits for it",
 		},
 		"needs a login": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostNeedsLogin}},
+			facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostNeedsLogin}, Saved: wanted},
 			api.CodeNotReady, "session jupyter waits for you to log in to narval", "`tunctl up jupyter` logs in",
 		},
 		"submitting": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: up}, api.CodeNotReady, "session jupyter has no job yet", "`tunctl up jupyter` waits for it",
+			facts.Facts{Started: true, NeedsJob: true, Host: up, Saved: wanted}, api.CodeNotReady, "session jupyter has no job yet", "`tunctl up jupyter` waits for it",
 		},
 		"queued": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: queued},
+			facts.Facts{Started: true, NeedsJob: true, Host: up, Saved: saved(queued, nil)},
 			api.CodeNotReady, "job 48213 of session jupyter is still queued: Priority", "`tunctl up jupyter` waits for it",
 		},
 		"its node is being prepared": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobConfiguring, "cn01")},
+			facts.Facts{Started: true, NeedsJob: true, Host: up, Saved: saved(job(api.JobConfiguring, "cn01"), nil)},
 			api.CodeNotReady, "still queued: the node is being prepared", "`tunctl up jupyter` waits for it",
 		},
 		"started, nobody knows where": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobRunning, "")},
+			facts.Facts{Started: true, NeedsJob: true, Host: up, Saved: saved(job(api.JobRunning, ""), nil)},
 			api.CodeNotReady, "on which node job 48213", "`tunctl up jupyter` waits for it",
 		},
 		"ending": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobCompleting, "cn01")},
+			facts.Facts{Started: true, NeedsJob: true, Host: up, Saved: saved(job(api.JobCompleting, "cn01"), nil)},
 			api.CodeJobEnded, "job 48213 of session jupyter is ending", "`tunctl up jupyter` starts a new one",
 		},
 		"ended": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Job: job(api.JobTimeout, "cn01"), Failure: &api.Error{Code: api.CodeJobEnded, Message: "x"}},
+			facts.Facts{Started: true, NeedsJob: true, Host: up, Saved: saved(job(api.JobTimeout, "cn01"), &api.Error{Code: api.CodeJobEnded, Message: "x"})},
 			api.CodeJobEnded, "job 48213 reached its time limit at ", "`tunctl up jupyter` starts a new one",
 		},
 		"failed": {
-			facts.Facts{Wanted: true, NeedsJob: true, Host: up, Failure: &api.Error{Code: api.CodeSubmit, Message: "sbatch: error: no\nmore", Hint: "fix the script"}},
+			facts.Facts{Started: true, NeedsJob: true, Host: up, Saved: saved(nil, &api.Error{Code: api.CodeSubmit, Message: "sbatch: error: no\nmore", Hint: "fix the script"})},
 			api.CodeNotReady, "session jupyter has no running job: sbatch: error: no", "fix the script",
 		},
 	} {
@@ -78,8 +78,8 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 			s := quietSession(t)
 			s.change(func(f *facts.Facts) {
 				*f = tt.facts
-				f.Name = s.name
 			})
+			s.save(t, tt.facts.Saved)
 			_, err := s.jobMachine(t.Context(), "")
 			e, ok := asAPI(err)
 			if !ok {

@@ -35,8 +35,29 @@ func quietSession(t *testing.T) *session {
 	a.hosts = hosts.New(hosts.Options{Settings: a.settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
 	a.pool, a.sessions = a.hosts.Pool, newRegistry(a)
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
-	s.facts = facts.Facts{Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.limits.Remind}
+	s.facts = facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.limits.Remind}
+	s.save(t, wanted)
 	return s
+}
+
+// wanted is the record of a session that is up, and has no job.
+var wanted = state.Session{Wanted: true}
+
+// saved is the record of a session that is up, with its job and why it failed.
+func saved(job *api.Job, failure *api.Error) state.Session {
+	rec := state.Session{Wanted: true, Failure: failure}
+	if job != nil {
+		rec.Submissions = state.Submissions{{Role: state.RoleJob, Job: job}}
+	}
+	return rec
+}
+
+// save replaces the record of a session.
+func (s *session) save(t *testing.T, rec state.Session) {
+	t.Helper()
+	if err := s.record(func(r *state.Session) { *r = rec }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // notices collects the texts of notices.
@@ -62,7 +83,7 @@ func TestNoticesFitANotification(t *testing.T) {
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: midnight.Add(-2 * time.Hour), End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
 	next := api.Job{ID: "48300012", State: api.JobQueued}
-	_ = s.record(func(r *state.Session) { r.Submissions = state.Submissions{{Role: state.RoleNext, Job: &next}} }, nil)
+	_ = s.record(func(r *state.Session) { r.Submissions = state.Submissions{{Role: state.RoleNext, Job: &next}} })
 	newKeeper(s, nil).handleNext(api.Job{ID: "48300012", State: api.JobCancelled})
 	_ = newKeeper(s, nil).skip(ending, errKeepLimit)
 	texts := notices(heard)
@@ -89,7 +110,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 		go r.serve(ctx)
 
 		job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now(), End: time.Now().Add(2 * time.Hour)}
-		s.submissions.setJob(job)
+		s.save(t, saved(&job, nil))
 		r.updates <- job
 		for _, step := range []struct {
 			after time.Duration

@@ -169,13 +169,13 @@ func (s *session) forwardOther(p *probe.Page) (local string, err error) {
 			r.Opened = append(slices.Clone(r.Opened), p.Name)
 		}
 		r.KeepPorts(0, picked)
-	}, nil)
+	})
 	return x.Local.URLHost(), nil
 }
 
 // websocketsLocked says what becomes of the page's open WebSockets when the connection is lost.
 func (s *session) websocketsLocked() *api.Websockets {
-	r, job := s.pages.route, s.facts.Job
+	r, job := s.pages.route, s.facts.Job()
 	switch {
 	case r == nil:
 		return nil
@@ -238,7 +238,7 @@ func (s *session) verify(ctx context.Context) {
 	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
 	s.change(func(f *facts.Facts) {
 		if s.pages.route == r && f.Answers {
-			f.Answers, f.Doing = false, fmt.Sprintf("%s no longer responds: %v", what, err)
+			f.Answers, f.Doing = false, facts.Doing{Text: fmt.Sprintf("%s no longer responds: %v", what, err)}
 		}
 	})
 	r.Suspect()

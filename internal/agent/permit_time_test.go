@@ -105,7 +105,6 @@ func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
 func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.Submit, s.cfg.Job = "", "lab"
-	s.facts.Job = nil
 	if s.wouldSubmitLocked() {
 		t.Error("a permission is said to be over for which there is no use")
 	}

@@ -88,5 +88,5 @@ func (s *session) recoverToEnd(ctx context.Context) error {
 		e.Hint = fmt.Sprintf("`tunctl login %s` connects; then run this again", s.host())
 		return &e
 	}
-	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) }, nil)
+	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) })
 }

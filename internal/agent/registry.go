@@ -181,10 +181,10 @@ func (r *registry) dropIfDownLocked(s *session) {
 
 // forget drops a session that is in no config, and what is remembered of it.
 func (r *registry) forget(s *session) {
+	r.unregister(s) // first: without its record it is shown as down
 	if err := r.store.Drop(s.name); err != nil {
 		r.log.Error("cannot remove the session", "session", s.name, "err", err)
 	}
-	r.unregister(s)
 }
 
 // unregister removes a session that is down from the list, and publishes that unless
@@ -413,11 +413,10 @@ func (r *registry) restore() {
 		why, rec := r.pause.errorFor(s.name), r.store.Session(s.name)
 		switch {
 		case s.inProgress(): // a person was first
-		case rec.Failure != nil && !rec.Submissions.AnyLive(): // a new attempt could only say that there is no job
-			s.change(func(f *facts.Facts) { f.Failure = rec.Failure })
+		case rec.Failure != nil && !rec.Submissions.AnyLive() && s.config().Submit != "": // a new attempt could only say that there is no job
+			s.change(func(f *facts.Facts) { f.Started, f.Looking = true, false })
 		case why != nil:
-			known := remembered(s.name, rec)
-			s.change(func(f *facts.Facts) { f.Failure, f.Job, f.Next = why, known.Job, known.Next })
+			s.change(func(f *facts.Facts) { f.Started, f.Looking, f.Paused = true, false, why })
 		default:
 			s.start(byAgent, false, "", "", submit.Plan{})
 		}
@@ -439,7 +438,8 @@ func (r *registry) restoreJobs() {
 		if err != nil {
 			continue
 		}
-		_ = s.record(func(rec *state.Session) { rec.Submissions = rec.Submissions.Restarted(s.host(), time.Now()) }, nil)
+		host := s.host()
+		_ = s.record(func(rec *state.Session) { rec.Submissions = rec.Submissions.Restarted(host, time.Now()) })
 	}
 }
 

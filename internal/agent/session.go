@@ -68,8 +68,8 @@ func newSession(a *shared, cfg configs.Session) *session {
 	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
 	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
 	rec := a.store.Session(cfg.Name)
-	s.facts, s.current = remembered(cfg.Name, rec), lastKnown(cfg, rec, time.Now())
-	s.facts.Host.Alias = cfg.Host
+	s.facts = facts.Facts{Name: cfg.Name, Saved: rec, Host: api.Host{Alias: cfg.Host}}
+	s.current = lastKnown(cfg, rec, time.Now())
 	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
 	return s
 }
@@ -124,7 +124,7 @@ func (s *session) startUnlessDown(downs int64, permits bool, waiter, client stri
 
 func (s *session) startActing(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.agent.sessions.keep(s)
-	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil }, nil)
+	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil })
 	host := s.agent.pool.Host(s.host())
 	connectFor(host, who, client)
 	s.mu.Lock()
@@ -205,10 +205,10 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 		connectFor(host, who, client)
 	}
 	needsJob := s.hasJobLocked()
-	s.facts = facts.Facts{Name: s.name, Wanted: true, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind}
-	rec := s.agent.store.Session(s.name)
-	s.facts.Remembered = remembered(s.name, rec).Job
-	s.facts.Served = who == byAgent && rec.Current().Served // clients wait for it, as after a lost connection
+	s.facts = facts.Facts{
+		Name: s.name, Saved: s.saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind,
+	}
+	s.facts.Served = who == byAgent && s.facts.Saved.Current().Served // clients wait for it, as after a lost connection
 	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
@@ -252,15 +252,12 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.submissions.mu.Lock()
 	s.submissions.ended = nil
 	s.submissions.mu.Unlock()
+	s.change(func(f *facts.Facts) { *f, s.asked = facts.Facts{Name: s.name, Host: f.Host}, submit.Plan{} })
 	_ = s.record(func(r *state.Session) {
 		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
 		if cancel {
 			r.Submissions = r.Submissions.CancelAll(time.Now())
 		}
-	}, func(f *facts.Facts) {
-		known := remembered(s.name, s.agent.store.Session(s.name))
-		known.Host = f.Host
-		*f, s.asked = known, submit.Plan{}
 	})
 	s.acting.Unlock()
 	s.submissions.observe()
@@ -274,7 +271,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 // halt ends the attempt in progress and closes the listeners, except for an open tab of its page.
 func (s *session) halt() {
 	s.mu.Lock()
-	s.facts.Wanted = false
+	s.facts.Started = false
 	s.enterLocked()
 	r, open, options := s.attempt, s.pages.forwards, s.forwardOptionsLocked()
 	s.attempt, s.pages.forwards = nil, nil
@@ -295,7 +292,7 @@ func (s *session) known() facts.Facts {
 
 // show says what happens within the session's state.
 func (s *session) show(format string, args ...any) {
-	s.change(func(f *facts.Facts) { f.Doing = fmt.Sprintf(format, args...) })
+	s.change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
 }
 
 // change changes facts, and enters the state that follows from all of them.
@@ -306,29 +303,25 @@ func (s *session) change(apply func(*facts.Facts)) {
 	s.enterLocked()
 }
 
-// record is the one writer of what survives a restart, once a session exists: it changes
-// what is remembered of the session, and then what is shown of it. show may be nil. If the
-// file cannot be written, the session continues and says so; a caller that must not
-// continue checks the error.
-func (s *session) record(remember func(*state.Session), show func(*facts.Facts)) error {
-	return s.recorded(s.agent.store.Update(s.name, remember), show)
+// record is the one writer of what survives a restart, once a session exists, and enters the state
+// that follows from it. If the file cannot be written, the session continues and says so; a caller
+// that must not continue checks the error.
+func (s *session) record(change func(*state.Session)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recordLocked(change)
 }
 
-// begin is record for what is written before something is done, and not remembered if that fails.
-func (s *session) begin(remember func(*state.Session)) error {
-	return s.recorded(s.agent.store.Begin(s.name, remember), nil)
+func (s *session) recordLocked(change func(*state.Session)) error {
+	return s.recordedLocked(s.agent.store.Update(s.name, change))
 }
 
-func (s *session) recorded(err error, show func(*facts.Facts)) error {
+func (s *session) recordedLocked(err error) error {
 	if err != nil {
 		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
 	}
-	s.change(func(f *facts.Facts) {
-		f.Unsaved = err
-		if show != nil {
-			show(f)
-		}
-	})
+	s.facts.Unsaved = err
+	s.enterLocked()
 	return err
 }
 
@@ -343,7 +336,7 @@ func (s *session) enterLocked() {
 	}
 	now := time.Now()
 	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.Live(now)
-	s.facts.Listeners, s.facts.Submissions = s.pages.forwards.HostListeners(), s.agent.store.Session(s.name).Submissions
+	s.facts.Listeners, s.facts.Saved = s.pages.forwards.HostListeners(), s.saved()
 	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
 	v := s.facts.Derive(now)
 	if v.State == api.SessionReady {
@@ -353,22 +346,12 @@ func (s *session) enterLocked() {
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.recentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
-		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job != nil && s.submissions.isCancelled(*s.facts.Job),
+		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job() != nil && s.facts.Saved.Cancelled == s.facts.Job().ID,
 		MaySubmit: maySubmit && v.State != api.SessionReady,
-		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job),
-		Since:     s.current.Since, Job: s.facts.Job, Next: s.facts.Next, Others: s.facts.Submissions.Others(), Pending: s.facts.Submissions.Pending(), Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,
+		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job()),
+		Since:     s.current.Since, Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,
 	}
-	if next.Job == nil && (s.facts.Failure != nil || s.facts.Host.State != api.HostUp) {
-		if known := s.facts.Submissions.As(state.RoleJob).Job; facts.IsLive(known) {
-			next.Job = known // as far as is known it runs, and is charged
-		}
-	}
-	for _, sub := range s.facts.Submissions { // what is being looked for runs, as far as is known, and is charged
-		shown := func(j *api.Job) bool { return j != nil && j.Ref() == sub.Job.Ref() }
-		if sub.Role != state.RoleOther && facts.IsLive(sub.Job) && !shown(next.Job) && !shown(next.Next) {
-			next.Others = append(next.Others, *sub.Job)
-		}
-	}
+	s.facts.ShowJobs(&next)
 	if v.State != s.current.State {
 		next.Since = now
 	}
@@ -435,11 +418,11 @@ func (s *session) caughtUp() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.attempt == nil || s.watch == nil || s.facts.Job == nil {
+	job := s.facts.Job()
+	if s.attempt == nil || s.watch == nil || job == nil {
 		return true
 	}
 	reported := s.watch.Job()
-	reported.Seen = s.facts.Job.Seen
-	return reported.ID != s.facts.Job.ID || reported.State == api.JobUnknown ||
-		!reported.State.Ended() && reflect.DeepEqual(reported, *s.facts.Job)
+	reported.Seen = job.Seen
+	return reported.ID != job.ID || reported.State == api.JobUnknown || !reported.State.Ended() && reflect.DeepEqual(reported, *job)
 }

@@ -102,7 +102,7 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) (err err
 		return nil
 	}
 	if elsewhere { // the same cluster by another address
-		l.change(sub, func(x *state.Submission) { x.Account = account }, nil)
+		l.change(sub, func(x *state.Submission) { x.Account = account })
 	}
 	if sub.Cancel && job.State != api.JobCompleting {
 		return l.endJob(ctx, jobs, sub, job)
@@ -115,7 +115,7 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) (err err
 // tag may be out of reach for good, so that has an end too.
 func (l *submissions) miss(sub state.Submission, at time.Time, account string) error {
 	s := l.session
-	err := s.record(func(r *state.Session) { r.Submissions = r.Submissions.Miss(sub, at) }, nil)
+	err := s.record(func(r *state.Session) { r.Submissions = r.Submissions.Miss(sub, at) })
 	if err != nil || !sub.Elsewhere(account) {
 		return err
 	}
@@ -134,7 +134,7 @@ func (l *submissions) confirmGone(sub state.Submission, at time.Time) bool {
 		return false
 	}
 	if sub.Missed.IsZero() || at.Before(sub.Missed) {
-		l.change(sub, func(x *state.Submission) { x.Missed = at }, nil)
+		l.change(sub, func(x *state.Submission) { x.Missed = at })
 		return false
 	}
 	return at.Sub(sub.Missed) >= l.session.agent.limits.Jobs.LookApart()
@@ -201,14 +201,7 @@ func (l *submissions) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub st
 // appeared.
 func (l *submissions) show(sub state.Submission, job api.Job) {
 	s := l.session
-	l.change(sub, func(x *state.Submission) { x.Job, x.Missed = &job, time.Time{} }, func(f *facts.Facts) {
-		switch {
-		case sub.Role == state.RoleNext:
-			f.Next = &job
-		case sub.Role == state.RoleJob && s.attempt == nil:
-			f.Job = &job
-		}
-	})
+	l.change(sub, func(x *state.Submission) { x.Job, x.Missed = &job, time.Time{} })
 	switch {
 	case sub.Job != nil:
 	case sub.Role == state.RoleOther:

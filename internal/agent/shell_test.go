@@ -18,7 +18,7 @@ func TestAnUpRunsACommandInsideAgainBeforeItSaysReady(t *testing.T) {
 	s.cfg.App, s.cfg.Submit = configs.ShellApp, "builtin:shell"
 	answer, refused := error(nil), make(chan struct{}, 1)
 	s.openPage(&probe.Route{Inside: func(context.Context) error { return answer }, Refused: refused})
-	s.change(func(f *facts.Facts) { f.Job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"} })
+	s.save(t, saved(&api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}, nil))
 	if s.current.State != api.SessionReady || s.current.Endpoint != nil || s.current.URL != "" {
 		t.Fatalf("the session is %+v", s.current)
 	}
@@ -43,9 +43,10 @@ func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
 	s.cfg.App = configs.ShellApp
 	r := &jobRun{session: s, prober: probe.New(probeOptions(s, newNodes(s, nil, nil)))}
 	s.change(func(f *facts.Facts) {
-		f.Name, f.Answers, f.Job = s.name, false, &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
+		f.Name, f.Answers = s.name, false
 	})
-	r.proveShell(*s.facts.Job)
+	s.save(t, saved(&api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}, nil))
+	r.proveShell(*s.facts.Job())
 	if cause, hint := s.current.Cause, s.current.Hint; cause != "running a command inside job 7 on cn01" || hint != "" {
 		t.Errorf("before the first try: %s (%s)", cause, hint)
 	}
@@ -61,7 +62,7 @@ func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
 func TestForwardsOfAJobWithoutAPageLeadToItsNode(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.App = configs.ShellApp
-	s.facts.Job = &api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
+	s.save(t, saved(&api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}, nil))
 	got := s.targetsLocked(true)
 	if to, ok := got.Fixed.(nodeDialer); !ok || to.node != "cn01" {
 		t.Errorf("they lead to %+v", got)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"tunctl/configs"
-	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 )
@@ -94,8 +93,8 @@ func TestALateChangeOfADroppedSessionIsNotShownAsTheNextOnes(t *testing.T) {
 	a.sessions.forget(dropped)
 	next := attach()
 	heard := a.hub.Subscribe("", api.AnswersNone)
-	dropped.change(func(f *facts.Facts) { f.Job = &api.Job{ID: "1"} })
-	next.change(func(f *facts.Facts) { f.Job = &api.Job{ID: "2"} })
+	dropped.save(t, saved(&api.Job{ID: "1"}, nil))
+	next.save(t, saved(&api.Job{ID: "2"}, nil))
 	select {
 	case e := <-heard.C:
 		if e.Session == nil || e.Session.Job == nil || e.Session.Job.ID != "2" {

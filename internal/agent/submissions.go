@@ -52,24 +52,22 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	present := s.presentIn(sub)
 	was := l.current().Job
 	isNew := was == nil || was.Ref() != job.Ref()
+	s.mu.Lock()
 	var conflict error
-	err = s.record(func(r *state.Session) {
+	if s.asked.With != nil {
+		if conflict = present.conflict(job, s.asked.With); conflict != nil {
+			s.asked = submit.Plan{}
+		}
+	}
+	s.facts.Looking, s.facts.Submitting, s.facts.Waits, s.facts.Over = false, false, waits, state.Submission{}
+	s.settlePermitLocked(jobwatch.Report{Job: job, Asked: asked})
+	err = s.recordLocked(func(r *state.Session) {
 		if isNew {
 			r.Asked, r.Cancelled = 0, ""
 		}
 		r.Submissions, r.Asked = r.Submissions.Put(sub), cmp.Or(timeLimit(job), r.Asked)
-	}, func(f *facts.Facts) {
-		if s.asked.With != nil {
-			if conflict = present.conflict(job, s.asked.With); conflict != nil {
-				s.asked = submit.Plan{}
-			}
-		}
-		f.Job, f.Submitting, f.Waits, f.With = &job, false, waits, sub.With
-		s.settlePermitLocked(jobwatch.Report{Job: job, Asked: asked}) // never before the job is shown
-		if f.Next != nil && f.Next.Ref() == job.Ref() {
-			f.Next = nil
-		}
 	})
+	s.mu.Unlock()
 	if isNew {
 		l.rememberChoices(sub.With)
 	}
@@ -89,7 +87,7 @@ func (l *submissions) choose(ref string) error {
 			WithHint("`tunctl attach %s %s` opens any job", s.host(), ref)
 	}
 	chosen := state.Submission{Role: state.RoleJob, Job: &candidates[i], Host: s.host(), Account: s.agent.pool.Host(s.host()).Account()}
-	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(chosen) }, nil)
+	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(chosen) })
 }
 
 // rememberChoices adds the choices of a run to those of earlier runs, which a second session
@@ -104,28 +102,36 @@ func (l *submissions) rememberChoices(with api.Choices) {
 			base = first
 		}
 	}
-	_ = base.record(func(r *state.Session) { r.AddRecent(with) }, nil)
+	_ = base.record(func(r *state.Session) { r.AddRecent(with) })
 }
 
-// change changes what is remembered of one submission; show may be nil.
-func (l *submissions) change(sub state.Submission, change func(*state.Submission), show func(*facts.Facts)) {
-	_ = l.session.record(func(r *state.Session) { r.Submissions = r.Submissions.Change(sub, change) }, show)
+// change changes what is remembered of one submission.
+func (l *submissions) change(sub state.Submission, change func(*state.Submission)) {
+	_ = l.session.record(func(r *state.Session) { r.Submissions = r.Submissions.Change(sub, change) })
 }
 
-// setJob records the current state of the session's job.
-func (l *submissions) setJob(job api.Job) {
-	if was := l.current().Job; was != nil && job.Seen.IsZero() {
-		job.Seen = was.Seen // its log showed the change, and not the scheduler
+// setJob records the current state of the session's job, and reports whether it has ended by that: an
+// end is noticed once.
+func (l *submissions) setJob(job api.Job) (ended bool) {
+	s := l.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job.State.Ended() { // before anybody asks for the page of a job that is over
+		s.facts.Answers, s.facts.Doing = false, facts.Doing{Text: fmt.Sprintf("job %s has ended", job.ID)}
 	}
-	_ = l.session.record(func(r *state.Session) {
-		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Job = &job })
-		r.Asked = cmp.Or(timeLimit(job), r.Asked)
-	}, func(f *facts.Facts) {
-		f.Job = &job
-		if job.State.Ended() { // before anybody asks for the page of a job that is over
-			f.Answers, f.Doing = false, fmt.Sprintf("job %s has ended", job.ID)
+	_ = s.recordLocked(func(r *state.Session) {
+		was := r.Current()
+		if was.Job == nil || was.Job.Ref() != job.Ref() {
+			return // it is over
 		}
+		if job.Seen.IsZero() {
+			job.Seen = was.Job.Seen // its log showed the change, and not the scheduler
+		}
+		ended = was.Live() && job.State.Ended()
+		r.Submissions = r.Submissions.Change(was, func(x *state.Submission) { x.Job = &job })
+		r.Asked = cmp.Or(timeLimit(job), r.Asked)
 	})
+	return ended
 }
 
 // asRecorded is a job as it was reported or, if its number is another job's by now, the recorded
@@ -149,37 +155,32 @@ func (l *submissions) asRecorded(job api.Job) api.Job {
 // is shown. The job of a session is shown until there is another.
 func (l *submissions) drop(sub state.Submission, job api.Job) {
 	s := l.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var rec state.Session
-	_ = s.record(func(r *state.Session) {
-		rec = *r
-		r.Submissions = r.Submissions.Drop(sub)
-	}, nil)
+	err := s.agent.store.Update(s.name, func(r *state.Session) { rec, r.Submissions = *r, r.Submissions.Drop(sub) })
 	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
-		l.addRun(rec, job)
+		l.addRunLocked(rec, job)
 	}
-	s.change(func(f *facts.Facts) {
-		if f.Next != nil && f.Next.Ref() == job.Ref() {
-			f.Next = nil
+	if shown := s.facts.Job(); shown != nil && shown.Ref() == job.Ref() && s.facts.Wanted() {
+		if shown.State.Ended() {
+			job = *shown
 		}
-		switch {
-		case f.Job == nil || f.Job.Ref() != job.Ref():
-		case !f.Wanted:
-			f.Job = nil
-		case !f.Job.State.Ended():
-			f.Job = &job
-		}
-	})
+		sub.Job = &job
+		s.facts.Over = sub
+	}
+	_ = s.recordedLocked(err)
 }
 
 // promote makes the job that follows the session's.
 func (l *submissions) promote(sub state.Submission) {
 	s := l.session
-	next := *sub.Job
 	sub.Role = state.RoleJob
-	_ = s.record(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(next) }, func(f *facts.Facts) {
-		f.Job, f.Next, f.Served, f.Submitting, f.Doing = &next, nil, false, false, ""
-		s.endPermitLocked() // a person who asked for a job meanwhile has this one
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.facts.Served, s.facts.Submitting, s.facts.Doing, s.facts.Over = false, false, facts.Doing{}, state.Submission{}
+	s.endPermitLocked() // a person who asked for a job meanwhile has this one
+	_ = s.recordLocked(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(*sub.Job) })
 }
 
 // isFollowed reports whether a job is submitted to follow a job, or none is to be.
@@ -191,7 +192,7 @@ func (l *submissions) isFollowed(job api.Job) bool {
 
 // leaveUnfollowed has no job submitted to follow a job, unless it is extended.
 func (l *submissions) leaveUnfollowed(job api.Job) {
-	_ = l.session.record(func(r *state.Session) { r.Unfollowed = nextTag(job, r.Asked) }, nil)
+	_ = l.session.record(func(r *state.Session) { r.Unfollowed = nextTag(job, r.Asked) })
 }
 
 // isCancelled reports whether a person has cancelled a job through tunctl.
@@ -223,9 +224,7 @@ func (l *submissions) cancelNext(why string) string {
 	if !next.Live() || next.Cancel {
 		return ""
 	}
-	_ = l.session.record(func(r *state.Session) {
-		r.Submissions = r.Submissions.Change(next, func(x *state.Submission) { x.Cancel, x.Role = true, state.RoleOther })
-	}, func(f *facts.Facts) { f.Next = nil })
+	l.change(next, func(x *state.Submission) { x.Cancel, x.Role = true, state.RoleOther })
 	signal(l.session.agent.unsettled)
 	what := "the job that was to follow is cancelled if it appears"
 	if next.Job != nil {
@@ -240,13 +239,13 @@ func (l *submissions) cancelNext(why string) string {
 func (l *submissions) lost(sub state.Submission, err error) {
 	s := l.session
 	if e, ok := asAPI(err); ok && e.Code == api.CodeSubmit {
-		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) }, nil)
+		_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.Drop(sub) })
 		if err := s.agent.store.DropAssistantJob(sub.Tag); err != nil {
 			s.agent.log.Warn("a job that was refused still counts for assistants", "tag", sub.Tag, "err", err)
 		}
 		return
 	}
-	l.change(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now(), x.Doubt || isUncertain(err) }, nil)
+	l.change(sub, func(x *state.Submission) { x.When, x.Doubt = time.Now(), x.Doubt || isUncertain(err) })
 	signal(s.agent.unsettled)
 }
 
@@ -257,7 +256,7 @@ func (l *submissions) unmade(sub state.Submission, continues bool) {
 		if r.Submissions = r.Submissions.Change(sub, func(x *state.Submission) { x.When = time.Now() }); !continues {
 			r.Submissions = r.Submissions.Drop(sub)
 		}
-	}, nil)
+	})
 	signal(l.session.agent.unsettled)
 }
 
@@ -272,11 +271,15 @@ func refuseUnreached(err error) error {
 }
 
 // recordRun adds a job that is over to the history.
-func (l *submissions) recordRun(job api.Job) { l.addRun(l.session.saved(), job) }
+func (l *submissions) recordRun(job api.Job) {
+	l.session.mu.Lock()
+	defer l.session.mu.Unlock()
+	l.addRunLocked(l.session.saved(), job)
+}
 
-// addRun adds a job that is over to the history, with what is remembered of the session. A
+// addRunLocked adds a job that is over to the history, with what is remembered of the session. A
 // history that cannot be written stops nothing.
-func (l *submissions) addRun(rec state.Session, job api.Job) {
+func (l *submissions) addRunLocked(rec state.Session, job api.Job) {
 	s := l.session
 	now := time.Now()
 	job = facts.EndedBy(job, now)
@@ -285,15 +288,15 @@ func (l *submissions) addRun(rec state.Session, job api.Job) {
 	if sub.Job != nil && sub.Role != state.RoleJob {
 		asked = timeLimit(*sub.Job)
 	}
-	gpus, _ := strconv.Atoi(cmp.Or(sub.With["gpus"], s.config().With["gpus"]))
-	nodes, queues := 0, slices.AppendSeq([]string{job.Queue}, maps.Values(s.agent.source(s.config()).Values(sub.With)))
-	if site, ok := s.agent.settings.Site(s.host()); ok {
+	gpus, _ := strconv.Atoi(cmp.Or(sub.With["gpus"], s.cfg.With["gpus"]))
+	nodes, queues := 0, slices.AppendSeq([]string{job.Queue}, maps.Values(s.agent.source(s.cfg).Values(sub.With)))
+	if site, ok := s.agent.settings.Site(s.cfg.Host); ok {
 		if whole, _ := site.ChargesNodes(queues...); whole {
 			nodes = max(1, len(jobwatch.Nodes(job)))
 		}
 	}
 	run := api.Run{
-		Session: s.name, Host: s.host(), Job: job, Why: api.Redact(facts.EndText(&job, now)), Noted: now,
+		Session: s.name, Host: s.cfg.Host, Job: job, Why: api.Redact(facts.EndText(&job, now)), Noted: now,
 		With: sub.With, Asked: asked, GPUs: gpus, Nodes: nodes, Idle: int64(s.meter.IdleTime(job.Ref()).Seconds()),
 	}
 	if err := s.agent.history.Add(run); err != nil {

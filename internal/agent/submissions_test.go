@@ -52,7 +52,7 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 		id := strconv.Itoa(i)
 		if err := s.record(func(r *state.Session) {
 			r.Submissions = state.Submissions{{Role: state.RoleJob, Job: &api.Job{ID: id}, With: tt.chosen}}
-		}, nil); err != nil {
+		}); err != nil {
 			t.Fatal(err)
 		}
 		s.submissions.recordRun(api.Job{ID: id, State: api.JobFinished})
@@ -111,7 +111,7 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	s := quietSession(t)
 	submitted := time.Now().Add(-time.Hour)
 	s.submissions.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
-	s.change(func(f *facts.Facts) { f.Wanted, f.NeedsJob, f.Host = true, true, api.Host{State: api.HostUp} })
+	s.change(func(f *facts.Facts) { f.NeedsJob, f.Host = true, api.Host{State: api.HostUp} })
 	if err := s.submissions.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func TestDoubtClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, sub := newSession(a.shared, configs.Session{Name: "nb"}), state.Submission{Tag: "t", Role: state.RoleJob}
-	if err := s.begin(func(r *state.Session) { r.Submissions = r.Submissions.Put(sub) }); err != nil {
+	if err := s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(sub) }); err != nil {
 		t.Fatal(err)
 	}
 	s.submissions.lost(sub, errors.New("the connection is lost"))

@@ -20,40 +20,74 @@ import (
 
 // Facts are what is known about a session. Its state follows from them alone.
 type Facts struct {
-	Name    string
-	Wanted  bool
-	Failure *api.Error // why the last attempt to bring it up ended
-	// candidates are the jobs of the session's name among which a person has to choose.
+	Name  string
+	Saved state.Session // what survives a restart: whether it is wanted, why it failed, its jobs
+
+	// What only this process knows:
+	Started bool             // it brings the session up, or keeps it up
+	Paused  *api.Error       // why it does not, after crashes
+	Looking bool             // it does not know yet whether the saved job exists
+	Over    state.Submission // the last job, until there is another
+	// Candidates are the jobs of the session's name among which a person has to choose.
 	Candidates []api.Job
 	Host       api.Host
-	// served says that the session was ready since the person asked for it, maybe in the last
+	// Served says that the session was ready since the person asked for it, maybe in the last
 	// agent: a lost connection means reconnecting, not connecting.
 	Served     bool
 	NeedsJob   bool
 	Submitting bool
-	Job        *api.Job
-	With       api.Choices     // what a person chose for job
-	Remembered *api.Job        // the job of an earlier attempt, until it is found
-	Next       *api.Job        // follows job, by keep = true
 	Waits      string          // how long jobs like it waited before
 	Remind     []time.Duration // how long before its end a person is reminded
 	Endpoint   *api.Endpoint
 	Link       string    // opened as it is: nothing is forwarded
 	Answers    bool      // the endpoint answered through the connection
 	Listeners  Listeners // of the remote forwards
-	Doing      string    // what happens within the state
-	Silent     string    // the same, if it is that the job has written nothing for a while
-	NotInside  string    // the same, if it is that no command can be run inside the job
+	Doing      Doing     // what happens within the state
 	Unsaved    error     // why the session cannot be saved
 	Idle       bool      // a person was told that the job is idle, and it still is
 	NotEnded   error     // why a job that a person wants ended was not
 	Lapsed     bool      // there is no job, and no person permits a submission any more
-
-	Submissions state.Submissions // as they are recorded
 }
 
-// ErrPaused is wrapped by the failure of a session that is not restored after crashes.
-var ErrPaused = errors.New("the agent is paused")
+// Doing is what happens within a state, in words, and what a person can do about it.
+type Doing struct{ Text, Hint string }
+
+// Wanted reports whether the session is to be up, and this process sees to it.
+func (f *Facts) Wanted() bool { return f.Saved.Wanted && f.Started }
+
+// Failure is why the last attempt to bring the session up ended; nil if it did not.
+func (f *Facts) Failure() *api.Error { return cmp.Or(f.Paused, f.Saved.Failure) }
+
+// Job is the session's job, or the last one if it is over; nil if none is known to exist.
+func (f *Facts) Job() *api.Job { return f.submission().Job }
+
+// submission is that of Job.
+func (f *Facts) submission() state.Submission {
+	sub := f.Saved.Current()
+	switch {
+	case f.Looking:
+		return state.Submission{}
+	case sub.Job == nil, sub.Job.State.Ended() && !f.Started:
+		return f.Over
+	}
+	return sub
+}
+
+// ShowJobs adds to a session all its jobs that are or may become live, and its last one. One that is
+// being looked for runs, as far as is known, and is charged.
+func (f *Facts) ShowJobs(s *api.Session) {
+	s.Job, s.Next, s.Others, s.Pending = f.Job(), f.Next(), f.Saved.Submissions.Others(), f.Saved.Submissions.Pending()
+	switch known := f.Saved.Current().Job; {
+	case !f.Looking || !IsLive(known):
+	case f.Host.State == api.HostUp:
+		s.Others = append(s.Others, *known)
+	default:
+		s.Job = known
+	}
+}
+
+// Next is the job that follows it.
+func (f *Facts) Next() *api.Job { return f.Saved.Next().Job }
 
 // Listeners are a session's forwards that listen on the host.
 type Listeners struct {
@@ -74,39 +108,26 @@ type Derived struct {
 // Derive is the one place that decides a session's state.
 func (f *Facts) Derive(now time.Time) Derived {
 	switch {
-	case !f.Wanted:
+	case !f.Wanted():
 		return f.down(now)
-	case f.Failure != nil:
+	case f.Failure() != nil:
 		return f.failed()
 	case f.Host.State != api.HostUp, !f.Host.NotRespondingSince.IsZero():
 		return f.unconnected(now)
-	case f.NeedsJob && f.Job == nil, f.Submitting:
-		return Derived{State: api.SessionSubmitting, Cause: f.Doing}
-	case f.NeedsJob && f.Job.State.Waiting():
-		v := Derived{State: api.SessionQueued, Cause: queuedCause(f.Job, f.Waits, now)}
-		if neverStarts(f.Job) {
+	case f.NeedsJob && f.Job() == nil, f.Submitting:
+		return Derived{State: api.SessionSubmitting, Cause: f.Doing.Text}
+	case f.NeedsJob && f.Job().State.Waiting():
+		v := Derived{State: api.SessionQueued, Cause: queuedCause(f.Job(), f.Waits, now)}
+		if neverStarts(f.Job()) {
 			v.Hint = fmt.Sprintf("`tunctl down %s --cancel` removes it; `tunctl up %s --with NAME=VALUE` then asks for something else", f.Name, f.Name)
 		}
 		return v
 	case f.suspended() && (f.Served || f.Answers): // whatever its page said before
-		return Derived{State: api.SessionReconnecting, Cause: f.Job.Hint}
+		return Derived{State: api.SessionReconnecting, Cause: f.Job().Hint}
 	case !f.Answers && f.Served:
-		return Derived{State: api.SessionReconnecting, Cause: f.Doing}
+		return Derived{State: api.SessionReconnecting, Cause: f.Doing.Text}
 	case !f.Answers:
-		v := Derived{State: api.SessionStarting, Cause: f.Doing}
-		if f.Job != nil && f.Job.State == api.JobRunning && f.Job.Reason != "" && f.Job.Hint != "" {
-			v.Cause = f.Job.Hint // it does not progress: its nodes are being prepared, or it is suspended
-		}
-		switch {
-		case f.Job == nil:
-		case f.Job.Hint == api.HintSpooled:
-			v.Hint = f.Job.Hint
-		case f.Silent != "" && v.Cause == f.Silent:
-			v.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
-		case f.NotInside != "" && v.Cause == f.NotInside:
-			v.Hint = fmt.Sprintf("this needs ssh to the nodes, or a command of the scheduler that enters a job, if the site allows one; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
-		}
-		return v
+		return f.starting()
 	case f.Listeners.Pending != "":
 		return f.whileNotListening(Derived{State: api.SessionConnecting, Cause: f.Listeners.Pending})
 	case len(f.Listeners.Refused) > 0 && !f.Listeners.Others:
@@ -115,24 +136,40 @@ func (f *Facts) Derive(now time.Time) Derived {
 	return f.ready(now)
 }
 
+// starting says what the job does before its page answers, or why it does not progress.
+func (f *Facts) starting() Derived {
+	v := Derived{State: api.SessionStarting, Cause: f.Doing.Text, Hint: f.Doing.Hint}
+	j := f.Job()
+	if j == nil {
+		return v
+	}
+	if j.State == api.JobRunning && j.Reason != "" && j.Hint != "" { // its nodes are being prepared, or it is suspended
+		v.Cause, v.Hint = j.Hint, ""
+	}
+	if j.Hint == api.HintSpooled {
+		v.Hint = j.Hint
+	}
+	return v
+}
+
 // Choices are a person's choices for the session's job, or those for the next one.
 func (f *Facts) Choices(asked api.Choices) api.Choices {
 	switch {
 	case len(asked) > 0:
 		return asked
-	case len(f.With) > 0 && (f.Job != nil || f.Submitting):
-		return f.With
+	case f.Submitting:
+		return f.Saved.Current().With
 	}
-	return nil
+	return f.submission().With
 }
 
 // down says when the job of a session that is down was last seen: it may have ended since.
 func (f *Facts) down(now time.Time) Derived {
-	v := Derived{State: api.SessionDown, Cause: f.Doing}
-	if f.Submissions.Pending() && !slices.ContainsFunc(f.Submissions, func(s state.Submission) bool { return s.InDoubt() && !s.Cancel }) {
+	v := Derived{State: api.SessionDown, Cause: f.Doing.Text}
+	if f.Saved.Submissions.Pending() && !slices.ContainsFunc(f.Saved.Submissions, func(s state.Submission) bool { return s.InDoubt() && !s.Cancel }) {
 		v.Cause = fmt.Sprintf("waiting up to %s until it is certain that a submission made no job; one that appears is ended", api.DurationText(state.DoubtTime))
 	}
-	j := f.Job
+	j := f.Job()
 	if j == nil || j.State.Ended() {
 		return v
 	}
@@ -140,7 +177,7 @@ func (f *Facts) down(now time.Time) Derived {
 	switch {
 	case j.State == api.JobCompleting:
 		v.Cause, v.Hint = fmt.Sprintf("job %s is about to end", j.ID), ""
-	case f.Submissions.As(state.RoleJob).Cancel:
+	case f.Saved.Current().Cancel:
 		v.Cause, v.Hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 		if f.NotEnded != nil {
 			v.Cause, v.Hint = fmt.Sprintf("job %s is to be ended, which is not done yet: %v", j.ID, f.NotEnded), api.HintOf(f.NotEnded)
@@ -186,22 +223,22 @@ func (f *Facts) refusedListeners(v Derived) Derived {
 func (f *Facts) ready(now time.Time) Derived {
 	v := Derived{State: api.SessionReady}
 	var mark time.Duration // of the job's end that has passed
-	if f.Job != nil {
-		mark, _ = PassedMark(f.Remind, *f.Job, now)
+	if f.Job() != nil {
+		mark, _ = PassedMark(f.Remind, *f.Job(), now)
 	}
 	switch {
 	case len(f.Listeners.Refused) > 0:
 		return f.refusedListeners(v)
-	case f.Job == nil:
-	case f.Job.State == api.JobUnknown, f.suspended():
-		v.Cause = f.Job.Hint
+	case f.Job() == nil:
+	case f.Job().State == api.JobUnknown, f.suspended():
+		v.Cause = f.Job().Hint
 	case mark > 0:
-		v.Cause = fmt.Sprintf("job %s ends at %s: save your work", f.Job.ID, Clock(f.Job.End, now))
+		v.Cause = fmt.Sprintf("job %s ends at %s: save your work", f.Job().ID, Clock(f.Job().End, now))
 		v.Hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, if the site allows it", f.Name)
-		if f.Next != nil {
-			v.Hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.Next.ID)
+		if f.Next() != nil {
+			v.Hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.Next().ID)
 			if f.Endpoint == nil {
-				v.Hint = fmt.Sprintf("job %s takes over", f.Next.ID)
+				v.Hint = fmt.Sprintf("job %s takes over", f.Next().ID)
 			}
 		}
 	case f.Unsaved != nil:
@@ -219,24 +256,24 @@ func (f *Facts) ready(now time.Time) Derived {
 
 // JobRuns reports whether the job runs, as far as is known, and can be reached.
 func (f *Facts) JobRuns() bool {
-	running := f.Job != nil && f.Job.Node != "" && (f.Job.State == api.JobRunning || f.Job.State == api.JobUnknown)
-	return running && f.Wanted && f.Failure == nil && f.Host.State == api.HostUp && f.Host.NotRespondingSince.IsZero()
+	running := f.Job() != nil && f.Job().Node != "" && (f.Job().State == api.JobRunning || f.Job().State == api.JobUnknown)
+	return running && f.Wanted() && f.Failure() == nil && f.Host.State == api.HostUp && f.Host.NotRespondingSince.IsZero()
 }
 
 // JobOver reports whether the session's job has ended.
-func (f *Facts) JobOver() bool { return f.Job != nil && f.Job.State.Ended() }
+func (f *Facts) JobOver() bool { return f.Job() != nil && f.Job().State.Ended() }
 
 // suspended reports whether the job's processes are stopped, so that nothing answers.
-func (f *Facts) suspended() bool { return f.Job != nil && f.Job.Reason == api.ReasonSuspended }
+func (f *Facts) suspended() bool { return f.Job() != nil && f.Job().Reason == api.ReasonSuspended }
 
 // failed tells an ordinary end from a failure.
 func (f *Facts) failed() Derived {
-	_, doubt := errors.AsType[*jobwatch.DoubtError](f.Failure) // a login does not settle that
-	v := Derived{State: api.SessionFailed, Cause: f.Failure.Message, Hint: f.Failure.Hint, Code: f.Failure.Code}
+	_, doubt := errors.AsType[*jobwatch.DoubtError](f.Failure()) // a login does not settle that
+	v := Derived{State: api.SessionFailed, Cause: f.Failure().Message, Hint: f.Failure().Hint, Code: f.Failure().Code}
 	switch {
-	case f.Failure.Code == api.CodeJobEnded:
+	case f.Failure().Code == api.CodeJobEnded:
 		v.State = api.SessionEnded
-	case f.Failure.Code == api.CodeNeedsPerson && !doubt:
+	case f.Failure().Code == api.CodeNeedsPerson && !doubt:
 		v.State = api.SessionNeedsLogin
 	}
 	return v
@@ -263,8 +300,8 @@ func (f *Facts) unconnected(now time.Time) Derived {
 	case v.Hint == "":
 		v.Hint = fmt.Sprintf("no job is submitted automatically: `tunctl up %s` submits one", f.Name)
 	}
-	if f.Job != nil && !f.Job.State.Ended() && !f.Job.End.IsZero() && f.Job.End.Before(now) {
-		v.Cause += fmt.Sprintf("; job %s reached its time limit at %s", f.Job.ID, Clock(f.Job.End, now))
+	if f.Job() != nil && !f.Job().State.Ended() && !f.Job().End.IsZero() && f.Job().End.Before(now) {
+		v.Cause += fmt.Sprintf("; job %s reached its time limit at %s", f.Job().ID, Clock(f.Job().End, now))
 	}
 	return v
 }

@@ -5,8 +5,20 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
+
+// saved is the record of a session that is wanted, with its job and why it failed.
+func saved(job *api.Job, failure *api.Error) state.Session {
+	rec := state.Session{Wanted: true, Failure: failure}
+	if job != nil {
+		rec.Submissions = state.Submissions{{Role: state.RoleJob, Job: job}}
+	}
+	return rec
+}
+
+var wanted = saved(nil, nil)
 
 func TestAStateFollowsFromTheFacts(t *testing.T) {
 	now := time.Date(2026, 3, 2, 13, 0, 0, 0, time.Local)
@@ -20,64 +32,64 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		cause string
 	}{
 		"nobody wants it":              {Facts{Host: up}, api.SessionDown, ""},
-		"the host is being dialled":    {Facts{Wanted: true, Host: api.Host{State: api.HostConnecting, Cause: "dialling"}}, api.SessionConnecting, "dialling"},
-		"the host waits for a network": {Facts{Wanted: true, Host: api.Host{State: api.HostWaiting, Cause: "no route"}}, api.SessionConnecting, "no route"},
-		"the host needs a person":      {Facts{Wanted: true, Host: api.Host{State: api.HostNeedsLogin, Cause: "a code"}}, api.SessionNeedsLogin, "a code"},
-		"the host may have banned us":  {Facts{Wanted: true, Host: api.Host{State: api.HostBlocked, Cause: "banned"}}, api.SessionFailed, "banned"},
-		"a person logged out":          {Facts{Wanted: true, Served: true, Host: api.Host{Alias: "narval", State: api.HostDown}}, api.SessionNeedsLogin, "you logged out of narval"},
-		"the link is lost":             {Facts{Wanted: true, Served: true, Host: api.Host{State: api.HostWaiting}}, api.SessionReconnecting, ""},
-		"the host does not respond":    {Facts{Wanted: true, Served: true, Answers: true, Host: stalled}, api.SessionReconnecting, "not responding"},
-		"it does not respond at first": {Facts{Wanted: true, NeedsJob: true, Host: stalled}, api.SessionConnecting, "not responding"},
-		"no job yet":                   {Facts{Wanted: true, Host: up, NeedsJob: true, Doing: "looking"}, api.SessionSubmitting, "looking"},
-		"being submitted":              {Facts{Wanted: true, Host: up, NeedsJob: true, Submitting: true, Job: job(api.JobQueued), Doing: "submitting"}, api.SessionSubmitting, "submitting"},
-		"held":                         {Facts{Wanted: true, Host: up, NeedsJob: true, Job: job(api.JobHeld)}, api.SessionQueued, "waiting in the queue"},
+		"the host is being dialled":    {Facts{Started: true, Host: api.Host{State: api.HostConnecting, Cause: "dialling"}, Saved: wanted}, api.SessionConnecting, "dialling"},
+		"the host waits for a network": {Facts{Started: true, Host: api.Host{State: api.HostWaiting, Cause: "no route"}, Saved: wanted}, api.SessionConnecting, "no route"},
+		"the host needs a person":      {Facts{Started: true, Host: api.Host{State: api.HostNeedsLogin, Cause: "a code"}, Saved: wanted}, api.SessionNeedsLogin, "a code"},
+		"the host may have banned us":  {Facts{Started: true, Host: api.Host{State: api.HostBlocked, Cause: "banned"}, Saved: wanted}, api.SessionFailed, "banned"},
+		"a person logged out":          {Facts{Started: true, Served: true, Host: api.Host{Alias: "narval", State: api.HostDown}, Saved: wanted}, api.SessionNeedsLogin, "you logged out of narval"},
+		"the link is lost":             {Facts{Started: true, Served: true, Host: api.Host{State: api.HostWaiting}, Saved: wanted}, api.SessionReconnecting, ""},
+		"the host does not respond":    {Facts{Started: true, Served: true, Answers: true, Host: stalled, Saved: wanted}, api.SessionReconnecting, "not responding"},
+		"it does not respond at first": {Facts{Started: true, NeedsJob: true, Host: stalled, Saved: wanted}, api.SessionConnecting, "not responding"},
+		"no job yet":                   {Facts{Started: true, Host: up, NeedsJob: true, Doing: Doing{Text: "looking"}, Saved: wanted}, api.SessionSubmitting, "looking"},
+		"being submitted":              {Facts{Started: true, Host: up, NeedsJob: true, Submitting: true, Doing: Doing{Text: "submitting"}, Saved: saved(job(api.JobQueued), nil)}, api.SessionSubmitting, "submitting"},
+		"held":                         {Facts{Started: true, Host: up, NeedsJob: true, Saved: saved(job(api.JobHeld), nil)}, api.SessionQueued, "waiting in the queue"},
 		"queued with a reason": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Job: &api.Job{State: api.JobQueued, Reason: "Resources", ExpectedStart: now.Add(65 * time.Minute)}},
+			Facts{Started: true, Host: up, NeedsJob: true, Saved: saved(&api.Job{State: api.JobQueued, Reason: "Resources", ExpectedStart: now.Add(65 * time.Minute)}, nil)},
 			api.SessionQueued, "Resources, expected start 14:05",
 		},
 		"queued until tomorrow": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Job: &api.Job{State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", ExpectedStart: now.Add(24 * time.Hour)}},
+			Facts{Started: true, Host: up, NeedsJob: true, Saved: saved(&api.Job{State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", ExpectedStart: now.Add(24 * time.Hour)}, nil)},
 			api.SessionQueued, "other jobs have a higher priority, expected start Tue 3 Mar 13:00",
 		},
 		"queued for ever, whatever earlier jobs waited": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Waits: "an earlier job waited 5 min", Job: &api.Job{State: api.JobQueued, Hint: api.HintNeverStarts + ": too long"}},
+			Facts{Started: true, Host: up, NeedsJob: true, Waits: "an earlier job waited 5 min", Saved: saved(&api.Job{State: api.JobQueued, Hint: api.HintNeverStarts + ": too long"}, nil)},
 			api.SessionQueued, api.HintNeverStarts + ": too long",
 		},
-		"runs and says nothing": {Facts{Wanted: true, Host: up, NeedsJob: true, Job: job(api.JobRunning), Doing: "waiting"}, api.SessionStarting, "waiting"},
+		"runs and says nothing": {Facts{Started: true, Host: up, NeedsJob: true, Doing: Doing{Text: "waiting"}, Saved: saved(job(api.JobRunning), nil)}, api.SessionStarting, "waiting"},
 		"its node is prepared": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Doing: "waiting", Job: &api.Job{State: api.JobRunning, Reason: "Prolog", Hint: "being prepared"}},
+			Facts{Started: true, Host: up, NeedsJob: true, Doing: Doing{Text: "waiting"}, Saved: saved(&api.Job{State: api.JobRunning, Reason: "Prolog", Hint: "being prepared"}, nil)},
 			api.SessionStarting, "being prepared",
 		},
-		"answers":           {Facts{Wanted: true, Host: up, NeedsJob: true, Job: job(api.JobRunning), Endpoint: endpoint, Answers: true}, api.SessionReady, ""},
-		"stopped answering": {Facts{Wanted: true, Host: up, NeedsJob: true, Served: true, Job: job(api.JobRunning), Doing: "no answer"}, api.SessionReconnecting, "no answer"},
+		"answers":           {Facts{Started: true, Host: up, NeedsJob: true, Endpoint: endpoint, Answers: true, Saved: saved(job(api.JobRunning), nil)}, api.SessionReady, ""},
+		"stopped answering": {Facts{Started: true, Host: up, NeedsJob: true, Served: true, Doing: Doing{Text: "no answer"}, Saved: saved(job(api.JobRunning), nil)}, api.SessionReconnecting, "no answer"},
 		"the scheduler is silent": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Answers: true, Job: &api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}},
+			Facts{Started: true, Host: up, NeedsJob: true, Answers: true, Saved: saved(&api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}, nil)},
 			api.SessionReady, "no answer since 13:00",
 		},
-		"only forwards": {Facts{Wanted: true, Host: up, Answers: true}, api.SessionReady, ""},
+		"only forwards": {Facts{Started: true, Host: up, Answers: true, Saved: wanted}, api.SessionReady, ""},
 		"the host is asked to listen": {
-			Facts{Wanted: true, Host: up, Answers: true, Listeners: Listeners{Pending: "asking", Refused: []string{"no"}}}, api.SessionConnecting, "asking",
+			Facts{Started: true, Host: up, Answers: true, Listeners: Listeners{Pending: "asking", Refused: []string{"no"}}, Saved: wanted}, api.SessionConnecting, "asking",
 		},
 		"the host refused to listen": {
-			Facts{Wanted: true, Host: up, Answers: true, Listeners: Listeners{Refused: []string{"no", "nor there"}}}, api.SessionFailed, "no; nor there",
+			Facts{Started: true, Host: up, Answers: true, Listeners: Listeners{Refused: []string{"no", "nor there"}}, Saved: wanted}, api.SessionFailed, "no; nor there",
 		},
 		"the host refused to listen for one of them": {
-			Facts{Wanted: true, Host: up, Answers: true, Listeners: Listeners{Refused: []string{"no"}, Others: true}}, api.SessionReady, "no",
+			Facts{Started: true, Host: up, Answers: true, Listeners: Listeners{Refused: []string{"no"}, Others: true}, Saved: wanted}, api.SessionReady, "no",
 		},
 		"the host does not listen again yet": {
-			Facts{Wanted: true, Served: true, Host: up, Answers: true, Listeners: Listeners{Refused: []string{"no"}}}, api.SessionReconnecting, "no",
+			Facts{Started: true, Served: true, Host: up, Answers: true, Listeners: Listeners{Refused: []string{"no"}}, Saved: wanted}, api.SessionReconnecting, "no",
 		},
 		"suspended": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Answers: true, Job: &api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}},
+			Facts{Started: true, Host: up, NeedsJob: true, Answers: true, Saved: saved(&api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}, nil)},
 			api.SessionReconnecting, "suspended",
 		},
 		"suspended, and so silent": {
-			Facts{Wanted: true, Host: up, NeedsJob: true, Served: true, Doing: "no answer", Job: &api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}},
+			Facts{Started: true, Host: up, NeedsJob: true, Served: true, Doing: Doing{Text: "no answer"}, Saved: saved(&api.Job{State: api.JobRunning, Reason: api.ReasonSuspended, Hint: "suspended"}, nil)},
 			api.SessionReconnecting, "suspended",
 		},
-		"the job ended":       {Facts{Wanted: true, Host: up, Failure: &api.Error{Code: api.CodeJobEnded, Message: "over"}}, api.SessionEnded, "over"},
-		"it cannot be had":    {Facts{Wanted: true, Host: up, Failure: &api.Error{Code: api.CodeSubmit, Message: "refused"}}, api.SessionFailed, "refused"},
-		"nobody could answer": {Facts{Wanted: true, Host: up, Failure: &api.Error{Code: api.CodeNeedsPerson, Message: "a code"}}, api.SessionNeedsLogin, "a code"},
+		"the job ended":       {Facts{Started: true, Host: up, Saved: saved(nil, &api.Error{Code: api.CodeJobEnded, Message: "over"})}, api.SessionEnded, "over"},
+		"it cannot be had":    {Facts{Started: true, Host: up, Saved: saved(nil, &api.Error{Code: api.CodeSubmit, Message: "refused"})}, api.SessionFailed, "refused"},
+		"nobody could answer": {Facts{Started: true, Host: up, Saved: saved(nil, &api.Error{Code: api.CodeNeedsPerson, Message: "a code"})}, api.SessionNeedsLogin, "a code"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,10 +103,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 
 func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 	now := time.Date(2026, 3, 3, 9, 0, 0, 0, time.Local)
-	f := Facts{
-		Wanted: true, Served: true, NeedsJob: true, Host: api.Host{State: api.HostNeedsLogin, Cause: "narval needs you"},
-		Job: &api.Job{ID: "7", State: api.JobRunning, End: time.Date(2026, 3, 3, 3, 12, 0, 0, time.Local)},
-	}
+	f := Facts{Started: true, Served: true, NeedsJob: true, Host: api.Host{State: api.HostNeedsLogin, Cause: "narval needs you"}, Saved: saved(&api.Job{ID: "7", State: api.JobRunning, End: time.Date(2026, 3, 3, 3, 12, 0, 0, time.Local)}, nil)}
 	v := f.Derive(now)
 	if v.State != api.SessionNeedsLogin || !strings.Contains(v.Cause, "narval needs you; job 7 reached its time limit at 03:12") {
 		t.Errorf("%s: %q", v.State, v.Cause)

@@ -13,7 +13,7 @@ import (
 // NotRunning says why nothing runs inside the session's job, and what to run. The session is as it
 // is shown; start is how to get a new job, and followed whether the current one is followed.
 func (f *Facts) NotRunning(shown api.Session, cfg configs.Session, start string, followed bool, now time.Time) *api.Error {
-	job, state, name := f.Job, shown.State, shown.Name
+	job, state, name := f.Job(), shown.State, shown.Name
 	cause, _, _ := strings.Cut(shown.Cause, "\n") // without the end of a log
 	up := fmt.Sprintf("`tunctl up %s`", name)
 	failed := func(code api.Code, hint, format string, args ...any) *api.Error {

@@ -2,14 +2,12 @@ package facts
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/tunnel/forward"
 )
@@ -40,20 +38,20 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 	case api.SessionEnded:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" has ended", f.Name+" ▸ "+api.MenuStart
 	case api.SessionFailed:
-		if f.Failure != nil && errors.Is(f.Failure, ErrPaused) {
+		if f.Paused != nil {
 			r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is disconnected", f.Name+" ▸ "+api.MenuStart
 			break
 		}
 		r.Kind, r.Title, r.Tray = forward.ReasonTrouble, page+" could not start", f.Name+" ▸ "+api.MenuStart
 		switch {
-		case f.Failure == nil && f.Host.State != api.HostUp:
+		case f.Failure() == nil && f.Host.State != api.HostUp:
 			r.Title, r.Tray = "Cannot connect to "+host, host+" ▸ "+api.MenuHostLogin
 		case f.Served:
 			r.Title = page + " has failed"
 		}
 	default:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is not running", f.Name+" ▸ "+api.MenuStart
-		if IsLive(f.Job) && f.Job.State != api.JobCompleting && !f.Submissions.As(state.RoleJob).Cancel {
+		if IsLive(f.Job()) && f.Job().State != api.JobCompleting && !f.Saved.Current().Cancel {
 			r.Title, r.Tray = page+" is disconnected", f.Name+" ▸ "+api.MenuReconnect
 		}
 		r.Hint = cmp.Or(r.Hint, fmt.Sprintf("`tunctl up %s`", f.Name))
@@ -78,7 +76,7 @@ func (f *Facts) reconnecting(r forward.Reason, host, page string) forward.Reason
 		if !f.Host.NotRespondingSince.IsZero() {
 			r.Title = host + " is not responding"
 		}
-		if f.Job != nil && !f.Job.State.Ended() {
+		if f.Job() != nil && !f.Job().State.Ended() {
 			r.Text = strings.TrimSpace(r.Text + " The job keeps running meanwhile.")
 		}
 	default:
@@ -89,7 +87,7 @@ func (f *Facts) reconnecting(r forward.Reason, host, page string) forward.Reason
 
 // queued says why the job waits and how long, as far as that is known.
 func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Reason {
-	j := f.Job
+	j := f.Job()
 	if j.State == api.JobHeld {
 		r.Kind, r.Title, r.Text, r.Hint = forward.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
 		return r

@@ -28,36 +28,35 @@ func pageFacts(now time.Time) map[string]Facts {
 			Hint: "run `tunctl login narval`",
 		}},
 		"logged-out":   {Host: api.Host{Alias: "narval", State: api.HostDown}, Served: true},
-		"submitting":   {Host: up, NeedsJob: true, Submitting: true, Doing: "asking the scheduler"},
-		"queued":       {Host: up, NeedsJob: true, Job: queued, Waits: "earlier jobs like this waited 5 to 40 min here (8 runs)"},
-		"never":        {Host: up, NeedsJob: true, Job: never},
-		"held":         {Host: up, NeedsJob: true, Job: held},
-		"starting":     {Host: up, NeedsJob: true, Job: starting, Doing: "waiting for the server's address in the log"},
-		"silent":       {Host: up, NeedsJob: true, Served: true, Job: job(api.JobRunning), Doing: "asking the server"},
+		"submitting":   {Host: up, NeedsJob: true, Submitting: true, Doing: Doing{Text: "asking the scheduler"}},
+		"queued":       {Host: up, NeedsJob: true, Waits: "earlier jobs like this waited 5 to 40 min here (8 runs)", Saved: saved(queued, nil)},
+		"never":        {Host: up, NeedsJob: true, Saved: saved(never, nil)},
+		"held":         {Host: up, NeedsJob: true, Saved: saved(held, nil)},
+		"starting":     {Host: up, NeedsJob: true, Doing: Doing{Text: "waiting for the server's address in the log"}, Saved: saved(starting, nil)},
+		"silent":       {Host: up, NeedsJob: true, Served: true, Doing: Doing{Text: "asking the server"}, Saved: saved(job(api.JobRunning), nil)},
 		"lapsed":       {Host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: "logging in"}, NeedsJob: true, Lapsed: true},
-		"reconnecting": {Host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, NeedsJob: true, Served: true, Job: job(api.JobRunning)},
+		"reconnecting": {Host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, NeedsJob: true, Served: true, Saved: saved(job(api.JobRunning), nil)},
 		"stalled": {
 			Host:     api.Host{Alias: "narval", State: api.HostUp, NotRespondingSince: now.Add(-time.Minute), Cause: "narval is not responding since 14:05:10"},
-			NeedsJob: true, Served: true, Job: job(api.JobRunning), Answers: true,
-		},
+			NeedsJob: true, Served: true, Answers: true, Saved: saved(job(api.JobRunning), nil)},
 		"blocked": {Host: api.Host{
 			Alias: "narval", State: api.HostBlocked, Code: api.CodeAuth, Cause: "narval refused the login twice",
 			Hint: "check your password, then `tunctl login narval`",
 		}},
-		"ended": {Host: up, NeedsJob: true, Failure: &api.Error{
+		"ended": {Host: up, NeedsJob: true, Saved: saved(nil, &api.Error{
 			Code: api.CodeJobEnded, Message: "job 4242 reached its time limit at 14:05",
 			Hint: "`tunctl up jupyter` starts a new one; `tunctl logs jupyter` shows what it wrote",
-		}},
-		"failed": {Host: up, NeedsJob: true, Failure: &api.Error{
+		})},
+		"failed": {Host: up, NeedsJob: true, Saved: saved(nil, &api.Error{
 			Code: api.CodeFailed,
 			Message: "job 4242 failed with exit status 127 at 14:05 before it served anything; its log ends with:\n" +
 				"Loading module python/3.11\n/var/spool/slurmd/job4242/slurm_script: line 12: jupyter: command not found\nsrun: error: nc10: task 0: Exited with exit code 127",
 			Hint: "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log",
-		}},
+		})},
 		"down": {},
 	}
 	for name, f := range all {
-		f.Name, f.Wanted = "jupyter", name != "down"
+		f.Name, f.Started, f.Saved.Wanted = "jupyter", name != "down", name != "down"
 		all[name] = f
 	}
 	return all
@@ -151,7 +150,7 @@ func TestTheQueuesPageSaysWhyAndHowLong(t *testing.T) {
 		t.Errorf("of a job that never starts: %+v", r)
 	}
 	f = pageFacts(now)["queued"]
-	f.Job.ExpectedStart = time.Time{}
+	f.Job().ExpectedStart = time.Time{}
 	if r := f.Reason(f.Derive(now), now, now); r.Facts[1].Value != "Not known yet" {
 		t.Errorf("without an expected start: %+v", r.Facts)
 	}

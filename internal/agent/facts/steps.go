@@ -24,8 +24,8 @@ func (f *Facts) steps(state api.SessionState, since time.Time) []forward.Step {
 		return nil
 	}
 	var job api.Job
-	if f.Job != nil {
-		job = *f.Job
+	if f.Job() != nil {
+		job = *f.Job()
 	}
 	texts := []struct{ coming, current, done string }{
 		{"", "Connecting to " + f.Host.Alias, "Connected to " + f.Host.Alias},

@@ -27,14 +27,7 @@ const maxHistory = 512 << 10
 type History struct {
 	path string
 
-	mu   sync.Mutex // one writer at a time
-	last api.Run
-}
-
-// isSame reports whether two runs are one, whose end was noticed twice at once: by who follows the job, and
-// by who settles submissions.
-func isSame(a, b api.Run) bool {
-	return a.Session == b.Session && a.Host == b.Host && a.Job.Ref() == b.Job.Ref() && a.Job.Restarts == b.Job.Restarts && b.Noted.Sub(a.Noted) < time.Minute
+	mu sync.Mutex // one writer at a time
 }
 
 // NewHistory is the history in a file, which need not exist.
@@ -48,9 +41,6 @@ func (h *History) Add(r api.Run) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if isSame(h.last, r) {
-		return nil
-	}
 	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("write history: %w", err)
@@ -63,7 +53,6 @@ func (h *History) Add(r api.Run) error {
 	if err := errors.Join(werr, serr, f.Close()); err != nil {
 		return fmt.Errorf("write history: %w", err)
 	}
-	h.last = r
 	if info.Size() > maxHistory {
 		return h.shrink()
 	}

@@ -44,6 +44,7 @@ func (s *Source) Unchecked(with api.Choices) Plan { return Plan{source: s, With:
 // were checked, Order checks them again.
 func (p Plan) For(s *Source) Plan {
 	if p.source != nil && reflect.DeepEqual(p.source.Session, s.Session) && reflect.DeepEqual(p.source.Host, s.Host) {
+		p.source = s // its script may be another by now
 		return p
 	}
 	return s.Unchecked(p.With)
@@ -93,6 +94,15 @@ func Computer() string {
 // order is a submission as the session's section says it, without a script.
 func (s *Source) order(tag string) jobwatch.Submission {
 	return jobwatch.Submission{Tag: tag, Session: s.Session.Name, Computer: Computer(), Args: s.Session.Args, Workdir: s.Session.Workdir}
+}
+
+// Size is the most that an order of the plan may take.
+func (p Plan) Size(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (jobwatch.Size, error) {
+	script, err := p.source.drafts(jobs).Script(ctx, order)
+	if err != nil {
+		return jobwatch.Size{}, err
+	}
+	return p.source.drafts(jobs).SizeOf(ctx, order, script)
 }
 
 // Submit submits an order of the plan. If the scheduler refuses a job that tunctl wrote, the hint
@@ -160,19 +170,19 @@ func (p Plan) ownScript(ctx context.Context, jobs *jobwatch.Watcher, order jobwa
 	if err != nil {
 		return order, err
 	}
-	return jobs.Drafts().WithChoices(ctx, order, p.With)
+	return s.drafts(jobs).WithChoices(ctx, order, p.With)
 }
 
 // named is a submission whose job has another name, as the scheduler accepts it.
 func (s *Source) named(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission, name string) (jobwatch.Submission, error) {
 	known := Source{Scheduler: cmp.Or(s.Scheduler, jobs.KnownScheduler())}
-	return jobs.Drafts().Named(ctx, order, known.JobName(name))
+	return s.drafts(jobs).Named(ctx, order, known.JobName(name))
 }
 
 // checkOwnLog refuses a second session's job that would write to the first one's log: each
 // would find the other's page there.
 func (s *Source) checkOwnLog(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) error {
-	log, hint, err := jobs.Drafts().SharedLog(ctx, order)
+	log, hint, err := s.drafts(jobs).SharedLog(ctx, order)
 	if err != nil || log == "" {
 		return err
 	}
@@ -186,7 +196,7 @@ func (s *Source) checkRequired(ctx context.Context, jobs *jobwatch.Watcher, orde
 	if s.Host.Site == "" || err != nil {
 		return nil //nolint:nilerr // nothing is known about it
 	}
-	missing, err := jobs.Drafts().MissingOptions(ctx, order, site.Require)
+	missing, err := s.drafts(jobs).MissingOptions(ctx, order, site.Require)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -220,7 +230,7 @@ func (p Plan) checkOverridden(ctx context.Context, jobs *jobwatch.Watcher, order
 	if err != nil {
 		unchanged = nil // the choices are what makes it valid: all of its options count
 	}
-	options, err := jobs.Drafts().OverriddenOptions(ctx, order, unchanged)
+	options, err := p.source.drafts(jobs).OverriddenOptions(ctx, order, unchanged)
 	if err != nil || len(options) == 0 {
 		return err
 	}

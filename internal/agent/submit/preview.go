@@ -24,13 +24,13 @@ func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.
 	if err != nil {
 		return out, err
 	}
-	if out.Script, err = jobs.Drafts().Script(ctx, sub); err != nil {
+	if out.Script, err = s.drafts(jobs).Script(ctx, sub); err != nil {
 		return out, err
 	}
-	if out.Command, err = jobs.Drafts().CommandOf(ctx, sub); err != nil {
+	if out.Command, err = s.drafts(jobs).CommandOf(ctx, sub); err != nil {
 		return out, err
 	}
-	request, err := jobs.Drafts().RequestOf(ctx, sub, out.Script)
+	request, err := s.drafts(jobs).RequestOf(ctx, sub, out.Script)
 	if err != nil {
 		return out, err
 	}

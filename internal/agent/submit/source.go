@@ -32,6 +32,16 @@ type Source struct {
 	Folder    string              // of the config file: relative paths of scripts on this computer start there
 	Found     map[string][]string // the values for choices that the host is known to have, and its scheduler
 	Log       *slog.Logger
+
+	made *jobwatch.Drafts // see drafts
+}
+
+// drafts are shared by all that one request asks about the job, so that its script is read once.
+func (s *Source) drafts(jobs *jobwatch.Watcher) *jobwatch.Drafts {
+	if s.made == nil {
+		s.made = jobs.Drafts()
+	}
+	return s.made
 }
 
 // second reports whether the session is a second one of its section.
@@ -106,7 +116,7 @@ func (s *Source) ReadScript(ctx context.Context, jobs *jobwatch.Watcher, options
 	if err != nil {
 		return err
 	}
-	has, err := jobs.Drafts().ChosenIn(ctx, order)
+	has, err := s.drafts(jobs).ChosenIn(ctx, order)
 	for i, o := range options {
 		options[i].Script = api.Sanitize(has[o.Name])
 	}

@@ -150,6 +150,9 @@ func (v *view) text(expression string) (text string) {
 }
 
 func (v *view) picture(name string) {
+	if !pictures {
+		return
+	}
 	png, err := v.page.Picture(v.ctx)
 	if err == nil {
 		err = os.WriteFile(artifact(v.t, name), png, 0o644)

@@ -206,6 +206,9 @@ func (l *laptop) page() (base *url.URL, token string) {
 	return u, token
 }
 
+// pictures says that pages are to be photographed, which proves nothing and may take minutes where memory is short.
+var pictures = os.Getenv("TUNCTL_SCREENSHOTS") != ""
+
 // artifact is where something worth a look is kept.
 func artifact(t *testing.T, name string) string {
 	t.Helper()

@@ -235,12 +235,13 @@ func (b *tab) await(condition string, limit time.Duration) error {
 // never fails the test, with a picture and the files of the page that did not come or were slow.
 func (b *tab) never(what string, why error) {
 	b.t.Helper()
+	b.t.Errorf("never: %s (%v)", what, why)
 	b.picture(artifact(b.t, "never.png"))
 	var files string
 	_ = b.evaluate(`document.readyState + "\n" + performance.getEntriesByType("resource")
 		.filter(r => r.responseStatus != 200 || r.duration > 5000)
 		.map(r => [r.responseStatus, Math.round(r.duration) + " ms", new URL(r.name).pathname].join(" ")).join("\n")`, &files)
-	b.t.Fatalf("never: %s (%v)\n%s\nwhat did not load: %q", what, why, files, b.lost)
+	b.t.Fatalf("%s\nwhat did not load: %q", files, b.lost)
 }
 
 func (b *tab) text(expression string) (text string) {
@@ -260,6 +261,9 @@ func (b *tab) address() string {
 // picture keeps what the tab shows.
 func (b *tab) picture(file string) {
 	b.t.Helper()
+	if !pictures && !b.t.Failed() {
+		return
+	}
 	var shot struct {
 		Data string `json:"data"`
 	}
