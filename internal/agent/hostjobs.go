@@ -111,13 +111,13 @@ func (a *server) cancelJob(ctx context.Context, host, id string) (api.Job, error
 // wanted, no job is submitted in its place, and what was to follow it is cancelled too.
 func (a *server) markCancelled(host string, job api.Job) {
 	for _, s := range a.sessions.live() {
-		rec := a.store.Session(s.name)
-		if s.host() != host || rec.Submissions.Of(job).Job == nil {
+		sub := s.saved().Submissions.Of(job)
+		if s.host() != host || sub.Job == nil {
 			continue
 		}
 		s.change(func(*facts.Facts) { s.endPermitLocked() })
-		_ = s.record(func(r *state.Session) { r.Cancelled = job.ID })
-		if rec.Submissions.Of(job).Role == state.RoleJob {
+		s.submissions.change(sub, func(x *state.Submission) { x.Cancel = true })
+		if sub.Role == state.RoleJob {
 			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
 		}
 	}

@@ -223,7 +223,7 @@ func (k *keeper) successor(ctx context.Context, job api.Job) (api.Job, bool) {
 	if ctx.Err() != nil || !job.State.Ended() {
 		return api.Job{}, false
 	}
-	if job.State == api.JobCancelled || s.submissions.isCancelled(job) {
+	if known := s.known(); job.State == api.JobCancelled || known.Cancelled() {
 		s.submissions.cancelNext(fmt.Sprintf("job %s was cancelled", job.ID))
 		return api.Job{}, false
 	}

@@ -346,7 +346,7 @@ func (s *session) enterLocked() {
 	next := api.Session{
 		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.recentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
-		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Job() != nil && s.facts.Saved.Cancelled == s.facts.Job().ID,
+		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Cancelled(),
 		MaySubmit: maySubmit && v.State != api.SessionReady,
 		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job()),
 		Since:     s.current.Since, Candidates: s.facts.Candidates, Endpoint: s.facts.Endpoint,

@@ -63,7 +63,7 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	s.settlePermitLocked(jobwatch.Report{Job: job, Asked: asked})
 	err = s.recordLocked(func(r *state.Session) {
 		if isNew {
-			r.Asked, r.Cancelled = 0, ""
+			r.Asked = 0
 		}
 		r.Submissions, r.Asked = r.Submissions.Put(sub), cmp.Or(timeLimit(job), r.Asked)
 	})
@@ -159,8 +159,10 @@ func (l *submissions) drop(sub state.Submission, job api.Job) {
 	defer s.mu.Unlock()
 	var rec state.Session
 	err := s.agent.store.Update(s.name, func(r *state.Session) { rec, r.Submissions = *r, r.Submissions.Drop(sub) })
-	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 && rec.Submissions[i].Live() { // else it was added already
-		l.addRunLocked(rec, job)
+	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 {
+		if sub = rec.Submissions[i]; sub.Live() { // else it was added already
+			l.addRunLocked(rec, job)
+		}
 	}
 	if shown := s.facts.Job(); shown != nil && shown.Ref() == job.Ref() && s.facts.Wanted() {
 		if shown.State.Ended() {
@@ -187,16 +189,13 @@ func (l *submissions) promote(sub state.Submission) {
 func (l *submissions) isFollowed(job api.Job) bool {
 	rec := l.session.saved()
 	next := rec.Next()
-	return rec.Unfollowed == nextTag(job, rec.Asked) || rec.Cancelled == job.ID || next.Live() && (next.Job != nil || next.Doubt)
+	return rec.Unfollowed == nextTag(job, rec.Asked) || rec.Submissions.Of(job).Cancel || next.Live() && (next.Job != nil || next.Doubt)
 }
 
 // leaveUnfollowed has no job submitted to follow a job, unless it is extended.
 func (l *submissions) leaveUnfollowed(job api.Job) {
 	_ = l.session.record(func(r *state.Session) { r.Unfollowed = nextTag(job, r.Asked) })
 }
-
-// isCancelled reports whether a person has cancelled a job through tunctl.
-func (l *submissions) isCancelled(job api.Job) bool { return l.session.saved().Cancelled == job.ID }
 
 // withEnded is a session with the jobs that its down has ended.
 func (l *submissions) withEnded(now api.Session) api.Session {

@@ -61,6 +61,9 @@ func (f *Facts) Failure() *api.Error { return cmp.Or(f.Paused, f.Saved.Failure) 
 // Job is the session's job, or the last one if it is over; nil if none is known to exist.
 func (f *Facts) Job() *api.Job { return f.submission().Job }
 
+// Cancelled reports whether a person has asked for the end of Job.
+func (f *Facts) Cancelled() bool { return f.submission().Cancel }
+
 // submission is that of Job.
 func (f *Facts) submission() state.Submission {
 	sub := f.Saved.Current()

@@ -47,9 +47,7 @@ type Session struct {
 	Assisted bool `json:"assisted,omitempty"`
 	// Kept are the times of the last day's submissions by keep = true.
 	Kept []time.Time `json:"kept,omitempty"`
-	// Cancelled is the ID of the job that a person cancelled through tunctl, Unfollowed the tag of
-	// the submission by keep = true that is not to be made, or not again.
-	Cancelled  string `json:"cancelled,omitempty"`
+	// Unfollowed is the tag of the submission by keep = true that is not to be made, or not again.
 	Unfollowed string `json:"unfollowed,omitempty"`
 	// Attached is the host of a session that is in no config: its job was started by hand.
 	Attached string `json:"attached,omitempty"`

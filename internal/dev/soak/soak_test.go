@@ -24,6 +24,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
@@ -53,6 +54,7 @@ func span(t *testing.T) time.Duration {
 }
 
 func TestNoByteIsWrongAndNothingLeaksUnderSteadyDrops(t *testing.T) {
+	testprogram.Need(t, "python3") // for the relay inside a job
 	t.Run(api.TransportNative, func(t *testing.T) { soakOver(t, api.TransportNative) })
 	t.Run(api.TransportOpenSSH, func(t *testing.T) {
 		if _, err := exec.LookPath("ssh"); err != nil || runtime.GOOS == "windows" {
