@@ -294,12 +294,12 @@ func (p *poll) updateMissing(s sched.Scheduler, x *Watch) {
 	x.update(s, x.gone(s))
 }
 
-// lastJobs returns the jobs of the last answer, however old, without a query.
-func (p *poll) lastJobs() []api.Job {
+// lastJobs returns the jobs of the last answer, however old, without a query, and when they were asked for.
+func (p *poll) lastJobs() (jobs []api.Job, asked time.Time) {
 	p.mu.Lock()
-	jobs := p.jobs
+	jobs, asked = p.jobs, p.jobsAt
 	p.mu.Unlock()
-	return p.markCancelled(jobs...)
+	return p.markCancelled(jobs...), asked
 }
 
 // refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing

@@ -67,7 +67,7 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 		case err != nil:
 			return api.Job{}, err
 		case found && usable(job):
-			return job, s.submissions.adopt(job, sub, account, began)
+			return job, s.submissions.adopt(job, sub, account, cmp.Or(job.Seen, began))
 		case sub.Job == nil || sub.Elsewhere(account): // it may still appear
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
 			unlisted = sub
@@ -87,7 +87,7 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 	case err != nil:
 		return api.Job{}, err
 	case job.ID != "":
-		return job, s.submissions.adopt(job, sub, account, began)
+		return job, s.submissions.adopt(job, sub, account, cmp.Or(job.Seen, began))
 	}
 	if unlisted.Job != nil { // the watch will see it, and nothing is submitted
 		return *unlisted.Job, s.submissions.adopt(*unlisted.Job, unlisted, account, time.Time{})
@@ -162,10 +162,11 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 }
 
 // recentlySubmitted reports whether a job was submitted so recently that the scheduler
-// may not list it yet. One that runs nowhere was seen running by its log only.
+// may not list it yet. One that runs nowhere was seen running by its log only. The time of submission
+// may be by the host's clock, and be in the future.
 func recentlySubmitted(job api.Job) bool {
 	unlisted := job.State.Waiting() || job.State == api.JobRunning && job.Node == ""
-	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
+	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace && time.Since(job.Seen).Abs() < jobwatch.Grace
 }
 
 // startedByHandHint is why no job follows an attached one.

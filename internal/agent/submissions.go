@@ -72,6 +72,7 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	})
 	if isNew {
 		l.rememberChoices(sub.With)
+		signal(s.agent.unsettled) // of the job that this one has replaced
 	}
 	return cmp.Or(err, conflict)
 }
