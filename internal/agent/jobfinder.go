@@ -141,6 +141,7 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 	if s.origin == second {
 		name = s.agent.source(cfg).JobName(name)
 	}
+	rec := s.saved() // before the query, during which a job that is to be cancelled may be cancelled and forgotten
 	job, found, err := f.jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
 		return api.Job{}, state.Submission{}, api.Errorf(api.CodeFailed, "%w", several).
@@ -150,7 +151,6 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 	if err != nil || !found || !usable(job) {
 		return api.Job{}, state.Submission{}, err
 	}
-	rec := s.saved()
 	sub := rec.Submissions.Of(job)
 	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil && state.TagOf(job) == "" { // the scheduler may not tell the script
 		sub = current

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 )
@@ -385,6 +386,35 @@ func TestLeftBehind(t *testing.T) {
 			})
 		})
 	}
+	t.Run("a job that is cancelled while an up finds it by its name is not used", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			m.job = "job = \"nb\"\n"
+			l.writeConfig()
+			l.agent.reload()
+			l.mustUp()
+			l.down(false)
+			s, err := l.agent.sessions.find(modelSession)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			first, cancelled := m.cluster.jobs[0], s.submissions.current()
+			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) }, nil)
+			run := l.host.scheduler
+			l.host.scheduler = func(script string) (string, string, int) {
+				out, errOut, exit := run(script)
+				if first.ended.IsZero() && modelShow.MatchString(script) {
+					m.cluster.set(func() { m.cluster.end(first, "CANCELLED", l) })
+					s.submissions.drop(cancelled, *cancelled.Job)
+				}
+				return out, errOut, exit
+			}
+			l.up()
+			m.sleep(time.Minute)
+			if now := l.status(); now.Job == nil || now.Job.ID == first.id || len(m.cluster.jobs) != 2 {
+				m.t.Errorf("%d jobs; the session has %+v", len(m.cluster.jobs), now.Job)
+			}
+		})
+	})
 	t.Run("a down ends the job of an earlier submission", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			m.cluster.next = []modelSubmit{late}

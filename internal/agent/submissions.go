@@ -181,6 +181,7 @@ func (l *submissions) promote(sub state.Submission) {
 		f.Job, f.Next, f.Served, f.Submitting, f.Doing = &next, nil, false, false, ""
 		s.endPermitLocked() // a person who asked for a job meanwhile has this one
 	})
+	signal(s.agent.unsettled) // of the job before it, which may not be over
 }
 
 // isFollowed reports whether a job is submitted to follow a job, or none is to be.
