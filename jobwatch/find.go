@@ -34,7 +34,7 @@ func (q Query) matches(job api.Job) bool {
 // Find finds a job that was started before. By id it may have ended; by tag or by name it
 // waits or runs. Of several, Find returns the one closest to running, and the newest of
 // those, with a hint. If several jobs with the name run, it returns an AmbiguousError. For
-// an array it returns the array, not a task.
+// an array it returns the array, not a task. Seen is zero if the scheduler was asked during Find.
 func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	s, err := w.host.scheduler(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	if s.AddClusters(q.Args) {
 		w.poll.changed()
 	}
-	jobs, err := w.Jobs(ctx)
+	jobs, asked, err := w.listed(ctx)
 	if err != nil {
 		return api.Job{}, false, err
 	}
@@ -71,6 +71,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 	case err != nil || !found && q.ID == "":
 		return api.Job{}, false, err
 	case found:
+		job.Seen = asked.Round(0).UTC()
 		job = w.withDetail(ctx, s, job)
 	default:
 		if job, found, err = w.Detail(ctx, q.ID); err != nil || !found {

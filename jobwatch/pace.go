@@ -53,20 +53,20 @@ func (p *poll) fresh() bool {
 	return !p.stale && !p.isEarlyLocked() && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
 }
 
-// beforeCancel is when the last list was requested, if the next one would have to wait, and we have
-// only cancelled jobs since.
-func (p *poll) beforeCancel() (at time.Time, ok bool) {
+// beforeCancel reports whether the next list would have to wait, and we have only cancelled jobs
+// since the last one.
+func (p *poll) beforeCancel() (ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.submitted {
 		if !s.at.Before(p.jobsAt) {
-			return time.Time{}, false
+			return false
 		}
 	}
 	for _, cancelled := range p.cancelled {
 		ok = ok || cancelled.After(p.jobsAt)
 	}
-	return p.jobsAt, ok && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
+	return ok && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
 }
 
 // waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A

@@ -775,3 +775,25 @@ func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {
 		}
 	})
 }
+
+func TestMissingJobHasItsTurn(t *testing.T) {
+	p := &pbsServer{}
+	watchPBS(t, p, func(t *testing.T, w *Watcher) {
+		p.add("30.srv", "nb", "R", "array_id", "29[].srv") // of which only qstat -f tells
+		p.add("31.srv", "nb", "Q")
+		p.add("32.srv", "nb", "R")
+		for _, id := range []string{"30.srv", "31.srv"} {
+			defer w.Watch(id).Close()
+		}
+		gone := w.Watch("32.srv")
+		defer gone.Close()
+		time.Sleep(10 * time.Minute)
+		p.mu.Lock()
+		p.jobs = p.jobs[:2]
+		p.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		if job := gone.Job(); !job.State.Ended() {
+			t.Errorf("after it was gone for five minutes, the job is %+v", job)
+		}
+	})
+}

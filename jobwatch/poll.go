@@ -224,8 +224,9 @@ type listing struct {
 
 // updateWatches updates each watch from the list, and queries the details of jobs that are
 // missing from it or whose log is not known. Those whose last detail is oldest come first, so
-// that none takes the turns of others; one that has no detail waits for the others. Where a detail
-// costs a connection there are few turns, and none is left unused.
+// that none takes the turns of others; one that has no detail waits for the others, but for the second
+// look after a job that is missing. Where a detail costs a connection there are few turns, and none is
+// left unused.
 func (p *poll) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.Job) {
 	few := s.Kind().ShortList
 	turns := detailsPerRound
@@ -244,7 +245,8 @@ func (p *poll) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.
 			l.job = x.withKnownFacts(l.row)
 		}
 		wanted := !l.listed || x.wantsDetail(s, l.row)
-		if l.due = wanted && !x.detail.failed; l.due {
+		again := !l.listed && time.Since(x.detail.at) >= p.host.limits.LookApart()
+		if l.due = wanted && (!x.detail.failed || again); l.due {
 			due++
 		} else if l.listed {
 			x.update(s, l.job)
@@ -294,12 +296,12 @@ func (p *poll) updateMissing(s sched.Scheduler, x *Watch) {
 	x.update(s, x.gone(s))
 }
 
-// lastJobs returns the jobs of the last answer, however old, without a query.
-func (p *poll) lastJobs() []api.Job {
+// lastJobs returns the jobs of the last answer, however old, without a query, and when they were asked for.
+func (p *poll) lastJobs() (jobs []api.Job, asked time.Time) {
 	p.mu.Lock()
-	jobs := p.jobs
+	jobs, asked = p.jobs, p.jobsAt
 	p.mu.Unlock()
-	return p.markCancelled(jobs...)
+	return p.markCancelled(jobs...), asked
 }
 
 // refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing

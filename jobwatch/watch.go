@@ -76,8 +76,8 @@ func (x *Watch) Close() {
 	}
 }
 
-// SeenRunning says that the job was seen running before the watch began: a scheduler that no
-// longer knows it has not forgotten a new job.
+// SeenRunning says that the job was seen running before the watch began: if the scheduler forgets it,
+// it has ended, and was not removed before it ran.
 func (x *Watch) SeenRunning() {
 	x.poll.mu.Lock()
 	defer x.poll.mu.Unlock()
@@ -188,7 +188,7 @@ func (x *Watch) confirmMissing(s sched.Scheduler) bool {
 		x.publishLocked(job)
 		return age >= unseenFor && again
 	}
-	return time.Since(x.missed) >= x.poll.host.limits.LookApart() && (x.known || x.ran || age >= Grace)
+	return time.Since(x.missed) >= x.poll.host.limits.LookApart() && (x.known || age >= Grace)
 }
 
 // unseenHintLocked is what it means that the scheduler has said nothing of a job that we

@@ -81,20 +81,28 @@ func (w *Watcher) Login(ctx context.Context) (string, error) {
 
 // Jobs returns the person's jobs that wait or run. The list is at most Limits.QueryMin old.
 func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
+	jobs, _, err := w.listed(ctx)
+	return jobs, err
+}
+
+// listed is Jobs, and when they were asked for.
+func (w *Watcher) listed(ctx context.Context) (jobs []api.Job, asked time.Time, err error) {
 	if !w.poll.fresh() {
 		if err := w.poll.query(ctx, allJobs); err != nil { // callers during a query share its answer
-			return nil, err
+			return nil, time.Time{}, err
 		}
 	}
-	return w.poll.lastJobs(), nil
+	jobs, asked = w.poll.lastJobs()
+	return jobs, asked, nil
 }
 
 // JobsAtOnce is Jobs for a person who has cancelled a job, and does not wait until the scheduler may
 // be asked again: the jobs are then those of the last answer, with that one as completing, and at is
 // when the answer was requested.
 func (w *Watcher) JobsAtOnce(ctx context.Context) (jobs []api.Job, at time.Time, err error) {
-	if at, ok := w.poll.beforeCancel(); ok {
-		return w.poll.lastJobs(), at, nil
+	if w.poll.beforeCancel() {
+		jobs, at = w.poll.lastJobs()
+		return jobs, at, nil
 	}
 	jobs, err = w.Jobs(ctx)
 	return jobs, time.Time{}, err
@@ -116,7 +124,10 @@ func CompareJobs(a, b api.Job) int {
 }
 
 // LastJobs returns the jobs of the last answer, however old, without a query.
-func (w *Watcher) LastJobs() []api.Job { return w.poll.lastJobs() }
+func (w *Watcher) LastJobs() []api.Job {
+	jobs, _ := w.poll.lastJobs()
+	return jobs
+}
 
 // Refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
 // has changed since. It waits for a running query, so that the watches have its answer.

@@ -67,7 +67,7 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 		case err != nil:
 			return api.Job{}, err
 		case found && usable(job):
-			return job, s.submissions.adopt(job, sub, account, began)
+			return job, s.submissions.adopt(job, sub, account, cmp.Or(job.Seen, began))
 		case sub.Job == nil || sub.Elsewhere(account): // it may still appear
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
 			unlisted = sub
@@ -87,7 +87,7 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 	case err != nil:
 		return api.Job{}, err
 	case job.ID != "":
-		return job, s.submissions.adopt(job, sub, account, began)
+		return job, s.submissions.adopt(job, sub, account, cmp.Or(job.Seen, began))
 	}
 	if unlisted.Job != nil { // the watch will see it, and nothing is submitted
 		return *unlisted.Job, s.submissions.adopt(*unlisted.Job, unlisted, account, time.Time{})
@@ -141,6 +141,7 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 	if s.origin == second {
 		name = s.agent.source(cfg).JobName(name)
 	}
+	rec := s.saved() // before the query, during which a job that is to be cancelled may be cancelled and forgotten
 	job, found, err := f.jobs.Find(ctx, jobwatch.Query{Name: name, Args: cfg.Args})
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
 		return api.Job{}, state.Submission{}, api.Errorf(api.CodeFailed, "%w", several).
@@ -150,7 +151,6 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 	if err != nil || !found || !usable(job) {
 		return api.Job{}, state.Submission{}, err
 	}
-	rec := s.saved()
 	sub := rec.Submissions.Of(job)
 	if current := rec.Current(); sub.Job == nil && sub.Tag == "" && current.Job == nil && state.TagOf(job) == "" { // the scheduler may not tell the script
 		sub = current
@@ -162,10 +162,11 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 }
 
 // recentlySubmitted reports whether a job was submitted so recently that the scheduler
-// may not list it yet. One that runs nowhere was seen running by its log only.
+// may not list it yet. One that runs nowhere was seen running by its log only. The time of submission
+// may be by the host's clock, and be in the future.
 func recentlySubmitted(job api.Job) bool {
 	unlisted := job.State.Waiting() || job.State == api.JobRunning && job.Node == ""
-	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace
+	return unlisted && !job.Submitted.IsZero() && time.Since(job.Submitted) < jobwatch.Grace && time.Since(job.Seen).Abs() < jobwatch.Grace
 }
 
 // startedByHandHint is why no job follows an attached one.

@@ -199,8 +199,10 @@ func (l *modelLaptop) start() {
 		_ = a.store.Save()
 	}
 	a.sessions.restoreJobs()
-	if s, err := a.sessions.find(modelHand); err == nil {
-		withoutPage(s)
+	for _, name := range []string{modelHand, modelSecond} { // the second one's section may be gone
+		if s, err := a.sessions.find(name); err == nil {
+			withoutPage(s)
+		}
 	}
 	a.sessions.restore()
 	a.work.Go(func() { a.report("submissions", a.sessions.settle(a.ctx)) })
@@ -636,7 +638,7 @@ func (m *model) endJob() {
 			// Schedulers use a number again after millions of others, so a laptop knows the job by then.
 			known := j.tag.laptop.agent.store.Session(j.tag.session).Submissions.Of(api.Job{ID: j.id}).Job != nil
 			if again && known {
-				m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: now.Add(time.Minute), start: now.Add(time.Minute), limit: 100 * time.Hour})
+				m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: j.ended.Add(time.Minute), start: j.ended.Add(time.Minute), limit: 100 * time.Hour})
 				m.did("job %s is another one soon", j.id)
 			}
 			return

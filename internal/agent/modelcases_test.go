@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 )
@@ -355,6 +356,63 @@ func TestLeftBehind(t *testing.T) {
 			m.sleep(90 * time.Second)
 			m.check("after the answer")
 			m.sleep(5 * time.Minute)
+		})
+	})
+	for name, skew := range map[string]time.Duration{
+		"a job that is gone is shown for minutes at most":                                  0,
+		"a job that is gone is shown for minutes at most, where the host's clock is ahead": 40 * time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			withModel(t, func(m *model, l *modelLaptop) {
+				m.cluster.set(func() { m.cluster.skew, m.cluster.queue, m.cluster.history = skew, time.Hour, false })
+				m.job = "job = \"nb\"\n"
+				l.writeConfig()
+				l.agent.reload()
+				l.mustUp()
+				m.sleep(5 * time.Minute)
+				l.down(false)
+				m.cluster.set(func() {
+					now := time.Now()
+					m.cluster.end(m.cluster.jobs[0], "CANCELLED", nil)
+					m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "500", name: "nb", script: "/home/alice/nb.sh", submitted: now, start: now, limit: 2 * time.Hour, attached: true})
+				})
+				m.sleep(6 * time.Minute) // the scheduler has forgotten it
+				l.up()
+				m.sleep(5 * time.Minute)
+				if s := l.status(); s.Job == nil || s.Job.ID != "500" || len(s.Others) != 0 {
+					m.t.Errorf("job %+v, others %+v", s.Job, s.Others)
+				}
+				l.endPermit()
+			})
+		})
+	}
+	t.Run("a job that is cancelled while an up finds it by its name is not used", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			m.job = "job = \"nb\"\n"
+			l.writeConfig()
+			l.agent.reload()
+			l.mustUp()
+			l.down(false)
+			s, err := l.agent.sessions.find(modelSession)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			first, cancelled := m.cluster.jobs[0], s.submissions.current()
+			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) })
+			run := l.host.scheduler
+			l.host.scheduler = func(script string) (string, string, int) {
+				out, errOut, exit := run(script)
+				if first.ended.IsZero() && modelShow.MatchString(script) {
+					m.cluster.set(func() { m.cluster.end(first, "CANCELLED", l) })
+					s.submissions.drop(cancelled, *cancelled.Job)
+				}
+				return out, errOut, exit
+			}
+			l.up()
+			m.sleep(time.Minute)
+			if now := l.status(); now.Job == nil || now.Job.ID == first.id || len(m.cluster.jobs) != 2 {
+				m.t.Errorf("%d jobs; the session has %+v", len(m.cluster.jobs), now.Job)
+			}
 		})
 	})
 	t.Run("a down ends the job of an earlier submission", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -374,7 +375,7 @@ func (c *modelCluster) create(l *modelLaptop, name, session string, how modelSub
 	if how.appears >= 0 && !how.refused {
 		c.numbers++
 		tag.job = &modelJob{
-			id: c.dialect.id(c.numbers), name: session, script: "/home/alice/.tunctl/" + name + "/nb.sh", tag: tag,
+			id: c.dialect.id(c.numbers), name: cmp.Or(session, "production"), script: "/home/alice/.tunctl/" + name + "/nb.sh", tag: tag,
 			submitted: now.Add(how.appears), start: now.Add(how.appears + c.queue), limit: c.limit,
 		}
 		if session == modelArray && c.dialect.name() == "slurm" {

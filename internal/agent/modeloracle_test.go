@@ -122,7 +122,9 @@ func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.T
 			m.wrong("%s: job %s runs, and %s shows it as %s", when, j.id, l.name, shown.State)
 		}
 		w := l.wishes[s.Name]
-		settled := connected && s.IsUp() && now.Sub(l.troubled) > staleFor && (w == nil || now.Sub(w.asked) > time.Minute)
+		// Without accounting, nobody learns how a job ended that was started by another address.
+		unheard := !m.cluster.history && l.agent.store.Session(s.Name).Submissions.Of(shown).Elsewhere(l.agent.pool.Host("hpc").Account())
+		settled := connected && !unheard && s.IsUp() && now.Sub(l.troubled) > staleFor && (w == nil || now.Sub(w.asked) > time.Minute)
 		if settled && !shown.State.Ended() && now.Sub(j.end()) > staleFor {
 			m.wrong("%s: job %s has ended at %s, and %s shows it as %s", when, j.id, j.end().Sub(m.since), l.name, shown.State)
 		}

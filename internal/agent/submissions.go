@@ -70,6 +70,7 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	s.mu.Unlock()
 	if isNew {
 		l.rememberChoices(sub.With)
+		signal(s.agent.unsettled) // of the job that this one has replaced
 	}
 	return cmp.Or(err, conflict)
 }
@@ -183,6 +184,7 @@ func (l *submissions) promote(sub state.Submission) {
 	s.facts.Served, s.facts.Submitting, s.facts.Doing, s.facts.Over = false, false, facts.Doing{}, state.Submission{}
 	s.endPermitLocked() // a person who asked for a job meanwhile has this one
 	_ = s.recordLocked(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(*sub.Job) })
+	signal(s.agent.unsettled) // of the job before it, which may not be over
 }
 
 // isFollowed reports whether a job is submitted to follow a job, or none is to be.

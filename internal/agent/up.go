@@ -114,7 +114,7 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 	s := r.session
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
-	if job.State == api.JobRunning && job.Node != "" {
+	if job.State == api.JobRunning {
 		watch.SeenRunning()
 	}
 	s.mu.Lock()
