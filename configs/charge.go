@@ -85,8 +85,8 @@ func (s *Site) Cost(u Usage) string {
 		cost = s.Charge.cost(u.Time, 0, u.GPUs, nodes)
 	default:
 		cost = (&Charge{}).cost(u.Time, 0, 0, nodes)
-		if perNode > 0 {
-			about = fmt.Sprintf(" (%s)", (&Charge{}).cost(u.Time, nodes*perNode, 0, 0))
+		if parts := (&Charge{}).cost(u.Time, nodes*perNode, u.GPUs, 0); parts != "" {
+			about = fmt.Sprintf(" (%s)", parts)
 		}
 	}
 	if cost == "" {

@@ -86,7 +86,7 @@ func TestSiteCost(t *testing.T) {
 	}{
 		{"archer2", Usage{Queues: []string{"standard", "standard"}}, "2 node-hours: whole nodes are charged (256 core-hours)"},
 		{"archer2", Usage{Cores: 1, Queues: []string{"serial", "serial"}}, "at least 2 core-hours"},
-		{"perlmutter", Usage{GPUs: 4, Queues: []string{"interactive"}}, "2 node-hours: whole nodes are charged"},
+		{"perlmutter", Usage{GPUs: 4, Queues: []string{"interactive"}}, "2 node-hours: whole nodes are charged (8 GPU-hours)"},
 		{"frontier", Usage{Queues: []string{"batch"}}, "2 node-hours: whole nodes are charged"},
 		{"stampede3", Usage{Cores: 1, Nodes: 1, Queues: []string{"skx-dev"}}, "2 node-hours: whole nodes are charged (96 core-hours)"},
 		{"anvil", Usage{Cores: 2, Queues: []string{"wholenode"}}, "2 node-hours: whole nodes are charged (256 core-hours)"},

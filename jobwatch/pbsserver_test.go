@@ -516,10 +516,21 @@ func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
 }
 
 func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
-	for name, forgets := range map[string]bool{"with a history": false, "without": true} {
+	for name, c := range map[string]struct {
+		forgets bool
+		others  int // sessions
+	}{"with a history": {}, "without": {forgets: true}, "beside many sessions": {others: 14}, "beside many sessions, without": {true, 14}} {
 		t.Run(name, func(t *testing.T) {
-			p := &pbsServer{forgets: forgets}
+			p := &pbsServer{forgets: c.forgets}
 			watchPBS(t, p, func(t *testing.T, w *Watcher) {
+				for i := range c.others {
+					id := fmt.Sprintf("%d.srv", 700+i)
+					p.add(id, "other", "R")
+					defer w.Watch(id).Close()
+				}
+				if c.others > 0 {
+					time.Sleep(20 * time.Minute)
+				}
 				job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
 				if err != nil {
 					t.Fatal(err)

@@ -258,8 +258,14 @@ func (p *poll) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.
 	slices.SortStableFunc(queue, func(a, b listing) int {
 		return cmp.Or(sched.TrueFirst(a.due, b.due), a.watch.detail.at.Compare(b.watch.detail.at))
 	})
-	for _, l := range queue[:min(turns, len(queue))] {
+	turns = min(turns, len(queue))
+	for _, l := range queue[:turns] {
 		p.updateFromDetail(ctx, s, l)
+	}
+	for _, l := range queue[turns:] {
+		if !l.listed && l.watch.isMissed() { // its detail was not there, and this is a second look
+			p.updateMissing(s, l.watch)
+		}
 	}
 	if due > turns {
 		p.querySoon() // for the next round

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
@@ -19,14 +20,16 @@ type Submitted struct {
 	Session string
 	// Computer is the name of the computer; "" if an older tunctl submitted it.
 	Computer string
-	Job      api.Job
+	// Job is, while a job is only looked for, the number in the answer of its submit command.
+	Job api.Job
 }
 
-// submittedText prints what the submit scripts of all tags wrote: session and computer, then the
+// submittedText prints what the submit scripts of a session's tags wrote: session and computer, then the
 // scheduler's answer.
 const submittedText = `cd @ROOT@ 2>/dev/null || exit 0
 for tunctl_i in */tunctl.session; do
-	test -O "$tunctl_i" || continue
+	test -O "$tunctl_i" && IFS= read -r tunctl_name <"$tunctl_i" || continue
+	case $tunctl_name in @SESSION@) ;; *) continue ;; esac
 	tunctl_dir=${tunctl_i%/*}
 	printf '\n%s %s\n' @MARK@ "$tunctl_dir"
 	head -n 2 "$tunctl_i"
@@ -37,10 +40,14 @@ for tunctl_i in */tunctl.session; do
 done
 exit 0`
 
-// Submitted lists the person's jobs that wait or run and that tunctl has submitted: those whose
-// folders are on the host, joined with the scheduler's list.
-func (w *Watcher) Submitted(ctx context.Context) ([]Submitted, error) {
-	all, ids, err := w.submittedTags(ctx)
+// Submitted lists the user's jobs that wait or run and that tunctl has submitted for a session, or with ""
+// for any: those whose folders are on the host, joined with the scheduler's list. The scheduler is asked
+// only if there is a folder that is wanted; nil wants each. The one closest to running is the first.
+func (w *Watcher) Submitted(ctx context.Context, session string, wanted func(Submitted) bool) ([]Submitted, error) {
+	all, err := w.submittedTags(ctx, session)
+	if wanted != nil {
+		all = slices.DeleteFunc(all, func(x Submitted) bool { return !wanted(x) })
+	}
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -52,19 +59,19 @@ func (w *Watcher) Submitted(ctx context.Context) ([]Submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(ids, "") { // an answer was lost: only the script tells of which job
+	if slices.ContainsFunc(all, func(x Submitted) bool { return x.Job.ID == "" }) { // an answer was lost: only the script tells of which job
 		for i, job := range jobs {
-			if job.Script == "" && !slices.Contains(ids, job.ID) {
+			if job.Script == "" && !slices.ContainsFunc(all, func(x Submitted) bool { return x.Job.ID == job.ID }) {
 				jobs[i] = w.withDetail(ctx, s, job)
 			}
 		}
 	}
 	var found []Submitted
-	for i, x := range all {
+	for _, x := range all {
 		q := Query{Tag: x.Tag}
 		job, ok, _ := q.choose(s, jobs)
-		if !ok && ids[i] != "" { // not each list tells the scripts; a cluster with the same home has other jobs of that number
-			if job, ok = sched.Pick(s, jobs, ids[i]); ok {
+		if !ok && x.Job.ID != "" { // not each list tells the scripts; a cluster with the same home has other jobs of that number
+			if job, ok = sched.Pick(s, jobs, x.Job.ID); ok {
 				job = w.withDetail(ctx, s, job)
 				ok = job.Script == "" || sched.HasTag(job, x.Tag)
 			}
@@ -74,20 +81,24 @@ func (w *Watcher) Submitted(ctx context.Context) ([]Submitted, error) {
 			found = append(found, x)
 		}
 	}
+	slices.SortStableFunc(found, func(a, b Submitted) int { return sched.CompareReadiness(a.Job, b.Job) })
 	return found, nil
 }
 
 // submittedTags reads the folders, and the ids in the answers of the submit commands.
-func (w *Watcher) submittedTags(ctx context.Context) (all []Submitted, ids []string, err error) {
+func (w *Watcher) submittedTags(ctx context.Context, session string) (all []Submitted, err error) {
 	s, unlock, err := w.host.acquire(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer unlock()
-	mark := remote.NewMark()
-	res, err := w.host.sh.InFolder(ctx, strings.NewReplacer("@ROOT@", w.host.sh.Folder(), "@MARK@", mark).Replace(submittedText))
+	mark, pattern := remote.NewMark(), "*"
+	if session != "" {
+		pattern = posixsh.Quote(session)
+	}
+	res, err := w.host.sh.InFolder(ctx, strings.NewReplacer("@ROOT@", w.host.sh.Folder(), "@MARK@", mark, "@SESSION@", pattern).Replace(submittedText))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	parts := sections(string(res.Stdout), mark)
 	for _, tag := range slices.Sorted(maps.Keys(parts)) {
@@ -95,10 +106,9 @@ func (w *Watcher) submittedTags(ctx context.Context) (all []Submitted, ids []str
 			continue
 		}
 		lines := strings.SplitN(parts[tag]+"\n\n", "\n", 3)
-		all = append(all, Submitted{Tag: tag, Session: lines[0], Computer: lines[1]})
 		exit, _ := strconv.Atoi(strings.TrimSpace(parts[tag+"/exit"])) // without one, the output has no id yet, or has it
 		id, _ := s.ParseSubmit(remote.Result{Exit: exit, Stdout: []byte(parts[tag+"/out"])})
-		ids = append(ids, id)
+		all = append(all, Submitted{Tag: tag, Session: lines[0], Computer: lines[1], Job: api.Job{ID: id}})
 	}
-	return all, ids, nil
+	return all, nil
 }

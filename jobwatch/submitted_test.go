@@ -83,7 +83,7 @@ func TestSubmitted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := tt.prepare(t, jobtest.NewMachine(t))
-			list, err := w.Submitted(t.Context())
+			list, err := w.Submitted(t.Context(), "", nil)
 			var got []string
 			for _, x := range list {
 				got = append(got, fmt.Sprintf("%s %s %s %s", x.Tag, x.Session, x.Computer, x.Job.ID))
@@ -92,5 +92,30 @@ func TestSubmitted(t *testing.T) {
 				t.Errorf("%v: %q, want %q", err, got, tt.want)
 			}
 		})
+	}
+}
+
+func TestSubmittedOfASession(t *testing.T) {
+	m := jobtest.NewMachine(t)
+	jobtest.FakeSlurm(t, m)
+	m.Write(t, "submitted", "7 "+m.File(".tunctl/nb-a/nb.sh")+"\n8 "+m.File(".tunctl/other/nb.sh")+"\n")
+	note(t, m, "nb-a", "nb*\nlaptop\n", "7\n")
+	note(t, m, "other", "nb2\nlaptop\n", "8\n")
+	w := slurmWatcher(m)
+	var looked []string
+	for _, want := range []bool{false, true} {
+		list, err := w.Submitted(t.Context(), "nb*", func(x Submitted) bool {
+			looked = append(looked, x.Tag+" "+x.Job.ID)
+			return want
+		})
+		if err != nil || len(list) > 0 != want || want && list[0].Job.ID != "7" {
+			t.Errorf("%v, %v: %+v", want, err, list)
+		}
+		if asked := w.poll.lastList; asked.IsZero() == want {
+			t.Errorf("wanted %v, the scheduler was asked at %v", want, asked)
+		}
+	}
+	if !slices.Equal(looked, []string{"nb-a 7", "nb-a 7"}) {
+		t.Error(looked)
 	}
 }

@@ -191,6 +191,13 @@ func (x *Watch) confirmMissing(s sched.Scheduler) bool {
 	return time.Since(x.missed) >= x.poll.host.limits.LookApart() && (x.known || age >= Grace)
 }
 
+// isMissed reports whether the scheduler did not know the job when it was last asked for its detail.
+func (x *Watch) isMissed() bool {
+	x.poll.mu.Lock()
+	defer x.poll.mu.Unlock()
+	return !x.missed.IsZero()
+}
+
 // unseenHintLocked is what it means that the scheduler has said nothing of a job that we
 // submitted; "" if it has, or if that means nothing.
 func (x *Watch) unseenHintLocked(s sched.Scheduler) string {

@@ -99,7 +99,11 @@ func prepareScript(env *testscript.Env) error {
 	}
 	t := env.T()
 	env.Defer(func() {
-		if err := endAgent(home); err != nil {
+		others, err := filepath.Glob(filepath.Join(env.WorkDir, "two")) // of a script with two computers
+		for _, home := range append(others, home) {
+			err = errors.Join(err, endAgent(home))
+		}
+		if err != nil {
 			t.Log(err)
 			t.FailNow()
 		}

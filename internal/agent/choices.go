@@ -102,7 +102,7 @@ func (s *session) checkPresent(with api.Choices) error {
 // presentChoices are what is known of how a session's job was submitted.
 type presentChoices struct {
 	session *session
-	known   bool        // tunctl submitted it
+	known   bool        // this tunctl submitted it
 	with    api.Choices // what a person chose
 	values  api.Choices // that, and what the config or the site has for the rest
 }
@@ -126,7 +126,7 @@ func (p presentChoices) conflict(job api.Job, with api.Choices) error {
 	what := fmt.Sprintf("job %s of %s is already %s", job.ID, p.session.name, job.State)
 	switch {
 	case !p.known:
-		what = fmt.Sprintf("job %s of %s is %s, and tunctl did not submit it: whether it has %s is not known", job.ID, p.session.name, job.State, with)
+		what = fmt.Sprintf("job %s of %s is %s, and was not submitted from here: whether it has %s is not known", job.ID, p.session.name, job.State, with)
 	case p.have(with):
 		return nil
 	}

@@ -102,6 +102,12 @@ func (f *jobFinder) find(ctx context.Context) (api.Job, error) {
 	if !s.permitted() {
 		return api.Job{}, f.noJobError(last)
 	}
+	if job, err = f.submittedElsewhere(ctx); err != nil {
+		return api.Job{}, err
+	}
+	if job.ID != "" {
+		return job, s.submissions.adopt(job, state.Submission{}, account, began)
+	}
 	if text := jobOnOtherAccount(rec.Current(), s.host(), account); text != "" {
 		s.notify("", fmt.Sprintf("job %s may still be running: %s", rec.Current().Job.ID, text))
 	}
@@ -159,6 +165,45 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 		return api.Job{}, state.Submission{}, nil
 	}
 	return job, sub, nil
+}
+
+// submittedElsewhere finds a job of the session that another computer of the user has submitted, or another
+// tunctl on this one, so that none is submitted beside it. The job is zero if there is none.
+func (f *jobFinder) submittedElsewhere(ctx context.Context) (api.Job, error) {
+	s := f.session
+	runs, err := s.agent.history.Runs()
+	if err != nil {
+		s.agent.log.Debug("cannot read the history", "err", err)
+	}
+	rec := s.saved()
+	list, err := f.jobs.Submitted(ctx, s.name, func(x jobwatch.Submitted) bool {
+		ours := func(sub state.Submission) bool {
+			return sub.Tag == x.Tag || sub.Job != nil && sub.Job.Ref() == x.Job.ID
+		}
+		ended := func(r api.Run) bool { return r.Host == s.host() && r.Job.Ref() == x.Job.ID }
+		return x.Session == s.name && x.Job.ID != "" && !slices.ContainsFunc(rec.Submissions, ours) && !slices.ContainsFunc(runs, ended)
+	})
+	for _, x := range list {
+		if !usable(x.Job) {
+			continue
+		}
+		base := cmp.Or(s.of, s.name)
+		s.notify("", fmt.Sprintf("job %s of %s was started from %s; opening it. `tunctl up %s --as %s` starts a second one",
+			x.Job.ID, s.name, otherComputer(x.Computer), base, s.agent.sessions.freeName(base)))
+		return x.Job, nil
+	}
+	return api.Job{}, err
+}
+
+// otherComputer names the computer of a submission that is not in this one's record.
+func otherComputer(name string) string {
+	switch name {
+	case "":
+		return "another computer"
+	case submit.Computer():
+		return "another installation of tunctl on this computer"
+	}
+	return fmt.Sprintf("another computer (%s)", api.Sanitize(name))
 }
 
 // recentlySubmitted reports whether a job was submitted so recently that the scheduler

@@ -87,6 +87,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	if text := containerNotice(r.session.agent.settings, r.session.config().WithAnswers(r.session.submissions.current().With)); text != "" {
 		r.nodes.AddNotice(text)
 	}
+	r.session.fullDisk.Store(false)
 	r.session.nodes.Store(r.nodes)
 	defer r.session.nodes.Store(nil)
 	defer r.setOthers(nil)
@@ -266,6 +267,9 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 			r.logExists.Store(true)
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
 			watch.LogFound(c.Path)
+			if submit.DiskIsFull(string(c.Data)) && r.session.fullDisk.CompareAndSwap(false, true) {
+				r.session.notify("", r.session.status().Full)
+			}
 			offer(r.logFindings, detector.Finding())
 		}))
 	})

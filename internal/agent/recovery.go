@@ -21,7 +21,7 @@ func (r *registry) recoverJobs(ctx context.Context, host string) error {
 		return nil
 	}
 	jobs, account := r.hosts.WatcherOn(host)
-	list, err := jobs.Submitted(ctx)
+	list, err := jobs.Submitted(ctx, "", nil)
 	if err != nil {
 		return err
 	}

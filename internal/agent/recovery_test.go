@@ -23,6 +23,32 @@ func (l *modelLaptop) restart(file, copied string) {
 	l.m.sleep(time.Minute)
 }
 
+// TestAnotherComputer has the same cluster and config as the model's laptop, and no record.
+func TestAnotherComputer(t *testing.T) {
+	for name, ends := range map[string]bool{"opens the job that runs": false, "submits when it has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			withModel(t, func(m *model, l *modelLaptop) {
+				l.mustUp()
+				for _, tag := range m.cluster.tags {
+					tag.computer = "laptop-a"
+				}
+				if ends {
+					m.cluster.set(func() { m.cluster.end(m.cluster.jobs[0], "CANCELLED", nil) })
+				}
+				l.restart("", "")
+				l.mustUp()
+				s, want := l.status(), 1
+				if ends {
+					want = 2
+				}
+				if len(m.cluster.jobs) != want || s.Job == nil || s.Job.ID != m.cluster.jobs[want-1].id {
+					t.Errorf("%s %q, %d jobs", s.State, s.Cause, len(m.cluster.jobs))
+				}
+			})
+		})
+	}
+}
+
 func TestRecovery(t *testing.T) {
 	const damaged = `{"version":2,"sess`
 	for name, test := range map[string]func(m *model, l *modelLaptop){

@@ -53,6 +53,7 @@ type session struct {
 	meter       *usage.Meter                // measures what its job uses
 	inside      atomic.Int32                // how many shells, editors and copies are inside its job
 	nodes       atomic.Pointer[jobnode.Run] // of the job, while it is followed
+	fullDisk    atomic.Bool                 // the log of the job says so
 
 	mu      sync.Mutex
 	cfg     configs.Session
@@ -91,6 +92,12 @@ func (s *session) status() api.Session {
 	st.Forwards, st.Websockets = s.pages.forwards.Status(), s.websocketsLocked()
 	if nodes := s.nodes.Load(); nodes != nil {
 		st.Held = nodes.Held() // what waits changes all the time
+	}
+	if st.IsUp() {
+		st.Full = s.agent.store.FullText(s.cfg.Host)
+	}
+	if st.RunsJob() && s.fullDisk.Load() {
+		st.Full = fmt.Sprintf("the log of job %s says that a disk or your quota on %s is full: free disk space; `tunctl quota %[2]s` shows your usage", st.Job.ID, s.cfg.Host)
 	}
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,32 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 		runs, err := s.agent.history.Runs()
 		if err != nil || len(runs) == 0 || runs[len(runs)-1].GPUs != tt.want {
 			t.Errorf("%v, chosen %v: %+v, %v; want %d GPUs", tt.config, tt.chosen, runs, err, tt.want)
+		}
+	}
+}
+
+func TestTheHistoryKnowsTheNodesOfARun(t *testing.T) {
+	s := quietSession(t)
+	path := s.agent.settings.Config().Path
+	if err := os.WriteFile(path, []byte("[host.narval]\nsite = \"archer2\"\n[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/jupyter.sh\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.agent.settings.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		job  api.Job
+		want int
+	}{
+		{api.Job{Queue: "standard", Node: "nid001", Nodes: "nid[001-003]"}, 3},
+		{api.Job{Queue: "standard"}, 1}, // it is not known where it ran
+		{api.Job{Queue: "serial", Node: "dvn01"}, 0},
+	} {
+		tt.job.ID, tt.job.State = strconv.Itoa(i), api.JobFinished
+		s.submissions.recordRun(tt.job)
+		runs, err := s.agent.history.Runs()
+		if err != nil || len(runs) == 0 || runs[len(runs)-1].Nodes != tt.want {
+			t.Errorf("%+v: %+v, %v; want %d nodes", tt.job, runs, err, tt.want)
 		}
 	}
 }

@@ -82,6 +82,9 @@ type Session struct {
 	Websockets *Websockets `json:"websockets,omitempty"`
 	Usage      *Usage      `json:"usage,omitempty"` // of `tunctl status SESSION`
 
+	// Full says that a disk or quota of the host is full, by its balances or by the log of the job.
+	Full string `json:"full,omitempty"`
+
 	// Recent are the choices of earlier runs, the newest first, at most five.
 	Recent []Choices `json:"recent,omitempty"`
 

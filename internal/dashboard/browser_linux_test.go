@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/chromium"
@@ -145,6 +146,29 @@ func TestOtherJobs(t *testing.T) {
 	must(page.Until(t.Context(), `document.getElementById("dialog-title").textContent === "End job 206 and job 207?"`))
 	must(page.Evaluate(t.Context(), `document.getElementById("dialog-yes").click()`, nil))
 	must(page.Until(t.Context(), `document.querySelector(".result")?.textContent.includes("nb is down; job 206 was cancelled; job 207 was cancelled.")`))
+}
+
+func TestHistory(t *testing.T) {
+	now := time.Now()
+	run := func(id string, nodes int) api.Run {
+		return api.Run{Session: "nb", Host: "mycluster", Nodes: nodes, Noted: now, Job: api.Job{ID: id, State: api.JobFinished, Start: now.Add(-3 * time.Hour), End: now}}
+	}
+	runs := []api.Run{run("206", 4), run("207", 0)}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&api.Status{Hosts: []api.Host{}, Sessions: []api.Session{}}))
+	routes.HandleFunc("GET /v1/history", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.HistoryResponse{Runs: runs, Weeks: state.Summarize(runs)})
+	})
+	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
+	page, must := newPage(t.Context(), t)
+	must(page.Navigate(t.Context(), link))
+	must(page.Until(t.Context(), `document.getElementById("link")?.textContent === "Live"`))
+	must(page.Evaluate(t.Context(), `location.hash = "history"`, nil))
+	must(page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 3 h and 12 node-hours; last week 0 h"`))
+	must(page.Until(t.Context(), `document.querySelector("#weeks > :last-child").title.endsWith(": 2 jobs, 3 h and 12 node-hours")`))
+	if problems := page.Problems(); len(problems) > 0 {
+		t.Errorf("the page has problems: %q", problems)
+	}
 }
 
 func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/chromium"
 )
@@ -184,7 +185,7 @@ func pictureAgent(sessions int, stop <-chan struct{}) http.Handler {
 	routes.Handle("GET /v1/status", answer(st))
 	routes.Handle("GET /v1/watch", stream(api.Event{Type: api.EventStatus, Time: pictured, Status: &st}))
 	routes.Handle("GET /v1/usage", stream(usage...))
-	routes.Handle("GET /v1/history", answer(api.HistoryResponse{Runs: pictureHistory()}))
+	routes.Handle("GET /v1/history", answer(api.HistoryResponse{Runs: pictureHistory(), Weeks: state.Summarize(pictureHistory())}))
 	routes.Handle("GET /v1/hosts/mycluster/last-jobs", answer(api.JobsResponse{Jobs: jobs}))
 	routes.Handle("GET /v1/hosts/{name}/last-jobs", answer(api.JobsResponse{}))
 	routes.Handle("GET /v1/sessions/{name}/log", stream(api.LogChunk{Text: strings.Repeat("step 120: loss 0.0417, 3.1 it/s\n", 60)}))

@@ -121,6 +121,9 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, e.Name+": `"+OpenCommand("tunctl", s.Name, e.Name)+"`")
 		}
 	}
+	if s.Full != "" {
+		notes = append(notes, "! "+s.Full)
+	}
 	notes = append(notes, heldNotes(s.Held, now)...)
 	notes = append(notes, UsageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {

@@ -90,7 +90,7 @@ async function readLists(all) {
       // the stream of events says whether the agent is gone
     }
   };
-  await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), all && read("runs", "/api/history", (answer) => answer.runs)]);
+  await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), all && read("runs", "/api/history", (answer) => { model.weeks = answer.weeks ?? []; return answer.runs; })]);
   changed();
 }
 

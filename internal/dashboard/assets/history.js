@@ -4,7 +4,7 @@ import { byId, el, setAttribute, setText, show, sync } from "./dom.js";
 import { model } from "./model.js";
 import { clock, duration, hostLabel, jobState } from "./words.js";
 
-const hour = 3600_000, week = 7 * 24 * hour;
+const hour = 3600_000;
 const weeksShown = 12, runsShown = 100;
 
 export function drawHistory(now) {
@@ -13,12 +13,13 @@ export function drawHistory(now) {
   show(byId("history-empty"), !runs.length);
   show(byId("history-charts"), runs.length > 0);
   if (!runs.length) return;
-  const weeks = perWeek(runs, now);
-  setText(byId("totals"), [["this week", weeks.at(-1)], ["last week", weeks.at(-2)]].map(([when, w]) => `${hours(w.used + w.idle)} ${when}${w.idle ? `, ${hours(w.idle)} idle` : ""}`).join("; "));
-  const top = roundUp(Math.max(...weeks.map((w) => w.used + w.idle)));
-  setText(byId("weeks-top"), hours(top));
-  setText(byId("weeks-half"), hours(top / 2));
-  sync(byId("weeks"), weeks, (w) => w.begin, column, top);
+  const weeks = perWeek(now);
+  setText(byId("totals"), `This week ${ranText(weeks.at(-1))}; last week ${ranText(weeks.at(-2))}`);
+  const top = roundUp(Math.max(...weeks.map((w) => 1000 * w.ran))) / 1000;
+  const units = [...new Set(weeks.flatMap((w) => w.sums.map((x) => x.unit)))], unit = units.length === 1 ? units[0] : "hours";
+  setText(byId("weeks-top"), hours([{ unit, used: top }]));
+  setText(byId("weeks-half"), hours([{ unit, used: top / 2 }]));
+  sync(byId("weeks"), weeks, (w) => w.day, column, top);
   const newest = runs.slice(-runsShown).reverse();
   const longest = roundUp(Math.max(...newest.map((r) => r.waited + r.used + r.idle)));
   setText(byId("runs-half"), duration(longest / 2));
@@ -29,8 +30,6 @@ export function drawHistory(now) {
 // roundUp is the end of an axis on which the longest span fits.
 const roundUp = (ms) => [60_000, 300_000, 600_000, 1800_000, ...[1, 2, 4, 6, 12, 24, 48, 100, 168, 200, 400, 1000, 2000, 5000, 10_000].map((h) => h * hour)].find((end) => ms <= end) ?? ms;
 
-const hours = (ms) => `${(ms / hour).toLocaleString("en", { maximumFractionDigits: ms < 10 * hour ? 1 : 0 })} h`;
-
 // times are the spans of a run, in milliseconds. How long a requeued job waited is not known.
 function times(run) {
   const { submitted, start, end, restarts } = run.job;
@@ -40,25 +39,27 @@ function times(run) {
   return { run, at: Date.parse(end ?? run.noted), waited: restarts ? 0 : span(submitted, start), used: ran - idle, idle };
 }
 
-// perWeek sums up the last weeks, the oldest first. A week begins on Monday.
-function perWeek(runs, now) {
+// perWeek has the last weeks, the oldest first, with the agent's sums. A week begins on Monday.
+function perWeek(now) {
   const monday = new Date(now);
-  monday.setHours(0, 0, 0, 0);
-  monday.setDate(monday.getDate() - ((monday.getDay() + 6) % 7));
-  const weeks = Array.from({ length: weeksShown }, (_, i) => {
-    const begin = new Date(monday);
-    begin.setDate(begin.getDate() - 7 * (weeksShown - 1 - i));
-    return { begin: begin.getTime(), used: 0, idle: 0, jobs: 0 };
+  monday.setDate(monday.getDate() - ((monday.getDay() + 6) % 7) - 7 * weeksShown);
+  return Array.from({ length: weeksShown }, () => {
+    monday.setDate(monday.getDate() + 7);
+    const day = monday.toLocaleDateString("sv"), sums = model.weeks.filter((w) => w.week === day); // 2026-11-16
+    const total = (name) => sums.reduce((n, w) => n + w[name], 0);
+    return { begin: monday.getTime(), day, sums, ran: total("used"), idle: total("idle"), jobs: total("jobs") };
   });
-  for (const r of runs) {
-    const w = weeks.findLast((x) => x.begin <= r.at && r.at < x.begin + week + hour);
-    if (!w) continue;
-    w.jobs++;
-    w.used += r.used;
-    w.idle += r.idle;
-  }
-  return weeks;
 }
+
+// hours are the hours of sums, by what they count.
+function hours(sums, name = "used") {
+  const byUnit = new Map(), number = (s) => (s / 3600).toLocaleString("en", { maximumFractionDigits: s < 36_000 ? 1 : 0 });
+  for (const w of sums) byUnit.set(w.unit, (byUnit.get(w.unit) ?? 0) + w[name]);
+  const known = [...byUnit].filter(([, s]) => s);
+  return known.map(([unit, s]) => `${number(s)} ${unit === "hours" ? "h" : unit}`).join(" and ") || "0 h";
+}
+
+const ranText = (w) => `${hours(w.sums)}${w.idle ? `, ${hours(w.sums, "idle")} idle` : ""}`;
 
 const part = (name) => el("span", { class: name, "aria-hidden": "true" });
 
@@ -71,11 +72,11 @@ function column() {
     root,
     update(w, top) {
       const day = new Date(w.begin).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-      const text = `Week of ${day}: ${w.jobs} ${w.jobs === 1 ? "job" : "jobs"}${w.jobs ? `, ${hours(w.used + w.idle)}${w.idle ? `, ${hours(w.idle)} idle` : ""}` : ""}`;
+      const text = `Week of ${day}: ${w.jobs} ${w.jobs === 1 ? "job" : "jobs"}${w.jobs ? `, ${ranText(w)}` : ""}`;
       setText(label, day);
       setText(hear, text);
       setAttribute(root, "title", text);
-      used.style.height = `${(100 * w.used) / top}%`;
+      used.style.height = `${(100 * (w.ran - w.idle)) / top}%`;
       idle.style.height = `${(100 * w.idle) / top}%`;
     },
   };

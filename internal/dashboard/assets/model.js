@@ -17,6 +17,7 @@ export const model = {
   jobs: [], // of all hosts
   balances: [],
   runs: [],
+  weeks: [], // the sums of runs
 };
 
 const views = [];
