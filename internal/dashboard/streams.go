@@ -2,20 +2,19 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/localapi"
 	"tunctl/internal/show"
 )
 
 const (
-	writeTimeout = 10 * time.Second // for one line; a page that reads nothing for so long is gone
-	agentRetry   = 2 * time.Second  // between looks for an agent that is not running
-	beatEvery    = 5 * time.Second  // between signs of life for a page that somebody looks at
+	agentRetry = 2 * time.Second // between looks for an agent that is not running
+	beatEvery  = 5 * time.Second // between signs of life for a page that somebody looks at
 )
 
 // The types of lines that are not events of the agent.
@@ -41,7 +40,7 @@ type line struct {
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	looking := r.URL.Query().Get("usage") == "1"
 	out := newLines(w, r)
-	defer out.close()
+	defer out.cancel()
 	out.send(line{Type: lineHello, Server: s.id})
 	for out.ctx.Err() == nil {
 		err := s.watch(out, looking)
@@ -122,16 +121,12 @@ const logLines = 1000
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	query := api.LogQuery{Session: r.URL.Query().Get("session"), Follow: true, Tail: logLines}
 	out := newLines(w, r)
-	defer out.close()
-	sent := false
-	err := s.Client.Log(out.ctx, query, func(c api.LogChunk) {
-		sent = true
-		out.send(c)
-	})
+	defer out.cancel()
+	err := s.Client.Log(out.ctx, query, func(c api.LogChunk) { out.send(c) })
 	switch {
 	case err == nil, out.ctx.Err() != nil:
-	case !sent:
-		fail(w, err)
+	case !out.Sent():
+		localapi.Fail(w, err)
 	default:
 		out.send(line{Type: lineError, Error: api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error()))})
 	}
@@ -139,35 +134,18 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 
 // lines writes one JSON value per line. Its context ends with the page.
 type lines struct {
+	*localapi.Lines
 	ctx    context.Context
 	cancel context.CancelFunc
-	w      http.ResponseWriter
-	ctl    *http.ResponseController
-
-	mu sync.Mutex // for whoever writes
 }
 
 func newLines(w http.ResponseWriter, r *http.Request) *lines {
 	ctx, cancel := context.WithCancel(r.Context())
-	return &lines{ctx: ctx, cancel: cancel, w: w, ctl: http.NewResponseController(w)}
+	return &lines{localapi.NewLines(w), ctx, cancel}
 }
 
 func (l *lines) send(v any) {
-	data, err := json.Marshal(v)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.w.Header().Set("Content-Type", "application/x-ndjson")
-	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if err == nil {
-		_, err = l.w.Write(append(data, '\n'))
-	}
-	if err != nil || l.ctl.Flush() != nil {
+	if l.Send(v) != nil {
 		l.cancel()
 	}
-}
-
-// close ends the stream; the connection may carry further requests.
-func (l *lines) close() {
-	l.cancel()
-	_ = l.ctl.SetWriteDeadline(time.Time{})
 }

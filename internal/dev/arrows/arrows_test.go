@@ -22,7 +22,7 @@ var imports = map[string][]string{
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
-	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/localsocket", "internal/peer", "internal/show"},
+	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show"},
 	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
 	"internal/editor":    {"internal/api"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
@@ -37,10 +37,10 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/show", "internal/term"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/localapi", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
 	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
-	"internal/agent/logs":      {"configs", "internal/agent/localapi", "internal/api", "jobwatch/joblog", "jobwatch/remote"},
+	"internal/agent/logs":      {"configs", "internal/api", "internal/localapi", "jobwatch/joblog", "jobwatch/remote"},
 	"internal/agent/jobnode":   {"configs", "internal/api", "internal/gateway", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
 	"internal/agent/stream":    {"internal/agent/forwards", "internal/agent/jobnode", "internal/agent/probe", "internal/api", "internal/gateway", "tunnel"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
@@ -48,7 +48,6 @@ var imports = map[string][]string{
 	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 	"internal/agent/events":    {"internal/api", "tunnel/failure"},
 	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
-	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
@@ -94,7 +93,8 @@ var imports = map[string][]string{
 	"internal/ctxtime":    {},
 	"internal/freeport":   {},
 
-	// What agent and client share.
+	// What agent, dashboard and client share.
+	"internal/localapi":    {"internal/api", "internal/home"},
 	"internal/localsocket": {"internal/home", "internal/peer"},
 
 	// The practice cluster, and what tests, measures and releases the program.
