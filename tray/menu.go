@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 // view is everything the menu is drawn from.
@@ -264,7 +265,7 @@ func allSessionItems(v view) []menuItem {
 		up := s.IsUp()
 		var children []menuItem
 		for i, line := range show.OtherJobs(s, v.Now) {
-			children = append(children, text(fmt.Sprintf("job:%s/%d", s.Name, i), show.Capitalize(show.Shorten(show.WithoutCommands(line), 90))))
+			children = append(children, text(fmt.Sprintf("job:%s/%d", s.Name, i), words.Capital(show.Shorten(show.WithoutCommands(line), 90))))
 		}
 		if s.App != api.AppShell {
 			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
@@ -467,7 +468,7 @@ func statusLine(v view) string {
 func sessionLine(s api.Session, now time.Time) string {
 	line := brief(s.Name) + ": " + show.SessionState(s, now)
 	if n := len(show.EarlierJobs(s, now)); n > 0 && s.State != api.SessionDown { // else the state says so
-		line += " + " + show.Count(n, "other job")
+		line += " + " + words.Count(n, "other job")
 	}
 	return line
 }

@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/localapi"
-	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 //go:embed assets
@@ -108,13 +108,13 @@ func (s *Server) down(cancel bool) func(r *http.Request, _ actRequest) (string, 
 		if len(lines) < 2 { // the page shows what becomes of one job
 			return "", err
 		}
-		return show.Sentence(strings.Join(lines, "; "), r.PathValue("name")), err
+		return words.Sentence(strings.Join(lines, "; "), r.PathValue("name")), err
 	}
 }
 
 func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 	job, err := s.Client.Cancel(r.Context(), r.PathValue("name"), r.PathValue("id"))
-	return show.Sentence(action.CancelledText(job)), err
+	return words.Sentence(action.CancelledText(job)), err
 }
 
 // login connects to a host. What only a person can answer is asked by the tray if it runs, else in

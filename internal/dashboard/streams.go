@@ -10,6 +10,7 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/localapi"
 	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 const (
@@ -30,6 +31,7 @@ const (
 type line struct {
 	Type   string     `json:"type"`
 	Server string     `json:"server,omitempty"` // of hello: proves that the server is the page's own
+	Words  any        `json:"words,omitempty"`  // of hello: for the states of jobs
 	Usage  *api.Usage `json:"usage,omitempty"`
 	Error  *api.Error `json:"error,omitempty"`
 }
@@ -41,7 +43,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	looking := r.URL.Query().Get("usage") == "1"
 	out := newLines(w, r)
 	defer out.cancel()
-	out.send(line{Type: lineHello, Server: s.id})
+	out.send(line{Type: lineHello, Server: s.id, Words: words.Jobs})
 	for out.ctx.Err() == nil {
 		err := s.watch(out, looking)
 		gone := line{Type: lineAgentGone, Error: api.Errorf(api.CodeAgent, "the agent has stopped")}
@@ -85,30 +87,39 @@ func (s *Server) beat(ctx context.Context, out *lines) error {
 // event is an event of the agent, with words that every viewer has.
 type event struct {
 	api.Event
-	Titles map[string]string  `json:"titles,omitempty"` // what a person calls the further pages, by SESSION/ENDPOINT
-	Jobs   map[string]jobText `json:"jobs,omitempty"`   // of each session in the event
+	Titles map[string]string      `json:"titles,omitempty"` // what a person calls the further pages, by SESSION/ENDPOINT
+	Texts  map[string]sessionText `json:"texts,omitempty"`  // of each session in the event
+	States map[string]string      `json:"states,omitempty"` // of each host in the event
 }
 
-// jobText is what is said about the jobs of a session that are or may be charged.
-type jobText struct {
-	All    string   `json:"all,omitempty"`    // their names
+// sessionText is what is said about a session.
+type sessionText struct {
+	State  string   `json:"state"`
+	Held   []string `json:"held,omitempty"`
+	All    string   `json:"all,omitempty"`    // the names of the jobs that are or may be charged
 	Others []string `json:"others,omitempty"` // a line for each besides the session's own
 }
 
 func newEvent(e api.Event, now time.Time) event {
-	var sessions []api.Session
+	var st api.Status
 	if e.Status != nil {
-		sessions = e.Status.Sessions
+		st = *e.Status
 	}
 	if e.Session != nil {
-		sessions = append(sessions, *e.Session)
+		st.Sessions = append(st.Sessions, *e.Session)
 	}
-	out := event{e, map[string]string{}, map[string]jobText{}}
-	for _, s := range sessions {
-		out.Jobs[s.Name] = jobText{s.LiveText(), show.OtherJobs(s, now)}
+	if e.Host != nil {
+		st.Hosts = append(st.Hosts, *e.Host)
+	}
+	out := event{e, map[string]string{}, map[string]sessionText{}, map[string]string{}}
+	for _, s := range st.Sessions {
+		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Held(s.Held, now), s.LiveText(), show.OtherJobs(s, now)}
 		for _, page := range s.Endpoints {
 			out.Titles[s.Name+"/"+page.Name] = page.Title()
 		}
+	}
+	for _, h := range st.Hosts {
+		out.States[h.Alias] = words.Host(h)
 	}
 	return out
 }

@@ -37,7 +37,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		},
 		"queued until tomorrow": {
 			Facts{Wanted: true, Host: up, NeedsJob: true, Job: &api.Job{State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", ExpectedStart: now.Add(24 * time.Hour)}},
-			api.SessionQueued, "other jobs have a higher priority, expected start Tue 3 Mar 13:00",
+			api.SessionQueued, "other jobs have a higher priority, expected start Tue 13:00",
 		},
 		"queued for ever, whatever earlier jobs waited": {
 			Facts{Wanted: true, Host: up, NeedsJob: true, Waits: "an earlier job waited 5 min", Job: &api.Job{State: api.JobQueued, Hint: api.HintNeverStarts + ": too long"}},
