@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/show", "internal/suggest", "internal/term", "internal/words", "tunnel", "tunnel/sshconfig"},
 	"internal/show":      {"internal/api", "internal/term", "internal/words"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/show", "internal/term"},
+	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
 	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
