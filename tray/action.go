@@ -18,13 +18,12 @@ const extendBy = time.Hour
 
 // act does what an entry says, in a goroutine, so that a slow host does not block the
 // menu. It ignores a second click on an entry whose action still runs.
-func (c *controller) act(ctx context.Context, id string) {
-	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
-	if verb == verbQuit {
+func (c *controller) act(ctx context.Context, id choice) {
+	if id.verb == verbQuit {
 		c.quit()
 		return
 	}
-	do := c.actionFor(verb, name)
+	do := c.actionFor(id)
 	if do == nil {
 		return
 	}
@@ -76,18 +75,17 @@ func (c *controller) terminal(args ...string) func(ctx context.Context) error {
 
 // actionFor returns the action of a verb; nil for entries that only show something, and for
 // the buttons of old notifications. It runs on the goroutine of Serve, the action does not.
-func (c *controller) actionFor(verb, name string) func(ctx context.Context) error {
+func (c *controller) actionFor(id choice) func(ctx context.Context) error {
+	verb, name := id.verb, id.name
 	switch verb {
-	case verbOpen, verbPick:
+	case verbOpen, verbPick, verbEndpoint:
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
-			name = ready[0].Name
+			id.name = ready[0].Name
 		}
-		return on(action.Page{Session: name}, c.openPage)
-	case verbEndpoint:
-		return on(splitPage(name), c.openPage)
+		return on(id.page(), c.openPage)
 	case verbCopy:
 		return func(ctx context.Context) error {
-			_, err := c.desk.CopyAddress(ctx, c.Agent, action.Page{Session: name})
+			_, err := c.desk.CopyAddress(ctx, c.Agent, id.page())
 			return err
 		}
 	case verbLog:
@@ -95,11 +93,10 @@ func (c *controller) actionFor(verb, name string) func(ctx context.Context) erro
 	case verbUp, verbReconnect:
 		return c.up(api.UpRequest{Session: name, Adopt: verb == verbReconnect})
 	case verbUpWith:
-		session, chosen, _ := strings.Cut(name, "?")
-		s, _ := c.view.Status.Session(session)
+		s, _ := c.view.Status.Session(name)
 		for _, with := range s.Recent {
-			if with.String() == chosen {
-				return c.up(api.UpRequest{Session: session, With: with})
+			if with.String() == id.part {
+				return c.up(api.UpRequest{Session: name, With: with})
 			}
 		}
 	case verbDown, verbCancel:
@@ -111,9 +108,8 @@ func (c *controller) actionFor(verb, name string) func(ctx context.Context) erro
 			c.announce(endQuestion(s))
 		}
 	case verbEnd:
-		job := splitPage(name)
-		if s, found := c.view.Status.Session(job.Session); found && s.Job != nil && s.Job.ID == job.Endpoint {
-			return c.down(s.Name, true)
+		if s, found := c.view.Status.Session(name); found && s.Job != nil && s.Job.ID == id.part {
+			return c.down(name, true)
 		}
 	case verbTrouble:
 		if s, found := c.view.Status.Session(name); found {
@@ -182,24 +178,22 @@ func (c *controller) settings(ctx context.Context) error {
 }
 
 // reportFailure shows that an entry did not work. A page has the details.
-func (c *controller) reportFailure(id string, err error) {
+func (c *controller) reportFailure(id choice, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
-	verb, name, _ := strings.Cut(strings.TrimPrefix(id, atTop), ":")
-	switch verb {
+	name := id.name
+	switch id.verb {
 	case verbDetails:
 		name = "" // it is the id of another entry
-	case verbUpWith:
-		name, _, _ = strings.Cut(name, "?")
-	case verbEnd:
-		name = splitPage(name).Session
+	case verbEndpoint:
+		name += "/" + id.part
 	}
-	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[verb].attempt+" "+name), Text: action.Cause(err)}
-	n := notification{icon: iconTrouble, title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id, verbs: []string{verbDetails}}
+	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[id.verb].attempt+" "+name), Text: action.Cause(err)}
+	n := notification{icon: iconTrouble, title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id.String(), verbs: []string{verbDetails}}
 	if hint := api.HintOf(err); hint != "" {
 		p.Hint = hint
-	} else if command := equivalentCommand(verb, name); command != "" {
+	} else if command := equivalentCommand(id); command != "" {
 		p.Hint, n.instead = "`"+command+"` does the same", "In a terminal: "+command
 	}
-	c.details.Store(id, p)
+	c.details.Store(id.String(), p)
 	c.announce(n)
 }

@@ -22,7 +22,7 @@ const (
 // display shows menus and reports clicks.
 type display interface {
 	Show(menu)
-	Clicks() <-chan string // ids of entries
+	Clicks() <-chan choice
 }
 
 // controller follows the agent, updates the display, sends notifications, and does what
@@ -34,7 +34,7 @@ type controller struct {
 	quit     func()
 	notifier notifier     // nil: this desktop has no notifications
 	outbox   chan request // for the notifier, in order
-	acts     chan string  // entries chosen elsewhere than in the menu
+	acts     chan choice  // entries chosen elsewhere than in the menu
 	running  sync.WaitGroup
 	busy     sync.Map // ids of entries whose action runs
 	details  sync.Map // what failed last, as a detailsPage, by the entry's id
@@ -44,7 +44,7 @@ type controller struct {
 	tracker    *tracker
 	shown      menu
 	requested  map[string]time.Time   // sessions started from the menu, and when
-	done       chan string            // ids of entries whose action ended
+	done       chan choice            // ids of entries whose action ended
 	prompts    map[string]*openPrompt // by id
 	queue      []*openPrompt          // those that wait for their dialog's answer, in order
 	dialog     *openPrompt            // the one whose dialog is open
@@ -54,7 +54,7 @@ type controller struct {
 
 func newController(o Options, d display, quit func()) *controller {
 	return &controller{
-		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan string, 16), done: make(chan string, 16),
+		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan choice, 16), done: make(chan choice, 16),
 		view:    view{CanAutostart: o.Autostart != nil},
 		tracker: newTracker(), requested: map[string]time.Time{},
 		outbox:  make(chan request, outboxSize),
@@ -87,7 +87,7 @@ func (c *controller) Serve(ctx context.Context) {
 		case done := <-c.dialogDone:
 			c.dialogEnded(done)
 		case id := <-c.done:
-			if id == verbAutostart {
+			if id.verb == verbAutostart {
 				c.readAutostart(ctx)
 			}
 		case <-tick.C:
@@ -188,7 +188,7 @@ func (c *controller) announceChanges(ctx context.Context, now time.Time) {
 		}
 		delete(c.requested, s.Name)
 		if openable(s) && now.Sub(at) < autoOpenWithin {
-			c.act(ctx, verbOpen+":"+s.Name)
+			c.act(ctx, choice{verb: verbOpen, name: s.Name})
 		}
 	}
 }

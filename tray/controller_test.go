@@ -22,12 +22,12 @@ import (
 
 // screen is a display in memory.
 type screen struct {
-	clicks chan string
+	clicks chan choice
 	mu     sync.Mutex
 	menu   menu
 }
 
-func (s *screen) Clicks() <-chan string { return s.clicks }
+func (s *screen) Clicks() <-chan choice { return s.clicks }
 
 func (s *screen) Show(m menu) {
 	s.mu.Lock()
@@ -202,7 +202,7 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{
 			script:  &script{events: make(chan api.Event)},
-			screen:  &screen{clicks: make(chan string)},
+			screen:  &screen{clicks: make(chan choice)},
 			dialogs: dialogs{asked: make(chan desktop.Question, 16), answers: make(chan string)},
 			notes:   make(notes, 16),
 			config:  config,
@@ -275,8 +275,15 @@ func (s *stage) status(v view) {
 	synctest.Wait()
 }
 
+// click clicks the entry that is written TOP-VERB:NAME/PART.
 func (s *stage) click(id string) {
-	s.clicks <- id
+	id, top := strings.CutPrefix(id, "top-")
+	c := choice{top: top}
+	c.verb, c.name, _ = strings.Cut(id, ":")
+	if c.verb == verbEndpoint || c.verb == verbUpWith {
+		c.name, c.part, _ = strings.Cut(c.name, "/")
+	}
+	s.clicks <- c
 	synctest.Wait()
 }
 
@@ -314,8 +321,8 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 			"up:jupyter":            {"up jupyter"},
 			"reconnect:jupyter":     {"adopt jupyter"},
 			"top-reconnect:nb":      {"adopt nb"},
-			"up-with:nb?hours=8":    {"up nb hours=8"},
-			"up-with:nb?hours=9":    nil, // no longer there
+			"up-with:nb/hours=8":    {"up nb hours=8"},
+			"up-with:nb/hours=9":    nil, // no longer there
 			"down:jupyter":          {"down jupyter"},
 			"cancel:jupyter":        {"cancel jupyter"},
 			"extend:jupyter":        {"extend jupyter 1h0m0s"},

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 // view is everything the menu is drawn from.
@@ -30,7 +31,7 @@ type menu struct {
 
 // menuItem is an entry of the menu.
 type menuItem struct {
-	ID        string // a verb, and after a colon the session or host it is about
+	ID        choice
 	Title     string
 	Enabled   bool
 	Checkable bool
@@ -39,8 +40,22 @@ type menuItem struct {
 	Children  []menuItem
 }
 
-// atTop marks the entries at the top: what they do is found further down as well.
-const atTop = "top-"
+// choice says what an entry of the menu, or a button of a notification, does or is about.
+type choice struct {
+	top  bool // at the top of the menu: what it does is found further down as well
+	verb string
+	name string // the session or host
+	part string // a page or a job of the session, or choices for its next job
+}
+
+// String is for the log.
+func (c choice) String() string {
+	text := strings.TrimRight(c.verb+":"+c.name+"/"+c.part, ":/")
+	if c.top {
+		return "top-" + text
+	}
+	return text
+}
 
 const openTitle = "Open my notebook"
 
@@ -56,7 +71,7 @@ func menuFor(v view) menu {
 	items = append(items, separator("end"), entry(verbDashboard, "", "Dashboard", true))
 	if v.CanAutostart {
 		items = append(items, menuItem{
-			ID: verbAutostart, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,
+			ID: choice{verb: verbAutostart}, Title: "Launch at startup", Enabled: true, Checkable: true, Checked: v.Autostart,
 		})
 	}
 	items = append(items,
@@ -68,16 +83,17 @@ func menuFor(v view) menu {
 }
 
 func entry(verb, name, title string, enabled bool) menuItem {
-	id := verb
-	if name != "" {
-		id += ":" + name
-	}
-	return menuItem{ID: id, Title: title, Enabled: enabled}
+	return menuItem{ID: choice{verb: verb, name: name}, Title: title, Enabled: enabled}
 }
 
-func text(id, title string) menuItem { return menuItem{ID: id, Title: title} }
+// atTop is an entry at the top of the menu.
+func atTop(verb, name, title string) menuItem {
+	return menuItem{ID: choice{top: true, verb: verb, name: name}, Title: title, Enabled: true}
+}
 
-func separator(id string) menuItem { return menuItem{ID: "separator:" + id, Separator: true} }
+func separator(name string) menuItem {
+	return menuItem{ID: choice{verb: "separator", name: name}, Separator: true}
+}
 
 // section puts a line above items, if there are any.
 func section(id string, items []menuItem) []menuItem {
@@ -101,7 +117,7 @@ func firstItems(v view) []menuItem {
 		items = append(items, startItem(v))
 	}
 	if p := v.Status.Config; p != nil {
-		items = append(items, entry(atTop+verbSettings, "", "Fix the config"+show.BriefCause(p.Message), true))
+		items = append(items, atTop(verbSettings, "", "Fix the config"+show.BriefCause(p.Message)))
 	}
 	return items
 }
@@ -118,7 +134,7 @@ func answerItems(v view) []menuItem {
 func loginItems(v view) []menuItem {
 	var items []menuItem
 	for _, s := range v.Status.Sessions {
-		item := entry(atTop+verbLogin, s.Host, api.MenuLogin(brief(s.Host)), true)
+		item := atTop(verbLogin, s.Host, api.MenuLogin(brief(s.Host)))
 		if s.State == api.SessionNeedsLogin && !slices.Contains(v.Asking, s.Host) && !slices.ContainsFunc(items, func(i menuItem) bool { return i.ID == item.ID }) {
 			items = append(items, item)
 		}
@@ -135,11 +151,11 @@ func openItems(v view) []menuItem {
 	case 1:
 		return []menuItem{entry(verbOpen, "", "Open "+pageName(ready[0]), true)}
 	}
-	choice := menuItem{ID: "choice", Title: openTitle, Enabled: true}
+	several := entry("choice", "", openTitle, true)
 	for _, s := range ready {
-		choice.Children = append(choice.Children, entry(verbPick, s.Name, brief(s.Name), true))
+		several.Children = append(several.Children, entry(verbPick, s.Name, brief(s.Name), true))
 	}
-	return []menuItem{choice}
+	return []menuItem{several}
 }
 
 // pageName is how the menu names what a session serves: most serve a notebook.
@@ -157,7 +173,7 @@ func resumeItems(v view) []menuItem {
 	if !isPaused(v) || i < 0 {
 		return nil
 	}
-	return []menuItem{entry(atTop+verbReconnect, v.Status.Sessions[i].Name, api.MenuReconnect+show.BriefCause("the agent crashed several times"), true)}
+	return []menuItem{atTop(verbReconnect, v.Status.Sessions[i].Name, api.MenuReconnect+show.BriefCause("the agent crashed several times"))}
 }
 
 // isPaused reports whether the agent restores nothing until a person acts.
@@ -169,10 +185,10 @@ func troubleItems(v view) []menuItem {
 	if isPaused(v) {
 		return nil
 	}
-	failed := menuItem{ID: "trouble", Title: api.MenuTrouble, Enabled: true}
+	failed := entry(verbTrouble, "", api.MenuTrouble, true)
 	for _, s := range v.Status.Sessions {
 		if s.State == api.SessionFailed {
-			failed.Children = append(failed.Children, entry(atTop+verbTrouble, s.Name, brief(s.Name), true))
+			failed.Children = append(failed.Children, atTop(verbTrouble, s.Name, brief(s.Name)))
 		}
 	}
 	switch len(failed.Children) {
@@ -200,21 +216,21 @@ func startItem(v view) menuItem {
 	case len(v.Status.Sessions) == 0:
 		return entry(verbSetup, "", "Set up my first notebook…", true)
 	case len(working) == 1 && working[0].App == api.AppShell:
-		return text("status", brief(working[0].Name)+" is not ready yet")
+		return entry("status", "", brief(working[0].Name)+" is not ready yet", false)
 	case len(working) > 0:
-		return text(verbOpen, openTitle+" (not ready yet)")
+		return entry(verbOpen, "", openTitle+" (not ready yet)", false)
 	case len(idle) == 0:
-		return text("status", "Everything is connected")
+		return entry("status", "", "Everything is connected", false)
 	case len(idle) == 1:
 		verb, title := startVerb(idle[0], v.Now, "Start ", "Reconnect to ")
-		return entry(atTop+verb, idle[0].Name, title+pageName(idle[0]), true)
+		return atTop(verb, idle[0].Name, title+pageName(idle[0]))
 	}
-	choice := menuItem{ID: "choice", Title: api.MenuStart + "…", Enabled: true}
+	several := entry("choice", "", api.MenuStart+"…", true)
 	for _, s := range idle {
 		verb, title := startVerb(s, v.Now, "", "Reconnect to ")
-		choice.Children = append(choice.Children, entry(atTop+verb, s.Name, title+brief(s.Name), true))
+		several.Children = append(several.Children, atTop(verb, s.Name, title+brief(s.Name)))
 	}
-	return choice
+	return several
 }
 
 // startVerb says whether a start submits a job or reconnects to a running one.
@@ -241,10 +257,9 @@ const listMost = 8
 // sessionItems are the sessions, each with what can be done about it. Of many, those that do
 // nothing now are in a submenu.
 func sessionItems(v view) []menuItem {
-	items, rest := []menuItem{}, menuItem{ID: "other-sessions", Title: "Other sessions", Enabled: true}
+	items, rest := []menuItem{}, entry("other-sessions", "", "Other sessions", true)
 	for _, item := range allSessionItems(v) {
-		_, name, _ := strings.Cut(item.ID, ":")
-		s, _ := v.Status.Session(name)
+		s, _ := v.Status.Session(item.ID.name)
 		resting := !mayBeCharged(s, v.Now) && (s.State == api.SessionDown || s.State == api.SessionEnded)
 		if len(v.Status.Sessions) > listMost && (resting || len(items) == listMost) {
 			rest.Children = append(rest.Children, item)
@@ -264,14 +279,14 @@ func allSessionItems(v view) []menuItem {
 		up := s.IsUp()
 		var children []menuItem
 		for i, line := range show.OtherJobs(s, v.Now) {
-			children = append(children, text(fmt.Sprintf("job:%s/%d", s.Name, i), show.Capitalize(show.Shorten(show.WithoutCommands(line), 90))))
+			children = append(children, menuItem{ID: choice{verb: "job", name: s.Name, part: fmt.Sprint(i)}, Title: words.Capital(show.Shorten(show.WithoutCommands(line), 90))})
 		}
 		if s.App != api.AppShell {
 			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
 		}
 		for _, e := range s.Endpoints { // the job runs, but its own page may not be ready yet
 			runs := s.State == api.SessionReady || s.State == api.SessionStarting
-			children = append(children, entry(verbEndpoint, s.Name+"/"+e.Name, "Open "+e.Title(), runs))
+			children = append(children, menuItem{ID: choice{verb: verbEndpoint, name: s.Name, part: e.Name}, Title: "Open " + e.Title(), Enabled: runs})
 		}
 		if s.App != api.AppShell {
 			children = append(children, entry(verbCopy, s.Name, "Copy address", openable(s)))
@@ -287,7 +302,7 @@ func allSessionItems(v view) []menuItem {
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up || isOver(s)),
 			cancelItem(s, v.Now),
 		)
-		items = append(items, menuItem{ID: "session:" + s.Name, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
+		items = append(items, menuItem{ID: choice{verb: "session", name: s.Name}, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
 	}
 	return items
 }
@@ -297,9 +312,9 @@ func startWithItems(s api.Session, enabled bool) []menuItem {
 	if len(s.Recent) == 0 {
 		return nil
 	}
-	item := menuItem{ID: "start-with:" + s.Name, Title: "Start with…", Enabled: enabled}
+	item := entry("start-with", s.Name, "Start with…", enabled)
 	for _, with := range s.Recent {
-		item.Children = append(item.Children, entry(verbUpWith, s.Name+"?"+with.String(), with.String(), enabled))
+		item.Children = append(item.Children, menuItem{ID: choice{verb: verbUpWith, name: s.Name, part: with.String()}, Title: with.String(), Enabled: enabled})
 	}
 	return []menuItem{item}
 }
@@ -339,10 +354,9 @@ func cancelItem(s api.Session, now time.Time) menuItem {
 	case charged:
 		title = fmt.Sprintf("Yes, end %s (unsaved work is lost)", s.LiveText())
 	}
-	return menuItem{
-		ID: "cancel-ask:" + s.Name, Title: "End the job…", Enabled: charged,
-		Children: []menuItem{entry(verbCancel, s.Name, title, charged)},
-	}
+	item := entry("cancel-ask", s.Name, "End the job…", charged)
+	item.Children = []menuItem{entry(verbCancel, s.Name, title, charged)}
+	return item
 }
 
 // hostItems are the hosts, each with what can be done about it.
@@ -357,16 +371,16 @@ func hostItems(v view) []menuItem {
 		if h.State == api.HostWaiting { // for the network, or its next try
 			login = "Try now"
 		}
-		items = append(items, menuItem{
-			ID: "host:" + h.Alias, Title: brief(api.HostLabel(h.Alias)) + ": " + show.HostState(h, shown), Enabled: true,
-			Children: []menuItem{
-				entry(verbLogin, h.Alias, login, h.State != api.HostUp && h.State != api.HostConnecting),
-				entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown),
-			},
-		})
+		item := entry("host", h.Alias, brief(api.HostLabel(h.Alias))+": "+show.HostState(h, shown), true)
+		item.Children = []menuItem{
+			entry(verbLogin, h.Alias, login, h.State != api.HostUp && h.State != api.HostConnecting),
+			entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown),
+		}
+		items = append(items, item)
 	}
 	if len(items) > listMost {
-		rest := menuItem{ID: "other-hosts", Title: "Other hosts", Enabled: true, Children: items[listMost:]}
+		rest := entry("other-hosts", "", "Other hosts", true)
+		rest.Children = items[listMost:]
 		items = append(items[:listMost:listMost], rest)
 	}
 	return items
@@ -467,7 +481,7 @@ func statusLine(v view) string {
 func sessionLine(s api.Session, now time.Time) string {
 	line := brief(s.Name) + ": " + show.SessionState(s, now)
 	if n := len(show.EarlierJobs(s, now)); n > 0 && s.State != api.SessionDown { // else the state says so
-		line += " + " + show.Count(n, "other job")
+		line += " + " + words.Count(n, "other job")
 	}
 	return line
 }

@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 // The kinds of notifications, as the config's notify names them.
@@ -258,7 +259,7 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 	told := notification{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
 	title, body, _ := strings.Cut(n.Text, ": ")
 	if word, _, _ := strings.Cut(title, " "); word != told.name {
-		title = show.Capitalize(title)
+		title = words.Capital(title)
 	}
 	told.title, told.body = headline("", title, ""), noteBody(body)
 	if told.title != title { // which was cut
@@ -279,7 +280,7 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 	case told.name == "": // of the config
 		told.icon = iconTrouble
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
-			told.title, told.body = headline("", show.Capitalize(first), ""), noteBody(rest)
+			told.title, told.body = headline("", words.Capital(first), ""), noteBody(rest)
 		}
 		told.verbs, told.instead = []string{verbSettings}, "Edit the config from the tray menu."
 	}
@@ -297,7 +298,7 @@ func endQuestion(s api.Session) notification {
 
 // noteBody makes a text the body of a notification: a short sentence without commands.
 func noteBody(text string, names ...string) string {
-	return show.Sentence(show.Shorten(show.WithoutCommands(text), 160), names...)
+	return words.Sentence(show.Shorten(show.WithoutCommands(text), 160), names...)
 }
 
 // newLogins returns one notification for each host that needs a login, however many

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/words"
 )
 
 // told are all kinds of notifications, as a person gets to see them.
@@ -33,7 +34,7 @@ func told() map[string]notification {
 		Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job",
 	}, statuses["ready"].Status)
 	all["continued"] = noticeNotification(api.Notice{
-		Session: "jupyter", Text: "jupyter: " + api.Held{Until: noon, Since: noon.Add(-43 * time.Minute), Streams: 3}.OverText(),
+		Session: "jupyter", Text: "jupyter: " + words.HeldOver(api.Held{Until: noon, Since: noon.Add(-43 * time.Minute), Streams: 3}),
 	}, statuses["ready"].Status)
 	all["end"] = endQuestion(statuses["ready"].Status.Sessions[0])
 	all["certificate"] = noticeNotification(api.Notice{

@@ -29,9 +29,9 @@ func (c *controller) announce(n notification) {
 	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: strings.TrimSpace(n.body + " " + n.instead), Urgent: n.urgent}
 	note.Icon = drawIcon(cmp.Or(n.icon, iconIdle), noteIconSize)
 	for _, verb := range n.verbs {
-		id := verb + ":" + n.name
+		id := choice{verb: verb, name: n.name}
 		if verb == verbEnd {
-			id += "/" + n.job
+			id.part = n.job
 		}
 		note.Actions = append(note.Actions, desktop.Action{Label: verbs[verb].button, Do: func() {
 			select {

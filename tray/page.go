@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 var (
@@ -38,7 +38,7 @@ type detailsPage struct {
 func troublePage(s api.Session, now time.Time) detailsPage {
 	text, output, _ := strings.Cut(s.Cause, "\n")
 	return detailsPage{
-		Title: s.Name + " failed", Text: show.Sentence(text, s.Name, s.Host), Output: output,
+		Title: s.Name + " failed", Text: words.Sentence(text, s.Name, s.Host), Output: output,
 		Hint: s.Hint, Tray: s.Name + " ▸ " + api.MenuStart, When: api.ClockText(s.Since, now),
 	}
 }

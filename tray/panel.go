@@ -19,7 +19,7 @@ func Available() error { return nil }
 // faults. The library keeps its state in package variables, so a process has one.
 type panel struct {
 	log    *slog.Logger
-	clicks chan string
+	clicks chan choice
 	menus  chan menu // the newest menu that is not drawn yet
 
 	// Owned by whoever draws: onReady, then the drawing goroutine.
@@ -36,7 +36,7 @@ type row struct {
 }
 
 func newPanel(logger *slog.Logger) *panel {
-	return &panel{log: logger, clicks: make(chan string, 16), menus: make(chan menu, 1), stop: make(chan struct{})}
+	return &panel{log: logger, clicks: make(chan choice, 16), menus: make(chan menu, 1), stop: make(chan struct{})}
 }
 
 // Show draws m, instead of any menu that still waits to be drawn.
@@ -54,8 +54,8 @@ func (p *panel) Show(m menu) {
 	}
 }
 
-// Clicks has the ids of the entries that are clicked.
-func (p *panel) Clicks() <-chan string { return p.clicks }
+// Clicks has the entries that are clicked.
+func (p *panel) Clicks() <-chan choice { return p.clicks }
 
 // Serve shows the icon as soon as there is a panel, until ctx or the desktop ends.
 func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (err error) {
@@ -214,7 +214,7 @@ func newItem(parent *systray.MenuItem, it menuItem) *systray.MenuItem {
 
 // forward receives a row's clicks at all times: the library drops those that
 // nobody is receiving.
-func (p *panel) forward(clicked <-chan struct{}, id string, stop <-chan struct{}) {
+func (p *panel) forward(clicked <-chan struct{}, id choice, stop <-chan struct{}) {
 	p.forwarders.Go(func() {
 		for {
 			select {

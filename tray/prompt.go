@@ -10,7 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
-	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 // openPrompt is a prompt that waits for its answer.
@@ -250,7 +250,7 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 		}
 	}
 	if p.Retry != "" {
-		why = show.Sentence(p.Retry) + "\n" + why
+		why = words.Sentence(p.Retry) + "\n" + why
 	}
 	q.Text = why + "\n\n" + text
 	return q

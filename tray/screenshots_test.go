@@ -92,7 +92,7 @@ func picture(d *desktest.Desk, name string, m menu) {
 		if it.Enabled {
 			downs++
 		}
-		if strings.HasPrefix(it.ID, "session:") {
+		if it.ID.verb == "session" {
 			menu := d.Pixels()
 			d.Press(append(slices.Repeat([]string{"Down"}, downs), "Right")...)
 			shown = shown.Union(d.Picture(name, menu))

@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) error {
 	if notifier != nil {
 		c.notifier = notifier
 	}
-	c.acts <- verbStartAgent
+	c.acts <- choice{verb: verbStartAgent}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

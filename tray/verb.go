@@ -11,19 +11,19 @@ import (
 const (
 	verbOpen       = "open"     // without a name: the one page that is ready
 	verbPick       = "pick"     // open, chosen of several
-	verbEndpoint   = "endpoint" // open another page of a session's job: SESSION/NAME
+	verbEndpoint   = "endpoint" // open another page of a session's job
 	verbCopy       = "copy"
 	verbLog        = "log"
 	verbUp         = "up"
 	verbReconnect  = "reconnect" // up that submits nothing
-	verbUpWith     = "up-with"   // with earlier choices: SESSION?NAME=VALUE, …
+	verbUpWith     = "up-with"   // with earlier choices
 	verbDown       = "down"
 	verbCancel     = "cancel"
 	verbAnswer     = "answer" // raise the dialog that waits
 	verbExtend     = "extend"
 	verbKeep       = "keep"    // leave an idle job as it is, from a notification
 	verbAskEnd     = "ask-end" // ask whether an idle job is to be ended, from a notification
-	verbEnd        = "end"     // end that job: SESSION/JOB, from that question
+	verbEnd        = "end"     // end that job, from that question
 	verbTrouble    = "trouble" // show what went wrong with a session
 	verbDetails    = "details" // show what went wrong with an entry, from a notification
 	verbLogin      = "login"
@@ -74,18 +74,15 @@ var verbs = map[string]verbTexts{
 }
 
 // equivalentCommand is the command that does the same as an entry; "" if none does.
-func equivalentCommand(verb, name string) string {
+func equivalentCommand(id choice) string {
 	switch {
-	case verb == verbEndpoint:
-		return splitPage(name).Command("tunctl")
-	case verbs[verb].command == "":
+	case id.verb == verbEndpoint:
+		return id.page().Command("tunctl")
+	case verbs[id.verb].command == "":
 		return ""
 	}
-	return strings.TrimSpace("tunctl " + verbs[verb].command + " " + name)
+	return strings.TrimSpace("tunctl " + verbs[id.verb].command + " " + id.name)
 }
 
-// splitPage splits SESSION/NAME. The name of an endpoint has no slash, nor has the id of a job.
-func splitPage(text string) action.Page {
-	i := strings.LastIndexByte(text, '/')
-	return action.Page{Session: text[:max(i, 0)], Endpoint: text[i+1:]}
-}
+// page is the page that an entry opens.
+func (c choice) page() action.Page { return action.Page{Session: c.name, Endpoint: c.part} }

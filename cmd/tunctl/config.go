@@ -14,8 +14,8 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/home"
-	"tunctl/internal/show"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -52,7 +52,7 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 	if err != nil {
 		return configError(p, err)
 	}
-	t.Say("%s is valid: %s on %s", p.Config, show.Count(len(cfg.Sessions), "session"), show.Count(len(cfg.HostNames()), "host"))
+	t.Say("%s is valid: %s on %s", p.Config, words.Count(len(cfg.Sessions), "session"), words.Count(len(cfg.HostNames()), "host"))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/internal/transfer"
+	"tunctl/internal/words"
 )
 
 func cpCommand(t *term.Terminal) *cli.Command {
@@ -205,9 +206,9 @@ func showProgress(ctx context.Context, t *term.Terminal, p *transfer.Progress) (
 
 // summary is the result of a copy.
 func summary(c transfer.Counts, took time.Duration) string {
-	text := fmt.Sprintf("%s, %s in %s", show.Count(int(c.Files), "file"), show.Bytes(c.Copied), show.Stopwatch(took))
+	text := fmt.Sprintf("%s, %s in %s", words.Count(int(c.Files), "file"), words.Bytes(c.Copied), show.Stopwatch(took))
 	if c.Skipped > 0 {
-		text += fmt.Sprintf(", %s skipped", show.Bytes(c.Skipped))
+		text += fmt.Sprintf(", %s skipped", words.Bytes(c.Skipped))
 	}
 	return text
 }
@@ -232,7 +233,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 		rate = float64(c.Copied-first.bytes) / d
 	}
 	done := c.Copied + c.Skipped
-	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", progressBar(done, c.Total), show.Bytes(done), show.Bytes(c.Total), c.Files, c.Of, show.Bytes(int64(rate)))
+	text := fmt.Sprintf("%s %s of %s, %d of %d files, %s/s", progressBar(done, c.Total), words.Bytes(done), words.Bytes(c.Total), c.Files, c.Of, words.Bytes(int64(rate)))
 	switch left := c.Total - done; {
 	case !c.Listed:
 		text += ", still listing"

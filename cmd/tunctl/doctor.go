@@ -19,8 +19,8 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
-	"tunctl/internal/show"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 	"tunctl/tunnel"
 	"tunctl/tunnel/sshconfig"
 )
@@ -135,7 +135,7 @@ func configSummary(p home.Paths) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.Config + ": " + show.Count(len(cfg.Sessions), "session"), nil
+	return p.Config + ": " + words.Count(len(cfg.Sessions), "session"), nil
 }
 
 // siteAdvice says what the host's site requires before SSH works, and whether it is met.
@@ -184,7 +184,7 @@ func (l *checkList) end(inv *invocation, checks []api.Check) error {
 		}
 	}
 	var err error
-	switch ok := show.Count(len(checks)-problems, "check"); {
+	switch ok := words.Count(len(checks)-problems, "check"); {
 	case inv.Bool("all"):
 	case problems == 0:
 		_, err = fmt.Fprintf(inv.Out, "%s no problems: %s OK (--all lists them)\n", l.layout.Paint(term.Green, "✓"), ok)

@@ -18,8 +18,8 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
-	"tunctl/internal/show"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // writeBundle writes the files that a bug report needs, and lists them.
@@ -45,7 +45,7 @@ func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, chec
 	}
 	inv.Say("\n%s contains, without tokens, passwords, user names and accounts:", path)
 	for _, item := range packed {
-		inv.Say("  %s  %s", term.Pad(item.Name, 14), show.Bytes(int64(len(item.Text))))
+		inv.Say("  %s  %s", term.Pad(item.Name, 14), words.Bytes(int64(len(item.Text))))
 	}
 	inv.Say("check it before you send it: `unzip -p %s | less`", path)
 	return nil

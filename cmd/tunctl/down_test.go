@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/localapi"
 	"tunctl/internal/localsocket"
 	"tunctl/internal/term"
 )

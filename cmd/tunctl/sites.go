@@ -20,6 +20,7 @@ import (
 	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 func sitesCommand(t *term.Terminal) *cli.Command {
@@ -183,10 +184,10 @@ func limitsText(s configs.Site) string {
 	}
 	period := func(p configs.Period) string { return api.DurationText(time.Duration(p)) }
 	add(s.Query > 0, "queries of the scheduler at least %s apart", period(s.Query))
-	add(s.Limits.Sessions > 0, "%s at a time", show.Count(s.Limits.Sessions, "command"))
+	add(s.Limits.Sessions > 0, "%s at a time", words.Count(s.Limits.Sessions, "command"))
 	add(s.Limits.LoginSpacing > 0, "automatic logins at least %s apart", period(s.Limits.LoginSpacing))
 	add(s.Limits.Retry > 0, "attempts to connect at least %s apart", period(s.Limits.Retry))
-	add(s.Limits.Refusals > 0, "no login after %s", show.Count(s.Limits.Refusals, "refusal"))
+	add(s.Limits.Refusals > 0, "no login after %s", words.Count(s.Limits.Refusals, "refusal"))
 	return strings.Join(parts, "; ")
 }
 

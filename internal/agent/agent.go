@@ -26,12 +26,12 @@ import (
 	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/localapi"
 	"tunctl/internal/usage"
 	"tunctl/tunnel"
 )

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 	"tunctl/jobwatch"
 )
 

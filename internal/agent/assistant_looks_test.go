@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 )
 
 // TestAHundredLooksInTenMinutesCostTheHostsNothing is about the requests that the tools of

@@ -11,9 +11,9 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 )
 
 // startFor starts a session for a person, without a submission.

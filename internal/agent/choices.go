@@ -12,10 +12,10 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/hosts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 )
 
 // scriptTimeout is how long a person waits for what a script has, which is only shown to them.

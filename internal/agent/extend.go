@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 )
@@ -38,7 +37,7 @@ func (l *submissions) extend(ctx context.Context, by time.Duration) (api.Job, er
 		return api.Job{}, ended
 	case !after.End.After(job.End):
 		return api.Job{}, api.Errorf(api.CodeFailed, "the scheduler accepted the request, but job %s still ends at %s",
-			job.ID, facts.Clock(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
+			job.ID, api.ClockText(job.End, time.Now())).WithHint("the site may limit how far a job can be extended")
 	}
 	if newKeeper(s, jobs).due(after).After(time.Now().Add(keepSlack)) {
 		l.leaveUnfollowed(job) // until the keeper knows of the extension

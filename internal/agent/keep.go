@@ -108,7 +108,7 @@ func (k *keeper) submitDue(ctx context.Context, job api.Job) {
 		k.retry = time.Now().Add(k.session.agent.limits.KeepRetry)
 		return
 	}
-	k.session.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, facts.Clock(job.End, time.Now())))
+	k.session.notify(api.NoticeTimeLimit, fmt.Sprintf("the next job of %s is queued: job %s follows job %s, which ends at %s", k.session.name, next.ID, job.ID, api.ClockText(job.End, time.Now())))
 }
 
 // handleNext records the current state of the next job. One that ended early follows nothing.

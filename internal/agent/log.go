@@ -9,9 +9,9 @@ import (
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/logs"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 )
 
 // log is where the log of the session's job is.

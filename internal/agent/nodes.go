@@ -11,6 +11,7 @@ import (
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/api"
+	"tunctl/internal/words"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 	"tunctl/tunnel/node"
@@ -43,7 +44,7 @@ func (s *session) heldChanged() {
 	}
 	h := nodes.Held()
 	if h != nil && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
-		s.notify("", s.name+": "+h.OverText())
+		s.notify("", s.name+": "+words.HeldOver(*h))
 	}
 }
 

@@ -58,7 +58,7 @@ func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	reminded := r.mark > 0 && job.End.Sub(r.end).Abs() < time.Minute && r.mark <= mark
 	if mark > 0 && !reminded {
 		r.end, r.mark = job.End, mark
-		r.session.notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), facts.Clock(job.End, now)))
+		r.session.notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), api.ClockText(job.End, now)))
 	}
 	return next
 }
@@ -85,6 +85,6 @@ func (c *certificates) notice(h api.Host, now time.Time) *api.Notice {
 	c.reported[h.Alias] = ends
 	return &api.Notice{
 		Kind: api.NoticeNeedsLogin, Host: h.Alias,
-		Text: fmt.Sprintf("your certificate for %s expires soon: after %s, a lost connection needs you to log in again with a new certificate", h.Alias, facts.Clock(ends, now)),
+		Text: fmt.Sprintf("your certificate for %s expires soon: after %s, a lost connection needs you to log in again with a new certificate", h.Alias, api.ClockText(ends, now)),
 	}
 }

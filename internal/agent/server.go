@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"tunctl/internal/agent/events"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/localapi"
 )
 
 // server answers the requests of the local API: each becomes a call to a session, a host or the

@@ -11,10 +11,10 @@ import (
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/localapi"
 	"tunctl/jobwatch"
 )
 

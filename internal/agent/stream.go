@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"tunctl/internal/agent/jobnode"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/agent/stream"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 	"tunctl/tunnel"
 )
 

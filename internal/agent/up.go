@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 	"tunctl/jobwatch"
 )
 

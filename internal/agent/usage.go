@@ -7,8 +7,8 @@ import (
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/jobnode"
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 )

@@ -23,7 +23,7 @@ func DurationText(d time.Duration) string {
 	return fmt.Sprintf("%d min", minutes)
 }
 
-// ClockText writes a time of day, with the weekday or the date if it is not today's:
+// ClockText writes a time of day as every text of tunctl does, with the weekday or the date if it is not today's:
 // "16:05", "Tue 16:05", "3 Mar 16:05".
 func ClockText(t, now time.Time) string {
 	t = t.In(now.Location())

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 )
 
@@ -26,39 +25,6 @@ type Held struct {
 
 // IsOver reports whether nothing waits any more.
 func (h Held) IsOver() bool { return h.Streams == 0 || !h.Until.IsZero() }
-
-// OverText says how it ended; "": it has not.
-func (h Held) OverText() string {
-	lasted := h.Until.Sub(h.Since).Round(time.Second)
-	after := DurationText(lasted)
-	switch {
-	case h.Until.IsZero():
-		return ""
-	case h.Lost > 0 && lasted == 0:
-		return fmt.Sprintf("%s inside the job ended: %s", count(h.Lost, "stream"), h.Cause)
-	case h.Lost > 0:
-		return fmt.Sprintf("%s inside the job ended after %s without a connection: %s", count(h.Lost, "stream"), after, h.Cause)
-	case h.Paused > 0:
-		return fmt.Sprintf("continued after %s; nothing was lost; %s waited on a full output buffer", after, count(h.Paused, "program"))
-	}
-	return fmt.Sprintf("continued after %s; nothing was lost", after)
-}
-
-// HeldText says what waits, with its size in words.
-func (h Held) HeldText(size func(int64) string) string {
-	text := fmt.Sprintf("held: %s, %s waiting", count(h.Streams, "stream"), size(int64(h.Waiting)))
-	if h.Full {
-		text += "; this buffer is full, so programs that send more wait"
-	}
-	return text
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
 
 // Merge is what both say together. Interruptions at the same time are one; otherwise the one that
 // waits counts, or the later one.

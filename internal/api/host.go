@@ -67,6 +67,9 @@ type Host struct {
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }
 
+// IsStalled reports whether the host is connected but does not respond.
+func (h Host) IsStalled() bool { return h.State == HostUp && !h.NotRespondingSince.IsZero() }
+
 // Logins is what the limits on automatic logins to a host count. It outlives the agent.
 type Logins struct {
 	Last        time.Time `json:"last,omitzero"`        // when the last login began

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 	"tunctl/internal/peer"
 )
 
@@ -63,7 +64,7 @@ func (s *Server) isFormerPage(r *http.Request) bool {
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	writeError(w, status, api.Errorf(api.CodeUsage, "%s", message))
+	localapi.Refuse(w, status, api.Errorf(api.CodeUsage, "%s", message))
 }
 
 // fromOwnOrigin reports whether a request is not from another page. A browser names the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/desktop"
+	"tunctl/internal/localapi"
 )
 
 const (
@@ -131,7 +132,8 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		Once string `json:"once"`
 	}
-	if !readJSON(w, r, &req) {
+	if err := localapi.Decode(w, r, &req); err != nil {
+		localapi.Fail(w, err)
 		return
 	}
 	p := s.pageAt(r.Host) // the guard has found one
@@ -146,5 +148,5 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusGone, "this address was used already or is too old")
 		return
 	}
-	writeJSON(w, map[string]string{"bearer": bearer, "server": s.id})
+	localapi.Respond(w, map[string]string{"bearer": bearer, "server": s.id})
 }

@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
+	"tunctl/internal/localapi"
 	"tunctl/internal/localsocket"
 )
 
@@ -104,16 +105,10 @@ type Link struct {
 // commandRoutes serve the commands of the same user.
 func (s *Server) commandRoutes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /link", answer(func(*http.Request) (any, error) { return Link{s.newLink(), s.Bookmark()}, nil }))
-	mux.HandleFunc("POST /fallback", func(w http.ResponseWriter, r *http.Request) {
-		var link Link
-		if !readJSON(w, r, &link) {
-			return
-		}
-		answer(func(r *http.Request) (any, error) {
-			other, err := s.fallbackFor(r.Context(), link.URL)
-			return Link{URL: other}, err
-		})(w, r)
+	localapi.Handle(mux, api.Call[Link, Link]("POST /link"), func(context.Context, Link) (Link, error) { return Link{s.newLink(), s.Bookmark()}, nil })
+	localapi.Handle(mux, api.Call[Link, Link]("POST /fallback"), func(ctx context.Context, link Link) (Link, error) {
+		other, err := s.fallbackFor(ctx, link.URL)
+		return Link{URL: other}, err
 	})
 	return mux
 }

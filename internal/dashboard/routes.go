@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"encoding/json"
-	"errors"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -15,7 +13,8 @@ import (
 	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/show"
+	"tunctl/internal/localapi"
+	"tunctl/internal/words"
 )
 
 //go:embed assets
@@ -32,32 +31,20 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST "+enterPath, s.enter)
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /api/log", s.log)
-	mux.HandleFunc("GET /api/jobs", answer(s.jobs))
-	mux.HandleFunc("GET /api/balances", answer(func(r *http.Request) (any, error) { return s.Client.Balances(r.Context()) }))
-	mux.HandleFunc("GET /api/history", answer(func(r *http.Request) (any, error) { return s.Client.History(r.Context()) }))
-	mux.HandleFunc("GET /api/sessions/{name}/choices", answer(s.choices))
-	mux.HandleFunc("POST /api/sessions/{name}/open", act(s.open))
-	mux.HandleFunc("POST /api/sessions/{name}/copy", act(s.copyAddress))
-	mux.HandleFunc("POST /api/sessions/{name}/start", act(s.start))
-	mux.HandleFunc("POST /api/sessions/{name}/extend", act(s.extend))
-	mux.HandleFunc("POST /api/sessions/{name}/disconnect", act(s.down(false)))
-	mux.HandleFunc("POST /api/sessions/{name}/end", act(s.down(true)))
-	mux.HandleFunc("POST /api/hosts/{name}/login", act(s.login))
-	mux.HandleFunc("POST /api/hosts/{name}/logout", act(s.logout))
-	mux.HandleFunc("POST /api/hosts/{name}/jobs/{id}/end", act(s.endJob))
+	query(mux, "jobs", s.jobs)
+	query(mux, "balances", func(r *http.Request) ([]api.HostBalances, error) { return s.Client.Balances(r.Context()) })
+	query(mux, "history", func(r *http.Request) (api.HistoryResponse, error) { return s.Client.History(r.Context()) })
+	query(mux, "sessions/{name}/choices", s.choices)
+	act(mux, "sessions/{name}/open", s.open)
+	act(mux, "sessions/{name}/copy", s.copyAddress)
+	act(mux, "sessions/{name}/start", s.start)
+	act(mux, "sessions/{name}/extend", s.extend)
+	act(mux, "sessions/{name}/disconnect", s.down(false))
+	act(mux, "sessions/{name}/end", s.down(true))
+	act(mux, "hosts/{name}/login", s.login)
+	act(mux, "hosts/{name}/logout", s.logout)
+	act(mux, "hosts/{name}/jobs/{id}/end", s.endJob)
 	return mux
-}
-
-// answer makes a handler from a function whose result is sent as JSON.
-func answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		out, err := f(r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		writeJSON(w, out)
-	}
 }
 
 // actRequest has what some actions need.
@@ -74,21 +61,18 @@ type actResponse struct {
 	Text string `json:"text,omitempty"`
 }
 
-// act makes a handler from an action on the session or the host that the path names. A click
-// counts, even if the page is closed at once.
-func act(do func(r *http.Request, req actRequest) (string, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var req actRequest
-		if !readJSON(w, r, &req) {
-			return
-		}
+// act serves an action on the session or the host that the path names. A click counts, even if
+// the page is closed at once.
+func act(mux *http.ServeMux, path string, do func(r *http.Request, req actRequest) (string, error)) {
+	localapi.HandleAt(mux, api.Call[actRequest, actResponse]("POST /api/"+path), func(r *http.Request, req actRequest) (actResponse, error) {
 		text, err := do(r.WithContext(context.WithoutCancel(r.Context())), req)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		writeJSON(w, actResponse{text})
-	}
+		return actResponse{text}, err
+	})
+}
+
+// query serves what the page asks for.
+func query[Out any](mux *http.ServeMux, path string, f func(r *http.Request) (Out, error)) {
+	localapi.HandleAt(mux, api.Call[api.None, Out]("GET /api/"+path), func(r *http.Request, _ api.None) (Out, error) { return f(r) })
 }
 
 // open opens a page. Its address and its password never leave this process for the
@@ -124,13 +108,13 @@ func (s *Server) down(cancel bool) func(r *http.Request, _ actRequest) (string, 
 		if len(lines) < 2 { // the page shows what becomes of one job
 			return "", err
 		}
-		return show.Sentence(strings.Join(lines, "; "), r.PathValue("name")), err
+		return words.Sentence(strings.Join(lines, "; "), r.PathValue("name")), err
 	}
 }
 
 func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 	job, err := s.Client.Cancel(r.Context(), r.PathValue("name"), r.PathValue("id"))
-	return show.Sentence(action.CancelledText(job)), err
+	return words.Sentence(action.CancelledText(job)), err
 }
 
 // login connects to a host. What only a person can answer is asked by the tray if it runs, else in
@@ -157,12 +141,12 @@ func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
 	return "", s.Client.Logout(r.Context(), r.PathValue("name"))
 }
 
-func (s *Server) choices(r *http.Request) (any, error) {
+func (s *Server) choices(r *http.Request) (api.ChoicesResponse, error) {
 	return s.Client.ChoicesAndScript(r.Context(), r.PathValue("name"))
 }
 
 // jobs lists the jobs of all hosts. No scheduler is queried.
-func (s *Server) jobs(r *http.Request) (any, error) {
+func (s *Server) jobs(r *http.Request) ([]client.HostJobs, error) {
 	st, err := s.Client.Status(r.Context())
 	if err != nil {
 		return nil, err
@@ -172,43 +156,4 @@ func (s *Server) jobs(r *http.Request) (any, error) {
 		hosts = append(hosts, h.Alias)
 	}
 	return s.Client.LastJobsOf(r.Context(), hosts)
-}
-
-func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		writeError(w, http.StatusBadRequest, api.Errorf(api.CodeUsage, "cannot read the request: %v", err))
-		return false
-	}
-	return true
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // on an error the page was closed
-}
-
-var statuses = map[api.Code]int{
-	api.CodeUsage: http.StatusBadRequest, api.CodeUnknownSession: http.StatusNotFound, api.CodeUnknownHost: http.StatusNotFound,
-	api.CodeNotReady: http.StatusConflict, api.CodeConfig: http.StatusConflict,
-}
-
-// fail sends an error in words a person can act on.
-func fail(w http.ResponseWriter, err error) {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		e = api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error()))
-	}
-	status := cmp.Or(statuses[e.Code], http.StatusInternalServerError)
-	if errors.Is(err, client.ErrNotRunning) {
-		status = http.StatusBadGateway
-	}
-	writeError(w, status, e)
-}
-
-func writeError(w http.ResponseWriter, status int, e *api.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(e)
 }

@@ -371,7 +371,7 @@ func TestTheDashboardOfTheReadmeInARealBrowser(t *testing.T) {
 	p.must(p.page.Navigate(p.ctx, link))
 	for selector, texts := range map[string][]string{
 		"#link":                    {"Live"},
-		"#cards .state":            {"Ready", "In the queue"},
+		"#cards .state":            {"Ready", "Queued"},
 		"#rest .state":             {"Not running"},
 		"#cards .bar .text":        {"1 h 21 min left, ends 16:05", "Memory 21 GB of 64 GB"},
 		"#cards .spark figcaption": {"CPU", "GPU", "Traffic"},

@@ -2,20 +2,20 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/localapi"
 	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 const (
-	writeTimeout = 10 * time.Second // for one line; a page that reads nothing for so long is gone
-	agentRetry   = 2 * time.Second  // between looks for an agent that is not running
-	beatEvery    = 5 * time.Second  // between signs of life for a page that somebody looks at
+	agentRetry = 2 * time.Second // between looks for an agent that is not running
+	beatEvery  = 5 * time.Second // between signs of life for a page that somebody looks at
 )
 
 // The types of lines that are not events of the agent.
@@ -31,6 +31,7 @@ const (
 type line struct {
 	Type   string     `json:"type"`
 	Server string     `json:"server,omitempty"` // of hello: proves that the server is the page's own
+	Words  any        `json:"words,omitempty"`  // of hello: for the states of jobs
 	Usage  *api.Usage `json:"usage,omitempty"`
 	Error  *api.Error `json:"error,omitempty"`
 }
@@ -41,8 +42,8 @@ type line struct {
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	looking := r.URL.Query().Get("usage") == "1"
 	out := newLines(w, r)
-	defer out.close()
-	out.send(line{Type: lineHello, Server: s.id})
+	defer out.cancel()
+	out.send(line{Type: lineHello, Server: s.id, Words: words.Jobs})
 	for out.ctx.Err() == nil {
 		err := s.watch(out, looking)
 		gone := line{Type: lineAgentGone, Error: api.Errorf(api.CodeAgent, "the agent has stopped")}
@@ -86,30 +87,39 @@ func (s *Server) beat(ctx context.Context, out *lines) error {
 // event is an event of the agent, with words that every viewer has.
 type event struct {
 	api.Event
-	Titles map[string]string  `json:"titles,omitempty"` // what a person calls the further pages, by SESSION/ENDPOINT
-	Jobs   map[string]jobText `json:"jobs,omitempty"`   // of each session in the event
+	Titles map[string]string      `json:"titles,omitempty"` // what a person calls the further pages, by SESSION/ENDPOINT
+	Texts  map[string]sessionText `json:"texts,omitempty"`  // of each session in the event
+	States map[string]string      `json:"states,omitempty"` // of each host in the event
 }
 
-// jobText is what is said about the jobs of a session that are or may be charged.
-type jobText struct {
-	All    string   `json:"all,omitempty"`    // their names
+// sessionText is what is said about a session.
+type sessionText struct {
+	State  string   `json:"state"`
+	Held   []string `json:"held,omitempty"`
+	All    string   `json:"all,omitempty"`    // the names of the jobs that are or may be charged
 	Others []string `json:"others,omitempty"` // a line for each besides the session's own
 }
 
 func newEvent(e api.Event, now time.Time) event {
-	var sessions []api.Session
+	var st api.Status
 	if e.Status != nil {
-		sessions = e.Status.Sessions
+		st = *e.Status
 	}
 	if e.Session != nil {
-		sessions = append(sessions, *e.Session)
+		st.Sessions = append(st.Sessions, *e.Session)
 	}
-	out := event{e, map[string]string{}, map[string]jobText{}}
-	for _, s := range sessions {
-		out.Jobs[s.Name] = jobText{s.LiveText(), show.OtherJobs(s, now)}
+	if e.Host != nil {
+		st.Hosts = append(st.Hosts, *e.Host)
+	}
+	out := event{e, map[string]string{}, map[string]sessionText{}, map[string]string{}}
+	for _, s := range st.Sessions {
+		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Held(s.Held, now), s.LiveText(), show.OtherJobs(s, now)}
 		for _, page := range s.Endpoints {
 			out.Titles[s.Name+"/"+page.Name] = page.Title()
 		}
+	}
+	for _, h := range st.Hosts {
+		out.States[h.Alias] = words.Host(h)
 	}
 	return out
 }
@@ -122,16 +132,12 @@ const logLines = 1000
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	query := api.LogQuery{Session: r.URL.Query().Get("session"), Follow: true, Tail: logLines}
 	out := newLines(w, r)
-	defer out.close()
-	sent := false
-	err := s.Client.Log(out.ctx, query, func(c api.LogChunk) {
-		sent = true
-		out.send(c)
-	})
+	defer out.cancel()
+	err := s.Client.Log(out.ctx, query, func(c api.LogChunk) { out.send(c) })
 	switch {
 	case err == nil, out.ctx.Err() != nil:
-	case !sent:
-		fail(w, err)
+	case !out.Sent():
+		localapi.Fail(w, err)
 	default:
 		out.send(line{Type: lineError, Error: api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error()))})
 	}
@@ -139,35 +145,18 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 
 // lines writes one JSON value per line. Its context ends with the page.
 type lines struct {
+	*localapi.Lines
 	ctx    context.Context
 	cancel context.CancelFunc
-	w      http.ResponseWriter
-	ctl    *http.ResponseController
-
-	mu sync.Mutex // for whoever writes
 }
 
 func newLines(w http.ResponseWriter, r *http.Request) *lines {
 	ctx, cancel := context.WithCancel(r.Context())
-	return &lines{ctx: ctx, cancel: cancel, w: w, ctl: http.NewResponseController(w)}
+	return &lines{localapi.NewLines(w), ctx, cancel}
 }
 
 func (l *lines) send(v any) {
-	data, err := json.Marshal(v)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.w.Header().Set("Content-Type", "application/x-ndjson")
-	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if err == nil {
-		_, err = l.w.Write(append(data, '\n'))
-	}
-	if err != nil || l.ctl.Flush() != nil {
+	if l.Send(v) != nil {
 		l.cancel()
 	}
-}
-
-// close ends the stream; the connection may carry further requests.
-func (l *lines) close() {
-	l.cancel()
-	_ = l.ctl.SetWriteDeadline(time.Time{})
 }

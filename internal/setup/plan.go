@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"tunctl/configs"
-	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 // plan is what `tunctl init` adds to the config.
@@ -83,7 +83,7 @@ func (p plan) hostText() string {
 		site = configs.Site{}
 	}
 	if site.Name != "" {
-		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", show.Capitalize(site.Title), site.Name)
+		fmt.Fprintf(&b, "# %s. `tunctl sites %s` shows what is known about it.\n", words.Capital(site.Title), site.Name)
 	}
 	fmt.Fprintf(&b, "[host.%s]\n", p.host)
 	if p.ssh != p.host {

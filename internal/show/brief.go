@@ -2,12 +2,11 @@ package show
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"tunctl/internal/api"
+	"tunctl/internal/words"
 )
 
 // SessionState is the state of a session in a few words, without its name.
@@ -15,25 +14,16 @@ func SessionState(s api.Session, now time.Time) string {
 	switch s.State {
 	case api.SessionConnecting:
 		return "connecting to " + s.Host
-	case api.SessionNeedsLogin:
-		return "login needed"
-	case api.SessionSubmitting:
-		if !s.MaySubmit {
-			return "looking for the job"
-		}
-		return "submitting the job"
 	case api.SessionQueued:
 		return "in the queue" + queueText(s, now)
 	case api.SessionStarting:
 		if s.Job != nil && s.Job.Node != "" {
 			return "starting on " + s.Job.Node
 		}
-		return "starting"
 	case api.SessionReady:
 		if s.Job != nil && s.Job.End.After(now) {
 			return "ready, " + TimeLeft(s, now)
 		}
-		return "ready"
 	case api.SessionReconnecting:
 		if !s.NotRespondingSince.IsZero() {
 			return s.Host + " is not responding"
@@ -43,8 +33,10 @@ func SessionState(s api.Session, now time.Time) string {
 		return endText("ended", s.Cause)
 	case api.SessionFailed:
 		return endText("failed", s.Cause)
+	case api.SessionDown:
+		return disconnectedText(s, now)
 	}
-	return disconnectedText(s, now)
+	return words.Session(s, now)
 }
 
 // endText says why a session is over. A cause that names the job needs no state.
@@ -66,7 +58,7 @@ func disconnectedText(s api.Session, now time.Time) string {
 		if others := OtherJobs(s, now); len(others) > 0 {
 			return "disconnected, " + brief(WithoutCommands(strings.TrimPrefix(others[0], "also: ")))
 		}
-		return "not running"
+		return words.Session(s, now)
 	}
 	state, at := "running", ""
 	if s.Job.State.Waiting() {
@@ -97,23 +89,10 @@ func HostState(h api.Host, shown map[string]bool) string {
 	if shown[cause] {
 		cause = ""
 	}
-	switch {
-	case h.Asking != "":
-		return "waiting for your answer"
-	case h.State == api.HostConnecting:
-		return "connecting"
-	case h.State == api.HostNeedsLogin:
-		return "login needed"
-	case stalled(h):
-		return "not responding"
-	case h.State == api.HostUp:
-		return "connected"
-	case h.State == api.HostWaiting:
-		return "waiting" + BriefCause(cause)
-	case h.State == api.HostBlocked:
-		return "blocked" + BriefCause(cause)
+	if h.Asking == "" && (h.State == api.HostWaiting || h.State == api.HostBlocked) {
+		return words.Host(h) + BriefCause(cause)
 	}
-	return "not connected"
+	return words.Host(h)
 }
 
 // BriefCause is [Because] for a menu: short, and without commands.
@@ -147,20 +126,6 @@ func beforeCommand(clause string) string {
 	}
 	before := clause[:at]
 	return before[:max(strings.LastIndex(before, ": "), strings.LastIndex(before, ", "), 0)]
-}
-
-// Sentence makes a text a sentence. A name at its beginning stays in lower case.
-func Sentence(text string, names ...string) string {
-	if text == "" {
-		return ""
-	}
-	if word, _, _ := strings.Cut(text, " "); !slices.Contains(names, word) {
-		text = Capitalize(text)
-	}
-	if end, _ := utf8.DecodeLastRuneInString(text); !strings.ContainsRune(".:?!…", end) {
-		text += "."
-	}
-	return text
 }
 
 // brief makes a text fit a menu: one line that is not wider than a small screen.

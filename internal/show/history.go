@@ -7,13 +7,14 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // History has a row per past job.
 func History(runs []api.Run) *term.Table {
 	h := &term.Table{Header: []string{"SESSION", "JOB", "STARTED", "WAITED", "RAN", "NODE", "END"}, Whole: []string{"JOB", "STARTED", "END"}, Optional: []string{"NODE"}}
 	for _, r := range runs {
-		end := term.Cell{Text: string(r.Job.State)}
+		end := term.Cell{Text: words.Job(r.Job.State)}
 		var notes []string
 		switch r.Job.State {
 		case api.JobFinished, api.JobTimeout, api.JobCancelled:

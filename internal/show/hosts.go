@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // Hosts has a row per connected host, without the causes that are said already.
@@ -24,7 +25,7 @@ func Hosts(list []api.Host, said map[string]bool, now time.Time) *term.Table {
 		if near := certificateNote(h, now); near != "" {
 			notes = append(notes, near)
 		}
-		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: hostStateText(h), Colour: hostColour(h)},
+		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: words.Host(h), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h)})
 	}
 	return hosts
@@ -45,7 +46,7 @@ func HostList(l term.Layout, list []api.Host, now time.Time) string {
 		if len(h.Inside) > 0 {
 			notes = append(notes, "inside jobs: "+strings.Join(h.Inside, ", "))
 		}
-		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: hostStateText(h), Colour: hostColour(h)},
+		all.Add(notes, term.Cell{Text: h.Alias, Colour: term.Bold}, term.Cell{Text: words.Host(h), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: Account(h)}, term.Cell{Text: rttText(h)}, term.Cell{Text: h.Source})
 	}
 	return all.Draw(l)
@@ -54,7 +55,7 @@ func HostList(l term.Layout, list []api.Host, now time.Time) string {
 // HostPage draws everything known about one host.
 func HostPage(l term.Layout, h api.Host, now time.Time) string {
 	var out strings.Builder
-	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h), hostStateText(h)))
+	out.WriteString(l.Paint(term.Bold, h.Alias) + ": " + l.Paint(hostColour(h), words.Host(h)))
 	if !h.Since.IsZero() {
 		out.WriteString(" since " + sinceText(h.Since, now))
 	}
@@ -157,30 +158,20 @@ func loginText(h api.Host) string {
 	return orDash(strings.Trim(text, "@"))
 }
 
-// hostStateText is the state of a host. One that does not respond is not said to be up.
-func hostStateText(h api.Host) string {
-	if stalled(h) {
-		return "not responding"
-	}
-	return string(h.State)
-}
-
 // rttText is the round trip of a connection that responds.
 func rttText(h api.Host) string {
-	if h.RTTMs == 0 || stalled(h) {
+	if h.RTTMs == 0 || h.IsStalled() {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f ms", h.RTTMs)
 }
-
-func stalled(h api.Host) bool { return h.State == api.HostUp && !h.NotRespondingSince.IsZero() }
 
 var hostColours = map[api.HostState]string{
 	api.HostUp: term.Green, api.HostBlocked: term.Red, api.HostDown: term.Grey, api.HostNeedsLogin: term.Yellow, api.HostWaiting: term.Yellow,
 }
 
 func hostColour(h api.Host) string {
-	if stalled(h) {
+	if h.IsStalled() {
 		return term.Yellow
 	}
 	return hostColours[h.State]

@@ -35,7 +35,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
 		host api.Host
 		want string
 	}{
-		"connected": {up, `narval: up since 11:00
+		"connected": {up, `narval: connected since 11:00
   account        alice@narval.example.org:22
   via            gate, then jump
   login node     narval3
@@ -48,7 +48,7 @@ func TestAHostsPageTellsAllThatIsKnownOfIt(t *testing.T) {
   key files      ` + key + `
   settings from  ssh -G
 `},
-		"by the ssh program": {lent, `narval: up since 11:00
+		"by the ssh program": {lent, `narval: connected since 11:00
   account        alice@narval.example.org:22
   via            gate, then jump
   login node     narval3

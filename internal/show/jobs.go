@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // Jobs has a row per job, with why it waits or how it ended below.
@@ -23,7 +24,7 @@ func Jobs(list []api.HostJob, severalHosts bool, now time.Time) *term.Table {
 		cells := []term.Cell{
 			{Text: j.ID, Colour: term.Bold},
 			{Text: term.Truncate(j.Name, nameWidth)},
-			{Text: string(j.State), Colour: jobColours[j.State]},
+			{Text: words.Job(j.State), Colour: jobColours[j.State]},
 			{Text: orDash(j.Node)},
 			{Text: whenText(j.Job, now)},
 		}
@@ -82,7 +83,7 @@ func Job(j api.Job, now time.Time) string {
 	if j.Name != "" {
 		text += fmt.Sprintf(" %q", j.Name)
 	}
-	text += ", " + string(j.State)
+	text += ", " + words.Job(j.State)
 	switch {
 	case j.State.Waiting() && !j.Submitted.IsZero():
 		text += " since " + api.ClockText(j.Submitted, now)
@@ -112,7 +113,7 @@ func jobFacts(j api.Job, host string, now time.Time) [][2]string {
 	facts := [][2]string{
 		{"job", j.ID},
 		{"name", j.Name},
-		{"state", string(j.State)},
+		{"state", words.Job(j.State)},
 		{"reason", Why(j)},
 		{"host", host},
 		{"node", cmp.Or(j.Nodes, j.Node)},

@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // Preview prints what is known about one job, without its script.
@@ -46,7 +47,7 @@ func Previews(w io.Writer, list []api.Preview, now time.Time) {
 	fmt.Fprint(w, table.Draw(term.LayoutFor(w)))
 	fmt.Fprintln(w, "Cost and start are an estimate; the cost is that of the whole time limit.")
 	if waited := list[0].Waited; waited != "" {
-		fmt.Fprintln(w, Capitalize(waited)+".")
+		fmt.Fprintln(w, words.Capital(waited)+".")
 	}
 }
 

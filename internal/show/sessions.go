@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // Status draws sessions with their notes, and hosts.
@@ -44,18 +45,10 @@ func sessionTable(list []api.Session, notes func(api.Session, time.Time) []strin
 	}
 	for _, s := range list {
 		sessions.Add(notes(s, now),
-			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: stateText(s), Colour: sessionColours[s.State]},
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: words.Session(s, now), Colour: sessionColours[s.State]},
 			term.Cell{Text: jobText(s.Job)}, leftCell(s, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
 	}
 	return sessions
-}
-
-// stateText is the state of a session. One that may submit nothing only looks for its job.
-func stateText(s api.Session) string {
-	if s.State == api.SessionSubmitting && !s.MaySubmit {
-		return "finding job"
-	}
-	return string(s.State)
 }
 
 // noteWidth is how much of a cause fits a line of 80 columns.
@@ -73,23 +66,6 @@ func briefNotes(s api.Session, now time.Time) []string {
 func IsCut(s api.Session) bool {
 	over := s.State == api.SessionFailed || s.State == api.SessionEnded
 	return over && (s.Hint != "" || Shorten(s.Cause, noteWidth) != s.Cause)
-}
-
-// heldShown is how long the end of an interruption is worth a line.
-const heldShown = time.Hour
-
-// heldNotes say what waits inside the job for a connection, or how that ended, and what was lost
-// before that.
-func heldNotes(h *api.Held, now time.Time) (notes []string) {
-	for ; h != nil; h = h.Earlier {
-		switch {
-		case !h.IsOver():
-			notes = append(notes, h.HeldText(Bytes))
-		case now.Sub(h.Until) < heldShown && h.OverText() != "":
-			notes = append(notes, h.OverText())
-		}
-	}
-	return notes
 }
 
 // sessionNotes are the lines under a session.
@@ -124,7 +100,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	if s.Full != "" {
 		notes = append(notes, "! "+s.Full)
 	}
-	notes = append(notes, heldNotes(s.Held, now)...)
+	notes = append(notes, words.Held(s.Held, now)...)
 	notes = append(notes, UsageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {
 		if f.Note != "" {
@@ -154,7 +130,7 @@ func OtherJobs(s api.Session, now time.Time) []string {
 	if s.Next == nil {
 		return EarlierJobs(s, now)
 	}
-	next := "next: job " + s.Next.ID + " is " + string(s.Next.State) + expectedText(s.Next, now) + chargedText(*s.Next, now)
+	next := "next: job " + s.Next.ID + " is " + words.Job(s.Next.State) + expectedText(s.Next, now) + chargedText(*s.Next, now)
 	return append([]string{next}, EarlierJobs(s, now)...)
 }
 
@@ -171,7 +147,7 @@ func EarlierJobs(s api.Session, now time.Time) []string {
 			why = " (" + text + ")"
 		}
 		lines = append(lines, fmt.Sprintf("also: job %s on %s is %s%s%s: `tunctl cancel %s %s` ends it",
-			j.ID, api.HostLabel(host), j.State, chargedText(j, now), why, host, j.ID))
+			j.ID, api.HostLabel(host), words.Job(j.State), chargedText(j, now), why, host, j.ID))
 	}
 	if s.Pending {
 		lines = append(lines, fmt.Sprintf("the result of a submission is not known: its job may still appear, and is charged then; `tunctl jobs %s` lists it, `tunctl down %s --cancel` ends it", s.Host, s.Name))
@@ -235,7 +211,7 @@ func trafficText(forwards []api.Forward) string {
 	if in+out == 0 {
 		return "-"
 	}
-	return "↓" + Bytes(in) + " ↑" + Bytes(out)
+	return "↓" + words.Bytes(in) + " ↑" + words.Bytes(out)
 }
 
 var sessionColours = map[api.SessionState]string{

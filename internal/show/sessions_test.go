@@ -124,7 +124,7 @@ func TestAForwardOfAJobWithoutAPageNamesTheNode(t *testing.T) {
 func TestAHostThatWasNeverConnectedHasADashForItsLogin(t *testing.T) {
 	st := api.Status{Hosts: []api.Host{{Alias: "narval", State: api.HostDown}}}
 	lines := strings.Split(strings.TrimSpace(Status(term.Layout{}, st, time.Now())), "\n")
-	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "narval down - - -" {
+	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "narval not connected - - -" {
 		t.Errorf("the host's row is %q", got)
 	}
 }
@@ -156,14 +156,6 @@ func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
 	}
 	if coloured := Status(term.Layout{Colours: true}, busy(now), now); !strings.Contains(coloured, term.Red+"9 min") || !strings.Contains(coloured, term.Green+"ready") {
 		t.Errorf("%q", coloured)
-	}
-}
-
-func TestBytesAsPeopleSayThem(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12_345: "12 kB", 999_600: "1.0 MB", 5_000_000_000: "5.0 GB"} {
-		if got := Bytes(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
 	}
 }
 

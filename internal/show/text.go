@@ -8,13 +8,9 @@ import (
 	"cmp"
 	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"tunctl/internal/api"
 )
-
-// Times of day are written by [api.ClockText], time spans by [api.DurationText].
 
 // minuteTime is a time that may be far away.
 func minuteTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
@@ -61,27 +57,6 @@ func Stopwatch(d time.Duration) string {
 	return api.DurationText(d)
 }
 
-// Bytes is a size.
-func Bytes(n int64) string {
-	value, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
-	i := 0
-	for value >= 999.5 && i < len(units)-1 {
-		value, i = value/1000, i+1
-	}
-	if value < 10 && i > 0 {
-		return fmt.Sprintf("%.1f %s", value, units[i])
-	}
-	return fmt.Sprintf("%.0f %s", value, units[i])
-}
-
-// Count is a number of things: "1 host", "2 hosts".
-func Count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
 // Because is a cause at the end of a sentence.
 func Because(cause string) string {
 	if cause == "" {
@@ -100,12 +75,3 @@ func OpenCommand(program, session, endpoint string) string {
 }
 
 func orDash(text string) string { return cmp.Or(text, "-") }
-
-// Capitalize makes the first letter of a text a capital.
-func Capitalize(text string) string {
-	r, size := utf8.DecodeRuneInString(text)
-	if size == 0 {
-		return ""
-	}
-	return string(unicode.ToUpper(r)) + text[size:]
-}

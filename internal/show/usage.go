@@ -7,6 +7,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // UsageNotes says what a job uses, in rounded numbers.
@@ -19,7 +20,7 @@ func UsageNotes(u *api.Usage, now time.Time) []string {
 	}
 	var parts []string
 	if u.CPUPercent != nil && u.CPUs > 0 {
-		parts = append(parts, percentText(u.CPUPercent)+" of "+Count(u.CPUs, "CPU"))
+		parts = append(parts, percentText(u.CPUPercent)+" of "+words.Count(u.CPUs, "CPU"))
 	}
 	if u.Memory > 0 {
 		parts = append(parts, "memory "+memoryText(u.Memory, u.MemoryLimit))
@@ -68,9 +69,9 @@ func percentText(p *float64) string {
 
 func memoryText(used, limit int64) string {
 	if limit == 0 {
-		return Bytes(used)
+		return words.Bytes(used)
 	}
-	return Bytes(used) + " of " + Bytes(limit)
+	return words.Bytes(used) + " of " + words.Bytes(limit)
 }
 
 // Use has what the jobs of sessions use, as far as it is known. The measurements are those

@@ -3,10 +3,12 @@ package watchui
 import (
 	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/words"
 )
 
 // listed is what the view shows: all of its kind that has the filter's text.
@@ -15,15 +17,15 @@ func (m *model) listed() listed {
 	switch m.view {
 	case sessionsView, useView:
 		d.sessions = keep(m.status.Sessions, func(s api.Session) bool {
-			return (m.view == sessionsView || s.RunsJob()) && contains(sessionWords(s), m.filter)
+			return (m.view == sessionsView || s.RunsJob()) && contains(sessionText(s, m.now), m.filter)
 		})
 	case jobsView:
 		d.jobs = keep(m.jobs, func(j api.HostJob) bool {
-			return contains(strings.Join([]string{j.ID, j.Name, string(j.State), j.Node, j.Queue, j.Host, j.Reason, j.Hint}, " "), m.filter)
+			return contains(strings.Join([]string{j.ID, j.Name, words.Job(j.State), j.Node, j.Queue, j.Host, j.Reason, j.Hint}, " "), m.filter)
 		})
 	case hostsView:
 		d.hosts = keep(m.status.Hosts, func(h api.Host) bool {
-			return contains(strings.Join([]string{h.Alias, h.User, h.Hostname, string(h.State), h.Cause}, " "), m.filter)
+			return contains(strings.Join([]string{h.Alias, h.User, h.Hostname, words.Host(h), h.Cause}, " "), m.filter)
 		})
 	}
 	return d
@@ -33,12 +35,12 @@ func keep[T any](list []T, want func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !want(x) })
 }
 
-func sessionWords(s api.Session) string {
-	words := []string{s.Name, s.Host, string(s.State), s.Cause}
+func sessionText(s api.Session, now time.Time) string {
+	parts := []string{s.Name, s.Host, words.Session(s, now), s.Cause}
 	if s.Job != nil {
-		words = append(words, s.Job.ID, s.Job.Name, s.Job.Node)
+		parts = append(parts, s.Job.ID, s.Job.Name, s.Job.Node)
 	}
-	return strings.Join(words, " ")
+	return strings.Join(parts, " ")
 }
 
 // contains reports whether a text contains another, in any case of letters.

@@ -126,22 +126,13 @@ func (p *waitPage) body(now time.Time) []byte {
 		data.Steps = append(data.Steps, step)
 	}
 	if !r.Since.IsZero() && r.Steps == nil { // else the current step tells
-		data.Since, data.Lasts = timeText(r.Since, now), lastingSince(r.Since, now)
+		data.Since, data.Lasts = api.ClockText(r.Since, now), lastingSince(r.Since, now)
 	}
 	var b bytes.Buffer
 	if err := waitTemplate.Execute(&b, data); err != nil {
 		return []byte(template.HTMLEscapeString(data.Title))
 	}
 	return b.Bytes()
-}
-
-// timeText is the time of day, with the date unless that is today's.
-func timeText(at, now time.Time) string {
-	at = at.In(now.Location())
-	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return at.Format("15:04")
-	}
-	return at.Format("Monday 2 January, 15:04")
 }
 
 // write answers req with the page.

@@ -171,18 +171,6 @@ func TestAPollLearnsWhenTheWordsChange(t *testing.T) {
 	}
 }
 
-func TestSinceIsToldWithTheDayWhereItIsAnother(t *testing.T) {
-	now := time.Date(2026, 3, 2, 0, 30, 0, 0, time.UTC)
-	for at, want := range map[time.Time]string{
-		now.Add(-10 * time.Minute): "00:20",
-		now.Add(-time.Hour):        "Sunday 1 March, 23:30",
-	} {
-		if got := timeText(at, now); got != want {
-			t.Errorf("%v: %q, want %q", at, got, want)
-		}
-	}
-}
-
 func TestOnlyThisMachinesNamesAreAnswered(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost:8888": true, "127.0.0.1:8888": true, "[::1]:8888": true, "localhost": true, "LOCALHOST:1": true, "a.localhost:1": true,

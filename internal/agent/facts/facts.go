@@ -188,11 +188,11 @@ func (f *Facts) down(now time.Time) Derived {
 	case j.State.Waiting():
 		v.Cause = fmt.Sprintf("job %s was last seen queued%s, and will run", j.ID, seenAt(j, now))
 	case !j.End.IsZero() && j.End.Before(now):
-		v.Cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, Clock(j.End, now))
+		v.Cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, api.ClockText(j.End, now))
 	case j.End.IsZero():
 		v.Cause = fmt.Sprintf("job %s was last seen running%s, and is charged while it runs", j.ID, seenAt(j, now))
 	default:
-		v.Cause = fmt.Sprintf("job %s was last seen running%s; it is charged until %s at most", j.ID, seenAt(j, now), Clock(j.End, now))
+		v.Cause = fmt.Sprintf("job %s was last seen running%s; it is charged until %s at most", j.ID, seenAt(j, now), api.ClockText(j.End, now))
 	}
 	return v
 }
@@ -202,7 +202,7 @@ func seenAt(j *api.Job, now time.Time) string {
 	if j.Seen.IsZero() {
 		return ""
 	}
-	return " at " + Clock(j.Seen, now)
+	return " at " + api.ClockText(j.Seen, now)
 }
 
 // whileNotListening is reconnecting for a session that had its listeners on the host
@@ -236,7 +236,7 @@ func (f *Facts) ready(now time.Time) Derived {
 	case f.Job().State == api.JobUnknown, f.suspended():
 		v.Cause = f.Job().Hint
 	case mark > 0:
-		v.Cause = fmt.Sprintf("job %s ends at %s: save your work", f.Job().ID, Clock(f.Job().End, now))
+		v.Cause = fmt.Sprintf("job %s ends at %s: save your work", f.Job().ID, api.ClockText(f.Job().End, now))
 		v.Hint = fmt.Sprintf("`tunctl extend %s 1h` asks for more time, if the site allows it", f.Name)
 		if f.Next() != nil {
 			v.Hint = fmt.Sprintf("job %s takes over, and the page moves with it", f.Next().ID)
@@ -304,7 +304,7 @@ func (f *Facts) unconnected(now time.Time) Derived {
 		v.Hint = fmt.Sprintf("no job is submitted automatically: `tunctl up %s` submits one", f.Name)
 	}
 	if f.Job() != nil && !f.Job().State.Ended() && !f.Job().End.IsZero() && f.Job().End.Before(now) {
-		v.Cause += fmt.Sprintf("; job %s reached its time limit at %s", f.Job().ID, Clock(f.Job().End, now))
+		v.Cause += fmt.Sprintf("; job %s reached its time limit at %s", f.Job().ID, api.ClockText(f.Job().End, now))
 	}
 	return v
 }
@@ -317,7 +317,7 @@ func queuedCause(j *api.Job, waits string, now time.Time) string {
 		cause = "the node is being prepared"
 	}
 	if j.ExpectedStart.After(now) {
-		cause += ", expected start " + Clock(j.ExpectedStart, now)
+		cause += ", expected start " + api.ClockText(j.ExpectedStart, now)
 	}
 	if waits != "" && j.State == api.JobQueued && !neverStarts(j) {
 		cause += "; " + waits
@@ -327,12 +327,3 @@ func queuedCause(j *api.Job, waits string, now time.Time) string {
 
 // neverStarts reports whether waiting does not help a queued job.
 func neverStarts(j *api.Job) bool { return strings.HasPrefix(j.Hint, api.HintNeverStarts) }
-
-// Clock writes a time of day, with the day if it is not today.
-func Clock(t, now time.Time) string {
-	t = t.Local()
-	if t.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
-		return t.Format("15:04")
-	}
-	return t.Format("Mon 2 Jan 15:04")
-}

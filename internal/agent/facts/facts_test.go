@@ -49,7 +49,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		},
 		"queued until tomorrow": {
 			Facts{Started: true, Host: up, NeedsJob: true, Saved: saved(&api.Job{State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", ExpectedStart: now.Add(24 * time.Hour)}, nil)},
-			api.SessionQueued, "other jobs have a higher priority, expected start Tue 3 Mar 13:00",
+			api.SessionQueued, "other jobs have a higher priority, expected start Tue 13:00",
 		},
 		"queued for ever, whatever earlier jobs waited": {
 			Facts{Started: true, Host: up, NeedsJob: true, Waits: "an earlier job waited 5 min", Saved: saved(&api.Job{State: api.JobQueued, Hint: api.HintNeverStarts + ": too long"}, nil)},

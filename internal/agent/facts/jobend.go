@@ -84,7 +84,7 @@ func EndText(j *api.Job, now time.Time) string {
 		what += fmt.Sprintf(" with exit status %d", *j.Exit)
 	}
 	if !j.End.IsZero() && !j.End.After(now) {
-		what += " at " + Clock(j.End, now)
+		what += " at " + api.ClockText(j.End, now)
 	}
 	return fmt.Sprintf("job %s %s", j.ID, what)
 }

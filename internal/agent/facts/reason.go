@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"tunctl/internal/api"
+	"tunctl/internal/words"
 	"tunctl/tunnel/forward"
 )
 
@@ -18,7 +17,7 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 	if !f.NeedsJob || f.Endpoint != nil && f.Endpoint.App != "" && f.Endpoint.App != "jupyter" {
 		page = f.Name
 	}
-	r := forward.Reason{Text: f.sentence(v.Cause), Hint: f.capital(v.Hint), Since: since, Steps: f.steps(v.State, since)}
+	r := forward.Reason{Text: words.Sentence(v.Cause, f.Host.Alias, f.Name), Hint: words.Capital(v.Hint, f.Host.Alias, f.Name), Since: since, Steps: f.steps(v.State, since)}
 	switch v.State {
 	case api.SessionConnecting:
 		r.Title, r.Transient = "Connecting to "+host, true
@@ -89,7 +88,7 @@ func (f *Facts) reconnecting(r forward.Reason, host, page string) forward.Reason
 func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Reason {
 	j := f.Job()
 	if j.State == api.JobHeld {
-		r.Kind, r.Title, r.Text, r.Hint = forward.ReasonAttention, "The job is on hold", f.sentence(j.Hint), ""
+		r.Kind, r.Title, r.Text, r.Hint = forward.ReasonAttention, "The job is on hold", words.Sentence(j.Hint, f.Host.Alias, f.Name), ""
 		return r
 	}
 	r.Title = "Waiting in the queue"
@@ -104,49 +103,16 @@ func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Rea
 			r.Facts = append(r.Facts, forward.Fact{Name: name, Value: value})
 		}
 	}
-	why := capital(cmp.Or(j.Hint, j.Reason))
+	why := words.Capital(cmp.Or(j.Hint, j.Reason))
 	if j.State == api.JobConfiguring {
 		why = "The node is being prepared"
 	}
 	add("Why", why)
 	expected := "Not known yet"
 	if j.ExpectedStart.After(now) {
-		expected = fmt.Sprintf("%s, in %s", Clock(j.ExpectedStart, now), api.DurationText(j.ExpectedStart.Sub(now).Round(time.Minute)))
+		expected = fmt.Sprintf("%s, in %s", api.ClockText(j.ExpectedStart, now), api.DurationText(j.ExpectedStart.Sub(now).Round(time.Minute)))
 	}
 	add("Expected start", expected)
-	add("Earlier waits", capital(f.Waits))
+	add("Earlier waits", words.Capital(f.Waits))
 	return r
-}
-
-// sentence makes a sentence of a cause, whose first line is tunctl's own.
-func (f *Facts) sentence(cause string) string {
-	first, rest, more := strings.Cut(cause, "\n")
-	if first == "" {
-		return cause
-	}
-	first = f.capital(first)
-	if end, _ := utf8.DecodeLastRuneInString(first); !strings.ContainsRune(".:?!…", end) {
-		first += "."
-	}
-	if more {
-		return first + "\n" + rest
-	}
-	return first
-}
-
-// capital makes the first letter a capital, unless the first word is a name.
-func (f *Facts) capital(text string) string {
-	if word, _, _ := strings.Cut(text, " "); word == f.Host.Alias || word == f.Name {
-		return text
-	}
-	return capital(text)
-}
-
-// capital makes the first letter a capital.
-func capital(text string) string {
-	r, size := utf8.DecodeRuneInString(text)
-	if size == 0 {
-		return ""
-	}
-	return string(unicode.ToUpper(r)) + text[size:]
 }

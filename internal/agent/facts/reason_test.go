@@ -156,20 +156,6 @@ func TestTheQueuesPageSaysWhyAndHowLong(t *testing.T) {
 	}
 }
 
-func TestASentenceKeepsNamesAndOutputAsTheyAre(t *testing.T) {
-	f := Facts{Name: "jupyter", Host: api.Host{Alias: "narval"}}
-	for cause, want := range map[string]string{
-		"":                                   "",
-		"no network":                         "No network.",
-		"narval refused the login":           "narval refused the login.",
-		"the job failed; its log ends:\nout": "The job failed; its log ends:\nout",
-	} {
-		if got := f.sentence(cause); got != want {
-			t.Errorf("%q: %q, want %q", cause, got, want)
-		}
-	}
-}
-
 func TestTheWaitingPageShowsTheLinkOfALogin(t *testing.T) {
 	const link = "https://iam.example.org/device?user_code=ABCD"
 	f := Facts{Name: "jupyter", Host: api.Host{Alias: "narval", State: api.HostConnecting, Cause: api.AskedElsewhere, Links: []string{link}}}

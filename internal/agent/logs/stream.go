@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"sync"
 
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 )

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/agent/localapi"
 	"tunctl/internal/api"
+	"tunctl/internal/localapi"
 	"tunctl/jobwatch/remote"
 )
 

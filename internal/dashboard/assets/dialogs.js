@@ -115,7 +115,7 @@ export async function act(button, what, path, body = {}) {
 
 // endJobs asks before it ends all jobs of a session.
 export async function endJobs(button, s, path) {
-  const { all = `job ${s.job?.id}`, others = [] } = model.charged.get(s.name) ?? {};
+  const { all = `job ${s.job?.id}`, others = [] } = model.texts.get(s.name) ?? {};
   const several = all.includes(" and ");
   const answer = await ask({
     title: `End ${all}?`,

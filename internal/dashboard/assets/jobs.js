@@ -161,7 +161,7 @@ function startOf(job, now) {
 const endPath = ({ session, host, job }) => (session ? sessionPath(session.name, "end") : `/api/hosts/${encodeURIComponent(host)}/jobs/${encodeURIComponent(job.id)}/end`);
 
 // charged names the jobs that end with one: with a session's job, all of that session.
-const charged = ({ session, job }) => (session && model.charged.get(session.name)?.all) || `job ${job.id}`;
+const charged = ({ session, job }) => (session && model.texts.get(session.name)?.all) || `job ${job.id}`;
 
 // endSelected ends the selected jobs one after another, so that no scheduler gets them all at once.
 async function endSelected() {

@@ -12,7 +12,9 @@ export const model = {
   sessions: new Map(),
   hosts: new Map(),
   titles: new Map(), // what a person calls a job's further pages, by SESSION/ENDPOINT
-  charged: new Map(), // what is or may be charged, by session: the names of all jobs, and a line for each but its own
+  texts: new Map(), // what is said about a session: its state, what is held, and the jobs that are or may be charged
+  states: new Map(), // of hosts, in words
+  words: {}, // for the states of jobs
   usage: new Map(), // the samples of the last hour, by session
   jobs: [], // of all hosts
   balances: [],
@@ -51,10 +53,12 @@ export function stopped(what) {
 // the line is one.
 export function apply(line) {
   for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
-  for (const [session, jobs] of Object.entries(line.jobs ?? {})) model.charged.set(session, jobs);
+  for (const [session, texts] of Object.entries(line.texts ?? {})) model.texts.set(session, texts);
+  for (const [host, state] of Object.entries(line.states ?? {})) model.states.set(host, state);
   if (line.type !== "hello" && line.type !== "agent-gone") model.seen = Date.now();
   switch (line.type) {
     case "hello":
+      model.words = line.words;
       model.usage.clear(); // the stream begins with those of the last hour
       return;
     case "beat":

@@ -5,7 +5,7 @@ import { act, endJobs } from "./dialogs.js";
 import { byId, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
 import { extendJob, sessionPath, startJob, startWith } from "./start.js";
-import { bytes, clock, duration, heldText, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState } from "./words.js";
+import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState } from "./words.js";
 
 export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
@@ -34,14 +34,17 @@ function rank(s, now) {
 }
 
 // othersOf has a line for each job that is or may be charged besides the session's own.
-const othersOf = (s) => model.charged.get(s.name)?.others ?? [];
+const othersOf = (s) => model.texts.get(s.name)?.others ?? [];
 
 const charged = (s, now) => jobAlive(s, now) || othersOf(s).length > 0;
+
+// heldText says what waits inside a job for a connection, or how that ended within the last hour.
+const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : (model.texts.get(s.name)?.held ?? []).map(sentence).join(". "));
 
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
 
-const stateOf = (s, now) => (asks(s) ? ["attention", "Waiting for your answer"] : sessionState(s, now));
+const stateOf = (s) => (asks(s) ? ["attention", "Waiting for your answer"] : sessionState(s));
 
 function card(name) {
   const title = el("h3", { id: `session-${name}`, tabindex: "-1" }, name);
@@ -67,7 +70,7 @@ function card(name) {
   return {
     root,
     update(s, now) {
-      const [kind, words] = stateOf(s, now);
+      const [kind, words] = stateOf(s);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
       const [why, ...lines] = causeOf(s).split("\n");
@@ -80,7 +83,7 @@ function card(name) {
       withCommands(where, whereOf(s, now));
       sync(others, othersOf(s), (text) => text, otherJob);
       show(others, othersOf(s).length > 0);
-      setText(held, heldText(s.held, now));
+      setText(held, heldText(s, now));
       show(held, !!held.textContent);
       setText(address, s.url ?? "");
       if (s.url) setAttribute(address, "href", s.url);
@@ -106,7 +109,7 @@ function row(name) {
   return {
     root,
     update(s, now) {
-      const [kind, words] = stateOf(s, now);
+      const [kind, words] = stateOf(s);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
       const text = [hostLabel(s.host), causeOf(s).split("\n")[0].replaceAll("`", "")].filter(Boolean).join(": ");

@@ -1,5 +1,7 @@
 // How the page says things: the same words as the tray and the terminal.
 
+import { model } from "./model.js";
+
 const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
 
 // duration is a time span: "45 s", "12 min", "1 h 00 min", "2 d 3 h 00 min".
@@ -12,12 +14,14 @@ export function duration(ms) {
   return hours ? `${hours} h ${two} min` : `${minutes} min`;
 }
 
-// clock is the time of day, with the date unless it is today's.
+// clock is the time of day, with the weekday or the date if it is not today's: "16:05", "Tue 16:05", "3 Mar 16:05".
 export function clock(time, now = new Date()) {
   const at = new Date(time);
   const options = { hour: "2-digit", minute: "2-digit", hour12: false };
-  if (at.toDateString() !== now.toDateString()) Object.assign(options, { weekday: "short", day: "numeric", month: "short" });
-  return at.toLocaleString("en-GB", options);
+  if (at.toDateString() !== now.toDateString()) {
+    Object.assign(options, Math.abs(at - now) < 6 * day ? { weekday: "short" } : { day: "numeric", month: "short" });
+  }
+  return at.toLocaleString("en-GB", options).replace(",", "");
 }
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -32,50 +36,21 @@ export function bytes(n) {
   return `${i && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
-// heldText says what waits inside a job for a connection, or how that ended within the last hour.
-export function heldText(held, now) {
-  const { streams, waiting, since, until, lost, cause } = held ?? {};
-  const count = (n) => `${n} ${n === 1 ? "stream" : "streams"}`;
-  if (streams && !until) return `Held: ${count(streams)}, ${bytes(waiting)} waiting`;
-  if (!until || now - Date.parse(until) > hour) return "";
-  const lasted = duration(Date.parse(until) - Date.parse(since));
-  return lost ? `${count(lost)} inside the job ended after ${lasted} without a connection: ${cause}` : `Continued after ${lasted}; nothing was lost`;
-}
-
 export const number = (n) => n.toLocaleString("en", { maximumFractionDigits: 1 });
 
-// The kind of a state gives its colour; its words never depend on colour alone.
-const sessionStates = {
-  down: ["quiet", "Not running"],
-  connecting: ["busy", "Connecting"],
-  "needs-login": ["attention", "Login needed"],
-  submitting: ["busy", "Submitting the job"],
-  queued: ["busy", "In the queue"],
-  starting: ["busy", "Starting"],
-  ready: ["good", "Ready"],
-  reconnecting: ["attention", "Reconnecting"],
-  ended: ["quiet", "Ended"],
-  failed: ["trouble", "Failed"],
+// The kind of a state gives its colour; its words are the agent's, and never depend on colour alone.
+const sessionKinds = {
+  connecting: "busy", submitting: "busy", queued: "busy", starting: "busy", ready: "good",
+  "needs-login": "attention", reconnecting: "attention", failed: "trouble",
 };
 
-export function sessionState(s, now) {
-  if (s.state === "down" && jobAlive(s, now)) return ["quiet", "Disconnected, the job may still run"];
-  return sessionStates[s.state] ?? ["quiet", s.state];
-}
+export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts.get(s.name)?.state ?? s.state)];
 
-const hostStates = {
-  down: ["quiet", "Not connected"],
-  connecting: ["busy", "Connecting"],
-  "needs-login": ["attention", "Login needed"],
-  up: ["good", "Connected"],
-  waiting: ["attention", "Waiting"],
-  blocked: ["trouble", "Blocked"],
-};
+const hostKinds = { connecting: "busy", "needs-login": "attention", up: "good", waiting: "attention", blocked: "trouble" };
 
 export function hostState(h) {
-  if (h.asking) return ["attention", "Waiting for your answer"];
-  if (h.state === "up" && h.notRespondingSince) return ["attention", "Not responding"];
-  return hostStates[h.state ?? "down"] ?? ["quiet", h.state];
+  const kind = h.asking || h.notRespondingSince ? "attention" : hostKinds[h.state] ?? "quiet";
+  return [kind, sentence(model.states.get(h.alias) ?? h.state)];
 }
 
 // hostLabel is a host's name; that of a host behind others has the hops in it.
@@ -85,24 +60,12 @@ export function hostLabel(alias) {
   return hops.length ? `${last} through ${hops.join(", ")}` : last;
 }
 
-const jobStates = {
-  held: ["attention", "Held"],
-  queued: ["busy", "In the queue"],
-  configuring: ["busy", "Node is being prepared"],
-  running: ["good", "Running"],
-  completing: ["quiet", "Ending"],
-  unknown: ["quiet", "Not known"],
-  finished: ["quiet", "Finished"],
-  failed: ["trouble", "Failed"],
-  cancelled: ["quiet", "Cancelled"],
-  timeout: ["quiet", "Reached its time limit"],
-  oom: ["trouble", "Ran out of memory"],
-  nodefail: ["trouble", "Its node failed"],
-  preempted: ["attention", "Preempted by another job"],
-  neverran: ["quiet", "Never ran"],
+const jobKinds = {
+  held: "attention", queued: "busy", configuring: "busy", running: "good", preempted: "attention",
+  failed: "trouble", oom: "trouble", nodefail: "trouble",
 };
 
-export const jobState = (job) => jobStates[job.state] ?? ["quiet", job.state];
+export const jobState = (job) => [jobKinds[job.state] ?? "quiet", sentence(model.words[job.state] ?? job.state)];
 
 const waiting = ["held", "queued", "configuring"];
 const over = ["finished", "failed", "cancelled", "timeout", "oom", "nodefail", "preempted", "neverran"];

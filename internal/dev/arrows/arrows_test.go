@@ -17,12 +17,12 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
-	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show"},
+	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show", "internal/words"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
-	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/localsocket", "internal/peer", "internal/show"},
+	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show", "internal/words"},
 	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
 	"internal/editor":    {"internal/api"},
 	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
@@ -31,16 +31,16 @@ var imports = map[string][]string{
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/transfer":  {"internal/ctxtime"},
-	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/show", "internal/suggest", "internal/term", "tunnel", "tunnel/sshconfig"},
-	"internal/show":      {"internal/api", "internal/term"},
+	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/show", "internal/suggest", "internal/term", "internal/words", "tunnel", "tunnel/sshconfig"},
+	"internal/show":      {"internal/api", "internal/term", "internal/words"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/show", "internal/term"},
+	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/localapi", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/suggest", "internal/usage", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
-	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "jobwatch", "tunnel/forward"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
+	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "internal/words", "jobwatch", "tunnel/forward"},
 	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
-	"internal/agent/logs":      {"configs", "internal/agent/localapi", "internal/api", "jobwatch/joblog", "jobwatch/remote"},
+	"internal/agent/logs":      {"configs", "internal/api", "internal/localapi", "jobwatch/joblog", "jobwatch/remote"},
 	"internal/agent/jobnode":   {"configs", "internal/api", "internal/gateway", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
 	"internal/agent/stream":    {"internal/agent/forwards", "internal/agent/jobnode", "internal/agent/probe", "internal/api", "internal/gateway", "tunnel"},
 	"internal/agent/state":     {"internal/api", "internal/atomicfile"},
@@ -48,7 +48,6 @@ var imports = map[string][]string{
 	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/posixsh"},
 	"internal/agent/events":    {"internal/api", "tunnel/failure"},
 	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
-	"internal/agent/localapi":  {"internal/api", "internal/home"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
@@ -85,6 +84,7 @@ var imports = map[string][]string{
 	"configs":             {"internal/api", "internal/atomicfile", "internal/posixsh", "internal/suggest"},
 	"internal/api":        {},
 	"internal/home":       {"internal/atomicfile"},
+	"internal/words":      {"internal/api"},
 	"internal/peer":       {},
 	"internal/nowindow":   {},
 	"internal/netwatch":   {},
@@ -94,7 +94,8 @@ var imports = map[string][]string{
 	"internal/ctxtime":    {},
 	"internal/freeport":   {},
 
-	// What agent and client share.
+	// What agent, dashboard and client share.
+	"internal/localapi":    {"internal/api", "internal/home"},
 	"internal/localsocket": {"internal/home", "internal/peer"},
 
 	// The practice cluster, and what tests, measures and releases the program.

@@ -12,8 +12,8 @@ import (
 
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
-	"internal/agent", "internal/agent/hosts", "internal/agent/localapi", "internal/agent/logs", "internal/agent/passwords",
-	"internal/agent/probe", "internal/agent/stream", "internal/gateway", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
+	"internal/agent", "internal/agent/hosts", "internal/agent/logs", "internal/agent/passwords",
+	"internal/agent/probe", "internal/agent/stream", "internal/gateway", "internal/localapi", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
 	"jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched",
 	"jobwatch/slurm", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/node", "tunnel/openssh", "tunnel/sshconfig",
 	"tunnel/step", "tunnel/userkeys",
@@ -32,7 +32,7 @@ var outputs = []string{"Stdout", "Stderr"}
 var bounded = []struct{ file, read, why string }{
 	{"internal/agent/passwords/passwords.go", "cmd.Stdout", "a program of ours"},
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
-	{"internal/agent/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
+	{"internal/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
 	{"internal/agent/probe/jupyter.go", "json.NewDecoder", "of a LimitReader"},
 	{"internal/agent/stream/stream.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/gateway/channel.go", "io.Copy", "to io.Discard"},

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tunctl/internal/dev/real"
+	"tunctl/internal/words"
 )
 
 const (
@@ -373,7 +374,7 @@ func TestWhatRunsInsideAJobContinuesAtAnotherAddress(t *testing.T) {
 			t.Errorf("%s: %+v", way, r)
 		}
 	}
-	if h := c.status().Held; h == nil || !strings.Contains(h.OverText(), "; nothing was lost; 1 program waited ") {
+	if h := c.status().Held; h == nil || !strings.Contains(words.HeldOver(*h), "; nothing was lost; 1 program waited ") {
 		t.Errorf("afterwards: held %+v", h)
 	}
 }

@@ -1,5 +1,6 @@
-// Package localapi is the HTTP of the local API: it reads requests, writes responses and streams,
-// and rejects what is no client of ours. It does not know what is requested.
+// Package localapi is the HTTP that the agent and the dashboard speak: it reads requests, writes responses,
+// errors and streams. It also serves the agent's local API, and rejects what is no client of that. It does
+// not know what is requested.
 package localapi
 
 import (
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -83,18 +85,23 @@ func Handle[In, Out any](mux *http.ServeMux, call api.Call[In, Out], f func(cont
 func HandleAt[In, Out any](mux *http.ServeMux, call api.Call[In, Out], f func(*http.Request, In) (Out, error)) {
 	mux.HandleFunc(string(call), func(w http.ResponseWriter, r *http.Request) {
 		var in In
-		if err := Decode(w, r, &in); err != nil {
-			Fail(w, err)
-			return
+		var out Out
+		err := Decode(w, r, &in)
+		if err == nil {
+			out, err = f(r, in)
 		}
-		out, err := f(r, in)
 		if err != nil {
 			Fail(w, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(out) // on an error the client has left
+		Respond(w, out)
 	})
+}
+
+// Respond sends the answer to a request.
+func Respond(w http.ResponseWriter, out any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out) // on an error the client has left
 }
 
 // Decode reads the body of a request. From then on the request may take as long as its host
@@ -109,24 +116,32 @@ func Decode(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// Fail responds with an error.
+var statuses = map[api.Code]int{
+	api.CodeUsage:          http.StatusBadRequest,
+	api.CodeUnknownSession: http.StatusNotFound, api.CodeUnknownHost: http.StatusNotFound,
+	api.CodeNotReady: http.StatusConflict, api.CodeConfig: http.StatusConflict, api.CodeOtherChoices: http.StatusConflict,
+	api.CodeAgent: http.StatusBadGateway,
+}
+
+// Fail responds with an error, and with the status that its code has.
 func Fail(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
-		e = api.Errorf(api.CodeFailed, "%v", err).WithHint("%s", home.FullDiskHint(err))
+		e = api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error())).WithHint("%s", home.FullDiskHint(err))
 	}
-	code := map[api.Code]int{
-		api.CodeUsage:          http.StatusBadRequest,
-		api.CodeUnknownSession: http.StatusNotFound, api.CodeUnknownHost: http.StatusNotFound,
-		api.CodeNotReady: http.StatusConflict, api.CodeConfig: http.StatusConflict, api.CodeOtherChoices: http.StatusConflict,
-	}[e.Code]
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(cmp.Or(code, http.StatusInternalServerError))
-	_ = json.NewEncoder(w).Encode(e)
+	Refuse(w, cmp.Or(statuses[e.Code], http.StatusInternalServerError), e)
 }
 
-// Lines writes one JSON value per line, each with its own deadline.
+// Refuse responds with an error and a status.
+func Refuse(w http.ResponseWriter, status int, e *api.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	Respond(w, e)
+}
+
+// Lines writes one JSON value per line, each with its own deadline. Several goroutines may send.
 type Lines struct {
+	mu   sync.Mutex
 	enc  *json.Encoder
 	ctl  *http.ResponseController
 	sent bool
@@ -142,8 +157,11 @@ func NewLines(w http.ResponseWriter) *Lines {
 
 // Send writes one value.
 func (l *Lines) Send(v any) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.sent = true
 	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
+	defer func() { _ = l.ctl.SetWriteDeadline(time.Time{}) }() // the connection may carry further responses
 	if err := l.enc.Encode(v); err != nil {
 		return err
 	}
