@@ -41,7 +41,11 @@ const charged = (s, now) => jobAlive(s, now) || othersOf(s).length > 0;
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
 
-const stateOf = (s, now) => (asks(s) ? ["attention", "Waiting for your answer"] : sessionState(s, now));
+function stateOf(s, now) {
+  if (asks(s)) return ["attention", "Waiting for your answer"];
+  if (s.state === "down" && othersOf(s).length && !jobAlive(s, now)) return ["quiet", "Disconnected, a job may still run"];
+  return sessionState(s, now);
+}
 
 function card(name) {
   const title = el("h3", { id: `session-${name}`, tabindex: "-1" }, name);
