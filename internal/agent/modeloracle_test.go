@@ -356,7 +356,7 @@ func ids(jobs []api.Job) string {
 // where there is no accounting, and nothing else tells a cancel from an end.
 func (m *model) checkSuccessor(j *modelJob, now time.Time) {
 	was := m.before(j.tag)
-	if was == nil {
+	if was == nil || j.tag.told { // its laptop lost its record, and the wish to end it
 		return
 	}
 	untold := was.endedBy != j.tag.laptop && !m.cluster.history && m.cluster.dialect.name() != "slurm"
