@@ -28,6 +28,7 @@ type pbsServer struct {
 	ran       []string // the commands
 	scripts   int      // how often a job's script was looked into
 	mute      string   // the job of which qstat -f says nothing that can be read
+	cutAnswer bool     // what the submit script prints has no frame
 	since     string   // when something was submitted whose answer was lost
 }
 
@@ -153,6 +154,9 @@ func (p *pbsServer) connect(n int) {
 
 func (p *pbsServer) qsub(script string) string {
 	p.connect(1)
+	if p.cutAnswer {
+		return "Killed"
+	}
 	mark := answerMark.FindStringSubmatch(script)[1]
 	return fmt.Sprintf("\n%s exit\n0\n\n%s out\n900.srv\n", mark, mark)
 }
@@ -806,5 +810,16 @@ func TestMissingJobHasItsTurn(t *testing.T) {
 		if job := gone.Job(); !job.State.Ended() {
 			t.Errorf("after it was gone for five minutes, the job is %+v", job)
 		}
+	})
+}
+
+func TestSubmitAnswer(t *testing.T) {
+	t.Run("without its frame is no refusal", func(t *testing.T) {
+		watchPBS(t, &pbsServer{cutAnswer: true}, func(t *testing.T, w *Watcher) {
+			_, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh"})
+			if _, doubt := errors.AsType[*DoubtError](err); !doubt {
+				t.Errorf("%v", err)
+			}
+		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 )
 
@@ -267,6 +268,9 @@ func TestHistoryOfASectionThatComesBack(t *testing.T) {
 		l.section = true
 		l.writeConfig()
 		l.agent.reload()
+		if s := l.status(); s.App != configs.ShellApp || s.Job == nil {
+			t.Errorf("its section is back, and it is shown as %+v", s)
+		}
 		l.up()
 		m.sleep(2 * time.Minute)
 		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)

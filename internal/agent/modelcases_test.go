@@ -224,7 +224,7 @@ func TestAJobWithTheNumberOfTheSessionsIsNotExtended(t *testing.T) {
 		m.cluster.end(m.cluster.jobs[0], "FAILED", nil)
 		other := &modelJob{id: m.cluster.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour}
 		m.cluster.jobs = append(m.cluster.jobs, other)
-		if _, err := l.agent.server.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || other.extended {
+		if _, err := l.agent.server.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || !other.extended.IsZero() {
 			m.t.Errorf("%v, extended %v", err, other.extended)
 		}
 	})

@@ -166,7 +166,7 @@ type modelJob struct {
 	ended            time.Time    // before its limit; zero: not
 	how              string       // it ended then
 	endedBy          *modelLaptop // whose tunctl has cancelled it
-	extended         bool
+	extended         time.Time // when; zero: not
 	attached         bool // a person has opened it
 }
 
@@ -232,7 +232,7 @@ func (c *modelCluster) extend(id, hours, minutes string) bool {
 	}
 	h, _ := strconv.Atoi(hours)
 	m, _ := strconv.Atoi(minutes)
-	j.limit, j.extended = time.Duration(h*60+m)*time.Minute, true
+	j.limit, j.extended = time.Duration(h*60+m)*time.Minute, time.Now()
 	return true
 }
 

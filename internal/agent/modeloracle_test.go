@@ -167,6 +167,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 			m.wrong("%s follows a job although keep is off", tag.tag)
 		case was.endedBy == l: // of another laptop's cancel it hears later, and the next job ends then
 			m.wrong("%s follows a job that a person cancelled", tag.tag)
+		case time.Since(was.extended) < 2*time.Minute: // by another laptop, of which it hears at its next query
 		case time.Now().Before(due.Add(-keepSlack)) && !m.jumped: // the model's jobs have other times then
 			m.wrong("%s is %s too early", tag.tag, time.Until(due))
 		}
@@ -351,16 +352,18 @@ func ids(jobs []api.Job) string {
 }
 
 // checkSuccessor checks that a live job that follows another still should. A laptop whose session
-// is down does not ask the scheduler, and may not have heard of another laptop's cancel.
+// is down does not ask the scheduler, and may not have heard of another laptop's cancel; nor can it
+// where there is no accounting, and nothing else tells a cancel from an end.
 func (m *model) checkSuccessor(j *modelJob, now time.Time) {
 	was := m.before(j.tag)
-	if was == nil {
+	if was == nil || j.tag.told { // its laptop lost its record, and the wish to end it
 		return
 	}
+	untold := was.endedBy != j.tag.laptop && !m.cluster.history && m.cluster.dialect.name() != "slurm"
 	switch {
-	case was.endedBy != nil && !slices.Contains(j.tag.laptop.wishes[j.tag.session].unheard, was.id):
+	case was.endedBy != nil && !untold && !slices.Contains(j.tag.laptop.wishes[j.tag.session].unheard, was.id):
 		m.wrong("job %s follows job %s, which a person cancelled", j.id, was.id)
-	case was.extended && was.live(now) && now.Before(m.due(was).Add(-keepSlack)):
+	case !was.extended.IsZero() && was.live(now) && now.Before(m.due(was).Add(-keepSlack)):
 		m.wrong("job %s runs beside job %s, which was extended", j.id, was.id)
 	}
 }

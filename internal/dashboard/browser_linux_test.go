@@ -142,6 +142,7 @@ func TestOtherJobs(t *testing.T) {
 	must(page.Navigate(t.Context(), link))
 	must(page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of nb']")?.textContent.startsWith("Also: job 207 on mycluster is running and is charged until ")`))
 	must(page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of left']")?.textContent.startsWith("The result of a submission is not known")`))
+	must(page.Until(t.Context(), `document.querySelector("[data-session=left] .state").textContent === "Disconnected"`))
 	must(page.Evaluate(t.Context(), `document.querySelector("[aria-label='End the job of nb']").click()`, nil))
 	must(page.Until(t.Context(), `document.getElementById("dialog-title").textContent === "End job 206 and job 207?"`))
 	must(page.Evaluate(t.Context(), `document.getElementById("dialog-yes").click()`, nil))

@@ -15,11 +15,11 @@ import (
 	"tunctl/internal/api"
 )
 
-// Session is the state of a session. One that may submit nothing only looks for its job, and the job of one
+// Session is the state of a session. One that may submit nothing only looks for its job, and a job of one
 // that is down may still run.
 func Session(s api.Session, now time.Time) string {
 	switch {
-	case s.State == api.SessionDown && s.MayHaveLiveJob(now):
+	case s.State == api.SessionDown && (s.MayHaveLiveJob(now) || len(s.Others) > 0 || s.Pending):
 		return "disconnected"
 	case s.State == api.SessionDown:
 		return "not running"
