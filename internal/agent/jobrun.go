@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,6 +106,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	}
 	changed, up := r.host.Changed(), hosts.IsUp(r.host)
 	var silent <-chan time.Time // fires when the job has run for a while without output
+	var asked time.Time         // when the scheduler last reported the job
 	r.resume(job)
 	for {
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
@@ -126,6 +128,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		select {
 		case next := <-watch.C():
 			was := job
+			asked = cmp.Or(next.Asked.Round(0).UTC(), asked)
 			if job = r.handleReport(next, was); moved(was, job) {
 				return job, errMoved
 			}
@@ -151,6 +154,10 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 				r.nudgeFollower()
 			}
 		case <-ctx.Done():
+			if asked.After(job.Seen) { // an unchanged job is not saved after each answer
+				job.Seen = asked
+				r.session.submissions.setJob(job)
+			}
 			return job, ctx.Err()
 		}
 	}
