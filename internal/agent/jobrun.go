@@ -273,7 +273,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
 			watch.LogFound(c.Path)
 			if submit.DiskIsFull(string(c.Data)) && r.session.fullDisk.CompareAndSwap(false, true) {
-				r.session.notify("", r.session.status().Full)
+				r.session.change(func(*facts.Facts) {}) // its warnings
 			}
 			offer(r.logFindings, detector.Finding())
 		}))

@@ -121,8 +121,8 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, e.Name+": `"+OpenCommand("tunctl", s.Name, e.Name)+"`")
 		}
 	}
-	if s.Full != "" {
-		notes = append(notes, "! "+s.Full)
+	for _, text := range s.Warnings {
+		notes = append(notes, "! "+text)
 	}
 	notes = append(notes, heldNotes(s.Held, now)...)
 	notes = append(notes, UsageNotes(s.Usage, now)...)

@@ -99,12 +99,12 @@ func (f *Facts) Derive(now time.Time) Derived {
 		}
 		switch {
 		case f.Job == nil:
+		case f.NotInside != "" && v.Cause == f.NotInside:
+			v.Hint = fmt.Sprintf("this needs ssh to the nodes, or a command of the scheduler that enters a job, if the site allows one; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
 		case f.Job.Hint == api.HintSpooled:
 			v.Hint = f.Job.Hint
 		case f.Silent != "" && v.Cause == f.Silent:
 			v.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
-		case f.NotInside != "" && v.Cause == f.NotInside:
-			v.Hint = fmt.Sprintf("this needs ssh to the nodes, or a command of the scheduler that enters a job, if the site allows one; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
 		}
 		return v
 	case f.Listeners.Pending != "":

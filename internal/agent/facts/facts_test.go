@@ -100,3 +100,17 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 		t.Errorf("%s: %q", v.State, v.Cause)
 	}
 }
+
+func TestDeriveOfAJobThatIsNotEntered(t *testing.T) {
+	f := Facts{
+		Name: "sh", Wanted: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Doing: "no way in", NotInside: "no way in",
+		Job: &api.Job{ID: "7", State: api.JobRunning, Hint: api.HintSpooled},
+	}
+	if v := f.Derive(time.Now()); !strings.HasPrefix(v.Hint, "this needs ssh to the nodes") { // its output would not help
+		t.Errorf("%+v", v)
+	}
+	f.NotInside = ""
+	if v := f.Derive(time.Now()); v.Hint != api.HintSpooled {
+		t.Errorf("%+v", v)
+	}
+}
