@@ -26,12 +26,9 @@ func jobWith(s Site, with map[string]string) *Job {
 	return j
 }
 
-// routesGPUs are sites where a job with GPUs need name no queue: the directives of the file do, or the scheduler chooses one. Not all of their guides
-// were read for this list.
-var routesGPUs = []string{
-	"aspire2a", "casper", "cvl-uwa", "della", "derecho", "dfki", "euler", "fir", "ibex", "imperial", "isambard", "m3", "mahuika", "myriad", "narval",
-	"nibi", "pegasus", "rorqual", "sherlock", "torch", "triton",
-}
+// routesGPUs are sites where a job with GPUs need name no queue: the directives of the file do, or the scheduler chooses one. Sources:
+// NCAR's and ETH's guides ("casper" routes to nvgpu; --gpus=1), KAUST's (--gres=gpu:v100:1), Isambard's (--gpus=1), Sherlock's, which its file names.
+var routesGPUs = []string{"casper", "euler", "ibex", "isambard", "sherlock"}
 
 // TestSiteGPUs has a job with a GPU on each site: its directives name a queue with GPUs by the site's own file, or the error
 // says which has some, or the file says that it is not known.

@@ -63,7 +63,7 @@ func discoverScript(mark, scheduler string, limit time.Duration) string {
 		discoverFunctions + "find_account() {\n" + accountScript() + "\n}\nscheduler=" + posixsh.Quote(scheduler) + `
 if [ -z "$scheduler" ]; then
 	scheduler=$(limit 12 find_account | head -n 1)
-	test ! -O ` + posixsh.SetupFile + ` || . ` + posixsh.SetupFile + `
+	` + posixsh.ReadSetup + `
 fi
 printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
 case $scheduler in

@@ -69,7 +69,7 @@ find_elsewhere() {
 			setup="PATH=\$PATH:$p"
 		done
 	fi
-	test -n "$setup" && (umask 077; mkdir -p ~/.tunctl && printf '%s\n' "$setup" >` + posixsh.SetupFile + `) 2>/dev/null && . ` + posixsh.SetupFile + `
+	test -n "$setup" && (umask 077; mkdir -p ~/.tunctl && chmod 700 ~/.tunctl && rm -f ` + posixsh.SetupFile + ` && printf '%s\n' "$setup" >` + posixsh.SetupFile + `) 2>/dev/null && . ` + posixsh.SetupFile + `
 }
 find_installed
 if test -z "$found" && find_elsewhere; then find_installed; fi

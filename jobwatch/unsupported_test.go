@@ -79,7 +79,7 @@ func TestSchedulerElsewhere(t *testing.T) {
 		t.Helper()
 		m := jobtest.NewMachine(t)
 		hideOthers(t, m)
-		for _, name := range []string{"sed", "mkdir", "head", "date"} {
+		for _, name := range []string{"sed", "mkdir", "head", "date", "chmod", "rm", "find", "grep"} {
 			path, err := exec.LookPath(name)
 			if err != nil {
 				t.Fatal(err)

@@ -132,14 +132,14 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 	}
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
 	job.Seen = x.job.Seen
-	if at := asked.Round(0).UTC(); at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {
+	if at := asked.Round(0).UTC(); x.passive && at.After(job.Seen) || at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {
 		job.Seen = at
 	}
 	x.sendLocked(Report{job, asked})
 }
 
-// seenEvery is how often the time of an unchanged job is set: each change of a job is saved and
-// published.
+// seenEvery is how often the time of an unchanged job is set that somebody follows: each change of a job
+// is saved and published.
 const seenEvery = 5 * time.Minute
 
 // releaseWords are the end of the hint of a job whose hold a person can release.

@@ -419,8 +419,10 @@ func (u *up) announce(s api.Session) {
 		fmt.Fprintln(u.Out, s.URL)
 		to = show.JobPlace(s)
 	}
-	if text := show.Exposure(s); text != "" {
-		u.Say("! %s", text)
+	for _, text := range append(s.Warnings, show.Exposure(s)) {
+		if text != "" {
+			u.Say("! %s", text)
+		}
 	}
 	if ep := s.Endpoint; s.App == "" && ep != nil && slices.Contains([]string{"tensorboard", "mlflow", "dask", "ray", "spark"}, ep.App) {
 		u.Say("  the job has announced %s first, and may announce more: `tunctl status %s` lists all; app = \"jupyter\" in the session waits for the notebook", ep.App, s.Name)

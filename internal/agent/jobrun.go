@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,6 +106,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	}
 	changed, up := r.host.Changed(), hosts.IsUp(r.host)
 	var silent <-chan time.Time // fires when the job has run for a while without output
+	var asked time.Time         // when the scheduler last reported the job
 	r.resume(job)
 	for {
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
@@ -126,6 +128,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		select {
 		case next := <-watch.C():
 			was := job
+			asked = cmp.Or(next.Asked.Round(0).UTC(), asked)
 			if job = r.handleReport(next, was); moved(was, job) {
 				return job, errMoved
 			}
@@ -151,6 +154,10 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 				r.nudgeFollower()
 			}
 		case <-ctx.Done():
+			if asked.After(job.Seen) { // an unchanged job is not saved after each answer
+				job.Seen = asked
+				r.session.submissions.setJob(job)
+			}
 			return job, ctx.Err()
 		}
 	}
@@ -268,7 +275,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
 			watch.LogFound(c.Path)
 			if submit.DiskIsFull(string(c.Data)) && r.session.fullDisk.CompareAndSwap(false, true) {
-				r.session.notify("", r.session.status().Full)
+				r.session.change(func(*facts.Facts) {}) // its warnings
 			}
 			offer(r.logFindings, detector.Finding())
 		}))
@@ -458,7 +465,9 @@ func (r *jobRun) reportSilence(job api.Job) {
 	default:
 		r.session.change(func(f *facts.Facts) {
 			f.Doing.Text = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
-			f.Doing.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
+			if job.Hint != api.HintSpooled { // which says why
+				f.Doing.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
+			}
 		})
 	}
 }

@@ -119,3 +119,24 @@ func TestRecovery(t *testing.T) {
 		})
 	}
 }
+
+func TestLastSeenIsTheLastAnswer(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		seen := func(when string) {
+			t.Helper()
+			if s := l.status(); s.Job == nil || time.Since(s.Job.Seen) > 90*time.Second {
+				t.Errorf("%s, %q: the job is %+v", when, s.Cause, s.Job)
+			}
+		}
+		l.mustUp()
+		m.sleep(15*time.Minute - 30*time.Second)
+		l.down(false)
+		seen("after down")
+		l.upOf(modelArray)
+		for range 4 {
+			m.sleep(3 * time.Minute)
+			seen("while another session is up")
+		}
+		l.downOf(modelArray, true)
+	})
+}

@@ -93,12 +93,7 @@ func (s *session) status() api.Session {
 	if nodes := s.nodes.Load(); nodes != nil {
 		st.Held = nodes.Held() // what waits changes all the time
 	}
-	if st.IsUp() {
-		st.Full = s.agent.store.FullText(s.cfg.Host)
-	}
-	if st.RunsJob() && s.fullDisk.Load() {
-		st.Full = fmt.Sprintf("the log of job %s says that a disk or your quota on %s is full: free disk space; `tunctl quota %[2]s` shows your usage", st.Job.ID, s.cfg.Host)
-	}
+	st.Warnings = s.warningsLocked(st)
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
@@ -192,16 +187,38 @@ func (s *session) reconfigure() {
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
 func (s *session) reconfigureLocked() bool {
+	was := s.cfg.Host
+	s.cfg = s.configuredLocked()
+	return s.cfg.Host != was
+}
+
+// configuredLocked are the session's settings as the config has them now.
+func (s *session) configuredLocked() configs.Session {
 	cfg, ok := s.agent.settings.Config().Session(cmp.Or(s.of, s.name))
 	if !ok || s.origin != fromConfig && s.origin != second {
-		return false
+		return s.cfg
 	}
 	if s.origin == second {
 		cfg = secondConfig(cfg, s.name)
 	}
-	was := s.cfg.Host
-	s.cfg = cfg
-	return cfg.Host != was
+	return cfg
+}
+
+// warningsLocked say what a user should know about a session that is up.
+func (s *session) warningsLocked(now api.Session) (texts []string) {
+	if !now.IsUp() {
+		return nil
+	}
+	if text := s.agent.store.FullText(s.cfg.Host); text != "" {
+		texts = append(texts, text)
+	}
+	if now.RunsJob() && s.fullDisk.Load() {
+		texts = append(texts, fmt.Sprintf("the log of job %s says that a disk or your quota on %s is full: free disk space; `tunctl quota %[2]s` shows your usage", now.Job.ID, s.cfg.Host))
+	}
+	if s.attempt != nil && !reflect.DeepEqual(s.cfg, s.configuredLocked()) {
+		texts = append(texts, fmt.Sprintf("[session.%s] was edited while %s was up: `tunctl down %[2]s`, then `tunctl up %[2]s` uses the new settings; a job that runs keeps its own", cmp.Or(s.of, s.name), s.name))
+	}
+	return texts
 }
 
 // newAttemptLocked prepares an attempt with the current config. Without a person it can
@@ -368,6 +385,7 @@ func (s *session) enterLocked() {
 	if nodes := s.nodes.Load(); nodes != nil {
 		next.Held = nodes.Held()
 	}
+	next.Warnings = s.warningsLocked(next)
 	to := s.targetsLocked(v.State == api.SessionReady)
 	to.Why = s.facts.Reason(v, next.Since, now)
 	s.pages.forwards.Lead(to)

@@ -63,9 +63,6 @@ func (a *server) upSince(ctx context.Context, s *session, downs int64, req api.U
 	}
 	s.verify(ctx)
 	res, err := s.startUnlessDown(downs, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
-	if text := a.store.FullText(s.host()); err == nil && text != "" { // later than the response, which ends what is out of date
-		s.notify("", text)
-	}
 	if !a.waiters.Has(req.Waiter) { // it has left meanwhile
 		s.revoke(req.Waiter)
 	}

@@ -82,8 +82,9 @@ type Session struct {
 	Websockets *Websockets `json:"websockets,omitempty"`
 	Usage      *Usage      `json:"usage,omitempty"` // of `tunctl status SESSION`
 
-	// Full says that a disk or quota of the host is full, by its balances or by the log of the job.
-	Full string `json:"full,omitempty"`
+	// Warnings say what a user should know while the session is up: that a disk is full, or that the
+	// section of the config was edited.
+	Warnings []string `json:"warnings,omitempty"`
 
 	// Recent are the choices of earlier runs, the newest first, at most five.
 	Recent []Choices `json:"recent,omitempty"`

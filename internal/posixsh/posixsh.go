@@ -23,11 +23,13 @@ const (
 	readLine   = `IFS= read -r line; `
 	evalInput  = `"` + readSetup + `eval \"\$(cat <&3)\""`
 	evalLine   = `"` + readSetup + `exec <&3 3<&-; eval \"\$line\""`
-	readSetup  = `test ! -O ` + SetupFile + ` || . ` + SetupFile + `; `
+	readSetup  = ReadSetup + `; `
 
 	// SetupFile has what a login shell needs besides, on a host whose start-up files do not give bash the
 	// PATH of the scheduler. Package jobwatch writes it.
 	SetupFile = `~/.tunctl/setup`
+	// ReadSetup reads it, if nobody but its owner can write it, as ssh requires of its own files.
+	ReadSetup = `test ! -O ` + SetupFile + ` || find -H ~/.tunctl ` + SetupFile + ` -prune -perm -020 -o -prune -perm -002 2>&1 | grep -q . || . ` + SetupFile
 )
 
 // Quote makes text one word, whatever it contains. A NUL byte cannot be in any word

@@ -3,7 +3,9 @@
 package posixsh
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -37,6 +39,40 @@ func TestEveryShellStartsAScriptAlike(t *testing.T) {
 				t.Errorf("%s, %s: %q", shell, line, got)
 			}
 		}
+	}
+}
+
+func TestSetupFile(t *testing.T) {
+	const owned = "hello\n"
+	for name, tt := range map[string]struct {
+		folder, file os.FileMode
+		want         string
+	}{
+		"of the user alone":   {0o700, 0o600, owned},
+		"readable for others": {0o755, 0o644, owned},
+		"writable for others": {0o700, 0o602, "\n"},
+		"for the group":       {0o700, 0o660, "\n"},
+		"in such a folder":    {0o770, 0o600, "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			link, folder := filepath.Join(home, ".tunctl"), filepath.Join(home, "scratch")
+			for _, err := range []error{
+				os.Mkdir(folder, 0o700), os.Symlink(folder, link), os.WriteFile(filepath.Join(link, "setup"), []byte("x=hello\n"), 0o600),
+				os.Chmod(filepath.Join(link, "setup"), tt.file), os.Chmod(folder, tt.folder),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for line, stdin := range map[string]string{LoginScript: "echo $x\n", LoginLine: "echo $x\n"} {
+				cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+				cmd.Env, cmd.Stdin = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}, strings.NewReader(stdin)
+				if out, err := cmd.CombinedOutput(); err != nil || string(out) != tt.want {
+					t.Errorf("%s: %v, %q, want %q", line, err, out, tt.want)
+				}
+			}
+		})
 	}
 }
 

@@ -16,6 +16,9 @@ func History(runs []api.Run) *term.Table {
 	for _, r := range runs {
 		end := term.Cell{Text: words.Job(r.Job.State)}
 		var notes []string
+		if r.Job.State == api.JobFinished && r.Job.Reason == api.ReasonGone { // how is not known
+			end.Text = "ended"
+		}
 		switch r.Job.State {
 		case api.JobFinished, api.JobTimeout, api.JobCancelled:
 		default:

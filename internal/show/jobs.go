@@ -71,7 +71,7 @@ func Why(j api.Job) string {
 		return strings.TrimSuffix(fmt.Sprintf("exit status %d; %s", *j.Exit, j.Hint), "; ")
 	case j.Hint != "":
 		return j.Hint
-	case j.State == api.JobRunning:
+	case j.State == api.JobRunning, j.Reason == string(j.State): // the comment of PBS
 		return ""
 	}
 	return j.Reason

@@ -29,3 +29,21 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+func TestJobsSayAnEndOnce(t *testing.T) {
+	for reason, want := range map[string]string{"finished": "", "and terminated by root": "and terminated by root"} {
+		if got := Why(api.Job{State: api.JobFinished, Reason: reason}); got != want {
+			t.Errorf("%q: %q", reason, got)
+		}
+	}
+}
+
+func TestHistorySaysAnUnknownEnd(t *testing.T) {
+	text := History([]api.Run{
+		{Session: "nb", Job: api.Job{ID: "7", State: api.JobFinished, Reason: api.ReasonGone}},
+		{Session: "nb", Job: api.Job{ID: "8", State: api.JobFinished}},
+	}).Draw(term.Layout{Width: 80})
+	if strings.Count(text, "ended") != 1 || strings.Count(text, "finished") != 1 {
+		t.Errorf("%s", text)
+	}
+}

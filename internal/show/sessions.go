@@ -97,8 +97,8 @@ func sessionNotes(s api.Session, now time.Time) []string {
 			notes = append(notes, e.Name+": `"+OpenCommand("tunctl", s.Name, e.Name)+"`")
 		}
 	}
-	if s.Full != "" {
-		notes = append(notes, "! "+s.Full)
+	for _, text := range s.Warnings {
+		notes = append(notes, "! "+text)
 	}
 	notes = append(notes, words.Held(s.Held, now)...)
 	notes = append(notes, UsageNotes(s.Usage, now)...)

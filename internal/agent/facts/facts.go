@@ -150,7 +150,7 @@ func (f *Facts) starting() Derived {
 		v.Cause, v.Hint = j.Hint, ""
 	}
 	if j.Hint == api.HintSpooled {
-		v.Hint = j.Hint
+		v.Hint = cmp.Or(v.Hint, j.Hint)
 	}
 	return v
 }

@@ -109,3 +109,17 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 		t.Errorf("%s: %q", v.State, v.Cause)
 	}
 }
+
+func TestDeriveOfAJobThatIsNotEntered(t *testing.T) {
+	f := Facts{
+		Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Doing: Doing{"no way in", "this needs ssh"},
+		Saved: saved(&api.Job{ID: "7", State: api.JobRunning, Hint: api.HintSpooled}, nil),
+	}
+	if v := f.Derive(time.Now()); v.Hint != "this needs ssh" { // its output would not help
+		t.Errorf("%+v", v)
+	}
+	f.Doing.Hint = ""
+	if v := f.Derive(time.Now()); v.Hint != api.HintSpooled {
+		t.Errorf("%+v", v)
+	}
+}
