@@ -89,8 +89,9 @@ const live = `document.getElementById("link")?.textContent === "Live"`
 func (v *view) must(err error) {
 	v.t.Helper()
 	if err != nil {
+		v.t.Error(err)
 		v.picture("dashboard-failed.png")
-		v.t.Fatal(err)
+		v.t.FailNow()
 	}
 }
 
@@ -150,7 +151,7 @@ func (v *view) text(expression string) (text string) {
 }
 
 func (v *view) picture(name string) {
-	if !pictures {
+	if v.page == nil || !pictures && !v.t.Failed() {
 		return
 	}
 	png, err := v.page.Picture(v.ctx)
