@@ -58,7 +58,7 @@ func attach(ctx context.Context, inv *invocation) error {
 	if err := checkSave(inv.paths, save); err != nil {
 		return err
 	}
-	if err := inv.connectHost(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return err
 	}
 	u := newUp(inv)

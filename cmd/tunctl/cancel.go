@@ -55,7 +55,7 @@ func cancel(ctx context.Context, inv *invocation) error {
 }
 
 func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
-	if err := inv.connectHostQuietly(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.authenticate); err != nil {
 		return err
 	}
 	job, err := inv.client.Job(ctx, host, id)

@@ -34,14 +34,11 @@ If a host asks for a password or a code, the tray asks you or, without it, a ter
 			&cli.BoolFlag{Name: "print", Usage: "print the address, which works once, instead of opening it"},
 			&cli.BoolFlag{Name: "serve", Hidden: true, Usage: "be the process that serves the page"},
 		},
-		Action: invoke(t, showDashboard),
+		Action: invoke(t, atMost(0, "no arguments", showDashboard)),
 	}
 }
 
 func showDashboard(ctx context.Context, inv *invocation) error {
-	if inv.NArg() > 0 {
-		return usagef("unexpected argument %q: dashboard takes no arguments", inv.Args().First())
-	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if inv.Bool("serve") {
@@ -87,13 +84,7 @@ func (inv *invocation) openDashboard(ctx context.Context, process *dashboard.Pro
 
 // dashboardLauncher starts the dashboard's process.
 func dashboardLauncher(p home.Paths) client.Launcher {
-	return func(ctx context.Context) (<-chan error, error) {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		return client.Detached(p, self, "--config", p.Config, "dashboard", "--serve")(ctx)
-	}
+	return client.Detached(p, "--config", p.Config, "dashboard", "--serve")
 }
 
 // loginInWindow logs in to a host in a terminal of its own.

@@ -46,14 +46,11 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, diagnose),
+		Action: invokeInterruptible(t, atMost(1, "one host or session", diagnose)),
 	}
 }
 
 func diagnose(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("host or session"); err != nil {
-		return err
-	}
 	cfg := readConfig(inv.paths) // the config's own check says why it cannot be read
 	checks := []api.Check{}
 	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out)}

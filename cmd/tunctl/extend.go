@@ -29,7 +29,7 @@ func extendCommand(t *term.Terminal) *cli.Command {
 
 			  tunctl extend 2h
 			  tunctl extend jupyter 1h30m`,
-		Action: invokeInterruptible(t, extend),
+		Action: invokeInterruptible(t, atMost(2, "a session and a time", extend)),
 	}
 }
 
@@ -65,8 +65,6 @@ func extend(ctx context.Context, inv *invocation) error {
 func extendArguments(inv *invocation) (name, typed string, err error) {
 	words := inv.Args().Slice()
 	switch {
-	case len(words) > 2:
-		return "", "", usagef("unexpected argument %q: extend takes a session and a time", words[2])
 	case len(words) == 2:
 		return words[0], words[1], nil
 	case len(words) == 1 && strings.IndexAny(words[0], "0123456789-") == 0:

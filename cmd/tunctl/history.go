@@ -37,14 +37,11 @@ func historyCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "summary", Usage: "show the hours asked, used, idle and waited, by week"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invoke(t, showHistory),
+		Action: invoke(t, atMost(1, "one session", showHistory)),
 	}
 }
 
 func showHistory(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("session"); err != nil {
-		return err
-	}
 	all, err := state.NewHistory(inv.paths.History()).Runs()
 	if err != nil {
 		return err

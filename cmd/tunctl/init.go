@@ -49,14 +49,14 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-login", Usage: "do not log in"},
 			&cli.BoolFlag{Name: "print", Usage: "print the section, and change nothing"},
 		},
-		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, atMost(1, "one site or host", func(ctx context.Context, inv *invocation) error {
 			err := setUp(ctx, inv)
 			if inv.Context.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
 				inv.Say("stopped")
 				return exitError(exitInterrupted)
 			}
 			return err
-		}),
+		})),
 	}
 }
 
@@ -92,9 +92,6 @@ func setupOptions(inv *invocation, sites configs.Sites) (setup.Options, error) {
 		Argument: inv.Args().First(), Host: inv.String("host"), Entrance: inv.String("entrance"), User: inv.String("user"),
 		Scheduler: inv.String("scheduler"), App: inv.String("app"), Session: inv.String("session"), Job: inv.String("job"),
 		NoLook: inv.Bool("no-look"), NoLogin: inv.Bool("no-login"), Print: inv.Bool("print"), Sites: sites,
-	}
-	if err := inv.atMostOne("site or host"); err != nil {
-		return o, err
 	}
 	if !slices.Contains(configs.BuiltinJobs(), o.App) {
 		known := slices.DeleteFunc(configs.BuiltinJobs(), func(name string) bool { return name == configs.CommandJob })

@@ -26,14 +26,11 @@ func jobsCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "include jobs that ended within the last day"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, listJobs),
+		Action: invokeInterruptible(t, atMost(1, "one host", listJobs)),
 	}
 }
 
 func listJobs(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("host"); err != nil {
-		return err
-	}
 	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err

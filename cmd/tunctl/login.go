@@ -84,22 +84,13 @@ func logOut(ctx context.Context, inv *invocation) error {
 	return err
 }
 
-// connectHost connects to a host, unless it is connected, and says so.
-func (inv *invocation) connectHost(ctx context.Context, host string) error {
+// connectHost connects to a host by login, which may say so, unless it is connected.
+func (inv *invocation) connectHost(ctx context.Context, host string, login func(ctx context.Context, host string, keep api.Keep) error) error {
 	st, err := inv.ensureAgent(ctx)
 	if err != nil || isConnected(st, host) {
 		return err
 	}
-	return inv.login(ctx, host, api.KeepNot)
-}
-
-// connectHostQuietly is connectHost without the message.
-func (inv *invocation) connectHostQuietly(ctx context.Context, host string) error {
-	st, err := inv.ensureAgent(ctx)
-	if err != nil || isConnected(st, host) {
-		return err
-	}
-	return inv.authenticate(ctx, host, api.KeepNot)
+	return login(ctx, host, api.KeepNot)
 }
 
 func isConnected(st api.Status, host string) bool {

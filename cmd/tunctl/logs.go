@@ -28,7 +28,7 @@ func logsCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until the job ends"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: invokeInterruptible(t, logs),
+		Action: invokeInterruptible(t, atMost(2, "a session, or a host and a job", logs)),
 	}
 }
 
@@ -89,13 +89,11 @@ func logQuery(ctx context.Context, inv *invocation) (api.LogQuery, error) {
 	q := api.LogQuery{Follow: inv.Bool("follow"), Secrets: inv.Bool("secrets")}
 	var err error
 	switch inv.NArg() {
-	case 0, 1:
-		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
 	case 2:
 		q.Host, q.Job = inv.Args().Get(0), inv.Args().Get(1)
-		err = inv.connectHost(ctx, q.Host)
+		err = inv.connectHost(ctx, q.Host, inv.login)
 	default:
-		err = usagef("unexpected argument %q: logs takes a session, or a host and a job", inv.Args().Get(2))
+		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
 	}
 	return q, err
 }

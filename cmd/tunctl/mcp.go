@@ -20,7 +20,7 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 			of the config. docs/assistants.md has the lines for your assistant.
 
 			  tunctl mcp approve`,
-		Action: invokeInterruptible(t, serveMCP),
+		Action: invokeInterruptible(t, atMost(0, "no arguments", serveMCP)),
 		Subcommands: []*cli.Command{{
 			Name:        "approve",
 			Usage:       "answer in this terminal what assistants ask for",
@@ -31,9 +31,6 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 }
 
 func serveMCP(ctx context.Context, inv *invocation) error {
-	if inv.NArg() > 0 {
-		return usagef("mcp takes no argument %q", inv.Args().First())
-	}
 	apps, err := customApps(inv.paths)
 	if err != nil {
 		return err

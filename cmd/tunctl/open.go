@@ -34,7 +34,7 @@ func openCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "which", Usage: "open another `ENDPOINT` of the job, such as dask"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token, and open nothing"},
 		},
-		Action: invokeInterruptible(t, openSession),
+		Action: invokeInterruptible(t, atMost(1, "one session", openSession)),
 	}
 }
 

@@ -30,20 +30,14 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, quota),
+		Action: invokeInterruptible(t, atMost(1, "one host", quota)),
 	}
 }
 
 func quota(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("host"); err != nil {
+	host, err := inv.hostOrOnly()
+	if err != nil {
 		return err
-	}
-	host := inv.Args().First()
-	if inv.NArg() == 0 {
-		var err error
-		if host, err = inv.onlyHost(); err != nil {
-			return err
-		}
 	}
 	answer, err := inv.quotaOf(ctx, host)
 	if err != nil {
@@ -74,7 +68,7 @@ func (inv *invocation) quotaOf(ctx context.Context, host string) (api.QuotaRespo
 	if !api.HasCode(err, api.CodeUnreachable) {
 		return answer, err
 	}
-	if err := inv.connectHost(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return api.QuotaResponse{}, err
 	}
 	return inv.client.Quota(ctx, req)

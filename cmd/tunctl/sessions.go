@@ -25,7 +25,7 @@ var errNoneFits = errors.New("no session fits")
 // session that fits.
 func (inv *invocation) chooseSession(ctx context.Context, question, none string, tests ...func(api.Session) bool) (string, error) {
 	if inv.NArg() > 0 {
-		return inv.sessionName()
+		return inv.Args().First(), nil
 	}
 	return inv.fittingSession(ctx, question, none, tests...)
 }
@@ -120,10 +120,7 @@ func chooseRow(ctx context.Context, t *term.Terminal, question, what string, row
 // sessionName is the session that a command is about: the argument, or the only
 // one in the config.
 func (inv *invocation) sessionName() (string, error) {
-	if err := inv.atMostOne("session"); err != nil {
-		return "", err
-	}
-	if inv.NArg() == 1 {
+	if inv.NArg() > 0 {
 		return inv.Args().First(), nil
 	}
 	return onlySession(inv.paths)

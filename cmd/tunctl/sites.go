@@ -46,11 +46,10 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 				return checkSite(ctx, inv, inv.Args().Get(1))
 			case inv.Args().First() == "check":
 				return usagef("sites check takes one site file")
+			case inv.NArg() > 1:
+				return usagef("unexpected argument %q: sites takes one site", inv.Args().Get(1))
 			}
 			sites := loadSites(inv.Terminal, inv.paths)
-			if err := inv.atMostOne("site"); err != nil {
-				return err
-			}
 			if inv.NArg() == 1 {
 				return showSite(inv, sites)
 			}

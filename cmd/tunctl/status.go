@@ -33,10 +33,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invoke(t, func(ctx context.Context, inv *invocation) error {
-			if err := inv.atMostOne("session"); err != nil {
-				return err
-			}
+		Action: invoke(t, atMost(1, "one session", func(ctx context.Context, inv *invocation) error {
 			st, err := inv.status(ctx)
 			switch {
 			case err != nil:
@@ -45,7 +42,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 				return watchStatus(ctx, inv, st)
 			}
 			return showStatus(inv, inv.withUsage(ctx, st))
-		}),
+		})),
 	}
 }
 

@@ -87,7 +87,7 @@ func submit(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := inv.connectHostQuietly(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.authenticate); err != nil {
 		return err
 	}
 	job, err := inv.client.Submit(ctx, host, req)

@@ -67,7 +67,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, atMost(1, "one session", func(ctx context.Context, inv *invocation) error {
 			name, err := inv.sessionName()
 			if err != nil {
 				return err
@@ -91,7 +91,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 				return err
 			}
 			return u.start(ctx, opensPage(inv, name))
-		}),
+		})),
 	}
 }
 
