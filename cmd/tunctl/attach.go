@@ -25,17 +25,6 @@ func attachCommand(t *term.Terminal) *cli.Command {
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
 		ArgsUsage: "[HOST [JOB|NODE:PORT]]",
-		Description: `Finds the server's address in the job's log, forwards its port and opens the page. Without JOB: your only
-			running job, or the only one with a server. HOST is as for ssh; without it: the only host in the config.
-			With NODE:PORT, the address that a server
-			printed, no scheduler is needed.
-
-			''tunctl down'' stops forwarding and forgets the job, which keeps running. --save adds a session to the
-			config, so that ''tunctl up NAME'' finds this job or starts the next one.
-
-			  tunctl attach narval
-			  tunctl attach narval 4711 --save notebook
-			  tunctl attach narval nc10201:8888`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "save", Usage: "add a session of this `NAME` to the config"},
 			waitFlag(),

@@ -30,13 +30,6 @@ func completionCommand(t *term.Terminal) *cli.Command {
 		Name:      "completion",
 		Usage:     "print the completion script for a shell",
 		ArgsUsage: "bash|zsh|fish|powershell",
-		Description: `Packages and ''make install'' install the scripts. Otherwise add the line of your shell to its startup
-			file:
-
-			bash:        source <(tunctl completion bash)
-			zsh:         source <(tunctl completion zsh)
-			fish:        tunctl completion fish | source
-			powershell:  tunctl completion powershell | Out-String | Invoke-Expression`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("completion takes one shell: bash, zsh, fish or powershell")

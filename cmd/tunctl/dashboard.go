@@ -22,14 +22,6 @@ func dashboardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "dashboard",
 		Usage: "show sessions, jobs, use, logs and history in the browser",
-		Description: `The page is live, and has a button for everything: open, start, extend, disconnect, end the job.
-It is served on this computer, for you alone, until the agent ends. Each address of the page
-works once; the bookmark that this command prints opens a new one.
-
-If a host asks for a password or a code, the tray asks you or, without it, a terminal window.
-
-  tunctl dashboard
-  tunctl dashboard --print`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "print the address, which works once, instead of opening it"},
 			&cli.BoolFlag{Name: "serve", Hidden: true, Usage: "be the process that serves the page"},

@@ -16,14 +16,6 @@ func logsCommand(t *term.Terminal) *cli.Command {
 		Name:      "logs",
 		Usage:     "show the log of a session's job, or of any of your jobs",
 		ArgsUsage: "[SESSION | HOST JOB]",
-		Description: `Without SESSION: the session that is up. A log may contain control codes that move the cursor, rename the
-			window or clear the screen. On a terminal only text and colours are shown; a file or a pipe gets
-			everything.
-
-			  tunctl logs jupyter           what the job has written so far
-			  tunctl logs -f                keep showing new lines until the job ends
-			  tunctl logs narval 4711       a job without a session
-			  tunctl logs jupyter > job.log`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until the job ends"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},

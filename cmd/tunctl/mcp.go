@@ -12,14 +12,8 @@ import (
 
 func mcpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
-		Name:  "mcp",
-		Usage: "let a coding assistant see your sessions, and ask to start them",
-		Description: `Serves the Model Context Protocol on standard input and output; your assistant starts it. Most of what it
-			reads the agent knows already; logs and usage are asked of the host. Starting and stopping a session needs your yes each
-			time, in the tray or in a terminal with ''tunctl mcp approve'', and jobs must fit into node_hours in [mcp]
-			of the config. docs/assistants.md has the lines for your assistant.
-
-			  tunctl mcp approve`,
+		Name:   "mcp",
+		Usage:  "let a coding assistant see your sessions, and ask to start them",
 		Action: invokeInterruptible(t, atMost(0, "no arguments", serveMCP)),
 		Subcommands: []*cli.Command{{
 			Name:        "approve",

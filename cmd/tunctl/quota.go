@@ -18,13 +18,6 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 		Name:      "quota",
 		Usage:     "show your remaining allocation and disk space on a host",
 		ArgsUsage: "[HOST]",
-		Description: "Runs the quota commands of the host's site (see `tunctl sites SITE`) over the existing connection;\n" +
-			"logs in first if necessary. Without HOST: the only host in the config. Output that the site file\n" +
-			"describes is shown as a table, other output as it was printed. The answer is kept for an hour.\n\n" +
-			"  tunctl quota narval\n" +
-			"  tunctl quota narval --refresh    run the commands now\n" +
-			"  tunctl quota narval --raw        everything as it was printed\n" +
-			"  tunctl quota narval --json",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "refresh", Usage: "run the commands now, not once an hour"},
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},

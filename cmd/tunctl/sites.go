@@ -28,18 +28,7 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 		Name:      "sites",
 		Usage:     "list, search or show the clusters that tunctl knows",
 		ArgsUsage: "[SITE|WORD] | check FILE",
-		Description: `With a name: everything known about that site, what is not verified, and the questions that its job asks.
-			With another word: the sites with it in their title, country or login nodes.
-
-			Your own sites go into the folder ''sites'' beside the config, one file each; an administrator installs
-			them for everybody, on Linux in /etc/tunctl/sites. ''check'' reads a site file, renders its jobs and names what is
-			missing; it exits with 1 on an error.
-
-			  tunctl sites
-			  tunctl sites narval
-			  tunctl sites canada
-			  tunctl sites check ourlab.toml`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: invoke(t, func(ctx context.Context, inv *invocation) error {
 			switch {
 			case inv.Args().First() == "check" && inv.NArg() == 2:

@@ -23,11 +23,6 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "ssh-config",
 		Usage: "let ssh, scp, rsync, git and VS Code share the connection",
-		Description: `After ''tunctl ssh-config install'', every program that uses ssh can use HOST.tun, without another login:
-			''scp data.h5 narval.tun:'', ''rsync -e ssh'', ''git clone'', VS Code Remote-SSH. SESSION.tun is inside
-			the job of a session, while it runs, and NODE.SESSION.tun is another node of the job. NODE.HOST.tun is any
-			compute node, where the site allows ssh to nodes. This adds one Include line at the top of your ssh
-			config, and keeps a backup of the file.`,
 		Subcommands: []*cli.Command{
 			{
 				Name: "install", Usage: "add the Include line, and write what it includes",
