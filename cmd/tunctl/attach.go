@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/setup"
 	"tunctl/internal/term"
 	"tunctl/tunnel/forward"
@@ -163,10 +164,7 @@ func requestAttach(ctx context.Context, inv *invocation, req api.AttachRequest) 
 			return api.UpResponse{Session: *answer.Session, At: answer.At}, nil
 		}
 		if !inv.Interactive {
-			ids := make([]string, len(answer.Candidates))
-			for i, c := range answer.Candidates {
-				ids[i] = c.Job.ID
-			}
+			ids := lists.Map(answer.Candidates, func(c api.Candidate) string { return c.Job.ID })
 			return api.UpResponse{}, api.Errorf(api.CodeUsage, "several jobs are running on %s: name one", req.Host).
 				WithHint("`tunctl attach %s JOB`; available: %s", req.Host, strings.Join(ids, ", "))
 		}

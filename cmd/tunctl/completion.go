@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/cmdline"
 	"tunctl/internal/editor"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 	"tunctl/internal/transfer"
 )
@@ -193,11 +194,9 @@ func (src candidateSource) options(name string) []api.Option {
 	if err != nil && session.Builtin() != "" || isSession && session.Submit == "" {
 		return nil
 	}
-	var list []api.Option
-	for _, q := range session.RunQuestions(site) {
-		list = append(list, api.Option{Name: q.Name, Ask: q.Ask, Choices: site.Listed(q)})
-	}
-	return list
+	return lists.Map(session.RunQuestions(site), func(q configs.Question) api.Option {
+		return api.Option{Name: q.Name, Ask: q.Ask, Choices: site.Listed(q)}
+	})
 }
 
 func (src candidateSource) sites(o *cmdline.Candidates) {

@@ -8,14 +8,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // errNoneFits is wrapped when no session passes a command's tests, and there are several.
@@ -73,11 +76,7 @@ func mayHavePage(s api.Session) bool {
 func hasJob(s api.Session) bool { return s.Job != nil }
 
 func sessionNames(list []api.Session) []string {
-	names := make([]string, len(list))
-	for i, s := range list {
-		names[i] = s.Name
-	}
-	return names
+	return lists.Map(list, func(s api.Session) string { return s.Name })
 }
 
 // askSession has the person choose one of several sessions.
@@ -91,10 +90,9 @@ func (inv *invocation) askSession(ctx context.Context, question string, list []a
 	for _, name := range names {
 		width = max(width, term.TextWidth(name))
 	}
-	rows := make([]string, len(list))
-	for i, s := range list {
-		rows[i] = fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), s.State, s.Host)
-	}
+	rows := lists.Map(list, func(s api.Session) string {
+		return fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), words.Session(s, time.Now()), s.Host)
+	})
 	i, err := chooseRow(ctx, inv.Terminal, question, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
 	if err != nil {
 		return "", err

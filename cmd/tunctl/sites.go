@@ -17,6 +17,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
@@ -117,11 +118,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	fact("login", s.Login)
 	fact("login page", strings.Join(s.LoginPages, ", "))
 	fact("certificate", s.Certificate.Text())
-	reach := make([]string, len(s.Reach))
-	for i, r := range s.Reach {
-		reach[i] = string(r)
-	}
-	fact("reach", strings.Join(reach, ", then "))
+	fact("reach", strings.Join(lists.Map(s.Reach, func(r api.Reach) string { return string(r) }), ", then "))
 	fact("dials", strings.Join(s.Dial, ", then "))
 	fact("requires", strings.Join(s.Require, "; "))
 	fact("tunctl files", s.Private)

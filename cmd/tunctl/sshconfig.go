@@ -12,10 +12,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 )
 
@@ -54,10 +56,7 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 	}
 	cfg := readConfig(inv.paths)
 	hosts, sessions := cfg.HostNames(), jobSessions(cfg)
-	names := slices.Clone(hosts)
-	for _, s := range sessions {
-		names = append(names, s.Name)
-	}
+	names := slices.Concat(hosts, lists.Map(sessions, func(s configs.Session) string { return s.Name }))
 	if err := atomicfile.Write(includedFile(p), []byte(includedText(p, self, names)), 0o600); err != nil {
 		return err
 	}
@@ -146,11 +145,7 @@ func withoutInclude(text string, p home.Paths) string {
 // and sessions; the known names before it are for completion and for VS Code's list. The first
 // cipher is the fastest one for our side of the private stream.
 func includedText(p home.Paths, self string, known []string) string {
-	names := []string{}
-	for _, name := range known {
-		names = append(names, name+aliasSuffix)
-	}
-	names = append(names, "*"+aliasSuffix)
+	names := lists.Map(slices.Concat(known, []string{"*"}), func(name string) string { return name + aliasSuffix })
 	return fmt.Sprintf(`# Written by tunctl ssh-config install, which overwrites changes.
 Host %s
   ProxyCommand %s connect --gateway %s
