@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tunctl/internal/api"
 	"tunctl/jobwatch/sched"
 )
 
@@ -25,12 +26,12 @@ func ChoiceNames(scheduler string) []string {
 func ListedChoices(scheduler string) []string {
 	byOption := map[string]string{}
 	for _, name := range ChoiceNames(scheduler) {
-		o, err := kindNamed(scheduler).Options[name](sched.Choice{Name: name, Value: "1"})
-		if err != nil || o.Name == "l" { // the job must have it already, or it is a resource
-			o.Name = name
+		place, err := kindNamed(scheduler).Options[name](nil)
+		if err != nil || strings.HasPrefix(place.Name, "-l ") { // the job must have it already, or it is a resource
+			place.Name = name
 		}
-		if byOption[o.Name] == "" || strings.HasPrefix(name, strings.ToLower(o.Name)) {
-			byOption[o.Name] = name
+		if byOption[place.Name] == "" || strings.HasPrefix(name, strings.ToLower(place.Name)) {
+			byOption[place.Name] = name
 		}
 	}
 	return slices.Sorted(maps.Values(byOption))
@@ -54,22 +55,30 @@ func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[stri
 	inScript := d.Options(d.Words(script))
 	set := map[string]string{} // by which choice an option is set
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
-		c := sched.Choice{Name: name, Value: choices[name], Given: slices.Concat(inScript, d.Options(s.Args))}
-		word, ok := kind.Options[name]
-		if !ok {
-			return s, c.Refuse(kind.Name+" has no word for it", wordsHint(kind))
+		o, err := optionFor(kind, name, choices[name], slices.Concat(inScript, d.Options(s.Args)))
+		if earlier := set[o.Name]; earlier != "" && o.Name != "l" && choices[earlier] != choices[name] {
+			err = sched.Refusal(fmt.Sprintf("%s=%s is the same option", earlier, choices[earlier]), "give one of them")
 		}
-		o, err := word(c)
 		if err != nil {
-			return s, err
-		}
-		if earlier := set[o.Name]; earlier != "" && o.Name != "l" && choices[earlier] != c.Value {
-			return s, c.Refuse(fmt.Sprintf("%s=%s is the same option", earlier, choices[earlier]), "give one of them")
+			return s, api.Errorf(api.CodeUsage, "%s=%s cannot be passed to the scheduler: %w", name, choices[name], err).WithHint("%s", api.HintOf(err))
 		}
 		set[o.Name] = name
 		s.Args = d.With(s.Args, o)
 	}
 	return s, nil
+}
+
+// optionFor is the option of a choice, in a job that has the given ones.
+func optionFor(k *sched.Kind, name, value string, given []sched.Option) (sched.Option, error) {
+	placeFor, ok := k.Options[name]
+	if !ok {
+		return sched.Option{}, sched.Refusal(k.Name+" has no word for it", wordsHint(k))
+	}
+	place, err := placeFor(given)
+	if err != nil {
+		return sched.Option{}, err
+	}
+	return place.With(value)
 }
 
 // ChosenIn are the values that the submission's script and arguments have for what can be chosen.
@@ -89,39 +98,15 @@ func (b *Drafts) ChosenIn(ctx context.Context, s Submission) (map[string]string,
 	d := &kind.Directives
 	given := slices.Concat(d.Options(d.Words(script)), d.Options(s.Args))
 	values := map[string]string{}
-	for name, word := range kind.Options {
-		if value := chosenIn(given, name, word); value != "" {
-			values[name] = value
+	for name, placeFor := range kind.Options {
+		if place, err := placeFor(given); err == nil && !place.Hours && place.ValueIn(given) != "" {
+			values[name] = place.ValueIn(given)
 		}
 	}
 	if asked.Time > 0 {
 		values["hours"] = strconv.FormatFloat(math.Round(asked.Time.Hours()*100)/100, 'f', -1, 64)
 	}
 	return values, nil
-}
-
-// chosenIn is the value that a choice would replace in the options of a job; "" if there is none.
-func chosenIn(given []sched.Option, name string, word sched.OptionFor) string {
-	const mark = "\x00"
-	o, err := word(sched.Choice{Name: name, Value: mark, Given: given})
-	if err != nil { // the choice is not possible, or its value needs a form
-		return ""
-	}
-	before, after, _ := strings.Cut(o.Value, mark)
-	if o.Name == "l" {
-		var resource string
-		resource, before, _ = strings.Cut(before, "=")
-		o.Name = "-l " + resource
-	}
-	has, _ := sched.LastOption(given, o.Name)
-	value, ok := strings.CutPrefix(has, before)
-	if !ok {
-		return ""
-	}
-	if value, ok = strings.CutSuffix(value, after); !ok {
-		return ""
-	}
-	return value
 }
 
 func wordsHint(k *sched.Kind) string {

@@ -2,15 +2,22 @@ package main
 
 import (
 	"context"
+	"embed"
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/cmdline"
 	"tunctl/internal/term"
 )
+
+// helpTexts describe the commands, a file each.
+//
+//go:embed help
+var helpTexts embed.FS
 
 // newApp is the command line. Every command is a file of its own.
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
@@ -84,7 +91,8 @@ func commands(t *term.Terminal) []*cli.Command {
 
 func chapter(name string, commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
-		c.Category = name
+		text, _ := helpTexts.ReadFile("help/" + c.Name + ".txt") // a command has none if its usage says all
+		c.Category, c.Description = name, strings.TrimSpace(string(text))
 	}
 	return commands
 }

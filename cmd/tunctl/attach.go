@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/setup"
 	"tunctl/internal/term"
 	"tunctl/tunnel/forward"
@@ -25,17 +26,6 @@ func attachCommand(t *term.Terminal) *cli.Command {
 		Name:      "attach",
 		Usage:     "open a server running in an existing job; needs no config",
 		ArgsUsage: "[HOST [JOB|NODE:PORT]]",
-		Description: `Finds the server's address in the job's log, forwards its port and opens the page. Without JOB: your only
-			running job, or the only one with a server. HOST is as for ssh; without it: the only host in the config.
-			With NODE:PORT, the address that a server
-			printed, no scheduler is needed.
-
-			''tunctl down'' stops forwarding and forgets the job, which keeps running. --save adds a session to the
-			config, so that ''tunctl up NAME'' finds this job or starts the next one.
-
-			  tunctl attach narval
-			  tunctl attach narval 4711 --save notebook
-			  tunctl attach narval nc10201:8888`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "save", Usage: "add a session of this `NAME` to the config"},
 			waitFlag(),
@@ -58,7 +48,7 @@ func attach(ctx context.Context, inv *invocation) error {
 	if err := checkSave(inv.paths, save); err != nil {
 		return err
 	}
-	if err := inv.connectHost(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return err
 	}
 	u := newUp(inv)
@@ -174,10 +164,7 @@ func requestAttach(ctx context.Context, inv *invocation, req api.AttachRequest) 
 			return api.UpResponse{Session: *answer.Session, At: answer.At}, nil
 		}
 		if !inv.Interactive {
-			ids := make([]string, len(answer.Candidates))
-			for i, c := range answer.Candidates {
-				ids[i] = c.Job.ID
-			}
+			ids := lists.Map(answer.Candidates, func(c api.Candidate) string { return c.Job.ID })
 			return api.UpResponse{}, api.Errorf(api.CodeUsage, "several jobs are running on %s: name one", req.Host).
 				WithHint("`tunctl attach %s JOB`; available: %s", req.Host, strings.Join(ids, ", "))
 		}

@@ -17,14 +17,8 @@ func cancelCommand(t *term.Terminal) *cli.Command {
 		Name:      "cancel",
 		Usage:     "end a running or queued job",
 		ArgsUsage: "SESSION | [HOST] JOB",
-		Description: `JOB is a job id as ''tunctl jobs HOST'' lists it; without HOST, it is on the only host in the config. With
-			SESSION, it is the job of that session, as with ''tunctl down SESSION --cancel''. On a terminal, tunctl asks
-			for confirmation.
-
-			  tunctl cancel jupyter
-			  tunctl cancel narval 4711`,
-		Flags:  []cli.Flag{yesFlag()},
-		Action: invokeInterruptible(t, takes(1, 2, "cancel takes a session, or a host and a job: `tunctl cancel HOST JOB`", cancel)),
+		Flags:     []cli.Flag{yesFlag()},
+		Action:    invokeInterruptible(t, takes(1, 2, "cancel takes a session, or a host and a job: `tunctl cancel HOST JOB`", cancel)),
 	}
 }
 
@@ -55,7 +49,7 @@ func cancel(ctx context.Context, inv *invocation) error {
 }
 
 func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
-	if err := inv.connectHostQuietly(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.authenticate); err != nil {
 		return err
 	}
 	job, err := inv.client.Job(ctx, host, id)

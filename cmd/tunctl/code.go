@@ -28,13 +28,6 @@ func codeCommand(t *term.Terminal) *cli.Command {
 		Name:      "code",
 		Usage:     "open VS Code, Cursor, VSCodium or Positron inside a session's job",
 		ArgsUsage: "SESSION [PATH]",
-		Description: `Opens SESSION.tun in the first of these editors that is installed: its files, terminals and programs are
-			those of the job's node, and it uses the job's CPUs, memory and GPUs. PATH is a folder or a file there,
-			absolute or below your home folder; without it, the session's workdir or your home folder. The job must be
-			running: ''tunctl up SESSION'' starts it.
-
-			  tunctl code jupyter
-			  tunctl code jupyter project --editor cursor`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "editor", Usage: "`EDITOR`: " + editor.Names(), EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/cmdline"
 	"tunctl/internal/editor"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 	"tunctl/internal/transfer"
 )
@@ -31,13 +32,6 @@ func completionCommand(t *term.Terminal) *cli.Command {
 		Name:      "completion",
 		Usage:     "print the completion script for a shell",
 		ArgsUsage: "bash|zsh|fish|powershell",
-		Description: `Packages and ''make install'' install the scripts. Otherwise add the line of your shell to its startup
-			file:
-
-			bash:        source <(tunctl completion bash)
-			zsh:         source <(tunctl completion zsh)
-			fish:        tunctl completion fish | source
-			powershell:  tunctl completion powershell | Out-String | Invoke-Expression`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("completion takes one shell: bash, zsh, fish or powershell")
@@ -205,11 +199,9 @@ func (src candidateSource) options(name string) []api.Option {
 	if err != nil && session.Builtin() != "" || isSession && session.Submit == "" {
 		return nil
 	}
-	var list []api.Option
-	for _, q := range session.RunQuestions(site) {
-		list = append(list, api.Option{Name: q.Name, Ask: q.Ask, Choices: site.Listed(q)})
-	}
-	return list
+	return lists.Map(session.RunQuestions(site), func(q configs.Question) api.Option {
+		return api.Option{Name: q.Name, Ask: q.Ask, Choices: site.Listed(q)}
+	})
 }
 
 func (src candidateSource) sites(o *cmdline.Candidates) {

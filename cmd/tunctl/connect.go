@@ -19,14 +19,8 @@ func connectCommand(t *term.Terminal) *cli.Command {
 		Name:      "connect",
 		Usage:     "connect stdin/stdout to ADDR:PORT as seen from a host or a job",
 		ArgsUsage: "HOST|SESSION ADDR:PORT | --gateway HOST|SESSION",
-		Description: `ADDR is an address as the host sees it, or as the node of the session's job does; a path is a unix socket
-			there. Use it as a ProxyCommand:
-
-			    ssh -o ProxyCommand='tunctl connect narval %h:%p' nc10214
-
-			With --gateway it speaks SSH over the existing connection; see ''tunctl ssh-config''.`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the gateway to HOST, SESSION or one of their nodes"}},
-		Action: invokeInterruptible(t, connectStdio),
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "gateway", Usage: "speak SSH to the gateway to HOST, SESSION or one of their nodes"}},
+		Action:    invokeInterruptible(t, connectStdio),
 	}
 }
 

@@ -21,21 +21,6 @@ func cpCommand(t *term.Terminal) *cli.Command {
 		Name:      "cp",
 		Usage:     "copy files to or from a host or a job, without another login",
 		ArgsUsage: "SRC... DST",
-		Description: `HOST:PATH is a file on a host, SESSION:PATH one on the node of the session's job; a relative path starts
-			in your home folder there. Anything else is on this machine (write ./a:b for a file with a colon). Folders
-			are copied recursively, with modes and times. Quote patterns for the host: tunctl cp
-			'narval:results/*.csv' .
-
-			If the site has a data-transfer node, the files of HOST go through that node, which may ask for a login of
-			its own, once. --via login copies through the login node instead, also for a SESSION whose job does not
-			run.
-
-			A file gets its name only when it is complete. If the connection is lost, the copy waits and then
-			continues; if you interrupt it, run it again with --resume.
-
-			  tunctl cp data.csv narval:
-			  tunctl cp narval:results .
-			  tunctl cp jupyter:/tmp/checkpoint.pt .`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "continue an interrupted copy; skip files that are complete"},
 			&cli.StringFlag{Name: "via", Usage: "copy through this `NODE` only: login or transfer"},

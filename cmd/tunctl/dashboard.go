@@ -22,26 +22,15 @@ func dashboardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "dashboard",
 		Usage: "show sessions, jobs, use, logs and history in the browser",
-		Description: `The page is live, and has a button for everything: open, start, extend, disconnect, end the job.
-It is served on this computer, for you alone, until the agent ends. Each address of the page
-works once; the bookmark that this command prints opens a new one.
-
-If a host asks for a password or a code, the tray asks you or, without it, a terminal window.
-
-  tunctl dashboard
-  tunctl dashboard --print`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "print the address, which works once, instead of opening it"},
 			&cli.BoolFlag{Name: "serve", Hidden: true, Usage: "be the process that serves the page"},
 		},
-		Action: invoke(t, showDashboard),
+		Action: invoke(t, atMost(0, "no arguments", showDashboard)),
 	}
 }
 
 func showDashboard(ctx context.Context, inv *invocation) error {
-	if inv.NArg() > 0 {
-		return usagef("unexpected argument %q: dashboard takes no arguments", inv.Args().First())
-	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if inv.Bool("serve") {
@@ -87,13 +76,7 @@ func (inv *invocation) openDashboard(ctx context.Context, process *dashboard.Pro
 
 // dashboardLauncher starts the dashboard's process.
 func dashboardLauncher(p home.Paths) client.Launcher {
-	return func(ctx context.Context) (<-chan error, error) {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		return client.Detached(p, self, "--config", p.Config, "dashboard", "--serve")(ctx)
-	}
+	return client.Detached(p, "--config", p.Config, "dashboard", "--serve")
 }
 
 // loginInWindow logs in to a host in a terminal of its own.

@@ -37,9 +37,6 @@ func demoCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
 		Usage: "try tunctl on a practice cluster; no account needed",
-		Description: `Starts a practice cluster (an SSH server with a small batch system, on this machine only) and a notebook
-			on it, with the same agent and commands that you would use on a real one. Your own config, keys and agent
-			are not touched. Ctrl-C ends the demo and removes everything.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "once", Usage: "fetch the page, print its HTTP status and exit"},
 			&cli.BoolFlag{Name: "page", Usage: "serve the built-in page even if Jupyter is installed"},

@@ -17,11 +17,6 @@ func detectCommand(t *term.Terminal) *cli.Command {
 		Name:      "detect",
 		Usage:     "find the server address in a job log",
 		ArgsUsage: "FILE|-",
-		Description: `Reads a job log and explains what was found on which line, what was ignored, and why. Apps of your own
-			([app.NAME] in the config) are recognized too. Exit code 1: no server was found.
-
-			  tunctl detect slurm-4711.out
-			  tunctl logs jupyter --secrets | tunctl detect -`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},

@@ -30,30 +30,16 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 		Name:      "doctor",
 		Usage:     "diagnose problems and suggest fixes",
 		ArgsUsage: "[HOST|SESSION]",
-		Description: `Each line is a problem: ✗ failed, ? could not be checked; → suggests a fix. --all also lists what is OK.
-			Without a name, doctor checks everything in the config.
-
-			It never logs in, so it cannot cause a failed login. If you are connected to a host, it also checks the
-			scheduler, your disk space, the job, its log and its page.
-
-			--bundle writes a zip file for a bug report, without tokens, passwords, user names and accounts, and lists
-			its contents. Exit code 1: a check failed.
-
-			  tunctl doctor narval
-			  tunctl doctor --bundle report.zip`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "list the checks that are OK, too"},
 			&cli.StringFlag{Name: "bundle", Usage: "write a zip `FILE` for a bug report"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, diagnose),
+		Action: invokeInterruptible(t, atMost(1, "one host or session", diagnose)),
 	}
 }
 
 func diagnose(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("host or session"); err != nil {
-		return err
-	}
 	cfg := readConfig(inv.paths) // the config's own check says why it cannot be read
 	checks := []api.Check{}
 	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out)}

@@ -20,14 +20,6 @@ func downCommand(t *term.Terminal) *cli.Command {
 		Name:      "down",
 		Usage:     "stop forwarding; with --cancel also end the job",
 		ArgsUsage: "[SESSION...]",
-		Description: `Without SESSION: the session that is up. The job keeps running, and is charged, unless --cancel ends it.
-			--cancel ends all jobs of the session, also those of earlier submissions, and one that appears later. If
-			the host cannot be reached, the exit status is 1, or 3 if it needs a login: the agent ends the jobs as soon
-			as it is connected, and ''tunctl jobs HOST'' lists what is left.
-
-			  tunctl down
-			  tunctl down jupyter --cancel
-			  tunctl down jupyter db`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "cancel", Usage: "also end the jobs, so that they are no longer charged; asks first"},
 			&cli.BoolFlag{Name: "all", Usage: "disconnect all sessions"},

@@ -20,16 +20,7 @@ func extendCommand(t *term.Terminal) *cli.Command {
 		Name:      "extend",
 		Usage:     "ask the scheduler for more time for a session's running job",
 		ArgsUsage: "[SESSION] [TIME]",
-		Description: `TIME is how much longer the job may run: 30m, 2h, 1h30m, 2d, or as for sbatch 1:30:00 and 1-00:00:00.
-			Without it, tunctl asks. Without SESSION: the session whose job is running.
-
-			Many sites let only their staff extend a running job; the scheduler's answer is shown as it is. Save your
-			work then: ''tunctl up'' starts a new job after this one and, with keep = true in the session's section of
-			the config, tunctl queues the next one in time.
-
-			  tunctl extend 2h
-			  tunctl extend jupyter 1h30m`,
-		Action: invokeInterruptible(t, extend),
+		Action:    invokeInterruptible(t, atMost(2, "a session and a time", extend)),
 	}
 }
 
@@ -65,8 +56,6 @@ func extend(ctx context.Context, inv *invocation) error {
 func extendArguments(inv *invocation) (name, typed string, err error) {
 	words := inv.Args().Slice()
 	switch {
-	case len(words) > 2:
-		return "", "", usagef("unexpected argument %q: extend takes a session and a time", words[2])
 	case len(words) == 2:
 		return words[0], words[1], nil
 	case len(words) == 1 && strings.IndexAny(words[0], "0123456789-") == 0:

@@ -20,26 +20,6 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 		Name:      "forward",
 		Usage:     "forward ports through a host or to a job, temporarily",
 		ArgsUsage: "HOST|SESSION SPEC...",
-		Description: `SPEC is written as for ssh -L, -R and -D, with the letter in front:
-
-			  6006                   port 6006 here goes to port 6006 there
-			  0:6006                 a free port here goes to port 6006 there
-			  5432:db.int:5432       port 5432 here goes to db.int:5432, as seen there
-			  8080:/run/app.sock     … to a unix socket there (or here: before the colon)
-			  R:9000:localhost:9000  port 9000 on the host goes to port 9000 here
-			  D:1080                 a SOCKS5 proxy here; connections leave from there
-
-			There is the host or, for a session, the node that its job runs on. A host of the config has priority over
-			a session of the same name.
-
-			The agent keeps the forwards up, also after a lost connection or a restart, until ''tunctl down NAME''.
-			Those of a session follow its job when it moves, and end with ''tunctl down SESSION'' or --remove; the
-			session must be up. ''tunctl status'' lists them. For permanent forwards, use forward = ["…"] in the
-			config. On Linux other users of this computer are refused, unless --bind or an address before the port lets them
-			in.
-
-			  tunctl forward narval 5432:db.int:5432
-			  tunctl forward jupyter 6006`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of loopback; * for all interfaces"},
 			&cli.BoolFlag{Name: "remove", Usage: "end these forwards of a session"},

@@ -176,3 +176,17 @@ func TestEveryCommandStandsInOneChapter(t *testing.T) {
 		t.Errorf("a chapter begins twice: %q", once)
 	}
 }
+
+func TestHelpTextsAreThoseOfCommands(t *testing.T) {
+	files, err := helpTexts.ReadDir("help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := newApp(strings.NewReader(""), io.Discard, io.Discard).Commands
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".txt")
+		if c := cmdline.FindCommand(all, name); c == nil || c.Description == "" {
+			t.Errorf("help/%s is the text of no command", f.Name())
+		}
+	}
+}

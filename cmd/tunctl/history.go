@@ -23,28 +23,16 @@ func historyCommand(t *term.Terminal) *cli.Command {
 		Name:      "history",
 		Usage:     "list past jobs: how long they waited and ran, why they ended",
 		ArgsUsage: "[SESSION]",
-		Description: "The newest is last. The agent records each job that it sees end, on this machine; the oldest\n" +
-			"entries are dropped.\n\n" +
-			"With --summary: one line per week, session and host, the newest first. A job counts in the week in which\n" +
-			"it ended. ASKED is the time limit, USED how long the jobs ran, IDLE the part of that without use (where it\n" +
-			"was measured), WAITED the time in the queue. Hours are node-hours where whole\n" +
-			"nodes are charged, else GPU-hours where the number of GPUs is known.\n\n" +
-			"  tunctl history\n" +
-			"  tunctl history jupyter --all\n" +
-			"  tunctl history --summary",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all entries instead of the last %d, or %d weeks", historyShown, weeksShown)},
 			&cli.BoolFlag{Name: "summary", Usage: "show the hours asked, used, idle and waited, by week"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invoke(t, showHistory),
+		Action: invoke(t, atMost(1, "one session", showHistory)),
 	}
 }
 
 func showHistory(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("session"); err != nil {
-		return err
-	}
 	all, err := state.NewHistory(inv.paths.History()).Runs()
 	if err != nil {
 		return err

@@ -22,15 +22,8 @@ func hostsCommand(t *term.Terminal) *cli.Command {
 		Name:      "hosts",
 		Usage:     "show host settings and connection state",
 		ArgsUsage: "[HOST]",
-		Description: `Without HOST: the hosts of the config, one per line, and the names by which ssh gets inside the jobs there
-			after ''tunctl ssh-config install''. With HOST: everything known about it, such as the login method, the
-			hosts on the way and the algorithms in use. HOST may be any alias of ~/.ssh/config. This command connects
-			to nothing.
-
-			  tunctl hosts
-			  tunctl hosts narval`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-		Action: invoke(t, showHosts),
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Action:    invoke(t, showHosts),
 	}
 }
 

@@ -22,19 +22,6 @@ func initCommand(t *term.Terminal) *cli.Command {
 		Name:      "init",
 		Usage:     "set up a cluster: answer a few questions, then run `tunctl up`",
 		ArgsUsage: "[SITE|HOST]",
-		Description: `Asks for the cluster, logs in and looks for your accounts, partitions, job scripts and environments with
-			Jupyter there, once and for at most half a minute. It asks what is left to choose, has the scheduler check
-			the job, and adds a commented section to your config: only what worked. The rest of the file stays as it
-			is. For a cluster that is set up already, it can change the address, and the settings of a session.
-
-			Every answer can be given as a flag; without a terminal nothing is asked or looked for:
-
-			  tunctl init narval --user alice --with account=def-alice --no-login
-
-			A job script that you have is enough: --submit names it, --job the name of its jobs.
-
-			HOST is a name from your ssh config, or a full host name, of a cluster that is not one of the known sites
-			(''tunctl sites'').`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "user", Usage: "your user `NAME` on the cluster"},
 			&cli.StringFlag{Name: "entrance", Usage: "login node of the site, by `NAME`"},
@@ -49,14 +36,14 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-login", Usage: "do not log in"},
 			&cli.BoolFlag{Name: "print", Usage: "print the section, and change nothing"},
 		},
-		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, atMost(1, "one site or host", func(ctx context.Context, inv *invocation) error {
 			err := setUp(ctx, inv)
 			if inv.Context.Err() == nil && (ctx.Err() != nil || errors.Is(err, io.EOF)) {
 				inv.Say("stopped")
 				return exitError(exitInterrupted)
 			}
 			return err
-		}),
+		})),
 	}
 }
 
@@ -92,9 +79,6 @@ func setupOptions(inv *invocation, sites configs.Sites) (setup.Options, error) {
 		Argument: inv.Args().First(), Host: inv.String("host"), Entrance: inv.String("entrance"), User: inv.String("user"),
 		Scheduler: inv.String("scheduler"), App: inv.String("app"), Session: inv.String("session"), Job: inv.String("job"),
 		NoLook: inv.Bool("no-look"), NoLogin: inv.Bool("no-login"), Print: inv.Bool("print"), Sites: sites,
-	}
-	if err := inv.atMostOne("site or host"); err != nil {
-		return o, err
 	}
 	if !slices.Contains(configs.BuiltinJobs(), o.App) {
 		known := slices.DeleteFunc(configs.BuiltinJobs(), func(name string) bool { return name == configs.CommandJob })

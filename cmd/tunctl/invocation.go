@@ -65,6 +65,16 @@ func takes(least, most int, usage string, f runFunc) runFunc {
 	}
 }
 
+// atMost refuses more arguments than n, which are what.
+func atMost(n int, what string, f runFunc) runFunc {
+	return func(ctx context.Context, inv *invocation) error {
+		if inv.NArg() > n {
+			return usagef("unexpected argument %q: %s takes %s", inv.Args().Get(n), inv.Command.Name, what)
+		}
+		return f(ctx, inv)
+	}
+}
+
 // interruptible ends ctx at Ctrl-C or SIGTERM, so that a command can restore the screen or
 // close a window. A second signal ends the program at once.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -117,11 +127,7 @@ func launcher(p home.Paths) client.Launcher {
 		if !p.Moved && startUnit(ctx) {
 			return nil, nil
 		}
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		return client.Detached(p, self, "--config", p.Config, "agent", "run", "--background")(ctx)
+		return client.Detached(p, "--config", p.Config, "agent", "run", "--background")(ctx)
 	}
 }
 
@@ -150,14 +156,6 @@ func warnAboutPause(t *term.Terminal, st api.Status) {
 	if st.Agent != nil && st.Agent.Paused != nil {
 		t.Say("tunctl: warning: %s; `tunctl up` connects again, `tunctl agent log` shows what happened before", st.Agent.Paused.Message)
 	}
-}
-
-// atMostOne refuses a second argument.
-func (inv *invocation) atMostOne(noun string) error {
-	if inv.NArg() > 1 {
-		return usagef("unexpected argument %q: %s takes one %s", inv.Args().Get(1), inv.Command.Name, noun)
-	}
-	return nil
 }
 
 // noAgent is what status and down say where no agent is running.

@@ -17,23 +17,15 @@ func jobsCommand(t *term.Terminal) *cli.Command {
 		Name:      "jobs",
 		Usage:     "list your jobs on a host, why they wait and how long they run",
 		ArgsUsage: "[HOST]",
-		Description: "HOST may be any alias of ~/.ssh/config. tunctl connects to it if necessary, and stays connected\n" +
-			"until `tunctl logout`. Without HOST: every connected host or, if none is connected, the only\n" +
-			"host in the config. A host that fails is reported, and the jobs of the others are listed.\n\n" +
-			"  tunctl jobs narval\n" +
-			"  tunctl jobs --all",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "include jobs that ended within the last day"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, listJobs),
+		Action: invokeInterruptible(t, atMost(1, "one host", listJobs)),
 	}
 }
 
 func listJobs(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("host"); err != nil {
-		return err
-	}
 	st, err := inv.ensureAgent(ctx)
 	if err != nil {
 		return err

@@ -19,16 +19,6 @@ func loginCommand(t *term.Terminal) *cli.Command {
 		Name:      "login",
 		Usage:     "log in to a host: password, one-time code or host key",
 		ArgsUsage: "[HOST]",
-		Description: `HOST is an alias from ~/.ssh/config, a host from tunctl's config, or user@address. Without HOST: the only
-			host in the config.
-
-			You answer the host's prompts in this terminal. Without a terminal, and without the tray, the command
-			fails with exit status 3.
-
-			A password is asked for at each login, unless you have it saved: --remember keeps it in memory until the
-			agent stops, --save in the system keyring. One-time codes are never saved.
-
-			  tunctl login narval`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
@@ -60,11 +50,7 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 		Name:      "logout",
 		Usage:     "disconnect from a host; its sessions wait until you log in again",
 		ArgsUsage: "HOST",
-		Description: `Shells and copies on the host and its compute nodes end too. A host that others are reached through stays
-			connected until you log out of those; the command names them and fails.
-
-			  tunctl logout narval`,
-		Action: invoke(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", logOut)),
+		Action:    invoke(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", logOut)),
 	}
 }
 
@@ -84,22 +70,13 @@ func logOut(ctx context.Context, inv *invocation) error {
 	return err
 }
 
-// connectHost connects to a host, unless it is connected, and says so.
-func (inv *invocation) connectHost(ctx context.Context, host string) error {
+// connectHost connects to a host by login, which may say so, unless it is connected.
+func (inv *invocation) connectHost(ctx context.Context, host string, login func(ctx context.Context, host string, keep api.Keep) error) error {
 	st, err := inv.ensureAgent(ctx)
 	if err != nil || isConnected(st, host) {
 		return err
 	}
-	return inv.login(ctx, host, api.KeepNot)
-}
-
-// connectHostQuietly is connectHost without the message.
-func (inv *invocation) connectHostQuietly(ctx context.Context, host string) error {
-	st, err := inv.ensureAgent(ctx)
-	if err != nil || isConnected(st, host) {
-		return err
-	}
-	return inv.authenticate(ctx, host, api.KeepNot)
+	return login(ctx, host, api.KeepNot)
 }
 
 func isConnected(st api.Status, host string) bool {

@@ -16,19 +16,11 @@ func logsCommand(t *term.Terminal) *cli.Command {
 		Name:      "logs",
 		Usage:     "show the log of a session's job, or of any of your jobs",
 		ArgsUsage: "[SESSION | HOST JOB]",
-		Description: `Without SESSION: the session that is up. A log may contain control codes that move the cursor, rename the
-			window or clear the screen. On a terminal only text and colours are shown; a file or a pipe gets
-			everything.
-
-			  tunctl logs jupyter           what the job has written so far
-			  tunctl logs -f                keep showing new lines until the job ends
-			  tunctl logs narval 4711       a job without a session
-			  tunctl logs jupyter > job.log`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep showing new lines until the job ends"},
 			&cli.BoolFlag{Name: "secrets", Usage: "show tokens instead of •••"},
 		},
-		Action: invokeInterruptible(t, logs),
+		Action: invokeInterruptible(t, atMost(2, "a session, or a host and a job", logs)),
 	}
 }
 
@@ -89,13 +81,11 @@ func logQuery(ctx context.Context, inv *invocation) (api.LogQuery, error) {
 	q := api.LogQuery{Follow: inv.Bool("follow"), Secrets: inv.Bool("secrets")}
 	var err error
 	switch inv.NArg() {
-	case 0, 1:
-		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
 	case 2:
 		q.Host, q.Job = inv.Args().Get(0), inv.Args().Get(1)
-		err = inv.connectHost(ctx, q.Host)
+		err = inv.connectHost(ctx, q.Host, inv.login)
 	default:
-		err = usagef("unexpected argument %q: logs takes a session, or a host and a job", inv.Args().Get(2))
+		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
 	}
 	return q, err
 }

@@ -12,15 +12,9 @@ import (
 
 func mcpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
-		Name:  "mcp",
-		Usage: "let a coding assistant see your sessions, and ask to start them",
-		Description: `Serves the Model Context Protocol on standard input and output; your assistant starts it. Most of what it
-			reads the agent knows already; logs and usage are asked of the host. Starting and stopping a session needs your yes each
-			time, in the tray or in a terminal with ''tunctl mcp approve'', and jobs must fit into node_hours in [mcp]
-			of the config. docs/assistants.md has the lines for your assistant.
-
-			  tunctl mcp approve`,
-		Action: invokeInterruptible(t, serveMCP),
+		Name:   "mcp",
+		Usage:  "let a coding assistant see your sessions, and ask to start them",
+		Action: invokeInterruptible(t, atMost(0, "no arguments", serveMCP)),
 		Subcommands: []*cli.Command{{
 			Name:        "approve",
 			Usage:       "answer in this terminal what assistants ask for",
@@ -31,9 +25,6 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 }
 
 func serveMCP(ctx context.Context, inv *invocation) error {
-	if inv.NArg() > 0 {
-		return usagef("mcp takes no argument %q", inv.Args().First())
-	}
 	apps, err := customApps(inv.paths)
 	if err != nil {
 		return err

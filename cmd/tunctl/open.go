@@ -22,19 +22,11 @@ func openCommand(t *term.Terminal) *cli.Command {
 		Name:      "open",
 		Usage:     "open a session's page in the browser",
 		ArgsUsage: "[SESSION]",
-		Description: "Without SESSION: the session that is up. The browser gets a link that works once, so that the\n" +
-			"page's token is in no process list. --print shows the full address, with its token: anyone who\n" +
-			"has it can use your notebook. If the job's log has a password for the page, it is shown, too.\n\n" +
-			"--which opens another page of the same job, such as the Dask dashboard or TensorBoard, if the job's\n" +
-			"log announces it: `tunctl status SESSION` lists them. It is forwarded from then on.\n\n" +
-			"  tunctl open\n" +
-			"  tunctl open jupyter --print\n" +
-			"  tunctl open jupyter --which dask",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "which", Usage: "open another `ENDPOINT` of the job, such as dask"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token, and open nothing"},
 		},
-		Action: invokeInterruptible(t, openSession),
+		Action: invokeInterruptible(t, atMost(1, "one session", openSession)),
 	}
 }
 

@@ -18,32 +18,19 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 		Name:      "quota",
 		Usage:     "show your remaining allocation and disk space on a host",
 		ArgsUsage: "[HOST]",
-		Description: "Runs the quota commands of the host's site (see `tunctl sites SITE`) over the existing connection;\n" +
-			"logs in first if necessary. Without HOST: the only host in the config. Output that the site file\n" +
-			"describes is shown as a table, other output as it was printed. The answer is kept for an hour.\n\n" +
-			"  tunctl quota narval\n" +
-			"  tunctl quota narval --refresh    run the commands now\n" +
-			"  tunctl quota narval --raw        everything as it was printed\n" +
-			"  tunctl quota narval --json",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "refresh", Usage: "run the commands now, not once an hour"},
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, quota),
+		Action: invokeInterruptible(t, atMost(1, "one host", quota)),
 	}
 }
 
 func quota(ctx context.Context, inv *invocation) error {
-	if err := inv.atMostOne("host"); err != nil {
+	host, err := inv.hostOrOnly()
+	if err != nil {
 		return err
-	}
-	host := inv.Args().First()
-	if inv.NArg() == 0 {
-		var err error
-		if host, err = inv.onlyHost(); err != nil {
-			return err
-		}
 	}
 	answer, err := inv.quotaOf(ctx, host)
 	if err != nil {
@@ -74,7 +61,7 @@ func (inv *invocation) quotaOf(ctx context.Context, host string) (api.QuotaRespo
 	if !api.HasCode(err, api.CodeUnreachable) {
 		return answer, err
 	}
-	if err := inv.connectHost(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return api.QuotaResponse{}, err
 	}
 	return inv.client.Quota(ctx, req)

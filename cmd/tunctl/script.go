@@ -19,13 +19,6 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 		Name:      "script",
 		Usage:     "print the job script that tunctl would submit",
 		ArgsUsage: "SITE|SESSION",
-		Description: `For a session with submit = "builtin:…": the script with its answers. For a site: the script with the
-			answers given by --with, and CHANGE-ME where one is missing. To edit it yourself:
-
-			  tunctl script jupyter > my-job.sh
-
-			and set submit = "local:./my-job.sh" in the config. --app is one of jupyter, code-server, rstudio,
-			desktop, tensorboard, command and shell.`,
 		Flags: []cli.Flag{
 			withFlag("answer a question: `NAME=VALUE`; repeatable"),
 			&cli.StringFlag{Name: "app", Usage: "the `APP`: desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},

@@ -8,14 +8,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // errNoneFits is wrapped when no session passes a command's tests, and there are several.
@@ -25,7 +28,7 @@ var errNoneFits = errors.New("no session fits")
 // session that fits.
 func (inv *invocation) chooseSession(ctx context.Context, question, none string, tests ...func(api.Session) bool) (string, error) {
 	if inv.NArg() > 0 {
-		return inv.sessionName()
+		return inv.Args().First(), nil
 	}
 	return inv.fittingSession(ctx, question, none, tests...)
 }
@@ -73,11 +76,7 @@ func mayHavePage(s api.Session) bool {
 func hasJob(s api.Session) bool { return s.Job != nil }
 
 func sessionNames(list []api.Session) []string {
-	names := make([]string, len(list))
-	for i, s := range list {
-		names[i] = s.Name
-	}
-	return names
+	return lists.Map(list, func(s api.Session) string { return s.Name })
 }
 
 // askSession has the person choose one of several sessions.
@@ -91,10 +90,9 @@ func (inv *invocation) askSession(ctx context.Context, question string, list []a
 	for _, name := range names {
 		width = max(width, term.TextWidth(name))
 	}
-	rows := make([]string, len(list))
-	for i, s := range list {
-		rows[i] = fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), s.State, s.Host)
-	}
+	rows := lists.Map(list, func(s api.Session) string {
+		return fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), words.Session(s, time.Now()), s.Host)
+	})
 	i, err := chooseRow(ctx, inv.Terminal, question, "a session's name", rows, func(i int, typed string) bool { return names[i] == typed })
 	if err != nil {
 		return "", err
@@ -120,10 +118,7 @@ func chooseRow(ctx context.Context, t *term.Terminal, question, what string, row
 // sessionName is the session that a command is about: the argument, or the only
 // one in the config.
 func (inv *invocation) sessionName() (string, error) {
-	if err := inv.atMostOne("session"); err != nil {
-		return "", err
-	}
-	if inv.NArg() == 1 {
+	if inv.NArg() > 0 {
 		return inv.Args().First(), nil
 	}
 	return onlySession(inv.paths)

@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 	"tunctl/tunnel/sshconfig"
 	"tunctl/tunnel/userkeys"
@@ -101,11 +102,7 @@ func knownHosts(cfg *configs.Config) []string {
 
 // configuredSessions are the names of the sessions in the config.
 func configuredSessions(cfg *configs.Config) []string {
-	names := make([]string, len(cfg.Sessions))
-	for i, s := range cfg.Sessions {
-		names[i] = s.Name
-	}
-	return names
+	return lists.Map(cfg.Sessions, func(s configs.Session) string { return s.Name })
 }
 
 // isPractice reports whether the agent serves a practice cluster, whose limits are short. A

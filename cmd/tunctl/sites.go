@@ -17,6 +17,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
@@ -28,29 +29,17 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 		Name:      "sites",
 		Usage:     "list, search or show the clusters that tunctl knows",
 		ArgsUsage: "[SITE|WORD] | check FILE",
-		Description: `With a name: everything known about that site, what is not verified, and the questions that its job asks.
-			With another word: the sites with it in their title, country or login nodes.
-
-			Your own sites go into the folder ''sites'' beside the config, one file each; an administrator installs
-			them for everybody, on Linux in /etc/tunctl/sites. ''check'' reads a site file, renders its jobs and names what is
-			missing; it exits with 1 on an error.
-
-			  tunctl sites
-			  tunctl sites narval
-			  tunctl sites canada
-			  tunctl sites check ourlab.toml`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: invoke(t, func(ctx context.Context, inv *invocation) error {
 			switch {
 			case inv.Args().First() == "check" && inv.NArg() == 2:
 				return checkSite(ctx, inv, inv.Args().Get(1))
 			case inv.Args().First() == "check":
 				return usagef("sites check takes one site file")
+			case inv.NArg() > 1:
+				return usagef("unexpected argument %q: sites takes one site", inv.Args().Get(1))
 			}
 			sites := loadSites(inv.Terminal, inv.paths)
-			if err := inv.atMostOne("site"); err != nil {
-				return err
-			}
 			if inv.NArg() == 1 {
 				return showSite(inv, sites)
 			}
@@ -129,11 +118,7 @@ func describeSite(w io.Writer, s configs.Site) {
 	fact("login", s.Login)
 	fact("login page", strings.Join(s.LoginPages, ", "))
 	fact("certificate", s.Certificate.Text())
-	reach := make([]string, len(s.Reach))
-	for i, r := range s.Reach {
-		reach[i] = string(r)
-	}
-	fact("reach", strings.Join(reach, ", then "))
+	fact("reach", strings.Join(lists.Map(s.Reach, func(r api.Reach) string { return string(r) }), ", then "))
 	fact("dials", strings.Join(s.Dial, ", then "))
 	fact("requires", strings.Join(s.Require, "; "))
 	fact("tunctl files", s.Private)

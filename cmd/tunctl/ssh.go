@@ -27,14 +27,6 @@ func sshCommand(t *term.Terminal) *cli.Command {
 		Name:      cmdline.SSHCommand,
 		Usage:     "run a shell or a command on a host or inside a job",
 		ArgsUsage: "HOST|SESSION [COMMAND...]",
-		Description: `Needs no second login and no second one-time code: it uses the agent's connection. SESSION means inside
-			its running job: on its node, with its environment and its GPUs. A session that is down is not started.
-			The exit status is the command's, or 255 if the connection failed. X11 and agent forwarding are not
-			supported. ''tunctl ssh-config install'' does the same for ssh, scp, rsync, git and VS Code.
-
-			  tunctl ssh narval
-			  tunctl ssh jupyter nvidia-smi
-			  tunctl ssh --node 1 jupyter hostname`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "login-node", Usage: "go to the login node of SESSION, not inside its job"},
 			&cli.StringFlag{Name: "node", Usage: "go to this `NODE` of the job: its name, or its number from 0"},

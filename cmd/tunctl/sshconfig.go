@@ -12,10 +12,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 )
 
@@ -23,11 +25,6 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:  "ssh-config",
 		Usage: "let ssh, scp, rsync, git and VS Code share the connection",
-		Description: `After ''tunctl ssh-config install'', every program that uses ssh can use HOST.tun, without another login:
-			''scp data.h5 narval.tun:'', ''rsync -e ssh'', ''git clone'', VS Code Remote-SSH. SESSION.tun is inside
-			the job of a session, while it runs, and NODE.SESSION.tun is another node of the job. NODE.HOST.tun is any
-			compute node, where the site allows ssh to nodes. This adds one Include line at the top of your ssh
-			config, and keeps a backup of the file.`,
 		Subcommands: []*cli.Command{
 			{
 				Name: "install", Usage: "add the Include line, and write what it includes",
@@ -59,10 +56,7 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 	}
 	cfg := readConfig(inv.paths)
 	hosts, sessions := cfg.HostNames(), jobSessions(cfg)
-	names := slices.Clone(hosts)
-	for _, s := range sessions {
-		names = append(names, s.Name)
-	}
+	names := slices.Concat(hosts, lists.Map(sessions, func(s configs.Session) string { return s.Name }))
 	if err := atomicfile.Write(includedFile(p), []byte(includedText(p, self, names)), 0o600); err != nil {
 		return err
 	}
@@ -151,11 +145,7 @@ func withoutInclude(text string, p home.Paths) string {
 // and sessions; the known names before it are for completion and for VS Code's list. The first
 // cipher is the fastest one for our side of the private stream.
 func includedText(p home.Paths, self string, known []string) string {
-	names := []string{}
-	for _, name := range known {
-		names = append(names, name+aliasSuffix)
-	}
-	names = append(names, "*"+aliasSuffix)
+	names := lists.Map(slices.Concat(known, []string{"*"}), func(name string) string { return name + aliasSuffix })
 	return fmt.Sprintf(`# Written by tunctl ssh-config install, which overwrites changes.
 Host %s
   ProxyCommand %s connect --gateway %s

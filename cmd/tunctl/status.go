@@ -18,25 +18,12 @@ func statusCommand(t *term.Terminal) *cli.Command {
 		Name:      "status",
 		Usage:     "show what is up, where, and until when",
 		ArgsUsage: "[SESSION]",
-		Description: "Shows what the agent knows, without asking anyone: the agent asks the scheduler about once a minute.\n" +
-			"--refresh asks now. With the name of a session, it shows all about it, such as the end of the log of\n" +
-			"a job that failed, and measures for a moment what the job uses; --json does so only with --refresh. Without an agent, jobs are shown as they were last seen.\n\n" +
-			"--watch on a terminal is a screen with the sessions, jobs, use, hosts and a job's log (keys 1 to 5).\n" +
-			"j and k choose a row, Enter shows all about it, o opens its page, u starts and d disconnects it, e asks\n" +
-			"for more time, c ends the job, L logs in. ? lists all keys, q quits and changes nothing. Elsewhere\n" +
-			"--watch prints the table at every change.\n\n" +
-			"  tunctl status\n" +
-			"  tunctl status jupyter --json\n" +
-			"  tunctl status --watch",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "watch", Usage: "show every change; on a terminal, ? lists the keys"},
 			&cli.BoolFlag{Name: "refresh", Usage: "ask the schedulers of connected hosts first"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invoke(t, func(ctx context.Context, inv *invocation) error {
-			if err := inv.atMostOne("session"); err != nil {
-				return err
-			}
+		Action: invoke(t, atMost(1, "one session", func(ctx context.Context, inv *invocation) error {
 			st, err := inv.status(ctx)
 			switch {
 			case err != nil:
@@ -45,7 +32,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 				return watchStatus(ctx, inv, st)
 			}
 			return showStatus(inv, inv.withUsage(ctx, st))
-		}),
+		})),
 	}
 }
 

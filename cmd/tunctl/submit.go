@@ -25,14 +25,6 @@ func submitCommand(t *term.Terminal) *cli.Command {
 		Name:      "submit",
 		Usage:     "submit a job script on a host, exactly once",
 		ArgsUsage: "[HOST] SCRIPT [-- OPTIONS...]",
-		Description: `SCRIPT is a path on the host, such as ~/train.sh. local:./train.sh is a script on this machine, which
-			tunctl uploads first. Without HOST: the only host in the config. Everything after -- is passed to sbatch or
-			qsub:
-
-			   tunctl submit narval local:./train.sh -- --time=2:00:00 --gres=gpu:1
-
-			A lost connection is waited for, and never leads to a second job. Prints the job id. After Ctrl-C the job may
-			still be submitted: "tunctl status" shows it if it appears.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "workdir", Usage: "submit from this `FOLDER` on the host (default: home)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
@@ -87,7 +79,7 @@ func submit(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := inv.connectHostQuietly(ctx, host); err != nil {
+	if err := inv.connectHost(ctx, host, inv.authenticate); err != nil {
 		return err
 	}
 	job, err := inv.client.Submit(ctx, host, req)

@@ -18,20 +18,14 @@ import (
 
 func trayCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
-		Name:  "tray",
-		Usage: "show the tray icon with \"Open my notebook\"",
-		Description: "An icon with a menu, notifications, and a dialog when a host asks for a password or a one-time code.\n" +
-			"The tray is only a client of the agent: quitting it disconnects nothing.\n\n" +
-			"`tunctl autostart on` starts it at login. Only one tray runs at a time.",
-		Action: invoke(t, showTray),
+		Name:   "tray",
+		Usage:  "show the tray icon with \"Open my notebook\"",
+		Action: invoke(t, atMost(0, "no arguments", showTray)),
 	}
 }
 
 // showTray shows the tray until it is quit.
 func showTray(ctx context.Context, inv *invocation) error {
-	if inv.NArg() > 0 {
-		return usagef("unexpected argument %q: tray takes no arguments", inv.Args().First())
-	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	p := inv.paths

@@ -33,31 +33,6 @@ func upCommand(t *term.Terminal) *cli.Command {
 		Name:      "up",
 		Usage:     "start a session and open its page",
 		ArgsUsage: "[SESSION]",
-		Description: `Connects to the session's host, finds its job or submits it, waits until the job runs, finds the server's
-			address in the job's log, forwards it to a port on this machine and opens the page.
-
-			SESSION may be left out if the config has only one. Ctrl-C only stops waiting: the job and the agent keep
-			running, and ''tunctl up'' continues where it was. A job is submitted only while this command waits, and
-			after an hour without a job it exits.
-
-			  tunctl up                      the only session in the config
-			  tunctl up jupyter --no-open    only print the page's address
-			  tunctl up jupyter --wait 2h    stop waiting after two hours; the job stays
-
-			--with changes the job for this run only: the answers to the site's questions, as in with = { … } of the
-			config. For a job script of your own, hours, cpus, memory, gpus, nodes, account, partition, queue and qos
-			become options of the scheduler, where it has such an option. A job that runs already keeps what it has:
-			end it first, or start a second one with --as.
-
-			  tunctl up jupyter --with gpus=2 --with hours=8
-			  tunctl up jupyter --again          with the last choices
-			  tunctl up jupyter --as jupyter2    a second job beside the first
-
-			--dry-run submits nothing. It shows the command, its cost, on Slurm when it would start, and how long
-			earlier ones waited; with several values, up to four variants as a table. ''tunctl script'' prints the script
-			of a builtin job.
-
-			  tunctl up jupyter --dry-run --with gpus=1,2 --with hours=2,8`,
 		Flags: []cli.Flag{
 			waitFlag(),
 			withFlag("for this run, use `NAME=VALUE`; repeatable"),
@@ -67,7 +42,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: invokeInterruptible(t, func(ctx context.Context, inv *invocation) error {
+		Action: invokeInterruptible(t, atMost(1, "one session", func(ctx context.Context, inv *invocation) error {
 			name, err := inv.sessionName()
 			if err != nil {
 				return err
@@ -91,7 +66,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 				return err
 			}
 			return u.start(ctx, opensPage(inv, name))
-		}),
+		})),
 	}
 }
 

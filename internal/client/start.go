@@ -113,10 +113,14 @@ func (c *Client) AwaitGone(ctx context.Context) error {
 	}
 }
 
-// Detached returns a launcher that runs argv without a terminal, in its own process
-// group, with its output in the agent's log.
-func Detached(paths home.Paths, argv ...string) Launcher {
+// Detached returns a launcher that runs this program with args, without a terminal, in its own
+// process group, with its output in the agent's log.
+func Detached(paths home.Paths, args ...string) Launcher {
 	return func(ctx context.Context) (<-chan error, error) {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
 		if err := home.MakePrivate(paths.State); err != nil {
 			return nil, err
 		}
@@ -130,12 +134,12 @@ func Detached(paths home.Paths, argv ...string) Launcher {
 			return nil, err
 		}
 		// The agent outlives the command that starts it.
-		cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), self, args...)
 		cmd.Stdout, cmd.Stderr = out, out
 		cmd.Dir = paths.State
 		cmd.SysProcAttr = detach()
 		if err := cmd.Start(); err != nil {
-			return nil, fmt.Errorf("run %q: %w", argv[0], err)
+			return nil, fmt.Errorf("run %q: %w", self, err)
 		}
 		ended := make(chan error, 1)
 		// It waits as long as the agent or this program runs, so that the agent does not

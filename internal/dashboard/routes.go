@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/lists"
 	"tunctl/internal/localapi"
 	"tunctl/internal/words"
 )
@@ -151,9 +152,5 @@ func (s *Server) jobs(r *http.Request) ([]client.HostJobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	var hosts []string
-	for _, h := range st.Hosts {
-		hosts = append(hosts, h.Alias)
-	}
-	return s.Client.LastJobsOf(r.Context(), hosts)
+	return s.Client.LastJobsOf(r.Context(), lists.Map(st.Hosts, func(h api.Host) string { return h.Alias }))
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 )
 
 // failWithin is how long a program that reports nothing is watched for failing at once.
@@ -64,10 +65,7 @@ func startFirst(ctx context.Context, programs [][]string) error {
 // unavailable says why none of the programs does what the desktop should: that they are not
 // installed, or how one that is has failed. Its error wraps ErrUnavailable.
 func unavailable(programs [][]string, failures []error) error {
-	names := make([]string, len(programs))
-	for i, argv := range programs {
-		names[i] = argv[0]
-	}
+	names := lists.Map(programs, func(argv []string) string { return argv[0] })
 	why := "none of these programs is installed: " + strings.Join(names, ", ")
 	if len(names) == 0 {
 		why = "neither DISPLAY nor WAYLAND_DISPLAY is set"

@@ -24,6 +24,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/lists"
 	"tunctl/internal/show"
 	"tunctl/jobwatch/detect"
 )
@@ -166,10 +167,7 @@ func (s *server) jobs(ctx context.Context, in jobsInput) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(st.Hosts))
-	for _, h := range st.Hosts {
-		names = append(names, h.Alias)
-	}
+	names := lists.Map(st.Hosts, func(h api.Host) string { return h.Alias })
 	if in.Host != "" {
 		if !slices.Contains(names, in.Host) {
 			return nil, fmt.Errorf("no host %q; the hosts are %q", in.Host, names)

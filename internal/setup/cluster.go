@@ -11,6 +11,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
@@ -283,11 +284,7 @@ func (c *clusterQuestion) list(sites configs.Sites, hosts []string) {
 // parseChoice is the entry of that number in the last list, or the text itself: a site or a
 // host. It is "", after a message or a list, if the text can be neither or is a mistyped site.
 func (c *clusterQuestion) parseChoice(text string) string {
-	var names []string
-	for _, s := range c.sites {
-		names = append(names, s.Name)
-	}
-	names = append(names, c.hosts.aliases...)
+	names := append(lists.Map(c.sites, func(s configs.Site) string { return s.Name }), c.hosts.aliases...)
 	_, isEntrance := c.sites.WithEntrance(text)
 	words, near := strings.Fields(text), suggest.Nearest(text, names)
 	n, notNumber := strconv.Atoi(text)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tunctl/configs"
+	"tunctl/internal/lists"
 	"tunctl/internal/words"
 )
 
@@ -199,11 +200,7 @@ func (p plan) sessionText() string {
 		set("workdir", configs.Quote(p.workdir))
 	}
 	if len(p.args) > 0 {
-		quoted := make([]string, len(p.args))
-		for i, arg := range p.args {
-			quoted[i] = configs.Quote(arg)
-		}
-		set("args", "["+strings.Join(quoted, ", ")+"]")
+		set("args", "["+strings.Join(lists.Map(p.args, configs.Quote), ", ")+"]")
 	}
 	if with := p.with(); with != "{}" {
 		set("with", with)

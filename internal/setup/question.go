@@ -11,6 +11,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 )
 
@@ -33,10 +34,7 @@ func (a *asker) changeSetting(text string) bool {
 	}
 	q, known := setting(a.job, words[1])
 	if !known {
-		var names []string
-		for _, q := range a.job.Questions() {
-			names = append(names, q.Name)
-		}
+		names := lists.Map(a.job.Questions(), func(q configs.Question) string { return q.Name })
 		a.Say("%q is not a setting of the job; the settings are: %s", text, strings.Join(names, ", "))
 	} else if err := a.answerSetting(q, words[2]); err != nil {
 		a.Say("%v", err)
@@ -48,10 +46,7 @@ func (a *asker) changeSetting(text string) bool {
 
 // answerSetting answers a question of the job, if the host has what the answer names.
 func (a *asker) answerSetting(q configs.Question, text string) error {
-	var names []string
-	for _, p := range a.found.Partitions {
-		names = append(names, p.Name)
-	}
+	names := lists.Map(a.found.Partitions, func(p api.Partition) string { return p.Name })
 	for name := range strings.SplitSeq(text, ",") {
 		if isPartition(q) && name != "" && len(names) > 0 && !slices.Contains(names, strings.TrimSpace(name)) {
 			return fmt.Errorf("there is no %s %q; there are: %s", q.Name, name, strings.Join(names, ", "))

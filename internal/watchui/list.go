@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/words"
 )
 
@@ -51,16 +52,9 @@ func contains(text, part string) bool {
 // rows are the keys of the rows of the view: what stays chosen when others come and go.
 func (m *model) rows() []string {
 	d := m.listed()
-	var keys []string
-	for _, s := range d.sessions {
-		keys = append(keys, s.Name)
-	}
-	for _, j := range d.jobs {
-		keys = append(keys, j.Host+" "+j.Ref())
-	}
-	for _, h := range d.hosts {
-		keys = append(keys, h.Alias)
-	}
+	keys := lists.Map(d.sessions, func(s api.Session) string { return s.Name })
+	keys = append(keys, lists.Map(d.jobs, func(j api.HostJob) string { return j.Host + " " + j.Ref() })...)
+	keys = append(keys, lists.Map(d.hosts, func(h api.Host) string { return h.Alias })...)
 	return keys
 }
 

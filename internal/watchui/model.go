@@ -12,6 +12,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 )
 
 const (
@@ -162,10 +163,7 @@ func (m *model) setStatus(st api.Status) {
 
 func (m *model) readJobs() {
 	m.jobsAt = m.now
-	var hosts []string
-	for _, h := range m.status.Hosts {
-		hosts = append(hosts, h.Alias)
-	}
+	hosts := lists.Map(m.status.Hosts, func(h api.Host) string { return h.Alias })
 	for _, s := range m.status.Sessions { // of a host that is not connected yet
 		if !slices.Contains(hosts, s.Host) {
 			hosts = append(hosts, s.Host)

@@ -12,39 +12,39 @@ import (
 // options are qsub's words for choices. What sites call memory and GPUs differs, and a
 // number of slots needs the name of a parallel environment: only the number that the job has
 // already is changed. Grid Engine has no word for nodes and QoS.
-var options = map[string]sched.OptionFor{
-	"hours":     sched.HoursAs(sched.AsResource("h_rt")),
+var options = map[string]sched.PlaceFor{
+	"hours":     sched.HoursAt("-l h_rt"),
 	"cpus":      slotsOption,
 	"memory":    resourceOption("h_vmem", "mem_free", "mem", "mem_req", "rmem", "h_rss"),
 	"gpus":      resourceOption(gpuNames...),
-	"account":   sched.AsOption("A"),
-	"project":   sched.AsOption("P"),
-	"partition": sched.AsOption("q"),
-	"queue":     sched.AsOption("q"),
+	"account":   sched.At("A"),
+	"project":   sched.At("P"),
+	"partition": sched.At("q"),
+	"queue":     sched.At("q"),
 }
 
 // gpuNames are the names that sites have for GPUs.
 var gpuNames = []string{"gpu", "gpus", "ngpus", "gpu_card"}
 
 // slotsOption changes the number of slots of the job's parallel environment.
-func slotsOption(c sched.Choice) (sched.Option, error) {
-	pe, ok := sched.LastOption(c.Given, "pe")
+func slotsOption(given []sched.Option) (sched.Place, error) {
+	pe, ok := sched.LastOption(given, "pe")
 	name, _, _ := strings.Cut(pe, " ")
 	if !ok || name == "" {
-		return sched.Option{}, c.Refuse("the job has no parallel environment", "add `-pe NAME 1` to the script; `qconf -spl` lists their names")
+		return sched.Place{}, sched.Refusal("the job has no parallel environment", "add `-pe NAME 1` to the script; `qconf -spl` lists their names")
 	}
-	return sched.Option{Name: "pe", Value: name + " " + c.Value}, nil
+	return sched.Place{Name: "pe", Before: name + " "}, nil
 }
 
 // resourceOption changes the one of these resources that the job has.
-func resourceOption(names ...string) sched.OptionFor {
-	return func(c sched.Choice) (sched.Option, error) {
+func resourceOption(names ...string) sched.PlaceFor {
+	return func(given []sched.Option) (sched.Place, error) {
 		for _, name := range names {
-			if _, ok := sched.LastOption(c.Given, "-l "+name); ok {
-				return sched.Option{Name: "l", Value: name + "=" + c.Value}, nil
+			if _, ok := sched.LastOption(given, "-l "+name); ok {
+				return sched.Place{Name: "-l " + name}, nil
 			}
 		}
-		return sched.Option{}, c.Refuse("every site has its own name for that", fmt.Sprintf("add `-l %s=…`, or what it is called there, to the script", names[0]))
+		return sched.Place{}, sched.Refusal("every site has its own name for that", fmt.Sprintf("add `-l %s=…`, or what it is called there, to the script", names[0]))
 	}
 }
 

@@ -12,52 +12,46 @@ import (
 
 // options are qsub's words for choices. On the command line, one resource replaces the same
 // one of the script. PBS has no word for a QoS.
-var options = map[string]sched.OptionFor{
-	"hours":     sched.HoursAs(sched.AsResource("walltime")),
+var options = map[string]sched.PlaceFor{
+	"hours":     sched.HoursAt("-l walltime"),
 	"cpus":      chunkOption("ncpus"),
 	"memory":    chunkOption("mem"),
 	"gpus":      chunkOption("ngpus"),
 	"nodes":     chunkCountOption,
-	"account":   sched.AsOption("A"),
-	"project":   sched.AsOption("P"),
-	"partition": sched.AsOption("q"),
-	"queue":     sched.AsOption("q"),
+	"account":   sched.At("A"),
+	"project":   sched.At("P"),
+	"partition": sched.At("q"),
+	"queue":     sched.At("q"),
 }
 
 // chunkOption is the word for a part of each chunk. PBS does not allow a select and a
 // resource of the whole job together, so the select that the job has is changed.
-func chunkOption(resourceName string) sched.OptionFor {
-	return func(c sched.Choice) (sched.Option, error) {
-		chunk, has, err := onlyChunk(c)
-		if err != nil {
-			return sched.Option{}, err
-		}
-		if !has {
-			return sched.Option{Name: "l", Value: resourceName + "=" + c.Value}, nil
+func chunkOption(resourceName string) sched.PlaceFor {
+	return func(given []sched.Option) (sched.Place, error) {
+		chunk, has, err := onlyChunk(given)
+		if err != nil || !has {
+			return sched.Place{Name: "-l " + resourceName}, err
 		}
 		parts := strings.Split(chunk, ":")
 		i := slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, resourceName+"=") })
 		if i < 0 { // sites have other names for it, and other rules about where it belongs
-			return sched.Option{}, c.Refuse(fmt.Sprintf("select=%s has no %s", chunk, resourceName), fmt.Sprintf("add :%s=… to the select of the script", resourceName))
+			return sched.Place{}, sched.Refusal(fmt.Sprintf("select=%s has no %s", chunk, resourceName), fmt.Sprintf("add :%s=… to the select of the script", resourceName))
 		}
-		parts[i] = resourceName + "=" + c.Value
-		return sched.Option{Name: "l", Value: "select=" + strings.Join(parts, ":")}, nil
+		before := append(parts[:i:i], resourceName+"=")
+		return sched.Place{Name: "-l select", Before: strings.Join(before, ":"), After: strings.TrimSuffix(":"+strings.Join(parts[i+1:], ":"), ":")}, nil
 	}
 }
 
 // chunkCountOption is the word for how many nodes: how many chunks.
-func chunkCountOption(c sched.Choice) (sched.Option, error) {
-	chunk, has, err := onlyChunk(c)
-	if err != nil {
-		return sched.Option{}, err
-	}
-	if !has {
-		return sched.Option{}, c.Refuse("the job has no select", "add `-l select=1:ncpus=…` to the script")
+func chunkCountOption(given []sched.Option) (sched.Place, error) {
+	chunk, has, err := onlyChunk(given)
+	if err == nil && !has {
+		err = sched.Refusal("the job has no select", "add `-l select=1:ncpus=…` to the script")
 	}
 	if first, rest, _ := strings.Cut(chunk, ":"); isNumber(first) {
 		chunk = rest
 	}
-	return sched.Option{Name: "l", Value: strings.TrimSuffix("select="+c.Value+":"+chunk, ":")}, nil
+	return sched.Place{Name: "-l select", After: strings.TrimSuffix(":"+chunk, ":")}, err
 }
 
 func isNumber(text string) bool {
@@ -67,14 +61,14 @@ func isNumber(text string) bool {
 
 // onlyChunk is the job's select, if it has one with a single kind of chunk. In one with
 // several, or in Torque's nodes=, it is not clear what to change.
-func onlyChunk(c sched.Choice) (chunk string, has bool, err error) {
-	chunk, has = sched.LastOption(c.Given, "-l select")
+func onlyChunk(given []sched.Option) (chunk string, has bool, err error) {
+	chunk, has = sched.LastOption(given, "-l select")
 	switch {
 	case strings.Contains(chunk, "+"):
-		return "", false, c.Refuse(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
+		return "", false, sched.Refusal(fmt.Sprintf("select=%s has several kinds of chunks", chunk), "change the script")
 	case !has:
-		if nodes, torque := sched.LastOption(c.Given, "-l nodes"); torque {
-			return "", false, c.Refuse(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
+		if nodes, torque := sched.LastOption(given, "-l nodes"); torque {
+			return "", false, sched.Refusal(fmt.Sprintf("the job asks for nodes=%s", nodes), "change the script")
 		}
 	}
 	return chunk, has, nil

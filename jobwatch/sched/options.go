@@ -37,41 +37,55 @@ func LastOption(list []Option, name string) (value string, ok bool) {
 	return "", false
 }
 
-// Choice is one of the user's choices, to become an argument of the submit command.
-type Choice struct {
-	Name, Value string
-	Given       []Option // of the job's script, then of the session's arguments, which have precedence
+// Place is where the value of a choice stands among the options of the submit command.
+type Place struct {
+	Name          string // of the option; "-l NAME" is a resource
+	Before, After string // the parts of its value that stay
+	Hours         bool   // the choice is a number of hours, and the value a time limit
 }
 
-// OptionFor makes the argument of the submit command for a choice.
-type OptionFor func(Choice) (Option, error)
+// PlaceFor is the place of a choice in a job with these options: those of its script, then those of the
+// session's arguments, which have precedence. Its error is a Refusal.
+type PlaceFor func(given []Option) (Place, error)
 
-// AsOption makes a choice the value of an option.
-func AsOption(name string) OptionFor {
-	return func(c Choice) (Option, error) { return Option{name, c.Value}, nil }
-}
+// At is the same place in every job.
+func At(name string) PlaceFor { return Place{Name: name}.always }
 
-// AsResource makes a choice the value of a resource.
-func AsResource(name string) OptionFor {
-	return func(c Choice) (Option, error) { return Option{"l", name + "=" + c.Value}, nil }
-}
+// HoursAt is the place of a time limit.
+func HoursAt(name string) PlaceFor { return Place{Name: name, Hours: true}.always }
 
-// HoursAs makes a choice of hours a time limit.
-func HoursAs(limit OptionFor) OptionFor {
-	return func(c Choice) (Option, error) {
-		d, err := time.ParseDuration(c.Value + "h")
+func (p Place) always([]Option) (Place, error) { return p, nil }
+
+// With is the option with the value of a choice.
+func (p Place) With(value string) (Option, error) {
+	if p.Hours {
+		d, err := time.ParseDuration(value + "h")
 		if err != nil {
-			return Option{}, c.Refuse("it is not a number of hours", "write 2 or 0.5")
+			return Option{}, Refusal("it is not a number of hours", "write 2 or 0.5")
 		}
-		c.Value = ClockTime((d + time.Minute - 1).Truncate(time.Minute)) // for Slurm, zero means no limit
-		return limit(c)
+		value = ClockTime((d + time.Minute - 1).Truncate(time.Minute)) // for Slurm, zero means no limit
 	}
+	value = p.Before + value + p.After
+	if resource, ok := strings.CutPrefix(p.Name, "-l "); ok {
+		return Option{"l", resource + "=" + value}, nil
+	}
+	return Option{p.Name, value}, nil
 }
 
-// Refuse is the error of a choice that cannot become an option.
-func (c *Choice) Refuse(why, hint string) error {
-	return api.Errorf(api.CodeUsage, "%s=%s cannot be passed to the scheduler: %s", c.Name, c.Value, why).
-		WithHint("%s", hint)
+// ValueIn is the value at the place in a job's options; "" if there is none.
+func (p Place) ValueIn(given []Option) string {
+	has, _ := LastOption(given, p.Name)
+	value, begins := strings.CutPrefix(has, p.Before)
+	value, ends := strings.CutSuffix(value, p.After)
+	if !begins || !ends {
+		return ""
+	}
+	return value
+}
+
+// Refusal says why a choice cannot become an option.
+func Refusal(why, hint string) error {
+	return api.Errorf(api.CodeUsage, "%s", why).WithHint("%s", hint)
 }
 
 // QsubOwnLog matches the variables that differ between jobs of qsub.

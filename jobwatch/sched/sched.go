@@ -186,7 +186,7 @@ type Kind struct {
 	// JobName is the option for the name of a job; "" if there is none.
 	JobName string
 	// Options make the user's choices options of the submit command, by the names of the choices.
-	Options map[string]OptionFor
+	Options map[string]PlaceFor
 	// LogOption is the option for a job's log, and OwnLog matches a log that each job has for itself.
 	LogOption string
 	OwnLog    *regexp.Regexp

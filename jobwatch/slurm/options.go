@@ -12,17 +12,17 @@ import (
 
 // options are sbatch's words for choices. The last of two options for the same counts,
 // and the command line has precedence over the script.
-var options = map[string]sched.OptionFor{
-	"hours":     sched.HoursAs(sched.AsOption("time")),
-	"cpus":      sched.AsOption("cpus-per-task"),
-	"memory":    sched.AsOption("mem"),
+var options = map[string]sched.PlaceFor{
+	"hours":     sched.HoursAt("time"),
+	"cpus":      sched.At("cpus-per-task"),
+	"memory":    sched.At("mem"),
 	"gpus":      gpuOption,
-	"nodes":     sched.AsOption("nodes"),
-	"account":   sched.AsOption("account"),
-	"project":   sched.AsOption("account"),
-	"partition": sched.AsOption("partition"),
-	"queue":     sched.AsOption("partition"),
-	"qos":       sched.AsOption("qos"),
+	"nodes":     sched.At("nodes"),
+	"account":   sched.At("account"),
+	"project":   sched.At("account"),
+	"partition": sched.At("partition"),
+	"queue":     sched.At("partition"),
+	"qos":       sched.At("qos"),
 }
 
 // gpuOptions are sbatch's options for GPUs.
@@ -30,28 +30,27 @@ var gpuOptions = []string{"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-so
 
 // gpuOption changes the number in the option that the job has, and keeps the type of GPU. Two
 // of these options must agree, so a job that has two is left alone.
-func gpuOption(c sched.Choice) (sched.Option, error) {
+func gpuOption(given []sched.Option) (sched.Place, error) {
 	var has []sched.Option
 	for _, name := range gpuOptions {
-		if value, ok := sched.LastOption(c.Given, name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
+		if value, ok := sched.LastOption(given, name); ok && (name != "gres" || strings.Contains(value, "gpu")) {
 			has = append(has, sched.Option{Name: name, Value: value})
 		}
 	}
 	switch len(has) {
 	case 0:
-		others, _ := sched.LastOption(c.Given, "gres") // which the argument would replace
-		return sched.Option{Name: "gres", Value: strings.TrimPrefix(others+",gpu:"+c.Value, ",")}, nil
+		others, _ := sched.LastOption(given, "gres") // which the argument would replace
+		return sched.Place{Name: "gres", Before: strings.TrimPrefix(others+",gpu:", ",")}, nil
 	case 1:
 	default:
-		return sched.Option{}, c.Refuse("the job has both --"+has[0].Name+" and --"+has[1].Name, "remove one of them from the script")
+		return sched.Place{}, sched.Refusal("the job has both --"+has[0].Name+" and --"+has[1].Name, "remove one of them from the script")
 	}
 	o := has[0]
 	if strings.Contains(o.Value, ",") {
-		return sched.Option{}, c.Refuse("--"+o.Name+"="+o.Value+" asks for several kinds", "change the script")
+		return sched.Place{}, sched.Refusal("--"+o.Name+"="+o.Value+" asks for several kinds", "change the script")
 	}
 	kind, _ := splitGPUs(o.Value)
-	o.Value = kind + c.Value
-	return o, nil
+	return sched.Place{Name: o.Name, Before: kind}, nil
 }
 
 // splitGPUs splits "2", "a100:2" or "gpu:2080ti:2" into what the number follows and the number.

@@ -15,6 +15,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/tunnel/forward"
 )
 
@@ -115,11 +116,7 @@ func (f *Set) Specs(added bool) []configs.ForwardSpec {
 
 // Status are the forwards with their counters.
 func (f *Set) Status() []api.Forward {
-	list := []api.Forward{}
-	for _, x := range f.all() {
-		list = append(list, x.Status())
-	}
-	return list
+	return lists.Map(f.all(), (*Forward).Status)
 }
 
 // Status reports what the forward is for, and what it has relayed.

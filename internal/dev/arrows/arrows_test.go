@@ -17,24 +17,24 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show", "internal/words"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
-	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show", "internal/words"},
+	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/lists", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show", "internal/words"},
 	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
 	"internal/editor":    {"internal/api"},
-	"internal/desktop":   {"internal/api", "internal/peer", "internal/posixsh", "internal/term"},
+	"internal/desktop":   {"internal/api", "internal/lists", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
-	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "internal/show", "jobwatch/detect"},
+	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "internal/lists", "internal/show", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/transfer":  {"internal/ctxtime"},
-	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/show", "internal/suggest", "internal/term", "internal/words", "tunnel", "tunnel/sshconfig"},
+	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/lists", "internal/show", "internal/suggest", "internal/term", "internal/words", "tunnel", "tunnel/sshconfig"},
 	"internal/show":      {"internal/api", "internal/term", "internal/words"},
 	"internal/term":      {"internal/api"},
-	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/show", "internal/term", "internal/words"},
+	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/lists", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
 	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
@@ -52,7 +52,7 @@ var imports = map[string][]string{
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
 	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
-	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "tunnel/forward", "tunnel/sshconfig"},
+	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "internal/lists", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Connections.
 	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sessions", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
@@ -90,6 +90,7 @@ var imports = map[string][]string{
 	"internal/netwatch":   {},
 	"internal/atomicfile": {},
 	"internal/suggest":    {},
+	"internal/lists":      {},
 	"internal/posixsh":    {},
 	"internal/ctxtime":    {},
 	"internal/freeport":   {},

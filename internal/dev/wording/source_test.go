@@ -58,7 +58,7 @@ func files(t *testing.T) []string {
 // textual are the endings of the files that are not Go and that people read: pages, site
 // files and examples, scripts and templates, completions, packages.
 var textual = []string{
-	".md", ".toml", ".tmpl", ".sh", ".html", ".css", ".js", ".pbs", ".slurm", ".yaml", ".yml", ".desktop", ".service",
+	".md", ".txt", ".toml", ".tmpl", ".sh", ".html", ".css", ".js", ".pbs", ".slurm", ".yaml", ".yml", ".desktop", ".service",
 	"Makefile", "bash", "zsh", "fish", "powershell", "copyright",
 }
 
