@@ -135,13 +135,19 @@ func DefaultLimits() Limits {
 	}
 }
 
-// within returns the limits, or those of the host's site where they are stricter.
+// within returns the limits for a host: those of its site where they are stricter, and the user's
+// own keepalive.
 func (l Limits) within(s *sshconfig.Settings) Limits {
 	if s.MaxSessions > 0 {
 		l.MaxSessions = min(l.MaxSessions, s.MaxSessions)
 	}
 	if s.Refusals > 0 {
 		l.Refusals = min(l.Refusals, s.Refusals)
+	}
+	if s.ServerAliveInterval > 0 {
+		l.KeepaliveEvery = s.ServerAliveInterval
+		l.KeepaliveMax = max(s.ServerAliveCountMax, 1)
+		l.KeepReplaced = l.KeepaliveEvery * time.Duration(l.KeepaliveMax)
 	}
 	l.LoginSpacing = max(l.LoginSpacing, s.LoginSpacing)
 	l.RetryMin = max(l.RetryMin, s.RetryMin)

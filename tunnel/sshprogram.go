@@ -71,14 +71,11 @@ func (t *attempt) sshCommand(ctx context.Context, said *stderrBuffer) (openssh.C
 		return openssh.Command{}, failure.Permanent.Errorf(api.CodeConfig, err, `transport = "openssh" needs the ssh program`).
 			WithHint("install OpenSSH's client")
 	}
-	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
-	if s.ServerAliveInterval > 0 {
-		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
-	}
+	limits := t.pool.o.Limits.within(s)
 	args := []string{
 		"-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
 		"-o", "LogLevel=DEBUG1", // see failure.ReadSSH
-		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
+		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(limits.KeepaliveEvery/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", limits.KeepaliveMax),
 	}
 	if s.SSHConfig != "" {
 		args = append(args, "-F", s.SSHConfig)
