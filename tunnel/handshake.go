@@ -106,7 +106,7 @@ func (t *attempt) hostKeyOptions(ask *asker) hostkey.Options {
 // keyOptions are where the user's keys come from.
 func (t *attempt) keyOptions() userkeys.Options {
 	return userkeys.Options{
-		Settings: &t.settings, Asker: keyAsker{&t.ask}, Keyring: &t.pool.keys, Envs: t.pool.envs(), Log: t.log,
+		Settings: &t.settings, Asker: keyAsker{&t.ask}, Keyring: &t.pool.keys, Envs: t.pool.o.Envs(), Log: t.log,
 		Signing: func() (done func()) {
 			t.ask.awaitPerson()
 			return t.ask.awaitHost

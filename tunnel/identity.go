@@ -96,7 +96,7 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return c, err
 		}
 		owner.removeUser(t.host)
-		t.pool.replaceOwner(t.identity, owner, t.host)
+		t.pool.owners.CompareAndSwap(t.identity, owner, t.host) // the old owner's settings changed
 	}
 }
 
@@ -109,15 +109,6 @@ func (t *attempt) acceptsOtherKeys(owner *Host, err error) bool {
 	owner.mu.Lock()
 	defer owner.mu.Unlock()
 	return !t.settings.SameHostKeys(&owner.used)
-}
-
-// replaceOwner changes the owner of an identity after the old owner's settings changed.
-func (p *Pool) replaceOwner(identity string, owner, by *Host) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.owners[identity] == owner {
-		p.owners[identity] = by
-	}
 }
 
 // checkAccount prevents an automatic login to an account that was never logged in to:
