@@ -62,7 +62,7 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (*channelCo
 // Traffic is what passes through a client's channel.
 type Traffic struct {
 	share   atomic.Pointer[share] // another after move
-	release func()                // called once at the end of the channel; nil: nothing is
+	release func()                // called once at the end of the channel
 }
 
 // share is what a channel's traffic is to the connection that carries it.
@@ -72,13 +72,14 @@ type share struct {
 }
 
 func (c *conn) newTraffic() *Traffic {
-	t := &Traffic{}
+	t := &Traffic{release: func() {}}
 	t.share.Store(c.newShare())
 	return t
 }
 
 func (c *conn) newShare() *share {
-	return &share{wait: channelWait{all: &c.clients}, in: c.meter.In(), out: c.meter.Out()}
+	in, out := c.meter.Streams()
+	return &share{wait: channelWait{all: &c.clients}, in: in, out: out}
 }
 
 // openForClient has open open a channel for a client, and returns the channel's traffic.
@@ -136,9 +137,7 @@ func (t *Traffic) Channel(ch ssh.Channel) ssh.Channel { return &clientChannel{ch
 
 func (t *Traffic) end() {
 	t.share.Load().wait.ended()
-	if t.release != nil {
-		t.release()
-	}
+	t.release()
 }
 
 // open calls f in a goroutine and returns early when ctx ends, or the connection is set
@@ -306,7 +305,7 @@ func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 
 func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	if kind != "session" {
-		return c.openClientChannel(ctx, kind, payload, nil)
+		return c.openClientChannel(ctx, kind, payload, func() {})
 	}
 	for {
 		slot := c.sessions.AcquireShared(ctx, c.done)

@@ -104,14 +104,22 @@ const failWritesTimeout = time.Second
 // forever, and so would close.
 func (c *conn) failPendingWrites() {
 	_ = c.wire.Close()
-	noticed := make(chan struct{})
-	go func() { // ends at the latest when the library sees the end
-		defer close(noticed)
-		_, _, _ = c.client.SendRequest(keepaliveRequest, false, nil)
+	// It ends at the latest when the library sees the end.
+	_ = endsWithin(failWritesTimeout, func() { _, _, _ = c.client.SendRequest(keepaliveRequest, false, nil) })
+}
+
+// endsWithin reports whether f ends within a time. It is left to its end in any case.
+func endsWithin(limit time.Duration, f func()) bool {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f()
 	}()
 	select {
-	case <-noticed:
-	case <-time.After(failWritesTimeout):
+	case <-ended:
+		return true
+	case <-time.After(limit):
+		return false
 	}
 }
 
@@ -135,7 +143,9 @@ func (c *conn) close(why error) {
 	c.mu.Unlock()
 	c.end(why)
 	_ = c.client.Close()
-	c.waitSpawned()
+	if !endsWithin(closeTimeout, c.wg.Wait) {
+		c.log.Error("a goroutine outlives its connection")
+	}
 }
 
 // end has the connection end for a reason, and does not wait for that.
@@ -155,19 +165,6 @@ func (c *conn) hasAddress() bool { return c.wire.hasAddress(c.address) }
 // closeTimeout bounds the wait for a connection's goroutines. All end with the stream;
 // if one does not, the host must still reconnect.
 const closeTimeout = 10 * time.Second
-
-func (c *conn) waitSpawned() {
-	settled := make(chan struct{})
-	go func() {
-		defer close(settled)
-		c.wg.Wait()
-	}()
-	select {
-	case <-settled:
-	case <-time.After(closeTimeout):
-		c.log.Error("a goroutine outlives its connection")
-	}
-}
 
 // ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {

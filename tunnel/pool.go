@@ -143,18 +143,14 @@ func (p *Pool) Host(name string) *Host {
 // responds if there is one.
 func (p *Pool) env(ctx context.Context) api.Env { return userkeys.WithAgent(ctx, p.o.Envs()) }
 
-// resolver reads settings with the current config and environment.
-func (p *Pool) resolver() sshconfig.Resolver {
-	p.mu.Lock()
-	file := p.sshConfig
-	p.mu.Unlock()
-	return sshconfig.Resolver{SSHConfig: file, Env: p.o.Envs()[0], Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, Read: p.resolve}
-}
-
 // Settings are those that the next dial of that host would use. The host need not be in
 // the pool, and nothing is dialled.
 func (p *Pool) Settings(ctx context.Context, name string) (sshconfig.Settings, error) {
-	return p.resolver().Settings(ctx, name)
+	p.mu.Lock()
+	file := p.sshConfig
+	p.mu.Unlock()
+	r := sshconfig.Resolver{SSHConfig: file, Env: p.o.Envs()[0], Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, Read: p.resolve}
+	return r.Settings(ctx, name)
 }
 
 // Reload says that the config may have changed, and which ssh_config it now names. It

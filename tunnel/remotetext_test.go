@@ -37,7 +37,7 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 		at := attemptOf(&Host{name: "login", pool: newPool(Options{Limits: DefaultLimits()}), log: slog.New(slog.DiscardHandler)}, func(a *attempt) { a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"} })
 		at.wire = newWire(near)
-		at.wire.greeted = true
+		at.wire.greeted.Store(true)
 		at.ask.timeout = newTimeout(time.Hour, func() {})
 		t.Cleanup(at.ask.timeout.stop)
 		return at

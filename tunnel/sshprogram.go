@@ -121,7 +121,7 @@ func (t *attempt) answerSSH(ctx context.Context) func(question string) (string, 
 // useMaster makes a connection of our master's control socket.
 func (t *attempt) useMaster(raw net.Conn, m *openssh.Master) (*conn, error) {
 	t.wire = newWire(raw)
-	t.wire.greeted = true // a control socket has no greeting
+	t.wire.greeted.Store(true) // a control socket has no greeting
 	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
 	if err != nil {
 		_ = t.wire.Close()
