@@ -49,16 +49,6 @@ func (c *connections) dropAside() {
 	}
 }
 
-// dropped are those that are about to be closed.
-func (c *connections) dropped() (list []*conn) {
-	for old, kept := range c.aside {
-		if !kept {
-			list = append(list, old)
-		}
-	}
-	return list
-}
-
 // worst is the worst standing of a connection and those that it goes through.
 func (c *conn) worst() standing {
 	c.mu.Lock()
@@ -225,10 +215,12 @@ func (h *Host) connectedLocked(c *conn) {
 // closeDropped closes the connections that nobody wants any more.
 func (h *Host) closeDropped() {
 	h.mu.Lock()
-	dropped := h.conns.dropped()
+	aside := maps.Clone(h.conns.aside)
 	h.mu.Unlock()
-	for _, c := range dropped {
-		c.close(nil)
-		h.connectionLost(c)
+	for c, kept := range aside {
+		if !kept {
+			c.close(nil)
+			h.connectionLost(c)
+		}
 	}
 }

@@ -66,7 +66,7 @@ func (t *attempt) connect(ctx context.Context) (*conn, error) {
 
 // resolve reads the settings and finds the identity of the connection they lead to.
 func (t *attempt) resolve(ctx context.Context) (err error) {
-	if t.settings, err = t.host.settings(ctx); err != nil {
+	if t.settings, err = t.pool.Settings(ctx, t.host.name); err != nil {
 		return err
 	}
 	t.showSettings()

@@ -59,10 +59,10 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (*channelCo
 	return through, nil
 }
 
-// traffic is what passes through a client's channel.
-type traffic struct {
+// Traffic is what passes through a client's channel.
+type Traffic struct {
 	share   atomic.Pointer[share] // another after move
-	release func()                // called once at the end of the channel; nil: nothing is
+	release func()                // called once at the end of the channel
 }
 
 // share is what a channel's traffic is to the connection that carries it.
@@ -71,18 +71,19 @@ type share struct {
 	in, out pace.Stream
 }
 
-func (c *conn) newTraffic() *traffic {
-	t := &traffic{}
+func (c *conn) newTraffic() *Traffic {
+	t := &Traffic{release: func() {}}
 	t.share.Store(c.newShare())
 	return t
 }
 
 func (c *conn) newShare() *share {
-	return &share{wait: channelWait{all: &c.clients}, in: c.meter.In(), out: c.meter.Out()}
+	in, out := c.meter.Streams()
+	return &share{wait: channelWait{all: &c.clients}, in: in, out: out}
 }
 
 // openForClient has open open a channel for a client, and returns the channel's traffic.
-func (c *conn) openForClient(open func() error) (*traffic, error) {
+func (c *conn) openForClient(open func() error) (*Traffic, error) {
 	t := c.newTraffic()
 	if err := t.open(c, open); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (c *conn) openForClient(open func() error) (*traffic, error) {
 }
 
 // open has open open the channel over a connection.
-func (t *traffic) open(c *conn, open func() error) error {
+func (t *Traffic) open(c *conn, open func() error) error {
 	s, start := t.share.Load(), time.Now()
 	s.wait.sent()
 	err := open()
@@ -104,13 +105,13 @@ func (t *traffic) open(c *conn, open func() error) error {
 }
 
 // move has an open channel count for another connection.
-func (t *traffic) move(to *conn) {
+func (t *Traffic) move(to *conn) {
 	next := to.newShare()
 	next.wait.opened()
 	t.share.Swap(next).wait.ended()
 }
 
-func (t *traffic) read(r io.Reader, p []byte) (int, error) {
+func (t *Traffic) read(r io.Reader, p []byte) (int, error) {
 	n, err := r.Read(p[:t.share.Load().in.Wait(len(p))])
 	s := t.share.Load()
 	s.wait.answered()
@@ -118,7 +119,7 @@ func (t *traffic) read(r io.Reader, p []byte) (int, error) {
 	return n, err
 }
 
-func (t *traffic) write(w io.Writer, p []byte) (int, error) {
+func (t *Traffic) write(w io.Writer, p []byte) (int, error) {
 	s := t.share.Load()
 	s.wait.sent()
 	n, err := s.out.Write(w, p)
@@ -128,11 +129,15 @@ func (t *traffic) write(w io.Writer, p []byte) (int, error) {
 	return n, err
 }
 
-func (t *traffic) end() {
+// Conn is a connection with this traffic.
+func (t *Traffic) Conn(c net.Conn) net.Conn { return &trafficConn{c, t} }
+
+// Channel is a channel with this traffic.
+func (t *Traffic) Channel(ch ssh.Channel) ssh.Channel { return &clientChannel{ch, t} }
+
+func (t *Traffic) end() {
 	t.share.Load().wait.ended()
-	if t.release != nil {
-		t.release()
-	}
+	t.release()
 }
 
 // open calls f in a goroutine and returns early when ctx ends, or the connection is set
@@ -177,7 +182,7 @@ func closeLate[T io.Closer](opened T) { _ = opened.Close() }
 // trafficConn is a connection of a client.
 type trafficConn struct {
 	net.Conn
-	*traffic
+	*Traffic
 }
 
 // Read implements net.Conn.
@@ -300,7 +305,7 @@ func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ss
 
 func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	if kind != "session" {
-		return c.openClientChannel(ctx, kind, payload, nil)
+		return c.openClientChannel(ctx, kind, payload, func() {})
 	}
 	for {
 		slot := c.sessions.AcquireShared(ctx, c.done)
@@ -352,7 +357,7 @@ func (c *conn) openClientChannel(ctx context.Context, kind string, payload []byt
 // clientChannel is a channel of a person's shell or copy.
 type clientChannel struct {
 	ssh.Channel
-	*traffic
+	*Traffic
 }
 
 // Read reads what the program on the host prints.

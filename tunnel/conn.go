@@ -22,21 +22,19 @@ import (
 
 // conn is one live SSH connection.
 type conn struct {
-	client    *ssh.Client
-	wire      *wire
-	log       *slog.Logger
-	limits    Limits
-	interval  time.Duration // of the keepalive
-	maxMissed int
-	master    *openssh.Master // the ssh program that holds it, whose control socket a global request would break; nil: none
-	sessions  *sessions.Limit
-	clients   clientWaits
-	since     time.Time
-	done      chan struct{}         // closed when the transport has ended
-	network   chan struct{}         // receives when the network changed
-	parent    *conn                 // the one that it goes through; nil: none
-	address   func(netip.Addr) bool // whether this computer has an address; nil: it has all
-	away      bool                  // the address was gone at the last network change; guarded by the lock of its owner
+	client   *ssh.Client
+	wire     *wire
+	log      *slog.Logger
+	limits   Limits
+	master   *openssh.Master // the ssh program that holds it, whose control socket a global request would break; nil: none
+	sessions *sessions.Limit
+	clients  clientWaits
+	since    time.Time
+	done     chan struct{}         // closed when the transport has ended
+	network  chan struct{}         // receives when the network changed
+	parent   *conn                 // the one that it goes through; nil: none
+	address  func(netip.Addr) bool // whether this computer has an address; nil: it has all
+	away     bool                  // the address was gone at the last network change; guarded by the lock of its owner
 
 	owner        *Host // who logged in; others may share it
 	settings     sshconfig.Settings
@@ -71,16 +69,11 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	limits := t.pool.o.Limits.within(&t.settings)
 	c := &conn{
 		client: client, wire: t.wire, log: t.log, limits: limits,
-		interval: limits.KeepaliveEvery, maxMissed: limits.KeepaliveMax,
 		sessions: sessions.New(limits.MaxSessions, limits.SessionsAgain),
 		clients:  clientWaits{began: make(chan struct{}, 1)},
 		requests: make(chan struct{}, 1), network: make(chan struct{}, 1), set: make(chan struct{}),
 		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
 		settings: t.settings, identity: t.identity,
-	}
-	if own := t.settings.ServerAliveInterval; own > 0 {
-		c.interval, c.maxMissed = own, max(t.settings.ServerAliveCountMax, 1)
-		c.limits.KeepReplaced = c.interval * time.Duration(c.maxMissed)
 	}
 	if through, ok := t.wire.Conn.(*channelConn); ok {
 		c.parent = through.link
@@ -111,14 +104,22 @@ const failWritesTimeout = time.Second
 // forever, and so would close.
 func (c *conn) failPendingWrites() {
 	_ = c.wire.Close()
-	noticed := make(chan struct{})
-	go func() { // ends at the latest when the library sees the end
-		defer close(noticed)
-		_, _, _ = c.client.SendRequest(keepaliveRequest, false, nil)
+	// It ends at the latest when the library sees the end.
+	_ = endsWithin(failWritesTimeout, func() { _, _, _ = c.client.SendRequest(keepaliveRequest, false, nil) })
+}
+
+// endsWithin reports whether f ends within a time. It is left to its end in any case.
+func endsWithin(limit time.Duration, f func()) bool {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f()
 	}()
 	select {
-	case <-noticed:
-	case <-time.After(failWritesTimeout):
+	case <-ended:
+		return true
+	case <-time.After(limit):
+		return false
 	}
 }
 
@@ -142,7 +143,9 @@ func (c *conn) close(why error) {
 	c.mu.Unlock()
 	c.end(why)
 	_ = c.client.Close()
-	c.waitSpawned()
+	if !endsWithin(closeTimeout, c.wg.Wait) {
+		c.log.Error("a goroutine outlives its connection")
+	}
 }
 
 // end has the connection end for a reason, and does not wait for that.
@@ -162,19 +165,6 @@ func (c *conn) hasAddress() bool { return c.wire.hasAddress(c.address) }
 // closeTimeout bounds the wait for a connection's goroutines. All end with the stream;
 // if one does not, the host must still reconnect.
 const closeTimeout = 10 * time.Second
-
-func (c *conn) waitSpawned() {
-	settled := make(chan struct{})
-	go func() {
-		defer close(settled)
-		c.wg.Wait()
-	}()
-	select {
-	case <-settled:
-	case <-time.After(closeTimeout):
-		c.log.Error("a goroutine outlives its connection")
-	}
-}
 
 // ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {

@@ -17,7 +17,7 @@ func reached(t *testing.T, at string, set func(*sshconfig.Settings)) *net.TCPCon
 		t.Skip(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	p := NewPool(Options{Limits: PracticeLimits()})
+	p := newPool(Options{Limits: PracticeLimits()})
 	addr := l.Addr().(*net.TCPAddr)
 	try := attemptOf(p.Host("login"), func(a *attempt) { a.settings = sshconfig.Settings{Alias: "login", Hostname: at, Port: addr.Port} })
 	set(&try.settings)

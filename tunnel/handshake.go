@@ -30,7 +30,7 @@ type handshake struct {
 // shortenBanner ends a long wait for the server's first line soon: a new dial may do
 // better.
 func (s *handshake) shortenBanner(limit time.Duration) {
-	if s != nil && s.waited && !s.wire.hasGreeted() {
+	if s != nil && s.waited && !s.wire.greeted.Load() {
 		s.timeout.shorten(limit)
 	}
 }
@@ -106,7 +106,7 @@ func (t *attempt) hostKeyOptions(ask *asker) hostkey.Options {
 // keyOptions are where the user's keys come from.
 func (t *attempt) keyOptions() userkeys.Options {
 	return userkeys.Options{
-		Settings: &t.settings, Asker: keyAsker{&t.ask}, Keyring: &t.pool.keys, Envs: t.pool.envs(), Log: t.log,
+		Settings: &t.settings, Asker: keyAsker{&t.ask}, Keyring: &t.pool.keys, Envs: t.pool.o.Envs(), Log: t.log,
 		Signing: func() (done func()) {
 			t.ask.awaitPerson()
 			return t.ask.awaitHost
@@ -179,9 +179,9 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	switch {
 	case t.ask.denied != nil:
 		return t.ask.denied
-	case t.ask.timeout.expired() && !t.wire.hasGreeted() && t.settings.ProxyCommand != "":
+	case t.ask.timeout.expired() && !t.wire.greeted.Load() && t.settings.ProxyCommand != "":
 		return silentProxy(address, t.bannerLimit(), greeting)
-	case t.ask.timeout.expired() && !t.wire.hasGreeted():
+	case t.ask.timeout.expired() && !t.wire.greeted.Load():
 		return notSSH(address, errSilent)
 	case greeting != nil:
 		return notSSH(address, greeting)

@@ -266,9 +266,7 @@ func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string
 	s.IdentitiesOnly = s.IdentitiesOnly || own.IdentitiesOnly
 	s.OwnIdentities = false // no warning for a missing key file
 	s.PasswordAuthentication, s.KbdInteractive = false, false
-	if s.IdentityAgent == "" {
-		s.IdentityAgent = own.IdentityAgent
-	}
+	s.IdentityAgent = cmp.Or(s.IdentityAgent, own.IdentityAgent)
 	known = n.clusterKeys(ctx)
 	s.GlobalKnownHosts = slices.Concat(union(s.UserKnownHosts, own.UserKnownHosts), s.GlobalKnownHosts, []string{known})
 	s.UserKnownHosts = nil

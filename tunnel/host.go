@@ -136,11 +136,6 @@ func (h *Host) unwantLocked() {
 	if h.demand.asked || len(h.demand.users) > 0 {
 		return
 	}
-	h.dropWantedLocked()
-}
-
-// dropWantedLocked is unwantLocked regardless of users.
-func (h *Host) dropWantedLocked() {
 	f := &h.facts
 	f.wanted = false
 	h.conns.dropAside() // even if the host is wanted again at once

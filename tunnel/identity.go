@@ -19,11 +19,6 @@ var errOtherKeys = errors.New("the connection's host key is not accepted for thi
 // owner's settings changed.
 var errIdentityChanged = errors.New("the settings now lead to another host")
 
-// settings are those that the host's next dial uses.
-func (h *Host) settings(ctx context.Context) (sshconfig.Settings, error) {
-	return h.pool.Settings(ctx, h.name)
-}
-
 // identity names the connection that settings lead to: the account and the resolved hops
 // before it. Hosts with the same identity share one connection, and what is remembered of
 // an account is kept by it: behind another gate, the same address is another machine.
@@ -38,10 +33,15 @@ func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...st
 	case slices.Contains(before, hop):
 		return via(s, hop), nil // a loop; the dial reports it
 	}
-	there, live, err := p.hopSettings(ctx, hop)
-	if live != "" {
-		return via(s, live), nil // the dial would use that connection, whatever the settings are now
+	p.mu.Lock()
+	last := p.hosts[hop] // it is not added to the pool here
+	p.mu.Unlock()
+	if last != nil {
+		if c, err := last.current(); err == nil {
+			return via(s, c.identity), nil // the dial would use that connection, whatever the settings are now
+		}
 	}
+	there, err := p.Settings(ctx, hop)
 	if err != nil {
 		return "", viaError(hop, err)
 	}
@@ -55,23 +55,6 @@ func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...st
 // via is the identity of what settings lead to by a way: a ProxyCommand, or the identity of
 // the last hop.
 func via(s *sshconfig.Settings, way string) string { return s.Account() + " via " + way }
-
-// hopSettings are those of a hop, or the identity of its live connection. It does not
-// add the hop to the pool.
-func (p *Pool) hopSettings(ctx context.Context, name string) (s sshconfig.Settings, live string, err error) {
-	p.mu.Lock()
-	h := p.hosts[name]
-	p.mu.Unlock()
-	if h == nil {
-		s, err = p.Settings(ctx, name)
-		return s, "", err
-	}
-	if c, err := h.current(); err == nil {
-		return sshconfig.Settings{}, c.identity, nil
-	}
-	s, err = h.settings(ctx)
-	return s, "", err
-}
 
 // Account is user@address of the live connection, or of the last try, and the way there;
 // "" before the first.
@@ -113,7 +96,7 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return c, err
 		}
 		owner.removeUser(t.host)
-		t.pool.replaceOwner(t.identity, owner, t.host)
+		t.pool.owners.CompareAndSwap(t.identity, owner, t.host) // the old owner's settings changed
 	}
 }
 
@@ -126,15 +109,6 @@ func (t *attempt) acceptsOtherKeys(owner *Host, err error) bool {
 	owner.mu.Lock()
 	defer owner.mu.Unlock()
 	return !t.settings.SameHostKeys(&owner.used)
-}
-
-// replaceOwner changes the owner of an identity after the old owner's settings changed.
-func (p *Pool) replaceOwner(identity string, owner, by *Host) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.owners[identity] == owner {
-		p.owners[identity] = by
-	}
 }
 
 // checkAccount prevents an automatic login to an account that was never logged in to:
@@ -155,7 +129,7 @@ func (h *Host) recheckSettings(ctx context.Context) {
 	if !concerned {
 		return
 	}
-	now, err := h.settings(ctx)
+	now, err := h.pool.Settings(ctx, h.name)
 	identity := ""
 	if err == nil {
 		identity, err = h.pool.identity(ctx, &now, h.name)

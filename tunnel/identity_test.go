@@ -322,7 +322,7 @@ func TestAReloadReadsAnotherSSHConfig(t *testing.T) {
 	one, two := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")
 	write(t, one, "Host work\n  HostName one.test\n")
 	write(t, two, "Host work\n  HostName two.test\n")
-	p := NewPool(Options{SSHConfig: one, Limits: PracticeLimits()})
+	p := newPool(Options{SSHConfig: one, Limits: PracticeLimits()})
 	for _, c := range []struct{ file, want string }{{one, "one.test"}, {two, "two.test"}} {
 		p.Reload(c.file)
 		s, err := p.Settings(t.Context(), "work")
@@ -344,7 +344,7 @@ func TestSettingsAreReadInTheEnvironmentOfTheNewestClient(t *testing.T) {
 	}
 	t.Setenv("PATH", bare) // an agent that was started at login
 	env := api.Env(nil)
-	p := NewPool(Options{SSHConfig: config, Limits: PracticeLimits(), Env: func() api.Env { return env }})
+	p := newPool(Options{SSHConfig: config, Limits: PracticeLimits(), Envs: func() []api.Env { return []api.Env{env} }})
 	for _, want := range []struct{ source, hostname string }{{"ssh_config", "read.from.file"}, {"ssh -G", "said.by.ssh"}} {
 		s, err := p.Settings(t.Context(), "work")
 		if err != nil || s.Source != want.source || s.Hostname != want.hostname || len(s.LocalForwards) != 1 {

@@ -179,7 +179,7 @@ func TestTwoNamesOfOneAccountShareOneLogin(t *testing.T) {
 func TestTwoHostsThatJumpThroughEachOtherDoNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 2000 {
-			p := NewPool(Options{Limits: PracticeLimits()})
+			p := newPool(Options{Limits: PracticeLimits()})
 			ctx, cancel := context.WithCancel(t.Context())
 			begin, ended := make(chan struct{}), make(chan error, 2)
 			for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}} {

@@ -161,7 +161,7 @@ type keepalive struct {
 }
 
 func newKeepalive(h *Host, c *conn) *keepalive {
-	k := &keepalive{host: h, c: c, timer: time.NewTimer(c.interval), replies: make(chan time.Duration, 1), stall: newStall(c)}
+	k := &keepalive{host: h, c: c, timer: time.NewTimer(c.limits.KeepaliveEvery), replies: make(chan time.Duration, 1), stall: newStall(c)}
 	k.resetTimer()
 	return k
 }
@@ -171,7 +171,7 @@ func (k *keepalive) resetTimer() {
 	if k.c.master != nil {
 		k.timer.Stop() // the ssh program has its own keepalive
 	} else {
-		k.timer.Reset(k.c.interval)
+		k.timer.Reset(k.c.limits.KeepaliveEvery)
 	}
 }
 
@@ -229,15 +229,15 @@ func (k *keepalive) tick(now time.Time) error {
 		return nil
 	}
 	silence := now.Sub(last)
-	if silence < k.c.interval {
-		k.timer.Reset(k.c.interval - silence)
+	if silence < k.c.limits.KeepaliveEvery {
+		k.timer.Reset(k.c.limits.KeepaliveEvery - silence)
 		return nil
 	}
-	if k.missed >= k.c.maxMissed {
+	if k.missed >= k.c.limits.KeepaliveMax {
 		return fmt.Errorf("no response for %s", api.DurationText(silence))
 	}
 	k.missed++
-	k.timer.Reset(k.c.interval)
+	k.timer.Reset(k.c.limits.KeepaliveEvery)
 	k.sendRequest()
 	k.expectReply(now)
 	return nil

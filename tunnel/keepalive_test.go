@@ -73,8 +73,8 @@ func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
 	defer func() { _ = local.Close() }()
 	defer func() { _ = remote.Close() }()
 	w := newWire(local)
-	w.greeted = true // the greeting has come
-	p := newKeepalive(nil, &conn{wire: w, master: &openssh.Master{}, interval: time.Hour})
+	w.greeted.Store(true) // the greeting has come
+	p := newKeepalive(nil, &conn{wire: w, master: &openssh.Master{}, limits: Limits{KeepaliveEvery: time.Hour}})
 	defer p.stop()
 	p.waiting = true // for an answer that never comes
 	p.probe(time.Hour, false)

@@ -8,12 +8,15 @@ import (
 )
 
 // Limits are the waits and counts that keep the load on a login node low and a person
-// from being locked out. Every field must be positive.
+// from being locked out. Every field but SitePause must be positive.
 //
 // What may take how long depends on who is waited for. A network that was gone is given
 // all the time that TCP has: what does not respond is told soon and given up late. A host
 // is given what a busy one takes, and spared. A person is given minutes.
 type Limits struct {
+	// Limits are those of the rules by which a host is tried again and logged in to.
+	retry.Limits
+
 	// For the network: reaching a host, and what becomes of a connection to it.
 
 	// DialTimeout bounds reaching the host's port.
@@ -24,11 +27,6 @@ type Limits struct {
 	// WaitedBanner is BannerTimeout while a person waits: the connection is used as soon as
 	// the server responds.
 	WaitedBanner time.Duration
-	// RetryMin and RetryMax bound the backoff between two tries.
-	RetryMin, RetryMax time.Duration
-	// WatchedRetryMin and WatchedRetryMax bound the time between two dials that nobody answered while
-	// a person waits.
-	WatchedRetryMin, WatchedRetryMax time.Duration
 	// KeepaliveEvery is the silence after which a keepalive is sent, and KeepaliveMax how
 	// many in a row may go unanswered before the connection is set aside.
 	KeepaliveEvery time.Duration
@@ -53,15 +51,6 @@ type Limits struct {
 	// HandshakeTimeout bounds key exchange and login, less the time a person takes
 	// to answer.
 	HandshakeTimeout time.Duration
-	// LoginSpacing is the least time between two automatic logins.
-	LoginSpacing time.Duration
-	// StableAfter is how long a connection must have lasted for the backoff to start over
-	// after its loss.
-	StableAfter time.Duration
-	// Refusals is how many refused logins stop all automatic tries.
-	Refusals int
-	// BanWait is the wait after a suspected ban. Refused and unfinished logins count as long.
-	BanWait time.Duration
 	// ProbeAfter is how long a client's bytes may stay unanswered before a keepalive is
 	// sent, and InUse how long after the client's last bytes that is done.
 	ProbeAfter time.Duration
@@ -88,8 +77,6 @@ type Limits struct {
 
 	// PromptTimeout bounds how long a person may take to answer one question.
 	PromptTimeout time.Duration
-	// WatchedRetryFor is how long after the last sign of a person somebody counts as waiting.
-	WatchedRetryFor time.Duration
 	// WakeGrace is ProbeTimeout for a connection that only a person can restore, before they
 	// are asked to log in, unless they want the host just then.
 	WakeGrace time.Duration
@@ -100,17 +87,22 @@ type Limits struct {
 // DefaultLimits are the limits for real hosts.
 func DefaultLimits() Limits {
 	return Limits{
+		Limits: retry.Limits{
+			RetryMin:     5 * time.Second,
+			RetryMax:     15 * time.Minute,
+			LoginSpacing: time.Minute,
+			StableAfter:  5 * time.Minute,
+			Refusals:     2,
+			BanWait:      time.Hour,
+			WatchedMin:   10 * time.Second,
+			WatchedMax:   time.Minute,
+			WatchedFor:   30 * time.Minute,
+		},
 		SettingsTimeout:   15 * time.Second,
 		DialTimeout:       15 * time.Second,
 		BannerTimeout:     10 * time.Second,
 		HandshakeTimeout:  30 * time.Second,
 		PromptTimeout:     2 * time.Minute,
-		LoginSpacing:      time.Minute,
-		RetryMin:          5 * time.Second,
-		RetryMax:          15 * time.Minute,
-		StableAfter:       5 * time.Minute,
-		Refusals:          2,
-		BanWait:           time.Hour,
 		KeepaliveEvery:    30 * time.Second,
 		KeepaliveMax:      3,
 		ProbeTimeout:      3 * time.Second,
@@ -122,9 +114,6 @@ func DefaultLimits() Limits {
 		LossyUnanswered:   30 * time.Second,
 		ReplaceUnanswered: 8 * time.Second,
 		KeepReplaced:      2 * time.Minute,
-		WatchedRetryMin:   10 * time.Second,
-		WatchedRetryMax:   time.Minute,
-		WatchedRetryFor:   30 * time.Minute,
 		WaitedBanner:      5 * time.Minute,
 		MaxSessions:       8,
 		SessionsAgain:     time.Minute,
@@ -135,7 +124,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// within returns the limits, or those of the host's site where they are stricter.
+// within returns the limits for a host: those of its site where they are stricter, and the user's
+// own keepalive.
 func (l Limits) within(s *sshconfig.Settings) Limits {
 	if s.MaxSessions > 0 {
 		l.MaxSessions = min(l.MaxSessions, s.MaxSessions)
@@ -143,19 +133,16 @@ func (l Limits) within(s *sshconfig.Settings) Limits {
 	if s.Refusals > 0 {
 		l.Refusals = min(l.Refusals, s.Refusals)
 	}
+	if s.ServerAliveInterval > 0 {
+		l.KeepaliveEvery = s.ServerAliveInterval
+		l.KeepaliveMax = max(s.ServerAliveCountMax, 1)
+		l.KeepReplaced = l.KeepaliveEvery * time.Duration(l.KeepaliveMax)
+	}
 	l.LoginSpacing = max(l.LoginSpacing, s.LoginSpacing)
+	l.SitePause = s.RetryMin
 	l.RetryMin = max(l.RetryMin, s.RetryMin)
 	l.RetryMax = max(l.RetryMax, l.RetryMin)
 	return l
-}
-
-// retry are those that decide when a host with these settings is tried again.
-func (l Limits) retry(s *sshconfig.Settings) retry.Limits {
-	return retry.Limits{
-		RetryMin: l.RetryMin, RetryMax: l.RetryMax, SitePause: s.RetryMin, LoginSpacing: l.LoginSpacing,
-		StableAfter: l.StableAfter, Refusals: l.Refusals, BanWait: l.BanWait,
-		WatchedMin: l.WatchedRetryMin, WatchedMax: l.WatchedRetryMax, WatchedFor: l.WatchedRetryFor,
-	}
 }
 
 // PracticeLimits are short, for a practice cluster that bans nobody. Login keeps its normal
@@ -174,7 +161,7 @@ func PracticeLimits() Limits {
 	l.ProbeAfter = 500 * time.Millisecond
 	l.ProbeTimeout, l.ReplaceUnanswered = 8*time.Second, 3*time.Second
 	l.Unacknowledged, l.Unanswered, l.LossyUnanswered = 8*time.Second, 8*time.Second, 8*time.Second
-	l.WatchedRetryMin, l.WatchedRetryMax = 200*time.Millisecond, time.Second
+	l.WatchedMin, l.WatchedMax = 200*time.Millisecond, time.Second
 	l.StepStart = 20 * time.Second // as above: a program starts
 	return l
 }

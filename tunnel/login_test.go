@@ -201,7 +201,7 @@ func TestTheAgentIsDialledAnewAndItsKeysAreUsed(t *testing.T) {
 	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
 	b := newBench(t, s, func(s *sshconfig.Settings) { s.IdentityAgent = "" })
 	socket := first
-	b.o.Env = func() api.Env { return api.Env{"SSH_AUTH_SOCK": socket} }
+	b.o.Envs = func() []api.Env { return []api.Env{{"SSH_AUTH_SOCK": socket}} }
 	b.serve(t)
 	h := b.Host("login")
 	h.Up()

@@ -1,7 +1,6 @@
 package tunnel
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -17,12 +16,12 @@ import (
 	"tunctl/tunnel/userkeys"
 )
 
-// Options configure a Pool. Everything but Limits may be zero.
+// Options configure a Pool.
 type Options struct {
-	SSHConfig string             // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
-	Prompter  Prompter           // nil: nobody can be asked
-	Memory    Memory             // nil: what is remembered ends with the pool
-	Passwords userkeys.Passwords // nil: none are saved
+	SSHConfig string // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
+	Prompter  Prompter
+	Memory    Memory
+	Passwords userkeys.Passwords
 	Limits    Limits
 	Log       *slog.Logger
 	// Askpass is the program that forwards ssh's questions; see [openssh.Askpass]. "": ssh may
@@ -31,17 +30,15 @@ type Options struct {
 	// Changed is called for every change of a host: in order, one at a time, and with no
 	// lock held.
 	Changed func(api.Host)
-	// Env is the newest environment a client sent.
-	Env func() api.Env
-	// EarlierEnvs are those of earlier clients, the newest first. The ssh-agent that the
-	// newest environment names may have ended, so each is tried.
-	EarlierEnvs func() []api.Env
+	// Envs are the environments that clients sent, the newest first, or one that is nil. The
+	// ssh-agent that the newest one names may have ended, so each is tried.
+	Envs func() []api.Env
 	// Target and Preset are those of a [sshconfig.Resolver]. Each dial calls them again.
 	Target func(name string) string
 	Preset func(name string, s *sshconfig.Settings)
 	// Spelling is called when a host's name cannot be reached.
 	Spelling func(name string) Spelling
-	// Network replaces the system's, for a simulation.
+	// Network replaces the system's, for a simulation; nil: it does not.
 	Network *Network
 }
 
@@ -66,37 +63,21 @@ type Pool struct {
 	resolve func(ctx context.Context, destination string) (sshconfig.Settings, error)
 	network Network
 
-	using sync.Mutex // held while one host becomes a user of another
+	using  sync.Mutex // held while one host becomes a user of another
+	owners sync.Map   // by identity: the *Host that has the connection or is making it
 
 	mu        sync.Mutex
 	sshConfig string // Options.SSHConfig, or that of the last Reload
 	hosts     map[string]*Host
-	owners    map[string]*Host // by identity: the host that has the connection or is making it
-	queue     []api.Host       // changes not yet published
+	queue     []api.Host // changes not yet published
 	serving   context.Context
 	wg        sync.WaitGroup
 }
 
 // NewPool makes a pool without hosts. Nothing is dialled until Serve runs.
 func NewPool(o Options) *Pool {
-	o.Prompter = cmp.Or[Prompter](o.Prompter, nobody{})
-	o.Memory = cmp.Or[Memory](o.Memory, newProcessMemory())
-	o.Passwords = cmp.Or[userkeys.Passwords](o.Passwords, userkeys.NoPasswords{})
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Changed == nil {
-		o.Changed = func(api.Host) {}
-	}
-	if o.Env == nil {
-		o.Env = func() api.Env { return nil }
-	}
-	if o.EarlierEnvs == nil {
-		o.EarlierEnvs = func() []api.Env { return nil }
-	}
-	if o.Spelling == nil {
-		o.Spelling = func(string) Spelling { return Spelling{Written: true} }
-	}
 	p := &Pool{
-		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, owners: map[string]*Host{},
+		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{},
 		queued: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
 	}
 	p.network = Network{
@@ -158,25 +139,18 @@ func (p *Pool) Host(name string) *Host {
 	return h
 }
 
-// envs are the environments that clients sent, the newest first.
-func (p *Pool) envs() []api.Env { return append([]api.Env{p.o.Env()}, p.o.EarlierEnvs()...) }
-
 // env is the newest environment for a program that we run, with an ssh-agent that
 // responds if there is one.
-func (p *Pool) env(ctx context.Context) api.Env { return userkeys.WithAgent(ctx, p.envs()) }
-
-// resolver reads settings with the current config and environment.
-func (p *Pool) resolver() sshconfig.Resolver {
-	p.mu.Lock()
-	file := p.sshConfig
-	p.mu.Unlock()
-	return sshconfig.Resolver{SSHConfig: file, Env: p.o.Env(), Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, Read: p.resolve}
-}
+func (p *Pool) env(ctx context.Context) api.Env { return userkeys.WithAgent(ctx, p.o.Envs()) }
 
 // Settings are those that the next dial of that host would use. The host need not be in
 // the pool, and nothing is dialled.
 func (p *Pool) Settings(ctx context.Context, name string) (sshconfig.Settings, error) {
-	return p.resolver().Settings(ctx, name)
+	p.mu.Lock()
+	file := p.sshConfig
+	p.mu.Unlock()
+	r := sshconfig.Resolver{SSHConfig: file, Env: p.o.Envs()[0], Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, Read: p.resolve}
+	return r.Settings(ctx, name)
 }
 
 // Reload says that the config may have changed, and which ssh_config it now names. It
@@ -210,29 +184,24 @@ func (p *Pool) serveReloads(ctx context.Context) {
 // owner is the host that has the connection of that identity, or is making it; the first
 // caller becomes it. Two names for one account share one login.
 func (p *Pool) owner(h *Host, identity string) *Host {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if o := p.owners[identity]; o != nil {
-		return o
-	}
-	p.owners[identity] = h
-	return h
+	owner, _ := p.owners.LoadOrStore(identity, h)
+	return owner.(*Host)
 }
 
 // dropOwnership ends a host's ownership of all connections except one; "" is none.
 func (p *Pool) dropOwnership(h *Host, except string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	maps.DeleteFunc(p.owners, func(identity string, o *Host) bool { return o == h && identity != except })
+	for identity := range p.owners.Range {
+		if identity != except {
+			p.owners.CompareAndDelete(identity, h)
+		}
+	}
 }
 
 // Hosts lists the hosts by name.
 func (p *Pool) Hosts() []api.Host {
 	list := []api.Host{}
 	for _, h := range p.allHosts() {
-		h.mu.Lock()
-		list = append(list, h.statusLocked())
-		h.mu.Unlock()
+		list = append(list, h.Status())
 	}
 	return list
 }

@@ -98,7 +98,7 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 		return refused
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case t.ask.timeout.expired() && !t.wire.hasGreeted():
+	case t.ask.timeout.expired() && !t.wire.greeted.Load():
 		return notSSH(t.settings.Address(), errSilent)
 	case t.wire.badGreeting() != nil:
 		return notSSH(t.settings.Address(), t.wire.badGreeting())

@@ -191,7 +191,7 @@ func (l *laptop) serve(t testing.TB, limits Limits, config string) {
 	file := filepath.Join(l.dir, "config")
 	write(t, file, config+fmt.Sprintf("\nHost *\n HostName 127.0.0.1\n User %s\n IdentityFile %s\n IdentityAgent none\n UserKnownHostsFile %s\n GlobalKnownHostsFile none\n",
 		me.Username, filepath.Join(l.dir, "id"), filepath.Join(l.dir, "known_hosts")))
-	l.Pool = NewPool(Options{SSHConfig: file, Prompter: l.person, Limits: limits})
+	l.Pool = newPool(Options{SSHConfig: file, Prompter: l.person, Limits: limits})
 	l.network.Watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() } // this machine's network is not the test's
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -1,11 +1,6 @@
 package tunnel
 
-import (
-	"net"
-	"sync"
-
-	"golang.org/x/crypto/ssh"
-)
+import "sync"
 
 // RelayTraffic is that of a relay's channels, which go over one stream after another. They
 // are paced and watched as those of the host are, for the connection of the stream that
@@ -13,12 +8,12 @@ import (
 type RelayTraffic struct {
 	mu       sync.Mutex
 	stream   *Stream
-	channels map[*traffic]bool
+	channels map[*Traffic]bool
 }
 
 // NewRelayTraffic is the traffic of a relay that goes over a stream.
 func NewRelayTraffic(s *Stream) *RelayTraffic {
-	return &RelayTraffic{stream: s, channels: map[*traffic]bool{}}
+	return &RelayTraffic{stream: s, channels: map[*Traffic]bool{}}
 }
 
 // Stream is the one that carries the channels now.
@@ -38,32 +33,9 @@ func (r *RelayTraffic) Move(to *Stream) {
 	}
 }
 
-// OpenConn has open connect through the relay, for a client; release is called once at the
-// end of the connection.
-func (r *RelayTraffic) OpenConn(open func() (net.Conn, error), release func()) (c net.Conn, err error) {
-	t, err := r.open(func() (err error) {
-		c, err = open()
-		return err
-	}, release)
-	if err != nil {
-		return nil, err
-	}
-	return &trafficConn{c, t}, nil
-}
-
-// OpenChannel is OpenConn for a channel.
-func (r *RelayTraffic) OpenChannel(open func() (ssh.Channel, <-chan *ssh.Request, error), release func()) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
-	t, err := r.open(func() (err error) {
-		ch, requests, err = open()
-		return err
-	}, release)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &clientChannel{ch, t}, requests, nil
-}
-
-func (r *RelayTraffic) open(open func() error, release func()) (*traffic, error) {
+// Open has open open a connection or a channel through the relay, for a client, and returns its
+// traffic; release is called once at its end.
+func (r *RelayTraffic) Open(open func() error, release func()) (*Traffic, error) {
 	r.mu.Lock()
 	on := r.stream.conn
 	t := on.newTraffic()
@@ -83,7 +55,7 @@ func (r *RelayTraffic) open(open func() error, release func()) (*traffic, error)
 }
 
 // end is called at the end of a channel, maybe more than once.
-func (r *RelayTraffic) end(t *traffic) {
+func (r *RelayTraffic) end(t *Traffic) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.channels, t)

@@ -35,9 +35,9 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 	try := func() *attempt {
 		near, far := net.Pipe()
 		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-		at := attemptOf(&Host{name: "login", pool: NewPool(Options{Limits: DefaultLimits()}), log: slog.New(slog.DiscardHandler)}, func(a *attempt) { a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"} })
+		at := attemptOf(&Host{name: "login", pool: newPool(Options{Limits: DefaultLimits()}), log: slog.New(slog.DiscardHandler)}, func(a *attempt) { a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"} })
 		at.wire = newWire(near)
-		at.wire.greeted = true
+		at.wire.greeted.Store(true)
 		at.ask.timeout = newTimeout(time.Hour, func() {})
 		t.Cleanup(at.ask.timeout.stop)
 		return at
@@ -123,7 +123,7 @@ func TestACertificatesWordsDoNotSteerATerminal(t *testing.T) {
 }
 
 func TestTooManyFailuresGiveTheHintToNameOneKey(t *testing.T) {
-	l := newLogin(t.Context(), attemptOf(&Host{pool: NewPool(Options{})}, func(a *attempt) {
+	l := newLogin(t.Context(), attemptOf(&Host{pool: newPool(Options{})}, func(a *attempt) {
 		a.wire = deadEnd(t).wire
 		a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"}
 	}))

@@ -44,7 +44,7 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 	f := &h.facts
 	next := retry.Next(f.tries, retry.Host{
 		Wanted: f.wanted, Connected: f.live != nil, Silent: silent,
-	}, h.limitsLocked().retry(&h.used), now)
+	}, h.retryLimitsLocked(), now)
 	switch next.Do {
 	case retry.Hold, retry.Idle:
 		return next
@@ -65,8 +65,8 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 	return next
 }
 
-// limitsLocked are the pool's limits, or stricter ones of the host's site.
-func (h *Host) limitsLocked() Limits { return h.pool.o.Limits.within(&h.used) }
+// retryLimitsLocked are the pool's limits, or stricter ones of the host's site.
+func (h *Host) retryLimitsLocked() retry.Limits { return h.pool.o.Limits.within(&h.used).Limits }
 
 // jitter is a random part of a wait, which is no secret.
 func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
@@ -173,7 +173,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 	t := newAttempt(h)
 	t.ask.attended, t.ask.client = f.tries.IsAttended(now), f.client
 	t.began, t.banned = now, now.Before(f.tries.Ban)
-	t.waited = !t.ask.attended && f.tries.IsWatched(now, h.limitsLocked().retry(&h.used))
+	t.waited = !t.ask.attended && f.tries.IsWatched(now, h.retryLimitsLocked())
 	return t
 }
 
@@ -225,7 +225,7 @@ func (h *Host) failedLocked(t *attempt, why *api.Error) {
 	f.failure = why
 	f.tries.Failed(retry.FailedTry{
 		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
-	}, h.limitsLocked().retry(&h.used), time.Now(), jitter())
+	}, h.retryLimitsLocked(), time.Now(), jitter())
 	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
 		stop.Why = suspectedBan(h.name, why, stop.Until)
 	}
@@ -267,7 +267,7 @@ func (h *Host) lostLocked(c *conn, silent error) {
 		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
 			f.tries.Watch(now, true)
 		}
-		f.tries.Lost(now.Sub(c.since), silent == nil, h.limitsLocked().retry(&h.used), now, jitter())
+		f.tries.Lost(now.Sub(c.since), silent == nil, h.retryLimitsLocked(), now, jitter())
 	}
 	h.enterLocked()
 }
@@ -282,7 +282,7 @@ func (h *Host) stopServing() {
 
 // Waiting says that somebody waits for the host: a client that is held, an open waiting
 // page, a command that shows it. With person set it is an act of a person, and not only
-// a program that does not give up. Until some time after both (Limits.WatchedRetryFor), a dial
+// a program that does not give up. Until some time after both (Limits.WatchedFor), a dial
 // that nobody answers is repeated sooner than usual. It causes no login that would not
 // happen anyway.
 func (h *Host) Waiting(person bool) {
@@ -309,7 +309,7 @@ func (h *Host) recallLogins() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &h.facts.tries
-	switch stopped := f.Recall(known, h.limitsLocked().retry(&h.used), time.Now()); {
+	switch stopped := f.Recall(known, h.retryLimitsLocked(), time.Now()); {
 	case !stopped:
 	case !f.Stop.Until.IsZero():
 		why := api.Errorf(api.CodeUnreachable, "%s", cmp.Or(known.Why, "seen before the agent was restarted"))

@@ -71,14 +71,11 @@ func (t *attempt) sshCommand(ctx context.Context, said *stderrBuffer) (openssh.C
 		return openssh.Command{}, failure.Permanent.Errorf(api.CodeConfig, err, `transport = "openssh" needs the ssh program`).
 			WithHint("install OpenSSH's client")
 	}
-	interval, misses := t.pool.o.Limits.KeepaliveEvery, t.pool.o.Limits.KeepaliveMax
-	if s.ServerAliveInterval > 0 {
-		interval, misses = s.ServerAliveInterval, max(s.ServerAliveCountMax, 1)
-	}
+	limits := t.pool.o.Limits.within(s)
 	args := []string{
 		"-o", "ControlPersist=no", "-o", "ClearAllForwardings=yes",
 		"-o", "LogLevel=DEBUG1", // see failure.ReadSSH
-		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(interval/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", misses),
+		"-o", fmt.Sprintf("ServerAliveInterval=%d", max(int(limits.KeepaliveEvery/time.Second), 1)), "-o", fmt.Sprintf("ServerAliveCountMax=%d", limits.KeepaliveMax),
 	}
 	if s.SSHConfig != "" {
 		args = append(args, "-F", s.SSHConfig)
@@ -124,7 +121,7 @@ func (t *attempt) answerSSH(ctx context.Context) func(question string) (string, 
 // useMaster makes a connection of our master's control socket.
 func (t *attempt) useMaster(raw net.Conn, m *openssh.Master) (*conn, error) {
 	t.wire = newWire(raw)
-	t.wire.greeted = true // a control socket has no greeting
+	t.wire.greeted.Store(true) // a control socket has no greeting
 	sc, channels, requests, err := ssh.NewControlClientConn(t.wire)
 	if err != nil {
 		_ = t.wire.Close()

@@ -364,7 +364,7 @@ func TestAnSSHOfOursShowsItsHops(t *testing.T) {
 }
 
 func TestASecurityKeyThatWaitsForAFingerIsToldAndNotAsked(t *testing.T) {
-	p := NewPool(Options{Limits: PracticeLimits()})
+	p := newPool(Options{Limits: PracticeLimits()})
 	a := attemptOf(p.Host("x"), func(a *attempt) { a.ask.attended = true; a.ask.timeout = newTimeout(time.Minute, func() {}) })
 	defer a.ask.timeout.stop()
 	a.host.facts.wanted = true
@@ -413,7 +413,7 @@ func TestAnSSHOfOursEndsWhenWeAreKilled(t *testing.T) {
 
 // masterUser is a process that has an ssh log in and waits to be killed.
 func masterUser(config string) {
-	p := NewPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }})
+	p := newPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }})
 	go func() { _ = p.Serve(context.Background()) }()
 	h := p.Host("open")
 	h.Up()

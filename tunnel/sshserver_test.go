@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
 )
 
 // person answers prompts in turn; without an answer left there is nobody.
@@ -59,10 +61,29 @@ func (p *person) questions() []api.Prompt {
 type bench struct {
 	*Pool
 	person *person
-	memory *processMemory
+	memory *sshtest.Memory
 	states []api.HostState
 	mu     sync.Mutex
 	end    func()
+}
+
+// newPool makes a pool. What the options leave out is that of a user who is away, on a computer that
+// remembers nothing.
+func newPool(o Options) *Pool {
+	o.Prompter = cmp.Or[Prompter](o.Prompter, sshtest.Nobody{})
+	o.Memory = cmp.Or[Memory](o.Memory, sshtest.NewMemory())
+	o.Passwords = cmp.Or[userkeys.Passwords](o.Passwords, userkeys.NoPasswords{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	if o.Changed == nil {
+		o.Changed = func(api.Host) {}
+	}
+	if o.Envs == nil {
+		o.Envs = func() []api.Env { return []api.Env{nil} }
+	}
+	if o.Spelling == nil {
+		o.Spelling = func(string) Spelling { return Spelling{Written: true} }
+	}
+	return NewPool(o)
 }
 
 // newBench makes a pool for the server of the host "login", with the settings that set changes.
@@ -74,8 +95,8 @@ func newBench(t testing.TB, s *sshtest.Server, set func(*sshconfig.Settings)) *b
 // newBenchOf makes a pool for servers by host name, with the settings that set changes.
 func newBenchOf(t testing.TB, servers map[string]*sshtest.Server, set func(*sshconfig.Settings)) *bench {
 	t.Helper()
-	b := &bench{person: &person{}, memory: newProcessMemory()}
-	b.Pool = NewPool(Options{
+	b := &bench{person: &person{}, memory: sshtest.NewMemory()}
+	b.Pool = newPool(Options{
 		Prompter: b.person, Memory: b.memory, Limits: DefaultLimits(),
 		Changed: func(h api.Host) {
 			b.mu.Lock()

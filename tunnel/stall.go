@@ -202,7 +202,7 @@ func (k *keepalive) loginDue(now time.Time) bool {
 	h := k.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !now.Before(h.facts.tries.NextLogin(h.limitsLocked().retry(&h.used)))
+	return !now.Before(h.facts.tries.NextLogin(h.retryLimitsLocked()))
 }
 
 // latest is the latest of some times.

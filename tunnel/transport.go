@@ -30,7 +30,7 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 	if why == "" {
 		return false
 	}
-	if hint, err := findSSH(t.pool.o.Env()); err != nil {
+	if hint, err := findSSH(t.pool.o.Envs()[0]); err != nil {
 		t.ask.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
 		return false
 	}
@@ -80,7 +80,7 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 	if t.settings.Transport == api.TransportNative {
 		return false, t.ask.deny(why+"; remove transport = \"native\" for this host", nil)
 	}
-	if hint, err := findSSH(t.pool.o.Env()); err != nil {
+	if hint, err := findSSH(t.pool.o.Envs()[0]); err != nil {
 		t.ask.denied = failure.Permanent.Errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
 			WithHint("%s", hint)
 		return false, t.ask.denied

@@ -73,7 +73,7 @@ func (l *laptop) withProgram(t *testing.T, script string) {
 	if err := testprogram.Write(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+script)); err != nil {
 		t.Fatal(err)
 	}
-	l.o.Env = func() api.Env { return api.Env{"PATH": dir + ":" + os.Getenv("PATH")} }
+	l.o.Envs = func() []api.Env { return []api.Env{{"PATH": dir + ":" + os.Getenv("PATH")}} }
 }
 
 func realSSH(t *testing.T) string {
@@ -196,7 +196,7 @@ func TestTheSSHProgramLogsInWithKeysThatWeCannotUse(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			realSSH(t)
-			p := NewPool(Options{Limits: PracticeLimits()})
+			p := newPool(Options{Limits: PracticeLimits()})
 			a := newAttempt(p.Host("x"))
 			a.settings = sshconfig.Settings{IdentityFiles: []string{filepath.Join(l.dir, "id")}, IdentityAgent: "none", PubkeyAuthentication: true}
 			x.set(&a.settings)

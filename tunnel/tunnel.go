@@ -19,10 +19,8 @@ package tunnel
 
 import (
 	"context"
-	"sync"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel/failure"
 )
 
 // GCPercent is the setting of Go's collector (debug.SetGCPercent) for a process that
@@ -42,35 +40,4 @@ type Prompter interface {
 type Memory interface {
 	Known(host string) api.Known
 	Remember(host string, change func(*api.Known))
-}
-
-// nobody is the default Prompter.
-type nobody struct{}
-
-func (nobody) Prompt(context.Context, api.Prompt, func()) (api.Answer, error) {
-	return api.Answer{}, failure.ErrNobody
-}
-
-// processMemory is the default Memory. It ends with the process.
-type processMemory struct {
-	mu    sync.Mutex
-	hosts map[string]api.Known
-}
-
-func newProcessMemory() *processMemory { return &processMemory{hosts: map[string]api.Known{}} }
-
-// Known implements Memory.
-func (m *processMemory) Known(host string) api.Known {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.hosts[host]
-}
-
-// Remember implements Memory.
-func (m *processMemory) Remember(host string, change func(*api.Known)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.hosts[host]
-	change(&known)
-	m.hosts[host] = known
 }

@@ -184,8 +184,7 @@ func TestTheNewestAgentThatAnswersIsUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SSH_AUTH_SOCK", test.own)
 			b := newBench(t, sshtest.NewServer(t, sshtest.AcceptKey(public)), func(s *sshconfig.Settings) { s.IdentityAgent = test.set })
-			b.o.Env = func() api.Env { return test.newest }
-			b.o.EarlierEnvs = func() []api.Env { return test.earlier }
+			b.o.Envs = func() []api.Env { return append([]api.Env{test.newest}, test.earlier...) }
 			if err := connectOnce(t, b, false); test.good != (err == nil) {
 				t.Errorf("Await: %v", err)
 			}
@@ -200,9 +199,9 @@ func TestProgramsThatWeRunGetAnAgentThatAnswers(t *testing.T) {
 	good := sshtest.ServeAgent(t, agent.NewKeyring())
 	t.Setenv("SSH_AUTH_SOCK", "")
 	newest := api.Env{"SSH_AUTH_SOCK": deadSocket(t), "PATH": "/newest"}
-	p := NewPool(Options{
-		Limits: DefaultLimits(), Env: func() api.Env { return newest },
-		EarlierEnvs: func() []api.Env { return []api.Env{{"SSH_AUTH_SOCK": good, "PATH": "/earlier"}} },
+	p := newPool(Options{
+		Limits: DefaultLimits(),
+		Envs:   func() []api.Env { return []api.Env{newest, {"SSH_AUTH_SOCK": good, "PATH": "/earlier"}} },
 	})
 	if env := p.env(t.Context()); env["SSH_AUTH_SOCK"] != good || env["PATH"] != "/newest" {
 		t.Errorf("%v", env)
@@ -210,7 +209,7 @@ func TestProgramsThatWeRunGetAnAgentThatAnswers(t *testing.T) {
 	if newest["SSH_AUTH_SOCK"] == good {
 		t.Error("the client's own environment was changed")
 	}
-	p = NewPool(Options{Limits: DefaultLimits()})
+	p = newPool(Options{Limits: DefaultLimits()})
 	t.Setenv("SSH_AUTH_SOCK", good)
 	if env := p.env(t.Context()); env["SSH_AUTH_SOCK"] != good {
 		t.Errorf("without a client: %v", env)

@@ -32,11 +32,6 @@ var (
 	errAddressRefused = errors.New("the server refuses this address")
 )
 
-// greetingError is a first line that no SSH server sends.
-type greetingError struct{ line api.RemoteText }
-
-func (e *greetingError) Error() string { return fmt.Sprintf("the server sent %q", e.line) }
-
 // wire is the byte stream under an SSH connection. It checks the server's greeting
 // before the library sees it, buffers, and knows when it last received anything.
 type wire struct {
@@ -46,13 +41,13 @@ type wire struct {
 
 	received, sent atomic.Int64 // bytes
 	loggedIn       atomic.Bool  // only the end of the stream ends a read
+	greeted        atomic.Bool
 
 	mu          sync.Mutex
 	onEnd       func() // called once, when reading failed, before Read returns
-	greeted     bool
-	greetingErr error // what came instead of a greeting
-	readErr     error // why reading ended
-	writeErr    error // why writing failed
+	greetingErr error  // what came instead of a greeting
+	readErr     error  // why reading ended
+	writeErr    error  // why writing failed
 	lastRead    time.Time
 	reads       int
 	closing     sync.Once
@@ -107,7 +102,7 @@ func (w *wire) hasAddress(has func(netip.Addr) bool) bool {
 // before a proper greeting, so that no login is tried at a captive portal. Our own
 // greeting does not wait for that, which would cost a round trip.
 func (w *wire) Read(p []byte) (int, error) {
-	if !w.hasGreeted() {
+	if !w.greeted.Load() {
 		if err := w.readGreeting(); err != nil {
 			return 0, err
 		}
@@ -136,7 +131,7 @@ func (w *wire) Read(p []byte) (int, error) {
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	w.sent.Add(int64(n))
-	if err != nil && !w.hasGreeted() {
+	if err != nil && !w.greeted.Load() {
 		return len(p), nil
 	}
 	if err != nil {
@@ -150,13 +145,14 @@ func (w *wire) Write(p []byte) (int, error) {
 func (w *wire) readGreeting() error {
 	err := checkGreeting(w.r)
 	w.mu.Lock()
-	w.greeted, w.greetingErr, w.readErr = err == nil, err, err
+	w.greetingErr, w.readErr = err, err
 	ended := w.onEnd
 	w.mu.Unlock()
 	if err != nil {
 		ended()
 		return err
 	}
+	w.greeted.Store(true)
 	w.onGreeting()
 	return nil
 }
@@ -178,12 +174,12 @@ func checkGreeting(r *bufio.Reader) error {
 				return errAddressRefused
 			}
 			if i == 0 && isOtherProtocol(line) || whole && i == maxGreetingLines || len(text) >= maxGreeting {
-				return &greetingError{firstLine(text)}
+				return fmt.Errorf("the server sent %q", firstLine(text))
 			}
 		}
 		if err != nil {
 			if len(text) > 0 {
-				return &greetingError{firstLine(text)}
+				return fmt.Errorf("the server sent %q", firstLine(text))
 			}
 			return err
 		}
@@ -224,12 +220,6 @@ func addressRefused(address string, cause error) *api.Error {
 	return failure.Banned.Errorf(api.CodeUnreachable, cause,
 		"%s refuses connections from this network for a while (often because of failed logins by others behind the same address)", address).
 		WithHint("sshd usually ends this within 10 minutes; other users of a shared VPN count too")
-}
-
-func (w *wire) hasGreeted() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.greeted
 }
 
 // badGreeting is what came instead of a greeting, unless we closed the connection.

@@ -98,7 +98,7 @@ func FuzzServerReplies(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	p := NewPool(Options{Limits: PracticeLimits(), Log: slog.New(slog.DiscardHandler)})
+	p := newPool(Options{Limits: PracticeLimits(), Log: slog.New(slog.DiscardHandler)})
 	var memory thrift
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		memory.check(t)

@@ -29,8 +29,7 @@ type Options struct {
 	Host Host       // where channels go
 	Key  ssh.Signer // the gateway's own host key
 	Log  *slog.Logger
-	// NoticeAfter is how long a session may take to open before the client is told; zero is
-	// a second.
+	// NoticeAfter is how long a session may take to open before the client is told.
 	NoticeAfter time.Duration
 	// Waiting is what the client is told then; "": that all sessions of the host are in use.
 	Waiting string
@@ -45,9 +44,6 @@ const handshakeTimeout = 30 * time.Second
 // Serve serves one client until it disconnects or ctx ends, and then closes every
 // channel that was opened for it.
 func Serve(ctx context.Context, stream net.Conn, o Options) error {
-	if o.NoticeAfter == 0 {
-		o.NoticeAfter = time.Second
-	}
 	if o.Waiting == "" {
 		o.Waiting = fmt.Sprintf("waiting until another shell or copy ends: %s limits how many one connection may have", o.Name)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,6 @@ type Meter struct {
 	hub     *Hub
 	every   time.Duration // how often a running job is measured while somebody looks
 	log     *slog.Logger
-	samples samples
 	serving ctxtime.Mutex // held while Serve runs
 
 	// Of Serve alone:
@@ -28,8 +28,9 @@ type Meter struct {
 	sampler *sampler  // nil: it does not run
 	added   time.Time // when the last sample was added
 
-	mu   sync.Mutex // Serve alone changes what it guards
-	idle idle
+	mu      sync.Mutex // Serve alone changes what it guards
+	idle    idle
+	samples []api.Usage // of the last hour
 }
 
 // measured is what is known of one run of a job.
@@ -65,7 +66,11 @@ func NewMeter(session string, source Source, hub *Hub, every time.Duration, log 
 }
 
 // Samples are those of the last hour.
-func (m *Meter) Samples() []api.Usage { return m.samples.all() }
+func (m *Meter) Samples() []api.Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.samples)
+}
 
 // Serve measures until ctx ends. That of an earlier attempt may still be about to end.
 func (m *Meter) Serve(ctx context.Context) {
@@ -122,7 +127,9 @@ func (m *Meter) measure(ctx context.Context, looked bool) {
 		u.IdleSince = m.idle.since
 	}
 	m.added = u.Time
-	m.samples.add(u)
+	m.mu.Lock()
+	m.samples = addSample(m.samples, u)
+	m.mu.Unlock()
 	m.hub.publish(u)
 }
 
@@ -138,13 +145,11 @@ func (m *Meter) setRun() {
 		return
 	}
 	ref := run.Job().Ref()
-	if ref != m.idle.job {
-		m.samples.clear()
-	}
 	m.note(func(i *idle) {
 		i.use(time.Now())
 		if i.job != ref {
 			*i = idle{job: ref, used: i.used, bytes: i.bytes}
+			m.samples = nil
 		}
 	})
 }

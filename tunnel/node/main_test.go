@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/tunneltest"
 	"tunctl/internal/dev/wait"
 	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
@@ -82,7 +83,7 @@ func behind(t *testing.T, limits tunnel.Limits) (*login, map[string]*sshtest.Ser
 		return path
 	}
 	config := "IdentityFile " + key + "\nIdentityAgent none\nUserKnownHostsFile " + write("known_hosts", known.String()) + "\nGlobalKnownHostsFile none\n"
-	pool := tunnel.NewPool(tunnel.Options{
+	pool := tunneltest.NewPool(tunnel.Options{
 		SSHConfig: write("config", config), Limits: limits, Prompter: nobody{t},
 		Network: &tunnel.Network{
 			Dial:   sshtest.Dial(map[string]*sshtest.Server{"outer": servers["outer"]}),

@@ -326,34 +326,36 @@ func (r *sharedRelay) close() {
 	r.wg.Wait()
 }
 
-// use has open open a connection or a channel over the relay; it calls release at the end
-// of that. A relay may turn out to have ended.
-func (r *sharedRelay) use(ctx context.Context, open func(run *runningRelay, release func()) error) error {
+// use has open open a connection or a channel over the relay, and returns its traffic. A relay may
+// turn out to have ended.
+func (r *sharedRelay) use(ctx context.Context, open func(*runningRelay) error) (*tunnel.Traffic, error) {
 	for again := true; ; again = false {
 		run, err := r.acquire(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err = open(run, sync.OnceFunc(func() { r.remove(run) })); err == nil {
-			return nil
+		traffic, err := run.traffic.Open(func() error { return open(run) }, sync.OnceFunc(func() { r.remove(run) }))
+		if err == nil {
+			return traffic, nil
 		}
 		r.remove(run)
 		if !again || !run.over() {
-			return err
+			return nil, err
 		}
 	}
 }
 
 // openChannel opens a channel of the relay.
 func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []byte) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
-	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
-		ch, requests, err = run.traffic.OpenChannel(func() (ssh.Channel, <-chan *ssh.Request, error) {
-			run.SetServer(r.options().Port) // it may have been found since the relay started
-			return run.OpenChannel(ctx, kind, payload)
-		}, release)
+	traffic, err := r.use(ctx, func(run *runningRelay) (err error) {
+		run.SetServer(r.options().Port) // it may have been found since the relay started
+		ch, requests, err = run.OpenChannel(ctx, kind, payload)
 		return err
 	})
-	return ch, requests, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return traffic.Channel(ch), requests, nil
 }
 
 // dial connects through the relay.
@@ -363,11 +365,14 @@ func (r *sharedRelay) dial(ctx context.Context, network, address string) (net.Co
 
 // dialAndWrite connects, and writes first to the connection.
 func (r *sharedRelay) dialAndWrite(ctx context.Context, network, address string, first []byte) (c net.Conn, err error) {
-	err = r.use(ctx, func(run *runningRelay, release func()) (err error) {
-		c, err = run.traffic.OpenConn(func() (net.Conn, error) { return run.Dial(ctx, network, address, first) }, release)
+	traffic, err := r.use(ctx, func(run *runningRelay) (err error) {
+		c, err = run.Dial(ctx, network, address, first)
 		return err
 	})
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	return traffic.Conn(c), nil
 }
 
 func (r *runningRelay) over() bool { return isClosed(r.Done()) }

@@ -33,30 +33,32 @@ func (r *sharedRelay) keep(run *runningRelay) {
 		case <-again:
 		}
 	}
+	r.update(func() (news bool) {
+		run.idle.Stop()
+		return r.endedLocked(run)
+	})
+	r.forget(run)
+}
+
+// update changes what the lock guards, and tells if that is news about what is held.
+func (r *sharedRelay) update(change func() (news bool)) {
 	r.mu.Lock()
-	news := r.endedLocked(run)
-	run.idle.Stop()
+	news := change()
 	r.mu.Unlock()
 	if news {
 		r.told()
 	}
-	r.forget(run)
 }
 
 // noteSilence takes in whether the connection that the relay's stream is on responds. What was held meanwhile
 // continues over it, if no other takes its place.
 func (r *sharedRelay) noteSilence(run *runningRelay, silent bool) {
-	r.mu.Lock()
-	news := false
-	if !silent {
-		news = r.held.end(0, nil)
-	} else if run.refCount > 0 {
-		news = r.held.begin(run)
-	}
-	r.mu.Unlock()
-	if news {
-		r.told()
-	}
+	r.update(func() (news bool) {
+		if !silent {
+			return r.held.end(0, nil)
+		}
+		return run.refCount > 0 && r.held.begin(run)
+	})
 }
 
 // forget ends a relay, and removes its record, unless the relay could not be told.

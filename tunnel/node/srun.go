@@ -68,12 +68,10 @@ func slurmName(names []string) string {
 // check reports a job or a node that cannot be part of a command.
 func (j *jobSteps) check() error {
 	if !posixsh.IsWord(j.node) || !posixsh.IsWord(j.job) || j.cluster != "" && !posixsh.IsWord(j.cluster) {
-		return j.failure(fmt.Errorf("%q, %q and %q cannot be part of a command", j.node, j.job, j.cluster))
+		return &failure.RouteError{Route: "srun", Err: fmt.Errorf("%q, %q and %q cannot be part of a command", j.node, j.job, j.cluster)}
 	}
 	return nil
 }
-
-func (j *jobSteps) failure(err error) error { return &failure.RouteError{Route: "srun", Err: err} }
 
 // srun is the part of the command line before the program. Of the login node's limits
 // only the size of core files applies to the job, as it does under srun by hand. Without

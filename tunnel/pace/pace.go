@@ -74,20 +74,12 @@ func NewMeter(c Connection) *Meter {
 	return m
 }
 
-// In is what the host sends on a new channel.
-func (m *Meter) In() Stream {
+// Streams are what the host sends on a new channel, and what is sent to it.
+func (m *Meter) Streams() (in, out Stream) {
 	if m == nil {
-		return Stream{}
+		return Stream{}, Stream{}
 	}
-	return Stream{pacer: &m.in}
-}
-
-// Out is what is sent to the host on a new channel.
-func (m *Meter) Out() Stream {
-	if m == nil {
-		return Stream{}
-	}
-	return Stream{pacer: &m.out}
+	return Stream{pacer: &m.in}, Stream{pacer: &m.out}
 }
 
 // reset forgets all but the shortest round trip.

@@ -9,7 +9,7 @@ import (
 func TestAStreamOfSmallMessagesIsNoBulkTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		measured := false
-		f := NewMeter(Connection{Spawn: func(func()) bool { measured = true; return true }}).In()
+		f, _ := NewMeter(Connection{Spawn: func(func()) bool { measured = true; return true }}).Streams()
 		for range 24 * 3600 * 2 { // a day of a page's messages
 			f.Add(2 << 10)
 			time.Sleep(time.Second / 2)

@@ -129,12 +129,9 @@ func unquote(v string) string {
 	return v
 }
 
-// amend applies a list of ssh_config to all supported names: + appends, - removes, ^
-// puts first, and a plain list replaces.
+// amend applies a list of ssh_config, which is not empty, to all supported names: + appends, -
+// removes, ^ puts first, and a plain list replaces.
 func amend(all []string, list string) []string {
-	if list == "" {
-		return all
-	}
 	op, names := list[0], commas(strings.TrimLeft(list, "+-^"))
 	switch op {
 	case '+':

@@ -1,6 +1,7 @@
 package sshconfig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -94,11 +95,7 @@ func (f *flattener) include(value string, depth int) error {
 				return err
 			}
 			if f.block != outer || f.skipping {
-				if outer == "" {
-					f.begin("Host *")
-				} else {
-					f.begin(outer)
-				}
+				f.begin(cmp.Or(outer, "Host *"))
 				f.block = outer
 			}
 		}

@@ -26,7 +26,7 @@ type channel struct {
 	number   uint32
 	session  bool
 	requests chan *ssh.Request // at most the exit
-	answers  chan answer       // to openRequest
+	answers  chan *refusal     // to openRequest; nil accepts it
 	gone     chan struct{}     // closed with the channel
 
 	// Guarded by conn.mu.
@@ -44,9 +44,6 @@ type channel struct {
 	removed        bool  // one side closed it
 	err            error // why, unless it was regular
 }
-
-// answer is the relay's to openRequest; nil accepts it.
-type answer = *refusal
 
 var errOnce = errors.New("a session runs one program")
 
@@ -184,7 +181,7 @@ func (c *Conn) add(session bool) *channel {
 	c.last++
 	ch := &channel{
 		conn: c, number: c.last, session: session, accept: windowSize, changed: sync.NewCond(&c.mu),
-		requests: make(chan *ssh.Request, 1), answers: make(chan answer, 1), gone: make(chan struct{}),
+		requests: make(chan *ssh.Request, 1), answers: make(chan *refusal, 1), gone: make(chan struct{}),
 	}
 	c.channels[ch.number] = ch
 	return ch

@@ -56,17 +56,8 @@ func (c *Conn) isGone() bool {
 func (c *Conn) Lost() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stream.way == nil {
-		return closed
-	}
-	return c.stream.way.lost
+	return c.stream.lost
 }
-
-var closed = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // Resume continues over another way: rw is a process on the same node that runs
 // [Command]. The way before may still seem to work; it is given up. All channels continue;
@@ -136,7 +127,7 @@ func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
 		return fmt.Errorf("%w: it has what it was not sent", errBroken)
 	}
 	c.unanswered, c.paused = 0, answer.Paused
-	c.stream.openLocked(newWay(rw, in))
+	c.stream.openLocked(&way{rw, in})
 	return nil
 }
 

@@ -598,7 +598,7 @@ func TestClose(t *testing.T) {
 			here, there := net.Pipe()
 			c.mu.Lock()
 			c.stream.resumes = true
-			c.stream.openLocked(newWay(here, bufio.NewReader(here)))
+			c.stream.openLocked(&way{here, bufio.NewReader(here)})
 			c.mu.Unlock()
 			c.wg.Go(c.read)
 			began := time.Now()

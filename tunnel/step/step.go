@@ -124,7 +124,7 @@ func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold 
 			return err
 		}
 		c.mu.Lock()
-		c.stream.openLocked(newWay(rw, in))
+		c.stream.openLocked(&way{rw, in})
 		c.mu.Unlock()
 		return c.welcome()
 	})
@@ -144,7 +144,7 @@ func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold 
 
 func newConnection() *Conn {
 	c := &Conn{done: make(chan struct{}), channels: map[uint32]*channel{}}
-	c.stream = newStream(&c.mu)
+	c.stream = &stream{mu: &c.mu, changed: sync.NewCond(&c.mu)}
 	c.in = newFrameReader(c.stream)
 	return c
 }

@@ -11,11 +11,12 @@ import (
 // has not acknowledged is kept, and sent again over the next way: that the way took it
 // means nothing, since srun takes bytes that nobody will get.
 type stream struct {
-	mu      *sync.Mutex // the Conn's; guards everything
-	changed *sync.Cond  // anything below
-	resumes bool        // there may be another way after this one
-	way     *way        // nil: it was lost
-	err     error       // why there will be no other
+	mu      *sync.Mutex   // the Conn's; guards everything
+	changed *sync.Cond    // anything below
+	resumes bool          // there may be another way after this one
+	way     *way          // nil: it was lost
+	lost    chan struct{} // closed then
+	err     error         // why there will be no other
 
 	kept     []byte // not acknowledged
 	acked    uint64 // bytes, all of them before kept
@@ -28,22 +29,13 @@ type stream struct {
 // way is one connection to the relay. Its goroutines end when rw has let go of them, which
 // may be long after it was closed if the network below stalls.
 type way struct {
-	rw   io.ReadWriteCloser
-	in   *bufio.Reader // its next byte is the relay's next
-	lost chan struct{}
-}
-
-func newWay(rw io.ReadWriteCloser, in *bufio.Reader) *way {
-	return &way{rw: rw, in: in, lost: make(chan struct{})}
-}
-
-func newStream(mu *sync.Mutex) *stream {
-	return &stream{mu: mu, changed: sync.NewCond(mu)}
+	rw io.ReadWriteCloser
+	in *bufio.Reader // its next byte is the relay's next
 }
 
 // openLocked continues over a way.
 func (s *stream) openLocked(w *way) {
-	s.way = w
+	s.way, s.lost = w, make(chan struct{})
 	go s.receive(w)
 	go s.send(w)
 }
@@ -68,7 +60,7 @@ func (s *stream) loseLocked(why error) {
 	if !s.resumes {
 		s.err = why
 	}
-	close(w.lost)
+	close(s.lost)
 	s.changed.Broadcast()
 	go func() { _ = w.rw.Close() }()
 }

@@ -36,7 +36,7 @@ type question struct {
 	asked        time.Time
 	answered     chan struct{} // closed once err is set
 	err          error         // nil: yes
-	ended        time.Time
+	ended        time.Time     // zero: it is open
 }
 
 // find returns the question of a request: a new one, which ask asks, or the one before if it
@@ -45,14 +45,15 @@ func (a *approvals) find(client, text string, now time.Time, ask func() error) (
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.current
-	if q != nil && isOver(q) && now.Sub(q.ended) > approvalKept {
+	open := q != nil && q.ended.IsZero()
+	if q != nil && !open && now.Sub(q.ended) > approvalKept {
 		q = nil
 	}
 	same := q != nil && q.client == client && q.text == text
 	switch wait := a.paused.Sub(now); {
 	case same:
 		return q, nil
-	case q != nil && !isOver(q):
+	case open:
 		return nil, api.Errorf(api.CodeNotReady, "the person is being asked about another request").
 			WithHint("try again when that is answered")
 	case wait > 0:
@@ -82,15 +83,6 @@ func (a *approvals) take(q *question) error {
 		a.current = nil
 	}
 	return q.err
-}
-
-func isOver(q *question) bool {
-	select {
-	case <-q.answered:
-		return true
-	default:
-		return false
-	}
 }
 
 var (

@@ -77,7 +77,7 @@ func (h *Hosts) RetryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 		if err := ctxtime.Sleep(ctx, pause); err != nil {
 			return err
 		}
-		if err := awaitUp(ctx, host); err != nil {
+		if err := Await(ctx, host, func() bool { return IsUp(host) }); err != nil {
 			return err
 		}
 	}
@@ -91,11 +91,6 @@ func isTransient(err error) bool {
 
 // IsNoAnswer reports whether the scheduler did not respond.
 func IsNoAnswer(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }
-
-// awaitUp waits until the host is connected, however long that takes.
-func awaitUp(ctx context.Context, host *tunnel.Host) error {
-	return Await(ctx, host, func() bool { return IsUp(host) })
-}
 
 // Await waits until done is true, which is asked at each change of the host.
 func Await(ctx context.Context, host *tunnel.Host, done func() bool) error {

@@ -32,19 +32,15 @@ func (e *envs) use(env api.Env) {
 	e.list = append([]api.Env{env}, earlier[:min(len(earlier), maxEnvs-1)]...)
 }
 
-// newest is the environment of the newest client.
-func (e *envs) newest() api.Env {
+// all are the environments, the newest first, or one that is nil before the first client.
+func (e *envs) all() []api.Env {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.list) == 0 {
-		return nil
+		return []api.Env{nil}
 	}
-	return e.list[0]
+	return slices.Clone(e.list)
 }
 
-// earlier are the environments of clients before the newest.
-func (e *envs) earlier() []api.Env {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.list[min(len(e.list), 1):])
-}
+// newest is the environment of the newest client.
+func (e *envs) newest() api.Env { return e.all()[0] }

@@ -9,8 +9,8 @@ import (
 
 func TestAFewEnvironmentsAreRememberedEachAgentOnce(t *testing.T) {
 	a := &envs{}
-	if a.newest() != nil || len(a.earlier()) != 0 {
-		t.Errorf("before any client: %v, %v", a.newest(), a.earlier())
+	if all := a.all(); len(all) != 1 || all[0] != nil {
+		t.Errorf("before any client: %v", all)
 	}
 	client := func(agent, path string) { a.use(api.Env{"SSH_AUTH_SOCK": agent, "PATH": path}) }
 	client("desktop", "/1")
@@ -20,13 +20,13 @@ func TestAFewEnvironmentsAreRememberedEachAgentOnce(t *testing.T) {
 	if newest := a.newest(); newest["PATH"] != "/3" {
 		t.Errorf("the newest is %v", newest)
 	}
-	if earlier := a.earlier(); len(earlier) != 1 || earlier[0]["PATH"] != "/2" {
-		t.Errorf("before it: %v", earlier)
+	if all := a.all(); len(all) != 2 || all[0]["PATH"] != "/3" || all[1]["PATH"] != "/2" {
+		t.Errorf("all: %v", all)
 	}
 	for i := range 20 {
 		client(fmt.Sprint("agent", i), "/")
 	}
-	if earlier := a.earlier(); len(earlier) != maxEnvs-1 || earlier[0]["SSH_AUTH_SOCK"] != "agent18" || a.newest()["SSH_AUTH_SOCK"] != "agent19" {
-		t.Errorf("after many: %v", earlier)
+	if all := a.all(); len(all) != maxEnvs || all[0]["SSH_AUTH_SOCK"] != "agent19" || all[1]["SSH_AUTH_SOCK"] != "agent18" {
+		t.Errorf("after many: %v", all)
 	}
 }

@@ -5,7 +5,6 @@ package hosts
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -54,8 +53,8 @@ type Hosts struct {
 	log      *slog.Logger
 	envs     envs
 	watchers watchers
-	quotas   quotas
-	nodes    nodes
+	quotas   sync.Map // a knownQuota by the name of its host
+	learned  sync.Map // what compute nodes have shown about the host before them, a *node.Learned by its *tunnel.Host
 	relays   *relays
 }
 
@@ -77,12 +76,10 @@ func New(o Options) *Hosts {
 		Network:   o.Network,
 		Log:       h.log,
 		Changed:   o.Changed,
-		Env:       h.envs.newest,
+		Envs:      h.envs.all,
 		Target:    func(name string) string { return h.settings.Config().Host(name).SSH },
 		Preset:    h.settings.Preset,
 		Spelling:  h.spelling,
-
-		EarlierEnvs: h.envs.earlier,
 	})
 	return h
 }
@@ -92,13 +89,7 @@ func (h *Hosts) Start(ctx context.Context, work *sync.WaitGroup) {
 	h.watchers.mu.Lock()
 	h.watchers.ctx, h.watchers.work = ctx, work
 	h.watchers.mu.Unlock()
-	work.Go(func() { h.report("pool", h.Pool.Serve(ctx)) })
-}
-
-func (h *Hosts) report(part string, err error) {
-	if err != nil && !errors.Is(err, context.Canceled) {
-		h.log.Error("a part of the agent stopped", "part", part, "err", err)
-	}
+	work.Go(func() { _ = h.Pool.Serve(ctx) }) // until ctx ends
 }
 
 // Reload compares the settings of the hosts with the config and the ssh config.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -16,12 +15,6 @@ import (
 type knownQuota struct {
 	commands string
 	response api.QuotaResponse
-}
-
-// quotas are what is known about hosts.
-type quotas struct {
-	mu     sync.Mutex
-	byHost map[string]knownQuota
 }
 
 // quotaCommands is what the host's site says about quotas now. It is the same as long as the
@@ -36,21 +29,13 @@ func (h *Hosts) quotaCommands(host string) string {
 
 // knownQuota is what is known about a host, if it is newer than Limits.Quota.
 func (h *Hosts) knownQuota(host string) (api.QuotaResponse, bool) {
-	commands := h.quotaCommands(host)
-	h.quotas.mu.Lock()
-	defer h.quotas.mu.Unlock()
-	known, ok := h.quotas.byHost[host]
-	return known.response, ok && known.commands == commands && time.Since(known.response.At) < h.opt.Quota
+	last, _ := h.quotas.Load(host)
+	known, ok := last.(knownQuota)
+	return known.response, ok && known.commands == h.quotaCommands(host) && time.Since(known.response.At) < h.opt.Quota
 }
 
 func (h *Hosts) setQuota(host string, r api.QuotaResponse) {
-	commands := h.quotaCommands(host)
-	h.quotas.mu.Lock()
-	defer h.quotas.mu.Unlock()
-	if h.quotas.byHost == nil {
-		h.quotas.byHost = map[string]knownQuota{}
-	}
-	h.quotas.byHost[host] = knownQuota{commands, r}
+	h.quotas.Store(host, knownQuota{h.quotaCommands(host), r})
 }
 
 // Quota runs the quota commands of the host's site, at most once an hour unless a

@@ -61,7 +61,7 @@ func (h *Hosts) WatcherOn(host string) (w *jobwatch.Watcher, account string) {
 		}
 		l.byKey[key] = w
 		ctx := l.ctx
-		l.work.Go(func() { h.report("job watch", w.Serve(ctx)) })
+		l.work.Go(func() { _ = w.Serve(ctx) }) // until ctx ends
 	}
 	return w, key.account
 }

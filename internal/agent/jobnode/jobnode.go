@@ -284,19 +284,18 @@ func (n *Run) ServerPort() int {
 // its address once those have failed for a while.
 func (n *Run) DialNames(ctx context.Context, announced, node string, since time.Time) []string {
 	var list []string
-	add := func(name string) {
-		if name != "" && !api.IsLocal(name) && !slices.Contains(list, name) {
-			list = append(list, name)
+	add := func(names ...string) {
+		for _, name := range names {
+			if name != "" && !api.IsLocal(name) && !slices.Contains(list, name) {
+				list = append(list, name)
+			}
 		}
 	}
 	if isAddress(announced) {
 		add(announced)
 	}
-	for _, name := range n.siteNames(ctx, cmp.Or(node, announced)) {
-		add(name)
-	}
-	add(announced)
-	add(node)
+	add(n.siteNames(ctx, cmp.Or(node, announced))...)
+	add(announced, node)
 	for _, name := range slices.Clone(list) {
 		if !isAddress(name) {
 			short, _, _ := strings.Cut(name, ".")
@@ -304,9 +303,7 @@ func (n *Run) DialNames(ctx context.Context, announced, node string, since time.
 		}
 	}
 	if node != "" && time.Since(since) > n.Grace {
-		for _, name := range n.lookUpNames(ctx, node) {
-			add(name)
-		}
+		add(n.lookUpNames(ctx, node)...)
 	}
 	return list
 }

@@ -60,13 +60,11 @@ func signal(c chan<- struct{}) {
 
 // Target is what a forward to the endpoint needs to know.
 func (r *Route) Target() *forward.Target {
+	network, address := dialAddress(r.Endpoint)
 	t := &forward.Target{
-		Dialer: refusalWatch{r.Dialer, r.Refused}, Network: "tcp", Address: r.Endpoint.Address(),
+		Dialer: refusalWatch{r.Dialer, r.Refused}, Network: network, Address: address,
 		HTTP: strings.HasPrefix(r.Endpoint.Scheme, "http"), HasToken: !r.Endpoint.Token.IsZero(),
 		Limited: r.Limited != nil && r.Limited(),
-	}
-	if r.Endpoint.Socket != "" {
-		t.Network = "unix"
 	}
 	if r.Upgrades != nil {
 		t.Upgrades = r.Upgrades

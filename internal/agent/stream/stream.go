@@ -5,7 +5,6 @@ package stream
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,12 +87,8 @@ func Upgrade(w http.ResponseWriter, notice string) (Client, error) {
 	if notice != "" {
 		head.Set(api.NoticeHeader, notice)
 	}
-	var response bytes.Buffer
-	response.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
-	_ = head.Write(&response) // to memory
-	response.WriteString("\r\n")
-	_, err = conn.Write(response.Bytes())
-	if err == nil {
+	response := http.Response{StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Header: head}
+	if err = response.Write(conn); err == nil {
 		err = conn.SetDeadline(time.Time{}) // the request's limits are not the stream's
 	}
 	if err != nil {
@@ -185,7 +180,7 @@ func openGateway(m jobnode.Machine, of Options) (Backend, error) {
 	if err != nil {
 		return Backend{}, fmt.Errorf("gateway key: %w", err)
 	}
-	o := gateway.Options{Name: of.Name, Host: m, Key: key, Log: of.Log}
+	o := gateway.Options{Name: of.Name, Host: m, Key: key, NoticeAfter: time.Second, Log: of.Log}
 	if of.Nodes != nil {
 		o.Waiting, o.Notices = fmt.Sprintf("connecting to the job of session %s", of.Name), of.Nodes.TakeNotices
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tunctl/internal/dev/bench/ground"
+	"tunctl/internal/dev/tunneltest"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
 )
@@ -120,7 +121,7 @@ func serveSide(args []string) error {
 	limits := tunnel.DefaultLimits()
 	// As for a connection that has stood for a while, which a bench has no time for.
 	limits.StableAfter, limits.LoginSpacing = time.Millisecond, time.Millisecond
-	pool := tunnel.NewPool(tunnel.Options{SSHConfig: config, Limits: limits})
+	pool := tunneltest.NewPool(tunnel.Options{SSHConfig: config, Limits: limits})
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 2)
 	running := 1

@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dev/bench/ground"
 	"tunctl/internal/dev/bench/table"
+	"tunctl/internal/dev/tunneltest"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
 )
@@ -158,7 +159,7 @@ func (o outage) measure(ctx context.Context, target string) ([]table.Row, error)
 func (o outage) startOurs(ctx context.Context, running *sync.WaitGroup, target string) (*tunnel.Host, string, error) {
 	limits := tunnel.DefaultLimits()
 	limits.StableAfter, limits.LoginSpacing = time.Millisecond, time.Millisecond
-	pool := tunnel.NewPool(tunnel.Options{SSHConfig: o.config, Limits: limits})
+	pool := tunneltest.NewPool(tunnel.Options{SSHConfig: o.config, Limits: limits})
 	running.Go(func() { _ = pool.Serve(ctx) })
 	h := pool.Host("fickle")
 	h.Up()

@@ -59,7 +59,7 @@ func retried(l agent.Limits) time.Duration { return l.Tunnel.RetryMax }
 
 // waited is the same while somebody waits; the next login keeps its distance.
 func waited(l agent.Limits) time.Duration {
-	return max(l.Tunnel.WatchedRetryMax, l.Tunnel.LoginSpacing) + time.Second
+	return max(l.Tunnel.WatchedMax, l.Tunnel.LoginSpacing) + time.Second
 }
 
 // plus adds what others take.

@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/tunneltest"
 	"tunctl/internal/dev/wait"
 	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
@@ -87,9 +88,9 @@ func newLaptop(t *testing.T, o options) *laptop {
 	for k, v := range o.env {
 		env[k] = v
 	}
-	l.Pool = tunnel.NewPool(tunnel.Options{
+	l.Pool = tunneltest.NewPool(tunnel.Options{
 		SSHConfig: changedConfig(t, lab, o.config), Prompter: l.person, Limits: limits,
-		Env: func() api.Env { return env },
+		Envs: func() []api.Env { return []api.Env{env} },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup

@@ -25,6 +25,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/tunneltest"
 	"tunctl/internal/lab"
 	"tunctl/tunnel"
 	"tunctl/tunnel/forward"
@@ -164,7 +165,7 @@ func start(t *testing.T, transport string) *soak {
 		t.Fatal(err)
 	}
 	s := &soak{cluster: cluster, back: freeAddress(t), ssh: transport == api.TransportOpenSSH}
-	pool := tunnel.NewPool(tunnel.Options{
+	pool := tunneltest.NewPool(tunnel.Options{
 		SSHConfig: cluster.SSHConfig(), Limits: tunnel.PracticeLimits(),
 		Preset: func(_ string, s *sshconfig.Settings) { s.Transport = transport },
 	})
