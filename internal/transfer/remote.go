@@ -32,22 +32,18 @@ type Host struct {
 func NewHost(dial Dial) *Host {
 	h := &Host{dial: dial}
 	for i := range h.lanes {
-		h.lanes[i].opening = make(chan struct{}, 1)
+		h.lanes[i].lock = ctxtime.NewMutex()
 	}
 	return h
 }
 
 // lane is one channel, opened at its first use and again when it was lost.
 type lane struct {
-	// opening has an element while a channel is opened, which may take long. Its owner
-	// alone uses the two fields below it.
-	opening chan struct{}
-	again   bool      // there was a channel before
-	absent  time.Time // until then a spare channel is not tried again
-
-	mu     sync.Mutex
-	files  *remoteFiles // nil: not open
+	lock   ctxtime.Mutex // held also while a channel is opened, which may take long
+	files  *remoteFiles  // nil: not open
 	opened time.Time
+	again  bool          // there was a channel before
+	absent time.Time     // until then a spare channel is not tried again
 	pause  time.Duration // before the next is opened
 }
 
@@ -84,7 +80,7 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 			if lost, ok := errors.AsType[*lostError](err); !ok || lost.files != r {
 				return err
 			}
-			l.drop(r)
+			l.drop(ctx, r)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -100,22 +96,17 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 // channel is the channel of a lane, or of the first one if the host allows no more.
 func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) {
 	l := &h.lanes[i]
-	select {
-	case l.opening <- struct{}{}:
-		defer func() { <-l.opening }()
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+	if err := l.lock.Lock(ctx); err != nil {
+		return nil, nil, err
 	}
-	l.mu.Lock()
-	r, pause := l.files, l.pause
-	l.mu.Unlock()
-	if r != nil {
-		return l, r, nil
+	defer l.lock.Unlock()
+	if l.files != nil {
+		return l, l.files, nil
 	}
 	if i > 0 && time.Now().Before(l.absent) {
 		return h.channel(ctx, 0)
 	}
-	if err := ctxtime.Sleep(ctx, pause); err != nil {
+	if err := ctxtime.Sleep(ctx, l.pause); err != nil {
 		return nil, nil, err
 	}
 	stream, err := h.dial(ctx, l.again, i > 0)
@@ -126,16 +117,13 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 	if err != nil {
 		return nil, nil, &connectError{err}
 	}
-	opened := time.Now()
-	r, err = newRemoteFiles(ctx, stream)
+	l.opened = time.Now()
 	l.again = true
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.files, l.opened = r, opened
+	l.files, err = newRemoteFiles(ctx, stream)
 	if err != nil {
 		l.slowDownLocked()
 	}
-	return l, r, err
+	return l, l.files, err
 }
 
 // slowDownLocked makes the pause before the next channel longer, unless this one lasted.
@@ -146,15 +134,17 @@ func (l *lane) slowDownLocked() {
 	}
 }
 
-// drop closes a lost channel, once.
-func (l *lane) drop(r *remoteFiles) {
-	l.mu.Lock()
+// drop closes a lost channel, once. When ctx has ended, Close does.
+func (l *lane) drop(ctx context.Context, r *remoteFiles) {
+	if l.lock.Lock(ctx) != nil {
+		return
+	}
 	ours := l.files == r
 	if ours {
 		l.files = nil
 		l.slowDownLocked()
 	}
-	l.mu.Unlock()
+	l.lock.Unlock()
 	if ours {
 		_ = r.Close()
 	}
@@ -164,12 +154,10 @@ func (l *lane) drop(r *remoteFiles) {
 func (h *Host) Close() error {
 	for i := range h.lanes {
 		l := &h.lanes[i]
-		l.opening <- struct{}{}
-		l.mu.Lock()
+		_ = l.lock.Lock(context.Background()) // which never ends
 		r := l.files
 		l.files = nil
-		l.mu.Unlock()
-		<-l.opening
+		l.lock.Unlock()
 		if r != nil {
 			_ = r.Close()
 		}
