@@ -73,12 +73,8 @@ func (s *Site) Label() string {
 
 // Resumes reports whether what runs inside jobs on a host of the site outlives the connection.
 func (s Site) Resumes(own Host) bool {
-	for _, says := range []*bool{own.Resume, s.Resume} {
-		if says != nil {
-			return *says
-		}
-	}
-	return true
+	says := cmp.Or(own.Resume, s.Resume)
+	return says == nil || *says
 }
 
 // AccessHint says what to do if a host of the site cannot be reached: what SSH requires

@@ -38,10 +38,8 @@ func Watch(ctx context.Context, path string, changed func()) error {
 		return fmt.Errorf("watching the config: %w", err)
 	}
 	// Systems run out of watches. Polling works everywhere.
-	notifier, err := fsnotify.NewWatcher()
-	if err != nil {
-		notifier = nil
-	} else {
+	notifier, err := fsnotify.NewWatcher() // nil with an error
+	if err == nil {
 		defer func() { _ = notifier.Close() }()
 	}
 	w := newWatch(path, notifier)

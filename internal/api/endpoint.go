@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -118,14 +119,7 @@ func connectText(app, local string) string {
 // PageURL is the address of the endpoint's page as the local browser reaches it
 // at local ("127.0.0.1:8888"), without its token.
 func (e *Endpoint) PageURL(local string) *url.URL {
-	scheme := e.Scheme
-	if scheme == "" {
-		scheme = "http"
-	}
-	path := e.Path
-	if path == "" {
-		path = "/"
-	}
+	scheme, path := cmp.Or(e.Scheme, "http"), cmp.Or(e.Path, "/")
 	if scheme == "cs" { // as ParaView's client takes it
 		path = ""
 	}
