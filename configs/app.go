@@ -59,6 +59,15 @@ func (l *loader) checkApp(t *node, s *Session) {
 	l.src.addError(t.byKey["app"].at, hint, "unknown app %q", s.App)
 }
 
+func newApp(name string) App { return App{Name: name} }
+
+func (a *App) check(in *input) {
+	if a.Name == ShellApp {
+		in.src.addError(in.at, "choose another name for your own app", "%q is the app of sessions without a page", a.Name)
+	}
+	in.requires("patterns", a.fields()[0].example)
+}
+
 func (a *App) fields() []field {
 	return []field{{"patterns", `['http://(?P<host>\S+):(?P<port>\d+)']`, a.readPatterns}}
 }

@@ -49,6 +49,8 @@ func (q *Queue) Limits() string {
 	return strings.Join(parts, ", ")
 }
 
+func newQueue(name string) Queue { return Queue{Name: name} }
+
 func (q *Queue) fields() []field {
 	return []field{
 		{"limit", `"48h"`, period(&q.Limit, 0)},

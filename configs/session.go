@@ -41,6 +41,8 @@ type Session struct {
 	AllowHosts []string // names that browsers may use besides this computer's own
 }
 
+func newSession(name string) Session { return Session{Name: name, Reach: api.ReachAuto, Open: true} }
+
 func (s *Session) fields() []field {
 	return []field{
 		{"host", `"narval"`, text(&s.Host, validHost)},
