@@ -30,8 +30,9 @@ type largeFile struct {
 	job
 	part string
 
+	open sync.Map // of functions that open a file once, by opened
+
 	mu       sync.Mutex
-	open     map[opened]func() (handle, error)
 	upTo     int64         // all before it is written
 	written  map[int64]int // ranges after it that are written
 	inFlight int           // chunks being copied
@@ -41,10 +42,7 @@ type largeFile struct {
 
 // copyLarge copies a file in chunks, on all lanes at once.
 func (c *copier) copyLarge(ctx context.Context, j job) error {
-	f := &largeFile{
-		job: j, part: c.partOf(j), written: map[int64]int{},
-		open: map[opened]func() (handle, error){},
-	}
+	f := &largeFile{job: j, part: c.partOf(j), written: map[int64]int{}}
 	f.changed = sync.NewCond(&f.mu)
 	defer context.AfterFunc(ctx, func() {
 		f.mu.Lock()
@@ -205,35 +203,26 @@ func (f *largeFile) sink(to writable, open func(name string) (handle, error)) (h
 }
 
 func (f *largeFile) openOnce(key opened, open func() (handle, error)) (handle, error) {
-	f.mu.Lock()
-	once, ok := f.open[key]
-	if !ok {
-		once = sync.OnceValues(open)
-		f.open[key] = once
-	}
-	f.mu.Unlock()
-	return once()
+	once, _ := f.open.LoadOrStore(key, sync.OnceValues(open))
+	return once.(func() (handle, error))()
 }
 
 // close closes what was opened. A lost connection has closed its files already.
 func (f *largeFile) close() error {
-	f.mu.Lock()
-	open := f.open
-	f.open = map[opened]func() (handle, error){}
-	f.mu.Unlock()
 	var all []func() error
-	for key, once := range open {
-		h, err := once()
+	for key, once := range f.open.Range {
+		h, err := once.(func() (handle, error))()
 		if err != nil {
 			continue
 		}
 		all = append(all, func() error {
-			if err := h.Close(); key.part && !isLost(err) {
+			if err := h.Close(); key.(opened).part && !isLost(err) {
 				return err
 			}
 			return nil // all was read, or reading has failed
 		})
 	}
+	f.open.Clear()
 	return concurrently(all...)
 }
 
