@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"tunctl/internal/atomicfile"
@@ -257,6 +258,16 @@ func read(path string) (string, error) {
 		return "", fmt.Errorf("cannot read the start at login entry: %w", err)
 	}
 	return string(text), nil
+}
+
+// lineValue reads a key of a text with lines of KEY=VALUE; "" if there is none.
+func lineValue(text, key string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 func exists(path string) bool {
