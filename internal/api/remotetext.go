@@ -1,7 +1,6 @@
 package api
 
 import (
-	"log/slog"
 	"regexp"
 	"strings"
 	"unicode"
@@ -51,10 +50,7 @@ func (t RemoteText) FirstLine(most int) RemoteText {
 // GoString implements fmt.GoStringer.
 func (t RemoteText) GoString() string { return t.text }
 
-// LogValue implements slog.LogValuer.
-func (t RemoteText) LogValue() slog.Value { return slog.StringValue(t.text) }
-
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText implements encoding.TextMarshaler, for JSON and for logs.
 func (t RemoteText) MarshalText() ([]byte, error) { return []byte(t.text), nil }
 
 // RemoteError is err with a text that is safe to show, for errors that carry words of a
