@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -52,10 +53,8 @@ func (l *loader) checkApp(t *node, s *Session) {
 		return // no need to compare with all apps
 	}
 	known = append(each(l.config.Apps, func(a App) string { return a.Name }), known...)
-	hint := didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...))
-	if hint == "" {
-		hint = fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey("app", s.App))
-	}
+	hint := cmp.Or(didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...)),
+		fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey("app", s.App)))
 	l.src.addError(t.byKey["app"].at, hint, "unknown app %q", s.App)
 }
 

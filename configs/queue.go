@@ -100,9 +100,6 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 			add(q.Name, hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.Words())
 		}
 	}
-	if _, ok := questionNamed(s.Questions, gpusQuestion); !ok {
-		return problems
-	}
 	gpus, _ := strconv.Atoi(answers[gpusQuestion])
 	cpus, _ := strconv.Atoi(answers[cpusQuestion])
 	switch {
