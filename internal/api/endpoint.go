@@ -85,17 +85,8 @@ func (e *Endpoint) Address() string {
 
 // TokenParam is the query parameter that the endpoint's app takes its token from.
 func (e *Endpoint) TokenParam() string {
-	switch e.App {
-	case "marimo":
-		return "access_token"
-	case "pluto":
-		return "secret"
-	case "code-server":
-		return "tkn"
-	case "matlab":
-		return "mwi_auth_token"
-	}
-	return "token"
+	params := map[string]string{"marimo": "access_token", "pluto": "secret", "code-server": "tkn", "matlab": "mwi_auth_token"}
+	return cmp.Or(params[e.App], "token")
 }
 
 // TakesOneClient reports whether the endpoint serves the first who connects, and nobody

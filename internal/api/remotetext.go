@@ -104,12 +104,7 @@ var escapes = regexp.MustCompile(`(?:\x1b[ -/]*[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e
 
 // isPlain reports whether text has nothing but printable ASCII, line ends and tabs.
 func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < ' ' && c != '\n' && c != '\t') || c >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f })
 }
 
 // isHidden reports whether r is a format character. The two joiners stay: some scripts
