@@ -36,11 +36,11 @@ func start(argv []string) (<-chan error, error) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		if err := cmd.Wait(); err != nil {
-			ended <- fmt.Errorf("%s: %w", argv[0], err)
-			return
+		err := cmd.Wait()
+		if err != nil {
+			err = fmt.Errorf("%s: %w", argv[0], err)
 		}
-		ended <- nil
+		ended <- err
 	}()
 	return ended, nil
 }
