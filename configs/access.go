@@ -44,6 +44,10 @@ func (s *Site) EntranceAt(host string) (Entrance, bool) {
 	return find(s.Entrances, func(e Entrance) bool { return e.Is(host) })
 }
 
+func newEntrance(name string) Entrance { return Entrance{Name: name} }
+
+func (e *Entrance) check(in *input) { in.requires("host", `"login.example.org"`) }
+
 func (e *Entrance) fields() []field {
 	return []field{
 		{"host", `"login.example.org"`, text(&e.Host, validHost)},

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -52,11 +53,18 @@ func (l *loader) checkApp(t *node, s *Session) {
 		return // no need to compare with all apps
 	}
 	known = append(each(l.config.Apps, func(a App) string { return a.Name }), known...)
-	hint := didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...))
-	if hint == "" {
-		hint = fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey("app", s.App))
-	}
+	hint := cmp.Or(didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...)),
+		fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey("app", s.App)))
 	l.src.addError(t.byKey["app"].at, hint, "unknown app %q", s.App)
+}
+
+func newApp(name string) App { return App{Name: name} }
+
+func (a *App) check(in *input) {
+	if a.Name == ShellApp {
+		in.src.addError(in.at, "choose another name for your own app", "%q is the app of sessions without a page", a.Name)
+	}
+	in.requires("patterns", a.fields()[0].example)
 }
 
 func (a *App) fields() []field {

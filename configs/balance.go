@@ -136,13 +136,7 @@ func (r *BalanceReader) fields() []field {
 	}
 }
 
-// readReader adds a reader; of the same name, the last one counts.
-func (s *Site) readReader(in *input) {
-	r := BalanceReader{Name: in.key}
-	in.src.readTable(in.node, r.fields())
-	r.check(in)
-	s.Readers = append(s.Readers, r)
-}
+func newReader(name string) BalanceReader { return BalanceReader{Name: name} }
 
 // check reports what a reader lacks, and a pattern that does not read its example.
 func (r *BalanceReader) check(in *input) {

@@ -33,10 +33,8 @@ func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
 
 // WithAnswers is the session with other answers for its builtin job.
 func (s Session) WithAnswers(with map[string]string) *Session {
-	answers := maps.Clone(s.With)
-	if answers == nil {
-		answers = map[string]string{}
-	}
+	answers := map[string]string{}
+	maps.Copy(answers, s.With)
 	maps.Copy(answers, with)
 	s.With = answers
 	return &s

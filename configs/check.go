@@ -2,7 +2,6 @@ package configs
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -172,10 +171,4 @@ func placeOf(session *node, answer string) span {
 }
 
 // wrapError reports an error at a place.
-func (s *source) wrapError(at span, err error) {
-	hint := ""
-	if e, ok := errors.AsType[*api.Error](err); ok {
-		hint = e.Hint
-	}
-	s.addError(at, hint, "%v", err)
-}
+func (s *source) wrapError(at span, err error) { s.addError(at, api.HintOf(err), "%v", err) }

@@ -60,20 +60,13 @@ func unknownChoice(name string, questions []Question) error {
 // Listed are all valid answers of a question, if they can be listed: those of a choice, and
 // the queues and types of GPUs that the site's file names.
 func (s *Site) Listed(q Question) []string {
-	var list []string
 	switch {
 	case len(q.Choices) > 0:
 		return q.Choices
 	case q.Kind == AskQueue:
 		return each(s.Queues, func(q Queue) string { return q.Name })
 	case q.Name == gpuTypeQuestion:
-		for _, queue := range s.Queues {
-			for _, t := range queue.GPUTypes {
-				if !slices.Contains(list, t) {
-					list = append(list, t)
-				}
-			}
-		}
+		return unique(slices.Concat(each(s.Queues, func(q Queue) []string { return q.GPUTypes })...))
 	}
-	return list
+	return nil
 }

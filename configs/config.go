@@ -52,7 +52,7 @@ func Load(path string) (*Config, error) {
 func (c *Config) HostNames(aliases ...string) []string {
 	names := each(c.Hosts, func(h Host) string { return h.Name })
 	names = append(names, each(c.Sessions, func(s Session) string { return s.Host })...)
-	return lastOf(append(names, aliases...), func(name string) string { return name })
+	return unique(append(names, aliases...))
 }
 
 // readFile reads a file, up to one byte more than the largest.

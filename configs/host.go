@@ -1,6 +1,9 @@
 package configs
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Host is a [host.NAME] table: how to reach a login node, unless ~/.ssh/config has it.
 // Empty fields are detected.
@@ -41,13 +44,6 @@ var validHost = rule{isDestination, "is not a valid ssh host"}
 // isDestination reports whether text is safe as a host for ssh: no option, and one word
 // for the shell of a ProxyCommand.
 func isDestination(text string) bool {
-	if strings.ContainsAny(text, " \t'\"`$\\;&<>|(){}") {
-		return false
-	}
-	for part := range strings.SplitSeq(text, "@") {
-		if part == "" || part[0] == '-' {
-			return false
-		}
-	}
-	return true
+	isOption := func(part string) bool { return part == "" || part[0] == '-' }
+	return !strings.ContainsAny(text, " \t'\"`$\\;&<>|(){}") && !slices.ContainsFunc(strings.Split(text, "@"), isOption)
 }

@@ -34,3 +34,6 @@ func lastOf[T any](list []T, name func(T) string) []T {
 	}
 	return kept
 }
+
+// unique keeps the first of equal words.
+func unique(words []string) []string { return lastOf(words, func(word string) string { return word }) }

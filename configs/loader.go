@@ -8,7 +8,6 @@ import (
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
-	"tunctl/internal/api"
 	"tunctl/internal/suggest"
 )
 
@@ -32,25 +31,9 @@ func (l *loader) fields() []field {
 				c.SSHConfig = sshConfigPath(in.text, c.Path)
 			}
 		}},
-		{"host", "", tables(func(in *input) {
-			h := Host{Name: in.key, SSH: in.key}
-			in.src.readTable(in.node, h.fields())
-			c.Hosts = append(c.Hosts, h)
-		})},
-		{"session", "", tables(func(in *input) {
-			s := Session{Name: in.key, Reach: api.ReachAuto, Open: true}
-			in.src.readTable(in.node, s.fields())
-			c.Sessions = append(c.Sessions, s)
-		})},
-		{"app", "", tables(func(in *input) {
-			a := App{Name: in.key}
-			if in.key == ShellApp {
-				in.src.addError(in.at, "choose another name for your own app", "%q is the app of sessions without a page", in.key)
-			}
-			in.src.readTable(in.node, a.fields())
-			in.requires("patterns", a.fields()[0].example)
-			c.Apps = append(c.Apps, a)
-		})},
+		{"host", "", named(&c.Hosts, aliasHost, nil)},
+		{"session", "", named(&c.Sessions, newSession, nil)},
+		{"app", "", named(&c.Apps, newApp, (*App).check)},
 		{"mcp", "", table(c.MCP.fields())},
 	}
 }

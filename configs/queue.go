@@ -49,6 +49,8 @@ func (q *Queue) Limits() string {
 	return strings.Join(parts, ", ")
 }
 
+func newQueue(name string) Queue { return Queue{Name: name} }
+
 func (q *Queue) fields() []field {
 	return []field{
 		{"limit", `"48h"`, period(&q.Limit, 0)},
@@ -97,9 +99,6 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 			}
 			add(q.Name, hint, "%s = %s is more than queue %s allows (%s)", q.Name, answers[q.Name], queue.Name, queue.Limit.Words())
 		}
-	}
-	if _, ok := questionNamed(s.Questions, gpusQuestion); !ok {
-		return problems
 	}
 	gpus, _ := strconv.Atoi(answers[gpusQuestion])
 	cpus, _ := strconv.Atoi(answers[cpusQuestion])

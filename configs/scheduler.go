@@ -18,7 +18,7 @@ type dialect struct {
 	jobName func(name string) string
 }
 
-// dialects are those of all schedulers, in the order to show them.
+// dialects are those of all schedulers, in the order to show them; the last is that of noScheduler.
 var dialects = []dialect{
 	{
 		name: "slurm", prefix: "#SBATCH ", jobName: anyName, header: []string{"--job-name={name}", "--output=%x.%j.log"},
@@ -58,12 +58,10 @@ func SchedulerChoice() string { return orList(Schedulers()) }
 
 // dialectOf is the dialect of a scheduler; that of noScheduler for one that is not known.
 func dialectOf(scheduler string) dialect {
-	for _, name := range []string{scheduler, noScheduler} {
-		if d, ok := find(dialects, func(d dialect) bool { return d.name == name }); ok {
-			return d
-		}
+	if d, ok := find(dialects, func(d dialect) bool { return d.name == scheduler }); ok {
+		return d
 	}
-	panic("there is no row for hosts without a scheduler")
+	return dialects[len(dialects)-1]
 }
 
 // SameJobName reports whether jobs of two names may have the same one after a scheduler has

@@ -290,6 +290,22 @@ func tables(read func(in *input)) func(*input) {
 	}
 }
 
+// named makes the reader of [kind.NAME] for every name into a list. begin is what a table has
+// before it is read; check, which may be nil, reports what does not go together in it.
+func named[T any, P interface {
+	*T
+	fields() []field
+}](into *[]T, begin func(name string) T, check func(P, *input)) func(*input) {
+	return tables(func(in *input) {
+		v := begin(in.key)
+		in.src.readTable(in.node, P(&v).fields())
+		if check != nil {
+			check(&v, in)
+		}
+		*into = append(*into, v)
+	})
+}
+
 // kindName is what a person calls a value's type.
 func kindName(kind unstable.Kind) string {
 	names := map[unstable.Kind]string{

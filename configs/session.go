@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,8 @@ type Session struct {
 	Shared     bool
 	AllowHosts []string // names that browsers may use besides this computer's own
 }
+
+func newSession(name string) Session { return Session{Name: name, Reach: api.ReachAuto, Open: true} }
 
 func (s *Session) fields() []field {
 	return []field{
@@ -217,20 +220,17 @@ func (s *Session) readLog(in *input) {
 		return
 	}
 	s.Log = localOrRemote(in.text)
-	for rest := in.text; ; {
-		_, after, found := strings.Cut(rest, "{")
-		if !found {
+	for _, m := range logPlaceholder.FindAllStringSubmatch(in.text, -1) {
+		if text, closed := m[0], m[2] != ""; !closed {
+			in.src.addError(in.src.within(in.at, text), "", "the placeholder has no closing }")
 			return
 		}
-		name, next, closed := strings.Cut(after, "}")
-		if !closed {
-			in.src.addError(in.src.within(in.at, "{"+after), "", "the placeholder has no closing }")
-			return
-		}
-		in.placeholder(name, "", "id", "name", "user", "node")
-		rest = next
+		in.placeholder(m[1], "", "id", "name", "user", "node")
 	}
 }
+
+// logPlaceholder matches a placeholder, or one that has no end.
+var logPlaceholder = regexp.MustCompile(`\{([^}]*)(\}?)`)
 
 // ValidSessionName reports whether a session may have that name.
 func ValidSessionName(name string) bool { return validName.MatchString(name) }

@@ -73,12 +73,8 @@ func (s *Site) Label() string {
 
 // Resumes reports whether what runs inside jobs on a host of the site outlives the connection.
 func (s Site) Resumes(own Host) bool {
-	for _, says := range []*bool{own.Resume, s.Resume} {
-		if says != nil {
-			return *says
-		}
-	}
-	return true
+	says := cmp.Or(own.Resume, s.Resume)
+	return says == nil || *says
 }
 
 // AccessHint says what to do if a host of the site cannot be reached: what SSH requires
@@ -127,12 +123,7 @@ func (s *Site) fields() []field {
 		{"country", `"Canada"`, text(&s.Country)},
 		{"verified", `false`, boolean(&s.Verified)},
 		{"scheduler", `"slurm"`, word(&s.Scheduler, Schedulers()...)},
-		{"entrance", "", tables(func(in *input) {
-			e := Entrance{Name: in.key}
-			in.src.readTable(in.node, e.fields())
-			in.requires("host", `"login.example.org"`)
-			s.Entrances = append(s.Entrances, e)
-		})},
+		{"entrance", "", named(&s.Entrances, newEntrance, (*Entrance).check)},
 		{"transfer", `"dtn.example.org"`, text(&s.Transfer, validHost)},
 		{"portal", `"https://portal.example.org"`, text(&s.Portal)},
 		{"before", `"Connect to the VPN first."`, text(&s.Before)},
@@ -154,17 +145,13 @@ func (s *Site) fields() []field {
 		{"charge", "", table(s.Charge.fields())},
 		{"whole_nodes", `true`, boolean(&s.WholeNodes)},
 		{"node_cores", `128`, number(&s.NodeCores, 0, 10000)},
-		{"read", "", tables(s.readReader)},
+		{"read", "", named(&s.Readers, newReader, (*BalanceReader).check)}, // of the same name, the last one counts
 		{"notes", `["Jobs last at least an hour."]`, texts(&s.Notes)},
 		{"unsure", `["reach: to be tried"]`, texts(&s.Unsure)},
 		{"help", `["https://docs.example.org"]`, texts(&s.Help)},
 		{"workdir", `"{{.folder}}"`, text(&s.Workdir, validTemplate)},
-		{"queue", "", tables(func(in *input) {
-			q := Queue{Name: in.key}
-			in.src.readTable(in.node, q.fields())
-			s.Queues = append(s.Queues, q)
-		})},
-		{"question", "", tables(s.readQuestion)},
+		{"queue", "", named(&s.Queues, newQueue, nil)},
+		{"question", "", named(&s.Questions, newQuestion, (*Question).check)}, // of the same name, the last one counts
 		{"job", "", table(s.Job.fields())},
 	}
 }
@@ -202,13 +189,7 @@ func (s *Site) readReach(in *input) {
 	})
 }
 
-// readQuestion adds a question; of the same name, the last one counts.
-func (s *Site) readQuestion(in *input) {
-	q := Question{Name: in.key, Kind: AskWord}
-	in.src.readTable(in.node, q.fields())
-	q.check(in)
-	s.Questions = append(s.Questions, q)
-}
+func newQuestion(name string) Question { return Question{Name: name, Kind: AskWord} }
 
 // check reports what does not go together in a question.
 func (q *Question) check(in *input) {

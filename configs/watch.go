@@ -38,10 +38,8 @@ func Watch(ctx context.Context, path string, changed func()) error {
 		return fmt.Errorf("watching the config: %w", err)
 	}
 	// Systems run out of watches. Polling works everywhere.
-	notifier, err := fsnotify.NewWatcher()
-	if err != nil {
-		notifier = nil
-	} else {
+	notifier, err := fsnotify.NewWatcher() // nil with an error
+	if err == nil {
 		defer func() { _ = notifier.Close() }()
 	}
 	w := newWatch(path, notifier)
@@ -57,9 +55,9 @@ type watch struct {
 	events   <-chan fsnotify.Event
 	errors   <-chan error
 
-	target  string // the target of path, if it is a symbolic link
-	watched bool   // the system reports changes
-	seen    string // the digest of the file when last read
+	target string        // the target of path, if it is a symbolic link
+	poll   time.Duration // how often to read the file
+	seen   string        // the digest of the file when last read
 }
 
 // newWatch starts to watch a file: serve reports changes from now on.
@@ -74,7 +72,7 @@ func newWatch(path string, notifier *fsnotify.Watcher) *watch {
 }
 
 func (w *watch) serve(ctx context.Context, changed func()) {
-	next := time.NewTimer(w.interval())
+	next := time.NewTimer(w.poll)
 	defer next.Stop()
 	for {
 		select {
@@ -91,7 +89,7 @@ func (w *watch) serve(ctx context.Context, changed func()) {
 			if w.differs() {
 				changed()
 			}
-			next.Reset(w.interval())
+			next.Reset(w.poll)
 		}
 	}
 }
@@ -105,14 +103,10 @@ func (w *watch) watchFolders() {
 		w.target = target
 	}
 	// Adding a folder again is cheap, and detects one that was replaced.
-	w.watched = w.notifier != nil && w.notifier.Add(filepath.Dir(w.path)) == nil && w.notifier.Add(filepath.Dir(w.target)) == nil
-}
-
-func (w *watch) interval() time.Duration {
-	if w.watched {
-		return pollWatched
+	w.poll = pollUnwatched
+	if w.notifier != nil && w.notifier.Add(filepath.Dir(w.path)) == nil && w.notifier.Add(filepath.Dir(w.target)) == nil {
+		w.poll = pollWatched
 	}
-	return pollUnwatched
 }
 
 // concerns reports whether an event is about the file, or about its folder, which may have

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -84,17 +85,8 @@ func (e *Endpoint) Address() string {
 
 // TokenParam is the query parameter that the endpoint's app takes its token from.
 func (e *Endpoint) TokenParam() string {
-	switch e.App {
-	case "marimo":
-		return "access_token"
-	case "pluto":
-		return "secret"
-	case "code-server":
-		return "tkn"
-	case "matlab":
-		return "mwi_auth_token"
-	}
-	return "token"
+	params := map[string]string{"marimo": "access_token", "pluto": "secret", "code-server": "tkn", "matlab": "mwi_auth_token"}
+	return cmp.Or(params[e.App], "token")
 }
 
 // TakesOneClient reports whether the endpoint serves the first who connects, and nobody
@@ -118,14 +110,7 @@ func connectText(app, local string) string {
 // PageURL is the address of the endpoint's page as the local browser reaches it
 // at local ("127.0.0.1:8888"), without its token.
 func (e *Endpoint) PageURL(local string) *url.URL {
-	scheme := e.Scheme
-	if scheme == "" {
-		scheme = "http"
-	}
-	path := e.Path
-	if path == "" {
-		path = "/"
-	}
+	scheme, path := cmp.Or(e.Scheme, "http"), cmp.Or(e.Path, "/")
 	if scheme == "cs" { // as ParaView's client takes it
 		path = ""
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"log/slog"
 	"regexp"
 	"strings"
 	"unicode"
@@ -51,10 +50,7 @@ func (t RemoteText) FirstLine(most int) RemoteText {
 // GoString implements fmt.GoStringer.
 func (t RemoteText) GoString() string { return t.text }
 
-// LogValue implements slog.LogValuer.
-func (t RemoteText) LogValue() slog.Value { return slog.StringValue(t.text) }
-
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText implements encoding.TextMarshaler, for JSON and for logs.
 func (t RemoteText) MarshalText() ([]byte, error) { return []byte(t.text), nil }
 
 // RemoteError is err with a text that is safe to show, for errors that carry words of a
@@ -108,12 +104,7 @@ var escapes = regexp.MustCompile(`(?:\x1b[ -/]*[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e
 
 // isPlain reports whether text has nothing but printable ASCII, line ends and tabs.
 func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < ' ' && c != '\n' && c != '\t') || c >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f })
 }
 
 // isHidden reports whether r is a format character. The two joiners stay: some scripts

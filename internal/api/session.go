@@ -25,11 +25,7 @@ const (
 
 // Settled reports whether the state stays until a person acts.
 func (s SessionState) Settled() bool {
-	switch s {
-	case SessionDown, SessionNeedsLogin, SessionEnded, SessionFailed:
-		return true
-	}
-	return false
+	return s == SessionDown || s == SessionNeedsLogin || s == SessionEnded || s == SessionFailed
 }
 
 // LogEndsWith is what a cause has before the last lines of a job's log: everything after
@@ -104,11 +100,7 @@ type Websockets struct {
 
 // IsUp reports whether the session is up, or coming up.
 func (s Session) IsUp() bool {
-	switch s.State {
-	case SessionDown, SessionEnded, SessionFailed:
-		return false
-	}
-	return true
+	return s.State != SessionDown && s.State != SessionEnded && s.State != SessionFailed
 }
 
 // RunsJob reports whether the session's job is running.

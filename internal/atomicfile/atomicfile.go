@@ -36,9 +36,6 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// Remove removes the file at path, also one that another program reads at the moment.
-func Remove(path string) error { return remove(path) }
-
 // fill writes data to a new file in the folder of path, syncs it, and returns its name.
 // The mode comes last: until the file is complete, only its owner can read it.
 func fill(path string, data []byte, mode fs.FileMode) (name string, err error) {

@@ -10,7 +10,8 @@ import (
 
 func rename(from, to string) error { return os.Rename(from, to) }
 
-func remove(path string) error { return os.Remove(path) }
+// Remove removes the file at path, also one that another program reads at the moment.
+func Remove(path string) error { return os.Remove(path) }
 
 // syncFolder writes the entries of a folder to the disk, so that a renamed file survives
 // a power failure. Some file systems cannot do that, and a folder that can be written but

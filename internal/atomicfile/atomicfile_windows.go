@@ -16,8 +16,8 @@ const (
 // rename replaces a file that may be open for a moment.
 func rename(from, to string) error { return whileBusy(func() error { return os.Rename(from, to) }) }
 
-// remove removes a file that may be open for a moment.
-func remove(path string) error { return whileBusy(func() error { return os.Remove(path) }) }
+// Remove removes the file at path, also one that another program reads at the moment.
+func Remove(path string) error { return whileBusy(func() error { return os.Remove(path) }) }
 
 // whileBusy tries again to replace or remove a file: Windows rejects that while another
 // program, such as a virus scanner or a command that reads the file, has it open.

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"tunctl/internal/atomicfile"
@@ -147,23 +148,19 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 }
 
 // On makes the parts of this program start at login, and renews existing entries.
-func (a *Autostart) On(ctx context.Context) error {
+func (a *Autostart) On(ctx context.Context) error { return a.set(ctx, true) }
+
+// Off removes all entries.
+func (a *Autostart) Off(ctx context.Context) error { return a.set(ctx, false) }
+
+func (a *Autostart) set(ctx context.Context, on bool) error {
 	var errs []error
 	for _, m := range a.methods {
-		if m.wanted() {
+		if on && m.wanted() {
 			errs = append(errs, m.install(ctx, a.program))
 		} else {
 			errs = append(errs, m.remove(ctx))
 		}
-	}
-	return errors.Join(errs...)
-}
-
-// Off removes all entries.
-func (a *Autostart) Off(ctx context.Context) error {
-	var errs []error
-	for _, m := range a.methods {
-		errs = append(errs, m.remove(ctx))
 	}
 	return errors.Join(errs...)
 }
@@ -261,6 +258,16 @@ func read(path string) (string, error) {
 		return "", fmt.Errorf("cannot read the start at login entry: %w", err)
 	}
 	return string(text), nil
+}
+
+// lineValue reads a key of a text with lines of KEY=VALUE; "" if there is none.
+func lineValue(text, key string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 func exists(path string) bool {

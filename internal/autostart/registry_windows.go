@@ -13,25 +13,14 @@ type userRegistry struct{}
 func openRegistry() registry { return userRegistry{} }
 
 func (userRegistry) get(key, name string) (text string, raw []byte, err error) {
-	k, err := win.OpenKey(win.CURRENT_USER, key, win.QUERY_VALUE)
-	if errors.Is(err, win.ErrNotExist) {
-		return "", nil, nil
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("cannot open the registry key %q: %w", key, err)
-	}
-	defer k.Close()
-	text, _, err = k.GetStringValue(name)
-	if errors.Is(err, win.ErrUnexpectedType) {
-		raw, _, err = k.GetBinaryValue(name)
-	}
-	if errors.Is(err, win.ErrNotExist) {
-		return "", nil, nil
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("cannot read %q of the registry key %q: %w", name, key, err)
-	}
-	return text, raw, nil
+	err = use(key, name, "read", win.QUERY_VALUE, func(k win.Key) (err error) {
+		text, _, err = k.GetStringValue(name)
+		if errors.Is(err, win.ErrUnexpectedType) {
+			raw, _, err = k.GetBinaryValue(name)
+		}
+		return err
+	})
+	return text, raw, err
 }
 
 func (userRegistry) set(key, name, text string) error {
@@ -47,7 +36,12 @@ func (userRegistry) set(key, name, text string) error {
 }
 
 func (userRegistry) unset(key, name string) error {
-	k, err := win.OpenKey(win.CURRENT_USER, key, win.SET_VALUE)
+	return use(key, name, "remove", win.SET_VALUE, func(k win.Key) error { return k.DeleteValue(name) })
+}
+
+// use reads or removes a value of a key. That there is none is no error.
+func use(key, name, verb string, access uint32, f func(win.Key) error) error {
+	k, err := win.OpenKey(win.CURRENT_USER, key, access)
 	if errors.Is(err, win.ErrNotExist) {
 		return nil
 	}
@@ -55,8 +49,8 @@ func (userRegistry) unset(key, name string) error {
 		return fmt.Errorf("cannot open the registry key %q: %w", key, err)
 	}
 	defer k.Close()
-	if err := k.DeleteValue(name); err != nil && !errors.Is(err, win.ErrNotExist) {
-		return fmt.Errorf("cannot remove %q of the registry key %q: %w", name, key, err)
+	if err := f(k); err != nil && !errors.Is(err, win.ErrNotExist) {
+		return fmt.Errorf("cannot %s %q of the registry key %q: %w", verb, name, key, err)
 	}
 	return nil
 }

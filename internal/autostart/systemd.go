@@ -75,19 +75,13 @@ const unitForbidden = `"'\` + "\n\t"
 
 // unitProgram reads the program back from a unit's text.
 func unitProgram(text string) string {
-	for line := range strings.Lines(text) {
-		command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=")
-		if !ok {
-			continue
-		}
-		quoted, ok := strings.CutSuffix(command, ` agent run`)
-		if ok && len(quoted) > 1 && quoted[0] == '"' {
-			return strings.ReplaceAll(quoted[1:len(quoted)-1], `%%`, `%`)
-		}
-		program, _, _ := strings.Cut(command, " ")
-		return program
+	command := lineValue(text, "ExecStart")
+	quoted, ok := strings.CutSuffix(command, ` agent run`)
+	if ok && len(quoted) > 1 && quoted[0] == '"' {
+		return strings.ReplaceAll(quoted[1:len(quoted)-1], `%%`, `%`)
 	}
-	return ""
+	program, _, _ := strings.Cut(command, " ")
+	return program
 }
 
 func (u *unit) wanted() bool { return u.socket != "" && exists(u.socket) }

@@ -105,9 +105,7 @@ func readTask(text []byte) (taskSettings, error) {
 	var s taskSettings
 	if len(text) > 1 && (text[0] == 0xff || text[1] == 0) { // UTF-16, with a mark or without
 		units := make([]uint16, len(text)/2)
-		for i := range units {
-			units[i] = binary.LittleEndian.Uint16(text[2*i:])
-		}
+		_, _ = binary.Decode(text, binary.LittleEndian, units) // there are that many
 		text = []byte(string(utf16.Decode(units)))
 	}
 	// The declaration before it may not tell the truth about the encoding.
@@ -120,10 +118,7 @@ func readTask(text []byte) (taskSettings, error) {
 
 // utf16Text is text as schtasks wants it.
 func utf16Text(text string) []byte {
-	out := []byte{0xff, 0xfe}
-	for _, unit := range utf16.Encode([]rune(text)) {
-		out = binary.LittleEndian.AppendUint16(out, unit)
-	}
+	out, _ := binary.Append([]byte{0xff, 0xfe}, binary.LittleEndian, utf16.Encode([]rune(text))) // numbers can always be written
 	return out
 }
 

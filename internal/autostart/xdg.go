@@ -56,12 +56,7 @@ func desktopQuote(path string) string {
 
 // desktopValue reads one key of an entry.
 func desktopValue(text, key string) string {
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
-			return strings.ReplaceAll(value, `\\`, `\`)
-		}
-	}
-	return ""
+	return strings.ReplaceAll(lineValue(text, key), `\\`, `\`)
 }
 
 func (d *desktopEntry) wanted() bool { return !d.unless() }

@@ -110,24 +110,10 @@ func (c *Client) exchange(ctx context.Context, method, path string, in any, read
 		ctx, end = c.whileResponding(ctx)
 		defer end()
 	}
-	var body io.Reader
-	switch in := in.(type) {
-	case api.None:
-	case url.Values:
-		path += "?" + in.Encode()
-	default:
-		data, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(data)
-	}
-	// "tunctl" is no host name: the agent rejects requests that a browser could send.
-	req, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, body)
+	req, err := c.newRequest(ctx, method, path, in)
 	if err != nil {
 		return err
 	}
-	c.setHeaders(req)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return c.unreachable(ctx, err)
@@ -139,12 +125,30 @@ func (c *Client) exchange(ctx context.Context, method, path string, in any, read
 	return read(ctx, json.NewDecoder(res.Body))
 }
 
-// setHeaders says who sends a request, and which config file the user has chosen, if any.
-func (c *Client) setHeaders(req *http.Request) {
+// newRequest makes a request that says who sends it, and which config file the user has chosen, if any.
+func (c *Client) newRequest(ctx context.Context, method, path string, in any) (*http.Request, error) {
+	var body io.Reader
+	switch in := in.(type) {
+	case api.None:
+	case url.Values:
+		path += "?" + in.Encode()
+	default:
+		data, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(data)
+	}
+	// "tunctl" is no host name: the agent rejects requests that a browser could send.
+	req, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, body)
+	if err != nil {
+		return nil, err
+	}
 	req.Header.Set(api.ClientHeader, c.name)
 	if c.paths.Chosen {
 		req.Header.Set(api.ConfigHeader, url.QueryEscape(c.paths.Config))
 	}
+	return req, nil
 }
 
 // refusal is the error in the agent's response. An agent of another version may not know the request

@@ -2,9 +2,7 @@ package client
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -29,18 +27,13 @@ func (s *Stream) Read(p []byte) (int, error) { return s.read.Read(p) }
 // person may be answering its prompts.
 func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, error) {
 	req.Env = environment()
-	body, err := json.Marshal(req)
-	if err != nil {
-		return nil, err
-	}
 	method, path := api.CallStream.Request()
-	hr, err := http.NewRequestWithContext(ctx, method, "http://tunctl"+path, bytes.NewReader(body))
+	hr, err := c.newRequest(ctx, method, path, req)
 	if err != nil {
 		return nil, err
 	}
 	hr.Header.Set("Connection", "Upgrade")
 	hr.Header.Set("Upgrade", api.StreamUpgrade)
-	c.setHeaders(hr)
 	ctx, end := c.whileResponding(ctx)
 	defer end()
 	conn, err := dial(ctx, c.paths)

@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,9 +25,7 @@ type link struct {
 	served chan struct{}             // closed once the server has ended
 	used   chan struct{}             // closed when it is used
 	check  func(*http.Request) error // whose program requests the page
-
-	mu    sync.Mutex
-	spent bool
+	spent  atomic.Bool
 }
 
 // newLink listens for the one use.
@@ -76,7 +74,7 @@ func (l *link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet: // a preview's HEAD must not spend the link
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
-	case !l.spend():
+	case l.spent.Swap(true):
 		http.Error(w, "This link was used already. Open the page again from tunctl.", http.StatusGone)
 	default:
 		w.Header().Set("Location", l.target)
@@ -87,15 +85,6 @@ func (l *link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *link) ownHost(host string) bool {
 	return host == net.JoinHostPort("127.0.0.1", l.port) || host == net.JoinHostPort("localhost", l.port)
-}
-
-// spend reports whether this is the first use.
-func (l *link) spend() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first := !l.spent
-	l.spent = true
-	return first
 }
 
 // close ends the link after the responses in progress.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,15 +170,11 @@ func chosenBrowsers(value, url string) [][]string {
 		if len(words) == 0 {
 			continue
 		}
-		placed := false
-		for i, w := range words[1:] {
-			if strings.Contains(w, "%s") {
-				words[i+1] = strings.ReplaceAll(w, "%s", url)
-				placed = true
-			}
+		if !slices.ContainsFunc(words[1:], func(w string) bool { return strings.Contains(w, "%s") }) {
+			words = append(words, "%s")
 		}
-		if !placed {
-			words = append(words, url)
+		for i, w := range words[1:] {
+			words[i+1] = strings.ReplaceAll(w, "%s", url)
 		}
 		list = append(list, words)
 	}

@@ -37,11 +37,11 @@ func start(argv []string) (<-chan error, error) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		if err := cmd.Wait(); err != nil {
-			ended <- fmt.Errorf("%s: %w", argv[0], err)
-			return
+		err := cmd.Wait()
+		if err != nil {
+			err = fmt.Errorf("%s: %w", argv[0], err)
 		}
-		ended <- nil
+		ended <- err
 	}()
 	return ended, nil
 }
@@ -94,11 +94,7 @@ func awaitFailure(ctx context.Context, ended <-chan error) error {
 // powershell is the command line that runs a script in the PowerShell of every Windows.
 // The script is encoded, since programs on Windows differ in how they read quotes.
 func powershell(script string) []string {
-	units := utf16.Encode([]rune(script))
-	text := make([]byte, 0, 2*len(units))
-	for _, u := range units {
-		text = binary.LittleEndian.AppendUint16(text, u)
-	}
+	text, _ := binary.Append(nil, binary.LittleEndian, utf16.Encode([]rune(script))) // numbers can always be written
 	return []string{
 		"powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-ExecutionPolicy", "Bypass",
 		"-EncodedCommand", base64.StdEncoding.EncodeToString(text),

@@ -143,17 +143,14 @@ func errorText(err error) string {
 	return markJobsWords(err.Error())
 }
 
-// none is the input of a tool without arguments.
-type none struct{}
-
-func (s *server) status(ctx context.Context, _ none) (any, error) {
+func (s *server) status(ctx context.Context, _ api.None) (any, error) {
 	st, err := s.Client.Status(ctx)
 	st = st.WithoutLogins()
 	markCauses(st.Sessions)
 	return st, err
 }
 
-func (s *server) hosts(ctx context.Context, _ none) (any, error) {
+func (s *server) hosts(ctx context.Context, _ api.None) (any, error) {
 	st, err := s.Client.Status(ctx)
 	return st.WithoutLogins().Hosts, err
 }

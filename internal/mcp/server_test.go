@@ -323,8 +323,8 @@ func TestAnAssistantIsNotShownWhatALoginAsks(t *testing.T) {
 			Sessions: []api.Session{{Name: "jupyter", State: api.SessionConnecting, Cause: cause}},
 		})
 	})
-	for name, tool := range map[string]func(context.Context, none) (any, error){"status": s.status, "hosts": s.hosts} {
-		answer, err := tool(t.Context(), none{})
+	for name, tool := range map[string]func(context.Context, api.None) (any, error){"status": s.status, "hosts": s.hosts} {
+		answer, err := tool(t.Context(), api.None{})
 		text, _ := json.Marshal(answer)
 		if err != nil || strings.Contains(string(text), code) || !strings.Contains(string(text), `"cause":"logging in"`) {
 			t.Errorf("%s: %s, %v", name, text, err)

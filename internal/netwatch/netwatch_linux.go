@@ -23,9 +23,7 @@ func networkEvents(log *slog.Logger) (<-chan struct{}, func()) {
 	}
 	f := os.NewFile(uintptr(fd), "netlink")
 	events := make(chan struct{}, 1)
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		defer close(events)
 		buf := make([]byte, 32<<10)
 		for {
@@ -40,7 +38,8 @@ func networkEvents(log *slog.Logger) (<-chan struct{}, func()) {
 	}()
 	return events, func() {
 		_ = f.Close()
-		<-done
+		for range events { // until they end
+		}
 	}
 }
 

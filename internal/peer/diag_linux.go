@@ -43,10 +43,7 @@ type (
 	}
 )
 
-const (
-	sockDiagByFamily = 20
-	anyCookie        = ^uint32(0)
-)
+const anyCookie = ^uint32(0)
 
 // querySocket queries the kernel for the one socket between two addresses. That takes a few
 // microseconds; the table of all sockets takes a millisecond and more.
@@ -76,7 +73,7 @@ func querySocket(local, remote netip.AddrPort) (procSocket, error) {
 
 func encodeDiag(local, remote netip.AddrPort) []byte {
 	req := diagRequest{
-		Type: sockDiagByFamily, Flags: unix.NLM_F_REQUEST,
+		Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST,
 		Family: unix.AF_INET, Protocol: unix.IPPROTO_TCP, States: ^uint32(0),
 		diagAddress: addressOf(local, remote),
 	}
@@ -112,7 +109,7 @@ func decodeDiag(b []byte, local, remote netip.AddrPort) (procSocket, error) {
 	}
 	want := addressOf(local, remote)
 	got := reply.diagAddress
-	if reply.Type != sockDiagByFamily || got.Port != want.Port || got.RemotePort != want.RemotePort || got.Address != want.Address || got.Remote != want.Remote {
+	if reply.Type != unix.SOCK_DIAG_BY_FAMILY || got.Port != want.Port || got.RemotePort != want.RemotePort || got.Address != want.Address || got.Remote != want.Remote {
 		return procSocket{}, errors.New("no such socket")
 	}
 	return procSocket{local: local, remote: remote, uid: int(reply.UID), inode: strconv.FormatUint(uint64(reply.Inode), 10)}, nil

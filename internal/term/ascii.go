@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"strings"
@@ -21,12 +22,8 @@ func inLocale(w io.Writer) io.Writer {
 // isASCIILocale reports whether the environment names a locale without UTF-8. Without any,
 // a terminal probably has it.
 func isASCIILocale() bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if locale := strings.ToUpper(os.Getenv(name)); locale != "" {
-			return !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
-		}
-	}
-	return false
+	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	return locale != "" && !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
 }
 
 // file is a stream that may be a terminal.

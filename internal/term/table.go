@@ -74,14 +74,8 @@ const (
 // Draw lays the table out so that no line is wider than the layout.
 func (t *Table) Draw(l Layout) string {
 	header, rows := t.Lines(l)
-	var out strings.Builder
-	for _, lines := range append([][]string{{header}}, rows...) {
-		for _, line := range lines {
-			out.WriteString(line)
-			out.WriteByte('\n')
-		}
-	}
-	return out.String()
+	lines := append([]string{header}, slices.Concat(rows...)...)
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // PrintTable prints a table as it fits.

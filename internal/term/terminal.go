@@ -142,10 +142,7 @@ func (t *Terminal) clearLocked() {
 
 // Paint colours text in a message.
 func (t *Terminal) Paint(colour, text string) string {
-	if !t.Live {
-		return text
-	}
-	return colour + text + resetColour
+	return Layout{Colours: t.Live}.Paint(colour, text)
 }
 
 // The colours in use. They are never the only sign of anything.

@@ -30,21 +30,26 @@ type largeFile struct {
 	job
 	part string
 
+	open sync.Map // of functions that open a file once, by opened
+
 	mu       sync.Mutex
-	open     map[opened]func() (handle, error)
 	upTo     int64         // all before it is written
 	written  map[int64]int // ranges after it that are written
 	inFlight int           // chunks being copied
 	err      error         // the first failure
-	changed  chan struct{} // closed when one of these changed
+	changed  *sync.Cond    // one of these changed
 }
 
 // copyLarge copies a file in chunks, on all lanes at once.
 func (c *copier) copyLarge(ctx context.Context, j job) error {
-	f := &largeFile{
-		job: j, part: c.partOf(j), written: map[int64]int{}, changed: make(chan struct{}),
-		open: map[opened]func() (handle, error){},
-	}
+	f := &largeFile{job: j, part: c.partOf(j), written: map[int64]int{}}
+	f.changed = sync.NewCond(&f.mu)
+	defer context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.err = cmp.Or(f.err, ctx.Err())
+		f.changed.Broadcast()
+	})()
 	defer func() { _ = f.close() }()
 	start, done, err := c.begin(ctx, f)
 	if err != nil || done {
@@ -52,7 +57,7 @@ func (c *copier) copyLarge(ctx context.Context, j job) error {
 	}
 	c.Progress.skipped.Add(start)
 	f.upTo = start
-	for off := start; off < j.info.Size() && f.awaitWindow(ctx, off); {
+	for off := start; off < j.info.Size() && f.awaitWindow(off); {
 		ch := chunk{f, off, int(min(chunkSize, j.info.Size()-off))}
 		select {
 		case c.chunks <- ch:
@@ -106,23 +111,17 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 
 // awaitWindow waits until the file may be written at off, and reports whether it should
 // be.
-func (f *largeFile) awaitWindow(ctx context.Context, off int64) bool {
-	for {
-		f.mu.Lock()
-		failed, near, changed := f.err != nil, off-f.upTo < writeWindow, f.changed
-		if !failed && near {
-			f.inFlight++
-		}
-		f.mu.Unlock()
-		if failed || near {
-			return !failed
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
+func (f *largeFile) awaitWindow(off int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.err == nil && off-f.upTo >= writeWindow {
+		f.changed.Wait()
 	}
+	if f.err != nil {
+		return false
+	}
+	f.inFlight++
+	return true
 }
 
 // finishChunk records that a chunk was written, or why not.
@@ -130,9 +129,7 @@ func (f *largeFile) finishChunk(ch chunk, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inFlight--
-	if err != nil && f.err == nil {
-		f.err = err
-	}
+	f.err = cmp.Or(f.err, err)
 	if err == nil {
 		f.written[ch.off] = ch.n
 		for n, ok := f.written[f.upTo]; ok; n, ok = f.written[f.upTo] {
@@ -140,21 +137,17 @@ func (f *largeFile) finishChunk(ch chunk, err error) {
 			f.upTo += int64(n)
 		}
 	}
-	close(f.changed)
-	f.changed = make(chan struct{})
+	f.changed.Broadcast()
 }
 
 // wait waits for the chunks in flight, which end with the copy's ctx.
 func (f *largeFile) wait() error {
-	for {
-		f.mu.Lock()
-		inFlight, err, changed := f.inFlight, f.err, f.changed
-		f.mu.Unlock()
-		if inFlight == 0 {
-			return err
-		}
-		<-changed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.inFlight > 0 {
+		f.changed.Wait()
 	}
+	return f.err
 }
 
 // copyChunks copies chunks on one lane until all are copied.
@@ -210,35 +203,26 @@ func (f *largeFile) sink(to writable, open func(name string) (handle, error)) (h
 }
 
 func (f *largeFile) openOnce(key opened, open func() (handle, error)) (handle, error) {
-	f.mu.Lock()
-	once, ok := f.open[key]
-	if !ok {
-		once = sync.OnceValues(open)
-		f.open[key] = once
-	}
-	f.mu.Unlock()
-	return once()
+	once, _ := f.open.LoadOrStore(key, sync.OnceValues(open))
+	return once.(func() (handle, error))()
 }
 
 // close closes what was opened. A lost connection has closed its files already.
 func (f *largeFile) close() error {
-	f.mu.Lock()
-	open := f.open
-	f.open = map[opened]func() (handle, error){}
-	f.mu.Unlock()
 	var all []func() error
-	for key, once := range open {
-		h, err := once()
+	for key, once := range f.open.Range {
+		h, err := once.(func() (handle, error))()
 		if err != nil {
 			continue
 		}
 		all = append(all, func() error {
-			if err := h.Close(); key.part && !isLost(err) {
+			if err := h.Close(); key.(opened).part && !isLost(err) {
 				return err
 			}
 			return nil // all was read, or reading has failed
 		})
 	}
+	f.open.Clear()
 	return concurrently(all...)
 }
 
@@ -251,11 +235,6 @@ func concurrently(all ...func() error) error {
 	}
 	wg.Wait()
 	return cmp.Or(errs...)
-}
-
-func isLost(err error) bool {
-	_, lost := errors.AsType[*lostError](err)
-	return lost
 }
 
 // finish puts a complete part in place.

@@ -116,7 +116,7 @@ func TestAFolderIsCopiedIntoOneOfThatNameElsewhere(t *testing.T) {
 	h := NewHost(s.dial)
 	defer func() { _ = h.Close() }()
 	backup := filepath.Join(dir, "data/backup")
-	err := h.do(t.Context(), 0, func(r *remoteFiles) error { return r.c.MkdirAll(backup) })
+	err := h.do(t.Context(), 0, func(r *remoteFiles) error { return r.MkdirAll(backup) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,10 @@ package transfer
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
+
+	"github.com/pkg/sftp"
 )
 
 // ownerOnly writes to a file server and makes each new file for its owner alone. The
@@ -21,24 +24,23 @@ const (
 )
 
 // Write changes packets that create a file. The library writes each packet from its
-// beginning.
+// beginning. It does not say by its errors that a write has failed, so this does.
 func (w *ownerOnly) Write(p []byte) (int, error) {
-	if w.left > 0 || len(p) < 4 {
-		w.left = max(0, w.left-len(p))
-		return w.WriteCloser.Write(p)
+	begins := w.left == 0 && len(p) >= 4
+	if begins {
+		w.left = 4 + int(binary.BigEndian.Uint32(p))
 	}
-	w.left = max(0, 4+int(binary.BigEndian.Uint32(p))-len(p))
-	if !createsFile(p) {
-		return w.WriteCloser.Write(p)
+	w.left = max(0, w.left-len(p))
+	q := p
+	if begins && createsFile(p) {
+		const mode = 0o600
+		q = binary.BigEndian.AppendUint32(nil, uint32(len(p)))
+		q = append(q, p[4:len(p)-4]...)
+		q = binary.BigEndian.AppendUint32(q, sftpAttrPermissions)
+		q = binary.BigEndian.AppendUint32(q, mode)
 	}
-	const mode = 0o600
-	q := make([]byte, 0, len(p)+4)
-	q = binary.BigEndian.AppendUint32(q, uint32(len(p)))
-	q = append(q, p[4:len(p)-4]...)
-	q = binary.BigEndian.AppendUint32(q, sftpAttrPermissions)
-	q = binary.BigEndian.AppendUint32(q, mode)
 	if n, err := w.WriteCloser.Write(q); err != nil {
-		return min(n, len(p)), err
+		return min(n, len(p)), fmt.Errorf("%w: %w", sftp.ErrSSHFxConnectionLost, err)
 	}
 	return len(p), nil
 }

@@ -32,22 +32,18 @@ type Host struct {
 func NewHost(dial Dial) *Host {
 	h := &Host{dial: dial}
 	for i := range h.lanes {
-		h.lanes[i].opening = make(chan struct{}, 1)
+		h.lanes[i].lock = ctxtime.NewMutex()
 	}
 	return h
 }
 
 // lane is one channel, opened at its first use and again when it was lost.
 type lane struct {
-	// opening has an element while a channel is opened, which may take long. Its owner
-	// alone uses the two fields below it.
-	opening chan struct{}
-	again   bool      // there was a channel before
-	absent  time.Time // until then a spare channel is not tried again
-
-	mu     sync.Mutex
-	files  *remoteFiles // nil: not open
+	lock   ctxtime.Mutex // held also while a channel is opened, which may take long
+	files  *remoteFiles  // nil: not open
 	opened time.Time
+	again  bool          // there was a channel before
+	absent time.Time     // until then a spare channel is not tried again
 	pause  time.Duration // before the next is opened
 }
 
@@ -81,15 +77,15 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 		l, r, err := h.channel(ctx, i)
 		if err == nil {
 			err = f(r)
-			if lost, ok := errors.AsType[*lostError](err); !ok || lost.files != r {
+			if !isLost(err) || r.isOpen() {
 				return err
 			}
-			l.drop(r)
+			l.drop(ctx, r)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case err != nil && !isLost(err) && !errors.Is(err, errNoServer):
+		case !isLost(err) && !errors.Is(err, errNoServer):
 			return err
 		case losses == maxLosses:
 			return &connectError{fmt.Errorf("the host's file server stopped %d times in a row: %w", losses, err)}
@@ -100,22 +96,17 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 // channel is the channel of a lane, or of the first one if the host allows no more.
 func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) {
 	l := &h.lanes[i]
-	select {
-	case l.opening <- struct{}{}:
-		defer func() { <-l.opening }()
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+	if err := l.lock.Lock(ctx); err != nil {
+		return nil, nil, err
 	}
-	l.mu.Lock()
-	r, pause := l.files, l.pause
-	l.mu.Unlock()
-	if r != nil {
-		return l, r, nil
+	defer l.lock.Unlock()
+	if l.files != nil {
+		return l, l.files, nil
 	}
 	if i > 0 && time.Now().Before(l.absent) {
 		return h.channel(ctx, 0)
 	}
-	if err := ctxtime.Sleep(ctx, pause); err != nil {
+	if err := ctxtime.Sleep(ctx, l.pause); err != nil {
 		return nil, nil, err
 	}
 	stream, err := h.dial(ctx, l.again, i > 0)
@@ -126,16 +117,13 @@ func (h *Host) channel(ctx context.Context, i int) (*lane, *remoteFiles, error) 
 	if err != nil {
 		return nil, nil, &connectError{err}
 	}
-	opened := time.Now()
-	r, err = newRemoteFiles(ctx, stream)
+	l.opened = time.Now()
 	l.again = true
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.files, l.opened = r, opened
+	l.files, err = newRemoteFiles(ctx, stream)
 	if err != nil {
 		l.slowDownLocked()
 	}
-	return l, r, err
+	return l, l.files, err
 }
 
 // slowDownLocked makes the pause before the next channel longer, unless this one lasted.
@@ -146,15 +134,17 @@ func (l *lane) slowDownLocked() {
 	}
 }
 
-// drop closes a lost channel, once.
-func (l *lane) drop(r *remoteFiles) {
-	l.mu.Lock()
+// drop closes a lost channel, once. When ctx has ended, Close does.
+func (l *lane) drop(ctx context.Context, r *remoteFiles) {
+	if l.lock.Lock(ctx) != nil {
+		return
+	}
 	ours := l.files == r
 	if ours {
 		l.files = nil
 		l.slowDownLocked()
 	}
-	l.mu.Unlock()
+	l.lock.Unlock()
 	if ours {
 		_ = r.Close()
 	}
@@ -164,12 +154,10 @@ func (l *lane) drop(r *remoteFiles) {
 func (h *Host) Close() error {
 	for i := range h.lanes {
 		l := &h.lanes[i]
-		l.opening <- struct{}{}
-		l.mu.Lock()
+		_ = l.lock.Lock(context.Background()) // which never ends
 		r := l.files
 		l.files = nil
-		l.mu.Unlock()
-		<-l.opening
+		l.lock.Unlock()
 		if r != nil {
 			_ = r.Close()
 		}
@@ -186,21 +174,12 @@ type connectError struct{ error }
 // Unwrap returns the cause.
 func (e *connectError) Unwrap() error { return e.error }
 
-// lostError says that the channel was lost, not that the file server refused.
-type lostError struct {
-	files *remoteFiles
-	err   error
-}
-
-// Error implements error.
-func (e *lostError) Error() string { return "the connection was lost: " + e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *lostError) Unwrap() error { return e.err }
+// isLost reports whether a channel was lost, not that the file server refused.
+func isLost(err error) bool { return errors.Is(err, sftp.ErrSSHFxConnectionLost) }
 
 // remoteFiles are a host's files over one SFTP channel.
 type remoteFiles struct {
-	c    *sftp.Client
+	*sftp.Client
 	stop func() bool
 
 	probe       sync.Once
@@ -221,77 +200,34 @@ func newRemoteFiles(ctx context.Context, stream io.ReadWriteCloser) (*remoteFile
 		_ = stream.Close()
 		return nil, fmt.Errorf("%w: %w", errNoServer, err)
 	}
-	return &remoteFiles{c: c, stop: stop}, nil
+	return &remoteFiles{Client: c, stop: stop}, nil
 }
 
 // Close ends the channel.
 func (r *remoteFiles) Close() error {
 	r.stop()
-	return r.c.Close()
+	return r.Client.Close()
 }
 
-// classify distinguishes a lost channel from an answer of the file server.
-func (r *remoteFiles) classify(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if _, answer := errors.AsType[*sftp.StatusError](err); answer {
-		return err
-	}
-	if _, already := errors.AsType[*lostError](err); already {
-		return err
-	}
-	return &lostError{r, err}
-}
-
-func (r *remoteFiles) Stat(name string) (fs.FileInfo, error) {
-	info, err := r.c.Stat(name)
-	return info, r.classify(err)
-}
-
-func (r *remoteFiles) Lstat(name string) (fs.FileInfo, error) {
-	info, err := r.c.Lstat(name)
-	return info, r.classify(err)
+// isOpen reports whether the channel is not the one that was lost: a copy between two hosts has
+// another.
+func (r *remoteFiles) isOpen() bool {
+	_, err := r.Getwd()
+	return !isLost(err)
 }
 
 func (r *remoteFiles) ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error) {
-	infos, err := r.c.ReadDirContext(ctx, name)
-	return infos, r.classify(err)
+	return r.ReadDirContext(ctx, name)
 }
-
-func (r *remoteFiles) Glob(pattern string) ([]string, error) {
-	names, err := r.c.Glob(pattern)
-	if errors.Is(err, path.ErrBadPattern) {
-		return nil, err
-	}
-	return names, r.classify(err)
-}
-
-func (r *remoteFiles) ReadLink(name string) (string, error) {
-	target, err := r.c.ReadLink(name)
-	return target, r.classify(err)
-}
-
-func (r *remoteFiles) RealPath(name string) (string, error) {
-	resolved, err := r.c.RealPath(name)
-	return resolved, r.classify(err)
-}
-
-func (r *remoteFiles) Symlink(target, name string) error {
-	return r.classify(r.c.Symlink(target, name))
-}
-func (r *remoteFiles) Remove(name string) error { return r.classify(r.c.Remove(name)) }
 
 func (r *remoteFiles) SetMode(name string, mode fs.FileMode) error {
-	return r.classify(r.c.Chmod(name, mode.Perm()))
+	return r.Chmod(name, mode.Perm())
 }
 
-func (r *remoteFiles) SetTimes(name string, t time.Time) error {
-	return r.classify(r.c.Chtimes(name, t, t))
-}
+func (r *remoteFiles) SetTimes(name string, t time.Time) error { return r.Chtimes(name, t, t) }
 
 func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err error) {
-	err = r.classify(r.c.Mkdir(name))
+	err = r.Client.Mkdir(name)
 	if err == nil {
 		return false, r.SetMode(name, 0o700) // before anything is in it
 	}
@@ -299,7 +235,7 @@ func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err er
 		return false, err
 	}
 	// For a folder that exists, servers only report "failure".
-	there, e := r.c.Stat(name)
+	there, e := r.Stat(name)
 	if e != nil || !there.IsDir() {
 		return false, err
 	}
@@ -311,36 +247,36 @@ func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err er
 
 // Replace renames as POSIX does if the server can, else it removes the other file first.
 func (r *remoteFiles) Replace(name, other string) error {
-	if _, can := r.c.HasExtension("posix-rename@openssh.com"); can {
-		return r.classify(r.c.PosixRename(name, other))
+	if _, can := r.HasExtension("posix-rename@openssh.com"); can {
+		return r.PosixRename(name, other)
 	}
-	if err := r.c.Remove(other); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return r.classify(err)
+	if err := r.Remove(other); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return r.classify(r.c.Rename(name, other))
+	return r.Rename(name, other)
 }
 
 // Full asks for the free space: for a failed write, servers only report "failure".
 func (r *remoteFiles) Full(name string) bool {
-	st, err := r.c.StatVFS(path.Dir(name))
+	st, err := r.StatVFS(path.Dir(name))
 	return err == nil && st.Bavail*st.Frsize < chunkSize
 }
 
-func (r *remoteFiles) Open(name string) (handle, error) { return r.open(name, os.O_RDONLY) }
+func (r *remoteFiles) Open(name string) (handle, error) { return r.Client.Open(name) }
 
 // Create checks the mode of the first new file: a server that respects the mode does so
 // for all.
 func (r *remoteFiles) Create(name string) (handle, error) {
 	f, err := createNew(
-		func() (*remoteFile, error) { return r.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL) },
+		func() (*sftp.File, error) { return r.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL) },
 		func() error { return r.Remove(name) },
 	)
 	if err != nil {
 		return nil, err
 	}
-	r.probe.Do(func() { r.ignoresMode = f.isShared() })
+	r.probe.Do(func() { r.ignoresMode = isShared(f) })
 	if r.ignoresMode {
-		if err := r.classify(f.f.Chmod(0o600)); err != nil {
+		if err := f.Chmod(0o600); err != nil {
 			_ = f.Close()
 			return nil, err
 		}
@@ -358,45 +294,16 @@ func (r *remoteFiles) Reopen(name string) (handle, error) {
 	case !info.Mode().IsRegular():
 		return nil, errNotAFile
 	}
-	return r.open(name, os.O_RDWR)
-}
-
-func (r *remoteFiles) open(name string, flags int) (*remoteFile, error) {
-	f, err := r.c.OpenFile(name, flags)
-	if err != nil {
-		return nil, r.classify(err)
-	}
-	return &remoteFile{f, r}, nil
-}
-
-// remoteFile is an open file of a host.
-type remoteFile struct {
-	f *sftp.File
-	r *remoteFiles
+	return r.OpenFile(name, os.O_RDWR)
 }
 
 // isShared reports whether others than the owner have a permission, or the mode is
 // unknown.
-func (f *remoteFile) isShared() bool {
+func isShared(f *sftp.File) bool {
 	const others = 0o077
-	info, err := f.f.Stat()
+	info, err := f.Stat()
 	return err != nil || info.Mode().Perm()&others != 0
 }
-
-// ReadAt implements io.ReaderAt.
-func (f *remoteFile) ReadAt(p []byte, off int64) (int, error) {
-	n, err := f.f.ReadAt(p, off)
-	return n, f.r.classify(err)
-}
-
-// WriteAt implements io.WriterAt.
-func (f *remoteFile) WriteAt(p []byte, off int64) (int, error) {
-	n, err := f.f.WriteAt(p, off)
-	return n, f.r.classify(err)
-}
-
-// Close implements io.Closer.
-func (f *remoteFile) Close() error { return f.r.classify(f.f.Close()) }
 
 // List returns the names in a host's folder that begin with prefix, over a stream to
 // its file server, which it closes. Folders, and links to one, end in a slash.

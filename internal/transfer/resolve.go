@@ -16,42 +16,47 @@ func (c *copier) resolve(ctx context.Context) (found []job, dir string, err erro
 	if err != nil {
 		return nil, "", err
 	}
-	var target fs.FileInfo
-	err = c.To.use(ctx, 0, func(to files) (err error) {
-		target, err = to.Stat(c.Target)
-		return err
-	})
+	target, err := stat(ctx, c.To, c.Target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, "", withPath(c.Target, err)
 	}
-	folder := err == nil && target.IsDir()
+	exists := err == nil
+	if exists && target.IsDir() {
+		return found, c.Target, c.nameInTarget(found)
+	}
+	dir, _ = c.To.split(c.Target)
 	switch into := len(found) > 1 || strings.HasSuffix(c.Target, "/"); {
-	case folder:
-	case err == nil && into:
-		return nil, "", fmt.Errorf("%q is not a folder", c.Target)
+	case exists && (into || found[0].info.IsDir()):
+		err = fmt.Errorf("%q is not a folder", c.Target)
 	case into:
-		return nil, "", &NoFolderError{c.Target}
-	case err != nil:
-		if err := c.checkFolder(ctx); err != nil {
-			return nil, "", err
-		}
-	case found[0].info.IsDir():
-		return nil, "", fmt.Errorf("%q is not a folder", c.Target)
+		err = &NoFolderError{c.Target}
+	case !exists:
+		err = c.checkFolder(ctx, dir)
 	case !target.Mode().IsRegular():
-		return nil, "", fmt.Errorf("%q is neither a file nor a folder", c.Target)
+		err = fmt.Errorf("%q is neither a file nor a folder", c.Target)
 	}
-	if !folder {
-		found[0].to = c.Target
-		dir, _ = c.To.split(c.Target)
-		return found, dir, nil
-	}
+	found[0].to = c.Target
+	return found, dir, err
+}
+
+// nameInTarget gives the sources their names in the folder of the copy.
+func (c *copier) nameInTarget(found []job) error {
 	for i := range found {
 		_, base := c.From.split(found[i].from)
 		if found[i].to = c.To.join(c.Target, base); !c.isName(base) && found[i].to != c.To.join(c.Target, "") {
-			return nil, "", fmt.Errorf("%q is not a valid file name in %q: give the copy a name", base, c.Target)
+			return fmt.Errorf("%q is not a valid file name in %q: give the copy a name", base, c.Target)
 		}
 	}
-	return found, c.Target, nil
+	return nil
+}
+
+// stat looks at a file of a place.
+func stat(ctx context.Context, in Place, name string) (info fs.FileInfo, err error) {
+	err = in.use(ctx, 0, func(f files) error {
+		info, err = f.Stat(name)
+		return err
+	})
+	return info, err
 }
 
 // NoFolderError says that the folder to copy into does not exist.
@@ -61,12 +66,8 @@ type NoFolderError struct{ Path string }
 func (e *NoFolderError) Error() string { return fmt.Sprintf("no folder %q", e.Path) }
 
 // checkFolder checks the folder of a target that does not exist yet, for a clear error.
-func (c *copier) checkFolder(ctx context.Context) error {
-	dir, _ := c.To.split(c.Target)
-	err := c.To.use(ctx, 0, func(to files) error {
-		_, err := to.Stat(dir)
-		return err
-	})
+func (c *copier) checkFolder(ctx context.Context, dir string) error {
+	_, err := stat(ctx, c.To, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &NoFolderError{dir}
@@ -191,9 +192,9 @@ func (e *NoSourceError) Is(target error) bool { return target == fs.ErrNotExist 
 func (c *copier) expand(ctx context.Context) ([]job, error) {
 	var found []job
 	for _, name := range c.Sources {
-		var s sources
+		var jobs []job
 		err := c.From.use(ctx, 0, func(from files) (err error) {
-			s, err = sourcesOf(from, name)
+			jobs, err = sourcesOf(from, name)
 			return err
 		})
 		if _, missing := errors.AsType[*NoSourceError](err); missing {
@@ -202,9 +203,11 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 		if err != nil {
 			return nil, withPath(name, withoutPath(err))
 		}
-		found = append(found, s.jobs...)
-		for path, err := range s.failed {
-			c.fail(path, err)
+		for _, j := range jobs {
+			if j.unreadable == nil {
+				found = append(found, j)
+			}
+			c.fail(j.from, j.unreadable)
 		}
 	}
 	if len(found) == 0 {
@@ -213,43 +216,37 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 	return found, nil
 }
 
-// sources are the files of one name or pattern.
-type sources struct {
-	jobs   []job
-	failed map[string]error
-}
-
 // sourcesOf reads a name as it is, and else as a pattern.
-func sourcesOf(from files, name string) (sources, error) {
+func sourcesOf(from files, name string) ([]job, error) {
 	info, err := from.Stat(name)
 	switch {
 	case err == nil:
-		return sources{jobs: []job{{from: name, info: info}}}, nil
+		return []job{{from: name, info: info}}, nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return sources{}, err
+		return nil, err
 	}
 	if link, err := from.ReadLink(name); err == nil {
-		return sources{}, &NoSourceError{Path: name, Link: link}
+		return nil, &NoSourceError{Path: name, Link: link}
 	} else if isLost(err) {
-		return sources{}, err
+		return nil, err
 	}
 	if !strings.ContainsAny(name, "*?[") {
-		return sources{}, &NoSourceError{Path: name}
+		return nil, &NoSourceError{Path: name}
 	}
 	matches, err := from.Glob(name)
 	if err != nil {
-		return sources{}, err
+		return nil, err
 	}
 	if len(matches) == 0 {
-		return sources{}, &NoSourceError{Path: name, Pattern: true}
+		return nil, &NoSourceError{Path: name, Pattern: true}
 	}
 	return matched(from, matches)
 }
 
 // matched reads the matches of a pattern. A broken link is copied as a link, as within a
 // folder.
-func matched(from files, names []string) (sources, error) {
-	s := sources{failed: map[string]error{}}
+func matched(from files, names []string) ([]job, error) {
+	var jobs []job
 	for _, name := range names {
 		info, err := from.Stat(name)
 		if err != nil && !isLost(err) {
@@ -257,16 +254,12 @@ func matched(from files, names []string) (sources, error) {
 				info, err = itself, nil
 			}
 		}
-		switch {
-		case isLost(err):
-			return sources{}, err
-		case err != nil:
-			s.failed[name] = withoutPath(err)
-		default:
-			s.jobs = append(s.jobs, job{from: name, info: info})
+		if isLost(err) {
+			return nil, err
 		}
+		jobs = append(jobs, job{from: name, info: info, unreadable: withoutPath(err)})
 	}
-	return s, nil
+	return jobs, nil
 }
 
 // withPath adds the path to an error, unless the host cannot be reached.

@@ -110,6 +110,8 @@ type job struct {
 	from, to string
 	info     fs.FileInfo
 	parts    []string // in its folder of the target, of other copies
+	// unreadable says why a match of a pattern cannot be copied.
+	unreadable error
 }
 
 // maxShown is how many failures are listed.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 )
 
 // folder is one that was created. Its mode and times are set last: files that are
@@ -119,8 +120,7 @@ func (c *copier) isName(name string) bool {
 
 // finishFolders gives folders their modes and times, the innermost first.
 func (c *copier) finishFolders(ctx context.Context) {
-	for i := len(c.folders) - 1; i >= 0; i-- {
-		f := c.folders[i]
+	for _, f := range slices.Backward(c.folders) {
 		err := c.To.write(ctx, 0, func(to writable) error {
 			return errors.Join(to.SetTimes(f.path, f.info.ModTime()), to.SetMode(f.path, f.info.Mode()))
 		})
