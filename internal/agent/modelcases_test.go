@@ -438,6 +438,23 @@ func TestLeftBehind(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a job that has the number of an earlier one is not found again", func(t *testing.T) {
+		withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
+			l.mustUp()
+			l.down(false)
+			m.cluster.set(func() {
+				c, now := m.cluster, time.Now()
+				c.end(c.jobs[0], "COMPLETED", nil)
+				c.jobs = append(c.jobs, &modelJob{id: c.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: now, start: now, limit: 100 * time.Hour})
+				c.lie, c.lieEnds = modelLie{name: "is silent about single jobs", asks: []modelAsk{askJob}, how: "silent"}, now.Add(5*time.Minute)
+			})
+			l.crashWith("{", true)
+			l.login()
+			if s := l.status(); len(shownJobs(s)) != 0 {
+				m.t.Errorf("shown %s: %s", s.State, ids(shownJobs(s)))
+			}
+		})
+	})
 	t.Run("a down ends the job of an earlier submission", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			m.cluster.next = []modelSubmit{late}
