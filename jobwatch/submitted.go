@@ -72,8 +72,10 @@ func (w *Watcher) Submitted(ctx context.Context, session string, wanted func(Sub
 		job, ok, _ := q.choose(s, jobs)
 		if !ok && x.Job.ID != "" { // not each list tells the scripts; a cluster with the same home has other jobs of that number
 			if job, ok = sched.Pick(s, jobs, x.Job.ID); ok {
-				job = w.withDetail(ctx, s, job)
-				ok = job.Script == "" || sched.HasTag(job, x.Tag)
+				if job, ok, err = w.Detail(ctx, job.Ref()); err != nil {
+					return nil, err // it may be another job that has the number now
+				}
+				ok = ok && (job.Script == "" || sched.HasTag(job, x.Tag))
 			}
 		}
 		if ok && !job.State.Ended() {

@@ -812,7 +812,7 @@ func (l *modelLaptop) upgrade() {
 }
 
 // recoverFromHost lets the agent find its jobs again, of which only the host knows. What has not become
-// a job yet, and what a person wanted, is lost.
+// a job yet, what belongs to no session, and what a person wanted, is lost.
 func (l *modelLaptop) recoverFromHost() {
 	for _, w := range l.wishes {
 		w.ended = time.Time{}
@@ -820,7 +820,7 @@ func (l *modelLaptop) recoverFromHost() {
 	l.hand = nil
 	l.m.cluster.set(func() {
 		for _, tag := range l.m.cluster.tags {
-			tag.told = tag.told || tag.laptop == l && tag.job != nil && !tag.job.exists(time.Now())
+			tag.told = tag.told || tag.laptop == l && (tag.session == "" || tag.job != nil && !tag.job.exists(time.Now()))
 		}
 	})
 	l.connect()

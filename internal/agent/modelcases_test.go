@@ -415,6 +415,46 @@ func TestLeftBehind(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a job that ends while jobs are found again is not found again", func(t *testing.T) {
+		withModel(t, func(m *model, l *modelLaptop) {
+			l.mustUp()
+			l.down(false)
+			first, run, looks := m.cluster.jobs[0], l.host.scheduler, false
+			l.host.scheduler = func(script string) (string, string, int) {
+				out, errOut, exit := run(script)
+				looks = looks || modelFolders.MatchString(script)
+				if s, err := l.agent.sessions.find(modelSession); looks && first.ended.IsZero() && err == nil && m.cluster.dialect.ask(script) != askOther {
+					m.cluster.set(func() { m.cluster.end(first, "CANCELLED", l) })
+					sub := s.submissions.current()
+					s.submissions.drop(sub, *sub.Job)
+				}
+				return out, errOut, exit
+			}
+			newer, _ := modelStates["newer"](l.stateFile())
+			l.crashWith(newer, false)
+			l.login()
+			if s := l.status(); first.ended.IsZero() || len(shownJobs(s)) != 0 {
+				m.t.Errorf("ended at %v; shown %s: %s", first.ended, s.State, ids(shownJobs(s)))
+			}
+		})
+	})
+	t.Run("a job that has the number of an earlier one is not found again", func(t *testing.T) {
+		withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
+			l.mustUp()
+			l.down(false)
+			m.cluster.set(func() {
+				c, now := m.cluster, time.Now()
+				c.end(c.jobs[0], "COMPLETED", nil)
+				c.jobs = append(c.jobs, &modelJob{id: c.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: now, start: now, limit: 100 * time.Hour})
+				c.lie, c.lieEnds = modelLie{name: "is silent about single jobs", asks: []modelAsk{askJob}, how: "silent"}, now.Add(5*time.Minute)
+			})
+			l.crashWith("{", true)
+			l.login()
+			if s := l.status(); len(shownJobs(s)) != 0 {
+				m.t.Errorf("shown %s: %s", s.State, ids(shownJobs(s)))
+			}
+		})
+	})
 	t.Run("a down ends the job of an earlier submission", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			m.cluster.next = []modelSubmit{late}

@@ -166,8 +166,8 @@ type modelJob struct {
 	ended            time.Time    // before its limit; zero: not
 	how              string       // it ended then
 	endedBy          *modelLaptop // whose tunctl has cancelled it
-	extended         time.Time // when; zero: not
-	attached         bool // a person has opened it
+	extended         time.Time    // when; zero: not
+	attached         bool         // a person has opened it
 }
 
 func (j *modelJob) end() time.Time {

@@ -214,7 +214,7 @@ func (m *model) checkEnded(l *modelLaptop, session, when string) {
 	defer m.cluster.mu.Unlock()
 	w := l.wishes[session]
 	for _, j := range m.cluster.jobs {
-		if !w.ended.IsZero() && j.tag != nil && j.tag.laptop == l && j.tag.session == session && j.tag.at.Before(w.ended) && j.live(time.Now()) && j.ended.IsZero() {
+		if !w.ended.IsZero() && j.tag != nil && j.tag.laptop == l && j.tag.session == session && !j.tag.told && j.tag.at.Before(w.ended) && j.live(time.Now()) && j.ended.IsZero() {
 			m.wrong("%s: job %s of %s on %s is left", when, j.id, session, l.name)
 		}
 	}

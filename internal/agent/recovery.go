@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,13 +21,19 @@ func (r *registry) recoverJobs(ctx context.Context, host string) error {
 	if !r.store.Incomplete(host) || strings.Contains(host, ",") { // a node of a job is behind its host
 		return nil
 	}
+	var known state.Submissions // before the query, during which one may end and be forgotten
+	for _, name := range r.store.Live() {
+		known = append(known, r.store.Session(name).Submissions...)
+	}
 	jobs, account := r.hosts.WatcherOn(host)
 	list, err := jobs.Submitted(ctx, "", nil)
 	if err != nil {
 		return err
 	}
 	for _, x := range list {
-		r.recoverJob(x, host, account)
+		if !slices.ContainsFunc(known, func(s state.Submission) bool { return s.Tag == x.Tag }) {
+			r.recoverJob(x, host, account)
+		}
 	}
 	r.store.SetComplete(host)
 	return nil
