@@ -170,7 +170,7 @@ func (l *laptop) shellUp(script string) {
 func TestShellInsideARealPBSJob(t *testing.T) {
 	l, n := pbsLaptop(t)
 	l.shellUp(pbsScript(""))
-	t.Run("leaves a program in the background", func(t *testing.T) {
+	t.Run("leaves a program in the background", func(*testing.T) {
 		out, _ := l.run("ssh", "inside", "nohup sleep 1800 >/dev/null 2>&1 & echo $!")
 		n.cut()
 		n.restore()
