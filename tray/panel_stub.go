@@ -25,7 +25,7 @@ func newPanel(*slog.Logger) *panel { return &panel{} }
 func (*panel) Show(menu) {}
 
 // Clicks never has any.
-func (*panel) Clicks() <-chan string { return nil }
+func (*panel) Clicks() <-chan choice { return nil }
 
 // Serve returns why there is no icon.
 func (*panel) Serve(context.Context, *instance, func(string)) error { return Available() }

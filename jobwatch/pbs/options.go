@@ -37,8 +37,8 @@ func chunkOption(resourceName string) sched.PlaceFor {
 		if i < 0 { // sites have other names for it, and other rules about where it belongs
 			return sched.Place{}, sched.Refusal(fmt.Sprintf("select=%s has no %s", chunk, resourceName), fmt.Sprintf("add :%s=… to the select of the script", resourceName))
 		}
-		before := append(parts[:i:i], resourceName+"=")
-		return sched.Place{Name: "-l select", Before: strings.Join(before, ":"), After: strings.TrimSuffix(":"+strings.Join(parts[i+1:], ":"), ":")}, nil
+		before := strings.Join(slices.Concat(parts[:i], []string{resourceName + "="}), ":")
+		return sched.Place{Name: "-l select", Before: before, After: strings.TrimSuffix(":"+strings.Join(parts[i+1:], ":"), ":")}, nil
 	}
 }
 
