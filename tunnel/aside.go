@@ -33,15 +33,6 @@ type connections struct {
 	aside map[*conn]bool // see standing; false: about to be closed
 }
 
-// all are the connections that a host has logged in, with its live one.
-func (c *connections) all(h *Host, live *conn) map[*conn]bool {
-	all := maps.Clone(c.aside)
-	if live != nil && live.owner == h {
-		all[live] = true
-	}
-	return all
-}
-
 // dropAside has those that are set aside closed.
 func (c *connections) dropAside() {
 	for old := range c.aside {

@@ -46,6 +46,28 @@ type Host struct {
 	changed              chan struct{}
 }
 
+// demand is who wants a host. The host's lock guards it.
+type demand struct {
+	asked bool             // Up or Want was called, and Down was not called since
+	users map[*Host]string // the hosts that go through this one, or share the connection of that identity
+}
+
+func (d *demand) userNames() (names []string) {
+	for user := range d.users {
+		names = append(names, user.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// keepSharers drops the users that share a connection of another identity, and reports
+// whether there were any.
+func (d *demand) keepSharers(identity string) (dropped bool) {
+	before := len(d.users)
+	maps.DeleteFunc(d.users, func(_ *Host, shared string) bool { return shared != "" && shared != identity })
+	return len(d.users) < before
+}
+
 // newHost makes a host; behind is the login node before a compute node, or "".
 func newHost(p *Pool, name, behind string) *Host {
 	return &Host{
@@ -161,7 +183,10 @@ func notify(ch chan<- struct{}) {
 
 func (h *Host) networkChanged() {
 	h.mu.Lock()
-	all, handshake := h.conns.all(h, h.facts.live), h.handshake
+	handshake, all := h.handshake, maps.Clone(h.conns.aside)
+	if live := h.facts.live; live != nil && live.owner == h {
+		all[live] = true
+	}
 	h.mu.Unlock()
 	if handshake != nil && !handshake.wire.hasAddress(h.pool.network.HasAddress) {
 		handshake.moved.Store(true)

@@ -14,10 +14,14 @@ type stderrBuffer struct {
 	mu      sync.Mutex
 	all     bytes.Buffer
 	ended   bool
-	changed chan struct{} // closed at the next write, and at the end
+	changed *sync.Cond // at each write, and at the end
 }
 
-func newStderrBuffer() *stderrBuffer { return &stderrBuffer{changed: make(chan struct{})} }
+func newStderrBuffer() *stderrBuffer {
+	s := &stderrBuffer{}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
 
 // Write implements io.Writer.
 func (s *stderrBuffer) Write(p []byte) (int, error) {
@@ -28,7 +32,7 @@ func (s *stderrBuffer) Write(p []byte) (int, error) {
 		s.all.Next(s.all.Len() / 2)
 	}
 	s.all.Write(p)
-	s.notifyLocked()
+	s.changed.Broadcast()
 	return len(p), nil
 }
 
@@ -36,25 +40,20 @@ func (s *stderrBuffer) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.notifyLocked()
-}
-
-func (s *stderrBuffer) notifyLocked() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Broadcast()
 }
 
 // await waits for words, and reports whether they came before the end.
 func (s *stderrBuffer) await(words string) bool {
-	for {
-		s.mu.Lock()
-		found, ended, changed := bytes.Contains(s.all.Bytes(), []byte(words)), s.ended, s.changed
-		s.mu.Unlock()
-		if found || ended {
-			return found
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !bytes.Contains(s.all.Bytes(), []byte(words)) {
+		if s.ended {
+			return false
 		}
-		<-changed
+		s.changed.Wait()
 	}
+	return true
 }
 
 // tail is the end of it.

@@ -15,8 +15,10 @@ import (
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
+	"tunctl/tunnel/node"
 )
 
 // Options are what Hosts need.
@@ -61,6 +63,7 @@ type Hosts struct {
 // New returns the hosts. Nothing is connected before Start.
 func New(o Options) *Hosts {
 	h := &Hosts{opt: o, settings: o.Settings, store: o.Store, log: o.Log, relays: &relays{file: o.Relays, log: o.Log}}
+	h.watchers.byKey = map[watcherKey]*jobwatch.Watcher{}
 	h.relays.open()
 	self, err := os.Executable()
 	if err != nil {
@@ -131,4 +134,16 @@ func stillUsedError(host string, usedBy []string) *api.Error {
 	return api.Errorf(api.CodeFailed, "the connection to %s stays up: %s still %s it",
 		api.HostLabel(host), strings.Join(labels, ", "), verb).
 		WithHint("run %s; the connection ends with its last user", strings.Join(commands, " and "))
+}
+
+// Node returns a compute node behind a host, which starts with what was learnt on other
+// nodes there. It dials nothing.
+func (h *Hosts) Node(host *tunnel.Host, o node.Options) *node.Node {
+	learned, _ := h.learned.LoadOrStore(host, &node.Learned{})
+	o.Learned = learned.(*node.Learned)
+	name := host.Status().Alias
+	site, _ := h.settings.Site(name)
+	o.NoResume = !site.Resumes(h.settings.Config().Host(name))
+	o.Records = relaysOf{name, h.relays}
+	return node.New(host.Link(), o)
 }

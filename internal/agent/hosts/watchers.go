@@ -56,9 +56,6 @@ func (h *Hosts) WatcherOn(host string) (w *jobwatch.Watcher, account string) {
 	w, ok := l.byKey[key]
 	if !ok {
 		w = jobwatch.NewWatcher(Runner{on, key.account}, options)
-		if l.byKey == nil {
-			l.byKey = map[watcherKey]*jobwatch.Watcher{}
-		}
 		l.byKey[key] = w
 		ctx := l.ctx
 		l.work.Go(func() { _ = w.Serve(ctx) }) // until ctx ends

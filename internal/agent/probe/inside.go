@@ -47,11 +47,7 @@ func onceOwned(ctx context.Context, node Node, dialer forward.Dialer, ep api.End
 		return DialError(err) // usually nothing listens there, and a command costs more
 	}
 	_ = conn.Close()
-	machine, ok := node.(Machine)
-	if !ok {
-		return errNotYours
-	}
-	if err := runInside(ctx, machine, fmt.Sprintf(listensAsUser, ep.Port)); err != nil {
+	if err := runInside(ctx, node, fmt.Sprintf(listensAsUser, ep.Port)); err != nil {
 		return fmt.Errorf("%w: %w", errNotYours, err)
 	}
 	return Once(ctx, dialer, ep)

@@ -47,6 +47,7 @@ type Host interface {
 // Node is a connection to a compute node. A node.Node is one.
 type Node interface {
 	forward.Dialer
+	Machine
 	// Limited reports whether a connection takes a session of the host.
 	Limited() bool
 	// DialInside connects from inside the job, where a connection outlives the one to the host.

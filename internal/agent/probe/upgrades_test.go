@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/tunnel/forward"
@@ -30,6 +32,10 @@ func (j *jobOnNode) Node(context.Context, string) (Node, error) { return j, nil 
 func (j *jobOnNode) Limited() bool                              { return false }
 func (j *jobOnNode) Dial(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("nobody asks for this")
+}
+
+func (j *jobOnNode) OpenChannel(context.Context, string, []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	return nil, nil, errors.New("no command runs there")
 }
 
 func (j *jobOnNode) DialInside(ctx context.Context, _, address string, first []byte) (net.Conn, error) {

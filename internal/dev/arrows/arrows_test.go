@@ -101,7 +101,7 @@ var imports = map[string][]string{
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/dev/arrows":          {},
-	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "tunnel", "tunnel/forward"},
+	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/tunneltest", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
 	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
@@ -123,9 +123,10 @@ var imports = map[string][]string{
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
 	"internal/dev/testprogram":     {},
-	"internal/dev/sshtest":         {},
+	"internal/dev/sshtest":         {"internal/api", "tunnel/failure"},
 	"internal/dev/steptest":        {},
 	"internal/dev/testreport":      {},
+	"internal/dev/tunneltest":      {"internal/api", "internal/dev/sshtest", "tunnel", "tunnel/userkeys"},
 	"internal/dev/wait":            {},
 	"internal/dev/winetest":        {},
 	"internal/dev/wording":         {},
