@@ -103,7 +103,8 @@ func find() (Paths, error) {
 		if err != nil {
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: %w", err)
 		}
-		if parent := filepath.Dir(dir); !exists(parent) { // it would be made again, and stay
+		parent := filepath.Dir(dir)
+		if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) { // it would be made again, and stay
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s: create it; if it was that of a demo, the demo has ended", parent)
 		}
 		return In(dir), nil
@@ -126,11 +127,6 @@ func find() (Paths, error) {
 		p.Socket = shortSocket(filepath.Join(run, "tunctl", "agent.sock"))
 	}
 	return p, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path) //nolint:gosec // the person's own environment names it
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func short(text string) string {
