@@ -104,7 +104,8 @@ func find() (Paths, error) {
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: %w", err)
 		}
 		parent := filepath.Dir(dir)
-		if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) { // it would be made again, and stay
+		// The user's own environment names it. It would be made again, and stay.
+		if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // see above
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s: create it; if it was that of a demo, the demo has ended", parent)
 		}
 		return In(dir), nil
