@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,13 +31,11 @@ const maxBalances = 50
 func (r *BalanceReader) Read(output string) []api.Balance {
 	var all []api.Balance
 	for _, m := range r.Pattern.FindAllStringSubmatch(output, maxBalances) {
-		group := func(name string) string {
-			if i := r.Pattern.SubexpIndex(name); i >= 0 {
-				return strings.Join(strings.Fields(m[i]), " ")
-			}
-			return ""
+		groups := map[string]string{}
+		for i, name := range slices.Backward(r.Pattern.SubexpNames()) { // the first one of a name counts
+			groups[name] = strings.Join(strings.Fields(m[i]), " ")
 		}
-		if b, ok := r.balance(group); ok {
+		if b, ok := r.balance(groups); ok {
 			all = append(all, b)
 		}
 	}
@@ -44,12 +43,12 @@ func (r *BalanceReader) Read(output string) []api.Balance {
 }
 
 // balance makes a balance of the groups of a match.
-func (r *BalanceReader) balance(group func(name string) string) (api.Balance, bool) {
-	b := api.Balance{Name: cmp.Or(group("name"), r.Name), Unit: cmp.Or(group("unit"), r.Unit)}
-	total, limited := parseAmount(group("total"))
-	used, ok := parseAmount(group("used"))
+func (r *BalanceReader) balance(groups map[string]string) (api.Balance, bool) {
+	b := api.Balance{Name: cmp.Or(groups["name"], r.Name), Unit: cmp.Or(groups["unit"], r.Unit)}
+	total, limited := parseAmount(groups["total"])
+	used, ok := parseAmount(groups["used"])
 	if !ok {
-		left, known := parseAmount(group("left"))
+		left, known := parseAmount(groups["left"])
 		if !known || !limited {
 			return b, false
 		}

@@ -25,17 +25,15 @@ func (f ForwardSpec) PicksPort() bool { return picksPort(f.Listen) }
 
 // String is the spec as written in the config.
 func (f ForwardSpec) String() string {
-	switch f.Kind {
-	case api.ForwardRemote:
+	switch {
+	case f.Kind == api.ForwardRemote:
 		return "R:" + f.Listen + ":" + f.Target
-	case api.ForwardDynamic:
+	case f.Kind == api.ForwardDynamic:
 		return "D:" + f.Listen
-	default:
-		if hasDrive(f.Listen) {
-			return "L:" + f.Listen + ":" + f.Target // D: is a kind, too
-		}
-		return f.Listen + ":" + f.Target
+	case hasDrive(f.Listen):
+		return "L:" + f.Listen + ":" + f.Target // D: is a kind, too
 	}
+	return f.Listen + ":" + f.Target
 }
 
 // forwardHint shows how forwards are written.

@@ -135,14 +135,9 @@ func (l *siteLoader) all() Sites {
 	for _, name := range slices.Sorted(maps.Keys(l.texts)) {
 		l.site(name)
 	}
+	rank := map[bool]int{true: 1} // generic sites come last
 	return slices.SortedFunc(maps.Values(l.read), func(a, b Site) int {
-		if a.Generic() != b.Generic() {
-			if a.Generic() {
-				return 1
-			}
-			return -1
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(rank[a.Generic()]-rank[b.Generic()], strings.Compare(a.Name, b.Name))
 	})
 }
 

@@ -72,29 +72,24 @@ func (c *Client) Stop(ctx context.Context) error {
 // Watch calls each for every event until ctx or the agent ends. The first event is the
 // whole status. A command that waits for a session has a name as waiter; see api.UpRequest.
 func (c *Client) Watch(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {
-	q := url.Values{"answers": {string(answers)}}
-	if waiter != "" {
-		q.Set("waiter", waiter)
-	}
-	return stream(ctx, c, api.CallWatch, q, each)
+	return stream(ctx, c, api.CallWatch, url.Values{"answers": {string(answers)}, "waiter": {waiter}}, each)
 }
 
 // Log calls each for every chunk of the log of a session or a job.
 func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk)) error {
-	v := url.Values{}
-	if q.Follow {
-		v.Set("follow", "1")
-	}
-	if q.Secrets {
-		v.Set("secrets", "1")
-	}
-	if q.Tail > 0 {
-		v.Set("tail", strconv.Itoa(q.Tail))
-	}
+	v := url.Values{"follow": {flag(q.Follow)}, "secrets": {flag(q.Secrets)}, "tail": {strconv.Itoa(q.Tail)}}
 	if q.Job != "" {
 		return stream(ctx, c.slowClient(), api.CallJobLog, v, each, q.Host, q.Job)
 	}
 	return stream(ctx, c.slowClient(), api.CallLog, v, each, q.Session)
+}
+
+// flag is a switch in a query; what is empty is off.
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return ""
 }
 
 // Forward starts forwards that are in no config, and returns at once.
@@ -148,11 +143,7 @@ func (c *Client) Preview(ctx context.Context, req api.PreviewRequest, each func(
 // somebody looks, and the agent measures. With known it ends after the first part, and
 // nothing is measured.
 func (c *Client) Usage(ctx context.Context, session string, known bool, each func(api.Usage)) error {
-	q := url.Values{"session": {session}}
-	if known {
-		q.Set("known", "1")
-	}
-	return stream(ctx, c, api.CallUsage, q, each)
+	return stream(ctx, c, api.CallUsage, url.Values{"session": {session}, "known": {flag(known)}}, each)
 }
 
 // Reload makes the agent read its config now.
@@ -163,11 +154,7 @@ func (c *Client) Reload(ctx context.Context) error {
 
 // Jobs lists the person's jobs on a host; with ended, those of the last day too.
 func (c *Client) Jobs(ctx context.Context, host string, ended bool) (api.JobsResponse, error) {
-	q := url.Values{}
-	if ended {
-		q.Set("ended", "1")
-	}
-	return call(ctx, c.slowClient(), api.CallJobs, q, host)
+	return call(ctx, c.slowClient(), api.CallJobs, url.Values{"ended": {flag(ended)}}, host)
 }
 
 // LastJobs lists the jobs that a host's scheduler reported last, without a new query.

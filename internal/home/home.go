@@ -103,7 +103,9 @@ func find() (Paths, error) {
 		if err != nil {
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: %w", err)
 		}
-		if parent := filepath.Dir(dir); !exists(parent) { // it would be made again, and stay
+		parent := filepath.Dir(dir)
+		// The user's own environment names it. It would be made again, and stay.
+		if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // see above
 			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s: create it; if it was that of a demo, the demo has ended", parent)
 		}
 		return In(dir), nil
@@ -126,11 +128,6 @@ func find() (Paths, error) {
 		p.Socket = shortSocket(filepath.Join(run, "tunctl", "agent.sock"))
 	}
 	return p, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path) //nolint:gosec // the person's own environment names it
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func short(text string) string {

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -81,9 +80,8 @@ func encodeDiag(local, remote netip.AddrPort) []byte {
 		req.Family = unix.AF_INET6
 	}
 	req.Length = uint32(binary.Size(req))
-	var b bytes.Buffer
-	_ = binary.Write(&b, binary.NativeEndian, req) // a buffer accepts everything
-	return b.Bytes()
+	b, _ := binary.Append(nil, binary.NativeEndian, req) // its size is fixed
+	return b
 }
 
 func addressOf(local, remote netip.AddrPort) diagAddress {
@@ -104,7 +102,7 @@ func networkOrder(n uint16) uint16 {
 // listener instead.
 func decodeDiag(b []byte, local, remote netip.AddrPort) (procSocket, error) {
 	var reply diagReply
-	if err := binary.Read(bytes.NewReader(b), binary.NativeEndian, &reply); err != nil {
+	if _, err := binary.Decode(b, binary.NativeEndian, &reply); err != nil {
 		return procSocket{}, err // as for an error, which is shorter
 	}
 	want := addressOf(local, remote)

@@ -125,16 +125,8 @@ func realPath(ctx context.Context, in Place, name string) (resolved string, err 
 
 // isBelow reports whether a path is inside a folder.
 func (c *copier) isBelow(path, dir string) bool {
-	for {
-		up, _ := c.To.split(path)
-		switch up {
-		case path:
-			return false
-		case dir:
-			return true
-		}
-		path = up
-	}
+	begin := strings.TrimSuffix(c.To.join(dir, "x"), "x") // with one separator, also of the root
+	return path != dir && strings.HasPrefix(path, begin)
 }
 
 // sameFiles reports whether both ends of the copy have the same files under the same
