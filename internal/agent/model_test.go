@@ -467,7 +467,7 @@ func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownR
 	w.ended = before
 	if err == nil {
 		l.m.checkEnded(l, session, "right after down --cancel")
-		l.checkDownText(res, status, before, over)
+		l.checkDownText(session, res, status, before, over)
 	}
 }
 

@@ -231,14 +231,15 @@ func (l *modelLaptop) ended() map[*modelJob]bool {
 	return over
 }
 
-// checkDownText checks that the answer to a down names every job that it has ended. The others were
-// over.
-func (l *modelLaptop) checkDownText(res api.DownResponse, before api.Status, began time.Time, over map[*modelJob]bool) {
+// checkDownText checks that the answer to a down names every job of its session that it has ended. The
+// others were over; one of another session may be ended at the same time.
+func (l *modelLaptop) checkDownText(session string, res api.DownResponse, before api.Status, began time.Time, over map[*modelJob]bool) {
 	text := strings.Join(action.DownTexts(res, before, time.Now()), "\n")
 	l.m.cluster.mu.Lock()
 	defer l.m.cluster.mu.Unlock()
 	for _, j := range l.m.cluster.jobs {
-		if j.endedBy == l && !over[j] && !j.submitted.After(began) && j.ended.Sub(began) < time.Minute && !names(text, j.id) {
+		other := j.tag != nil && j.tag.session != session
+		if j.endedBy == l && !other && !over[j] && !j.submitted.After(began) && j.ended.Sub(began) < time.Minute && !names(text, j.id) {
 			l.m.wrong("the down has ended job %s, and says %q", j.id, text)
 		}
 	}

@@ -28,7 +28,8 @@ import (
 )
 
 const (
-	headerTimeout = 5 * time.Second
+	// headerTimeout is long: on a busy computer a browser connects long before it asks.
+	headerTimeout = time.Minute
 	drainTimeout  = 2 * time.Second
 )
 

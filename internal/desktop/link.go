@@ -45,7 +45,7 @@ func newLink(ctx context.Context, target, name string, check func(*http.Request)
 	}
 	l.server = &http.Server{
 		Handler:           l,
-		ReadHeaderTimeout: 5 * time.Second,
+		ReadHeaderTimeout: time.Minute, // on a busy computer a browser connects long before it asks
 		WriteTimeout:      5 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
