@@ -38,7 +38,8 @@ func pageFacts(now time.Time) map[string]Facts {
 		"reconnecting": {Host: api.Host{Alias: "narval", State: api.HostWaiting, Cause: "no network"}, NeedsJob: true, Served: true, Saved: saved(job(api.JobRunning), nil)},
 		"stalled": {
 			Host:     api.Host{Alias: "narval", State: api.HostUp, NotRespondingSince: now.Add(-time.Minute), Cause: "narval is not responding since 14:05:10"},
-			NeedsJob: true, Served: true, Answers: true, Saved: saved(job(api.JobRunning), nil)},
+			NeedsJob: true, Served: true, Answers: true, Saved: saved(job(api.JobRunning), nil),
+		},
 		"blocked": {Host: api.Host{
 			Alias: "narval", State: api.HostBlocked, Code: api.CodeAuth, Cause: "narval refused the login twice",
 			Hint: "check your password, then `tunctl login narval`",
