@@ -28,8 +28,7 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	limit := cmp.Or(t.settings.ConnectTimeout, t.pool.o.Limits.DialTimeout)
 	switch {
 	case len(t.settings.ProxyJump) > 0:
-		raw, via, err = t.jump(ctx, limit)
-		return raw, via, err
+		return t.jump(ctx, limit)
 	case t.settings.ProxyCommand != "":
 		raw, err = startProxy(ctx, &t.settings, t.pool.env(ctx))
 		return raw, []string{}, err

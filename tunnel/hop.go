@@ -290,14 +290,11 @@ func union(a, b []string) []string {
 	return all
 }
 
-// clusterKeys writes to a file what ssh on the host knows about the node's key.
+// clusterKeys writes to a file what ssh on the host knows about the node's key, if it tells.
 func (n *Hop) clusterKeys(ctx context.Context) string {
 	names := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return !posixsh.IsWord(name) })
-	r, err := n.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
+	r, _ := n.login.Run(ctx, "exec sh -c 'for n in "+strings.Join(names, " ")+
 		"; do for f in ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts; do ssh-keygen -F $n -f $f 2>/dev/null; done; done'", nil)
-	if err != nil {
-		r.Stdout = nil
-	}
 	file, err := hostkey.WriteTemp(r.Stdout)
 	if err != nil {
 		n.host.log.Debug("what the cluster knows of the node is not used", "err", err)

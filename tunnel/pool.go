@@ -16,7 +16,7 @@ import (
 	"tunctl/tunnel/userkeys"
 )
 
-// Options configure a Pool.
+// Options configure a Pool. Only SSHConfig, Askpass, Target, Preset and Network may be zero.
 type Options struct {
 	SSHConfig string // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
 	Prompter  Prompter

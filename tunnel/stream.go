@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -29,7 +28,6 @@ type Stream struct {
 	exited  chan struct{}
 	status  int
 	err     error // why there is no status
-	closing sync.Once
 	wait    channelWait
 }
 
@@ -117,7 +115,7 @@ func (s *Stream) CloseWrite() error { return s.in.Close() }
 // has. It does not close the command's input before: x/crypto does not allow that during
 // a Write.
 func (s *Stream) Close() error {
-	s.closing.Do(func() { _ = s.session.Close() })
+	_ = s.session.Close()
 	s.wait.ended()
 	return nil
 }

@@ -37,8 +37,7 @@ type jobAccess struct {
 	onHop *sharedRelay
 	port  atomic.Int32 // of the job's server; 0: not known
 
-	telling sync.Mutex
-	told    map[noticeKind]bool
+	told sync.Map // the noticeKinds
 }
 
 // The names of routes that are compared.
@@ -62,7 +61,7 @@ const (
 var errNotAdopted = errors.New("logins on the node are not part of the job")
 
 func newJobAccess(n *Node, o Options) *jobAccess {
-	j := &jobAccess{node: n, o: o, told: map[noticeKind]bool{}}
+	j := &jobAccess{node: n, o: o}
 	j.routeFinder = newRouteFinder("cannot get into the job on "+o.Names[0], n.limits, n.log,
 		&route{name: "a login on the node", ready: j.hopReady, open: j.openOnHop})
 	relay := relayOptions{
@@ -247,15 +246,12 @@ func (j *jobAccess) tellEnded(lived time.Duration) {
 
 // tell tells a person something, once for each kind.
 func (j *jobAccess) tell(kind noticeKind, text string) {
-	j.telling.Lock()
-	known := j.told[kind]
-	j.told[kind] = true
-	j.telling.Unlock()
-	if !known {
-		j.log.Info("notice about the job's node", "text", text)
-		if j.o.Notice != nil {
-			j.o.Notice(text)
-		}
+	if _, known := j.told.LoadOrStore(kind, true); known {
+		return
+	}
+	j.log.Info("notice about the job's node", "text", text)
+	if j.o.Notice != nil {
+		j.o.Notice(text)
 	}
 }
 

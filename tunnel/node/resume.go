@@ -127,25 +127,22 @@ func (r *sharedRelay) resume(run *runningRelay) error {
 	stream, err := r.byAnyWay(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) error {
 		return run.Resume(ctx, process)
 	})
-	r.mu.Lock()
-	r.starting = nil
-	news := false
-	switch {
-	case err == nil:
-		run.traffic.Move(stream)
-		run.since = time.Now()
-		news = r.held.end(run.Held().Paused, nil)
-		r.log.Info("the relay on the node continues over another connection")
-	case run.over(): // it is gone; the next one is started if it is needed
-		news = r.held.end(0, run.Err())
-		err = nil
-	default:
-		r.failedLocked(err)
-	}
-	r.mu.Unlock()
-	if news {
-		r.told()
-	}
+	r.update(func() (news bool) {
+		r.starting = nil
+		switch {
+		case err == nil:
+			run.traffic.Move(stream)
+			run.since = time.Now()
+			news = r.held.end(run.Held().Paused, nil)
+			r.log.Info("the relay on the node continues over another connection")
+		case run.over(): // it is gone; the next one is started if it is needed
+			news = r.held.end(0, run.Err())
+			err = nil
+		default:
+			r.failedLocked(err)
+		}
+		return news
+	})
 	return err
 }
 

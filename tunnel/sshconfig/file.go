@@ -32,9 +32,10 @@ func fromFiles(destination, config string) (Settings, error) {
 	name := cmp.Or(said.first("hostname"), alias)
 	override(said, "hostname", strings.NewReplacer("%%", "%", "%h", alias).Replace(name))
 	defaults := directives{"identityfile": defaultIdentities}
+	global := filepath.Join(systemDir(), "ssh_known_hosts")
 	for key, value := range map[string]string{
 		"userknownhostsfile":   "~/.ssh/known_hosts ~/.ssh/known_hosts2",
-		"globalknownhostsfile": globalKnownHosts(),
+		"globalknownhostsfile": global + " " + global + "2",
 	} {
 		if said.first(key) == "" {
 			override(said, key, value)
@@ -114,11 +115,6 @@ func configFiles(config string) []string {
 		return []string{filepath.Join(home, ".ssh", "config"), filepath.Join(systemDir(), "ssh_config")}
 	}
 	return []string{config}
-}
-
-func globalKnownHosts() string {
-	file := filepath.Join(systemDir(), "ssh_known_hosts")
-	return file + " " + file + "2"
 }
 
 // unquote removes the double quotes around a value with spaces.

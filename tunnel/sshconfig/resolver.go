@@ -62,8 +62,9 @@ func (r Resolver) route(name string) (destination string, via []string) {
 // Include and tokens right. Without an ssh program it reads the files itself, and warns
 // of what it cannot read.
 func (r Resolver) fromSSH(ctx context.Context, destination string) (Settings, error) {
-	if err := checkDestination(destination); err != nil {
-		return Settings{}, err
+	if destination == "" || strings.HasPrefix(destination, "-") || strings.ContainsAny(destination, " \t\r\n\x00") {
+		// ssh would read it as an option, or as several words.
+		return Settings{}, failure.Permanent.Errorf(api.CodeUsage, nil, "%q is not an ssh destination", destination)
 	}
 	s, err := r.fromProgram(ctx, destination)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -77,14 +78,6 @@ func (r Resolver) fromSSH(ctx context.Context, destination string) (Settings, er
 	}
 	s.SSHConfig = r.SSHConfig
 	return s, nil
-}
-
-// checkDestination refuses what ssh would read as an option.
-func checkDestination(destination string) error {
-	if destination == "" || strings.HasPrefix(destination, "-") || strings.ContainsAny(destination, " \t\r\n\x00") {
-		return failure.Permanent.Errorf(api.CodeUsage, nil, "%q is not an ssh destination", destination)
-	}
-	return nil
 }
 
 // splitDestination splits [user@]host, or ssh://[user@]host[:port].

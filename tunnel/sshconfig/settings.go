@@ -98,22 +98,18 @@ type Settings struct {
 
 // Host is the settings part of an api.Host.
 func (s Settings) Host() api.Host {
-	h := api.Host{
+	return api.Host{
 		Alias:         s.Alias,
 		Hostname:      s.Hostname,
 		Port:          s.Port,
 		User:          s.User,
-		IdentityFiles: s.IdentityFiles,
+		IdentityFiles: append([]string{}, s.IdentityFiles...), // never nil
 		ProxyJump:     strings.Join(s.ProxyJump, ","),
 		ProxyCommand:  s.ProxyCommand,
 		Source:        s.Source,
 		Via:           []string{},
 		Warnings:      s.Warnings,
 	}
-	if h.IdentityFiles == nil {
-		h.IdentityFiles = []string{}
-	}
-	return h
 }
 
 // Address is where to dial, from here or from the last hop.

@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -42,7 +43,7 @@ type channel struct {
 	sentEOF        bool
 	exited         bool
 	removed        bool  // one side closed it
-	err            error // why, unless it was regular
+	err            error // why; io.EOF: that was regular. It does not change any more
 }
 
 var errOnce = errors.New("a session runs one program")
@@ -101,12 +102,9 @@ func (c *Conn) open(ctx context.Context, session bool, request openRequest, firs
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ch := c.add(session)
-	if ch == nil {
-		return nil, c.down()
-	}
-	if session {
-		return ch, nil
+	ch, err := c.add(session)
+	if err != nil || session {
+		return ch, err
 	}
 	if err := ch.request(ctx, request, first); err != nil {
 		_ = ch.Close()
@@ -171,12 +169,12 @@ func (c *netConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
 func (c *netConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
 func (c *netConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// add registers a new channel, or returns nil if the connection has ended.
-func (c *Conn) add(session bool) *channel {
+// add registers a new channel, unless the connection has ended.
+func (c *Conn) add(session bool) (*channel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended || c.closing {
-		return nil
+		return nil, c.downLocked()
 	}
 	c.last++
 	ch := &channel{
@@ -184,7 +182,7 @@ func (c *Conn) add(session bool) *channel {
 		requests: make(chan *ssh.Request, 1), answers: make(chan *refusal, 1), gone: make(chan struct{}),
 	}
 	c.channels[ch.number] = ch
-	return ch
+	return ch, nil
 }
 
 // Error is the relay's own words.
@@ -220,17 +218,8 @@ func (ch *channel) request(ctx context.Context, request openRequest, first []byt
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-ch.gone:
-		return ch.closedError()
-	}
-}
-
-func (ch *channel) closedError() error {
-	ch.conn.mu.Lock()
-	defer ch.conn.mu.Unlock()
-	if ch.err != nil {
 		return ch.err
 	}
-	return io.EOF
 }
 
 // handleLocked handles a frame from the relay.
@@ -314,7 +303,7 @@ func (ch *channel) removeLocked() {
 	if ch.removed {
 		return
 	}
-	ch.removed = true
+	ch.removed, ch.err = true, cmp.Or(ch.err, io.EOF)
 	delete(ch.conn.channels, ch.number)
 	close(ch.gone)
 	close(ch.requests)
@@ -335,10 +324,8 @@ func (ch *channel) read(from *bytes.Buffer, p []byte) (int, error) {
 		switch {
 		case ch.gotEOF:
 			return 0, io.EOF
-		case ch.err != nil:
-			return 0, ch.err
 		case ch.removed:
-			return 0, io.EOF
+			return 0, ch.err
 		}
 		ch.changed.Wait()
 	}
@@ -374,9 +361,9 @@ func (ch *channel) writeSome(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	for {
 		switch {
-		case ch.err != nil:
+		case ch.removed:
 			return 0, ch.err
-		case ch.removed || ch.sentEOF:
+		case ch.sentEOF:
 			return 0, io.EOF
 		case ch.window <= 0:
 			ch.changed.Wait()

@@ -170,7 +170,7 @@ func slicesRepeat(f frame, n int) (frames []frame) {
 // offline is a connection without a relay, with a session that waits for its program.
 func offline() (*Conn, *channel) {
 	c := newConnection()
-	ch := c.add(true)
+	ch, _ := c.add(true)
 	ch.opening = true
 	return c, ch
 }

@@ -68,18 +68,18 @@ func (c *Conn) Resume(ctx context.Context, rw io.ReadWriteCloser) error {
 	defer c.resuming.Unlock()
 	c.attempts++
 	c.mu.Lock()
-	resumes, ended := c.stream.resumes, c.ended
+	resumes, why := c.stream.resumes, errNoWayBack
+	if c.ended {
+		why = c.downLocked()
+	}
 	if resumes {
 		c.stream.loseLocked(nil) // from here on nothing is received
 	}
 	request := comeback{Mark: newMark(), Ticket: c.ticket, Attempt: c.attempts, Received: c.stream.received}
 	c.mu.Unlock()
-	if !resumes || ended {
+	if !resumes { // nor does a connection that has ended
 		_ = rw.Close()
-		if ended {
-			return c.down()
-		}
-		return errNoWayBack
+		return why
 	}
 	err := whileOpen(ctx, rw, func() error {
 		in, err := send(rw, connector, request.Mark, request)

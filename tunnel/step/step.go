@@ -278,12 +278,6 @@ func (c *Conn) downLocked() error {
 	return c.err
 }
 
-func (c *Conn) down() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.downLocked()
-}
-
 // read handles frames until the connection ends.
 func (c *Conn) read() {
 	for {

@@ -29,9 +29,9 @@ type Kept struct {
 
 // keptPage is the page of a session that is down.
 type keptPage struct {
-	local  *forward.Forward
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the port is free
+	local   *forward.Forward
+	cancel  context.CancelFunc
+	serving sync.WaitGroup // until the port is free
 }
 
 // Keep closes the forwards of a session, and keeps its main page if a tab uses it. Until Explain
@@ -51,15 +51,22 @@ func (k *Kept) Keep(ctx context.Context, set *Set, o Options) {
 		_ = local.Close()
 		return
 	}
-	p := &keptPage{local: local, done: make(chan struct{})}
+	p := &keptPage{local: local}
 	ctx, p.cancel = context.WithCancel(ctx)
+	p.serving.Go(func() {
+		defer p.cancel()
+		_ = local.Serve(ctx)
+	})
+	p.serving.Go(func() {
+		defer p.cancel()
+		whileTab(ctx, local.Status)
+	})
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.pages == nil {
 		k.pages = map[string]*keptPage{}
 	}
 	k.pages[o.Name] = p
-	k.mu.Unlock()
-	go p.serve(ctx)
 }
 
 // Explain shows on the page of a session why it is down.
@@ -93,27 +100,13 @@ func (k *Kept) release(which func(session string, p *keptPage) bool) {
 	k.mu.Unlock()
 	for _, p := range released {
 		p.cancel()
-		<-p.done
+		p.serving.Wait()
 	}
 }
 
 // releaseFor frees what a session needs that opens its forwards: its own page, and these ports.
 func (k *Kept) releaseFor(session string, ports ...int) {
 	k.release(func(name string, p *keptPage) bool { return name == session || slices.Contains(ports, p.local.Port()) })
-}
-
-// serve serves the page while a tab uses it.
-func (p *keptPage) serve(ctx context.Context) {
-	defer close(p.done)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		defer p.cancel()
-		_ = p.local.Serve(ctx)
-	}()
-	whileTab(ctx, p.local.Status)
-	p.cancel()
-	<-served
 }
 
 // whileTab returns when no tab uses a page any more, after keepFor in any case. A tab that is open

@@ -50,7 +50,6 @@ var bounded = []struct{ file, read, why string }{
 	{"tunnel/exec.go", "x.Stdout", "of a limitedBuffer"},
 	{"tunnel/exec.go", "x.Stderr", "of a limitedBuffer"},
 	{"tunnel/forward/hostcheck.go", "io.Copy", "to io.Discard"},
-	{"tunnel/hop.go", "r.Stdout", "a Result, which is bounded"},
 	{"tunnel/stream.go", "s.session.Stderr", "a stderrBuffer"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "of a LimitReader"},
