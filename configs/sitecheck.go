@@ -49,8 +49,7 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	r.Site.Path = file
 	for _, scheduler := range l.schedulers(r.Site) {
 		for _, app := range BuiltinJobs() {
-			job := Job{App: app, Name: name, Site: r.Site, Scheduler: scheduler, Command: commandExample}
-			job.Answers = map[string]string{}
+			job := Job{App: app, Name: name, Site: r.Site, Scheduler: scheduler, Command: commandExample, Answers: map[string]string{}}
 			for _, q := range job.Questions() {
 				if q.Required && q.Default == "" {
 					job.Answers[q.Name] = q.sample()

@@ -237,8 +237,7 @@ func write(path, text string) error {
 
 // removeFile removes path and then the empty folders above it, up to but without stop.
 func removeFile(path, stop string) error {
-	err := os.Remove(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot remove the start at login entry: %w", err)
 	}
 	dir := filepath.Dir(path)

@@ -110,11 +110,10 @@ func (u *unit) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := removeFile(u.link, u.configDir); err != nil {
-		return err
-	}
-	if err := removeFile(u.path, u.configDir); err != nil {
-		return err
+	for _, path := range []string{u.link, u.path} {
+		if err := removeFile(path, u.configDir); err != nil {
+			return err
+		}
 	}
 	if !u.wanted() {
 		return nil

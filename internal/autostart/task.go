@@ -140,12 +140,12 @@ func (t *task) wanted() bool { return true }
 // install does not fail where a policy forbids tasks: the Run key is used instead.
 func (t *task) install(ctx context.Context, program string) error {
 	f, err := os.CreateTemp("", "tunctl-*.xml")
-	if err != nil {
-		return fmt.Errorf("cannot write the start at login entry: %w", err)
+	if err == nil {
+		defer func() { _ = os.Remove(f.Name()) }()
+		_, err = f.Write(utf16Text(taskText(t.user, program)))
+		err = errors.Join(err, f.Close())
 	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(utf16Text(taskText(t.user, program)))
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("cannot write the start at login entry: %w", err)
 	}
 	_, err = t.run(ctx, "schtasks", "/create", "/tn", t.name(), "/xml", f.Name(), "/f")

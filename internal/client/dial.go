@@ -107,14 +107,7 @@ func (c *Client) whileResponding(ctx context.Context) (context.Context, func()) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		tick := time.NewTicker(c.timeout)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
+		for ctxtime.Sleep(ctx, c.timeout) == nil {
 			if _, err := quick.Status(ctx); errors.Is(err, errHung) {
 				cancel(err)
 			}

@@ -51,9 +51,9 @@ type dialog struct {
 	argv      []string
 	env       []string
 	stdin     string
-	ok        int                                // an exit code that means OK, beside 0
-	cancelled func(code int, stderr string) bool // nil: exit code 1
-	base64    bool                               // the output is
+	ok        int // an exit code that means OK, beside 0
+	cancelled func(code int, stderr string) bool
+	base64    bool // the output is
 }
 
 // CanAsk reports whether this desktop has a program that can ask.
@@ -117,20 +117,13 @@ func (d dialog) show(ctx context.Context) (string, error) {
 	if err := cmd.Run(); err != nil {
 		switch exit, ended := errors.AsType[*exec.ExitError](err); {
 		case ended && d.ok > 0 && exit.ExitCode() == d.ok:
-		case ended && d.isCancelled(exit.ExitCode(), stderr.String()):
+		case ended && d.cancelled(exit.ExitCode(), stderr.String()):
 			return "", ErrCancelled
 		default:
 			return "", fmt.Errorf("%s: %w: %s", d.argv[0], err, strings.TrimSpace(stderr.String()))
 		}
 	}
 	return d.answer(out.String())
-}
-
-func (d dialog) isCancelled(code int, stderr string) bool {
-	if d.cancelled != nil {
-		return d.cancelled(code, stderr)
-	}
-	return code == 1
 }
 
 func (d dialog) answer(output string) (string, error) {

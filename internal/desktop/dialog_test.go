@@ -156,10 +156,10 @@ func TestWindowsAndMacAnswersAreRead(t *testing.T) {
 	if got, err := d.answer(base64.StdEncoding.EncodeToString([]byte("pässword")) + "\r\n"); got != "pässword" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if !d.isCancelled(3, "") || d.isCancelled(1, "") {
+	if !d.cancelled(3, "") || d.cancelled(1, "") {
 		t.Error("PowerShell's own failure is taken for a cancelled dialog, or the other way round")
 	}
-	if m := osascriptDialog(Question{}); !m.isCancelled(1, "execution error: User canceled. (-128)") || m.isCancelled(1, "(-1713)") {
+	if m := osascriptDialog(Question{}); !m.cancelled(1, "execution error: User canceled. (-128)") || m.cancelled(1, "(-1713)") {
 		t.Error("a failing script is taken for a cancelled dialog, or the other way round")
 	}
 }

@@ -55,8 +55,9 @@ func zenity(q Question) dialog {
 func kdialog(q Question) dialog {
 	text := strings.ReplaceAll(q.Text, "<", "‹") // it takes text that looks like HTML for HTML
 	argv := []string{"kdialog", "--title", q.Title}
+	cancelled := func(code int, _ string) bool { return code == 1 }
 	if q.hasLink() {
-		text := dialog{argv: append(argv, "--textbox", "-", dialogWidth, textHeight), stdin: q.Text, ok: 1} // its "OK" exits with 1
+		text := dialog{argv: append(argv, "--textbox", "-", dialogWidth, textHeight), stdin: q.Text, ok: 1, cancelled: cancelled} // its "OK" exits with 1
 		return text.then(q, kdialog)
 	}
 	switch q.Kind {
@@ -67,7 +68,7 @@ func kdialog(q Question) dialog {
 	case AskLine:
 		argv = append(argv, "--inputbox", text, q.Value)
 	}
-	return dialog{argv: argv}
+	return dialog{argv: argv, cancelled: cancelled}
 }
 
 // osascriptDialog is the tool of macOS. The texts are in the environment or arguments of

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -22,7 +23,7 @@ type link struct {
 	port   string
 	name   string // of the loopback, in the address
 	server *http.Server
-	served chan struct{}             // closed once the server has ended
+	served sync.WaitGroup            // until the server has ended
 	used   chan struct{}             // closed when it is used
 	check  func(*http.Request) error // whose program requests the page
 	spent  atomic.Bool
@@ -39,7 +40,6 @@ func newLink(ctx context.Context, target, name string, check func(*http.Request)
 		path:   "/" + rand.Text(),
 		port:   strconv.Itoa(listener.Addr().(*net.TCPAddr).Port),
 		name:   name,
-		served: make(chan struct{}),
 		used:   make(chan struct{}),
 		check:  check,
 	}
@@ -50,10 +50,7 @@ func newLink(ctx context.Context, target, name string, check func(*http.Request)
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	go func() {
-		defer close(l.served)
-		_ = l.server.Serve(listener) // always http.ErrServerClosed: only close ends it
-	}()
+	l.served.Go(func() { _ = l.server.Serve(listener) }) // always http.ErrServerClosed: only close ends it
 	return l, nil
 }
 
@@ -94,5 +91,5 @@ func (l *link) close() {
 	if err := l.server.Shutdown(ctx); err != nil {
 		_ = l.server.Close()
 	}
-	<-l.served
+	l.served.Wait()
 }

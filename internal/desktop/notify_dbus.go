@@ -29,7 +29,7 @@ const (
 // end of the bus.
 type Notifier struct {
 	conn *dbus.Conn
-	done chan struct{}
+	done sync.WaitGroup
 
 	mu    sync.Mutex
 	shown map[string][]Action // by our name for the note, known before it is shown
@@ -45,7 +45,7 @@ func NewNotifier(ctx context.Context) (*Notifier, error) {
 		return nil, err
 	}
 	n := &Notifier{
-		conn: conn, done: make(chan struct{}),
+		conn:  conn,
 		shown: map[string][]Action{}, ids: map[uint32]string{}, tags: map[string]uint32{},
 	}
 	signals := make(chan *dbus.Signal, 32)
@@ -54,19 +54,18 @@ func NewNotifier(ctx context.Context) (*Notifier, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("listen for answers to notifications: %w", err)
 	}
-	go func() {
-		defer close(n.done)
+	n.done.Go(func() {
 		for s := range signals {
 			n.handleSignal(s)
 		}
-	}()
+	})
 	return n, nil
 }
 
 // Close ends the notifier; what is shown stays.
 func (n *Notifier) Close() {
 	_ = n.conn.Close()
-	<-n.done
+	n.done.Wait()
 }
 
 // Notify shows note.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -70,11 +71,8 @@ func unavailable(programs [][]string, failures []error) error {
 	if len(names) == 0 {
 		why = "neither DISPLAY nor WAYLAND_DISPLAY is set"
 	}
-	for _, err := range failures {
-		if !errors.Is(err, exec.ErrNotFound) {
-			why = err.Error()
-			break
-		}
+	if i := slices.IndexFunc(failures, func(err error) bool { return !errors.Is(err, exec.ErrNotFound) }); i >= 0 {
+		why = failures[i].Error()
 	}
 	return api.Errorf(api.CodeFailed, "%s", why).Because(ErrUnavailable)
 }

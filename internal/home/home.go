@@ -77,13 +77,10 @@ func (p Paths) DashboardPort() int {
 // TUNCTL_CONFIG only the config file. The defaults follow each system's conventions.
 func Find() (Paths, error) {
 	p, err := find()
-	if err != nil {
-		return Paths{}, err
-	}
-	if c := os.Getenv("TUNCTL_CONFIG"); c != "" {
+	if c := os.Getenv("TUNCTL_CONFIG"); c != "" && err == nil {
 		p.Config, p.Chosen = c, true
 	}
-	return p, nil
+	return p, err
 }
 
 // In returns the paths in one folder, as with TUNCTL_HOME.

@@ -189,9 +189,6 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 			jobs, err = sourcesOf(from, name)
 			return err
 		})
-		if _, missing := errors.AsType[*NoSourceError](err); missing {
-			return nil, err
-		}
 		if err != nil {
 			return nil, withPath(name, withoutPath(err))
 		}
@@ -254,9 +251,11 @@ func matched(from files, names []string) ([]job, error) {
 	return jobs, nil
 }
 
-// withPath adds the path to an error, unless the host cannot be reached.
+// withPath adds the path to an error, unless it has one or the host cannot be reached.
 func withPath(path string, err error) error {
-	if _, ok := errors.AsType[*connectError](err); ok {
+	_, unreachable := errors.AsType[*connectError](err)
+	_, missing := errors.AsType[*NoSourceError](err)
+	if unreachable || missing {
 		return err
 	}
 	return fmt.Errorf("%q: %w", path, err)

@@ -100,9 +100,11 @@ type copier struct {
 	work                sync.WaitGroup
 	lane                atomic.Uint32
 
-	mu      sync.Mutex
-	failed  []error
-	folders []folder
+	mu     sync.Mutex
+	failed []error
+	// folders are those that were created. Their modes and times are set last: files that are
+	// written into them need the one and change the other.
+	folders []job
 }
 
 // job is one file or folder to copy.

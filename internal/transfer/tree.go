@@ -8,13 +8,6 @@ import (
 	"slices"
 )
 
-// folder is one that was created. Its mode and times are set last: files that are
-// written into it need the one and change the other.
-type folder struct {
-	path string
-	info fs.FileInfo
-}
-
 // copyAny starts to copy a file, a folder or a link.
 func (c *copier) copyAny(ctx context.Context, j job) {
 	switch mode := j.info.Mode(); {
@@ -87,7 +80,7 @@ func (c *copier) copyEntries(ctx context.Context, j job) {
 		return
 	}
 	c.mu.Lock()
-	c.folders = append(c.folders, folder{j.to, j.info})
+	c.folders = append(c.folders, j)
 	c.mu.Unlock()
 	seen := make(map[string]bool, len(entries))
 	var jobs []job
@@ -122,10 +115,10 @@ func (c *copier) isName(name string) bool {
 func (c *copier) finishFolders(ctx context.Context) {
 	for _, f := range slices.Backward(c.folders) {
 		err := c.To.write(ctx, 0, func(to writable) error {
-			return errors.Join(to.SetTimes(f.path, f.info.ModTime()), to.SetMode(f.path, f.info.Mode()))
+			return errors.Join(to.SetTimes(f.to, f.info.ModTime()), to.SetMode(f.to, f.info.Mode()))
 		})
 		if err != nil {
-			c.Warn("%q: could not set mode and times: %v", f.path, err)
+			c.Warn("%q: could not set mode and times: %v", f.to, err)
 		}
 	}
 }
