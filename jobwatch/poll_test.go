@@ -121,7 +121,7 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 			last = w.Watch(id)
 			t.Cleanup(last.Close)
 		}
-		last.SeenRunning()
+		last.SeenRunning("cn01")
 		round := func() {
 			t.Helper()
 			w.poll.changed()

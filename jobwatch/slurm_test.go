@@ -228,7 +228,7 @@ func TestMissingJob(t *testing.T) {
 					c.set(running)
 					time.Sleep(Grace)
 				} else {
-					watch.SeenRunning()
+					watch.SeenRunning("cn01")
 				}
 				c.forget("7", tt.acct)
 				watch.QuerySoon()

@@ -76,12 +76,16 @@ func (x *Watch) Close() {
 	}
 }
 
-// SeenRunning says that the job was seen running before the watch began: if the scheduler forgets it,
-// it has ended, and was not removed before it ran.
-func (x *Watch) SeenRunning() {
+// SeenRunning says that the job was seen running before the watch began, on a node if the scheduler said
+// so, else by its log: if the scheduler forgets it, it has ended, and was not removed before it ran.
+func (x *Watch) SeenRunning(node string) {
 	x.poll.mu.Lock()
 	defer x.poll.mu.Unlock()
-	x.ran = true
+	if node != "" {
+		x.ran = true
+	} else {
+		x.logFound = time.Now()
+	}
 }
 
 // JustSubmitted reports whether we submitted the job within Limits.LogFirstFor.
@@ -188,7 +192,7 @@ func (x *Watch) confirmMissing(s sched.Scheduler) bool {
 		x.publishLocked(job)
 		return age >= unseenFor && again
 	}
-	return time.Since(x.missed) >= x.poll.host.limits.LookApart() && (x.known || age >= Grace)
+	return time.Since(x.missed) >= x.poll.host.limits.LookApart() && (x.known || x.ran || age >= Grace)
 }
 
 // isMissed reports whether the scheduler did not know the job when it was last asked for its detail.

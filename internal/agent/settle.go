@@ -313,7 +313,7 @@ func (l *submissions) observe() {
 			continue
 		}
 		if sub.Job.State == api.JobRunning {
-			watch.SeenRunning()
+			watch.SeenRunning(sub.Job.Node)
 		}
 		s.agent.work.Go(func() {
 			for more := true; more; {

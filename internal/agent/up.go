@@ -112,7 +112,7 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
 	if job.State == api.JobRunning {
-		watch.SeenRunning()
+		watch.SeenRunning(job.Node)
 	}
 	s.mu.Lock()
 	s.watch = watch
